@@ -1,0 +1,19 @@
+//! Words that every other crate uses: units, ranges, a codec, seeded random streams and the event digest.
+//!
+//! Invariant: no I/O, no clock, no global state; every function is a pure function of its arguments.
+//!
+//! Reading order: [`units`] (sizes, times), [`range`], [`codec`] (bytes on media and on the wire),
+//! [`rng`] (named streams), [`digest`] (fingerprint of a run).
+
+#![forbid(unsafe_code)]
+
+pub mod codec;
+pub mod digest;
+pub mod range;
+pub mod rng;
+pub mod units;
+
+pub use digest::Digest;
+pub use range::ByteRange;
+pub use rng::Stream;
+pub use units::{Nanos, Time};
