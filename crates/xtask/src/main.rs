@@ -1,1 +1,62 @@
-fn main() {}
+//! The workspace's own tools: `cargo xtask tidy`, `cargo xtask mutate` and `cargo xtask peers`.
+//!
+//! Invariant: nothing here is linked into what serves data, and no tool changes a source file of the tree it judges.
+//!
+//! Reading order: [`tidy`] (house rules as a test; one file per rule), [`mutate`] (each removed guard must be noticed),
+//! [`peers`] (rival programs that comparisons need), [`program`] (running other programs).
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a developer's tool reads trees and runs cargo"
+)]
+
+mod mutate;
+mod peers;
+mod program;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// A verb of `cargo xtask`; `run` answers whether all is well.
+struct Verb {
+    name: &'static str,
+    usage: &'static str,
+    run: fn(&[String]) -> Result<bool, String>,
+}
+
+const VERBS: &[Verb] = &[
+    Verb { name: "tidy", usage: "tidy [RULE]       check the house rules, or one of them", run: tidy::main },
+    Verb { name: "mutate", usage: "mutate [NAME]     check that each mutant's test notices it", run: mutate::main },
+    Verb {
+        name: "peers",
+        usage: "peers [--check]   install rival programs, or list what is missing",
+        run: peers::main,
+    },
+];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let verb = args.first().and_then(|word| VERBS.iter().find(|verb| verb.name == word));
+    let Some(verb) = verb else {
+        eprintln!("usage: cargo xtask VERB");
+        VERBS.iter().for_each(|verb| eprintln!("  {}", verb.usage));
+        return ExitCode::from(2);
+    };
+    match (verb.run)(&args[1..]) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(message) => {
+            eprintln!("cargo xtask {}: {message}", verb.name);
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The root of the workspace that this tool was built from.
+fn root() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.canonicalize().expect("the workspace that xtask was built from still exists")
+}

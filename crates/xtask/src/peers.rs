@@ -1,0 +1,104 @@
+//! Rival programs and tools that comparisons and end-to-end tests need, and the Debian packages that bring them.
+
+use std::process::Command;
+
+use crate::program::is_installed;
+
+/// A program that Esker is compared with or driven by.
+struct Peer {
+    program: &'static str,
+    package: &'static str,
+    /// What stands still without it.
+    used_by: &'static str,
+}
+
+const PEERS: &[Peer] = &[
+    Peer { program: "nbdkit", package: "nbdkit", used_by: "lab: layers and NBD service against nbdkit's filters" },
+    Peer { program: "nbdinfo", package: "libnbd-bin", used_by: "it: what a foreign NBD client sees of an export" },
+    Peer { program: "nbdcopy", package: "libnbd-bin", used_by: "it, lab: copying through a foreign NBD client" },
+    Peer { program: "qemu-img", package: "qemu-utils", used_by: "it: images converted and compared over NBD" },
+    Peer { program: "qemu-io", package: "qemu-utils", used_by: "it: reads, writes, zeroes and discards over NBD" },
+    Peer { program: "fio", package: "fio", used_by: "lab: load on a served stack and on its rivals" },
+    Peer { program: "sqlite3", package: "sqlite3", used_by: "it: a database on a served stack" },
+];
+
+/// `cargo xtask peers [--check]`.
+pub fn main(args: &[String]) -> Result<bool, String> {
+    let missing: Vec<&Peer> = PEERS.iter().filter(|peer| !is_installed(peer.program)).collect();
+    match args {
+        [] if missing.is_empty() => {
+            println!("peers: all {} are installed", PEERS.len());
+            Ok(true)
+        }
+        [] => install(&missing),
+        [flag] if flag == "--check" => {
+            print_table();
+            Ok(missing.is_empty())
+        }
+        _ => Err("usage: cargo xtask peers [--check]".into()),
+    }
+}
+
+fn print_table() {
+    println!("{:<10} {:<12} {:<9} used by", "program", "package", "state");
+    for peer in PEERS {
+        let state = if is_installed(peer.program) { "present" } else { "missing" };
+        println!("{:<10} {:<12} {state:<9} {}", peer.program, peer.package, peer.used_by);
+    }
+}
+
+fn install(missing: &[&Peer]) -> Result<bool, String> {
+    let packages = packages_of(missing);
+    let by_hand = format!("as root: apt-get install {}", packages.join(" "));
+    if !is_installed("apt-get") {
+        return Err(format!("there is no apt-get here; on Debian, {by_hand}; elsewhere install the same programs"));
+    }
+    if !is_root()? {
+        return Err(format!("installing needs root; {by_hand}"));
+    }
+    for args in [vec!["update"], [vec!["install", "--yes", "--no-install-recommends"], packages].concat()] {
+        let status = Command::new("apt-get").args(&args).env("DEBIAN_FRONTEND", "noninteractive").status();
+        let status = status.map_err(|error| format!("cannot run apt-get: {error}"))?;
+        if !status.success() {
+            return Err(format!("apt-get {} ended with {status}; its message is above", args[0]));
+        }
+    }
+    let still: Vec<&str> = missing.iter().map(|peer| peer.program).filter(|program| !is_installed(program)).collect();
+    still.iter().for_each(|program| eprintln!("peers: {program} is still missing"));
+    Ok(still.is_empty())
+}
+
+fn packages_of<'a>(missing: &[&Peer]) -> Vec<&'a str> {
+    let mut packages: Vec<&str> = missing.iter().map(|peer| peer.package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages
+}
+
+fn is_root() -> Result<bool, String> {
+    let output = Command::new("id").arg("-u").output().map_err(|error| format!("cannot run id: {error}"))?;
+    Ok(output.stdout.trim_ascii() == b"0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_is_asked_for_once() {
+        let all: Vec<&Peer> = PEERS.iter().filter(|peer| peer.package == "qemu-utils").collect();
+        assert_eq!((all.len(), packages_of(&all)), (2, vec!["qemu-utils"]));
+    }
+
+    #[test]
+    fn each_program_is_listed_once() {
+        for (at, peer) in PEERS.iter().enumerate() {
+            assert!(!PEERS[..at].iter().any(|other| other.program == peer.program), "{}", peer.program);
+        }
+    }
+
+    #[test]
+    fn unknown_words_are_refused() {
+        assert!(main(&["--force".into()]).unwrap_err().contains("--check"));
+    }
+}

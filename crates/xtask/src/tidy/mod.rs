@@ -1,0 +1,105 @@
+//! House rules, executed: each rule is a file, each finding says where, what and how to fix it.
+//!
+//! Reading order: [`tree`] (what rules see), [`syntax`] and [`markdown`] (parsed sources and documents), then any rule.
+
+mod architecture;
+mod asserts;
+mod budgets;
+mod deps;
+mod kinds;
+mod leaks;
+mod manifests;
+mod markdown;
+mod names;
+mod os;
+mod syntax;
+mod text;
+mod tree;
+mod unsafety;
+
+use std::fmt;
+use std::path::Path;
+
+use tree::Tree;
+pub use tree::list_files;
+
+type Check = fn(&Tree, &mut Report);
+
+const RULES: &[(&str, Check)] = &[
+    ("deps", deps::check),
+    ("architecture", architecture::check),
+    ("names", names::check),
+    ("kinds", kinds::check),
+    ("budgets", budgets::check),
+    ("os", os::check),
+    ("text", text::check),
+    ("asserts", asserts::check),
+    ("unsafety", unsafety::check),
+    ("manifests", manifests::check),
+    ("leaks", leaks::check),
+];
+
+/// One broken rule at one place.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    file: String,
+    line: usize,
+    what: String,
+    fix: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}; {}", self.file, self.line, self.what, self.fix)
+    }
+}
+
+/// What the rules had to say: findings fail, notes (soft limits) do not.
+#[derive(Debug, Default)]
+pub struct Report {
+    findings: Vec<Finding>,
+    notes: Vec<Finding>,
+}
+
+impl Report {
+    fn find(&mut self, file: &str, line: usize, what: impl Into<String>, fix: impl Into<String>) {
+        self.findings.push(Finding { file: file.into(), line, what: what.into(), fix: fix.into() });
+    }
+
+    fn note(&mut self, file: &str, line: usize, what: impl Into<String>, fix: impl Into<String>) {
+        self.notes.push(Finding { file: file.into(), line, what: what.into(), fix: fix.into() });
+    }
+}
+
+/// `cargo xtask tidy [RULE]`.
+pub fn main(args: &[String]) -> Result<bool, String> {
+    let wanted = match args {
+        [] => None,
+        [rule] if RULES.iter().any(|(name, _)| name == rule) => Some(rule.as_str()),
+        _ => {
+            let names: Vec<&str> = RULES.iter().map(|(name, _)| *name).collect();
+            return Err(format!("name at most one rule of: {}", names.join(", ")));
+        }
+    };
+    let report = run(&crate::root(), wanted)?;
+    report.notes.iter().for_each(|note| println!("note: {note}"));
+    report.findings.iter().for_each(|finding| println!("{finding}"));
+    println!("tidy: {} findings, {} notes", report.findings.len(), report.notes.len());
+    Ok(report.findings.is_empty())
+}
+
+fn run(root: &Path, wanted: Option<&str>) -> Result<Report, String> {
+    let tree = Tree::read(root).map_err(|error| error.to_string())?;
+    let mut report = Report::default();
+    for (name, check) in RULES {
+        if wanted.is_none_or(|wanted| wanted == *name) {
+            check(&tree, &mut report);
+        }
+    }
+    report.findings.sort();
+    report.notes.sort();
+    Ok(report)
+}
+
+#[cfg(test)]
+mod tests;
