@@ -1,0 +1,10 @@
+//! The network block device protocol: a server for block exports, and a client for tools and tests.
+//!
+//! Invariant: no payload byte is ever copied between a socket and a device, and no client makes the server hold
+//! more memory than its stated limits.
+//!
+//! Reading order: [`proto`] (the protocol as state machines over bytes, no I/O).
+
+#![forbid(unsafe_code)]
+
+pub mod proto;

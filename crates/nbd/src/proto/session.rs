@@ -1,0 +1,355 @@
+//! The server's side of one connection, from greeting to disconnect.
+
+use esker_base::codec::{Reader, Short};
+
+use super::Need;
+use super::export::Exports;
+use super::option::{ContextQuery, InfoQuery, Malformed, OptionReply, text};
+use super::reply::{Failure, Terms};
+use super::request::{Header, Op, Request};
+use super::wire::{
+    BASE_ALLOCATION_ID, Errno, GREETING, MAX_OPTION, MAX_OPTIONS, MAX_PAYLOAD, OPTION, OPTION_LEN, Put, REQUEST_LEN,
+    RESERVED_LEN, cmd, handshake, opt, rep,
+};
+
+/// From this length on the data of an option is skipped.
+const LONG_OPTION: u32 = MAX_OPTION + 1;
+
+/// Why a server drops a connection.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Violation {
+    /// The caller of the machine gave it something else than it needed.
+    #[error("{got} bytes were given to a session that needs {need:?}")]
+    Feeding {
+        /// What it needed.
+        need: Need,
+        /// Bytes given.
+        got: usize,
+    },
+    /// A message of fixed length is cut short.
+    #[error("message cut short: {0}")]
+    Short(#[from] Short),
+    /// Flags of the handshake that were not offered.
+    #[error("client flags {0:#x} hold a flag that was not offered")]
+    ClientFlags(u32),
+    /// Not an option.
+    #[error("an option begins with {0:#018x}, not with IHAVEOPT")]
+    OptionMagic(u64),
+    /// An option that is too long even to skip.
+    #[error("option {option} has {len} bytes of data; more than {MAX_PAYLOAD} are not even skipped")]
+    LongOption {
+        /// The option's number.
+        option: u32,
+        /// Its length.
+        len: u32,
+    },
+    /// A client that haggles without end.
+    #[error("more than {MAX_OPTIONS} options were sent")]
+    TooManyOptions,
+    /// The old way to choose an export knows no error reply.
+    #[error("no export is named {0:?}")]
+    UnknownExport(String),
+    /// The old way to choose an export knows no error reply.
+    #[error("the export's name cannot be read: {0}")]
+    ExportName(Malformed),
+    /// Not a request; where the next one begins cannot be known.
+    #[error("a request begins with {0:#010x}, not with 0x25609513")]
+    RequestMagic(u32),
+    /// A payload that is too long even to skip.
+    #[error("a write of {0} bytes is longer than {MAX_PAYLOAD}")]
+    LongWrite(u32),
+}
+
+/// How a conversation ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// The client said goodbye: after the handshake or instead of it.
+    Goodbye,
+    /// The server must drop the connection.
+    Drop(Violation),
+}
+
+/// What the caller does after the machine has read a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Send these bytes (there may be none) and go on.
+    Reply(Vec<u8>),
+    /// Send these bytes; requests follow.
+    Begin {
+        /// What to send.
+        reply: Vec<u8>,
+        /// Index of the chosen export.
+        export: usize,
+        /// How to reply to requests.
+        terms: Terms,
+    },
+    /// Carry out this request. The payload of a write is what the machine needs next.
+    Serve(Request),
+    /// Send these bytes (there may be none), finish what is under way, and close.
+    End(Vec<u8>, End),
+}
+
+#[derive(Debug)]
+enum State {
+    ClientFlags,
+    OptionHead,
+    OptionData { option: u32, len: u32 },
+    LongOption { option: u32, len: u32 },
+    Request { export: usize },
+    Payload { export: usize, len: u32 },
+    Refused { export: usize, len: u32, reply: Vec<u8> },
+    Over,
+}
+
+/// The server's machine. It holds no payload and at most [`MAX_OPTION`] bytes are asked for at once.
+#[derive(Debug)]
+pub struct Session {
+    exports: Exports,
+    state: State,
+    terms: Terms,
+    no_zeroes: bool,
+    /// The export for which `base:allocation` was selected last.
+    context: Option<usize>,
+    options: u32,
+    stopping: bool,
+}
+
+impl Session {
+    /// A session before its first byte; the caller sends [`Session::greeting`] first.
+    pub fn new(exports: Exports) -> Session {
+        Session {
+            exports,
+            state: State::ClientFlags,
+            terms: Terms::default(),
+            no_zeroes: false,
+            context: None,
+            options: 0,
+            stopping: false,
+        }
+    }
+
+    /// What a server sends first.
+    pub fn greeting() -> Vec<u8> {
+        let mut out = Vec::new();
+        out.u64(GREETING).u64(OPTION).u16(handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES);
+        out
+    }
+
+    /// From now on options and requests are answered with a shutdown error.
+    pub fn stop(&mut self) {
+        self.stopping = true;
+    }
+
+    /// What the machine needs next from the wire.
+    pub fn need(&self) -> Need {
+        match self.state {
+            State::ClientFlags => Need::Message(4),
+            State::OptionHead => Need::Message(OPTION_LEN),
+            State::OptionData { len, .. } => Need::Message(len as usize),
+            State::LongOption { len, .. } | State::Refused { len, .. } => Need::Skip(len as usize),
+            State::Request { .. } => Need::Message(REQUEST_LEN),
+            State::Payload { len, .. } => Need::Payload(len as usize),
+            State::Over => Need::Nothing,
+        }
+    }
+
+    /// Reads the message that [`Need::Message`] asked for.
+    pub fn message(&mut self, bytes: &[u8]) -> Step {
+        let need = self.need();
+        if need != Need::Message(bytes.len()) {
+            return self.end(Vec::new(), End::Drop(Violation::Feeding { need, got: bytes.len() }));
+        }
+        let step = match self.state {
+            State::ClientFlags => self.client_flags(bytes),
+            State::OptionHead => self.option_head(bytes),
+            State::OptionData { option, .. } => self.option(option, bytes),
+            State::Request { export } => self.request(export, bytes),
+            _ => Err(Violation::Feeding { need, got: bytes.len() }),
+        };
+        step.unwrap_or_else(|violation| self.end(Vec::new(), End::Drop(violation)))
+    }
+
+    /// Goes on after the bytes of [`Need::Payload`] or [`Need::Skip`] have been taken from the wire.
+    pub fn taken(&mut self) -> Step {
+        match std::mem::replace(&mut self.state, State::OptionHead) {
+            State::LongOption { option, len } => {
+                let text = format!("{len} bytes of option data are more than {MAX_OPTION}");
+                Step::Reply(OptionReply::to(option).error(rep::ERR_TOO_BIG, &text))
+            }
+            State::Payload { export, .. } => {
+                self.state = State::Request { export };
+                Step::Reply(Vec::new())
+            }
+            State::Refused { export, reply, .. } => {
+                self.state = State::Request { export };
+                Step::Reply(reply)
+            }
+            other => {
+                self.state = other;
+                self.end(Vec::new(), End::Drop(Violation::Feeding { need: self.need(), got: 0 }))
+            }
+        }
+    }
+
+    fn end(&mut self, reply: Vec<u8>, end: End) -> Step {
+        self.state = State::Over;
+        Step::End(reply, end)
+    }
+
+    fn client_flags(&mut self, bytes: &[u8]) -> Result<Step, Violation> {
+        let flags = Reader::new(bytes).be_u32()?;
+        if flags & !u32::from(handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES) != 0 {
+            return Err(Violation::ClientFlags(flags));
+        }
+        self.no_zeroes = flags & u32::from(handshake::NO_ZEROES) != 0;
+        self.state = State::OptionHead;
+        Ok(Step::Reply(Vec::new()))
+    }
+
+    fn option_head(&mut self, bytes: &[u8]) -> Result<Step, Violation> {
+        let mut r = Reader::new(bytes);
+        let (magic, option, len) = (r.be_u64()?, r.be_u32()?, r.be_u32()?);
+        if magic != OPTION {
+            return Err(Violation::OptionMagic(magic));
+        }
+        self.options += 1;
+        if self.options > MAX_OPTIONS {
+            return Err(Violation::TooManyOptions);
+        }
+        match len {
+            0 => return self.option(option, &[]),
+            1..=MAX_OPTION => self.state = State::OptionData { option, len },
+            LONG_OPTION..=MAX_PAYLOAD => self.state = State::LongOption { option, len },
+            _ => return Err(Violation::LongOption { option, len }),
+        }
+        Ok(Step::Reply(Vec::new()))
+    }
+
+    fn option(&mut self, option: u32, data: &[u8]) -> Result<Step, Violation> {
+        self.state = State::OptionHead;
+        let reply = OptionReply::to(option);
+        if option == opt::ABORT {
+            return Ok(self.end(reply.ack(), End::Goodbye));
+        }
+        if option == opt::EXPORT_NAME {
+            return self.export_name(data);
+        }
+        if self.stopping {
+            return Ok(Step::Reply(reply.error(rep::ERR_SHUTDOWN, "the server is going down")));
+        }
+        let bare = matches!(option, opt::LIST | opt::STRUCTURED_REPLY | opt::STARTTLS);
+        if bare && !data.is_empty() {
+            return Ok(Step::Reply(reply.error(rep::ERR_INVALID, "this option takes no data")));
+        }
+        Ok(match option {
+            opt::LIST => Step::Reply(self.exports.list().iter().fold(reply, OptionReply::server).ack()),
+            opt::STRUCTURED_REPLY => {
+                self.terms.structured = true;
+                Step::Reply(reply.ack())
+            }
+            opt::INFO | opt::GO => self.info(option, data),
+            opt::LIST_META_CONTEXT | opt::SET_META_CONTEXT => Step::Reply(self.contexts(option, data)),
+            opt::STARTTLS => Step::Reply(reply.error(rep::ERR_UNSUP, "this server does not speak TLS")),
+            _ => Step::Reply(reply.error(rep::ERR_UNSUP, &format!("option {option} is not known"))),
+        })
+    }
+
+    fn export_name(&mut self, data: &[u8]) -> Result<Step, Violation> {
+        let name = text(data).map_err(Violation::ExportName)?;
+        let export = self.exports.find(name).ok_or_else(|| Violation::UnknownExport(name.to_string()))?;
+        let info = &self.exports.list()[export];
+        let mut reply = Vec::new();
+        reply.u64(info.size).u16(info.flags(self.terms.structured));
+        if !self.no_zeroes {
+            reply.resize(reply.len() + RESERVED_LEN, 0);
+        }
+        Ok(self.begin(reply, export))
+    }
+
+    fn begin(&mut self, reply: Vec<u8>, export: usize) -> Step {
+        self.terms.allocation = self.context == Some(export);
+        self.state = State::Request { export };
+        Step::Begin { reply, export, terms: self.terms }
+    }
+
+    fn info(&mut self, option: u32, data: &[u8]) -> Step {
+        let reply = OptionReply::to(option);
+        let query = match InfoQuery::parse(data) {
+            Ok(query) => query,
+            Err(why) => return Step::Reply(reply.error(rep::ERR_INVALID, &why.to_string())),
+        };
+        let Some(export) = self.exports.find(query.name) else {
+            return Step::Reply(reply.error(rep::ERR_UNKNOWN, &unknown(query.name)));
+        };
+        let reply = reply.infos(&self.exports.list()[export], self.terms.structured, &query.wanted).ack();
+        if option == opt::GO { self.begin(reply, export) } else { Step::Reply(reply) }
+    }
+
+    fn contexts(&mut self, option: u32, data: &[u8]) -> Vec<u8> {
+        let reply = OptionReply::to(option);
+        let set = option == opt::SET_META_CONTEXT;
+        if set {
+            // Even a refused selection replaces the one before.
+            self.context = None;
+        }
+        if !self.terms.structured {
+            return reply.error(rep::ERR_INVALID, "structured replies must be negotiated first");
+        }
+        let query = match ContextQuery::parse(data) {
+            Ok(query) => query,
+            Err(why) => return reply.error(rep::ERR_INVALID, &why.to_string()),
+        };
+        let Some(export) = self.exports.find(query.name) else {
+            return reply.error(rep::ERR_UNKNOWN, &unknown(query.name));
+        };
+        let offered = self.exports.list()[export].allocation;
+        if set && offered && query.selects_allocation() {
+            self.context = Some(export);
+            return reply.context(BASE_ALLOCATION_ID).ack();
+        }
+        if !set && offered && query.lists_allocation() {
+            return reply.context(0).ack();
+        }
+        reply.ack()
+    }
+
+    fn request(&mut self, export: usize, bytes: &[u8]) -> Result<Step, Violation> {
+        let head = Header::parse(bytes)?;
+        if head.command == cmd::DISC {
+            return Ok(self.end(Vec::new(), End::Goodbye));
+        }
+        let len = head.payload();
+        if len > MAX_PAYLOAD {
+            return Err(Violation::LongWrite(len));
+        }
+        Ok(match self.accept(&head, export) {
+            Ok(op) => {
+                if len > 0 {
+                    self.state = State::Payload { export, len };
+                }
+                Step::Serve(Request { cookie: head.cookie, op })
+            }
+            Err(failure) => self.refuse(export, len, self.terms.failed(head.cookie, &failure)),
+        })
+    }
+
+    fn accept(&self, head: &Header, export: usize) -> Result<Op, Failure> {
+        if self.stopping {
+            return Err(Failure::new(Errno::Shutdown, "the server is going down"));
+        }
+        head.check(&self.exports.list()[export], self.terms)
+    }
+
+    /// The payload of a refused write must leave the wire before the next request can be found.
+    fn refuse(&mut self, export: usize, len: u32, reply: Vec<u8>) -> Step {
+        if len == 0 {
+            return Step::Reply(reply);
+        }
+        self.state = State::Refused { export, len, reply };
+        Step::Reply(Vec::new())
+    }
+}
+
+fn unknown(name: &str) -> String {
+    format!("no export is named {name:?}; ask for the list of exports")
+}
