@@ -1,0 +1,277 @@
+//! What was wrong with a trace: single faults (counted, the first ones kept), how it ended, and fatal errors.
+
+use crate::format::Format;
+use std::fmt;
+use std::io;
+
+/// How many faults a [`Report`] keeps with their text; all are counted.
+pub const FAULTS_KEPT: usize = 20;
+
+/// Longest excerpt of an offending line or record, in characters.
+const EXCERPT_MAX: usize = 80;
+
+/// Where in a trace (after unpacking) something stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Line of a text format, counted from 1.
+    Line(u64),
+    /// Byte offset in a binary format.
+    Offset(u64),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Line(n) => write!(f, "line {n}"),
+            Place::Offset(n) => write!(f, "byte {n}"),
+        }
+    }
+}
+
+/// Why a line or record is not a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    /// Too few columns.
+    #[error("{found} columns where {needed} are needed")]
+    Columns {
+        /// Columns on the line.
+        found: usize,
+        /// Columns that the format needs.
+        needed: usize,
+    },
+    /// An empty column.
+    #[error("the {0} is missing")]
+    Missing(&'static str),
+    /// A column that should be a whole number.
+    #[error("the {0} is not a number")]
+    NotNumber(&'static str),
+    /// A negative number.
+    #[error("the {0} is negative")]
+    Negative(&'static str),
+    /// A number, in its unit, beyond 64 bits.
+    #[error("the {0} does not fit in 64 bits")]
+    TooLarge(&'static str),
+    /// An operation that the format does not have.
+    #[error("unknown operation; expected {0}")]
+    UnknownOp(&'static str),
+    /// A transfer or discard of no bytes.
+    #[error("the length is 0")]
+    Empty,
+    /// A range whose end does not fit.
+    #[error("the range ends beyond 2^64 bytes")]
+    RangeOverflow,
+    /// A line that is no line.
+    #[error("the line is longer than {0} bytes")]
+    LineTooLong(usize),
+    /// A binary record without its version mark.
+    #[error("record version {found} where {needed} is needed")]
+    Version {
+        /// Version in the record.
+        found: u8,
+        /// Version of the format.
+        needed: u8,
+    },
+    /// The table of volume names is full.
+    #[error("more than {0} different volume names")]
+    TooManyVolumes(usize),
+    /// A comment that never ends.
+    #[error("no line `start ; sector ; length ; op` in the first {0} lines")]
+    NoHeader(u64),
+    /// The mark of the format is not on the first line.
+    #[error("the first line is not `{0}`")]
+    NoMagic(&'static str),
+}
+
+/// One line or record that was left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Where it stands.
+    pub place: Place,
+    /// Why it is not a request.
+    pub reason: Reason,
+    /// Its text (or bytes in hexadecimal), shortened and without control characters.
+    pub excerpt: String,
+}
+
+impl Fault {
+    pub(crate) fn new(place: Place, reason: Reason, raw: &[u8]) -> Fault {
+        let excerpt = match place {
+            Place::Line(_) => text_excerpt(raw),
+            Place::Offset(_) => hex_excerpt(raw),
+        };
+        Fault { place, reason, excerpt }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: \"{}\"", self.place, self.reason, self.excerpt)
+    }
+}
+
+fn text_excerpt(raw: &[u8]) -> String {
+    let head = &raw[..raw.len().min(4 * EXCERPT_MAX)];
+    let text = String::from_utf8_lossy(head);
+    let mut out: String =
+        text.trim().chars().take(EXCERPT_MAX).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    if raw.len() > head.len() || text.trim().chars().count() > EXCERPT_MAX {
+        out.push('…');
+    }
+    out
+}
+
+fn hex_excerpt(raw: &[u8]) -> String {
+    raw.iter().take(EXCERPT_MAX / 2).map(|b| format!("{b:02x}")).collect()
+}
+
+/// How a trace ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Ending {
+    /// Records may follow.
+    #[default]
+    NotReached,
+    /// At a whole record or line.
+    Complete,
+    /// In the middle: truncated or damaged. Everything before was delivered.
+    Cut {
+        /// Bytes (after unpacking) that were delivered as whole lines or records.
+        offset: u64,
+        /// What shows that something is missing.
+        why: String,
+    },
+}
+
+/// What a reader found besides records, so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Records found.
+    pub records: u64,
+    /// Lines or records that rightly hold no request: comments, file openings, other SCSI commands.
+    pub skipped: u64,
+    /// Lines or records left out because they are malformed.
+    pub malformed: u64,
+    /// The first [`FAULTS_KEPT`] of the malformed ones.
+    pub faults: Vec<Fault>,
+    /// Records whose time was before an earlier record's and was set to that.
+    pub times_clamped: u64,
+    /// How the trace ended.
+    pub ending: Ending,
+}
+
+impl Report {
+    pub(crate) fn fault(&mut self, fault: impl FnOnce() -> Fault) {
+        self.malformed += 1;
+        if self.faults.len() < FAULTS_KEPT {
+            self.faults.push(fault());
+        }
+    }
+
+    /// Whether the trace was read to its end without a fault or a changed time.
+    pub fn is_clean(&self) -> bool {
+        self.malformed == 0 && self.times_clamped == 0 && self.ending == Ending::Complete
+    }
+}
+
+impl fmt::Display for Report {
+    /// One line of counts, then one line for each problem.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} records, {} lines or records without a request", self.records, self.skipped)?;
+        if self.malformed > 0 {
+            write!(f, "\n{} malformed and left out:", self.malformed)?;
+        }
+        for fault in &self.faults {
+            write!(f, "\n  {fault}")?;
+        }
+        if self.malformed > self.faults.len() as u64 {
+            write!(f, "\n  and {} more", self.malformed - self.faults.len() as u64)?;
+        }
+        if self.times_clamped > 0 {
+            write!(f, "\n{} times ran backwards and were set to the latest time before", self.times_clamped)?;
+        }
+        if let Ending::Cut { offset, why } = &self.ending {
+            write!(f, "\nthe trace is cut off after byte {offset} (unpacked): {why}; what came before was read")?;
+        }
+        Ok(())
+    }
+}
+
+/// A trace that cannot be read (further).
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The operating system failed a read.
+    #[error("{file}: cannot be read: {source}")]
+    Io {
+        /// Name of the trace.
+        file: String,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// No byte at all.
+    #[error("{file}: is empty; give a trace that holds at least one record")]
+    Empty {
+        /// Name of the trace.
+        file: String,
+    },
+    /// Neither the name nor the first bytes tell the format.
+    #[error("{file}: the format is not recognised; name it, one of: {}", Format::names())]
+    Unrecognised {
+        /// Name of the trace.
+        file: String,
+    },
+    /// A packing that is not undone here.
+    #[error("{file}: is packed with {method}; unpack it first (gzip and zstd are unpacked on the fly)")]
+    Packed {
+        /// Name of the trace.
+        file: String,
+        /// Name of the packing program.
+        method: &'static str,
+    },
+    /// Most of the beginning does not fit the format.
+    #[error(transparent)]
+    WrongFormat(Box<WrongFormat>),
+    /// A merge needs one volume for each trace.
+    #[error("{file}: holds several volumes ({first}, {second}, ...), one is needed; select one of them by name")]
+    SeveralVolumes {
+        /// Name of the trace.
+        file: String,
+        /// The volume of its first record.
+        first: String,
+        /// Another volume.
+        second: String,
+    },
+    /// The volume to select does not occur.
+    #[error("{file}: has no volume \"{wanted}\"; it has: {present}")]
+    NoSuchVolume {
+        /// Name of the trace.
+        file: String,
+        /// The volume asked for.
+        wanted: String,
+        /// The volumes that occur.
+        present: String,
+    },
+}
+
+/// The beginning of a trace does not fit the format it was read as.
+#[derive(Debug, thiserror::Error)]
+#[error("{file}: is not a trace in format {format}: {fault} ({bad} of the first {judged} do not fit); {}", hint(self))]
+pub struct WrongFormat {
+    /// Name of the trace.
+    pub file: String,
+    /// The format it was read as.
+    pub format: Format,
+    /// The format that its beginning looks like, if another one.
+    pub looks_like: Option<Format>,
+    /// The first misfit.
+    pub fault: Fault,
+    /// Misfits among the first lines or records.
+    pub bad: u64,
+    /// How many first lines or records were looked at.
+    pub judged: u64,
+}
+
+fn hint(e: &WrongFormat) -> String {
+    match e.looks_like {
+        Some(other) => format!("it looks like {other}: read it as that"),
+        None => format!("name the right format, one of: {}", Format::names()),
+    }
+}

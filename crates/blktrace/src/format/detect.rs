@@ -1,0 +1,42 @@
+//! Tells a trace's format by its first bytes, then by its name.
+
+use super::{Format, fio, load, msr, vscsi};
+
+/// Endings of a name that tell the format where the bytes do not.
+const ENDINGS: [(&str, Format); 3] = [(".load", Format::Load), (".vscsi1", Format::Vscsi1), (".vscsi2", Format::Vscsi2)];
+
+/// The format of a trace called `name` that begins with `head` (unpacked, a few KiB), or `None` if unsure.
+///
+/// oracleGeneral has no mark: it is recognised by `oraclegeneral` in the name alone.
+pub fn detect(name: &str, head: &[u8]) -> Option<Format> {
+    by_lines(head).or_else(|| by_name(name)).or_else(|| by_records(head))
+}
+
+fn by_lines(head: &[u8]) -> Option<Format> {
+    let mut lines = head.split(|b| *b == b'\n').map(<[u8]>::trim_ascii);
+    let first = lines.next()?;
+    for (version, format) in [(fio::Version::V2, Format::Fio2), (fio::Version::V3, Format::Fio3)] {
+        if first == version.first_line().as_bytes() {
+            return Some(format);
+        }
+    }
+    if msr::fits(first) {
+        return Some(Format::Msr);
+    }
+    lines.any(load::is_header).then_some(Format::Load)
+}
+
+fn by_name(name: &str) -> Option<Format> {
+    let name = name.to_ascii_lowercase();
+    let bare = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
+    let file = bare.rsplit('/').next().unwrap_or(bare);
+    if file.contains("oraclegeneral") {
+        return Some(Format::OracleGeneral);
+    }
+    ENDINGS.into_iter().find(|(ending, _)| file.ends_with(ending)).map(|(_, format)| format)
+}
+
+fn by_records(head: &[u8]) -> Option<Format> {
+    let versions = [(vscsi::Version::V2, Format::Vscsi2), (vscsi::Version::V1, Format::Vscsi1)];
+    versions.into_iter().find(|(version, _)| vscsi::fits(*version, head)).map(|(_, format)| format)
+}

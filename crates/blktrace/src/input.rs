@@ -1,0 +1,200 @@
+//! Bytes of a trace: unpacking by magic number, and cutting into lines or fixed-size records in one buffer.
+
+use crate::fault::{Ending, Place, TraceError};
+use flate2::read::MultiGzDecoder;
+use memchr::memchr;
+use std::io::{self, Read};
+
+/// Bytes kept of an overlong line.
+const EXCERPT: usize = 512;
+
+/// Where bytes come from.
+pub(crate) type Input = Box<dyn Read + Send>;
+
+/// Longest line that is read as one; a longer one is a fault.
+pub(crate) const LINE_MAX: usize = 64 << 10;
+
+/// The one buffer. Larger than [`LINE_MAX`], so that there is always room to read on.
+const BUFFER: usize = 256 << 10;
+
+/// Marks an error of the trace's own reader, as opposed to one that an unpacker found in the data.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+struct OwnError(#[from] io::Error);
+
+/// Retries interrupted reads and marks errors as [`OwnError`].
+struct Raw(Input);
+
+impl Read for Raw {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.0.read(buf) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(io::Error::new(e.kind(), OwnError(e))),
+                Ok(n) => return Ok(n),
+            }
+        }
+    }
+}
+
+/// Undoes gzip (all members) and zstd (all frames), recognised by their first bytes.
+fn unpack(file: &str, input: Input) -> Result<Input, TraceError> {
+    let failed = |source| TraceError::Io { file: file.to_string(), source };
+    let packed = |method| Err(TraceError::Packed { file: file.to_string(), method });
+    let mut raw = Raw(input);
+    let mut magic = Vec::with_capacity(6);
+    raw.by_ref().take(6).read_to_end(&mut magic).map_err(failed)?;
+    let whole = io::Cursor::new(magic.clone()).chain(raw);
+    match magic[..] {
+        [0x1f, 0x8b, ..] => Ok(Box::new(MultiGzDecoder::new(whole))),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Ok(Box::new(zstd::Decoder::new(whole).map_err(failed)?)),
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => packed("xz"),
+        [b'B', b'Z', b'h', b'1'..=b'9', ..] => packed("bzip2"),
+        [b'P', b'K', 3, 4, ..] => packed("zip"),
+        _ => Ok(Box::new(whole)),
+    }
+}
+
+/// How a format cuts its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Line,
+    Bytes(usize),
+}
+
+/// One line (without its end) or record.
+pub(crate) struct Piece<'a> {
+    pub place: Place,
+    pub bytes: &'a [u8],
+    /// The line went on beyond [`LINE_MAX`]; the rest was passed over.
+    pub overlong: bool,
+}
+
+/// Yields the pieces of a trace from one buffer.
+pub(crate) struct Feed {
+    input: Input,
+    buf: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// Offset (after unpacking) of `buf[start]`.
+    offset: u64,
+    line: u64,
+    ending: Ending,
+    /// Head of the last overlong line.
+    excerpt: Vec<u8>,
+}
+
+impl Feed {
+    pub fn open(file: &str, input: Input) -> Result<Feed, TraceError> {
+        let input = unpack(file, input)?;
+        let ending = Ending::NotReached;
+        Ok(Feed { input, buf: vec![0; BUFFER], start: 0, end: 0, offset: 0, line: 0, ending, excerpt: Vec::new() })
+    }
+
+    /// How the data ended; `NotReached` until the last piece was asked for.
+    pub fn ending(&self) -> &Ending {
+        &self.ending
+    }
+
+    /// The bytes in the buffer, filled with at least `want` (up to [`LINE_MAX`]) if the data has them.
+    pub fn head(&mut self, want: usize) -> io::Result<&[u8]> {
+        while self.end - self.start < want.min(LINE_MAX) && self.fill()? {}
+        Ok(self.window())
+    }
+
+    /// The next piece, or `None` at the end of the data. Fails only if the trace's own reader does.
+    pub fn next_piece(&mut self, unit: Unit) -> io::Result<Option<Piece<'_>>> {
+        match unit {
+            Unit::Line => self.next_line(),
+            Unit::Bytes(n) => self.next_block(n),
+        }
+    }
+
+    fn next_line(&mut self) -> io::Result<Option<Piece<'_>>> {
+        let mut scanned = 0;
+        loop {
+            if let Some(i) = memchr(b'\n', &self.window()[scanned..]) {
+                let len = scanned + i;
+                return Ok(Some(self.take_line(len, len + 1)));
+            }
+            scanned = self.window().len();
+            if scanned >= LINE_MAX {
+                return self.overlong_line().map(Some);
+            }
+            if !self.fill()? {
+                // After damage the last line may lack digits, so that it must not be read as a shorter number.
+                let usable = scanned > 0 && self.ending == Ending::Complete;
+                return Ok(usable.then(|| self.take_line(scanned, scanned)));
+            }
+        }
+    }
+
+    fn take_line(&mut self, len: usize, consumed: usize) -> Piece<'_> {
+        self.line += 1;
+        let from = self.start;
+        self.consume(consumed);
+        let line = &self.buf[from..from + len];
+        let bytes = line.strip_suffix(b"\r").unwrap_or(line);
+        Piece { place: Place::Line(self.line), bytes, overlong: false }
+    }
+
+    /// Keeps the head of the line for the report and passes over the rest.
+    fn overlong_line(&mut self) -> io::Result<Piece<'_>> {
+        self.line += 1;
+        self.excerpt = self.window()[..EXCERPT].to_vec();
+        loop {
+            let end = memchr(b'\n', self.window());
+            self.consume(end.map_or(self.window().len(), |i| i + 1));
+            if end.is_some() || !self.fill()? {
+                break;
+            }
+        }
+        Ok(Piece { place: Place::Line(self.line), bytes: &self.excerpt, overlong: true })
+    }
+
+    fn next_block(&mut self, n: usize) -> io::Result<Option<Piece<'_>>> {
+        while self.window().len() < n {
+            if !self.fill()? {
+                self.note_partial_record(n);
+                return Ok(None);
+            }
+        }
+        let (from, place) = (self.start, Place::Offset(self.offset));
+        self.consume(n);
+        Ok(Some(Piece { place, bytes: &self.buf[from..from + n], overlong: false }))
+    }
+
+    fn note_partial_record(&mut self, n: usize) {
+        let left = self.window().len();
+        if left > 0 && self.ending == Ending::Complete {
+            let why = format!("the last record has {left} of {n} bytes");
+            self.ending = Ending::Cut { offset: self.offset, why };
+        }
+    }
+
+    fn window(&self) -> &[u8] {
+        &self.buf[self.start..self.end]
+    }
+
+    fn consume(&mut self, n: usize) {
+        self.start += n;
+        self.offset += n as u64;
+    }
+
+    /// Reads more behind the window; false at the end of the data, good or bad.
+    fn fill(&mut self) -> io::Result<bool> {
+        if self.ending != Ending::NotReached {
+            return Ok(false);
+        }
+        self.buf.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        match self.input.read(&mut self.buf[self.end..]) {
+            Ok(0) => self.ending = Ending::Complete,
+            Ok(n) => self.end += n,
+            Err(e) if e.get_ref().is_some_and(|inner| inner.is::<OwnError>()) => return Err(e),
+            Err(e) => self.ending = Ending::Cut { offset: self.offset, why: format!("packed data is damaged or truncated: {e}") },
+        }
+        Ok(self.ending == Ending::NotReached)
+    }
+}

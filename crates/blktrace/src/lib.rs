@@ -1,0 +1,33 @@
+//! Block traces: reads, writes, merges and describes them as streams of [`Record`]s.
+//!
+//! Invariant: never opens a file, never panics on any input, and never holds more of a trace than one buffer
+//! (statistics and the oracleGeneral writer also keep the working set).
+//!
+//! Reading order: [`record`], [`format`] (one module per format: layout, parser, encoder), [`input`] (unpacking,
+//! cutting into lines and records), [`reader`], [`fault`] (what was wrong with a trace), [`source`] (what yields
+//! records: selection, speed), [`merge`], [`sink`] and [`convert`], [`stats`].
+
+#![forbid(unsafe_code)]
+
+pub mod convert;
+pub mod fault;
+pub mod format;
+mod input;
+pub mod merge;
+mod names;
+pub mod reader;
+pub mod record;
+pub mod sink;
+pub mod source;
+pub mod stats;
+
+pub use convert::{Conversion, convert};
+pub use fault::{Ending, Fault, Place, Reason, Report, TraceError};
+pub use format::Format;
+pub use format::detect::detect;
+pub use merge::Merged;
+pub use reader::TraceReader;
+pub use record::{Op, Record};
+pub use sink::{Loss, Losses, RecordSink, SinkError, Written};
+pub use source::{OneVolume, Sped, Source, Speed};
+pub use stats::{Stats, Summary};

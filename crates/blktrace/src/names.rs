@@ -1,0 +1,52 @@
+//! Names of volumes (disks, files) numbered in order of first appearance.
+
+use crate::fault::Reason;
+use std::collections::BTreeMap;
+
+/// More names than this are refused, so that a damaged trace cannot fill the memory.
+pub(crate) const VOLUMES_MAX: usize = 65_536;
+
+/// The table of names. Most requests go to the volume of the request before, which costs one comparison.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    shown: Vec<String>,
+    numbers: BTreeMap<Box<[u8]>, u32>,
+    last: Option<(Box<[u8]>, u32)>,
+}
+
+impl Names {
+    /// A table that holds one volume.
+    pub fn single(name: &str) -> Names {
+        Names { shown: vec![name.to_string()], ..Names::default() }
+    }
+
+    /// The names as shown to people, by number.
+    pub fn list(&self) -> &[String] {
+        &self.shown
+    }
+
+    /// The number of the volume `key`, shown as `show(key)` if it is new.
+    pub fn number(&mut self, key: &[u8], show: impl FnOnce(&str) -> String) -> Result<u32, Reason> {
+        if let Some((last, number)) = &self.last
+            && **last == *key
+        {
+            return Ok(*number);
+        }
+        let number = match self.numbers.get(key) {
+            Some(number) => *number,
+            None => self.add(key, show)?,
+        };
+        self.last = Some((key.into(), number));
+        Ok(number)
+    }
+
+    fn add(&mut self, key: &[u8], show: impl FnOnce(&str) -> String) -> Result<u32, Reason> {
+        if self.shown.len() >= VOLUMES_MAX {
+            return Err(Reason::TooManyVolumes(VOLUMES_MAX));
+        }
+        let number = self.shown.len() as u32;
+        self.shown.push(show(&String::from_utf8_lossy(key)));
+        self.numbers.insert(key.into(), number);
+        Ok(number)
+    }
+}
