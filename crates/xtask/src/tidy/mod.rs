@@ -11,6 +11,7 @@ mod leaks;
 mod manifests;
 mod markdown;
 mod names;
+mod orphans;
 mod os;
 mod syntax;
 mod text;
@@ -32,6 +33,7 @@ const RULES: &[(&str, Check)] = &[
     ("kinds", kinds::check),
     ("budgets", budgets::check),
     ("os", os::check),
+    ("orphans", orphans::check),
     ("text", text::check),
     ("asserts", asserts::check),
     ("unsafety", unsafety::check),

@@ -98,6 +98,16 @@ fn flatten(tokens: TokenStream, out: &mut Vec<Word>) {
     }
 }
 
+/// The lines on which a word stands as code, not in a comment or a text.
+pub fn lines_with(tokens: TokenStream, wanted: &str) -> Vec<usize> {
+    let lines = tokens.into_iter().map(|token| match token {
+        TokenTree::Group(group) => lines_with(group.stream(), wanted),
+        TokenTree::Ident(ident) if ident == wanted => vec![ident.span().start().line],
+        _ => Vec::new(),
+    });
+    lines.flatten().collect()
+}
+
 #[derive(Default)]
 struct Collector {
     functions: Vec<Function>,

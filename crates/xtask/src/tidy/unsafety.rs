@@ -4,7 +4,8 @@ use quote::ToTokens;
 use syn::AttrStyle;
 
 use super::Report;
-use super::tree::Tree;
+use super::syntax::lines_with;
+use super::tree::{Source, Tree};
 
 /// Crates whose work cannot be done without unsafe code.
 const MAY_BE_UNSAFE: &[&str] = &["rt"];
@@ -19,6 +20,24 @@ pub fn check(tree: &Tree, report: &mut Report) {
                 report.find(root, 1, format!("crate `{}` does not forbid unsafe code", krate.name), fix);
             }
         }
+    }
+    tree.sources.iter().for_each(|source| check_words(source, report));
+}
+
+/// Tests, examples and benchmarks are crates of their own, which the crate root does not bind.
+fn check_words(source: &Source, report: &mut Report) {
+    let owner = source.path.strip_prefix("crates/").and_then(|rest| rest.split('/').next());
+    let Ok(ast) = &source.ast else { return };
+    if owner.is_some_and(|owner| MAY_BE_UNSAFE.contains(&owner)) {
+        return;
+    }
+    for line in lines_with(ast.to_token_stream(), "unsafe") {
+        report.find(
+            &source.path,
+            line,
+            "unsafe code outside the crates that may",
+            "use or add a safe function of `rt`",
+        );
     }
 }
 
@@ -37,5 +56,15 @@ mod tests {
         assert_silent(check, &[("crates/base/src/lib.rs", "#![forbid(unsafe_code)]\n"), ("crates/rt/src/lib.rs", "")]);
         assert_fires(check, &[("crates/base/src/lib.rs", "//! A.\n")], "does not forbid");
         assert_fires(check, &[("crates/base/src/lib.rs", "#![deny(unsafe_code)]\n")], "does not forbid");
+    }
+
+    #[test]
+    fn tests_and_examples_are_bound_too() {
+        let text = "fn f() {\n    m!(unsafe { g() });\n}\n";
+        assert_fires(check, &[("crates/base/examples/a.rs", text)], "crates/base/examples/a.rs:2 unsafe code");
+        assert_silent(
+            check,
+            &[("crates/rt/tests/a.rs", text), ("crates/base/src/a.rs", "// unsafe\nconst A: &str = \"unsafe\";")],
+        );
     }
 }
