@@ -22,6 +22,11 @@ const PEERS: &[Peer] = &[
     Peer { program: "sqlite3", package: "sqlite3", used_by: "it: a database on a served stack" },
 ];
 
+/// The names of all programs in the table.
+pub fn programs() -> impl Iterator<Item = &'static str> {
+    PEERS.iter().map(|peer| peer.program)
+}
+
 /// `cargo xtask peers [--check]`.
 pub fn main(args: &[String]) -> Result<bool, String> {
     let missing: Vec<&Peer> = PEERS.iter().filter(|peer| !is_installed(peer.program)).collect();

@@ -13,6 +13,7 @@ mod markdown;
 mod names;
 mod orphans;
 mod os;
+mod rivals;
 mod syntax;
 mod text;
 mod tree;
@@ -34,6 +35,7 @@ const RULES: &[(&str, Check)] = &[
     ("budgets", budgets::check),
     ("os", os::check),
     ("orphans", orphans::check),
+    ("rivals", rivals::check),
     ("text", text::check),
     ("asserts", asserts::check),
     ("unsafety", unsafety::check),
