@@ -49,11 +49,12 @@ fn span_of(tokens: &TokenStream) -> (usize, usize) {
     (first, spans.last().map_or(first, |span| span.end().line))
 }
 
+/// Whether an attribute leaves the item to test builds, as `cfg(test)` and `cfg(all(test, not(loom)))` do.
 fn is_cfg_test(attrs: &[Attribute]) -> bool {
     attrs.iter().filter(|attr| attr.path().is_ident("cfg")).any(|attr| {
-        let mut words = Vec::new();
-        flatten(attr.meta.to_token_stream(), &mut words);
-        words.contains(&Word::Name("test".into())) && !words.iter().any(|word| word.is("not"))
+        let tokens = attr.meta.to_token_stream();
+        let is_negated = tokens.to_string().replace(' ', "").contains("not(test");
+        !is_negated && words(tokens).iter().any(|word| word.is("test"))
     })
 }
 
@@ -232,7 +233,9 @@ mod tests {
     #[test]
     fn test_modules_are_spans_with_their_attribute() {
         assert_eq!(test_spans(&syn::parse_file(TEXT).unwrap()), [(6, 13)]);
-        assert!(test_spans(&syn::parse_file("#[cfg(not(test))]\nmod real {}").unwrap()).is_empty());
+        let count = |text: &str| test_spans(&syn::parse_file(text).unwrap()).len();
+        assert_eq!(count("#[cfg(not(test))]\nmod real {}"), 0);
+        assert_eq!(count("#[cfg(all(test, not(loom)))]\nmod tests {}"), 1);
     }
 
     #[test]
