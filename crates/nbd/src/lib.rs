@@ -3,8 +3,15 @@
 //! Invariant: no payload byte is ever copied between a socket and a device, and no client makes the server hold
 //! more memory than its stated limits.
 //!
-//! Reading order: [`proto`] (the protocol as state machines over bytes, no I/O).
+//! Reading order: [`proto`] (the protocol as state machines over bytes, no I/O), [`uri`], [`listen`], [`client`].
 
 #![forbid(unsafe_code)]
 
+pub mod client;
+pub mod listen;
+mod outbox;
 pub mod proto;
+pub mod uri;
+
+pub use client::Client;
+pub use uri::Uri;

@@ -1,0 +1,49 @@
+//! How much of a connection may be under way: requests and bytes of payload, from the header read to the reply sent.
+
+use std::rc::Rc;
+
+use esker_rt::sync::Credits;
+
+/// The credits of one connection.
+pub(crate) struct Limits {
+    requests: Credits,
+    requests_max: u64,
+    payload: Credits,
+    payload_max: u64,
+}
+
+/// Room for one request; given back when dropped.
+pub(crate) struct Ticket {
+    limits: Rc<Limits>,
+    payload: u64,
+}
+
+impl Limits {
+    pub fn new(requests_max: u64, payload_max: u64) -> Rc<Limits> {
+        let (requests, payload) = (Credits::new(requests_max), Credits::new(payload_max));
+        Rc::new(Limits { requests, requests_max, payload, payload_max })
+    }
+
+    /// Waits for room for one request with `payload` bytes. One larger than the bound waits for all of it.
+    pub async fn admit(self: &Rc<Self>, payload: u64) -> Ticket {
+        self.requests.take(1).await;
+        let mut ticket = Ticket { limits: self.clone(), payload: 0 };
+        let payload = payload.min(self.payload_max);
+        self.payload.take(payload).await;
+        ticket.payload = payload;
+        ticket
+    }
+
+    /// Waits until nothing is under way.
+    pub async fn idle(&self) {
+        self.requests.take(self.requests_max).await;
+        self.requests.give(self.requests_max);
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.limits.payload.give(self.payload);
+        self.limits.requests.give(1);
+    }
+}

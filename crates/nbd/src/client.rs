@@ -1,0 +1,270 @@
+//! A client over any stream: many requests at a time, each awaited on its own.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io;
+use std::rc::Rc;
+
+use esker_base::ByteRange;
+use esker_rt::mem::{Mem, Part, Pool, Slab};
+use esker_rt::net::Stream;
+use esker_rt::sync::{self, oneshot};
+use esker_rt::{JoinHandle, Rt};
+
+use crate::outbox::Outbox;
+use crate::proto::{
+    Answer, ClientError, Extent, Failure, Handshake, HandshakeStep, Heard, Need, Op, Remote, Replies, Request,
+};
+
+/// Why a request brought no result.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// The two sides do not understand each other, or the export was refused.
+    #[error(transparent)]
+    Protocol(#[from] ClientError),
+    /// The connection failed.
+    #[error("the connection failed: {0}")]
+    Io(#[from] io::Error),
+    /// The connection was lost while the request was under way.
+    #[error("the connection was lost: {0}")]
+    Lost(String),
+    /// The server refused this request; the connection goes on.
+    #[error("the server answers {0}")]
+    Server(Failure),
+    /// The request is not one that the wire can carry.
+    #[error("a request for {0} bytes is too long for the wire")]
+    TooLong(u64),
+}
+
+struct Waiting {
+    /// Where the bytes of a read go, and where in the export they begin.
+    slab: Option<Slab>,
+    start: u64,
+    sender: sync::Sender<Result<(Option<Slab>, Answer), Fault>>,
+}
+
+struct Shared {
+    replies: RefCell<Replies>,
+    waiting: RefCell<BTreeMap<u64, Waiting>>,
+    lost: RefCell<Option<String>>,
+    next_cookie: Cell<u64>,
+    pool: Pool,
+}
+
+/// One connection to an export. Requests may be sent from any number of tasks of its world.
+pub struct Client {
+    remote: Remote,
+    shared: Rc<Shared>,
+    outbox: Rc<Outbox<()>>,
+    stream: Stream,
+    writer: JoinHandle<io::Result<()>>,
+    reader: JoinHandle<()>,
+}
+
+impl Client {
+    /// Shakes hands for the export named `export` (empty: the default one). Buffers come from `pool`.
+    ///
+    /// # Errors
+    /// [`Fault::Protocol`] with the server's text if it refuses, or the stream's failure.
+    pub async fn connect(rt: &Rt, pool: &Pool, stream: Stream, export: &str) -> Result<Client, Fault> {
+        let remote = shake(&stream, Handshake::new(export)?).await?;
+        let shared = Rc::new(Shared {
+            replies: RefCell::new(Replies::new(&remote)),
+            waiting: RefCell::default(),
+            lost: RefCell::default(),
+            next_cookie: Cell::new(1),
+            pool: pool.clone(),
+        });
+        let (outbox, writer) = Outbox::start(rt, stream.clone());
+        let reader = rt.spawn("nbd-hear", shared.clone().hear(stream.clone()));
+        Ok(Client { remote, shared, outbox, stream, writer, reader })
+    }
+
+    /// What the server said about the export.
+    pub fn remote(&self) -> &Remote {
+        &self.remote
+    }
+
+    /// Reads the range; its bytes are the first of the slab.
+    ///
+    /// # Errors
+    /// [`Fault`], as for every request.
+    pub async fn read(&self, range: ByteRange) -> Result<Slab, Fault> {
+        let slab = self.shared.pool.slab(range.len() as usize);
+        let (slab, _) = self.request(Op::Read { range, whole: false }, Some(slab), None).await?;
+        Ok(slab.expect("a read gives its slab back"))
+    }
+
+    /// Writes `part` at offset `at`; with `fua` the reply means that it is durable.
+    ///
+    /// # Errors
+    /// [`Fault`], as for every request.
+    pub async fn write(&self, at: u64, part: Part, fua: bool) -> Result<(), Fault> {
+        let len = part.len as u64;
+        let range = ByteRange::new(at, len).ok_or(Fault::TooLong(len))?;
+        self.request(Op::Write { range, fua }, None, Some(part)).await.map(drop)
+    }
+
+    /// Waits until all writes that were replied to are durable.
+    ///
+    /// # Errors
+    /// [`Fault`], as for every request.
+    pub async fn flush(&self) -> Result<(), Fault> {
+        self.request(Op::Flush, None, None).await.map(drop)
+    }
+
+    /// Says that the content is no longer needed.
+    ///
+    /// # Errors
+    /// [`Fault`], as for every request.
+    pub async fn trim(&self, range: ByteRange, fua: bool) -> Result<(), Fault> {
+        self.request(Op::Trim { range, fua }, None, None).await.map(drop)
+    }
+
+    /// Makes the range read as zeroes; with `no_hole` its space stays allocated.
+    ///
+    /// # Errors
+    /// [`Fault`], as for every request.
+    pub async fn write_zeroes(&self, range: ByteRange, fua: bool, no_hole: bool) -> Result<(), Fault> {
+        self.request(Op::WriteZeroes { range, fua, no_hole, fast: false }, None, None).await.map(drop)
+    }
+
+    /// Status of the bytes from the start of `range`: at least one extent, maybe not up to its end.
+    ///
+    /// # Errors
+    /// [`Fault`], as for every request.
+    pub async fn block_status(&self, range: ByteRange, one: bool) -> Result<Vec<Extent>, Fault> {
+        Ok(self.request(Op::BlockStatus { range, one }, None, None).await?.1.extents)
+    }
+
+    /// Says goodbye and waits until the server has closed the connection.
+    ///
+    /// # Errors
+    /// If the goodbye could not be sent.
+    pub async fn disconnect(mut self) -> Result<(), Fault> {
+        self.outbox.push(vec![Part::heap(Replies::goodbye().to_vec())], ());
+        self.outbox.close();
+        (&mut self.writer).await?;
+        (&mut self.reader).await;
+        Ok(())
+    }
+
+    async fn request(
+        &self,
+        op: Op,
+        slab: Option<Slab>,
+        payload: Option<Part>,
+    ) -> Result<(Option<Slab>, Answer), Fault> {
+        let shared = &self.shared;
+        if let Some(why) = &*shared.lost.borrow() {
+            return Err(Fault::Lost(why.clone()));
+        }
+        let cookie = shared.next_cookie.replace(shared.next_cookie.get() + 1);
+        let (start, len) = op.range().map_or((0, 0), |r| (r.start(), r.len()));
+        let head = shared.replies.borrow_mut().ask(Request { cookie, op }).ok_or(Fault::TooLong(len))?;
+        let (sender, receiver) = oneshot();
+        shared.waiting.borrow_mut().insert(cookie, Waiting { slab, start, sender });
+        self.outbox.push(std::iter::once(Part::heap(head)).chain(payload).collect(), ());
+        receiver.await.unwrap_or_else(|_| Err(Fault::Lost(shared.lost.borrow().clone().unwrap_or_default())))
+    }
+}
+
+impl Drop for Client {
+    /// Without [`Client::disconnect`] the server sees the stream end.
+    fn drop(&mut self) {
+        self.outbox.close();
+        self.stream.shutdown();
+    }
+}
+
+impl Shared {
+    async fn hear(self: Rc<Self>, stream: Stream) {
+        let why = match self.hear_all(&stream).await {
+            Ok(()) => "the server closed it".to_string(),
+            Err(fault) => fault.to_string(),
+        };
+        *self.lost.borrow_mut() = Some(why);
+        stream.shutdown();
+        // Their receivers see their senders go and report the loss.
+        self.waiting.borrow_mut().clear();
+    }
+
+    async fn hear_all(&self, stream: &Stream) -> Result<(), Fault> {
+        loop {
+            let need = self.replies.borrow().need();
+            let Need::Message(len) = need else { return Ok(()) };
+            let Some(bytes) = read_message(stream, Vec::new(), len).await? else { return Ok(()) };
+            let heard = self.replies.borrow_mut().message(&bytes)?;
+            let heard = match heard {
+                Heard::Data { cookie, range } => {
+                    self.receive(stream, cookie, range).await?;
+                    self.replies.borrow_mut().taken()?
+                }
+                other => other,
+            };
+            if let Heard::Done { cookie, result } = heard {
+                self.finish(cookie, result);
+            }
+        }
+    }
+
+    /// Receives bytes of a read straight to where the caller wants them.
+    async fn receive(&self, stream: &Stream, cookie: u64, range: ByteRange) -> Result<(), Fault> {
+        let taken = self.waiting.borrow_mut().get_mut(&cookie).and_then(|w| Some((w.slab.take()?, w.start)));
+        let (slab, start) = taken.ok_or(ClientError::Cookie(cookie))?;
+        let part = Part { mem: Mem::Unique(slab), start: (range.start() - start) as usize, len: range.len() as usize };
+        let back = stream.read_exact(vec![part]).await?.pop();
+        let Some(Part { mem: Mem::Unique(slab), .. }) = back else {
+            unreachable!("a stream gives parts back as they were")
+        };
+        if let Some(waiting) = self.waiting.borrow_mut().get_mut(&cookie) {
+            waiting.slab = Some(slab);
+        }
+        Ok(())
+    }
+
+    fn finish(&self, cookie: u64, result: Result<Answer, Failure>) {
+        let Some(Waiting { mut slab, start, sender }) = self.waiting.borrow_mut().remove(&cookie) else { return };
+        sender.send(match result {
+            Err(failure) => Err(Fault::Server(failure)),
+            Ok(answer) => {
+                for hole in &answer.holes {
+                    let (from, to) = ((hole.start() - start) as usize, (hole.end() - start) as usize);
+                    slab.iter_mut().for_each(|slab| slab[from..to].fill(0));
+                }
+                Ok((slab, answer))
+            }
+        });
+    }
+}
+
+async fn shake(stream: &Stream, mut handshake: Handshake) -> Result<Remote, Fault> {
+    loop {
+        let Need::Message(len) = handshake.need() else { unreachable!("a handshake needs messages until it is over") };
+        let bytes = read_message(stream, Vec::new(), len).await?;
+        let bytes = bytes.ok_or_else(|| Fault::Lost("the server closed it during the handshake".into()))?;
+        match handshake.message(&bytes)? {
+            HandshakeStep::Ready(remote) => return Ok(remote),
+            HandshakeStep::Send(out) if out.is_empty() => {}
+            HandshakeStep::Send(out) => drop(stream.write_all(vec![Part::heap(out)]).await?),
+        }
+    }
+}
+
+/// Reads a message of `len` bytes into `buffer`; none if the stream ends before its first byte.
+pub(crate) async fn read_message(stream: &Stream, mut buffer: Vec<u8>, len: usize) -> io::Result<Option<Vec<u8>>> {
+    buffer.resize(len, 0);
+    let (mut parts, result) = stream.read(vec![Part::heap(buffer)]).await;
+    let got = result?;
+    if got == 0 {
+        return Ok(None);
+    }
+    if got < len {
+        parts[0].advance(got);
+        parts = stream.read_exact(parts).await?;
+    }
+    match parts.pop().map(|part| part.mem) {
+        Some(Mem::Heap(bytes)) => Ok(Some(bytes)),
+        _ => unreachable!("a stream gives parts back as they were"),
+    }
+}

@@ -1,0 +1,94 @@
+//! Listening: what stands in the way is named, and only the socket of a dead server is replaced.
+
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+use esker_rt::Rt;
+use esker_rt::net::{Address, Listener, Stream};
+
+/// Why a server cannot listen.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Somebody answers there.
+    #[error("{0:?} is in use by a running server; stop it or choose another path")]
+    Alive(String),
+    /// Something else has that name.
+    #[error("{0:?} exists and is not a socket; remove it or choose another path")]
+    NotSocket(String),
+    /// A port in use.
+    #[error("{0} is in use by another program; choose another port, or port 0 for a free one")]
+    PortInUse(String),
+    /// No permission.
+    #[error("no permission to listen at {place}; {advice}")]
+    Permission {
+        /// The address.
+        place: String,
+        /// What to change.
+        advice: &'static str,
+    },
+    /// The directory of a socket is not there.
+    #[error("the directory of socket {0:?} does not exist; create it")]
+    NoDirectory(String),
+    /// Anything else that the kernel says.
+    #[error("cannot listen at {place}: {source}")]
+    Other {
+        /// The address.
+        place: String,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+}
+
+/// Listens at `address`. The socket of a server that is dead (nobody accepts there) is replaced.
+///
+/// # Errors
+/// [`ListenError`] says what stands in the way and what to do.
+pub fn listen(rt: &Rt, address: &Address) -> Result<Listener, ListenError> {
+    let error = match Listener::bind(rt, address) {
+        Ok(listener) => return Ok(listener),
+        Err(error) => error,
+    };
+    if let (Address::Unix(path), ErrorKind::AddrInUse) = (address, error.kind()) {
+        remove_dead(rt, address, path)?;
+        return Listener::bind(rt, address).map_err(|e| explain(address, e));
+    }
+    Err(explain(address, error))
+}
+
+/// Removes the socket if connecting to it is refused, which no living server does.
+#[allow(clippy::disallowed_methods, reason = "a front end owns its socket's path")]
+fn remove_dead(rt: &Rt, address: &Address, path: &Path) -> Result<(), ListenError> {
+    let place = path.display().to_string();
+    let found = std::fs::symlink_metadata(path).map_err(|e| explain(address, e))?;
+    if !found.file_type().is_socket() {
+        return Err(ListenError::NotSocket(place));
+    }
+    match Stream::connect(rt, address) {
+        Err(e) if e.kind() == ErrorKind::ConnectionRefused => {}
+        Err(e) if e.kind() == ErrorKind::PermissionDenied => return Err(explain(address, e)),
+        _ => return Err(ListenError::Alive(place)),
+    }
+    std::fs::remove_file(path).map_err(|e| explain(address, e))
+}
+
+fn explain(address: &Address, source: io::Error) -> ListenError {
+    let (place, unix) = match address {
+        Address::Unix(path) => (path.display().to_string(), true),
+        Address::Tcp(host) => (host.clone(), false),
+    };
+    match source.kind() {
+        ErrorKind::AddrInUse if unix => ListenError::Alive(place),
+        ErrorKind::AddrInUse => ListenError::PortInUse(place),
+        ErrorKind::NotFound if unix => ListenError::NoDirectory(place),
+        ErrorKind::PermissionDenied => {
+            let advice = if unix {
+                "its directory must be writable, and an old socket there must be yours"
+            } else {
+                "choose a port from 1024 on"
+            };
+            ListenError::Permission { place, advice }
+        }
+        _ => ListenError::Other { place, source },
+    }
+}

@@ -1,0 +1,78 @@
+//! The write side of a connection: messages leave whole, in the order in which they were pushed, several per write.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io;
+use std::rc::Rc;
+
+use esker_rt::mem::Part;
+use esker_rt::net::Stream;
+use esker_rt::sync::Notify;
+use esker_rt::{JoinHandle, Rt};
+
+/// Elements of one gathered write, over all messages in it.
+const BATCH_PARTS: usize = 64;
+
+/// Messages that wait for the wire. `G` is held until its message has left (or cannot leave any more): credits.
+pub(crate) struct Outbox<G> {
+    queue: RefCell<VecDeque<(Vec<Part>, G)>>,
+    changed: Notify,
+    closed: Cell<bool>,
+    broken: Cell<bool>,
+}
+
+impl<G: 'static> Outbox<G> {
+    /// Starts the task that writes to `stream`. It ends after [`Outbox::close`] or the first failure, which also ends
+    /// the stream, so that its reader notices.
+    pub fn start(rt: &Rt, stream: Stream) -> (Rc<Outbox<G>>, JoinHandle<io::Result<()>>) {
+        let outbox = Rc::new(Outbox {
+            queue: RefCell::default(),
+            changed: Notify::default(),
+            closed: Cell::new(false),
+            broken: Cell::new(false),
+        });
+        let task = rt.spawn("nbd-write", outbox.clone().drain(stream));
+        (outbox, task)
+    }
+
+    /// Queues a message. After a failure it is dropped: nobody is there to read it.
+    pub fn push(&self, parts: Vec<Part>, guard: G) {
+        if !self.broken.get() {
+            self.queue.borrow_mut().push_back((parts, guard));
+            self.changed.notify_one();
+        }
+    }
+
+    /// Ends the task once all that is queued has left.
+    pub fn close(&self) {
+        self.closed.set(true);
+        self.changed.notify_one();
+    }
+
+    async fn drain(self: Rc<Self>, stream: Stream) -> io::Result<()> {
+        loop {
+            self.changed.wait_until(|| !self.queue.borrow().is_empty() || self.closed.get()).await;
+            let (parts, guards) = self.batch();
+            if guards.is_empty() {
+                return Ok(());
+            }
+            if let Err(error) = stream.write_all(parts).await {
+                self.broken.set(true);
+                self.queue.borrow_mut().clear();
+                stream.shutdown();
+                return Err(error);
+            }
+        }
+    }
+
+    fn batch(&self) -> (Vec<Part>, Vec<G>) {
+        let mut queue = self.queue.borrow_mut();
+        let (mut parts, mut guards) = (Vec::new(), Vec::new());
+        while guards.is_empty() || queue.front().is_some_and(|next| parts.len() + next.0.len() <= BATCH_PARTS) {
+            let Some((message, guard)) = queue.pop_front() else { break };
+            parts.extend(message);
+            guards.push(guard);
+        }
+        (parts, guards)
+    }
+}
