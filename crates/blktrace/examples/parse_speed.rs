@@ -2,8 +2,7 @@
 //!
 //! The shipped web server trace is rendered 8 times into memory (2.15 M records) and read back, unpacked and as gzip.
 
-// A measurement needs the machine's clock.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
+#![allow(clippy::disallowed_methods, reason = "a measurement needs the machine's clock")]
 
 use esker_blktrace::{Format, Source, Stats, TraceReader};
 use flate2::{Compression, write::GzEncoder};

@@ -212,6 +212,14 @@ pub enum TraceError {
         /// Name of the trace.
         file: String,
     },
+    /// Not one byte can be unpacked.
+    #[error("{file}: nothing can be read: {why}; fetch the trace again")]
+    Damaged {
+        /// Name of the trace.
+        file: String,
+        /// What the unpacker says.
+        why: String,
+    },
     /// Neither the name nor the first bytes tell the format.
     #[error("{file}: the format is not recognised; name it, one of: {}", Format::names())]
     Unrecognised {

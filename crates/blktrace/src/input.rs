@@ -193,7 +193,10 @@ impl Feed {
             Ok(0) => self.ending = Ending::Complete,
             Ok(n) => self.end += n,
             Err(e) if e.get_ref().is_some_and(|inner| inner.is::<OwnError>()) => return Err(e),
-            Err(e) => self.ending = Ending::Cut { offset: self.offset, why: format!("packed data is damaged or truncated: {e}") },
+            Err(e) => {
+                self.ending =
+                    Ending::Cut { offset: self.offset, why: format!("packed data is damaged or truncated: {e}") }
+            }
         }
         Ok(self.ending == Ending::NotReached)
     }

@@ -20,6 +20,8 @@ pub mod record;
 pub mod sink;
 pub mod source;
 pub mod stats;
+#[cfg(test)]
+mod tests;
 
 pub use convert::{Conversion, convert};
 pub use fault::{Ending, Fault, Place, Reason, Report, TraceError};
@@ -29,5 +31,5 @@ pub use merge::Merged;
 pub use reader::TraceReader;
 pub use record::{Op, Record};
 pub use sink::{Loss, Losses, RecordSink, SinkError, Written};
-pub use source::{OneVolume, Sped, Source, Speed};
+pub use source::{OneVolume, Source, Sped, Speed};
 pub use stats::{Stats, Summary};

@@ -44,8 +44,8 @@ impl TraceReader {
         let mut feed = Feed::open(file, input)?;
         let head = feed.head(HEAD).map_err(|source| TraceError::Io { file: name(), source })?;
         let detected = detect(file, head);
-        if head.is_empty() && *feed.ending() == Ending::Complete {
-            return Err(TraceError::Empty { file: name() });
+        if head.is_empty() {
+            return Err(no_data(file, feed.ending()));
         }
         let format = format.or(detected).ok_or_else(|| TraceError::Unrecognised { file: name() })?;
         let names = if format.has_volumes() { Names::default() } else { Names::single(file) };
@@ -136,6 +136,14 @@ impl TraceReader {
             Err(reason) => self.report.fault(|| Fault::new(piece.place, reason, piece.bytes)),
         }
         Ok(Step::Nothing)
+    }
+}
+
+fn no_data(file: &str, ending: &Ending) -> TraceError {
+    let file = file.to_string();
+    match ending {
+        Ending::Cut { why, .. } => TraceError::Damaged { file, why: why.clone() },
+        Ending::Complete | Ending::NotReached => TraceError::Empty { file },
     }
 }
 

@@ -146,7 +146,9 @@ pub enum SinkError {
     #[error("the trace cannot be written: {0}")]
     Io(#[from] io::Error),
     /// The format needs corrections of what was written before.
-    #[error("{0} traces are written to a seekable file only, not to a pipe: each record names the next one of its object")]
+    #[error(
+        "{0} traces are written to a seekable file only, not to a pipe: each record names the next one of its object"
+    )]
     NeedsSeek(Format),
 }
 

@@ -76,6 +76,11 @@ impl<S: Source> Sped<S> {
     pub fn new(inner: S, speed: Speed) -> Sped<S> {
         Sped { inner, speed }
     }
+
+    /// The source as recorded, for instance to read its report.
+    pub fn inner(&self) -> &S {
+        &self.inner
+    }
 }
 
 impl<S: Source> Source for Sped<S> {
@@ -108,6 +113,11 @@ impl<S: Source> OneVolume<S> {
     /// Only the requests to the volume called `name`.
     pub fn new(inner: S, name: &str) -> OneVolume<S> {
         OneVolume { inner, wanted: [name.to_string()], number: None }
+    }
+
+    /// The source with all its volumes.
+    pub fn inner(&self) -> &S {
+        &self.inner
     }
 
     fn missing(&self) -> TraceError {

@@ -3,7 +3,8 @@
 use super::{Format, fio, load, msr, vscsi};
 
 /// Endings of a name that tell the format where the bytes do not.
-const ENDINGS: [(&str, Format); 3] = [(".load", Format::Load), (".vscsi1", Format::Vscsi1), (".vscsi2", Format::Vscsi2)];
+const ENDINGS: [(&str, Format); 3] =
+    [(".load", Format::Load), (".vscsi1", Format::Vscsi1), (".vscsi2", Format::Vscsi2)];
 
 /// The format of a trace called `name` that begins with `head` (unpacked, a few KiB), or `None` if unsure.
 ///

@@ -36,15 +36,8 @@ pub enum Format {
 
 impl Format {
     /// All formats.
-    pub const ALL: [Format; 7] = [
-        Format::Load,
-        Format::Vscsi1,
-        Format::Vscsi2,
-        Format::OracleGeneral,
-        Format::Msr,
-        Format::Fio2,
-        Format::Fio3,
-    ];
+    pub const ALL: [Format; 7] =
+        [Format::Load, Format::Vscsi1, Format::Vscsi2, Format::OracleGeneral, Format::Msr, Format::Fio2, Format::Fio3];
 
     /// The word for this format on the command line.
     pub fn name(self) -> &'static str {

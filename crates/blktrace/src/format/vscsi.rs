@@ -87,7 +87,13 @@ pub(crate) fn fits(version: Version, head: &[u8]) -> bool {
 }
 
 /// Writes one record. The length keeps its bytes; an offset inside a sector moves the start down.
-pub(crate) fn encode(version: Version, serial: u64, r: &Record, losses: &mut Losses, out: &mut Vec<u8>) -> Result<(), Loss> {
+pub(crate) fn encode(
+    version: Version,
+    serial: u64,
+    r: &Record,
+    losses: &mut Losses,
+    out: &mut Vec<u8>,
+) -> Result<(), Loss> {
     let is_far = r.offset / SECTOR > u64::from(u32::MAX);
     let command: u16 = match (r.op, is_far) {
         (Op::Read, false) => 0x28,

@@ -1,14 +1,14 @@
 //! The shipped traces give exactly the figures that an independent program counted.
 
-use esker_blktrace::{Format, Op, RecordSink, Source, Stats, Summary, TraceReader, convert, detect};
-use std::io::{Cursor, Read};
-use std::sync::{Arc, Mutex};
+use super::Shared;
+use crate::{Format, Loss, Op, RecordSink, Source, Stats, Summary, TraceReader, convert, detect};
+use std::io::Read;
 
-const MYSQL: &[u8] = include_bytes!("../../../data/linux-mysql.load.gz");
-const WEB: &[u8] = include_bytes!("../../../data/linux-webserver-2.load.gz");
-const WINDOWS: &[u8] = include_bytes!("../../../data/windows-shared-server.load.gz");
-const VSCSI: &[u8] = include_bytes!("../../../data/cloudPhysicsIO.vscsi.zst");
-const ORACLE: &[u8] = include_bytes!("../../../data/cloudPhysicsIO.oracleGeneral.bin.zst");
+const MYSQL: &[u8] = include_bytes!("../../../../data/linux-mysql.load.gz");
+const WEB: &[u8] = include_bytes!("../../../../data/linux-webserver-2.load.gz");
+const WINDOWS: &[u8] = include_bytes!("../../../../data/windows-shared-server.load.gz");
+const VSCSI: &[u8] = include_bytes!("../../../../data/cloudPhysicsIO.vscsi.zst");
+const ORACLE: &[u8] = include_bytes!("../../../../data/cloudPhysicsIO.oracleGeneral.bin.zst");
 
 /// Opens a sample by its name alone, as a user would.
 fn open(name: &str, data: &'static [u8], format: Format) -> TraceReader {
@@ -85,7 +85,7 @@ fn vscsi_converted_to_oracle_general_names_the_next_access_as_the_original_does(
     let mut reader = open("cloudPhysicsIO.vscsi.zst", VSCSI, Format::Vscsi1);
     let out = Shared::default();
     let written = convert(&mut reader, RecordSink::to_file(Format::OracleGeneral, Box::new(out.clone()))).unwrap();
-    assert_eq!(written.losses.count(esker_blktrace::Loss::WriteAsRead), 66_898);
+    assert_eq!(written.losses.count(Loss::WriteAsRead), 66_898);
     let original = zstd::decode_all(ORACLE).unwrap();
     let ours = out.bytes();
     assert_eq!(ours.len(), original.len());
@@ -97,7 +97,9 @@ fn vscsi_converted_to_oracle_general_names_the_next_access_as_the_original_does(
 
 #[test]
 fn vscsi_versions_carry_each_other() {
-    let first = |data: Vec<u8>, format| -> Vec<_> { TraceReader::from_bytes(data, format).unwrap().map(Result::unwrap).collect() };
+    let first = |data: Vec<u8>, format| -> Vec<_> {
+        TraceReader::from_bytes(data, format).unwrap().map(Result::unwrap).collect()
+    };
     let records = first(VSCSI.to_vec(), Format::Vscsi1);
     let out = Shared::default();
     let mut sink = RecordSink::new(Format::Vscsi2, Box::new(out.clone())).unwrap();
@@ -109,7 +111,7 @@ fn vscsi_versions_carry_each_other() {
 
 #[test]
 fn synthetic_msr_fixture_keeps_disks_apart_and_time_monotone() {
-    let mut reader = open("synthetic-msr.csv", include_bytes!("../fixtures/synthetic-msr.csv"), Format::Msr);
+    let mut reader = open("synthetic-msr.csv", include_bytes!("../../fixtures/synthetic-msr.csv"), Format::Msr);
     let records: Vec<_> = reader.by_ref().map(Result::unwrap).collect();
     assert_eq!(reader.volumes(), ["synth.0", "synth.1", "other.0"]);
     assert_eq!(records.iter().map(|r| r.volume).collect::<Vec<_>>(), [0, 0, 1, 2, 1]);
@@ -120,8 +122,8 @@ fn synthetic_msr_fixture_keeps_disks_apart_and_time_monotone() {
 
 #[test]
 fn synthetic_fio_fixtures_carry_flush_and_discard() {
-    let v2 = open("synthetic-fio-v2.iolog", include_bytes!("../fixtures/synthetic-fio-v2.iolog"), Format::Fio2);
-    let v3 = open("synthetic-fio-v3.iolog", include_bytes!("../fixtures/synthetic-fio-v3.iolog"), Format::Fio3);
+    let v2 = open("synthetic-fio-v2.iolog", include_bytes!("../../fixtures/synthetic-fio-v2.iolog"), Format::Fio2);
+    let v3 = open("synthetic-fio-v3.iolog", include_bytes!("../../fixtures/synthetic-fio-v3.iolog"), Format::Fio3);
     for (reader, times, volumes) in [(v2, [0, 1_500, 1_500, 1_750], 2), (v3, [12, 1_512, 1_513, 1_600], 1)] {
         let mut reader = reader;
         let records: Vec<_> = reader.by_ref().map(Result::unwrap).collect();
@@ -130,31 +132,5 @@ fn synthetic_fio_fixtures_carry_flush_and_discard() {
         assert_eq!((records[1].offset, records[1].len), (12_345, 678));
         assert_eq!(reader.volumes().len(), volumes);
         assert!(reader.report().is_clean(), "{}", reader.report());
-    }
-}
-
-/// A file in memory that the test can look into after the sink is gone.
-#[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Cursor<Vec<u8>>>>);
-
-impl Shared {
-    fn bytes(&self) -> Vec<u8> {
-        self.0.lock().unwrap().get_ref().clone()
-    }
-}
-
-impl std::io::Write for Shared {
-    fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(buf)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl std::io::Seek for Shared {
-    fn seek(&mut self, to: std::io::SeekFrom) -> std::io::Result<u64> {
-        self.0.lock().unwrap().seek(to)
     }
 }
