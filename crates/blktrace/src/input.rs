@@ -70,6 +70,15 @@ pub(crate) struct Piece<'a> {
     pub overlong: bool,
 }
 
+/// What is left of the data behind the buffer.
+#[derive(Debug, PartialEq, Eq)]
+enum Data {
+    More,
+    Done,
+    /// Damaged or truncated, and how that shows.
+    Cut(String),
+}
+
 /// Yields the pieces of a trace from one buffer.
 pub(crate) struct Feed {
     input: Input,
@@ -79,7 +88,7 @@ pub(crate) struct Feed {
     /// Offset (after unpacking) of `buf[start]`.
     offset: u64,
     line: u64,
-    ending: Ending,
+    data: Data,
     /// Head of the last overlong line.
     excerpt: Vec<u8>,
 }
@@ -87,13 +96,25 @@ pub(crate) struct Feed {
 impl Feed {
     pub fn open(file: &str, input: Input) -> Result<Feed, TraceError> {
         let input = unpack(file, input)?;
-        let ending = Ending::NotReached;
-        Ok(Feed { input, buf: vec![0; BUFFER], start: 0, end: 0, offset: 0, line: 0, ending, excerpt: Vec::new() })
+        Ok(Feed {
+            input,
+            buf: vec![0; BUFFER],
+            start: 0,
+            end: 0,
+            offset: 0,
+            line: 0,
+            data: Data::More,
+            excerpt: Vec::new(),
+        })
     }
 
-    /// How the data ended; `NotReached` until the last piece was asked for.
-    pub fn ending(&self) -> &Ending {
-        &self.ending
+    /// How the trace ended; meaningful once a piece was asked for in vain.
+    pub fn ending(&self) -> Ending {
+        match &self.data {
+            Data::More => Ending::NotReached,
+            Data::Done => Ending::Complete,
+            Data::Cut(why) => Ending::Cut { offset: self.offset, why: why.clone() },
+        }
     }
 
     /// The bytes in the buffer, filled with at least `want` (up to [`LINE_MAX`]) if the data has them.
@@ -123,7 +144,7 @@ impl Feed {
             }
             if !self.fill()? {
                 // After damage the last line may lack digits, so that it must not be read as a shorter number.
-                let usable = scanned > 0 && self.ending == Ending::Complete;
+                let usable = scanned > 0 && self.data == Data::Done;
                 return Ok(usable.then(|| self.take_line(scanned, scanned)));
             }
         }
@@ -166,9 +187,8 @@ impl Feed {
 
     fn note_partial_record(&mut self, n: usize) {
         let left = self.window().len();
-        if left > 0 && self.ending == Ending::Complete {
-            let why = format!("the last record has {left} of {n} bytes");
-            self.ending = Ending::Cut { offset: self.offset, why };
+        if left > 0 && self.data == Data::Done {
+            self.data = Data::Cut(format!("the last record has {left} of {n} bytes"));
         }
     }
 
@@ -183,21 +203,18 @@ impl Feed {
 
     /// Reads more behind the window; false at the end of the data, good or bad.
     fn fill(&mut self) -> io::Result<bool> {
-        if self.ending != Ending::NotReached {
+        if self.data != Data::More {
             return Ok(false);
         }
         self.buf.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
         match self.input.read(&mut self.buf[self.end..]) {
-            Ok(0) => self.ending = Ending::Complete,
+            Ok(0) => self.data = Data::Done,
             Ok(n) => self.end += n,
             Err(e) if e.get_ref().is_some_and(|inner| inner.is::<OwnError>()) => return Err(e),
-            Err(e) => {
-                self.ending =
-                    Ending::Cut { offset: self.offset, why: format!("packed data is damaged or truncated: {e}") }
-            }
+            Err(e) => self.data = Data::Cut(format!("packed data is damaged or truncated: {e}")),
         }
-        Ok(self.ending == Ending::NotReached)
+        Ok(self.data == Data::More)
     }
 }

@@ -118,7 +118,7 @@ impl TraceReader {
         let piece = self.feed.next_piece(self.parser.unit());
         let piece = piece.map_err(|source| TraceError::Io { file: self.file.clone(), source })?;
         let Some(piece) = piece else {
-            self.report.ending = self.feed.ending().clone();
+            self.report.ending = self.feed.ending();
             return Ok(Step::End);
         };
         let parsed = match piece.overlong {
@@ -139,10 +139,10 @@ impl TraceReader {
     }
 }
 
-fn no_data(file: &str, ending: &Ending) -> TraceError {
+fn no_data(file: &str, ending: Ending) -> TraceError {
     let file = file.to_string();
     match ending {
-        Ending::Cut { why, .. } => TraceError::Damaged { file, why: why.clone() },
+        Ending::Cut { why, .. } => TraceError::Damaged { file, why },
         Ending::Complete | Ending::NotReached => TraceError::Empty { file },
     }
 }

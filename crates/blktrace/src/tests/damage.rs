@@ -132,6 +132,17 @@ fn truncated_gzip_and_zstd_deliver_what_came_before() {
 }
 
 #[test]
+fn a_cut_says_how_many_bytes_were_delivered_even_of_a_short_trace() {
+    let text = load(&numbered(40));
+    // All the text arrives, then a second frame is cut off in its magic number.
+    let packed = zstd::encode_all(text.as_bytes(), 1).unwrap();
+    let (records, reader) = read_all([packed, vec![0x28, 0xb5, 0x2f]].concat(), Format::Load);
+    assert_eq!(records.len(), 40);
+    let Ending::Cut { offset, .. } = reader.report().ending else { panic!("{}", reader.report()) };
+    assert_eq!(offset, text.len() as u64);
+}
+
+#[test]
 fn damaged_packing_is_a_cut_not_a_panic() {
     let text = load(&numbered(20_000));
     for mut packed in [gzip(text.as_bytes()), zstd::encode_all(text.as_bytes(), 1).unwrap()] {
