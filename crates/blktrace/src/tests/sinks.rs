@@ -53,9 +53,13 @@ fn next_accesses_are_right_across_batches_and_flushes() {
         }
     }
     sink.finish().unwrap();
-    for (i, entry) in out.bytes().chunks(24).enumerate() {
+    let bytes = out.bytes();
+    assert_eq!(bytes.len() as u64, 4 * OBJECTS * 24);
+    for (i, entry) in bytes.chunks(24).enumerate() {
+        let object = u64::from_le_bytes(entry[4..12].try_into().unwrap());
         let next = i64::from_le_bytes(entry[16..].try_into().unwrap());
         let again = i as u64 + OBJECTS + 1;
+        assert_eq!(object, i as u64 % OBJECTS * 8, "record {i}");
         assert_eq!(next, if again <= 4 * OBJECTS { again as i64 } else { -1 }, "record {i}");
     }
 }
