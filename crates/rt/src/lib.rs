@@ -1,1 +1,26 @@
-//! tmp
+//! The `Rt` handle: time, tasks, random streams and waiting, in one of two worlds.
+//!
+//! *Virtual* ([`sim`]): one event heap in nanoseconds, simulated CPUs, a digest of every event; time moves only when
+//! nothing can run. *Real* ([`real`]): an io_uring reactor that is a value, entered by one thread at a time. Code above
+//! this crate cannot tell which world it is in, except through speed.
+//!
+//! Invariant: nothing in virtual time depends on addresses, threads, hash seeds or the real clock.
+//!
+//! Reading order: [`handle`] (`Rt`), [`sim`], [`sync`] (waiting for each other), [`mem`] (slabs the kernel may use),
+//! [`net`] (streams in both worlds), [`real`].
+
+mod core;
+pub mod handle;
+pub mod join;
+pub mod mem;
+pub mod net;
+pub mod real;
+mod remote;
+pub mod sim;
+pub mod sync;
+mod task;
+mod timer;
+
+pub use handle::{Level, Rt};
+pub use join::JoinHandle;
+pub use sim::{Halt, Sim, SimConfig};

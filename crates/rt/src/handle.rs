@@ -1,0 +1,234 @@
+//! `Rt`: the cheap, cloneable value that constructors take and that everything waits through.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use esker_base::{Nanos, Stream, Time};
+
+use crate::core::{Core, World};
+use crate::join::{self, JoinHandle};
+use crate::real::RealState;
+use crate::sim::SimState;
+use crate::timer::TimerKey;
+
+/// A handle on one world. Not `Send`: a stack lives where its reactor lives.
+#[derive(Clone)]
+pub struct Rt {
+    pub(crate) core: Rc<Core>,
+}
+
+/// How much a log line matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Something failed; an operator should look.
+    Error,
+    /// Something is unusual and was dealt with.
+    Warn,
+    /// What an operator wants to know once.
+    Info,
+    /// For developers.
+    Debug,
+}
+
+/// Receives the log lines of one world.
+pub trait LogSink {
+    /// Takes one line with the world's time.
+    fn line(&mut self, at: Time, level: Level, text: fmt::Arguments<'_>);
+}
+
+impl Rt {
+    /// This instant on the world's clock, including the time debt of the task that asks. Reading changes nothing.
+    pub fn now(&self) -> Time {
+        match &self.core.world {
+            World::Sim(sim) => sim.now(),
+            World::Real(real) => real.now(),
+        }
+    }
+
+    /// Whether time is virtual.
+    pub fn is_sim(&self) -> bool {
+        matches!(self.core.world, World::Sim(_))
+    }
+
+    /// Whether this world was killed: nothing will run in it again.
+    pub fn is_killed(&self) -> bool {
+        self.core.killed.get()
+    }
+
+    /// The seed of this world.
+    pub fn seed(&self) -> u64 {
+        self.core.seed
+    }
+
+    /// Waits for `span`.
+    pub fn sleep(&self, span: Nanos) -> Sleep {
+        self.sleep_until(self.now() + span)
+    }
+
+    /// Waits until `deadline`; ready at once if it has passed.
+    pub fn sleep_until(&self, deadline: Time) -> Sleep {
+        Sleep { rt: self.clone(), deadline, key: None }
+    }
+
+    /// Lets every other ready task run once, and settles the caller's time debt.
+    pub fn yield_now(&self) -> impl Future<Output = ()> + use<> {
+        let mut yielded = false;
+        std::future::poll_fn(move |cx| {
+            if std::mem::replace(&mut yielded, true) {
+                return Poll::Ready(());
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+    }
+
+    /// Starts a task. It runs to completion unless the world is killed; dropping the handle only loses its result.
+    pub fn spawn<T: 'static>(&self, name: &'static str, future: impl Future<Output = T> + 'static) -> JoinHandle<T> {
+        let (sender, handle) = join::pair();
+        self.core.spawn(
+            name,
+            Box::pin(async move {
+                let value = future.await;
+                sender.finish(value);
+            }),
+        );
+        handle
+    }
+
+    /// Accounts `cost` of CPU time to the running task: in virtual time it occupies a simulated CPU; in the real world
+    /// the work itself already took its time, so nothing happens.
+    #[inline]
+    pub fn charge(&self, cost: Nanos) {
+        if let World::Sim(sim) = &self.core.world {
+            sim.charge(cost);
+        }
+    }
+
+    /// The random stream of `name` in this world. Two calls with one name give equal streams: keep the stream.
+    pub fn rng(&self, name: &str) -> Stream {
+        Stream::named(self.core.seed, name)
+    }
+
+    /// Adds a word to the digest of a virtual world; free in the real one.
+    #[inline]
+    pub fn event(&self, word: u64) {
+        if let World::Sim(sim) = &self.core.world {
+            sim.note(word);
+        }
+    }
+
+    /// Runs CPU-heavy `work` away from the reactor: on an OS thread in the real world, charged as `cost` to a simulated
+    /// CPU in virtual time.
+    pub async fn worker<R: Send + 'static>(&self, cost: Nanos, work: impl FnOnce() -> R + Send + 'static) -> R {
+        match &self.core.world {
+            World::Sim(_) => {
+                let rt = self.clone();
+                let task = self.spawn("worker", async move {
+                    let result = work();
+                    rt.charge(cost);
+                    rt.yield_now().await;
+                    result
+                });
+                task.await
+            }
+            World::Real(real) => real.run_on_worker(work).await,
+        }
+    }
+
+    /// Runs something that is a thread of its own in the real world (with its own reactor) and a task in virtual time.
+    ///
+    /// # Errors
+    /// In the real world, when the thread or its reactor cannot be made.
+    pub async fn agent<R, F, Fut>(&self, name: &'static str, body: F) -> std::io::Result<R>
+    where
+        R: Send + 'static,
+        F: FnOnce(Rt) -> Fut + Send + 'static,
+        Fut: Future<Output = R> + 'static,
+    {
+        match &self.core.world {
+            World::Sim(_) => Ok(self.spawn(name, body(self.clone())).await),
+            World::Real(_) => crate::real::run_agent(name, self.core.seed, body).await,
+        }
+    }
+
+    /// Sends a line to this world's log sink, if it has one.
+    pub fn log(&self, level: Level, text: fmt::Arguments<'_>) {
+        if let Some(sink) = self.core.log.borrow_mut().as_mut() {
+            sink.line(self.now(), level, text);
+        }
+    }
+
+    /// Sets where this world's log lines go.
+    pub fn set_log(&self, sink: Box<dyn LogSink>) {
+        *self.core.log.borrow_mut() = Some(sink);
+    }
+
+    /// The reactor's file and socket operations.
+    ///
+    /// # Errors
+    /// `Unsupported` in virtual time, where there is no kernel.
+    pub fn kernel(&self) -> std::io::Result<crate::real::Kernel> {
+        match &self.core.world {
+            World::Real(_) => Ok(crate::real::Kernel::new(self.clone())),
+            World::Sim(_) => Err(std::io::Error::new(
+                std::io::ErrorKind::Unsupported,
+                "files and sockets exist only in the real world; use a memory or model device in virtual time",
+            )),
+        }
+    }
+
+    pub(crate) fn real(&self) -> Option<&RealState> {
+        match &self.core.world {
+            World::Real(real) => Some(real),
+            World::Sim(_) => None,
+        }
+    }
+
+    pub(crate) fn sim(&self) -> Option<&SimState> {
+        match &self.core.world {
+            World::Sim(sim) => Some(sim),
+            World::Real(_) => None,
+        }
+    }
+}
+
+impl fmt::Debug for Rt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_sim() { "Rt(virtual)" } else { "Rt(real)" })
+    }
+}
+
+/// The future of [`Rt::sleep`]. Dropping it cancels the event.
+#[derive(Debug)]
+pub struct Sleep {
+    rt: Rt,
+    deadline: Time,
+    key: Option<TimerKey>,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(key) = self.key.take() {
+            self.rt.core.timers.borrow_mut().cancel(key);
+        }
+        if self.rt.now() >= self.deadline {
+            return Poll::Ready(());
+        }
+        let key = self.rt.core.wake_at(self.deadline, cx.waker());
+        self.key = Some(key);
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.rt.core.timers.borrow_mut().cancel(key);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Results of tasks.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+enum State<T> {
+    Running(Option<Waker>),
+    Done(T),
+    Taken,
+}
+
+/// Waits for the result of a task of the same world.
+#[must_use = "await it, or call detach() to say that nobody needs the result"]
+pub struct JoinHandle<T> {
+    state: Rc<RefCell<State<T>>>,
+}
+
+pub(crate) struct Sender<T> {
+    state: Rc<RefCell<State<T>>>,
+}
+
+pub(crate) fn pair<T>() -> (Sender<T>, JoinHandle<T>) {
+    let state = Rc::new(RefCell::new(State::Running(None)));
+    (Sender { state: state.clone() }, JoinHandle { state })
+}
+
+impl<T> Sender<T> {
+    pub fn finish(self, value: T) {
+        let before = self.state.replace(State::Done(value));
+        if let State::Running(Some(waker)) = before {
+            waker.wake();
+        }
+    }
+}
+
+impl<T> JoinHandle<T> {
+    /// Says that nobody waits for the result; the task runs to completion all the same.
+    pub fn detach(self) {}
+
+    /// Whether the task has ended.
+    pub fn is_done(&self) -> bool {
+        !matches!(*self.state.borrow(), State::Running(_))
+    }
+
+    pub(crate) fn take(&self) -> Option<T> {
+        let mut state = self.state.borrow_mut();
+        match std::mem::replace(&mut *state, State::Taken) {
+            State::Done(value) => Some(value),
+            other => {
+                *state = other;
+                None
+            }
+        }
+    }
+}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        if let Some(value) = self.take() {
+            return Poll::Ready(value);
+        }
+        if let State::Running(waker) = &mut *self.state.borrow_mut() {
+            *waker = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+}

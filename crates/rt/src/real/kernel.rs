@@ -1,0 +1,154 @@
+//! What devices and front ends call: files and operations on this world's reactor.
+
+use std::fs;
+use std::future::Future;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::op::{FallocateMode, Op, Outcome};
+use crate::handle::Rt;
+use crate::mem::Part;
+
+/// Starts operations on one real world.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    rt: Rt,
+}
+
+impl Kernel {
+    pub(crate) fn new(rt: Rt) -> Kernel {
+        Kernel { rt }
+    }
+
+    /// Starts `op` now; the future gives its outcome. Dropping the future does not free what the kernel uses.
+    pub fn start(&self, op: Op) -> InFlight {
+        let real = self.rt.real().expect("a Kernel belongs to a real world");
+        InFlight { rt: self.rt.clone(), key: Some(real.start(op)) }
+    }
+}
+
+/// An operation in flight.
+#[must_use = "await it for its outcome"]
+#[derive(Debug)]
+pub struct InFlight {
+    rt: Rt,
+    key: Option<io::Result<usize>>,
+}
+
+impl Future for InFlight {
+    type Output = io::Result<Outcome>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let key = match self.key.take().expect("an operation is awaited once") {
+            Ok(key) => key,
+            Err(e) => return Poll::Ready(Err(e)),
+        };
+        let outcome = self.rt.real().and_then(|real| real.take(key, cx.waker()));
+        if let Some(outcome) = outcome {
+            return Poll::Ready(Ok(outcome));
+        }
+        self.key = Some(Ok(key));
+        Poll::Pending
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        if let (Some(Ok(key)), Some(real)) = (&self.key, self.rt.real()) {
+            real.abandon(*key);
+        }
+    }
+}
+
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenMode {
+    /// Refuse writes.
+    pub read_only: bool,
+    /// Bypass the page cache (O_DIRECT).
+    pub direct: bool,
+    /// Make the file; fails if it exists, so that nothing is overwritten.
+    pub create_new: bool,
+}
+
+/// An open file or block device.
+#[derive(Clone, Debug)]
+pub struct File {
+    kernel: Kernel,
+    fd: Arc<OwnedFd>,
+}
+
+impl File {
+    /// Opens `path`. Blocking: for start-up, not for the data path.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn open(kernel: &Kernel, path: &Path, mode: OpenMode) -> io::Result<File> {
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(!mode.read_only).create_new(mode.create_new);
+        if mode.direct {
+            options.custom_flags(libc::O_DIRECT);
+        }
+        let file = options.open(path)?;
+        Ok(File { kernel: kernel.clone(), fd: Arc::new(OwnedFd::from(file)) })
+    }
+
+    /// Its size in bytes; a block device's by seeking to its end.
+    pub fn size(&self) -> io::Result<u64> {
+        Ok(rustix::fs::seek(&*self.fd, rustix::fs::SeekFrom::End(0))?)
+    }
+
+    /// Sets the size of a regular file.
+    pub fn set_size(&self, bytes: u64) -> io::Result<()> {
+        Ok(rustix::fs::ftruncate(&*self.fd, bytes)?)
+    }
+
+    /// The next offset at or after `at` that holds data, and where that data ends, as the file system reports it.
+    /// `None`: only holes follow. Blocking, but answered from the file's metadata.
+    pub fn data_after(&self, at: u64) -> io::Result<Option<(u64, u64)>> {
+        let start = match rustix::fs::seek(&*self.fd, rustix::fs::SeekFrom::Data(at)) {
+            Ok(start) => start,
+            Err(rustix::io::Errno::NXIO) => return Ok(None),
+            Err(e) => return Err(e.into()),
+        };
+        let end = rustix::fs::seek(&*self.fd, rustix::fs::SeekFrom::Hole(start))?;
+        Ok(Some((start, end)))
+    }
+
+    /// Takes an advisory lock for this process, so that no second server writes the same file.
+    pub fn lock(&self, exclusive: bool) -> io::Result<()> {
+        let how = match exclusive {
+            true => rustix::fs::FlockOperation::NonBlockingLockExclusive,
+            false => rustix::fs::FlockOperation::NonBlockingLockShared,
+        };
+        Ok(rustix::fs::flock(&*self.fd, how)?)
+    }
+
+    /// Reads into `part` from offset `at`.
+    pub fn read(&self, at: u64, part: Part) -> InFlight {
+        self.kernel.start(Op::Read { fd: self.fd.clone(), at: Some(at), parts: vec![part] })
+    }
+
+    /// Writes `part` at offset `at`.
+    pub fn write(&self, at: u64, part: Part) -> InFlight {
+        self.kernel.start(Op::Write { fd: self.fd.clone(), at: Some(at), parts: vec![part] })
+    }
+
+    /// Makes completed writes durable.
+    pub fn sync(&self) -> InFlight {
+        self.kernel.start(Op::Sync { fd: self.fd.clone() })
+    }
+
+    /// Changes the space of a range.
+    pub fn fallocate(&self, mode: FallocateMode, at: u64, len: u64) -> InFlight {
+        self.kernel.start(Op::Fallocate { fd: self.fd.clone(), mode, at, len })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! Files, sockets, timers, threads: on the ring and on the fallback alike.
+
+use std::path::PathBuf;
+
+use esker_base::Nanos;
+
+use super::super::reactor::{Backend, RealConfig, Reactor};
+use super::super::{StackCell, cross};
+use super::*;
+use crate::mem::{Mem, Pool};
+use crate::net::{Address, Listener, Stream};
+
+const BACKENDS: [Backend; 2] = [Backend::Uring, Backend::Threads];
+
+fn reactor(backend: Backend) -> Reactor {
+    Reactor::new(RealConfig { backend, ..RealConfig::seeded(1) }).unwrap()
+}
+
+/// Runs one scenario on each backend.
+fn check<T, Fut>(expected: T, scenario: impl Fn(Rt) -> Fut)
+where
+    T: PartialEq + std::fmt::Debug + 'static,
+    Fut: Future<Output = T> + 'static,
+{
+    for backend in BACKENDS {
+        let reactor = reactor(backend);
+        assert_eq!(reactor.block_on(scenario(reactor.rt())), expected, "{backend:?}");
+    }
+}
+
+fn slab_of(byte: u8) -> Part {
+    let mut slab = Pool::default().slab(4096);
+    slab.fill(byte);
+    Part { mem: Mem::Unique(slab), start: 0, len: 4096 }
+}
+
+async fn write_then_read(rt: Rt, path: PathBuf) -> (u32, u8, u64) {
+    let mode = OpenMode { read_only: false, direct: true, create_new: true };
+    let file = File::open(&rt.kernel().unwrap(), &path, mode).unwrap();
+    file.set_size(1 << 20).unwrap();
+    let written = file.write(8192, slab_of(7)).await.unwrap().result.unwrap();
+    file.sync().await.unwrap().result.unwrap();
+    let read = file.read(8192, slab_of(0)).await.unwrap();
+    let byte = read.op.into_parts()[0].bytes()[4095];
+    file.fallocate(FallocateMode::PunchHole, 8192, 4096).await.unwrap().result.unwrap();
+    let first_data = file.data_after(0).unwrap().map_or(u64::MAX, |(start, _)| start);
+    (written, byte, first_data)
+}
+
+#[test]
+fn direct_files_write_read_sync_and_punch() {
+    check((4096, 7, u64::MAX), |rt| async move {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        write_then_read(rt, dir.path().join("f")).await
+    });
+}
+
+#[test]
+fn a_locked_file_refuses_a_second_server() {
+    check(true, |rt| async move {
+        let dir = tempfile::tempdir().unwrap();
+        let kernel = rt.kernel().unwrap();
+        let mode = OpenMode { read_only: false, direct: false, create_new: true };
+        let first = File::open(&kernel, &dir.path().join("f"), mode).unwrap();
+        first.lock(true).unwrap();
+        let second = File::open(&kernel, &dir.path().join("f"), OpenMode { create_new: false, ..mode }).unwrap();
+        second.lock(true).is_err()
+    });
+}
+
+async fn echo(rt: Rt, address: Address) -> Vec<u8> {
+    let listener = Listener::bind(&rt, &address).unwrap();
+    let client = Stream::connect(&rt, listener.address()).unwrap();
+    let server = listener.accept().await.unwrap();
+    let echo = rt.spawn("echo", async move {
+        let parts = server.read_exact(vec![Part::heap(vec![0; 3]), Part::heap(vec![0; 5])]).await.unwrap();
+        server.write_all(parts).await.unwrap();
+        server.shutdown();
+    });
+    client.write_all(vec![Part::heap(b"ab".to_vec()), Part::heap(b"cdefgh".to_vec())]).await.unwrap();
+    let back = client.read_exact(vec![Part::heap(vec![0; 8])]).await.unwrap();
+    echo.await;
+    let (_, end) = client.read(vec![Part::heap(vec![0; 1])]).await;
+    assert_eq!(end.unwrap(), 0, "the server shut the stream down");
+    back[0].bytes().to_vec()
+}
+
+#[test]
+fn sockets_carry_vectors_both_ways() {
+    check(b"abcdefgh".to_vec(), |rt| echo(rt, Address::Tcp("127.0.0.1:0".into())));
+    check(b"abcdefgh".to_vec(), |rt| async move {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let echoed = echo(rt, Address::Unix(path.clone())).await;
+        assert!(!path.exists(), "a dropped listener removes its socket");
+        echoed
+    });
+}
+
+#[test]
+fn timers_fire_in_order_and_not_early() {
+    check(vec![1, 2, 3], |rt| async move {
+        let order = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+        let tasks = [(3, 900), (1, 20), (2, 300)].map(|(name, micros)| {
+            let (rt, order) = (rt.clone(), order.clone());
+            rt.clone().spawn("timer", async move {
+                let due = rt.now() + Nanos::micros(micros);
+                rt.sleep_until(due).await;
+                assert!(rt.now() >= due);
+                order.borrow_mut().push(name);
+            })
+        });
+        crate::sync::join_all(tasks).await;
+        order.take()
+    });
+}
+
+#[test]
+fn other_threads_wake_a_parked_reactor() {
+    check(Some(5), |_| async {
+        let (sender, receiver) = cross::oneshot();
+        std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            sender.send(5);
+        });
+        receiver.await
+    });
+}
+
+#[test]
+fn workers_and_agents_run_elsewhere() {
+    check((42, true), |rt| async move {
+        let here = std::thread::current().id();
+        let answer = rt.worker(Nanos::ZERO, || 42).await;
+        let elsewhere = rt.agent("agent", move |rt| async move {
+            rt.sleep(Nanos::micros(10)).await;
+            std::thread::current().id() != here
+        });
+        (answer, elsewhere.await.unwrap())
+    });
+}
+
+#[test]
+fn a_dropped_operation_leaves_its_buffer_to_the_kernel() {
+    check(4096, |rt| async move {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        let mode = OpenMode { read_only: false, direct: true, create_new: true };
+        let file = File::open(&rt.kernel().unwrap(), &dir.path().join("f"), mode).unwrap();
+        for _ in 0..64 {
+            drop(file.write(0, slab_of(1)));
+        }
+        file.write(4096, slab_of(2)).await.unwrap().result.unwrap()
+    });
+}
+
+#[test]
+fn virtual_time_has_no_kernel() {
+    let sim = crate::Sim::new(crate::SimConfig::seeded(1));
+    assert!(sim.rt().kernel().unwrap_err().to_string().contains("virtual time"));
+}
+
+#[test]
+fn any_thread_may_enter_a_stack_cell() {
+    let cell = StackCell::new(RealConfig::seeded(1), |rt| {
+        Ok::<_, super::super::StartError>((rt.clone(), std::rc::Rc::new(std::cell::Cell::new(0))))
+    });
+    let cell = cell.unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..100 {
+                    cell.block_on(|rt, (_, count)| {
+                        let count = count.clone();
+                        async move {
+                            rt.yield_now().await;
+                            count.set(count.get() + 1);
+                        }
+                    });
+                }
+            });
+        }
+    });
+    assert_eq!(cell.block_on(|_, (_, count)| std::future::ready(count.get())), 400);
+}

@@ -1,0 +1,24 @@
+//! The real world: a reactor that one thread at a time enters.
+//!
+//! Reading order: [`reactor`] (the loop), [`op`] (what the kernel can be asked), [`uring`] and [`threads`] (the two
+//! backends), [`kernel`] (what devices and front ends call), [`cell`] (a stack that any thread may enter).
+
+#![allow(clippy::disallowed_methods, reason = "the real world is where clocks, files, sockets and threads are reached")]
+
+pub mod cell;
+pub mod cross;
+pub mod kernel;
+pub mod op;
+pub mod reactor;
+mod socket;
+mod threads;
+mod uring;
+mod workers;
+
+pub use cell::StackCell;
+pub use kernel::{File, Kernel, OpenMode};
+pub use op::{FallocateMode, Op, Outcome};
+pub use reactor::{Backend, Reactor, RealConfig, StartError};
+
+pub(crate) use reactor::{RealState, run_agent};
+pub(crate) use socket::{connect, listen, remove_socket};

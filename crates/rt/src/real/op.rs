@@ -1,0 +1,81 @@
+//! What the kernel can be asked to do. An operation owns everything that the kernel touches until it is done.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use crate::mem::Part;
+
+/// What to do with the space of a range of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FallocateMode {
+    /// Give the range back; it reads as zeroes and the file keeps its size.
+    PunchHole,
+    /// Make the range read as zeroes; space stays allocated where the file system can do so.
+    ZeroRange,
+    /// Allocate space so that later writes do not fail for lack of it.
+    Allocate,
+}
+
+/// One operation.
+#[derive(Debug)]
+pub enum Op {
+    /// Reads into the parts; `at` is the file offset, or `None` for a stream.
+    Read {
+        /// File or socket.
+        fd: Arc<OwnedFd>,
+        /// Offset in bytes.
+        at: Option<u64>,
+        /// Where the bytes go.
+        parts: Vec<Part>,
+    },
+    /// Writes the parts.
+    Write {
+        /// File or socket.
+        fd: Arc<OwnedFd>,
+        /// Offset in bytes.
+        at: Option<u64>,
+        /// What is written.
+        parts: Vec<Part>,
+    },
+    /// Makes completed writes durable (data and the metadata needed to read it back: `fdatasync`).
+    Sync {
+        /// File.
+        fd: Arc<OwnedFd>,
+    },
+    /// Changes the space of a range.
+    Fallocate {
+        /// File.
+        fd: Arc<OwnedFd>,
+        /// How.
+        mode: FallocateMode,
+        /// Offset in bytes.
+        at: u64,
+        /// Bytes.
+        len: u64,
+    },
+    /// Waits for a connection; the result is its descriptor.
+    Accept {
+        /// Listening socket.
+        fd: Arc<OwnedFd>,
+    },
+}
+
+impl Op {
+    /// The parts of a read or write, given back after completion.
+    pub fn into_parts(self) -> Vec<Part> {
+        match self {
+            Op::Read { parts, .. } | Op::Write { parts, .. } => parts,
+            Op::Sync { .. } | Op::Fallocate { .. } | Op::Accept { .. } => Vec::new(),
+        }
+    }
+}
+
+/// What became of an operation.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Bytes, a descriptor, or zero; or why it failed.
+    pub result: io::Result<u32>,
+    /// The operation with its buffers.
+    pub op: Op,
+}

@@ -1,0 +1,301 @@
+//! The reactor: runs tasks, fires timers, and waits in the kernel when nothing can run.
+
+use std::cell::{OnceCell, RefCell};
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Instant;
+
+use esker_base::{Nanos, Time};
+use rustix::event::EventfdFlags;
+
+use super::cross;
+use super::op::{Op, Outcome};
+use super::threads::Threads;
+use super::uring::Uring;
+use super::workers::Workers;
+use crate::core::{Core, World};
+use crate::handle::Rt;
+use crate::remote::Remote;
+
+/// Timers nearer than this are waited for by spinning: the kernel's wake-up is less accurate than that.
+const SPIN: Nanos = Nanos::micros(50);
+
+/// Ready tasks run at most this many at a time before the kernel is looked at.
+const BATCH: usize = 256;
+
+/// How the reactor reaches the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Backend {
+    /// io_uring where it is permitted, else threads.
+    #[default]
+    Auto,
+    /// io_uring or an error.
+    Uring,
+    /// Blocking calls on threads.
+    Threads,
+}
+
+/// What a reactor is made from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RealConfig {
+    /// Seed of the named random streams.
+    pub seed: u64,
+    /// Entries of the submission ring.
+    pub entries: u32,
+    /// Which backend.
+    pub backend: Backend,
+}
+
+impl RealConfig {
+    /// 256 entries, io_uring where permitted.
+    pub fn seeded(seed: u64) -> RealConfig {
+        RealConfig { seed, entries: 256, backend: Backend::Auto }
+    }
+}
+
+/// Why a reactor could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// io_uring was demanded and refused.
+    #[error(
+        "io_uring is not available: {0}; allow it (sysctl kernel.io_uring_disabled=0, or the container's seccomp \
+         profile), or choose the slower fallback with `--io threads`"
+    )]
+    Uring(#[source] io::Error),
+    /// The wake-up descriptor.
+    #[error("no event descriptor for wake-ups: {0}; raise the limit of open files (ulimit -n)")]
+    Bell(#[source] io::Error),
+}
+
+/// A descriptor that any thread can ring.
+pub(crate) struct Bell(OwnedFd);
+
+impl Bell {
+    fn new() -> io::Result<Bell> {
+        Ok(Bell(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
+    }
+
+    pub fn fd(&self) -> &OwnedFd {
+        &self.0
+    }
+
+    pub fn ring(&self) {
+        // Full (2^64 - 2 rings without a read) still means "rung".
+        let _full = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+
+    fn silence(&self) {
+        let mut count = [0; 8];
+        let _empty = rustix::io::read(&self.0, &mut count);
+    }
+}
+
+enum Driver {
+    Uring(Uring),
+    Threads(Threads),
+}
+
+/// The state of a real world.
+pub(crate) struct RealState {
+    start: Instant,
+    driver: RefCell<Driver>,
+    bell: Arc<Bell>,
+    fallback: Option<String>,
+    workers: OnceCell<Workers>,
+}
+
+impl RealState {
+    pub fn now(&self) -> Time {
+        Time(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    pub fn start(&self, op: Op) -> io::Result<usize> {
+        match &mut *self.driver.borrow_mut() {
+            Driver::Uring(uring) => uring.start(op),
+            Driver::Threads(threads) => Ok(threads.start(op)),
+        }
+    }
+
+    pub fn take(&self, key: usize, waker: &Waker) -> Option<Outcome> {
+        match &mut *self.driver.borrow_mut() {
+            Driver::Uring(uring) => uring.take(key, waker),
+            Driver::Threads(threads) => threads.take(key, waker),
+        }
+    }
+
+    pub fn abandon(&self, key: usize) {
+        match &mut *self.driver.borrow_mut() {
+            Driver::Uring(uring) => uring.abandon(key),
+            Driver::Threads(threads) => threads.abandon(key),
+        }
+    }
+
+    /// Looks at the kernel; `wait` says whether to wait, and for how long at most.
+    fn enter(&self, wait: Option<Option<Nanos>>) -> io::Result<()> {
+        match &mut *self.driver.borrow_mut() {
+            Driver::Uring(uring) => {
+                uring.enter(wait)?;
+                if uring.reap()? {
+                    self.bell.silence();
+                }
+            }
+            Driver::Threads(threads) => {
+                if let Some(span) = wait {
+                    threads.wait(span)?;
+                }
+                self.bell.silence();
+                threads.reap();
+            }
+        }
+        Ok(())
+    }
+
+    pub async fn run_on_worker<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> R {
+        let (sender, receiver) = cross::oneshot();
+        let cpus = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let workers = self.workers.get_or_init(|| Workers::new("esker-worker", cpus()));
+        workers.run(Box::new(move || sender.send(work())));
+        receiver.await.expect("a worker panicked; its message is above")
+    }
+}
+
+/// A real world as a value: whoever calls [`Reactor::block_on`] runs it on the calling thread.
+pub struct Reactor {
+    rt: Rt,
+}
+
+impl Reactor {
+    /// Makes a world with its own ring.
+    ///
+    /// # Errors
+    /// [`StartError`] says what the kernel refused and what to do.
+    pub fn new(config: RealConfig) -> Result<Reactor, StartError> {
+        let bell = Arc::new(Bell::new().map_err(StartError::Bell)?);
+        let (driver, fallback) = drive(config, &bell)?;
+        let ringer = bell.clone();
+        let remote = Arc::new(Remote::new(Box::new(move || ringer.ring())));
+        let state = RealState {
+            start: Instant::now(),
+            driver: RefCell::new(driver),
+            bell,
+            fallback,
+            workers: OnceCell::new(),
+        };
+        Ok(Reactor { rt: Rt { core: Core::new(World::Real(state), config.seed, remote) } })
+    }
+
+    /// A handle on this world.
+    pub fn rt(&self) -> Rt {
+        self.rt.clone()
+    }
+
+    /// Why this reactor uses threads although io_uring was preferred, if so.
+    pub fn fallback(&self) -> Option<&str> {
+        self.state().fallback.as_deref()
+    }
+
+    fn state(&self) -> &RealState {
+        self.rt.real().expect("a Reactor holds a real world")
+    }
+
+    /// Runs the world on this thread until `future` is ready.
+    ///
+    /// # Panics
+    /// If the ring itself fails, which leaves no way to reach the kernel.
+    pub fn block_on<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> T {
+        let handle = self.rt.spawn("main", future);
+        loop {
+            self.run_ready();
+            if let Some(value) = handle.take() {
+                return value;
+            }
+            self.look_at_kernel().unwrap_or_else(|e| panic!("the reactor lost the kernel: {e}"));
+        }
+    }
+
+    fn run_ready(&self) {
+        let core = &self.rt.core;
+        for _ in 0..BATCH {
+            let Some(id) = core.pop_ready() else { break };
+            core.poll(id);
+        }
+        self.fire_timers();
+        core.collect_woken();
+    }
+
+    /// Submits and takes in completions, waiting if nothing is ready.
+    fn look_at_kernel(&self) -> io::Result<()> {
+        let (core, state) = (&self.rt.core, self.state());
+        if core.has_ready() {
+            return state.enter(None);
+        }
+        let left = core.timers.borrow().next_deadline().map(|at| at.since(state.now()));
+        if left.is_some_and(|l| l <= SPIN) || !core.remote.park() {
+            return state.enter(None);
+        }
+        let result = state.enter(Some(left.map(|l| l.saturating_sub(SPIN))));
+        core.remote.unparked();
+        core.collect_woken();
+        result
+    }
+
+    fn fire_timers(&self) {
+        let (core, state) = (&self.rt.core, self.state());
+        let now = state.now();
+        loop {
+            let due = core.timers.borrow_mut().pop_due(now);
+            let Some(due) = due else { break };
+            core.fire(due.wakes);
+        }
+    }
+}
+
+impl Drop for Reactor {
+    fn drop(&mut self) {
+        self.rt.core.kill();
+    }
+}
+
+impl fmt::Debug for Reactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.state().driver.borrow() {
+            Driver::Uring(_) => f.write_str("Reactor(io_uring)"),
+            Driver::Threads(_) => f.write_str("Reactor(threads)"),
+        }
+    }
+}
+
+fn drive(config: RealConfig, bell: &Arc<Bell>) -> Result<(Driver, Option<String>), StartError> {
+    let threads = || Driver::Threads(Threads::new(bell.clone()));
+    if config.backend == Backend::Threads {
+        return Ok((threads(), None));
+    }
+    match Uring::new(config.entries, bell.fd().as_raw_fd()) {
+        Ok(uring) => Ok((Driver::Uring(uring), None)),
+        Err(e) if config.backend == Backend::Uring => Err(StartError::Uring(e)),
+        Err(e) => Ok((threads(), Some(format!("io_uring is not available ({e}); blocking calls on threads instead")))),
+    }
+}
+
+
+/// Runs `body` on a new thread with a reactor of its own.
+pub(crate) async fn run_agent<R, F, Fut>(name: &'static str, seed: u64, body: F) -> io::Result<R>
+where
+    R: Send + 'static,
+    F: FnOnce(Rt) -> Fut + Send + 'static,
+    Fut: Future<Output = R> + 'static,
+{
+    let (sender, receiver) = cross::oneshot();
+    std::thread::Builder::new().name(name.to_string()).spawn(move || {
+        let reactor = Reactor::new(RealConfig { entries: 32, ..RealConfig::seeded(seed) });
+        sender.send(reactor.map(|r| r.block_on(body(r.rt()))));
+    })?;
+    match receiver.await {
+        Some(result) => result.map_err(io::Error::other),
+        None => Err(io::Error::other(format!("agent {name} panicked"))),
+    }
+}

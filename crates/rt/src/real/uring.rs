@@ -1,0 +1,247 @@
+//! The io_uring backend: a table of operations in flight around one ring.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::task::Waker;
+
+use esker_base::Nanos;
+use io_uring::{IoUring, opcode, squeue, types};
+
+use super::op::{FallocateMode, Op, Outcome};
+
+/// Marks the completion of the poll on the wake-up descriptor.
+const BELL: u64 = u64::MAX;
+/// Marks the completion of a cancellation.
+const CANCEL: u64 = u64::MAX - 1;
+
+enum State {
+    Waiting(Option<Waker>),
+    Done(i32),
+    /// Nobody wants the result; the buffers still belong to the kernel.
+    Abandoned,
+}
+
+/// One operation in flight. Boxed: the kernel may read `iovecs` after the table has grown.
+struct Inflight {
+    op: Op,
+    iovecs: Vec<libc::iovec>,
+    state: State,
+}
+
+pub(crate) struct Uring {
+    ring: IoUring,
+    bell: RawFd,
+    inflight: Vec<Option<Box<Inflight>>>,
+    free: Vec<usize>,
+    in_kernel: usize,
+    /// Descriptors of connections accepted for nobody.
+    strays: Vec<OwnedFd>,
+}
+
+impl Uring {
+    /// # Errors
+    /// The kernel's refusal: io_uring missing, disabled by sysctl, or forbidden by a seccomp filter.
+    pub fn new(entries: u32, bell: RawFd) -> io::Result<Uring> {
+        let ring = IoUring::builder().setup_coop_taskrun().build(entries)?;
+        if !ring.params().is_feature_ext_arg() {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "this kernel's io_uring cannot wait with a time-out"));
+        }
+        let mut uring = Uring { ring, bell, inflight: Vec::new(), free: Vec::new(), in_kernel: 0, strays: Vec::new() };
+        uring.listen_to_bell()?;
+        Ok(uring)
+    }
+
+    fn listen_to_bell(&mut self) -> io::Result<()> {
+        let entry = opcode::PollAdd::new(types::Fd(self.bell), libc::POLLIN as u32).build().user_data(BELL);
+        self.push(&entry)
+    }
+
+    fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
+        loop {
+            // SAFETY: every pointer in `entry` leads into an `Inflight` box (its iovecs and the memory that its op owns),
+            // which stays in `self.inflight` until the kernel has answered; `drop` below waits for the answers.
+            if unsafe { self.ring.submission().push(entry) }.is_ok() {
+                return Ok(());
+            }
+            self.ring.submit()?;
+        }
+    }
+
+    /// Hands `op` to the ring; the key names it until [`Uring::take`].
+    pub fn start(&mut self, op: Op) -> io::Result<usize> {
+        let key = self.free.pop().unwrap_or_else(|| {
+            self.inflight.push(None);
+            self.inflight.len() - 1
+        });
+        let mut inflight = Box::new(Inflight { op, iovecs: Vec::new(), state: State::Waiting(None) });
+        let entry = describe(&mut inflight).user_data(key as u64);
+        self.inflight[key] = Some(inflight);
+        self.in_kernel += 1;
+        self.push(&entry)?;
+        Ok(key)
+    }
+
+    /// The outcome, once; until then `waker` is remembered.
+    pub fn take(&mut self, key: usize, waker: &Waker) -> Option<Outcome> {
+        let inflight = self.inflight[key].as_mut().expect("an operation is taken once");
+        let State::Done(result) = inflight.state else {
+            inflight.state = State::Waiting(Some(waker.clone()));
+            return None;
+        };
+        let inflight = self.inflight[key].take().expect("looked at above");
+        self.free.push(key);
+        Some(Outcome { result: from_raw(result), op: inflight.op })
+    }
+
+    /// Nobody waits for the operation any more. Its buffers live until the kernel has answered.
+    pub fn abandon(&mut self, key: usize) {
+        let Some(inflight) = self.inflight[key].as_mut() else { return };
+        match inflight.state {
+            State::Done(_) => self.release(key),
+            _ => inflight.state = State::Abandoned,
+        }
+    }
+
+    fn release(&mut self, key: usize) {
+        self.inflight[key] = None;
+        self.free.push(key);
+    }
+
+    /// Submits what was started, and waits for at least one completion if `wait` says for how long at most.
+    pub fn enter(&mut self, wait: Option<Option<Nanos>>) -> io::Result<()> {
+        let result = match wait {
+            None if self.ring.submission().is_empty() => Ok(0),
+            None => self.ring.submit(),
+            Some(None) => self.ring.submit_and_wait(1),
+            Some(Some(span)) => {
+                let spec = types::Timespec::new().sec(span.0 / 1_000_000_000).nsec((span.0 % 1_000_000_000) as u32);
+                self.ring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(&spec))
+            }
+        };
+        match result {
+            Err(e) if !matches!(e.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY)) => Err(e),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes in all completions. True if the wake-up descriptor rang.
+    pub fn reap(&mut self) -> io::Result<bool> {
+        let mut rang = false;
+        loop {
+            let Some(entry) = self.ring.completion().next() else { break };
+            match entry.user_data() {
+                BELL => rang = true,
+                CANCEL => {}
+                key => self.complete(key as usize, entry.result()),
+            }
+        }
+        if rang {
+            self.listen_to_bell()?;
+        }
+        Ok(rang)
+    }
+
+    fn complete(&mut self, key: usize, result: i32) {
+        self.in_kernel -= 1;
+        let inflight = self.inflight[key].as_mut().expect("the kernel answers each operation once");
+        match std::mem::replace(&mut inflight.state, State::Done(result)) {
+            State::Waiting(waker) => waker.into_iter().for_each(Waker::wake),
+            State::Abandoned => {
+                if matches!(inflight.op, Op::Accept { .. }) && result >= 0 {
+                    // SAFETY: the kernel just made this descriptor for us and nobody else knows it.
+                    self.strays.push(unsafe { OwnedFd::from_raw_fd(result) });
+                    self.strays.clear();
+                }
+                self.release(key);
+            }
+            State::Done(_) => unreachable!("the kernel answers each operation once"),
+        }
+    }
+
+    /// Cancels what the kernel still holds and waits for its answers.
+    fn drain(&mut self) -> io::Result<()> {
+        let keys = (0..self.inflight.len()).filter(|k| self.inflight[*k].is_some());
+        for key in keys.collect::<Vec<_>>() {
+            self.push(&opcode::AsyncCancel::new(key as u64).build().user_data(CANCEL))?;
+        }
+        // Five seconds: a disk answers sooner; what does not answer is leaked below.
+        for _ in 0..50 {
+            if self.in_kernel == 0 {
+                break;
+            }
+            self.enter(Some(Some(Nanos::millis(100))))?;
+            self.reap()?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        let drained = self.drain();
+        if drained.is_err() || self.in_kernel > 0 {
+            // A buffer that the kernel uses is never freed, not even now.
+            std::mem::forget(std::mem::take(&mut self.inflight));
+        }
+    }
+}
+
+fn from_raw(result: i32) -> io::Result<u32> {
+    u32::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result))
+}
+
+/// Writes the ring entry of an operation, with its vector of buffers beside it.
+fn describe(inflight: &mut Inflight) -> squeue::Entry {
+    let Inflight { op, iovecs, .. } = inflight;
+    match op {
+        Op::Read { fd, at, parts } => {
+            let at = at.unwrap_or(u64::MAX);
+            iovecs.extend(parts.iter_mut().map(|p| {
+                let bytes = p.bytes_mut().expect("a read needs memory with one owner");
+                libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() }
+            }));
+            match iovecs.as_slice() {
+                [one] => opcode::Read::new(types::Fd(fd.as_raw_fd()), one.iov_base.cast(), one.iov_len as u32)
+                    .offset(at)
+                    .build(),
+                many => opcode::Readv::new(types::Fd(fd.as_raw_fd()), many.as_ptr(), many.len() as u32)
+                    .offset(at)
+                    .build(),
+            }
+        }
+        Op::Write { fd, at, parts } => {
+            let at = at.unwrap_or(u64::MAX);
+            iovecs.extend(parts.iter().map(|p| {
+                let bytes = p.bytes();
+                libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
+            }));
+            match iovecs.as_slice() {
+                [one] => opcode::Write::new(types::Fd(fd.as_raw_fd()), one.iov_base.cast(), one.iov_len as u32)
+                    .offset(at)
+                    .build(),
+                many => opcode::Writev::new(types::Fd(fd.as_raw_fd()), many.as_ptr(), many.len() as u32)
+                    .offset(at)
+                    .build(),
+            }
+        }
+        Op::Sync { fd } => {
+            opcode::Fsync::new(types::Fd(fd.as_raw_fd())).flags(types::FsyncFlags::DATASYNC).build()
+        }
+        Op::Fallocate { fd, mode, at, len } => {
+            opcode::Fallocate::new(types::Fd(fd.as_raw_fd()), *len).offset(*at).mode(fallocate_flags(*mode)).build()
+        }
+        Op::Accept { fd } => {
+            opcode::Accept::new(types::Fd(fd.as_raw_fd()), std::ptr::null_mut(), std::ptr::null_mut())
+                .flags(libc::SOCK_CLOEXEC)
+                .build()
+        }
+    }
+}
+
+fn fallocate_flags(mode: FallocateMode) -> i32 {
+    match mode {
+        FallocateMode::PunchHole => libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE,
+        FallocateMode::ZeroRange => libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE,
+        FallocateMode::Allocate => 0,
+    }
+}

@@ -1,0 +1,242 @@
+//! Waiting for each other inside one world. Nothing here is thread-safe, and nothing here is unfair: waiters are served
+//! in the order in which they came.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// The sender of a oneshot went away without a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the other side went away")]
+pub struct Closed;
+
+struct Slot<T> {
+    value: Option<T>,
+    closed: bool,
+    waker: Option<Waker>,
+}
+
+/// Gives one value to a [`Receiver`].
+pub struct Sender<T>(Rc<RefCell<Slot<T>>>);
+
+/// Waits for one value.
+pub struct Receiver<T>(Rc<RefCell<Slot<T>>>);
+
+/// A channel for one value inside one world.
+pub fn oneshot<T>() -> (Sender<T>, Receiver<T>) {
+    let slot = Rc::new(RefCell::new(Slot { value: None, closed: false, waker: None }));
+    (Sender(slot.clone()), Receiver(slot))
+}
+
+impl<T> Sender<T> {
+    /// Delivers the value; a receiver that went away loses it.
+    pub fn send(self, value: T) {
+        self.0.borrow_mut().value = Some(value);
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        let mut slot = self.0.borrow_mut();
+        slot.closed = true;
+        let waker = slot.waker.take();
+        drop(slot);
+        waker.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl<T> Future for Receiver<T> {
+    type Output = Result<T, Closed>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut slot = self.0.borrow_mut();
+        if let Some(value) = slot.value.take() {
+            return Poll::Ready(Ok(value));
+        }
+        if slot.closed {
+            return Poll::Ready(Err(Closed));
+        }
+        slot.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+/// Wakes waiters; a notification without a waiter is kept (once).
+#[derive(Default)]
+pub struct Notify {
+    kept: Cell<bool>,
+    waiters: RefCell<VecDeque<Waker>>,
+}
+
+impl Notify {
+    /// Wakes the first waiter, or the next to come.
+    pub fn notify_one(&self) {
+        let first = self.waiters.borrow_mut().pop_front();
+        match first {
+            Some(waker) => waker.wake(),
+            None => self.kept.set(true),
+        }
+    }
+
+    /// Wakes all who wait now.
+    pub fn notify_all(&self) {
+        let all: Vec<Waker> = self.waiters.borrow_mut().drain(..).collect();
+        all.into_iter().for_each(Waker::wake);
+    }
+
+    /// Waits for a notification. Wake-ups can be spurious: check your condition in a loop.
+    pub async fn wait(&self) {
+        let mut registered = false;
+        std::future::poll_fn(|cx| {
+            if self.kept.take() || std::mem::replace(&mut registered, true) {
+                return Poll::Ready(());
+            }
+            self.waiters.borrow_mut().push_back(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Waits until `condition` holds; it is checked again after every notification.
+    pub async fn wait_until(&self, mut condition: impl FnMut() -> bool) {
+        while !condition() {
+            self.wait().await;
+        }
+    }
+}
+
+/// Counted credits, granted in the order in which they were asked for.
+pub struct Credits {
+    free: Cell<u64>,
+    queue: RefCell<VecDeque<Rc<Claim>>>,
+}
+
+struct Claim {
+    amount: u64,
+    granted: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Credits {
+    /// `amount` free credits.
+    pub fn new(amount: u64) -> Credits {
+        Credits { free: Cell::new(amount), queue: RefCell::default() }
+    }
+
+    /// Takes `amount` credits now, if nobody waits and they are free.
+    #[inline]
+    pub fn try_take(&self, amount: u64) -> bool {
+        let fits = self.free.get() >= amount && self.queue.borrow().is_empty();
+        if fits {
+            self.free.set(self.free.get() - amount);
+        }
+        fits
+    }
+
+    /// Waits for `amount` credits, behind those who wait already.
+    pub async fn take(&self, amount: u64) {
+        if self.try_take(amount) {
+            return;
+        }
+        let claim = Rc::new(Claim { amount, granted: Cell::new(false), waker: RefCell::default() });
+        self.queue.borrow_mut().push_back(claim.clone());
+        let mut waiting = Waiting { credits: self, claim };
+        std::future::poll_fn(|cx| waiting.poll(cx)).await;
+    }
+
+    /// Gives `amount` credits back.
+    #[inline]
+    pub fn give(&self, amount: u64) {
+        self.free.set(self.free.get() + amount);
+        if !self.queue.borrow().is_empty() {
+            self.grant();
+        }
+    }
+
+    /// Credits that nobody holds.
+    pub fn free(&self) -> u64 {
+        self.free.get()
+    }
+
+    /// Claims that wait.
+    pub fn waiting(&self) -> usize {
+        self.queue.borrow().len()
+    }
+
+    fn grant(&self) {
+        let mut queue = self.queue.borrow_mut();
+        while queue.front().is_some_and(|c| c.amount <= self.free.get()) {
+            let claim = queue.pop_front().expect("looked at above");
+            self.free.set(self.free.get() - claim.amount);
+            claim.granted.set(true);
+            claim.waker.borrow_mut().take().into_iter().for_each(Waker::wake);
+        }
+    }
+}
+
+struct Waiting<'a> {
+    credits: &'a Credits,
+    claim: Rc<Claim>,
+}
+
+impl Waiting<'_> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.claim.granted.replace(false) {
+            return Poll::Ready(());
+        }
+        *self.claim.waker.borrow_mut() = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.credits.queue.borrow_mut().retain(|c| !Rc::ptr_eq(c, &self.claim));
+        if self.claim.granted.get() {
+            self.credits.give(self.claim.amount);
+        }
+    }
+}
+
+/// Which of two futures was first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Either<A, B> {
+    /// The first future's value.
+    Left(A),
+    /// The second future's value.
+    Right(B),
+}
+
+/// Waits for the first of two futures (the left one if both are ready) and drops the other.
+pub async fn race<A: Future, B: Future>(left: A, right: B) -> Either<A::Output, B::Output> {
+    let (mut left, mut right) = (pin!(left), pin!(right));
+    std::future::poll_fn(|cx| {
+        if let Poll::Ready(value) = left.as_mut().poll(cx) {
+            return Poll::Ready(Either::Left(value));
+        }
+        right.as_mut().poll(cx).map(Either::Right)
+    })
+    .await
+}
+
+/// Waits for all futures; results in the order of the futures. Polls those that are pending at every wake-up, so it is
+/// meant for few futures.
+pub async fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    let mut slots: Vec<(Pin<Box<F>>, Option<F::Output>)> =
+        futures.into_iter().map(|f| (Box::pin(f), None)).collect();
+    std::future::poll_fn(|cx| {
+        let mut pending = false;
+        for (future, out) in slots.iter_mut().filter(|(_, out)| out.is_none()) {
+            match future.as_mut().poll(cx) {
+                Poll::Ready(value) => *out = Some(value),
+                Poll::Pending => pending = true,
+            }
+        }
+        if pending { Poll::Pending } else { Poll::Ready(()) }
+    })
+    .await;
+    slots.into_iter().map(|(_, out)| out.expect("polled until all were ready")).collect()
+}
