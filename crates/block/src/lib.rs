@@ -1,1 +1,26 @@
-//! tmp
+//! The block interface: what a request is, what a device answers, what an extension may do, how a kind describes itself.
+//!
+//! Invariant: no I/O and no policy; nothing here knows which devices or layers exist.
+//!
+//! Reading order: [`bio`] (requests and answers), [`buf`] (their payload), [`limits`] (what a device can do), [`step`]
+//! (now or later), [`device`], [`ext`] (extensions), [`kind`] (manifests and parameters).
+
+#![forbid(unsafe_code)]
+
+pub mod bio;
+pub mod buf;
+pub mod device;
+pub mod ext;
+pub mod kind;
+pub mod limits;
+pub mod step;
+
+pub use bio::{Bio, BioError, Class, Done, Extent, ExtentState, Flags, Op, OpKind, RangeOp, Reply, Tag, VolumeId};
+pub use buf::Buf;
+pub use device::{Device, Stat, Usage};
+pub use ext::{Below, Ctx, Extension, Flow, Route};
+pub use kind::{
+    Args, Arity, Build, Durability, Kind, KindError, Layer, Make, Param, ParamType, Role, Upper, Value, Worlds,
+};
+pub use limits::{Limits, OpSet, Support};
+pub use step::Step;

@@ -225,8 +225,7 @@ pub async fn race<A: Future, B: Future>(left: A, right: B) -> Either<A::Output, 
 /// Waits for all futures; results in the order of the futures. Polls those that are pending at every wake-up, so it is
 /// meant for few futures.
 pub async fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
-    let mut slots: Vec<(Pin<Box<F>>, Option<F::Output>)> =
-        futures.into_iter().map(|f| (Box::pin(f), None)).collect();
+    let mut slots: Vec<(Pin<Box<F>>, Option<F::Output>)> = futures.into_iter().map(|f| (Box::pin(f), None)).collect();
     std::future::poll_fn(|cx| {
         let mut pending = false;
         for (future, out) in slots.iter_mut().filter(|(_, out)| out.is_none()) {

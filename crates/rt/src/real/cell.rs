@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 
-use super::reactor::{RealConfig, Reactor, StartError};
+use super::reactor::{Reactor, RealConfig, StartError};
 use crate::handle::Rt;
 
 /// A value together with the reactor that it lives on. `Send` and `Sync`, although neither part is: both are reached

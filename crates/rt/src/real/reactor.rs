@@ -178,13 +178,8 @@ impl Reactor {
         let (driver, fallback) = drive(config, &bell)?;
         let ringer = bell.clone();
         let remote = Arc::new(Remote::new(Box::new(move || ringer.ring())));
-        let state = RealState {
-            start: Instant::now(),
-            driver: RefCell::new(driver),
-            bell,
-            fallback,
-            workers: OnceCell::new(),
-        };
+        let state =
+            RealState { start: Instant::now(), driver: RefCell::new(driver), bell, fallback, workers: OnceCell::new() };
         Ok(Reactor { rt: Rt { core: Core::new(World::Real(state), config.seed, remote) } })
     }
 
@@ -280,7 +275,6 @@ fn drive(config: RealConfig, bell: &Arc<Bell>) -> Result<(Driver, Option<String>
         Err(e) => Ok((threads(), Some(format!("io_uring is not available ({e}); blocking calls on threads instead")))),
     }
 }
-
 
 /// Runs `body` on a new thread with a reactor of its own.
 pub(crate) async fn run_agent<R, F, Fut>(name: &'static str, seed: u64, body: F) -> io::Result<R>

@@ -44,7 +44,10 @@ impl Uring {
     pub fn new(entries: u32, bell: RawFd) -> io::Result<Uring> {
         let ring = IoUring::builder().setup_coop_taskrun().build(entries)?;
         if !ring.params().is_feature_ext_arg() {
-            return Err(io::Error::new(io::ErrorKind::Unsupported, "this kernel's io_uring cannot wait with a time-out"));
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "this kernel's io_uring cannot wait with a time-out",
+            ));
         }
         let mut uring = Uring { ring, bell, inflight: Vec::new(), free: Vec::new(), in_kernel: 0, strays: Vec::new() };
         uring.listen_to_bell()?;
@@ -204,9 +207,9 @@ fn describe(inflight: &mut Inflight) -> squeue::Entry {
                 [one] => opcode::Read::new(types::Fd(fd.as_raw_fd()), one.iov_base.cast(), one.iov_len as u32)
                     .offset(at)
                     .build(),
-                many => opcode::Readv::new(types::Fd(fd.as_raw_fd()), many.as_ptr(), many.len() as u32)
-                    .offset(at)
-                    .build(),
+                many => {
+                    opcode::Readv::new(types::Fd(fd.as_raw_fd()), many.as_ptr(), many.len() as u32).offset(at).build()
+                }
             }
         }
         Op::Write { fd, at, parts } => {
@@ -219,22 +222,18 @@ fn describe(inflight: &mut Inflight) -> squeue::Entry {
                 [one] => opcode::Write::new(types::Fd(fd.as_raw_fd()), one.iov_base.cast(), one.iov_len as u32)
                     .offset(at)
                     .build(),
-                many => opcode::Writev::new(types::Fd(fd.as_raw_fd()), many.as_ptr(), many.len() as u32)
-                    .offset(at)
-                    .build(),
+                many => {
+                    opcode::Writev::new(types::Fd(fd.as_raw_fd()), many.as_ptr(), many.len() as u32).offset(at).build()
+                }
             }
         }
-        Op::Sync { fd } => {
-            opcode::Fsync::new(types::Fd(fd.as_raw_fd())).flags(types::FsyncFlags::DATASYNC).build()
-        }
+        Op::Sync { fd } => opcode::Fsync::new(types::Fd(fd.as_raw_fd())).flags(types::FsyncFlags::DATASYNC).build(),
         Op::Fallocate { fd, mode, at, len } => {
             opcode::Fallocate::new(types::Fd(fd.as_raw_fd()), *len).offset(*at).mode(fallocate_flags(*mode)).build()
         }
-        Op::Accept { fd } => {
-            opcode::Accept::new(types::Fd(fd.as_raw_fd()), std::ptr::null_mut(), std::ptr::null_mut())
-                .flags(libc::SOCK_CLOEXEC)
-                .build()
-        }
+        Op::Accept { fd } => opcode::Accept::new(types::Fd(fd.as_raw_fd()), std::ptr::null_mut(), std::ptr::null_mut())
+            .flags(libc::SOCK_CLOEXEC)
+            .build(),
     }
 }
 

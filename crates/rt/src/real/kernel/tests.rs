@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use esker_base::Nanos;
 
-use super::super::reactor::{Backend, RealConfig, Reactor};
+use super::super::reactor::{Backend, Reactor, RealConfig};
 use super::super::{StackCell, cross};
 use super::*;
 use crate::mem::{Mem, Pool};

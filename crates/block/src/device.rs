@@ -1,0 +1,58 @@
+//! A device: the end of a stack (a leaf) and its facade (what a front end holds).
+
+use esker_base::Nanos;
+
+use crate::bio::{Bio, Done};
+use crate::limits::Limits;
+use crate::step::Step;
+
+/// A number that a device or layer tells about itself.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Stat {
+    /// Name, `snake_case`, with the unit last.
+    pub name: &'static str,
+    /// Value.
+    pub value: f64,
+}
+
+/// What a modelled device has used so far.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Usage {
+    /// Energy in joules since the world began.
+    pub energy_j: f64,
+    /// Time in which the device worked on at least one request.
+    pub busy: Nanos,
+    /// What the device costs to buy, in US dollars.
+    pub price_usd: f64,
+    /// Bytes written to the medium.
+    pub written: u64,
+    /// Bytes read from the medium.
+    pub read: u64,
+}
+
+/// Something that answers requests.
+///
+/// Every request is answered once, with its buffer. No order holds between requests in flight: two writes to one block
+/// that overlap in time leave either. The caller keeps to `limits`; the loop of the stack checks that it does.
+pub trait Device {
+    /// What requests must keep to.
+    fn limits(&self) -> &Limits;
+
+    /// Starts one request.
+    fn submit(&self, bio: Bio) -> Step<Done>;
+
+    /// Requests that the device works on at once; more wait in the stack's leaf queue.
+    fn depth(&self) -> u32 {
+        256
+    }
+
+    /// What it tells about itself.
+    fn stats(&self) -> Vec<Stat> {
+        Vec::new()
+    }
+
+    /// What it has used, if it is a model.
+    fn usage(&self) -> Option<Usage> {
+        None
+    }
+}

@@ -1,0 +1,371 @@
+//! How a kind of device or layer describes itself: parameters, ends, promises, and how to build one.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
+
+use esker_base::units::{parse_size, parse_span, size_text, span_text};
+use esker_base::{ByteRange, Nanos};
+use esker_rt::Rt;
+use esker_rt::mem::Pool;
+
+use crate::device::Device;
+use crate::ext::Extension;
+use crate::limits::{Limits, OpSet};
+
+/// What a parameter's value is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ParamType {
+    /// A number of bytes.
+    Size,
+    /// A span of time.
+    Span,
+    /// A whole number.
+    Count,
+    /// A number from 0 to 1.
+    Ratio,
+    /// A number.
+    Number,
+    /// `true` or `false`.
+    Flag,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// Any text, such as a path.
+    Text,
+}
+
+/// One parameter of a kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Param {
+    /// Name in stack files.
+    pub name: &'static str,
+    /// Type.
+    pub ty: ParamType,
+    /// Default as it would be written; `None` if the parameter must be given or may be left out (`optional`).
+    pub default: Option<&'static str>,
+    /// May be absent although it has no default.
+    pub optional: bool,
+    /// One sentence.
+    pub doc: &'static str,
+}
+
+impl Param {
+    /// A parameter that must be given.
+    pub const fn required(name: &'static str, ty: ParamType, doc: &'static str) -> Param {
+        Param { name, ty, default: None, optional: false, doc }
+    }
+
+    /// A parameter that may be left out.
+    pub const fn optional(name: &'static str, ty: ParamType, doc: &'static str) -> Param {
+        Param { name, ty, default: None, optional: true, doc }
+    }
+
+    /// A parameter with a default.
+    pub const fn with_default(name: &'static str, ty: ParamType, default: &'static str, doc: &'static str) -> Param {
+        Param { name, ty, default: Some(default), optional: false, doc }
+    }
+
+    /// Reads a value of this parameter from text.
+    ///
+    /// # Errors
+    /// A [`KindError`] that names the parameter and says what would be right.
+    pub fn read(&self, text: &str) -> Result<Value, KindError> {
+        let number = || text.replace('_', "").parse::<f64>().ok().filter(|x| x.is_finite());
+        let value = match self.ty {
+            ParamType::Size => parse_size(text).map(Value::Int).map_err(|e| e.to_string()),
+            ParamType::Span => parse_span(text).map(|n| Value::Int(n.0)).map_err(|e| e.to_string()),
+            ParamType::Count => text.replace('_', "").parse().map(Value::Int).map_err(|_| "a whole number".to_string()),
+            ParamType::Ratio => {
+                let ratio = number().filter(|x| (0.0..=1.0).contains(x));
+                ratio.map(Value::Float).ok_or_else(|| "a number from 0 to 1".to_string())
+            }
+            ParamType::Number => number().map(Value::Float).ok_or_else(|| "a number".to_string()),
+            ParamType::Flag => text.parse().map(Value::Flag).map_err(|_| "true or false".to_string()),
+            ParamType::Choice(words) if words.contains(&text) => Ok(Value::Text(text.to_string())),
+            ParamType::Choice(words) => Err(format!("one of {}", words.join(", "))),
+            ParamType::Text => Ok(Value::Text(text.to_string())),
+        };
+        value.map_err(|want| KindError::BadValue { param: self.name.to_string(), text: text.to_string(), want })
+    }
+
+    /// Writes a value so that [`Param::read`] reads back an equal one.
+    pub fn write(&self, value: &Value) -> String {
+        match (self.ty, value) {
+            (ParamType::Size, Value::Int(n)) => size_text(*n),
+            (ParamType::Span, Value::Int(n)) => span_text(Nanos(*n)),
+            (_, Value::Int(n)) => n.to_string(),
+            (_, Value::Float(x)) => x.to_string(),
+            (_, Value::Flag(b)) => b.to_string(),
+            (_, Value::Text(s)) => s.clone(),
+        }
+    }
+}
+
+/// A parameter's value.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Value {
+    /// Bytes, nanoseconds or a count.
+    Int(u64),
+    /// A number.
+    Float(f64),
+    /// A flag.
+    Flag(bool),
+    /// A word or text.
+    Text(String),
+}
+
+/// Why a device or layer could not be built.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum KindError {
+    /// A value cannot be read.
+    #[error("{param} = \"{text}\": expected {want}")]
+    BadValue {
+        /// Parameter.
+        param: String,
+        /// What was written.
+        text: String,
+        /// What would be right.
+        want: String,
+    },
+    /// A parameter that the kind does not have.
+    #[error("unknown parameter \"{param}\"; {kind} has: {known}")]
+    UnknownParam {
+        /// Parameter.
+        param: String,
+        /// Kind.
+        kind: &'static str,
+        /// The parameters that exist.
+        known: String,
+    },
+    /// A parameter that must be given.
+    #[error("{kind} needs the parameter \"{param}\" ({doc})")]
+    MissingParam {
+        /// Parameter.
+        param: &'static str,
+        /// Kind.
+        kind: &'static str,
+        /// What it means.
+        doc: &'static str,
+    },
+    /// Values that do not fit together or with what is below; the text says how and what to do.
+    #[error("{0}")]
+    Unfit(String),
+    /// The outside world refused: a path, a size, a permission.
+    #[error("{0}")]
+    Outside(String),
+}
+
+/// Checked arguments: every parameter of the kind is there, unless it is optional.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Args(BTreeMap<&'static str, Value>);
+
+impl Args {
+    /// Reads the arguments of `kind` from texts.
+    ///
+    /// # Errors
+    /// Unknown, missing and unreadable parameters.
+    pub fn read(kind: &Kind, given: &BTreeMap<String, String>) -> Result<Args, KindError> {
+        if let Some(param) = given.keys().find(|name| kind.param(name).is_none()) {
+            let known = kind.params.iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
+            let known = if known.is_empty() { "none".to_string() } else { known };
+            return Err(KindError::UnknownParam { param: param.clone(), kind: kind.name, known });
+        }
+        let mut args = Args::default();
+        for param in kind.params {
+            match given.get(param.name).map(String::as_str).or(param.default) {
+                Some(text) => drop(args.0.insert(param.name, param.read(text)?)),
+                None if param.optional => {}
+                None => {
+                    return Err(KindError::MissingParam { param: param.name, kind: kind.name, doc: param.doc });
+                }
+            }
+        }
+        Ok(args)
+    }
+
+    /// The value of a parameter, if it was given or has a default.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+
+    fn required<T>(&self, name: &str, what: fn(&Value) -> Option<T>) -> T {
+        let value = self.0.get(name).and_then(what);
+        value.unwrap_or_else(|| panic!("the manifest has no such parameter: {name}"))
+    }
+
+    /// A size, span in nanoseconds, or count.
+    ///
+    /// # Panics
+    /// If the manifest declares no such parameter, or an optional one that is absent; so do all typed getters.
+    pub fn int(&self, name: &str) -> u64 {
+        self.required(name, |v| if let Value::Int(n) = v { Some(*n) } else { None })
+    }
+
+    /// A span.
+    pub fn span(&self, name: &str) -> Nanos {
+        Nanos(self.int(name))
+    }
+
+    /// A ratio or number.
+    pub fn float(&self, name: &str) -> f64 {
+        self.required(name, |v| if let Value::Float(x) = v { Some(*x) } else { None })
+    }
+
+    /// A flag.
+    pub fn flag(&self, name: &str) -> bool {
+        self.required(name, |v| if let Value::Flag(b) = v { Some(*b) } else { None })
+    }
+
+    /// A word or text.
+    pub fn text(&self, name: &str) -> &str {
+        match self.0.get(name) {
+            Some(Value::Text(text)) => text,
+            _ => panic!("the manifest has no such text parameter: {name}"),
+        }
+    }
+
+    /// An optional size, span or count.
+    pub fn int_opt(&self, name: &str) -> Option<u64> {
+        self.0.get(name).map(|_| self.int(name))
+    }
+
+    /// The range of bytes given by two parameters, or an error that names them.
+    pub fn range(&self, start: &str, len: &str) -> Result<ByteRange, KindError> {
+        ByteRange::new(self.int(start), self.int(len))
+            .ok_or_else(|| KindError::Unfit(format!("{start} + {len} does not fit in 64 bits; make one smaller")))
+    }
+}
+
+/// How many lower ends a kind has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arity {
+    /// A leaf.
+    None,
+    /// Exactly one.
+    One,
+    /// At least this many.
+    AtLeast(usize),
+}
+
+/// Whether a layer changes what passes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// Looks, waits or counts, and passes everything unchanged (ABLE: accessor).
+    Accessor,
+    /// Changes requests, answers or data (ABLE: modifier).
+    Modifier,
+}
+
+/// What a kind does to the durability that it finds below.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Durability {
+    /// A write is durable exactly when it would be below.
+    Keeps,
+    /// Durable earlier than below.
+    Strengthens,
+    /// Durable later than below, or never.
+    Weakens,
+}
+
+/// Where a kind can be built.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Worlds {
+    /// In both.
+    Both,
+    /// Only where there is a kernel.
+    RealOnly,
+}
+
+/// An upper end of a layer.
+#[derive(Clone, Debug)]
+pub struct Upper {
+    /// Port name for kinds with several upper ends (`vm.vol1`); empty for the single one.
+    pub port: String,
+    /// What requests to it must keep to.
+    pub limits: Limits,
+}
+
+/// A built layer.
+pub struct Layer {
+    /// Its code and state.
+    pub ext: Rc<dyn Extension>,
+    /// Its upper ends; `Ctx::port` is an index into this.
+    pub uppers: Vec<Upper>,
+}
+
+impl Layer {
+    /// A layer with one upper end.
+    pub fn single(ext: impl Extension + 'static, limits: Limits) -> Layer {
+        Layer { ext: Rc::new(ext), uppers: vec![Upper { port: String::new(), limits }] }
+    }
+}
+
+/// What building one device or layer may use.
+pub struct Make<'a> {
+    /// The world.
+    pub rt: &'a Rt,
+    /// Where buffers come from.
+    pub pool: &'a Pool,
+    /// The device's name in the stack file; streams of random numbers are named after it.
+    pub name: &'a str,
+    /// Its arguments.
+    pub args: &'a Args,
+    /// Limits of its lower ends.
+    pub lowers: &'a [Limits],
+}
+
+/// Builds one device.
+pub type BuildDevice = fn(&Make<'_>) -> Result<Rc<dyn Device>, KindError>;
+/// Builds one layer.
+pub type BuildLayer = fn(&Make<'_>) -> Result<Layer, KindError>;
+
+/// How to build one.
+#[derive(Clone, Copy)]
+pub enum Build {
+    /// A leaf.
+    Device(BuildDevice),
+    /// A layer.
+    Layer(BuildLayer),
+}
+
+/// The manifest of a kind.
+#[derive(Clone, Copy)]
+pub struct Kind {
+    /// Name in stack files.
+    pub name: &'static str,
+    /// One sentence.
+    pub summary: &'static str,
+    /// Parameters, in the order of the documentation.
+    pub params: &'static [Param],
+    /// Lower ends.
+    pub lowers: Arity,
+    /// Operations that it lets through or does itself. Everything else is refused above it.
+    pub passes: OpSet,
+    /// Accessor or modifier.
+    pub role: Role,
+    /// Effect on durability.
+    pub durability: Durability,
+    /// Whether payload bytes must be there (a described payload is refused).
+    pub needs_bytes: bool,
+    /// Whether its upper end has the limits of its lower one, so that it can be inserted, removed and reordered live.
+    pub transparent: bool,
+    /// Where it can be built.
+    pub worlds: Worlds,
+    /// CPU time per request, charged in virtual time.
+    pub cost: Nanos,
+    /// How to build one.
+    pub build: Build,
+}
+
+impl Kind {
+    /// The parameter of that name.
+    pub fn param(&self, name: &str) -> Option<&'static Param> {
+        self.params.iter().find(|p| p.name == name)
+    }
+}
+
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kind({})", self.name)
+    }
+}
