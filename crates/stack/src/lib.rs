@@ -1,0 +1,12 @@
+//! Stacks: their text, the loop that runs requests through their slots, and changes while requests are in flight.
+//!
+//! Invariant: knows no kind by name; every request through a stack passes the contract check at every hop.
+//!
+//! Reading order: [`text`] (what a user writes), [`snapshot`] (slots, volumes and where requests go next), [`run`] (the
+//! loop), [`build`], [`stack`] (exports, admission), [`live`] (insert, remove, reorder).
+
+#![forbid(unsafe_code)]
+
+pub mod text;
+
+pub use text::{DeviceSpec, ExportSpec, Place, Spec};
