@@ -3,7 +3,8 @@
 //! Invariant: no I/O and no policy; nothing here knows which devices or layers exist.
 //!
 //! Reading order: [`bio`] (requests and answers), [`buf`] (their payload), [`limits`] (what a device can do), [`step`]
-//! (now or later), [`device`], [`ext`] (extensions), [`kind`] (manifests and parameters).
+//! (now or later), [`device`], [`ext`] (extensions), [`kind`] (manifests and parameters), [`store`] (bytes of media in
+//! memory).
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +15,7 @@ pub mod ext;
 pub mod kind;
 pub mod limits;
 pub mod step;
+pub mod store;
 
 pub use bio::{Bio, BioError, Class, Done, Extent, ExtentState, Flags, Op, OpKind, RangeOp, Reply, Tag, VolumeId};
 pub use buf::Buf;
