@@ -1,0 +1,88 @@
+//! Kind `null`: a device that answers at once and keeps nothing.
+
+use std::rc::Rc;
+
+use esker_base::Nanos;
+use esker_block::{
+    Arity, Bio, BioError, Build, Device, Done, Durability, Extent, ExtentState, Kind, KindError, Limits, Make, Op,
+    OpKind, OpSet, Param, ParamType, Reply, Role, Step, Worlds,
+};
+
+use crate::memory::check_geometry;
+
+/// The manifest.
+pub static KIND: Kind = Kind {
+    name: "null",
+    summary: "Answers at once, forgets what is written and reads as zeroes: measures everything above it.",
+    params: &[
+        Param::required("size", ParamType::Size, "Size of the device."),
+        Param::with_default("block", ParamType::Size, "512", "Logical block, a power of two from 512 to 64KiB."),
+    ],
+    lowers: Arity::None,
+    passes: OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]),
+    role: Role::Modifier,
+    durability: Durability::Weakens,
+    needs_bytes: false,
+    transparent: false,
+    worlds: Worlds::Both,
+    cost: Nanos(10),
+    build: Build::Device(build),
+};
+
+fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
+    let (size, block) = (make.args.int("size"), make.args.int("block"));
+    check_geometry(size, block)?;
+    Ok(Rc::new(NullDevice::new(size, block as u32)))
+}
+
+/// The device.
+#[derive(Debug)]
+pub struct NullDevice {
+    limits: Limits,
+}
+
+impl NullDevice {
+    /// A device of `size` bytes, a multiple of `block`.
+    pub fn new(size: u64, block: u32) -> NullDevice {
+        NullDevice { limits: Limits { described: true, ..Limits::plain(size, block) } }
+    }
+}
+
+impl Device for NullDevice {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn submit(&self, mut bio: Bio) -> Step<Done> {
+        Step::Now(match &bio.op {
+            Op::Read => {
+                blank(&mut bio);
+                bio.ok()
+            }
+            Op::Write | Op::Flush | Op::Zero | Op::Discard => bio.ok(),
+            Op::Extents => {
+                let hole = Extent { len: bio.len(), state: ExtentState::Hole };
+                Done { result: Ok(Reply::Extents([hole].into())), buf: bio.buf }
+            }
+            Op::Ranges(ops) => {
+                let kind = ops.first().map_or(OpKind::Clone, |op| op.kind());
+                bio.fail(BioError::Unsupported(kind))
+            }
+        })
+    }
+}
+
+/// Zeroes a carried payload: it may hold what another client left in its slab.
+fn blank(bio: &mut Bio) {
+    const ZEROES: [u8; 4096] = [0; 4096];
+    if bio.buf.is_described() {
+        return;
+    }
+    if let Some(bytes) = bio.buf.bytes_mut() {
+        return bytes.fill(0);
+    }
+    for at in (0..bio.buf.len()).step_by(ZEROES.len()) {
+        let len = ZEROES.len().min(bio.buf.len() - at);
+        bio.buf.fill(at, &ZEROES[..len]);
+    }
+}
