@@ -7,6 +7,17 @@
 
 #![forbid(unsafe_code)]
 
+pub mod build;
+mod contract;
+pub mod live;
+mod run;
+mod snapshot;
+pub mod stack;
+#[cfg(test)]
+mod tests;
 pub mod text;
 
+pub use build::BuildError;
+pub use live::LiveError;
+pub use stack::{Export, PartStats, Request, Stack};
 pub use text::{DeviceSpec, ExportSpec, Place, Spec};

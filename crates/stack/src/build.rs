@@ -1,0 +1,236 @@
+//! From text to a running stack.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use esker_block::{Args, Arity, Build, Kind, KindError, Limits, Make, OpKind, Support, Upper, VolumeId, Worlds};
+use esker_rt::Rt;
+use esker_rt::mem::Pool;
+
+use crate::snapshot::{Handle, Instance, Leaf, Shared, Slot, Snapshot};
+use crate::stack::{Parts, Stack};
+use crate::text::{DeviceSpec, Place, Spec, split_reference};
+
+/// Why a stack could not be built, and where in its text.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{}:{}: {what}", .at.file, .at.line)]
+pub struct BuildError {
+    /// The device or export that is at fault.
+    pub at: Place,
+    /// What is wrong and what to do.
+    pub what: String,
+}
+
+impl BuildError {
+    pub(crate) fn of(device: &DeviceSpec, what: impl std::fmt::Display) -> BuildError {
+        BuildError { at: device.at.clone(), what: format!("device \"{}\": {what}", device.name) }
+    }
+}
+
+impl Stack {
+    /// Builds every device of `spec`, lowest first, and connects them.
+    ///
+    /// # Errors
+    /// The first fault, with its place in the text. What was built before it is dropped again.
+    pub fn build(rt: &Rt, pool: &Pool, kinds: &'static [&'static Kind], spec: &Spec) -> Result<Rc<Stack>, BuildError> {
+        let shared = Rc::new(Shared::new(rt.clone(), pool.clone()));
+        let mut parts = Parts::default();
+        for device in lowest_first(spec)? {
+            build_part(&shared, kinds, &mut parts, device)?;
+        }
+        let snapshot = arrange(&shared, &parts, spec)?;
+        for export in &spec.exports {
+            if !parts.volumes.contains_key(&export.device) {
+                let what = format!("export \"{}\": {}", export.name, unknown(&parts, &export.device));
+                return Err(BuildError { at: export.at.clone(), what });
+            }
+        }
+        Ok(Stack::assemble(shared, kinds, snapshot, spec.clone(), parts))
+    }
+}
+
+/// The devices so that each comes after everything that it stands on, otherwise in the order of the text.
+pub(crate) fn lowest_first(spec: &Spec) -> Result<Vec<&DeviceSpec>, BuildError> {
+    let mut placed: BTreeSet<&str> = BTreeSet::new();
+    let mut left: Vec<&DeviceSpec> = spec.devices.iter().collect();
+    let mut order = Vec::new();
+    while !left.is_empty() {
+        let (ready, waiting): (Vec<_>, Vec<_>) =
+            left.iter().partition(|d| d.on.iter().all(|lower| placed.contains(split_reference(lower).0)));
+        if ready.is_empty() {
+            let what = "stands on something that does not exist, or on itself through others; check \"on\"";
+            return Err(BuildError::of(waiting[0], what));
+        }
+        placed.extend(ready.iter().map(|d: &&DeviceSpec| d.name.as_str()));
+        order.extend(ready);
+        left = waiting;
+    }
+    Ok(order)
+}
+
+/// Builds one device or layer and numbers its volumes.
+pub(crate) fn build_part(
+    shared: &Rc<Shared>,
+    kinds: &'static [&'static Kind],
+    parts: &mut Parts,
+    spec: &DeviceSpec,
+) -> Result<(), BuildError> {
+    let fault = |e: &dyn std::fmt::Display| BuildError::of(spec, e);
+    let kind = kinds.iter().find(|k| k.name == spec.kind);
+    let kind = *kind.ok_or_else(|| fault(&format!("there is no kind \"{}\"; `esker kinds` lists them", spec.kind)))?;
+    let args = Args::read(kind, &spec.args).map_err(|e| fault(&e))?;
+    let lowers = lower_limits(parts, spec)?;
+    check_ends(kind, spec, &lowers)?;
+    if kind.worlds == Worlds::RealOnly && shared.rt.is_sim() {
+        return Err(fault(&format!("kind \"{}\" exists only in the real world, not in virtual time", kind.name)));
+    }
+    let make = Make { rt: &shared.rt, pool: &shared.pool, name: &spec.name, args: &args, lowers: &lowers };
+    build_kind(kind, &make, parts, spec).map_err(|e| fault(&e))?;
+    number_volumes(parts, spec).map_err(|e| fault(&e))
+}
+
+fn lower_limits(parts: &Parts, spec: &DeviceSpec) -> Result<Vec<Limits>, BuildError> {
+    let find = |lower: &String| match parts.limits(lower) {
+        Some(limits) => Ok(limits.clone()),
+        None => Err(BuildError::of(spec, unknown(parts, lower))),
+    };
+    spec.on.iter().map(find).collect()
+}
+
+fn unknown(parts: &Parts, name: &str) -> String {
+    let device = split_reference(name).0;
+    match parts.instances.get(device) {
+        Some(instance) => {
+            let ports: Vec<String> = instance.uppers.iter().map(|u| volume_name(device, u)).collect();
+            format!("there is no \"{name}\"; \"{device}\" has the upper ends {}", ports.join(", "))
+        }
+        None => {
+            let known: Vec<&str> = parts.volumes.keys().map(String::as_str).collect();
+            format!("there is no device \"{name}\"; known: {}", known.join(", "))
+        }
+    }
+}
+
+fn check_ends(kind: &Kind, spec: &DeviceSpec, lowers: &[Limits]) -> Result<(), BuildError> {
+    let fits = match kind.lowers {
+        Arity::None => lowers.is_empty(),
+        Arity::One => lowers.len() == 1,
+        Arity::AtLeast(n) => lowers.len() >= n,
+    };
+    if fits {
+        return Ok(());
+    }
+    let wants = match kind.lowers {
+        Arity::None => "stands on nothing; remove \"on\"".to_string(),
+        Arity::One => "stands on exactly one device; write on = \"NAME\"".to_string(),
+        Arity::AtLeast(n) => format!("stands on at least {n} devices; write on = [\"A\", \"B\"]"),
+    };
+    Err(BuildError::of(spec, format!("kind \"{}\" {wants} (it has {})", kind.name, lowers.len())))
+}
+
+fn build_kind(kind: &'static Kind, make: &Make<'_>, parts: &mut Parts, spec: &DeviceSpec) -> Result<(), KindError> {
+    let name = spec.name.clone();
+    match kind.build {
+        Build::Device(build) => {
+            let device = build(make)?;
+            check_limits(device.limits())?;
+            parts.leaves.insert(name.clone(), Rc::new(Leaf::new(name, kind, device)));
+        }
+        Build::Layer(build) => {
+            let layer = build(make)?;
+            layer.uppers.iter().try_for_each(|u| check_limits(&u.limits))?;
+            let uppers = layer.uppers.into_iter().map(|u| Upper { limits: mask(kind, u.limits), ..u }).collect();
+            let instance =
+                Instance { name: name.clone(), kind, ext: layer.ext, uppers, violations: std::cell::Cell::new(0) };
+            parts.instances.insert(name, Rc::new(instance));
+        }
+    }
+    Ok(())
+}
+
+/// What a kind does not pass is refused above it, whatever is below; bytes that it needs must be carried.
+fn mask(kind: &Kind, limits: Limits) -> Limits {
+    let described = limits.described && !kind.needs_bytes;
+    let refused = OpKind::ALL.into_iter().filter(|k| !kind.passes.has(*k));
+    refused.fold(Limits { described, ..limits }, |l, k| l.with(k, Support::No))
+}
+
+fn check_limits(limits: &Limits) -> Result<(), KindError> {
+    let block = u64::from(limits.block);
+    if !block.is_power_of_two() || limits.size == 0 || !limits.size.is_multiple_of(block) {
+        let size = limits.size;
+        let what = format!(
+            "a size of {size} bytes is not a whole number (> 0) of blocks of {block} bytes; make it a multiple of {block}"
+        );
+        return Err(KindError::Unfit(what));
+    }
+    Ok(())
+}
+
+fn volume_name(device: &str, upper: &Upper) -> String {
+    if upper.port.is_empty() { device.to_string() } else { format!("{device}.{}", upper.port) }
+}
+
+fn number_volumes(parts: &mut Parts, spec: &DeviceSpec) -> Result<(), String> {
+    let names = match parts.instances.get(&spec.name) {
+        Some(instance) => instance.uppers.iter().map(|u| volume_name(&spec.name, u)).collect(),
+        None => vec![spec.name.clone()],
+    };
+    for name in names {
+        let number = u16::try_from(parts.numbered).ok().filter(|n| *n < u16::MAX);
+        let number = number.ok_or("the stack has had more than 65,534 volumes; restart it")?;
+        parts.numbered += 1;
+        parts.volumes.insert(name, VolumeId(number));
+    }
+    Ok(())
+}
+
+/// Places the parts as the text says.
+pub(crate) fn arrange(shared: &Rc<Shared>, parts: &Parts, spec: &Spec) -> Result<Handle, BuildError> {
+    let order = lowest_first(spec)?;
+    let mut slots = Vec::new();
+    let mut leaves = Vec::new();
+    for device in order.into_iter().rev() {
+        if let Some(leaf) = parts.leaves.get(&device.name) {
+            leaves.push((parts.volumes[&device.name], leaf.clone()));
+        } else if let Some(instance) = parts.instances.get(&device.name) {
+            let uppers = instance.uppers.iter().map(|u| parts.volumes[&volume_name(&device.name, u)]).collect();
+            let lowers = device.on.iter().map(|lower| parts.volumes.get(lower).copied());
+            let lowers: Option<Vec<VolumeId>> = lowers.collect();
+            let lowers = lowers.ok_or_else(|| BuildError::of(device, "stands on something that is gone"))?;
+            slots.push(Slot { instance: instance.clone(), uppers, lowers });
+        }
+    }
+    Ok(Handle::new(Snapshot::new(shared.clone(), slots, leaves, parts.numbered)))
+}
+
+impl Parts {
+    /// Limits of the volume of that name.
+    pub fn limits(&self, name: &str) -> Option<&Limits> {
+        if let Some(leaf) = self.leaves.get(name) {
+            return Some(leaf.device.limits());
+        }
+        let device = split_reference(name).0;
+        let uppers = &self.instances.get(device)?.uppers;
+        uppers.iter().find(|u| volume_name(device, u) == name).map(|u| &u.limits)
+    }
+
+    /// Forgets a part. Its volume numbers stay used.
+    pub fn forget(&mut self, name: &str) {
+        self.leaves.remove(name);
+        if let Some(instance) = self.instances.remove(name) {
+            self.volumes.retain(|volume, _| !instance.uppers.iter().any(|u| *volume == volume_name(name, u)));
+        }
+        self.volumes.remove(name);
+    }
+}
+
+/// Names of devices by what stands directly on them.
+pub(crate) fn users(spec: &Spec) -> BTreeMap<&str, Vec<&str>> {
+    let mut users: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for device in &spec.devices {
+        device.on.iter().for_each(|lower| users.entry(lower.as_str()).or_default().push(&device.name));
+    }
+    spec.exports.iter().for_each(|e| users.entry(e.device.as_str()).or_default().push(&e.name));
+    users
+}

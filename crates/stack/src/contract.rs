@@ -1,0 +1,144 @@
+//! The contract between a request and the volume that it is addressed to. Part of the loop, so no layer repeats it and
+//! none can be built without it.
+
+use esker_base::ByteRange;
+use esker_block::{Bio, BioError, Limits, Op, OpKind, RangeOp, Support};
+
+/// Checks `bio` against what its destination promises.
+#[inline]
+pub(crate) fn check(limits: &Limits, bio: &Bio) -> Result<(), BioError> {
+    match &bio.op {
+        Op::Read => check_payload(limits, bio, OpKind::Read),
+        Op::Write => check_payload(limits, bio, OpKind::Write),
+        Op::Flush => supported(limits, OpKind::Flush),
+        Op::Zero => check_span(limits, bio, OpKind::Zero),
+        Op::Discard => check_span(limits, bio, OpKind::Discard),
+        Op::Extents => check_span(limits, bio, OpKind::Extents),
+        Op::Ranges(ops) => check_ranges(limits, ops),
+    }
+}
+
+#[inline]
+fn check_payload(limits: &Limits, bio: &Bio, kind: OpKind) -> Result<(), BioError> {
+    let len = bio.len();
+    if bio.buf.len() as u64 != len {
+        return Err(BioError::invalid(format!("a buffer of {} bytes for {len} bytes", bio.buf.len())));
+    }
+    if len > u64::from(limits.transfer_max) {
+        let max = limits.transfer_max;
+        return Err(BioError::invalid(format!("{len} bytes in one request; at most {max} are allowed")));
+    }
+    if !limits.described && bio.buf.is_described() {
+        return Err(BioError::invalid("bytes are described, but this device needs real ones"));
+    }
+    supported(limits, kind)?;
+    within(limits, bio.range)
+}
+
+#[inline]
+fn check_span(limits: &Limits, bio: &Bio, kind: OpKind) -> Result<(), BioError> {
+    supported(limits, kind)?;
+    within(limits, bio.range)
+}
+
+#[inline]
+fn supported(limits: &Limits, kind: OpKind) -> Result<(), BioError> {
+    match limits.support(kind) {
+        Support::No => Err(BioError::Unsupported(kind)),
+        Support::Emulated | Support::Native => Ok(()),
+    }
+}
+
+#[inline]
+fn within(limits: &Limits, range: ByteRange) -> Result<(), BioError> {
+    // `block` is a power of two.
+    let misfit = (range.start() | range.len()) & (u64::from(limits.block) - 1) != 0;
+    if misfit || range.end() > limits.size || range.is_empty() {
+        return Err(misplaced(limits, range));
+    }
+    Ok(())
+}
+
+#[cold]
+fn misplaced(limits: &Limits, range: ByteRange) -> BioError {
+    if range.is_empty() {
+        return BioError::invalid("an empty range");
+    }
+    if range.end() > limits.size {
+        return BioError::invalid(format!("bytes {range} of a device of {} bytes", limits.size));
+    }
+    BioError::invalid(format!("bytes {range} are not whole blocks of {} bytes", limits.block))
+}
+
+fn check_ranges(limits: &Limits, ops: &[RangeOp]) -> Result<(), BioError> {
+    if ops.is_empty() {
+        return Err(BioError::invalid("an empty range vector"));
+    }
+    for op in ops {
+        supported(limits, op.kind())?;
+        let (src, dst) = op.ranges().ok_or_else(|| BioError::invalid("a destination beyond 64 bits"))?;
+        within(limits, dst)?;
+        if let Some(src) = src {
+            within(limits, src)?;
+            if src.overlaps(dst) {
+                return Err(BioError::invalid(format!("source {src} and destination {dst} overlap")));
+            }
+        }
+    }
+    if ops.len() > limits.ranges_max as usize {
+        let max = limits.ranges_max;
+        return Err(BioError::invalid(format!("{} elements in a range vector; at most {max} are allowed", ops.len())));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_block::Buf;
+
+    fn limits() -> Limits {
+        let mut limits = Limits::plain(1 << 20, 4096).with(OpKind::Clone, Support::Native);
+        limits.ranges_max = 2;
+        limits.transfer_max = 65536;
+        limits
+    }
+
+    fn clone_op(src: u64, dst: u64, len: u64) -> RangeOp {
+        RangeOp::Clone { src: ByteRange::new(src, len).unwrap(), dst }
+    }
+
+    fn refused(bio: Bio, why: &str) {
+        let error = check(&limits(), &bio).unwrap_err().to_string();
+        assert!(error.contains(why), "{error:?} should say {why:?}");
+    }
+
+    #[test]
+    fn what_breaks_the_contract_is_refused_with_the_reason() {
+        let zeroes = |n| Buf::from_bytes(&esker_rt::mem::Pool::default(), &vec![0; n]);
+        refused(Bio::read(0, zeroes(512)), "whole blocks of 4096");
+        refused(Bio::read(1 << 20, zeroes(4096)), "of a device of 1048576");
+        refused(Bio::read(0, zeroes(0)), "empty");
+        refused(Bio::write(0, zeroes(128 << 10)), "at most 65536");
+        refused(Bio::write(0, Buf::described(4096, 1)), "described");
+        refused(Bio { buf: zeroes(4096), ..Bio::read(0, zeroes(8192)) }, "a buffer of 4096 bytes for 8192");
+        refused(Bio::zero(100, 4096), "whole blocks");
+        refused(Bio::ranges([RangeOp::Delete { at: ByteRange::new(0, 4096).unwrap() }]), "delete is not supported");
+        refused(Bio::ranges([clone_op(0, 4096, 8192)]), "overlap");
+        refused(Bio::ranges([clone_op(0, u64::MAX - 1, 4096)]), "64 bits");
+        refused(Bio::ranges([clone_op(0, 8192, 4096); 3]), "at most 2");
+        refused(Bio::ranges([]), "empty range vector");
+    }
+
+    #[test]
+    fn what_keeps_it_passes() {
+        let whole = Buf::from_bytes(&esker_rt::mem::Pool::default(), &[0; 65536]);
+        let bios = [
+            Bio::write((1 << 20) - 65536, whole),
+            Bio::flush(),
+            Bio::discard(0, 1 << 20),
+            Bio::ranges([clone_op(0, 8192, 8192)]),
+        ];
+        assert!(bios.iter().all(|bio| check(&limits(), bio).is_ok()));
+    }
+}

@@ -1,0 +1,200 @@
+//! Changes of a running stack. Each change is prepared first, then the stack is drained, the new arrangement takes
+//! effect, and requests go on. A change that cannot be done leaves the stack as it was.
+
+use std::rc::Rc;
+
+use esker_base::Nanos;
+use esker_rt::sync::{Either, race};
+
+use crate::build::{BuildError, arrange, build_part, users};
+use crate::snapshot::Handle;
+use crate::stack::Stack;
+use crate::text::{DeviceSpec, Spec};
+
+/// Why a live change was not made. The stack runs on as before.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum LiveError {
+    /// No device or layer of that name.
+    #[error("there is no \"{0}\" in this stack; `esker stack dump` shows its names")]
+    Unknown(String),
+    /// The new layer cannot be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The change would alter what clients above see.
+    #[error("\"{name}\" ({kind}) cannot be changed live: {why}; stop the server and change the stack file")]
+    NotTransparent {
+        /// Layer.
+        name: String,
+        /// Its kind.
+        kind: String,
+        /// What would change.
+        why: String,
+    },
+    /// The names of a reordering are not one chain of this stack.
+    #[error("{0}")]
+    NotAChain(String),
+    /// Requests did not end in time.
+    #[error("{inflight} requests were still in flight after {waited}; nothing was changed, try again under less load")]
+    TimedOut {
+        /// Requests in flight.
+        inflight: u64,
+        /// How long was waited.
+        waited: Nanos,
+    },
+}
+
+impl Stack {
+    /// Builds `new` (whose `on` is ignored) and puts it directly above the device or layer `above`: everything that
+    /// stood on that one now stands on the new layer.
+    ///
+    /// # Errors
+    /// [`LiveError`]; the stack is then as before.
+    pub async fn insert(&self, mut new: DeviceSpec, above: &str, patience: Nanos) -> Result<(), LiveError> {
+        let mut spec = self.spec();
+        let at = spec.devices.iter().position(|d| d.name == above);
+        let at = at.ok_or_else(|| LiveError::Unknown(above.to_string()))?;
+        if spec.devices.iter().any(|d| d.name == new.name) {
+            let what = "there is a device of this name already; choose another";
+            return Err(BuildError::of(&new, what).into());
+        }
+        replace_references(&mut spec, above, &new.name);
+        new.on = vec![above.to_string()];
+        spec.devices.insert(at + 1, new.clone());
+        build_part(&self.shared, self.kinds, &mut self.parts.borrow_mut(), &new)?;
+        let result = match self.check_transparent(&new.name) {
+            Ok(()) => self.switch(spec, patience).await,
+            Err(error) => Err(error),
+        };
+        if result.is_err() {
+            self.drop_part(&new.name);
+        }
+        result
+    }
+
+    /// Takes a layer out: what stood on it now stands on what it stood on.
+    ///
+    /// # Errors
+    /// [`LiveError`]; the stack is then as before.
+    pub async fn remove(&self, name: &str, patience: Nanos) -> Result<(), LiveError> {
+        let mut spec = self.spec();
+        let at = spec.devices.iter().position(|d| d.name == name);
+        let at = at.ok_or_else(|| LiveError::Unknown(name.to_string()))?;
+        self.check_transparent(name)?;
+        let gone = spec.devices.remove(at);
+        replace_references(&mut spec, name, &gone.on[0]);
+        self.switch(spec, patience).await?;
+        self.drop_part(name);
+        Ok(())
+    }
+
+    /// Gives the layers of one chain a new order, top first. They must stand directly on each other now.
+    ///
+    /// # Errors
+    /// [`LiveError`]; the stack is then as before.
+    pub async fn reorder(&self, names: &[String], patience: Nanos) -> Result<(), LiveError> {
+        names.iter().try_for_each(|name| self.check_transparent(name))?;
+        let mut spec = self.spec();
+        let chain = chain_of(&spec, names)?;
+        let bottom = lower_of(&spec, chain.last().expect("a chain has layers"));
+        replace_references(&mut spec, &chain[0], &names[0]);
+        for (i, name) in names.iter().enumerate() {
+            let lower = names.get(i + 1).unwrap_or(&bottom).clone();
+            named(&mut spec, name).on = vec![lower];
+        }
+        self.switch(spec, patience).await
+    }
+
+    /// A layer may come, go or move under load only if the volume above it is like the one below it.
+    fn check_transparent(&self, name: &str) -> Result<(), LiveError> {
+        let parts = self.parts.borrow();
+        let fault = |kind: &str, why: String| {
+            Err(LiveError::NotTransparent { name: name.to_string(), kind: kind.to_string(), why })
+        };
+        let Some(instance) = parts.instances.get(name) else {
+            return match parts.leaves.get(name) {
+                Some(leaf) => fault(leaf.kind.name, "it is a device, not a layer".to_string()),
+                None => Err(LiveError::Unknown(name.to_string())),
+            };
+        };
+        if !instance.kind.transparent {
+            return fault(instance.kind.name, "its upper end differs from its lower one".to_string());
+        }
+        Ok(())
+    }
+
+    /// Drains the stack, makes `spec` its arrangement, and lets requests in again.
+    async fn switch(&self, spec: Spec, patience: Nanos) -> Result<(), LiveError> {
+        let snapshot: Handle = arrange(&self.shared, &self.parts.borrow(), &spec)?;
+        if self.gate.closed.replace(true) {
+            let what = "another change of this stack is under way; try again".to_string();
+            return Err(LiveError::NotAChain(what));
+        }
+        let idle = self.gate.changed.wait_until(|| self.gate.inflight.get() == 0);
+        let drained = matches!(race(idle, self.rt().sleep(patience)).await, Either::Left(()));
+        if drained {
+            *self.snapshot.borrow_mut() = snapshot;
+            *self.spec.borrow_mut() = spec;
+            self.retarget();
+        }
+        self.gate.closed.set(false);
+        self.gate.changed.notify_all();
+        match drained {
+            true => Ok(()),
+            false => Err(LiveError::TimedOut { inflight: self.inflight(), waited: patience }),
+        }
+    }
+
+    fn drop_part(&self, name: &str) {
+        let instance = self.parts.borrow().instances.get(name).map(Rc::clone);
+        instance.iter().for_each(|i| i.ext.close());
+        self.parts.borrow_mut().forget(name);
+    }
+}
+
+/// The device of a name that the caller has checked to exist.
+fn named<'a>(spec: &'a mut Spec, name: &str) -> &'a mut DeviceSpec {
+    spec.devices.iter_mut().find(|d| d.name == name).expect("checked by the caller")
+}
+
+/// What the one-ended layer `name` stands on; it was checked to exist.
+fn lower_of(spec: &Spec, name: &str) -> String {
+    let layer = spec.devices.iter().find(|d| d.name == name).expect("checked by the caller");
+    layer.on[0].clone()
+}
+
+/// Everything that refers to `old` refers to `new` instead.
+fn replace_references(spec: &mut Spec, old: &str, new: &str) {
+    let lowers = spec.devices.iter_mut().flat_map(|d| d.on.iter_mut());
+    let exports = spec.exports.iter_mut().map(|e| &mut e.device);
+    lowers.chain(exports).filter(|r| *r == old).for_each(|r| *r = new.to_string());
+}
+
+/// The named layers in their present order, top first.
+fn chain_of(spec: &Spec, names: &[String]) -> Result<Vec<String>, LiveError> {
+    let fault = |what: String| Err(LiveError::NotAChain(what));
+    let mut sorted = names.to_vec();
+    sorted.sort();
+    sorted.dedup();
+    if names.len() < 2 || sorted.len() != names.len() {
+        return fault("name at least two different layers, top first".to_string());
+    }
+    let is_named = |name: &str| names.iter().any(|n| n == name);
+    let tops: Vec<&String> =
+        names.iter().filter(|n| !spec.devices.iter().any(|d| is_named(&d.name) && d.on.contains(n))).collect();
+    let [top] = tops.as_slice() else {
+        return fault(format!("{} do not stand on each other in one chain", names.join(", ")));
+    };
+    let mut chain = vec![(*top).clone()];
+    while chain.len() < names.len() {
+        let lower = lower_of(spec, chain.last().expect("never empty"));
+        if !is_named(&lower) {
+            return fault(format!("\"{lower}\" stands between the named layers; name it too"));
+        }
+        chain.push(lower);
+    }
+    let users = users(spec);
+    match chain[1..].iter().find(|name| users.get(name.as_str()).is_none_or(|u| u.len() != 1)) {
+        Some(name) => fault(format!("\"{name}\" is used by more than one device or export; it cannot move")),
+        None => Ok(chain),
+    }
+}
