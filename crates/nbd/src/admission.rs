@@ -1,4 +1,5 @@
-//! How much of a connection may be under way: requests and bytes of payload, from the header read to the reply sent.
+//! How much of a connection may be under way: requests and bytes of payload, from the header read to the reply sent;
+//! and gates for what happens once.
 
 use std::rc::Rc;
 
@@ -45,5 +46,25 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         self.limits.payload.give(self.payload);
         self.limits.requests.give(1);
+    }
+}
+
+/// Something that happens once; those who wait for it go on then, and later ones do not wait.
+pub(crate) struct Gate(Credits);
+
+/// More than anybody will ever wait.
+const EVERYBODY: u64 = 1 << 32;
+
+impl Gate {
+    pub fn closed() -> Gate {
+        Gate(Credits::new(0))
+    }
+
+    pub fn open(&self) {
+        self.0.give(EVERYBODY);
+    }
+
+    pub async fn wait(&self) {
+        self.0.take(1).await;
     }
 }

@@ -30,6 +30,9 @@ pub enum ListenError {
     /// The directory of a socket is not there.
     #[error("the directory of socket {0:?} does not exist; create it")]
     NoDirectory(String),
+    /// A path that does not fit in a socket address.
+    #[error("socket path {0:?} is too long for the kernel (at most 107 bytes); choose a shorter one")]
+    LongPath(String),
     /// Anything else that the kernel says.
     #[error("cannot listen at {place}: {source}")]
     Other {
@@ -81,6 +84,7 @@ fn explain(address: &Address, source: io::Error) -> ListenError {
         ErrorKind::AddrInUse if unix => ListenError::Alive(place),
         ErrorKind::AddrInUse => ListenError::PortInUse(place),
         ErrorKind::NotFound if unix => ListenError::NoDirectory(place),
+        ErrorKind::InvalidInput if unix => ListenError::LongPath(place),
         ErrorKind::PermissionDenied => {
             let advice = if unix {
                 "its directory must be writable, and an old socket there must be yours"

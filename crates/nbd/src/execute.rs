@@ -1,0 +1,221 @@
+//! Requests of clients as requests to a device, and the device's answers as replies. No payload is copied here.
+
+use esker_base::ByteRange;
+use esker_block::{Bio, BioError, Buf, Device, Done, ExtentState, OpKind, Reply, Support, Tag};
+use esker_rt::mem::{Part, Pool};
+use esker_rt::sync::join_all;
+
+use crate::proto::{Errno, Extent, Failure, Op, Part as ReadPart, Request, Terms};
+
+/// Reads from this size on first ask where the holes are; for shorter ones the question costs more than it saves.
+const HOLE_READ_BYTES: u64 = 128 << 10;
+
+/// A read in more parts than this is answered whole: a gathered write has a bounded number of elements.
+const READ_PARTS: usize = 16;
+
+/// What a request needs to be carried out.
+pub(crate) struct Executor<'a> {
+    pub device: &'a dyn Device,
+    pub pool: &'a Pool,
+    pub terms: Terms,
+    /// The connection, for attribution below.
+    pub tag: Tag,
+}
+
+impl Executor<'_> {
+    /// Carries out `request` and gives the message that answers it.
+    pub async fn run(&self, Request { cookie, op }: Request, payload: Option<Part>) -> Vec<Part> {
+        let answer = match op {
+            Op::Read { range, whole } => self.read(cookie, range, whole).await,
+            Op::BlockStatus { range, one } => self.status(cookie, range, one).await,
+            other => self.change(other, payload).await.map(|()| vec![Part::heap(self.terms.done(cookie))]),
+        };
+        answer.unwrap_or_else(|failure| vec![Part::heap(self.terms.failed(cookie, &failure))])
+    }
+
+    /// Requests whose answer is only that they succeeded.
+    async fn change(&self, op: Op, payload: Option<Part>) -> Result<(), Failure> {
+        match op {
+            Op::Write { range, fua } => {
+                let buf = Buf::from_parts(payload.into_iter().collect());
+                return self.write(range, fua, buf).await;
+            }
+            Op::Flush => self.submit(Bio::flush()).await?,
+            Op::Trim { range, fua } => {
+                let done = self.submit(Bio::discard(range.start(), range.len())).await?;
+                // A hint has no durability of its own.
+                if fua { self.submit(Bio::flush()).await? } else { done }
+            }
+            Op::WriteZeroes { range, fua, no_hole, fast } => {
+                if fast && self.device.limits().support(OpKind::Zero) != Support::Native {
+                    return Err(Failure::new(Errno::NotSup, "zeroing is as slow as writing here"));
+                }
+                let mut bio = Bio::zero(range.start(), range.len());
+                (bio.flags.fua, bio.flags.no_unmap) = (fua, no_hole);
+                self.submit(bio).await?
+            }
+            Op::Read { .. } | Op::BlockStatus { .. } => unreachable!("answered with more than success"),
+        };
+        Ok(())
+    }
+
+    async fn write(&self, range: ByteRange, fua: bool, mut buf: Buf) -> Result<(), Failure> {
+        let bio = |at, buf| {
+            let mut bio = Bio::write(at, buf);
+            bio.flags.fua = fua;
+            bio
+        };
+        if range.len() <= self.transfer_max() {
+            return self.submit(bio(range.start(), buf)).await.map(drop);
+        }
+        let pieces = range.split_at_multiples(self.transfer_max()).map(|piece| {
+            let from = (piece.start() - range.start()) as usize;
+            bio(piece.start(), buf.slice(from, piece.len() as usize))
+        });
+        self.submit_all(pieces.collect()).await.map(drop)
+    }
+
+    async fn read(&self, cookie: u64, range: ByteRange, whole: bool) -> Result<Vec<Part>, Failure> {
+        let parts = if whole { None } else { self.holes(range).await? };
+        let Some(parts) = parts else {
+            let head = Part::heap(self.terms.data(cookie, range));
+            return Ok(std::iter::once(head).chain(self.read_bytes(range).await?).collect());
+        };
+        let mut message = Vec::new();
+        for (head, part) in self.terms.parts(cookie, &parts).into_iter().zip(&parts) {
+            message.push(Part::heap(head));
+            if !part.hole {
+                message.extend(self.read_bytes(part.range).await?);
+            }
+        }
+        Ok(message)
+    }
+
+    /// The parts of a long read, if some of it need not be read or sent.
+    async fn holes(&self, range: ByteRange) -> Result<Option<Vec<ReadPart>>, Failure> {
+        let known = self.device.limits().support(OpKind::Extents) == Support::Native;
+        if !known || !self.terms.structured || range.len() < HOLE_READ_BYTES {
+            return Ok(None);
+        }
+        let parts = parts_of(range, &self.extents(range).await?);
+        let worth_it = parts.len() <= READ_PARTS && parts.iter().any(|part| part.hole);
+        Ok(worth_it.then_some(parts))
+    }
+
+    async fn read_bytes(&self, range: ByteRange) -> Result<Vec<Part>, Failure> {
+        let read = |piece: ByteRange| Bio::read(piece.start(), Buf::unique(self.pool, piece.len() as usize));
+        if range.len() <= self.transfer_max() {
+            return self.submit(read(range)).await.map(|done| self.carried(done.buf).into_parts());
+        }
+        let bios = range.split_at_multiples(self.transfer_max()).map(read).collect();
+        let bufs = self.submit_all(bios).await?;
+        Ok(bufs.into_iter().flat_map(|buf| self.carried(buf).into_parts()).collect())
+    }
+
+    /// Bytes that a simulated device only described are made here, for the first time.
+    fn carried(&self, buf: Buf) -> Buf {
+        if buf.is_described() { buf.into_unique(self.pool) } else { buf }
+    }
+
+    async fn status(&self, cookie: u64, range: ByteRange, one: bool) -> Result<Vec<Part>, Failure> {
+        let extents = self.extents(range).await?;
+        Ok(vec![Part::heap(self.terms.status(cookie, range, one, &extents))])
+    }
+
+    async fn extents(&self, range: ByteRange) -> Result<Vec<Extent>, Failure> {
+        let done = self.submit(Bio::extents(range.start(), range.len())).await?;
+        let Ok(Reply::Extents(list)) = done.result else { return Ok(Vec::new()) };
+        let flags = |e: &esker_block::Extent| Extent {
+            len: e.len,
+            hole: e.state == ExtentState::Hole,
+            zero: e.state != ExtentState::Data,
+        };
+        Ok(list.iter().map(flags).collect())
+    }
+
+    fn transfer_max(&self) -> u64 {
+        u64::from(self.device.limits().transfer_max)
+    }
+
+    async fn submit(&self, bio: Bio) -> Result<Done, Failure> {
+        let range = bio.range;
+        let done = self.device.submit(bio.tagged(self.tag)).await;
+        match &done.result {
+            Ok(_) => Ok(done),
+            Err(error) => Err(failure(error, range)),
+        }
+    }
+
+    /// Submits all at once; their buffers come back in order.
+    async fn submit_all(&self, bios: Vec<Bio>) -> Result<Vec<Buf>, Failure> {
+        let all = join_all(bios.into_iter().map(|bio| self.submit(bio))).await;
+        all.into_iter().map(|done| done.map(|done| done.buf)).collect()
+    }
+}
+
+/// Cuts `range` along its extents; what they do not cover counts as data.
+fn parts_of(range: ByteRange, extents: &[Extent]) -> Vec<ReadPart> {
+    let mut parts: Vec<ReadPart> = Vec::new();
+    let mut at = range.start();
+    let rest = Extent { len: u64::MAX, hole: false, zero: false };
+    for extent in extents.iter().chain([&rest]) {
+        let len = extent.len.min(range.end() - at);
+        let Some(piece) = ByteRange::new(at, len).filter(|piece| !piece.is_empty()) else { continue };
+        at = piece.end();
+        match parts.last_mut().filter(|last| last.hole == extent.zero) {
+            Some(last) => last.range = joined(last.range, piece),
+            None => parts.push(ReadPart { range: piece, hole: extent.zero }),
+        }
+    }
+    parts
+}
+
+fn joined(first: ByteRange, next: ByteRange) -> ByteRange {
+    ByteRange::new(first.start(), first.len() + next.len()).unwrap_or(first)
+}
+
+/// The protocol's error for a device's. `ENOTSUP` and `ESHUTDOWN` are kept for what the protocol reserves them for.
+fn failure(error: &BioError, range: ByteRange) -> Failure {
+    let errno = match error {
+        BioError::NoSpace(_) => Errno::NoSpc,
+        BioError::ReadOnly(_) => Errno::Perm,
+        BioError::Unsupported(_) | BioError::Invalid(_) => Errno::Inval,
+        BioError::Io(_) | BioError::Corrupt(_) | BioError::Gone(_) => Errno::Io,
+    };
+    let at = match error {
+        BioError::Corrupt(at) if (range.start()..range.end()).contains(at) => Some(*at),
+        _ => None,
+    };
+    Failure { at, ..Failure::new(errno, error.to_string()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn r(start: u64, len: u64) -> ByteRange {
+        ByteRange::new(start, len).unwrap()
+    }
+
+    #[test]
+    fn a_read_is_cut_along_extents_and_the_unknown_is_data() {
+        let extent = |len, zero| Extent { len, hole: zero, zero };
+        let part = |start, len, hole| ReadPart { range: r(start, len), hole };
+        let list = [extent(512, true), extent(512, true), extent(512, false)];
+        assert_eq!(parts_of(r(1024, 4096), &list), [part(1024, 1024, true), part(2048, 3072, false)]);
+        assert_eq!(parts_of(r(0, 512), &[extent(1 << 40, true)]), [part(0, 512, true)]);
+        assert_eq!(parts_of(r(0, 512), &[]), [part(0, 512, false)]);
+    }
+
+    #[test]
+    fn device_errors_keep_their_meaning() {
+        let range = r(4096, 4096);
+        let errno = |error: BioError| failure(&error, range).errno;
+        assert_eq!(errno(BioError::NoSpace("v".into())), Errno::NoSpc);
+        assert_eq!(errno(BioError::ReadOnly("v".into())), Errno::Perm);
+        assert_eq!(errno(BioError::Unsupported(OpKind::Zero)), Errno::Inval);
+        assert_eq!(errno(BioError::Gone("v".into())), Errno::Io);
+        assert_eq!(failure(&BioError::Corrupt(5000), range).at, Some(5000));
+        assert_eq!(failure(&BioError::Corrupt(0), range).at, None);
+    }
+}

@@ -1,0 +1,226 @@
+//! One connection: reads requests, starts a task for each, and lets them reply through one queue.
+
+use std::cell::Cell;
+use std::fmt;
+use std::io;
+use std::rc::Rc;
+
+use esker_block::Tag;
+use esker_rt::Level;
+use esker_rt::mem::{Mem, Part};
+use esker_rt::net::Stream;
+use esker_rt::sync::{Either, race};
+
+use crate::admission::{Gate, Limits, Ticket};
+use crate::client::read_message;
+use crate::execute::Executor;
+use crate::outbox::Outbox;
+use crate::proto::{End, Need, Op, Request, Session, Step, Terms, Violation};
+use crate::server::Shared;
+
+/// Unwanted bytes are read in pieces of this size.
+const SKIP_BYTES: usize = 64 << 10;
+
+/// How a connection ended.
+#[derive(Debug)]
+pub enum Closing {
+    /// The client said goodbye.
+    Goodbye,
+    /// The client closed the stream between two messages.
+    HungUp,
+    /// The client closed the stream inside a message.
+    CutOff,
+    /// The client chose no export in time.
+    Late,
+    /// The client broke the protocol.
+    Dropped(Violation),
+    /// The stream failed.
+    Failed(io::Error),
+}
+
+impl Closing {
+    /// Whether nothing went wrong.
+    pub fn is_clean(&self) -> bool {
+        matches!(self, Closing::Goodbye | Closing::HungUp)
+    }
+}
+
+impl fmt::Display for Closing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Closing::Goodbye => f.write_str("the client said goodbye"),
+            Closing::HungUp => f.write_str("the client hung up"),
+            Closing::CutOff => f.write_str("the client hung up in the middle of a message"),
+            Closing::Late => f.write_str("closed: the client chose no export in time"),
+            Closing::Dropped(violation) => write!(f, "dropped: {violation}"),
+            Closing::Failed(error) => write!(f, "failed: {error}"),
+        }
+    }
+}
+
+impl From<io::Error> for Closing {
+    fn from(error: io::Error) -> Closing {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => Closing::CutOff,
+            _ => Closing::Failed(error),
+        }
+    }
+}
+
+/// Which export a connection uses, and how it is answered.
+#[derive(Debug, Clone, Copy)]
+struct Chosen {
+    export: usize,
+    terms: Terms,
+}
+
+/// One connection of a server.
+pub(crate) struct Connection {
+    server: Rc<Shared>,
+    number: u64,
+    stream: Stream,
+    limits: Rc<Limits>,
+    session: Session,
+    chosen: Option<Chosen>,
+}
+
+impl Connection {
+    pub fn new(server: Rc<Shared>, number: u64, stream: Stream, limits: Rc<Limits>) -> Connection {
+        let session = Session::new(server.exports.clone());
+        Connection { server, number, stream, limits, session, chosen: None }
+    }
+
+    /// Serves until the client or the server ends it. Requests under way are finished first, whatever the reason.
+    pub async fn run(mut self) -> Closing {
+        let (outbox, writer) = Outbox::start(&self.server.rt, self.stream.clone());
+        let watch = Watch::start(&self);
+        let end = self.converse(&outbox, &watch).await;
+        watch.chosen();
+        self.limits.idle().await;
+        outbox.close();
+        let written = writer.await;
+        self.stream.shutdown();
+        match (end, written) {
+            _ if watch.late.get() => Closing::Late,
+            (Ok(End::Drop(violation)), _) => Closing::Dropped(violation),
+            (Ok(End::Goodbye), _) => Closing::Goodbye,
+            // A failed write ends the stream for the reader too; the first failure is the cause.
+            (Err(_), Err(error)) => Closing::Failed(error),
+            (Err(closing), Ok(())) => closing,
+        }
+    }
+
+    async fn converse(&mut self, outbox: &Rc<Outbox<Ticket>>, watch: &Watch) -> Result<End, Closing> {
+        let mut buffer = Vec::new();
+        self.send(outbox, Session::greeting()).await;
+        loop {
+            let step = match self.session.need() {
+                Need::Message(len) => {
+                    buffer = read_message(&self.stream, buffer, len).await?.ok_or(Closing::HungUp)?;
+                    if self.server.stopping.get() {
+                        self.session.stop();
+                    }
+                    self.session.message(&buffer)
+                }
+                Need::Payload(len) | Need::Skip(len) => {
+                    skip(&self.stream, len).await?;
+                    self.session.taken()
+                }
+                Need::Nothing => return Ok(End::Goodbye),
+            };
+            match step {
+                Step::Reply(reply) => self.send(outbox, reply).await,
+                Step::Begin { reply, export, terms } => {
+                    watch.chosen();
+                    self.begin(Chosen { export, terms });
+                    self.send(outbox, reply).await;
+                }
+                Step::Serve(request) => self.serve(outbox, request).await?,
+                Step::End(reply, end) => {
+                    self.send(outbox, reply).await;
+                    return Ok(end);
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, chosen: Chosen) {
+        let name = &self.server.exports.list()[chosen.export].name;
+        self.server.rt.log(Level::Info, format_args!("nbd: connection {}: uses export {name:?}", self.number));
+        self.chosen = Some(chosen);
+    }
+
+    /// Replies count as requests under way until they have left, so that a client that does not read cannot pile them
+    /// up.
+    async fn send(&self, outbox: &Outbox<Ticket>, reply: Vec<u8>) {
+        if !reply.is_empty() {
+            let ticket = self.limits.admit(0).await;
+            outbox.push(vec![Part::heap(reply)], ticket);
+        }
+    }
+
+    /// Receives the payload of a write straight into its slab, and starts the request's task.
+    async fn serve(&mut self, outbox: &Rc<Outbox<Ticket>>, request: Request) -> Result<(), Closing> {
+        let Some(Chosen { export, terms }) = self.chosen else { return Ok(()) };
+        let len = request.op.payload();
+        let ticket = self.limits.admit(len as u64).await;
+        let payload = match request.op {
+            Op::Write { .. } => Some(self.payload(len).await?),
+            _ => None,
+        };
+        let (server, outbox) = (self.server.clone(), outbox.clone());
+        let tag = Tag { stream: self.number as u32, ..Tag::default() };
+        let task = async move {
+            let executor = Executor { device: &*server.devices[export], pool: &server.pool, terms, tag };
+            let reply = executor.run(request, payload).await;
+            outbox.push(reply, ticket);
+        };
+        self.server.rt.spawn("nbd-request", task).detach();
+        Ok(())
+    }
+
+    async fn payload(&mut self, len: usize) -> Result<Part, Closing> {
+        let slab = self.server.pool.slab(len);
+        let parts = self.stream.read_exact(vec![Part { mem: Mem::Unique(slab), start: 0, len }]).await?;
+        // What follows is the next request: there is nothing to send.
+        let _next = self.session.taken();
+        Ok(parts.into_iter().next().expect("one part went in"))
+    }
+}
+
+/// Takes `len` bytes off the wire that nobody wants.
+async fn skip(stream: &Stream, mut len: usize) -> io::Result<()> {
+    while len > 0 {
+        let piece = len.min(SKIP_BYTES);
+        stream.read_exact(vec![Part::heap(vec![0; piece])]).await?;
+        len -= piece;
+    }
+    Ok(())
+}
+
+/// Closes the stream of a client that chooses no export in time.
+struct Watch {
+    done: Rc<Gate>,
+    late: Rc<Cell<bool>>,
+}
+
+impl Watch {
+    fn start(connection: &Connection) -> Watch {
+        let watch = Watch { done: Rc::new(Gate::closed()), late: Rc::default() };
+        let (done, late) = (watch.done.clone(), watch.late.clone());
+        let (rt, stream) = (connection.server.rt.clone(), connection.stream.clone());
+        let limit = connection.server.config.handshake_time_max;
+        let task = async move {
+            if let Either::Right(()) = race(done.wait(), rt.sleep(limit)).await {
+                late.set(true);
+                stream.shutdown();
+            }
+        };
+        connection.server.rt.spawn("nbd-watch", task).detach();
+        watch
+    }
+
+    fn chosen(&self) {
+        self.done.open();
+    }
+}
