@@ -1,51 +1,153 @@
-//! The text of a stack: devices, what they stand on, and exports.
+//! The text of a stack, in its two equivalent forms: TOML for files and one line for the command line.
+//!
+//! `docs/stack-text.md` has both grammars. A [`Spec`] is what either form says, in the order of the text; writing it
+//! in either form and reading it back gives an equal one.
+//!
+//! Reading order: this file (what a text says), [`error`], [`check`] (what must hold, and the order to build in), then
+//! the forms: `toml_form` and `line_form` read, `write` writes.
+
+pub mod address;
+pub mod check;
+pub mod error;
+mod line_form;
+mod toml_form;
+mod write;
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-/// Where something stands in a text.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub use check::Plan;
+pub use error::{Problem, TextError, TextErrors};
+
+/// Where something stands.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Place {
-    /// File name as it was given.
+    /// The file's name as the user gave it, or a word for where else the text came from.
     pub file: String,
     /// Line, from 1; 0 if unknown.
     pub line: u32,
 }
 
-/// One device or layer.
+impl Place {
+    /// Line `line` of `file`.
+    pub fn new(file: &str, line: u32) -> Place {
+        Place { file: file.to_string(), line }
+    }
+
+    fn with_line(&self, line: u32) -> Place {
+        Place { file: self.file.clone(), line }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// One device or layer. Two are equal if they say the same, wherever they stand.
 #[derive(Clone, Debug)]
 pub struct DeviceSpec {
-    /// Its name: also the name of the volume that requests to it are addressed to.
+    /// Its name.
     pub name: String,
-    /// Kind.
+    /// The name of its kind.
     pub kind: String,
-    /// What it stands on: devices, or ports such as `vm.vol1`.
+    /// Its lower ends in order: `NAME` or `NAME.PORT`.
     pub on: Vec<String>,
-    /// Parameters as written.
+    /// Its parameters as written.
     pub args: BTreeMap<String, String>,
-    /// Where it stands.
+    /// Where it begins.
     pub at: Place,
+    /// Lines of `kind`, `on` and the parameters, where they are not the line of `at`.
+    lines: BTreeMap<String, u32>,
 }
 
-/// One export.
+impl DeviceSpec {
+    /// A device that stands at `at`.
+    pub fn new(name: &str, kind: &str, on: Vec<String>, args: BTreeMap<String, String>, at: Place) -> DeviceSpec {
+        DeviceSpec { name: name.to_string(), kind: kind.to_string(), on, args, at, lines: BTreeMap::new() }
+    }
+
+    /// Where `key` (`kind`, `on` or a parameter) stands; the device's own place if it was not written.
+    pub fn place_of(&self, key: &str) -> Place {
+        self.lines.get(key).map_or_else(|| self.at.clone(), |line| self.at.with_line(*line))
+    }
+}
+
+impl PartialEq for DeviceSpec {
+    fn eq(&self, other: &DeviceSpec) -> bool {
+        (&self.name, &self.kind, &self.on, &self.args) == (&other.name, &other.kind, &other.on, &other.args)
+    }
+}
+
+/// One volume that is offered to the outside. Two are equal if they say the same, wherever they stand.
 #[derive(Clone, Debug)]
 pub struct ExportSpec {
-    /// Name that clients use.
+    /// The name that clients ask for.
     pub name: String,
-    /// Device, or port.
+    /// The device behind it: `NAME` or `NAME.PORT`.
     pub device: String,
-    /// `unix:PATH` or `tcp:HOST:PORT`.
+    /// Where an NBD server listens ([`address::parse`]), if one shall.
     pub nbd: Option<String>,
-    /// Refuse changes.
+    /// Whether writes are refused.
     pub read_only: bool,
-    /// Where it stands.
+    /// Where it begins.
     pub at: Place,
 }
 
-/// A whole stack.
-#[derive(Clone, Debug, Default)]
+impl PartialEq for ExportSpec {
+    fn eq(&self, other: &ExportSpec) -> bool {
+        (&self.name, &self.device, &self.nbd, self.read_only)
+            == (&other.name, &other.device, &other.nbd, other.read_only)
+    }
+}
+
+/// What a stack text says.
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Spec {
-    /// Devices and layers in the order of the text.
+    /// Devices and layers, in the order of the text.
     pub devices: Vec<DeviceSpec>,
-    /// Exports in the order of the text.
+    /// Exports, in the order of the text.
     pub exports: Vec<ExportSpec>,
+}
+
+impl Spec {
+    /// Reads either form; `file` is the text's name in messages.
+    ///
+    /// # Errors
+    /// Everything that is not of the form. Whether the stack makes sense is for [`Spec::check`].
+    pub fn parse(file: &str, text: &str) -> Result<Spec, TextErrors> {
+        if line_form::is_line_form(text) { line_form::parse(file, text) } else { toml_form::parse(file, text) }
+    }
+
+    /// The canonical TOML text. [`Spec::parse`] reads it back to an equal spec if all names are sound, as
+    /// [`Spec::check`] demands.
+    pub fn to_toml(&self) -> String {
+        write::toml(self)
+    }
+
+    /// The canonical one-line text, under the same condition as [`Spec::to_toml`].
+    pub fn to_line(&self) -> String {
+        write::line(self)
+    }
+
+    /// The device of that name.
+    pub fn device(&self, name: &str) -> Option<&DeviceSpec> {
+        self.devices.iter().find(|d| d.name == name)
+    }
+}
+
+/// The device and the port (empty for the only one) that a reference `NAME` or `NAME.PORT` means.
+pub fn split_reference(reference: &str) -> (&str, &str) {
+    reference.split_once('.').unwrap_or((reference, ""))
+}
+
+/// Whether `name` can name a device, port or export: ASCII letters, digits, `_` and `-`, at most 64, not starting
+/// with `-`.
+pub fn is_sound_name(name: &str) -> bool {
+    let is_fine = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    (1..=64).contains(&name.len()) && !name.starts_with('-') && name.chars().all(is_fine)
 }
