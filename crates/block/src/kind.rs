@@ -358,6 +358,25 @@ pub struct Kind {
 }
 
 impl Kind {
+    /// A layer with one lower end that passes everything unchanged, exists in both worlds and may be inserted live.
+    /// What differs is said by struct update: `Kind { role: Role::Modifier, ..Kind::layer(..) }`.
+    pub const fn layer(name: &'static str, summary: &'static str, params: &'static [Param], build: BuildLayer) -> Kind {
+        Kind {
+            name,
+            summary,
+            params,
+            lowers: Arity::One,
+            passes: OpSet::ALL,
+            role: Role::Accessor,
+            durability: Durability::Keeps,
+            needs_bytes: false,
+            transparent: true,
+            worlds: Worlds::Both,
+            cost: Nanos(10),
+            build: Build::Layer(build),
+        }
+    }
+
     /// The parameter of that name.
     pub fn param(&self, name: &str) -> Option<&'static Param> {
         self.params.iter().find(|p| p.name == name)

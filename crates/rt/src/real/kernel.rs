@@ -30,6 +30,14 @@ impl Kernel {
         let real = self.rt.real().expect("a Kernel belongs to a real world");
         InFlight { rt: self.rt.clone(), key: Some(real.start(op)) }
     }
+
+    /// Makes a file that is only ever appended to, such as a trace. Its writes block: call them on a worker.
+    ///
+    /// # Errors
+    /// The kernel's; `AlreadyExists` where there is something, so that nothing is overwritten.
+    pub fn create_log(&self, path: &Path) -> io::Result<Box<dyn io::Write + Send>> {
+        Ok(Box::new(fs::OpenOptions::new().append(true).create_new(true).open(path)?))
+    }
 }
 
 /// An operation in flight.
