@@ -59,7 +59,7 @@ pub struct Export {
 }
 
 impl Export {
-    /// An export of all of `device` that offers what the device's limits allow.
+    /// An export of all of `device` (mostly an export of a stack) that offers what the device's limits allow.
     pub fn new(name: &str, device: Rc<dyn Device>) -> Export {
         let limits = device.limits();
         let can = |kind| limits.support(kind) != Support::No;

@@ -6,10 +6,10 @@ use std::io;
 use std::rc::Rc;
 
 use esker_block::Tag;
-use esker_rt::Level;
 use esker_rt::mem::{Mem, Part};
 use esker_rt::net::Stream;
 use esker_rt::sync::{Either, race};
+use esker_rt::{Level, Rt};
 
 use crate::admission::{Gate, Limits, Ticket};
 use crate::client::read_message;
@@ -163,6 +163,7 @@ impl Connection {
     async fn serve(&mut self, outbox: &Rc<Outbox<Ticket>>, request: Request) -> Result<(), Closing> {
         let Some(Chosen { export, terms }) = self.chosen else { return Ok(()) };
         let len = request.op.payload();
+        note(&self.server.rt, &request);
         let ticket = self.limits.admit(len as u64).await;
         let payload = match request.op {
             Op::Write { .. } => Some(self.payload(len).await?),
@@ -186,6 +187,12 @@ impl Connection {
         let _next = self.session.taken();
         Ok(parts.into_iter().next().expect("one part went in"))
     }
+}
+
+/// What a client asks is part of a virtual world's digest, not only when it asks.
+fn note(rt: &Rt, request: &Request) {
+    let (offset, len) = request.op.range().map_or((0, 0), |range| (range.start(), range.len()));
+    [request.cookie, offset, len].into_iter().for_each(|word| rt.event(word));
 }
 
 /// Takes `len` bytes off the wire that nobody wants.

@@ -1,6 +1,7 @@
 //! The server and the client on streams, in both worlds.
 
 mod disk;
+mod on_stack;
 mod real;
 mod stopping;
 mod virtual_time;
