@@ -4,12 +4,13 @@
 //!
 //! Reading order: [`bio`] (requests and answers), [`buf`] (their payload), [`limits`] (what a device can do), [`step`]
 //! (now or later), [`device`], [`ext`] (extensions), [`kind`] (manifests and parameters), [`store`] (bytes of media in
-//! memory).
+//! memory), [`conformance`] (what every device must pass).
 
 #![forbid(unsafe_code)]
 
 pub mod bio;
 pub mod buf;
+pub mod conformance;
 pub mod device;
 pub mod ext;
 pub mod kind;

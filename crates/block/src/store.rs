@@ -1,6 +1,7 @@
 //! Bytes of a large, mostly empty medium, kept in chunks: what media in memory are made of.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use esker_base::ByteRange;
 
@@ -11,9 +12,11 @@ use crate::buf::Buf;
 pub const CHUNK: u64 = 64 << 10;
 
 /// A medium without a size of its own: what was never written reads as zeroes and takes no space.
+///
+/// A clone shares its chunks until either side writes them, so an image of a moment costs one pointer per chunk.
 #[derive(Clone, Default)]
 pub struct SparseStore {
-    chunks: BTreeMap<u64, Box<[u8]>>,
+    chunks: BTreeMap<u64, Rc<[u8]>>,
 }
 
 impl SparseStore {
@@ -36,7 +39,7 @@ impl SparseStore {
         for (chunk, within) in pieces(at, bytes.len() as u64) {
             let (head, rest) = bytes.split_at(within.len());
             let target = self.chunks.entry(chunk).or_insert_with(|| vec![0; CHUNK as usize].into());
-            target[within].copy_from_slice(head);
+            Rc::make_mut(target)[within].copy_from_slice(head);
             bytes = rest;
         }
     }
@@ -47,7 +50,7 @@ impl SparseStore {
             if within.len() as u64 == CHUNK {
                 self.chunks.remove(&chunk);
             } else if let Some(bytes) = self.chunks.get_mut(&chunk) {
-                bytes[within].fill(0);
+                Rc::make_mut(bytes)[within].fill(0);
             }
         }
     }
@@ -163,6 +166,21 @@ mod tests {
         let mut out = vec![7; 75_000];
         store.read(5, &mut out);
         assert!(chain.to_vec() == out && out[CHUNK as usize - 8..][..100] == Buf::described(100, 9).to_vec());
+    }
+
+    #[test]
+    fn a_clone_keeps_what_was_there() {
+        let mut store = SparseStore::default();
+        store.write(CHUNK - 2, &[1, 2, 3, 4]);
+        let before = store.clone();
+        store.write(CHUNK - 1, &[9, 9]);
+        store.zero(range(0, CHUNK - 1));
+        let bytes = |store: &SparseStore| {
+            let mut out = [7; 4];
+            store.read(CHUNK - 2, &mut out);
+            out
+        };
+        assert_eq!((bytes(&before), bytes(&store)), ([1, 2, 3, 4], [0, 9, 9, 4]));
     }
 
     proptest! {

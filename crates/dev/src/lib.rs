@@ -13,3 +13,6 @@ pub mod null;
 pub use media::Media;
 pub use memory::{Defer, MemoryDevice};
 pub use null::NullDevice;
+
+#[cfg(test)]
+mod tests;

@@ -124,7 +124,7 @@ impl Device for MemoryDevice {
     }
 
     fn stats(&self) -> Vec<Stat> {
-        vec![Stat { name: "stored_bytes", value: self.media.stored() as f64 }]
+        vec![Stat { name: "held_bytes", value: self.media.held() as f64 }]
     }
 }
 
