@@ -1,0 +1,55 @@
+//! The command `esker`: its verbs, one file each, and what they share.
+//!
+//! Invariant: the only place that reads arguments, environment and terminal; holds no logic of its own.
+//!
+//! Reading order: [`verb`] (what a verb is, and the command line made of all), [`verbs`] (the table, one file for each
+//! verb), [`failure`] (exit status and messages), [`terminal`], then what verbs share: [`stack_text`], [`trace`].
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the command line is where files, arguments and the terminal come from"
+)]
+
+mod failure;
+mod stack_text;
+mod terminal;
+mod trace;
+mod verb;
+mod verbs;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::ArgMatches;
+
+use terminal::Terminal;
+use verb::Verb;
+
+fn main() -> ExitCode {
+    let mut terminal = Terminal::standard();
+    ExitCode::from(run(std::env::args_os(), &mut terminal))
+}
+
+/// Runs one command line and returns the exit status.
+fn run(args: impl Iterator<Item = OsString>, terminal: &mut Terminal) -> u8 {
+    let matches = match verb::command().try_get_matches_from(args) {
+        Ok(matches) => matches,
+        Err(error) => return failure::report_usage(&error, terminal),
+    };
+    let (verb, matches) = chosen(&matches);
+    let result = (verb.run)(matches, terminal).and_then(|()| terminal.finish());
+    result.map_or_else(|failure| failure.report(terminal), |()| 0)
+}
+
+/// The verb that was asked for, with its own arguments.
+fn chosen(matches: &ArgMatches) -> (&'static Verb, &ArgMatches) {
+    let (mut words, mut at) = (Vec::new(), matches);
+    while let Some((word, below)) = at.subcommand() {
+        words.push(word);
+        at = below;
+    }
+    let verb = verbs::ALL.iter().find(|verb| verb.words == words);
+    (verb.expect("each command was made from a verb"), at)
+}

@@ -1,0 +1,61 @@
+//! The argument STACK of many verbs: a file, standard input, or the text itself.
+
+use std::io::{self, Read};
+
+use esker_stack::Spec;
+use esker_stack::text::Plan;
+
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+
+/// A stack text.
+#[derive(clap::Args)]
+pub struct StackText {
+    /// File with the stack's text, - for standard input, or the text itself (anything with a = in it)
+    #[arg(value_name = "STACK")]
+    source: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{name}: cannot be read: {source}")]
+struct Unreadable {
+    name: String,
+    source: io::Error,
+}
+
+impl StackText {
+    /// Its name in messages.
+    pub fn name(&self) -> &str {
+        match self.source.as_str() {
+            "-" => "standard input",
+            text if text.contains('=') => "command line",
+            path => path,
+        }
+    }
+
+    /// Reads and checks it; tells warnings.
+    ///
+    /// # Errors
+    /// An unreadable file, or everything that is wrong with the text.
+    pub fn load(&self, terminal: &mut Terminal) -> Result<(Spec, Plan), Failure> {
+        let text = self.text().map_err(|source| Unreadable { name: self.name().to_string(), source })?;
+        let spec = Spec::parse(self.name(), &text)?;
+        let plan = spec.check(esker_kinds::ALL)?;
+        for warning in plan.warnings() {
+            terminal.complain(&format!("warning: {warning}"));
+        }
+        Ok((spec, plan))
+    }
+
+    fn text(&self) -> io::Result<String> {
+        match self.source.as_str() {
+            "-" => {
+                let mut text = String::new();
+                io::stdin().read_to_string(&mut text)?;
+                Ok(text)
+            }
+            text if text.contains('=') => Ok(text.to_string()),
+            path => std::fs::read_to_string(path),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Where a verb writes: results to standard output, everything else to standard error.
+
+use std::io::{self, BufWriter, Write};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::failure::Failure;
+
+/// The two outputs.
+pub struct Terminal {
+    out: BufWriter<Box<dyn Write + Send>>,
+    err: Box<dyn Write + Send>,
+}
+
+impl Terminal {
+    /// The process's own.
+    pub fn standard() -> Terminal {
+        Terminal { out: BufWriter::new(Box::new(io::stdout())), err: Box::new(io::stderr()) }
+    }
+
+    /// Writes one or more lines of the result.
+    ///
+    /// # Errors
+    /// If nobody takes them.
+    pub fn say(&mut self, text: &str) -> Result<(), Failure> {
+        Ok(writeln!(self.out, "{text}")?)
+    }
+
+    /// The result's stream, for those who write bytes.
+    pub fn output(&mut self) -> &mut dyn Write {
+        &mut self.out
+    }
+
+    /// Writes lines that are not the result, each behind `esker: `. There is nobody to tell if that fails.
+    pub fn complain(&mut self, text: &str) {
+        let _ = self.out.flush();
+        for line in text.lines() {
+            let _ = if line.is_empty() { writeln!(self.err) } else { writeln!(self.err, "esker: {line}") };
+        }
+    }
+
+    /// Hands everything on.
+    ///
+    /// # Errors
+    /// If nobody takes it.
+    pub fn finish(&mut self) -> Result<(), Failure> {
+        Ok(self.out.flush()?)
+    }
+
+    /// A bar of `total` bytes on standard error; invisible if that is no terminal.
+    pub fn progress(&self, what: &str, total: u64) -> ProgressBar {
+        let style = ProgressStyle::with_template("{msg} {wide_bar} {bytes}/{total_bytes} {eta}");
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+        bar.with_style(style.expect("the template is well formed")).with_message(what.to_string())
+    }
+}

@@ -1,0 +1,137 @@
+//! What a verb is. Help, man pages, completions and the command line are all made from these records.
+
+use clap::{Arg, ArgMatches, Command};
+
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+use crate::verbs;
+
+/// Exit statuses, as every help page tells them.
+const STATUS: &str = "Exit status: 0 done, 1 failed, 2 wrong usage.";
+
+/// A command line that works, and what it does.
+pub struct Example {
+    /// As typed; a text in single quotes is one word.
+    pub line: &'static str,
+    /// What it does, in a few words.
+    pub does: &'static str,
+}
+
+/// The words that define a verb, for people.
+pub struct About {
+    /// Its words: one, or a group and one.
+    pub words: &'static [&'static str],
+    /// One line.
+    pub summary: &'static str,
+    /// What else is to be known.
+    pub details: &'static str,
+    /// At least one.
+    pub examples: &'static [Example],
+}
+
+/// One verb.
+pub struct Verb {
+    /// Its words: one, or a group and one.
+    pub words: &'static [&'static str],
+    about: About,
+    args: fn(Command) -> Command,
+    /// Runs it with its parsed arguments.
+    pub run: fn(&ArgMatches, &mut Terminal) -> Result<(), Failure>,
+}
+
+/// A verb's arguments, and what it does with them.
+pub trait Run: clap::Args {
+    /// Does it.
+    ///
+    /// # Errors
+    /// What the user is told, and the exit status.
+    fn run(self, terminal: &mut Terminal) -> Result<(), Failure>;
+}
+
+impl Verb {
+    /// The verb whose arguments are `T`.
+    pub const fn of<T: Run>(about: About) -> Verb {
+        Verb { words: about.words, about, args: T::augment_args, run: parse_and_run::<T> }
+    }
+
+    fn command(&self) -> Command {
+        let name = *self.words.last().expect("a verb has words");
+        let long = format!("{}.\n\n{}", self.about.summary, self.about.details);
+        let command = Command::new(name).about(self.about.summary).long_about(long).after_long_help(self.examples());
+        (self.args)(command)
+    }
+
+    fn examples(&self) -> String {
+        let lines = self.about.examples.iter().map(|example| format!("  {}\n      {}\n", example.line, example.does));
+        format!("Examples:\n{}\n{STATUS}", lines.collect::<String>())
+    }
+}
+
+fn parse_and_run<T: Run>(matches: &ArgMatches, terminal: &mut Terminal) -> Result<(), Failure> {
+    T::from_arg_matches(matches)?.run(terminal)
+}
+
+/// The whole command line.
+pub fn command() -> Command {
+    let long = "Esker, a storage stack in user space: the code that serves data is the code that was simulated.\n\n\
+                Each verb has its own help: esker help VERB.";
+    let mut root = Command::new("esker")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("A storage stack in user space")
+        .long_about(long)
+        .after_long_help(STATUS)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_version_flag(true)
+        .arg(version());
+    for (group, summary) in verbs::GROUPS {
+        let members = verbs::ALL.iter().filter(|verb| verb.words.len() == 2 && verb.words[0] == *group);
+        let command = Command::new(*group).about(*summary).subcommand_required(true).arg_required_else_help(true);
+        root = root.subcommand(command.subcommands(members.map(Verb::command)));
+    }
+    root.subcommands(verbs::ALL.iter().filter(|verb| verb.words.len() == 1).map(Verb::command))
+}
+
+/// `-V` is for the version in every tool that has `-v` for something else.
+fn version() -> Arg {
+    Arg::new("version").short('V').long("version").action(clap::ArgAction::Version).help("Print the version")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Words of a command line as a shell would cut them; quotes are single ones.
+    fn shell_words(line: &str) -> Vec<String> {
+        let mut words = Vec::new();
+        for (at, part) in line.split('\'').enumerate() {
+            match at % 2 {
+                0 => words.extend(part.split_whitespace().map(str::to_string)),
+                _ => words.push(part.to_string()),
+            }
+        }
+        words
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+        for verb in verbs::ALL {
+            assert!(matches!(verb.words.len(), 1 | 2), "{:?}", verb.words);
+            assert!(verb.words.len() == 1 || verbs::GROUPS.iter().any(|(group, _)| *group == verb.words[0]));
+        }
+    }
+
+    #[test]
+    fn every_example_is_a_command_line_of_its_verb() {
+        for verb in verbs::ALL {
+            assert!(!verb.about.examples.is_empty(), "{:?} has no example", verb.words);
+            for example in verb.about.examples {
+                let typed = example.line.split(" > ").next().expect("split yields a part");
+                let matches = command().try_get_matches_from(shell_words(typed));
+                let matches = matches.unwrap_or_else(|error| panic!("{}: {error}", example.line));
+                assert_eq!(crate::chosen(&matches).0.words, verb.words, "{}", example.line);
+            }
+        }
+    }
+}

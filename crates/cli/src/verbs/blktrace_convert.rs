@@ -1,0 +1,124 @@
+//! `esker blktrace convert`: any trace into any format.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+
+use esker_blktrace::{Format, RecordSink, Speed, Written, convert};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+use crate::trace::{Reading, Trace, report_json};
+use crate::verb::{About, Example, Run, Verb};
+
+/// The record.
+pub const VERB: Verb = Verb::of::<Convert>(About {
+    words: &["blktrace", "convert"],
+    summary: "Convert a block trace into another format",
+    details: "Writes record by record, in bounded memory. What the target format cannot carry is counted and told. The \
+              target appears only when it is complete.",
+    examples: &[
+        Example {
+            line: "esker blktrace convert data/linux-mysql.load.gz mysql.iolog --to fio3",
+            does: "makes a trace that fio replays",
+        },
+        Example {
+            line: "esker blktrace convert data/cloudPhysicsIO.vscsi.zst - --to msr > cloud.csv",
+            does: "writes to standard output",
+        },
+    ],
+});
+
+#[derive(clap::Args)]
+struct Convert {
+    /// File with the trace
+    trace: String,
+    /// File to write, or - for standard output
+    target: String,
+    /// Format to write: load, vscsi1, vscsi2, oracle-general, msr, fio2 or fio3
+    #[arg(long, value_name = "FORMAT")]
+    to: Format,
+    #[command(flatten)]
+    reading: Reading,
+    /// How many times faster than recorded (0.000001 to 1000000)
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = speed)]
+    speed: Speed,
+    /// Replace the target if it exists
+    #[arg(long)]
+    force: bool,
+    /// The outcome as a JSON object on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+fn speed(text: &str) -> Result<Speed, String> {
+    let factor = text.parse().ok().and_then(Speed::new);
+    factor.ok_or_else(|| "expected a number from 0.000001 to 1000000".to_string())
+}
+
+/// Why the target cannot be written.
+#[derive(Debug, thiserror::Error)]
+enum TargetError {
+    #[error("{0}: exists; choose another name, or add --force to replace it")]
+    Exists(String),
+    #[error("{path}: cannot be written: {source}")]
+    Io { path: String, source: io::Error },
+}
+
+impl Run for Convert {
+    fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        if self.target == "-" && self.json {
+            return Err(Failure::Usage("--json and the trace both want standard output; name a target file".into()));
+        }
+        let (mut trace, bar) = self.reading.open(&self.trace, self.speed, terminal)?;
+        let written = if self.target == "-" {
+            convert(trace.source(), RecordSink::new(self.to, Box::new(io::stdout()))?)?
+        } else {
+            self.write_file(&mut trace)?
+        };
+        bar.finish_and_clear();
+        self.tell(&trace, &written, terminal)
+    }
+}
+
+impl Convert {
+    /// Writes beside the target and renames at the end, so that a failure leaves what was there.
+    fn write_file(&self, trace: &mut Trace) -> Result<Written, Failure> {
+        let failed = |source| TargetError::Io { path: self.target.clone(), source };
+        if !self.force && fs::symlink_metadata(&self.target).is_ok() {
+            return Err(TargetError::Exists(self.target.clone()).into());
+        }
+        let part = format!("{}.part", self.target);
+        let file = create(&part).map_err(failed)?;
+        let written = convert(trace.source(), RecordSink::to_file(self.to, Box::new(file)));
+        let written = written.map_err(Failure::from).and_then(|written| {
+            fs::rename(&part, &self.target).map_err(failed)?;
+            Ok(written)
+        });
+        if written.is_err() {
+            // What failed is worth more to the user than that this fails too.
+            let _ = fs::remove_file(&part);
+        }
+        written
+    }
+
+    fn tell(&self, trace: &Trace, written: &Written, terminal: &mut Terminal) -> Result<(), Failure> {
+        let lost = written.losses;
+        if self.json {
+            let object = json!({
+                "trace": self.trace, "format": trace.reader().format().name(),
+                "target": self.target, "to": self.to.name(),
+                "written": written.records, "dropped": lost.dropped(), "losses": lost.to_string(),
+                "report": report_json(trace.reader().report()),
+            });
+            return terminal.say(&object.to_string());
+        }
+        trace.complain(terminal);
+        terminal.complain(&format!("{}: {} records written; {lost}", self.target, written.records));
+        Ok(())
+    }
+}
+
+fn create(path: &str) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).open(path)
+}

@@ -1,0 +1,31 @@
+//! The one list of all kinds of devices and layers.
+//!
+//! Invariant: holds no logic. Whoever builds a stack is given this list; nothing else knows a kind by name.
+
+#![forbid(unsafe_code)]
+
+use esker_block::kind::Kind;
+
+/// Every kind, in the order in which it is shown: devices, models of devices, layers.
+pub const ALL: &[&Kind] = &[&esker_dev::null::KIND, &esker_dev::memory::KIND];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_words_and_stand_once() {
+        for (at, kind) in ALL.iter().enumerate() {
+            assert!(kind.name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'), "{kind:?}");
+            assert!(ALL[..at].iter().all(|other| other.name != kind.name), "{kind:?} stands twice");
+        }
+    }
+
+    #[test]
+    fn defaults_are_values_of_their_parameters() {
+        for (kind, param) in ALL.iter().flat_map(|kind| kind.params.iter().map(move |param| (kind, param))) {
+            assert!(param.default.is_none_or(|text| param.read(text).is_ok()), "{kind:?}: {}", param.name);
+            assert!(!matches!(param.name, "kind" | "on"), "{kind:?}: a stack text has its own `{}`", param.name);
+        }
+    }
+}
