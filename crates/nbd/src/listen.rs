@@ -96,3 +96,75 @@ fn explain(address: &Address, source: io::Error) -> ListenError {
         _ => ListenError::Other { place, source },
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests put things in the way and look at them")]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use esker_rt::real::{Reactor, RealConfig};
+
+    /// A directory that vanishes, and a path for a socket in it.
+    fn place() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("nbd.sock");
+        (dir, path)
+    }
+
+    fn in_world<T: 'static, Fut: Future<Output = T> + 'static>(scenario: impl FnOnce(Rt) -> Fut) -> T {
+        let reactor = Reactor::new(RealConfig::seeded(3)).unwrap();
+        reactor.block_on(scenario(reactor.rt()))
+    }
+
+    #[test]
+    fn the_socket_is_removed_with_its_listener() {
+        let (_dir, path) = place();
+        let address = Address::Unix(path.clone());
+        in_world(|rt| async move { listen(&rt, &address).unwrap() });
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn the_socket_of_a_dead_server_is_replaced() {
+        let (_dir, path) = place();
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        assert!(path.exists(), "std leaves the socket behind");
+        in_world(|rt| async move {
+            let listener = listen(&rt, &Address::Unix(path)).unwrap();
+            Stream::connect(&rt, listener.address()).unwrap();
+        });
+    }
+
+    #[test]
+    fn the_socket_of_a_living_server_is_not_replaced() {
+        let (_dir, path) = place();
+        in_world(|rt| async move {
+            let address = Address::Unix(path);
+            let _first = listen(&rt, &address).unwrap();
+            let error = listen(&rt, &address).err().unwrap();
+            assert!(matches!(error, ListenError::Alive(_)), "{error}");
+            Stream::connect(&rt, &address).expect("the first server still listens there");
+        });
+    }
+
+    #[test]
+    fn what_stands_in_the_way_is_named_and_kept() {
+        let (dir, path) = place();
+        std::fs::write(&path, b"precious").unwrap();
+        let missing = dir.path().join("missing/nbd.sock");
+        let kept = path.clone();
+        in_world(|rt| async move {
+            let error = |address| listen(&rt, &address).err().unwrap();
+            assert!(matches!(error(Address::Unix(path)), ListenError::NotSocket(_)));
+            let missing = error(Address::Unix(missing));
+            assert!(matches!(missing, ListenError::NoDirectory(_)), "{missing}");
+            let long = error(Address::Unix(PathBuf::from("/").join("d".repeat(120))));
+            assert!(matches!(long, ListenError::LongPath(_)), "{long}");
+            let taken = listen(&rt, &Address::Tcp("127.0.0.1:0".into())).unwrap();
+            let error = error(taken.address().clone());
+            assert!(matches!(error, ListenError::PortInUse(_)), "{error}");
+        });
+        assert_eq!(std::fs::read(kept).unwrap(), b"precious");
+    }
+}

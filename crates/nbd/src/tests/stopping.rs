@@ -1,3 +1,5 @@
+//! Ends of connections, and the bounds that protect the server from its clients.
+
 use super::*;
 use crate::proto::option::encode;
 use crate::proto::request::Header;

@@ -1,3 +1,5 @@
+//! Loads and errors in virtual time.
+
 use super::*;
 use crate::proto::{Session, Violation};
 use esker_block::{Limits, OpKind, Support};

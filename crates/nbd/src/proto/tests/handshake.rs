@@ -1,3 +1,5 @@
+//! The handshake: options and their replies.
+
 use super::*;
 use crate::proto::wire::{MAX_OPTION, MAX_OPTIONS, flag, info, rep};
 

@@ -1,3 +1,5 @@
+//! Replies of the transmission phase, byte for byte.
+
 use super::*;
 use crate::proto::wire::{CHUNK_LEN, MAX_EXTENTS, state};
 use esker_base::ByteRange;

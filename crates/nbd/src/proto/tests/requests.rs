@@ -1,3 +1,5 @@
+//! Requests of the transmission phase: what is accepted and how the rest is refused.
+
 use super::*;
 use crate::proto::wire::{CHUNK, MAX_PAYLOAD, SIMPLE_REPLY, chunk, cmd, cmd_flag};
 use esker_base::ByteRange;
