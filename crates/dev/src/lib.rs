@@ -2,13 +2,18 @@
 //!
 //! Invariant: no policy; a device never reorders, retries or caches, and a failed write is never forgotten.
 //!
-//! Reading order: [`null`], [`media`] (bytes in memory that outlive a world), [`memory`].
+//! Reading order: [`null`], [`media`] (bytes in memory that outlive a world), [`memory`],
+//! `disk` (requests through the reactor), [`file`], [`raw`].
 
 #![forbid(unsafe_code)]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "file devices open, create and look at files")]
 
+mod disk;
+pub mod file;
 pub mod media;
 pub mod memory;
 pub mod null;
+pub mod raw;
 
 pub use media::Media;
 pub use memory::{Defer, MemoryDevice};

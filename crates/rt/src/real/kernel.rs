@@ -82,6 +82,8 @@ pub struct OpenMode {
     pub direct: bool,
     /// Make the file; fails if it exists, so that nothing is overwritten.
     pub create_new: bool,
+    /// Refuse a block device that is mounted or that another program holds so too.
+    pub exclusive: bool,
 }
 
 /// An open file or block device.
@@ -99,9 +101,10 @@ impl File {
     pub fn open(kernel: &Kernel, path: &Path, mode: OpenMode) -> io::Result<File> {
         let mut options = fs::OpenOptions::new();
         options.read(true).write(!mode.read_only).create_new(mode.create_new);
-        if mode.direct {
-            options.custom_flags(libc::O_DIRECT);
-        }
+        let direct = if mode.direct { libc::O_DIRECT } else { 0 };
+        // Without O_CREAT, O_EXCL is defined for block devices alone.
+        let exclusive = if mode.exclusive { libc::O_EXCL } else { 0 };
+        options.custom_flags(direct | exclusive);
         let file = options.open(path)?;
         Ok(File { kernel: kernel.clone(), fd: Arc::new(OwnedFd::from(file)) })
     }
@@ -109,6 +112,21 @@ impl File {
     /// Its size in bytes; a block device's by seeking to its end.
     pub fn size(&self) -> io::Result<u64> {
         Ok(rustix::fs::seek(&*self.fd, rustix::fs::SeekFrom::End(0))?)
+    }
+
+    /// What direct I/O needs its offsets, lengths and memory to be multiples of, in bytes. `None` where the kernel or
+    /// the file system does not tell, or does no direct I/O on this file.
+    pub fn direct_alignment(&self) -> io::Result<Option<u32>> {
+        use rustix::fs::{AtFlags, StatxFlags};
+        let stat = rustix::fs::statx(&*self.fd, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)?;
+        let told = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::DIOALIGN);
+        let alignment = stat.stx_dio_offset_align.max(stat.stx_dio_mem_align);
+        Ok((told && alignment > 0).then_some(alignment))
+    }
+
+    /// The logical block of a block device, in bytes.
+    pub fn logical_block(&self) -> io::Result<u32> {
+        Ok(rustix::fs::ioctl_blksszget(&*self.fd)?)
     }
 
     /// Sets the size of a regular file.
@@ -137,14 +155,14 @@ impl File {
         Ok(rustix::fs::flock(&*self.fd, how)?)
     }
 
-    /// Reads into `part` from offset `at`.
-    pub fn read(&self, at: u64, part: Part) -> InFlight {
-        self.kernel.start(Op::Read { fd: self.fd.clone(), at: Some(at), parts: vec![part] })
+    /// Reads into `parts`, one after the other, from offset `at`. May read less than asked.
+    pub fn read(&self, at: u64, parts: Vec<Part>) -> InFlight {
+        self.kernel.start(Op::Read { fd: self.fd.clone(), at: Some(at), parts })
     }
 
-    /// Writes `part` at offset `at`.
-    pub fn write(&self, at: u64, part: Part) -> InFlight {
-        self.kernel.start(Op::Write { fd: self.fd.clone(), at: Some(at), parts: vec![part] })
+    /// Writes `parts`, one after the other, at offset `at`. May write less than asked.
+    pub fn write(&self, at: u64, parts: Vec<Part>) -> InFlight {
+        self.kernel.start(Op::Write { fd: self.fd.clone(), at: Some(at), parts })
     }
 
     /// Makes completed writes durable.

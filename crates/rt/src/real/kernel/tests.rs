@@ -35,12 +35,12 @@ fn slab_of(byte: u8) -> Part {
 }
 
 async fn write_then_read(rt: Rt, path: PathBuf) -> (u32, u8, u64) {
-    let mode = OpenMode { read_only: false, direct: true, create_new: true };
+    let mode = OpenMode { read_only: false, direct: true, create_new: true, exclusive: false };
     let file = File::open(&rt.kernel().unwrap(), &path, mode).unwrap();
     file.set_size(1 << 20).unwrap();
-    let written = file.write(8192, slab_of(7)).await.unwrap().result.unwrap();
+    let written = file.write(8192, vec![slab_of(7)]).await.unwrap().result.unwrap();
     file.sync().await.unwrap().result.unwrap();
-    let read = file.read(8192, slab_of(0)).await.unwrap();
+    let read = file.read(8192, vec![slab_of(0)]).await.unwrap();
     let byte = read.op.into_parts()[0].bytes()[4095];
     file.fallocate(FallocateMode::PunchHole, 8192, 4096).await.unwrap().result.unwrap();
     let first_data = file.data_after(0).unwrap().map_or(u64::MAX, |(start, _)| start);
@@ -60,7 +60,7 @@ fn a_locked_file_refuses_a_second_server() {
     check(true, |rt| async move {
         let dir = tempfile::tempdir().unwrap();
         let kernel = rt.kernel().unwrap();
-        let mode = OpenMode { read_only: false, direct: false, create_new: true };
+        let mode = OpenMode { read_only: false, direct: false, create_new: true, exclusive: false };
         let first = File::open(&kernel, &dir.path().join("f"), mode).unwrap();
         first.lock(true).unwrap();
         let second = File::open(&kernel, &dir.path().join("f"), OpenMode { create_new: false, ..mode }).unwrap();
@@ -144,12 +144,12 @@ fn workers_and_agents_run_elsewhere() {
 fn a_dropped_operation_leaves_its_buffer_to_the_kernel() {
     check(4096, |rt| async move {
         let dir = tempfile::tempdir_in(".").unwrap();
-        let mode = OpenMode { read_only: false, direct: true, create_new: true };
+        let mode = OpenMode { read_only: false, direct: true, create_new: true, exclusive: false };
         let file = File::open(&rt.kernel().unwrap(), &dir.path().join("f"), mode).unwrap();
         for _ in 0..64 {
-            drop(file.write(0, slab_of(1)));
+            drop(file.write(0, vec![slab_of(1)]));
         }
-        file.write(4096, slab_of(2)).await.unwrap().result.unwrap()
+        file.write(4096, vec![slab_of(2)]).await.unwrap().result.unwrap()
     });
 }
 

@@ -1,0 +1,315 @@
+//! What files and block devices have in common: requests through the reactor, and the latch.
+//!
+//! A failed write or flush leaves open what the medium holds: the kernel may have dropped dirty pages, so that a second
+//! flush succeeds without the data. Hence the device latches: later changes and flushes answer [`BioError::Gone`] with
+//! the first failure; reads go on.
+
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use esker_base::ByteRange;
+use esker_block::{
+    Bio, BioError, Buf, Device, Done, Extent, ExtentState, Limits, Op, OpKind, Reply, Stat, Step, Support,
+};
+use esker_rt::mem::{Mem, Part, Pool, SharedMem, advance_parts};
+use esker_rt::real::{FallocateMode, File, Op as KernelOp};
+use esker_rt::{Level, Rt};
+
+/// Windows in one vectored operation: the kernel's IOV_MAX.
+const PARTS_MAX: usize = 1024;
+/// Extents in one answer; the caller asks on.
+const EXTENTS_MAX: usize = 1024;
+/// Bytes that one write of zeroes carries where the kernel cannot zero a range.
+const ZEROES: usize = 1 << 20;
+
+/// How an open file becomes a device.
+pub(crate) struct Opened {
+    pub name: String,
+    pub file: File,
+    pub limits: Limits,
+    pub depth: u32,
+    /// Whether holes can be asked for; a block device is all data.
+    pub holes: bool,
+}
+
+/// A file or block device.
+pub(crate) struct Disk {
+    pub(crate) shared: Rc<Shared>,
+}
+
+pub(crate) struct Shared {
+    rt: Rt,
+    pool: Pool,
+    opened: Opened,
+    failed: RefCell<Option<String>>,
+}
+
+/// Limits of a file or block device. A read-only one supports no change.
+pub(crate) fn limits(size: u64, block: u32, read_only: bool) -> Limits {
+    let plain = Limits::plain(size, block);
+    let limits = Limits { volatile_cache: true, discard: plain.preferred, ..plain };
+    let changes = [OpKind::Write, OpKind::Zero, OpKind::Discard].into_iter().filter(|_| read_only);
+    changes.fold(limits, |limits, kind| limits.with(kind, Support::No))
+}
+
+impl Disk {
+    pub fn new(rt: &Rt, pool: &Pool, opened: Opened) -> Disk {
+        let shared = Shared { rt: rt.clone(), pool: pool.clone(), opened, failed: RefCell::default() };
+        Disk { shared: Rc::new(shared) }
+    }
+}
+
+impl Device for Disk {
+    fn limits(&self) -> &Limits {
+        &self.shared.opened.limits
+    }
+
+    fn submit(&self, bio: Bio) -> Step<Done> {
+        if bio.changes_data() || bio.op == Op::Flush {
+            if let Some(error) = self.shared.refusal(&bio) {
+                return Step::Now(bio.fail(error));
+            }
+        }
+        let shared = self.shared.clone();
+        match bio.op {
+            Op::Read => Step::later(async move { shared.read(bio).await }),
+            Op::Write => Step::later(async move { shared.write(bio).await }),
+            Op::Extents => Step::Now(shared.extents(bio)),
+            Op::Ranges(_) => Step::Now(bio.fail(BioError::Unsupported(OpKind::Clone))),
+            Op::Flush | Op::Zero | Op::Discard => Step::later(async move {
+                let result = shared.without_payload(&bio).await;
+                let answer = result.map_err(|e| shared.latch(e)).map(|()| Reply::Empty);
+                Done { result: answer, buf: bio.buf }
+            }),
+        }
+    }
+
+    fn depth(&self) -> u32 {
+        self.shared.opened.depth
+    }
+
+    fn stats(&self) -> Vec<Stat> {
+        vec![Stat { name: "latched", value: f64::from(u8::from(self.shared.failed.borrow().is_some())) }]
+    }
+}
+
+/// An operation of the kernel that failed.
+struct Failure {
+    what: String,
+    error: io::Error,
+}
+
+impl Failure {
+    fn at(verb: &str, range: ByteRange, error: io::Error) -> Failure {
+        Failure { what: format!("{verb} of {} bytes at {}", range.len(), range.start()), error }
+    }
+}
+
+impl Shared {
+    /// Why the device takes no change now.
+    fn refusal(&self, bio: &Bio) -> Option<BioError> {
+        let name = &self.opened.name;
+        if let Some(first) = &*self.failed.borrow() {
+            return Some(BioError::Gone(format!("{name} (latched: {first})").into()));
+        }
+        let read_only = self.opened.limits.support(OpKind::Write) == Support::No && bio.changes_data();
+        read_only.then(|| BioError::ReadOnly(name.as_str().into()))
+    }
+
+    fn describe(&self, failure: &Failure) -> BioError {
+        let (name, Failure { what, error }) = (&self.opened.name, failure);
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                BioError::NoSpace(format!("the file system of {name} ({what}: {error})").into())
+            }
+            _ => BioError::io(format!("{name}: {what}: {error}")),
+        }
+    }
+
+    /// The answer to a failed change, after which there are no more.
+    fn latch(&self, failure: Failure) -> BioError {
+        let error = self.describe(&failure);
+        let mut failed = self.failed.borrow_mut();
+        if failed.is_none() {
+            *failed = Some(format!("{} failed: {}", failure.what, failure.error));
+            let advice = "takes no more writes; reads go on; repair it and restart";
+            self.rt.log(Level::Error, format_args!("{error}; the device {advice}"));
+        }
+        error
+    }
+
+    async fn read(&self, bio: Bio) -> Done {
+        let Bio { buf, range, .. } = bio;
+        let (buf, result) = self.transfer(Direction::Read, range, buf).await;
+        let result = result.map(|()| Reply::Empty).map_err(|e| self.describe(&Failure::at("read", range, e)));
+        Done { result, buf }
+    }
+
+    async fn write(&self, bio: Bio) -> Done {
+        let Bio { buf, range, flags, .. } = bio;
+        let (buf, result) = self.transfer(Direction::Write, range, buf).await;
+        let result = match result {
+            Ok(()) if flags.fua => self.sync().await,
+            other => other.map_err(|e| Failure::at("write", range, e)),
+        };
+        Done { result: result.map(|()| Reply::Empty).map_err(|e| self.latch(e)), buf }
+    }
+
+    async fn without_payload(&self, bio: &Bio) -> Result<(), Failure> {
+        match bio.op {
+            Op::Zero => self.zero(bio.range, bio.flags.no_unmap).await?,
+            Op::Discard => return self.discard(bio.range).await,
+            _ => return self.sync().await,
+        }
+        if bio.flags.fua { self.sync().await } else { Ok(()) }
+    }
+
+    async fn sync(&self) -> Result<(), Failure> {
+        let outcome = self.opened.file.sync().await.and_then(|o| o.result);
+        outcome.map(drop).map_err(|error| Failure { what: "flush".into(), error })
+    }
+
+    async fn discard(&self, range: ByteRange) -> Result<(), Failure> {
+        match self.fallocate(FallocateMode::PunchHole, range).await {
+            // A hint: what cannot be discarded stays.
+            Err(e) if is_unsupported(&e) => Ok(()),
+            other => other.map_err(|e| Failure::at("discard", range, e)),
+        }
+    }
+
+    async fn zero(&self, range: ByteRange, no_unmap: bool) -> Result<(), Failure> {
+        let mode = if no_unmap { FallocateMode::ZeroRange } else { FallocateMode::PunchHole };
+        let result = match self.fallocate(mode, range).await {
+            Err(e) if is_unsupported(&e) => self.write_zeroes(range).await,
+            other => other,
+        };
+        result.map_err(|e| Failure::at("zero", range, e))
+    }
+
+    async fn fallocate(&self, mode: FallocateMode, range: ByteRange) -> io::Result<()> {
+        self.opened.file.fallocate(mode, range.start(), range.len()).await?.result.map(drop)
+    }
+
+    pub(crate) async fn write_zeroes(&self, range: ByteRange) -> io::Result<()> {
+        let mut slab = self.pool.slab(ZEROES);
+        slab.fill(0);
+        let zeroes = Arc::new(slab);
+        for piece in range.split_at_multiples(ZEROES as u64) {
+            let mem = Mem::Shared(SharedMem::Slab(zeroes.clone()));
+            let part = Part { mem, start: 0, len: piece.len() as usize };
+            let (_, result) = self.transfer_parts(Direction::Write, piece.start(), vec![part]).await;
+            result?;
+        }
+        Ok(())
+    }
+
+    /// Moves all bytes of `range` between the file and `buf`, which comes back as it was.
+    async fn transfer(&self, direction: Direction, range: ByteRange, buf: Buf) -> (Buf, io::Result<()>) {
+        let parts = buf.into_parts();
+        let windows: Vec<_> = parts.iter().map(|part| (part.start, part.len)).collect();
+        let (mut parts, result) = self.transfer_parts(direction, range.start(), parts).await;
+        if parts.len() != windows.len() {
+            // The ring itself failed and kept the memory: the caller gets as much in its place.
+            return (Buf::zeroed(&self.pool, range.len() as usize), result);
+        }
+        for (part, (start, len)) in parts.iter_mut().zip(windows) {
+            (part.start, part.len) = (start, len);
+        }
+        (Buf::from_parts(parts), result)
+    }
+
+    /// Goes on after short transfers. The parts come back in their order, their windows advanced.
+    async fn transfer_parts(&self, direction: Direction, at: u64, parts: Vec<Part>) -> (Vec<Part>, io::Result<()>) {
+        let (mut at, mut left, mut done) = (at, parts, Vec::new());
+        while !left.is_empty() {
+            let later = left.split_off(left.len().min(PARTS_MAX));
+            let flight = match direction {
+                Direction::Read => self.opened.file.read(at, left),
+                Direction::Write => self.opened.file.write(at, left),
+            };
+            let outcome = match flight.await {
+                Ok(outcome) => outcome,
+                Err(e) => return (done, Err(e)),
+            };
+            left = KernelOp::into_parts(outcome.op);
+            let moved = match outcome.result {
+                Ok(0) => Err(direction.ended(at)),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(0),
+                other => other,
+            };
+            if let Ok(moved) = moved {
+                at += u64::from(moved);
+                advance_parts(&mut left, moved as usize, &mut done);
+            }
+            left.extend(later);
+            if let Err(e) = moved {
+                done.append(&mut left);
+                return (done, Err(e));
+            }
+        }
+        (done, Ok(()))
+    }
+
+    fn extents(&self, bio: Bio) -> Done {
+        let result = match self.opened.holes {
+            true => self.look_for_holes(bio.range),
+            false => Ok(vec![Extent { len: bio.len(), state: ExtentState::Data }]),
+        };
+        let result = result.map_err(|e| self.describe(&Failure::at("extent query", bio.range, e)));
+        Done { result: result.map(|extents| Reply::Extents(extents.into())), buf: bio.buf }
+    }
+
+    /// Data is rounded out to whole blocks.
+    fn look_for_holes(&self, range: ByteRange) -> io::Result<Vec<Extent>> {
+        let block = u64::from(self.opened.limits.block);
+        let mut out: Vec<Extent> = Vec::new();
+        let mut at = range.start();
+        while at < range.end() && out.len() < EXTENTS_MAX {
+            let (start, end) = match self.opened.file.data_after(at) {
+                Ok(Some((start, end))) => (start - start % block, end.next_multiple_of(block)),
+                Ok(None) => (range.end(), range.end()),
+                // A file system that keeps no account of holes.
+                Err(e) if is_unsupported(&e) => (at, range.end()),
+                Err(e) => return Err(e),
+            };
+            let (start, end) = (start.clamp(at, range.end()), end.min(range.end()));
+            push(&mut out, start - at, ExtentState::Hole);
+            push(&mut out, end.saturating_sub(start), ExtentState::Data);
+            at = end.max(start);
+        }
+        Ok(out)
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Direction {
+    Read,
+    Write,
+}
+
+impl Direction {
+    /// Why no byte was moved.
+    fn ended(self, at: u64) -> io::Error {
+        let (kind, text) = match self {
+            Direction::Read => (io::ErrorKind::UnexpectedEof, "it ends there; another program has cut it"),
+            Direction::Write => (io::ErrorKind::WriteZero, "it takes no more bytes there"),
+        };
+        io::Error::new(kind, format!("nothing moved at byte {at}: {text}"))
+    }
+}
+
+fn push(extents: &mut Vec<Extent>, len: u64, state: ExtentState) {
+    match extents.last_mut() {
+        _ if len == 0 => {}
+        Some(last) if last.state == state => last.len += len,
+        _ => extents.push(Extent { len, state }),
+    }
+}
+
+/// Whether the kernel says that the file system or device cannot do this at all.
+fn is_unsupported(error: &io::Error) -> bool {
+    // EINVAL is what SEEK_DATA answers where it is not known.
+    matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput)
+}

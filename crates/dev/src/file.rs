@@ -1,0 +1,182 @@
+//! Kind `file`: a regular file through the reactor.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use esker_base::Nanos;
+use esker_block::{
+    Arity, Build, Device, Durability, Kind, KindError, Make, OpKind, OpSet, Param, ParamType, Role, Worlds,
+};
+use esker_rt::real::{File, Kernel, OpenMode};
+
+use crate::disk::{self, Disk, Opened};
+use crate::memory::check_geometry;
+
+/// The manifest.
+pub static KIND: Kind = Kind {
+    name: "file",
+    summary: "A regular file, read and written through io_uring.",
+    params: &[
+        Param::required("path", ParamType::Text, "The file."),
+        Param::optional("size", ParamType::Size, "Its size; creates the file, sparse, if there is none."),
+        Param::with_default("direct", ParamType::Flag, "true", "Bypass the page cache (O_DIRECT)."),
+        Param::with_default("read_only", ParamType::Flag, "false", "Refuse every change."),
+        DEPTH,
+    ],
+    lowers: Arity::None,
+    passes: OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]),
+    role: Role::Modifier,
+    durability: Durability::Keeps,
+    needs_bytes: true,
+    transparent: false,
+    worlds: Worlds::RealOnly,
+    cost: Nanos::ZERO,
+    build: Build::Device(build),
+};
+
+/// How many requests the kernel gets at once.
+pub(crate) const DEPTH: Param =
+    Param::with_default("depth", ParamType::Count, "128", "Requests given to the kernel at once, 1 to 4096.");
+
+/// Block without direct I/O, and the least with it, in bytes.
+const BLOCK_MIN: u32 = 512;
+/// Block with direct I/O where the file system does not tell what it needs, in bytes.
+const BLOCK_UNKNOWN: u32 = 4096;
+
+fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
+    let depth = depth(make)?;
+    let wanted = Wanted {
+        path: PathBuf::from(make.args.text("path")),
+        size: make.args.int_opt("size"),
+        direct: make.args.flag("direct"),
+        read_only: make.args.flag("read_only"),
+    };
+    let kernel = make.rt.kernel().map_err(|e| outside(&wanted.path, e))?;
+    let created = wanted.find_or_create()?;
+    let opened = wanted.open(&kernel, depth)?;
+    created.keep();
+    Ok(Rc::new(Disk::new(make.rt, make.pool, opened)))
+}
+
+/// The depth of a device's queue.
+pub(crate) fn depth(make: &Make<'_>) -> Result<u32, KindError> {
+    let depth = make.args.int("depth");
+    let fits = u32::try_from(depth).ok().filter(|d| (1..=4096).contains(d));
+    fits.ok_or_else(|| KindError::Unfit(format!("depth = {depth} is not from 1 to 4096")))
+}
+
+/// An error about a path: what happened, and what to do.
+pub(crate) fn outside(path: &Path, text: impl std::fmt::Display) -> KindError {
+    KindError::Outside(format!("{}: {text}", path.display()))
+}
+
+struct Wanted {
+    path: PathBuf,
+    size: Option<u64>,
+    direct: bool,
+    read_only: bool,
+}
+
+impl Wanted {
+    fn find_or_create(&self) -> Result<Created, KindError> {
+        match fs::metadata(&self.path).map(|m| m.file_type()) {
+            Ok(kind) if kind.is_file() => Ok(Created(None)),
+            Ok(kind) if kind.is_dir() => Err(outside(&self.path, "is a directory; name a file in it")),
+            Ok(kind) if kind.is_block_device() => {
+                Err(outside(&self.path, "is a block device; use kind = \"raw\" for it"))
+            }
+            Ok(_) => Err(outside(&self.path, "is not a regular file")),
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(outside(&self.path, e)),
+            Err(_) if self.read_only => {
+                Err(outside(&self.path, "does not exist, and read_only = true creates nothing"))
+            }
+            Err(_) => match self.size {
+                Some(size) => create(&self.path, size),
+                None => Err(outside(&self.path, "does not exist; give size to create it")),
+            },
+        }
+    }
+
+    fn open(&self, kernel: &Kernel, depth: u32) -> Result<Opened, KindError> {
+        let mode = OpenMode { read_only: self.read_only, direct: self.direct, create_new: false, exclusive: false };
+        let file = File::open(kernel, &self.path, mode).map_err(|e| self.explain_open(&e))?;
+        file.lock(!self.read_only).map_err(|e| match e.kind() {
+            io::ErrorKind::WouldBlock => outside(&self.path, "another program serves this file; stop it first"),
+            _ => outside(&self.path, format!("cannot be locked: {e}")),
+        })?;
+        let size = file.size().map_err(|e| outside(&self.path, e))?;
+        let block = self.block(&file)?;
+        self.check_size(size, block)?;
+        let limits = disk::limits(size, block, self.read_only);
+        Ok(Opened { name: self.path.display().to_string(), file, limits, depth, holes: true })
+    }
+
+    /// Large enough that every window of a request is aligned for direct I/O, in the file and in memory.
+    fn block(&self, file: &File) -> Result<u32, KindError> {
+        if !self.direct {
+            return Ok(BLOCK_MIN);
+        }
+        let told = file.direct_alignment().map_err(|e| outside(&self.path, e))?;
+        Ok(told.map_or(BLOCK_UNKNOWN, |alignment| alignment.next_power_of_two().max(BLOCK_MIN)))
+    }
+
+    fn check_size(&self, size: u64, block: u32) -> Result<(), KindError> {
+        match self.size {
+            Some(given) if given != size => {
+                let advice = "leave size out to take the file as it is, or name another file";
+                Err(outside(&self.path, format!("has {size} bytes, not size = {given}; {advice}")))
+            }
+            _ if size == 0 => Err(outside(&self.path, "is empty; remove it and give size to create it")),
+            _ => check_geometry(size, u64::from(block)).map_err(|e| outside(&self.path, e)),
+        }
+    }
+
+    fn explain_open(&self, error: &io::Error) -> KindError {
+        let advice = match error.kind() {
+            io::ErrorKind::InvalidInput if self.direct => {
+                "; its file system does no direct I/O: set direct = false, or use another file system"
+            }
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem if !self.read_only => {
+                "; set read_only = true to serve it without writing"
+            }
+            _ => "",
+        };
+        outside(&self.path, format!("cannot be opened: {error}{advice}"))
+    }
+}
+
+/// A file that was made a moment ago, and is removed again unless the device comes up.
+#[must_use]
+struct Created(Option<PathBuf>);
+
+impl Created {
+    fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Created {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // What cannot be removed stays, empty; the error that is on its way says what went wrong.
+            let _stays = fs::remove_file(path);
+        }
+    }
+}
+
+/// Makes the file and its name durable, so that a flush of the device is all that its data needs.
+fn create(path: &Path, size: u64) -> Result<Created, KindError> {
+    let file = fs::File::create_new(path).map_err(|e| outside(path, format!("cannot be created: {e}")))?;
+    let created = Created(Some(path.to_path_buf()));
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let made = file.set_len(size).and_then(|()| file.sync_all());
+    made.and_then(|()| fs::File::open(folder)?.sync_all())
+        .map_err(|e| outside(path, format!("cannot be given size = {size}: {e}")))?;
+    Ok(created)
+}
+
+#[cfg(test)]
+mod tests;

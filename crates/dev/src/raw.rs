@@ -1,0 +1,84 @@
+//! Kind `raw`: a block device through the reactor.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::rc::Rc;
+
+use esker_base::Nanos;
+use esker_block::{
+    Arity, Build, Device, Durability, Kind, KindError, Make, OpKind, OpSet, Param, ParamType, Role, Worlds,
+};
+use esker_rt::real::{File, Kernel, OpenMode};
+
+use crate::disk::{self, Disk, Opened};
+use crate::file::{DEPTH, depth, outside};
+use crate::memory::check_geometry;
+
+/// The manifest.
+pub static KIND: Kind = Kind {
+    name: "raw",
+    summary: "A block device, held exclusively, past the page cache.",
+    params: &[
+        Param::required("path", ParamType::Text, "The block device. It must not be mounted."),
+        Param::with_default("read_only", ParamType::Flag, "false", "Refuse every change."),
+        DEPTH,
+    ],
+    lowers: Arity::None,
+    passes: OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]),
+    role: Role::Modifier,
+    durability: Durability::Keeps,
+    needs_bytes: true,
+    transparent: false,
+    worlds: Worlds::RealOnly,
+    cost: Nanos::ZERO,
+    build: Build::Device(build),
+};
+
+fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
+    let path = Path::new(make.args.text("path"));
+    let (depth, read_only) = (depth(make)?, make.args.flag("read_only"));
+    let kernel = make.rt.kernel().map_err(|e| outside(path, e))?;
+    check_type(path)?;
+    let opened = open(&kernel, path, read_only, depth)?;
+    Ok(Rc::new(Disk::new(make.rt, make.pool, opened)))
+}
+
+fn check_type(path: &Path) -> Result<(), KindError> {
+    let kind = fs::metadata(path).map_err(|e| outside(path, e))?.file_type();
+    match kind {
+        _ if kind.is_block_device() => Ok(()),
+        _ if kind.is_file() => Err(outside(path, "is a regular file; use kind = \"file\" for it")),
+        _ => Err(outside(path, "is not a block device")),
+    }
+}
+
+fn open(kernel: &Kernel, path: &Path, read_only: bool, depth: u32) -> Result<Opened, KindError> {
+    let mode = OpenMode { read_only, direct: true, create_new: false, exclusive: true };
+    let file = File::open(kernel, path, mode).map_err(|e| explain_open(path, &e, read_only))?;
+    let size = file.size().map_err(|e| outside(path, e))?;
+    if size == 0 {
+        return Err(outside(path, "has no medium: its size is 0"));
+    }
+    let block = block(&file).map_err(|e| outside(path, format!("does not tell its block: {e}")))?;
+    check_geometry(size, u64::from(block)).map_err(|e| outside(path, e))?;
+    let limits = disk::limits(size, block, read_only);
+    Ok(Opened { name: path.display().to_string(), file, limits, depth, holes: false })
+}
+
+/// The device's logical block, or more where direct I/O needs memory that is aligned to more.
+fn block(file: &File) -> io::Result<u32> {
+    let needed = file.direct_alignment()?.unwrap_or(0);
+    Ok(file.logical_block()?.max(needed.next_power_of_two()))
+}
+
+fn explain_open(path: &Path, error: &io::Error, read_only: bool) -> KindError {
+    let advice = match error.kind() {
+        io::ErrorKind::ResourceBusy => "; it is mounted, or another program holds it: unmount it or stop that program",
+        io::ErrorKind::PermissionDenied => "; run as a user who may open it",
+        io::ErrorKind::ReadOnlyFilesystem if !read_only => "; set read_only = true to serve it without writing",
+        _ => "",
+    };
+    outside(path, format!("cannot be opened: {error}{advice}"))
+}
