@@ -1,0 +1,358 @@
+//! The disk as a device: its command queue, its write cache and its arm, which is a task while there is work.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use esker_base::{ByteRange, Nanos, Time};
+use esker_block::{Bio, BioError, Device, Done, Limits, Op, OpKind, Stat, Step, Support, Usage};
+use esker_rt::Rt;
+use esker_rt::sync::{self, Receiver, Sender};
+
+use super::dirty::{Dirty, Run};
+use super::model::{DiskModel, Head, Placed, Plan};
+use crate::access::{self, Access, Content};
+use crate::meter::Meter;
+
+/// How a disk is set up, beside its numbers.
+#[derive(Clone)]
+pub struct DiskSetup {
+    /// Bytes that are used, from the outer edge on.
+    pub size: u64,
+    /// Logical block in bytes.
+    pub block: u32,
+    /// Commands that the disk orders by itself.
+    pub depth: u32,
+    /// A command that waited this long goes first, so that none starves.
+    pub age_max: Nanos,
+    /// Whether writes are acknowledged before they reach the medium.
+    pub cache: bool,
+    /// What is kept of the data.
+    pub content: Content,
+}
+
+/// A modelled disk.
+pub struct Disk {
+    core: Rc<Core>,
+    limits: Limits,
+}
+
+struct Core {
+    rt: Rt,
+    model: DiskModel,
+    setup: DiskSetup,
+    state: RefCell<State>,
+}
+
+#[derive(Default)]
+struct State {
+    head: Head,
+    /// Commands among which the arm chooses, and those that came when it was full.
+    queue: Vec<Command>,
+    overflow: VecDeque<Command>,
+    dirty: Dirty,
+    destaging: Option<Run>,
+    /// Where the last destage ended.
+    swept_to: u64,
+    /// Cached writes that wait for room, and flushes by the number of the last write that they cover.
+    stalled: VecDeque<(Run, Sender<()>)>,
+    flushes: Vec<(u64, Sender<()>)>,
+    /// The host interface is taken until then.
+    link: Time,
+    writes: u64,
+    /// The arm's task exists.
+    running: bool,
+    /// The last work was a command, so that a due destage is next.
+    served: bool,
+    meter: Meter,
+    counts: Counts,
+}
+
+#[derive(Default)]
+struct Counts {
+    mechanical: u64,
+    seeks: u64,
+    positioning: Nanos,
+    hits: u64,
+    destages: u64,
+    depth_max: usize,
+}
+
+/// A command for the arm.
+struct Command {
+    placed: Placed,
+    arrived: Time,
+    ready: Time,
+    /// Number of its write on the media.
+    write: u64,
+    done: Sender<()>,
+}
+
+/// What the arm does until `finish`.
+struct Work {
+    finish: Time,
+    range: ByteRange,
+    /// Number up to which the media are settled then; `None` for reads.
+    settles: Option<u64>,
+    done: Option<Sender<()>>,
+}
+
+impl Disk {
+    /// A disk whose world is `rt`, at rest with its arm at the outer edge.
+    pub fn new(rt: &Rt, model: DiskModel, setup: DiskSetup) -> Disk {
+        let mut limits = access::limits(setup.size, setup.block, setup.cache, &setup.content);
+        limits = limits.with(OpKind::Discard, Support::No);
+        Disk { core: Rc::new(Core { rt: rt.clone(), model, setup, state: RefCell::default() }), limits }
+    }
+}
+
+impl Device for Disk {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn submit(&self, bio: Bio) -> Step<Done> {
+        let core = &self.core;
+        match bio.op {
+            Op::Read if core.state.borrow().dirty.covers(bio.range) => core.transfer(bio),
+            Op::Read => core.command(bio, 0),
+            Op::Write | Op::Zero => core.write(bio),
+            Op::Flush => core.flush(bio),
+            Op::Extents => Step::Now(core.setup.content.extents(bio)),
+            Op::Discard | Op::Ranges(_) => Step::Now(bio.fail(BioError::Unsupported(OpKind::Discard))),
+        }
+    }
+
+    fn depth(&self) -> u32 {
+        self.core.setup.depth
+    }
+
+    fn stats(&self) -> Vec<Stat> {
+        let state = self.core.state.borrow();
+        let counts = &state.counts;
+        let mean = counts.positioning.as_secs_f64() * 1e6 / counts.mechanical.max(1) as f64;
+        [
+            ("seeks", counts.seeks as f64),
+            ("positioning_mean_us", mean),
+            ("queue_depth_max", counts.depth_max as f64),
+            ("cache_hits", counts.hits as f64),
+            ("destages", counts.destages as f64),
+            ("dirty_bytes", state.dirty.bytes() as f64),
+        ]
+        .map(|(name, value)| Stat { name, value })
+        .into()
+    }
+
+    fn usage(&self) -> Option<Usage> {
+        let core = &self.core;
+        Some(core.state.borrow().meter.usage(&core.model.spec().bill, core.rt.now()))
+    }
+}
+
+impl Core {
+    /// Queues a command for the arm.
+    fn command(self: &Rc<Self>, bio: Bio, write: u64) -> Step<Done> {
+        let (done, receiver) = sync::oneshot();
+        let access = Access { range: bio.range, write: bio.op != Op::Read };
+        let arrived = self.rt.now();
+        let ready = arrived + self.model.spec().overhead;
+        let command = Command { placed: self.model.locate(access), arrived, ready, write, done };
+        {
+            let state = &mut *self.state.borrow_mut();
+            if state.queue.len() < self.setup.depth as usize {
+                state.queue.push(command);
+            } else {
+                state.overflow.push_back(command);
+            }
+            state.counts.depth_max = state.counts.depth_max.max(state.queue.len());
+        }
+        self.kick();
+        self.answer_after(bio, receiver, Nanos::ZERO)
+    }
+
+    /// Moves a request's data over the host interface only, into or out of the cache.
+    fn transfer(self: &Rc<Self>, bio: Bio) -> Step<Done> {
+        let mut state = self.state.borrow_mut();
+        state.counts.hits += u64::from(bio.op == Op::Read);
+        let until = self.take_link(&mut state, &bio);
+        drop(state);
+        self.answer_at(bio, until)
+    }
+
+    /// Takes the host interface for a request and returns when its command ends.
+    fn take_link(&self, state: &mut State, bio: &Bio) -> Time {
+        let now = self.rt.now();
+        state.link = state.link.max(now) + self.model.host(bio.buf.len() as u64);
+        let until = state.link + self.model.spec().overhead;
+        state.meter.work(now, until);
+        until
+    }
+
+    fn write(self: &Rc<Self>, bio: Bio) -> Step<Done> {
+        let newest = self.setup.content.apply(&bio);
+        let buffer = self.model.spec().buffer;
+        if !self.setup.cache || bio.flags.fua || bio.range.len() > buffer {
+            return self.command(bio, newest);
+        }
+        let mut state = self.state.borrow_mut();
+        state.writes += 1;
+        let until = self.take_link(&mut state, &bio);
+        let run = Run { range: bio.range, oldest: state.writes, newest, ready: until };
+        let fits = state.stalled.is_empty() && state.dirty.bytes() + bio.range.len() <= buffer;
+        let step = if fits {
+            state.dirty.insert(run);
+            self.answer_at(bio, until)
+        } else {
+            let (done, receiver) = sync::oneshot();
+            state.stalled.push_back((run, done));
+            self.answer_after(bio, receiver, Nanos::ZERO)
+        };
+        drop(state);
+        self.kick();
+        step
+    }
+
+    fn flush(self: &Rc<Self>, bio: Bio) -> Step<Done> {
+        let overhead = self.model.spec().overhead;
+        let mut state = self.state.borrow_mut();
+        let covered = state.writes;
+        if state.is_stable(covered) {
+            let now = self.rt.now();
+            state.meter.work(now, now + overhead);
+            return self.answer_at(bio, now + overhead);
+        }
+        let (done, receiver) = sync::oneshot();
+        state.flushes.push((covered, done));
+        drop(state);
+        self.answer_after(bio, receiver, overhead)
+    }
+
+    fn answer_at(self: &Rc<Self>, bio: Bio, until: Time) -> Step<Done> {
+        let core = self.clone();
+        Step::later(async move {
+            core.rt.sleep_until(until).await;
+            core.setup.content.answer(bio)
+        })
+    }
+
+    fn answer_after(self: &Rc<Self>, bio: Bio, receiver: Receiver<()>, more: Nanos) -> Step<Done> {
+        let core = self.clone();
+        Step::later(async move {
+            if receiver.await.is_err() {
+                return bio.fail(BioError::Gone("disk-model".into()));
+            }
+            if more > Nanos::ZERO {
+                core.rt.sleep(more).await;
+            }
+            core.setup.content.answer(bio)
+        })
+    }
+
+    /// Starts the arm, if it rests.
+    fn kick(self: &Rc<Self>) {
+        if !std::mem::replace(&mut self.state.borrow_mut().running, true) {
+            self.rt.spawn("disk-model", arm(self.clone())).detach();
+        }
+    }
+
+    /// Chooses what the arm does next; `None` puts it to rest.
+    fn begin(&self) -> Option<Work> {
+        let (now, state) = (self.rt.now(), &mut *self.state.borrow_mut());
+        let due = !state.flushes.is_empty() || !state.stalled.is_empty();
+        let destage = !state.dirty.is_empty() && (state.queue.is_empty() || (due && state.served));
+        state.served = !destage;
+        let work = if destage { self.begin_destage(state, now) } else { self.begin_command(state, now) };
+        state.running = work.is_some();
+        work
+    }
+
+    fn begin_command(&self, state: &mut State, now: Time) -> Option<Work> {
+        let chosen = self.choose(state, now)?;
+        let command = state.queue.swap_remove(chosen);
+        state.queue.extend(state.overflow.pop_front());
+        let plan = self.model.plan(&state.head, &command.placed, command.ready, now);
+        let access = command.placed.access;
+        state.follow(&plan, access, now);
+        let settles = access.write.then_some(command.write);
+        Some(Work { finish: plan.finish, range: access.range, settles, done: Some(command.done) })
+    }
+
+    /// The command that is too old to wait, or else the one with the shortest positioning time (SPTF: M. Seltzer,
+    /// P. Chen and J. Ousterhout, *Disk Scheduling Revisited*, USENIX 1990); the older one of two equals.
+    fn choose(&self, state: &State, now: Time) -> Option<usize> {
+        let oldest = state.queue.iter().enumerate().min_by_key(|(_, command)| command.arrived)?;
+        if now.since(oldest.1.arrived) >= self.setup.age_max {
+            return Some(oldest.0);
+        }
+        let angle = self.model.geometry().angle(now);
+        let cost = |c: &Command| self.model.positioning(&state.head, &c.placed, c.ready, now, angle);
+        state.queue.iter().enumerate().min_by_key(|(_, c)| (cost(c), c.arrived)).map(|(at, _)| at)
+    }
+
+    fn begin_destage(&self, state: &mut State, now: Time) -> Option<Work> {
+        let run = state.dirty.take_next(state.swept_to)?;
+        let placed = self.model.locate(Access { range: run.range, write: true });
+        let plan = self.model.plan(&state.head, &placed, run.ready, now);
+        state.counts.destages += 1;
+        state.destaging = Some(run);
+        state.swept_to = run.range.end();
+        state.follow(&plan, placed.access, now);
+        Some(Work { finish: plan.finish, range: run.range, settles: Some(run.newest), done: None })
+    }
+
+    /// Ends what the arm did: data is on the medium, room in the cache is free, and who waited goes on.
+    fn end(&self, work: Work) {
+        if let Some(write) = work.settles {
+            self.setup.content.settle(work.range, write);
+        }
+        if let Some(done) = work.done {
+            return done.send(());
+        }
+        let state = &mut *self.state.borrow_mut();
+        state.destaging = None;
+        let buffer = self.model.spec().buffer;
+        while let Some((run, done)) = state.stalled.pop_front() {
+            if state.dirty.bytes() + run.range.len() > buffer {
+                state.stalled.push_front((run, done));
+                break;
+            }
+            state.dirty.insert(run);
+            done.send(());
+        }
+        let flushes = std::mem::take(&mut state.flushes);
+        let (ended, waiting) = flushes.into_iter().partition(|(covered, _)| state.is_stable(*covered));
+        state.flushes = waiting;
+        let ended: Vec<(u64, Sender<()>)> = ended;
+        ended.into_iter().for_each(|(_, done)| done.send(()));
+    }
+}
+
+impl State {
+    /// Whether the acknowledged writes up to number `covered` are on the medium.
+    fn is_stable(&self, covered: u64) -> bool {
+        let oldest = self.dirty.oldest().into_iter().chain(self.destaging.map(|run| run.oldest)).min();
+        oldest.is_none_or(|oldest| oldest > covered)
+    }
+
+    fn follow(&mut self, plan: &Plan, access: Access, now: Time) {
+        self.head = plan.head;
+        self.meter.work(now, plan.finish);
+        let bytes = if access.write { &mut self.meter.written } else { &mut self.meter.read };
+        *bytes += access.range.len();
+        if plan.hit {
+            self.counts.hits += 1;
+        } else {
+            self.counts.mechanical += 1;
+            self.counts.seeks += u64::from(plan.seek > Nanos::ZERO);
+            self.counts.positioning += plan.seek + plan.wait;
+        }
+    }
+}
+
+/// The arm: one access after the other, until there is nothing to do.
+async fn arm(core: Rc<Core>) {
+    while let Some(work) = core.begin() {
+        core.rt.sleep_until(work.finish).await;
+        core.end(work);
+    }
+}

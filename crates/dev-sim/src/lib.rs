@@ -1,0 +1,20 @@
+//! Models of devices, which answer requests when the modelled device would have: time, energy and price.
+//!
+//! A model is a pure function from (state, access, instant) to a plan; the device around it queues, waits, keeps
+//! content and counts energy. Devices wait through `Rt` only, so one code serves virtual time and, paced, the real
+//! world.
+//!
+//! Invariant: never touches a real medium, and never asks anything but `Rt` for the time.
+//!
+//! Reading order: [`media`] (content and what a power cut leaves of it), [`meter`] (energy), [`disk_model`],
+//! [`ssd_model`].
+
+#![forbid(unsafe_code)]
+
+mod access;
+pub mod disk_model;
+pub mod media;
+pub mod meter;
+pub mod ssd_model;
+
+pub use access::{Access, Content};
