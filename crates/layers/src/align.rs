@@ -1,0 +1,218 @@
+//! `align`: small blocks over larger ones, by read-modify-write.
+//!
+//! A request that fills whole lower blocks passes down. What changes part of a lower block reads it, puts the new bytes in
+//! and writes it back; while that goes on, an exclusive claim keeps every other change of these blocks away, or the write
+//! back would undo it. Changes that pass down therefore hold shared claims.
+
+use std::rc::Rc;
+
+use esker_base::ByteRange;
+use esker_block::{
+    Below, Bio, BioError, Buf, Ctx, Done, Extension, Extent, Flow, Kind, KindError, Layer, Limits, Make, Op, Param,
+    ParamType, Reply, Role, Step,
+};
+use esker_rt::mem::Pool;
+use esker_rt::sync::join_all;
+
+use crate::range_lock::{Mode, RangeLocks};
+use crate::{part_of, span, split};
+
+const PARAMS: &[Param] = &[Param::with_default("block", ParamType::Size, "512", "Block of the upper end.")];
+
+/// The manifest.
+pub static KIND: Kind = Kind {
+    passes: split::PASSES,
+    role: Role::Modifier,
+    transparent: false,
+    ..Kind::layer("align", "Takes requests in smaller blocks than the device below has.", PARAMS, build)
+};
+
+struct Align {
+    /// Block of the lower end.
+    block: u64,
+    /// Whether payloads may be described.
+    described: bool,
+    locks: Rc<RangeLocks>,
+}
+
+fn build(make: &Make<'_>) -> Result<Layer, KindError> {
+    let lower = &make.lowers[0];
+    let block = make.args.int("block");
+    if !block.is_power_of_two() || block > u64::from(lower.block) {
+        return Err(KindError::Unfit(format!(
+            "{}: block = {block} is not a power of two of at most {}, the block below; leave the layer out if no smaller \
+             blocks are needed",
+            make.name, lower.block
+        )));
+    }
+    let align = Align { block: u64::from(lower.block), described: lower.described, locks: Rc::default() };
+    Ok(Layer::single(align, upper_limits(lower, block as u32)))
+}
+
+/// A request of `n` bytes can need `n + lower.block - block` bytes of whole lower blocks, wherever it begins.
+fn upper_limits(lower: &Limits, block: u32) -> Limits {
+    let fits_in = |bytes: u32| (bytes - bytes % lower.block).max(lower.block) - (lower.block - block);
+    Limits {
+        block,
+        atomic: fits_in(lower.atomic),
+        transfer_max: fits_in(lower.transfer_max),
+        preferred: lower.preferred.max(lower.block).min(fits_in(lower.transfer_max)),
+        discard: lower.discard.max(lower.block),
+        ranges_max: 0,
+        ..lower.clone()
+    }
+}
+
+impl Extension for Align {
+    fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
+        if bio.op == Op::Discard {
+            match inner(bio.range, self.block) {
+                Some(range) => bio.range = range,
+                None => return Step::Now(Flow::Done(bio.take().ok())),
+            }
+        }
+        let is_whole = bio.range.is_aligned(self.block);
+        match bio.op {
+            Op::Write | Op::Zero | Op::Discard if is_whole => self.locks.pass(ctx, bio),
+            _ if is_whole => Step::Now(Flow::Down),
+            Op::Write | Op::Zero => self.change(ctx, bio.take()),
+            _ => {
+                let (io, bio) = (self.io(ctx), bio.take());
+                Step::later(async move { Flow::Done(io.wider(bio).await) })
+            }
+        }
+    }
+
+    fn complete(&self, ctx: &mut Ctx<'_>, _: &mut Done) {
+        self.locks.complete(ctx);
+    }
+}
+
+impl Align {
+    fn io(&self, ctx: &Ctx<'_>) -> Io {
+        Io { below: ctx.below(), pool: ctx.pool.clone(), block: self.block, described: self.described }
+    }
+
+    /// Writes or zeroes a range that fills some lower block in part only.
+    fn change(&self, ctx: &Ctx<'_>, mut bio: Bio) -> Step<Flow> {
+        let (io, locks) = (self.io(ctx), self.locks.clone());
+        let ticket = locks.enter([outer(bio.range, self.block)], Mode::Exclusive);
+        Step::later(async move {
+            locks.granted(ticket).await;
+            let result = match bio.op {
+                Op::Zero => io.zero(&bio).await,
+                _ => {
+                    let data = bio.buf.slice(0, bio.buf.len());
+                    io.overwrite(&bio, bio.range, data).await
+                }
+            };
+            locks.leave(ticket);
+            Flow::Done(Done { result, buf: bio.buf })
+        })
+    }
+}
+
+/// Requests in whole lower blocks.
+struct Io {
+    below: Below,
+    pool: Pool,
+    block: u64,
+    described: bool,
+}
+
+impl Io {
+    async fn submit(&self, whole: &Bio, op: Op, range: ByteRange, buf: Buf) -> Done {
+        self.below.submit(part_of(whole, op, range, buf)).await
+    }
+
+    /// Reads, or asks for extents, in whole blocks and gives back what was asked for.
+    async fn wider(&self, bio: Bio) -> Done {
+        let range = outer(bio.range, self.block);
+        let head = bio.offset() - range.start();
+        if bio.op == Op::Extents {
+            let mut done = self.submit(&bio, Op::Extents, range, Buf::empty()).await;
+            if let Ok(Reply::Extents(extents)) = &mut done.result {
+                *extents = cut(extents, head, bio.len());
+            }
+            return done;
+        }
+        let buf = bio.buf.like(&self.pool, range.len() as usize);
+        let Done { result, mut buf } = self.submit(&bio, Op::Read, range, buf).await;
+        Done { result, buf: buf.slice(head as usize, bio.len() as usize) }
+    }
+
+    /// Puts `data` in at `range` and writes the blocks around it in one request. The caller holds an exclusive claim.
+    async fn overwrite(&self, whole: &Bio, range: ByteRange, data: Buf) -> Result<Reply, BioError> {
+        let around = outer(range, self.block);
+        let head = (range.start() - around.start()) as usize;
+        let tail = (around.end() - range.end()) as usize;
+        let last = around.end() - self.block;
+        let mut edges = Vec::with_capacity(2);
+        edges.extend((head > 0).then_some(around.start()));
+        edges.extend((tail > 0 && edges.first() != Some(&last)).then_some(last));
+        let reads = edges.into_iter().map(|at| self.edge(whole, at, &data));
+        let mut blocks = join_all(reads).await.into_iter().collect::<Result<Vec<Buf>, BioError>>()?;
+        let mut parts = Vec::with_capacity(3);
+        parts.extend((head > 0).then(|| blocks[0].slice(0, head)));
+        parts.push(data);
+        let after = blocks.last_mut().filter(|_| tail > 0);
+        parts.extend(after.map(|block| block.slice(self.block as usize - tail, tail)));
+        let joined = Buf::chain(parts);
+        // One piece, because a direct device takes no vectors whose elements are parts of its block.
+        let joined = if joined.is_described() { joined } else { joined.into_unique(&self.pool) };
+        self.submit(whole, Op::Write, around, joined).await.result
+    }
+
+    async fn edge(&self, whole: &Bio, at: u64, data: &Buf) -> Result<Buf, BioError> {
+        let buf = data.like(&self.pool, self.block as usize);
+        let done = self.submit(whole, Op::Read, span(at, self.block), buf).await;
+        done.result.map(|_| done.buf)
+    }
+
+    /// Zeroes whole blocks below and overwrites the edges. The caller holds an exclusive claim.
+    async fn zero(&self, whole: &Bio) -> Result<Reply, BioError> {
+        let range = whole.range;
+        let Some(middle) = inner(range, self.block) else {
+            return self.overwrite(whole, range, self.zeroes(range.len())).await;
+        };
+        self.submit(whole, Op::Zero, middle, Buf::empty()).await.result?;
+        for edge in [(range.start(), middle.start()), (middle.end(), range.end())] {
+            let edge = span(edge.0, edge.1 - edge.0);
+            if !edge.is_empty() {
+                self.overwrite(whole, edge, self.zeroes(edge.len())).await?;
+            }
+        }
+        Ok(Reply::Empty)
+    }
+
+    fn zeroes(&self, len: u64) -> Buf {
+        if self.described { Buf::described(len as usize, 0) } else { Buf::zeroed(&self.pool, len as usize) }
+    }
+}
+
+/// The whole blocks around a range. They end inside the device, whose size is a multiple of `block`.
+fn outer(range: ByteRange, block: u64) -> ByteRange {
+    range.align_out(block).expect("a device's last block ends below 2^64")
+}
+
+/// The whole blocks inside a range, if there are any.
+fn inner(range: ByteRange, block: u64) -> Option<ByteRange> {
+    let (start, end) = (range.start().checked_next_multiple_of(block)?, range.end() - range.end() % block);
+    (start < end).then(|| span(start, end - start))
+}
+
+/// The extents without their first `skip` bytes, and `len` bytes at most. Never empty, because the lower end answers at
+/// least one block's worth of extents in its own blocks.
+fn cut(extents: &[Extent], skip: u64, len: u64) -> Box<[Extent]> {
+    let wanted = span(skip, len);
+    let mut at = 0;
+    let cut = extents.iter().filter_map(|extent| {
+        let here = span(at, extent.len).intersect(wanted);
+        at += extent.len;
+        here.map(|range| Extent { len: range.len(), state: extent.state })
+    });
+    cut.collect()
+}
+
+#[cfg(test)]
+mod tests;

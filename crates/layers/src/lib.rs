@@ -1,0 +1,53 @@
+//! Small layers without a format, one module each: a `KIND` (manifest) and the extension behind it.
+//!
+//! Invariant: nothing of theirs on media, no background work; what a layer holds of a request ends with that request.
+//!
+//! Reading order: [`pass`] (the smallest), [`offset`], [`split`] (what [`concat`] and [`stripe`] share), [`range_lock`]
+//! (what [`align`] and [`emulate`] share), [`flight`] (many requests for one), then the accessors [`delay`], [`rate`],
+//! [`error`], [`stats`] and [`tap`].
+
+#![forbid(unsafe_code)]
+
+pub mod align;
+pub mod concat;
+pub mod delay;
+pub mod emulate;
+pub mod error;
+mod flight;
+pub mod offset;
+pub mod pass;
+mod range_lock;
+pub mod rate;
+mod split;
+pub mod stats;
+pub mod stripe;
+pub mod tap;
+#[cfg(test)]
+mod testing;
+
+use esker_base::ByteRange;
+use esker_block::{Bio, Buf, Extension, Flow, KindError, Layer, Make, Op, Step};
+
+/// A layer whose upper end has the limits of its lower one.
+fn transparent(make: &Make<'_>, ext: impl Extension + 'static) -> Result<Layer, KindError> {
+    Ok(Layer::single(ext, make.lowers[0].clone()))
+}
+
+/// Keeps a request until `wait` is over and passes it down then.
+fn resume_after(bio: &mut Bio, wait: impl Future<Output = ()> + 'static) -> Step<Flow> {
+    let bio = bio.take();
+    Step::later(async move {
+        wait.await;
+        Flow::Resume(bio)
+    })
+}
+
+/// A range of an upper or lower end, whose bytes are all below 2^64 because the end's size is.
+fn span(start: u64, len: u64) -> ByteRange {
+    ByteRange::new(start, len).expect("a range inside a device fits in 64 bits")
+}
+
+/// A request that is made to do a part of `whole`: same destination, flags and tag.
+fn part_of(whole: &Bio, op: Op, range: ByteRange, buf: Buf) -> Bio {
+    Bio { op, range, flags: whole.flags, dest: whole.dest, buf, tag: whole.tag }
+}
