@@ -242,6 +242,11 @@ impl Bio {
         self
     }
 
+    /// Takes the request out of its place, to be answered or kept while its extension waits.
+    pub fn take(&mut self) -> Bio {
+        std::mem::replace(self, Bio::new(Op::Flush, span(0, 0), Buf::empty()))
+    }
+
     /// First byte.
     pub fn offset(&self) -> u64 {
         self.range.start()

@@ -80,6 +80,7 @@ impl Buf {
     }
 
     /// Bytes.
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
@@ -96,6 +97,12 @@ impl Buf {
             Repr::Chain(parts) => parts.iter().all(Buf::is_described),
             _ => false,
         }
+    }
+
+    /// Whether it surely carries its bytes, told by a look at its kind alone: false for chains.
+    #[inline]
+    pub fn is_carried(&self) -> bool {
+        matches!(self.repr, Repr::Unique(_) | Repr::Shared(_))
     }
 
     /// The bytes, if they are carried and in one piece.

@@ -11,8 +11,10 @@ use crate::step::Step;
 
 /// What an extension decided about a request.
 pub enum Flow {
-    /// It goes on below. The loop finds the next extension or leaf for its destination.
-    Down(Bio),
+    /// It goes on below, as it stands in place. The loop finds the next extension or leaf for its destination.
+    Down,
+    /// It goes on below after its extension had taken it ([`Bio::take`]) in order to wait.
+    Resume(Bio),
     /// It is answered here; nothing below sees it.
     Done(Done),
 }
@@ -93,7 +95,10 @@ impl<'a> Ctx<'a> {
 /// A layer. One value serves all requests of its slot; state is in `Cell`s.
 pub trait Extension {
     /// Decides about a request. `bio.dest` is already lower end 0: a layer with one lower end just passes it down.
-    fn issue(&self, ctx: &mut Ctx<'_>, bio: Bio) -> Step<Flow>;
+    ///
+    /// The request stays where it is while it passes, because moving it costs more than most layers do: change it in
+    /// place and return [`Flow::Down`]. To answer it, or to keep it while waiting, `take` it.
+    fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow>;
 
     /// Sees the answer of a request that it passed down. Synchronous by type: here nothing can wait.
     fn complete(&self, _ctx: &mut Ctx<'_>, _done: &mut Done) {}

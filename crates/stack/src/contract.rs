@@ -4,8 +4,53 @@
 use esker_base::ByteRange;
 use esker_block::{Bio, BioError, Limits, Op, OpKind, RangeOp, Support};
 
+/// The part of some limits that reads and writes are checked against at every hop, in half a cache line.
+#[derive(Clone, Copy)]
+pub(crate) struct Fence {
+    size: u64,
+    block_mask: u64,
+    transfer_max: u64,
+    reads: bool,
+    writes: bool,
+    described: bool,
+}
+
+impl Fence {
+    /// Admits nothing.
+    pub const CLOSED: Fence =
+        Fence { size: 0, block_mask: 0, transfer_max: 0, reads: false, writes: false, described: false };
+
+    pub fn new(limits: &Limits) -> Fence {
+        Fence {
+            size: limits.size,
+            block_mask: u64::from(limits.block) - 1,
+            transfer_max: u64::from(limits.transfer_max),
+            reads: limits.support(OpKind::Read) != Support::No,
+            writes: limits.support(OpKind::Write) != Support::No,
+            described: limits.described,
+        }
+    }
+
+    /// Whether `bio` certainly keeps to the contract. If not, [`check`] decides and gives the reason.
+    #[inline]
+    pub fn admits(&self, bio: &Bio) -> bool {
+        let able = match bio.op {
+            Op::Read => self.reads,
+            Op::Write => self.writes,
+            _ => false,
+        };
+        let (start, len) = (bio.range.start(), bio.range.len());
+        able & (len != 0)
+            & (len <= self.transfer_max)
+            & ((start | len) & self.block_mask == 0)
+            & (bio.range.end() <= self.size)
+            & (bio.buf.len() as u64 == len)
+            & (self.described | bio.buf.is_carried())
+    }
+}
+
 /// Checks `bio` against what its destination promises.
-#[inline]
+#[cold]
 pub(crate) fn check(limits: &Limits, bio: &Bio) -> Result<(), BioError> {
     match &bio.op {
         Op::Read => check_payload(limits, bio, OpKind::Read),
@@ -18,7 +63,6 @@ pub(crate) fn check(limits: &Limits, bio: &Bio) -> Result<(), BioError> {
     }
 }
 
-#[inline]
 fn check_payload(limits: &Limits, bio: &Bio, kind: OpKind) -> Result<(), BioError> {
     let len = bio.len();
     if bio.buf.len() as u64 != len {
@@ -35,13 +79,11 @@ fn check_payload(limits: &Limits, bio: &Bio, kind: OpKind) -> Result<(), BioErro
     within(limits, bio.range)
 }
 
-#[inline]
 fn check_span(limits: &Limits, bio: &Bio, kind: OpKind) -> Result<(), BioError> {
     supported(limits, kind)?;
     within(limits, bio.range)
 }
 
-#[inline]
 fn supported(limits: &Limits, kind: OpKind) -> Result<(), BioError> {
     match limits.support(kind) {
         Support::No => Err(BioError::Unsupported(kind)),
@@ -49,7 +91,6 @@ fn supported(limits: &Limits, kind: OpKind) -> Result<(), BioError> {
     }
 }
 
-#[inline]
 fn within(limits: &Limits, range: ByteRange) -> Result<(), BioError> {
     // `block` is a power of two.
     let misfit = (range.start() | range.len()) & (u64::from(limits.block) - 1) != 0;
@@ -59,7 +100,6 @@ fn within(limits: &Limits, range: ByteRange) -> Result<(), BioError> {
     Ok(())
 }
 
-#[cold]
 fn misplaced(limits: &Limits, range: ByteRange) -> BioError {
     if range.is_empty() {
         return BioError::invalid("an empty range");
@@ -111,6 +151,7 @@ mod tests {
     fn refused(bio: Bio, why: &str) {
         let error = check(&limits(), &bio).unwrap_err().to_string();
         assert!(error.contains(why), "{error:?} should say {why:?}");
+        assert!(!Fence::new(&limits()).admits(&bio), "the fence admits what the contract refuses: {error}");
     }
 
     #[test]
@@ -133,6 +174,7 @@ mod tests {
     #[test]
     fn what_keeps_it_passes() {
         let whole = Buf::from_bytes(&esker_rt::mem::Pool::default(), &[0; 65536]);
+        assert!(Fence::new(&limits()).admits(&Bio::read(4096, Buf::zeroed(&esker_rt::mem::Pool::default(), 4096))));
         let bios = [
             Bio::write((1 << 20) - 65536, whole),
             Bio::flush(),

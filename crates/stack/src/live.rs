@@ -135,6 +135,7 @@ impl Stack {
             *self.snapshot.borrow_mut() = snapshot;
             *self.spec.borrow_mut() = spec;
             self.retarget();
+            self.shared.forget_spare();
         }
         self.gate.closed.set(false);
         self.gate.changed.notify_all();

@@ -6,10 +6,9 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use esker_block::{Bio, BioError, Buf, Class, Done, Flow, Op, Reply, Step};
-use smallvec::SmallVec;
 
 use crate::contract;
 use crate::snapshot::{Handle, Slot, Target};
@@ -18,18 +17,18 @@ type LocalFuture<T> = Pin<Box<dyn Future<Output = T>>>;
 
 /// A slot that the request passed and that will see its answer.
 struct Frame {
+    scratch: u64,
+    buf_len: usize,
     slot: u16,
     port: u16,
-    buf_len: usize,
-    scratch: u64,
 }
 
 /// What a request waits for.
 enum Wait {
     /// A slot's decision.
     Slot(LocalFuture<Flow>),
-    /// A place in a leaf's queue, with the request.
-    Credit(u16, LocalFuture<Bio>),
+    /// A place in a leaf's queue.
+    Credit(u16, LocalFuture<()>),
     /// A leaf's answer.
     Leaf(u16, Class, LocalFuture<Done>),
 }
@@ -37,48 +36,52 @@ enum Wait {
 /// One request inside a snapshot.
 pub(crate) struct Run {
     snapshot: Handle,
+    /// The request, while no slot or leaf has taken it. It is changed in place: moving it costs more than most slots do.
+    bio: Bio,
+    frames: Vec<Frame>,
     /// Slots before this position are behind the request.
     position: u16,
-    frames: SmallVec<[Frame; 8]>,
     /// Length of the buffer that the leaf must give back.
     leaf_len: usize,
     wait: Option<Wait>,
 }
 
-/// A request that was started.
-pub(crate) enum Started {
-    Done(Done),
-    Waits(Run),
-}
-
-impl Started {
-    pub fn into_step(self) -> Step<Done> {
-        match self {
-            Started::Done(done) => Step::Now(done),
-            Started::Waits(run) => Step::Later(Box::pin(run)),
-        }
-    }
-}
-
 impl Run {
-    /// A request that enters `snapshot` at `position`.
-    #[inline]
-    pub fn new(snapshot: Handle, position: u16) -> Run {
-        Run { snapshot, position, frames: SmallVec::new(), leaf_len: 0, wait: None }
+    /// The request `bio`, about to enter `snapshot` at `position`.
+    pub fn fresh(snapshot: Handle, position: u16, bio: Bio) -> Run {
+        Run { snapshot, bio, frames: Vec::with_capacity(8), position, leaf_len: 0, wait: None }
     }
 
-    /// Sends `bio` down as far as it goes without waiting.
+    /// Makes an ended request the request `bio`, about to enter `snapshot` at its top.
     #[inline]
-    pub fn start(mut self, bio: Bio) -> Started {
-        self.note_request(&bio);
-        match self.down(bio) {
-            Some(done) => Started::Done(done),
-            None => Started::Waits(self),
+    pub fn renew(&mut self, snapshot: &Handle, bio: Bio) {
+        debug_assert!(self.wait.is_none() && self.frames.is_empty(), "only ended requests are reused");
+        if !self.snapshot.is(snapshot) {
+            self.snapshot = snapshot.clone();
+        }
+        self.bio = bio;
+        self.position = 0;
+    }
+
+    /// Sends the request down as far as it goes without waiting. `None`: it waits, and [`Run`] is the future of its
+    /// answer.
+    #[inline]
+    pub fn start(&mut self) -> Option<Done> {
+        self.note_request();
+        self.down()
+    }
+
+    /// As a step of its own, for requests that extensions generate.
+    pub fn into_step(mut self) -> Step<Done> {
+        match self.start() {
+            Some(done) => Step::Now(done),
+            None => Step::Later(Box::pin(self)),
         }
     }
 
-    fn note_request(&self, bio: &Bio) {
-        let rt = &self.snapshot.shared.rt;
+    #[inline]
+    fn note_request(&self) {
+        let (rt, bio) = (&self.snapshot.shared.rt, &self.bio);
         if rt.is_sim() {
             rt.event(u64::from(bio.dest.0) << 8 | u64::from(op_byte(&bio.op)));
             rt.event(bio.offset() ^ bio.len().rotate_left(40));
@@ -86,66 +89,96 @@ impl Run {
     }
 
     /// `None`: the request waits.
-    fn down(&mut self, mut bio: Bio) -> Option<Done> {
+    fn down(&mut self) -> Option<Done> {
+        let mut number = self.snapshot.hop_at(self.position, self.bio.dest);
         loop {
-            let checked = match self.snapshot.limits(bio.dest) {
-                Some(limits) => contract::check(limits, &bio),
-                None => Err(BioError::invalid(format!("no volume {} in this stack", bio.dest.0))),
-            };
-            if let Err(error) = checked {
-                return Some(self.up(bio.fail(error)));
+            let hop = self.snapshot.hop(number);
+            if !hop.fence.admits(&self.bio)
+                && let Err(error) = self.check()
+            {
+                return Some(self.refuse(error));
             }
-            match self.snapshot.next(self.position, bio.dest) {
-                Target::Slot { index, port } => match self.issue(index, port, bio)? {
-                    Flow::Down(next) => bio = next,
-                    Flow::Done(done) => return Some(self.answered(done)),
-                },
-                Target::Leaf(leaf) => return self.enter_leaf(leaf, bio),
+            let (index, port) = match hop.target {
+                Target::Slot { index, port } => (index, port),
+                Target::Leaf(leaf) => return self.enter_leaf(leaf),
                 Target::Nowhere => {
-                    let error = BioError::invalid("nothing below this slot has the destination");
-                    return Some(self.up(bio.fail(error)));
+                    return Some(self.refuse(BioError::invalid("nothing below this slot has the destination")));
+                }
+            };
+            match self.issue(index, port) {
+                Step::Now(Flow::Down) => {}
+                Step::Now(flow) => {
+                    if let Some(done) = self.decided(flow) {
+                        return Some(done);
+                    }
+                }
+                Step::Later(future) => {
+                    self.wait = Some(Wait::Slot(future));
+                    return None;
                 }
             }
+            let slot = &self.snapshot.slots[index as usize];
+            number = match self.bio.dest == slot.lowers[0] {
+                true => slot.after,
+                false => match self.other_lower() {
+                    Ok(number) => number,
+                    Err(done) => return Some(done),
+                },
+            };
         }
     }
 
+    /// The contract in full, for what the fence of the hop does not simply admit.
+    #[cold]
+    fn check(&self) -> Result<(), BioError> {
+        let dest = self.bio.dest;
+        match self.snapshot.limits(dest) {
+            Some(limits) => contract::check(limits, &self.bio),
+            None => Err(BioError::invalid(format!("no volume {} in this stack", dest.0))),
+        }
+    }
+
+    /// Enforces the domain of the slot that sent the request: a destination outside its lower ends is refused and
+    /// counted.
+    fn other_lower(&mut self) -> Result<usize, Done> {
+        let slot = &self.snapshot.slots[self.position as usize - 1];
+        if slot.lowers.contains(&self.bio.dest) {
+            return Ok(self.snapshot.hop_at(self.position, self.bio.dest));
+        }
+        let error = outside_domain(slot, &self.bio);
+        let bio = self.bio.take();
+        Err(self.answered(bio.fail(error)))
+    }
+
+    #[cold]
+    fn refuse(&mut self, error: BioError) -> Done {
+        let bio = self.bio.take();
+        self.up(bio.fail(error))
+    }
+
     #[inline]
-    fn issue(&mut self, index: u16, port: u16, mut bio: Bio) -> Option<Flow> {
+    fn issue(&mut self, index: u16, port: u16) -> Step<Flow> {
         let slot = &self.snapshot.slots[index as usize];
-        let (instance, first) = (&slot.instance, slot.lowers[0]);
+        let instance = &*slot.instance;
         self.snapshot.shared.rt.charge(instance.kind.cost);
-        bio.dest = first;
+        self.bio.dest = slot.lowers[0];
         self.position = index + 1;
-        self.frames.push(Frame { slot: index, port, buf_len: bio.buf.len(), scratch: 0 });
+        self.frames.push(Frame { scratch: 0, buf_len: self.bio.buf.len(), slot: index, port });
         let frame = self.frames.last_mut().expect("pushed above");
         let mut ctx = self.snapshot.ctx(index, port, &mut frame.scratch);
-        match instance.ext.issue(&mut ctx, bio) {
-            Step::Now(flow) => Some(self.decided(flow)),
-            Step::Later(future) => {
-                self.wait = Some(Wait::Slot(future));
+        instance.ext.issue(&mut ctx, &mut self.bio)
+    }
+
+    /// Follows a decision that is not simply "down". `Some`: the request is answered.
+    fn decided(&mut self, flow: Flow) -> Option<Done> {
+        match flow {
+            Flow::Down => None,
+            Flow::Resume(bio) => {
+                self.bio = bio;
                 None
             }
+            Flow::Done(done) => Some(self.answered(done)),
         }
-    }
-
-    /// Enforces the domain of the slot that decided: a destination outside its lower ends is refused and counted.
-    #[inline]
-    fn decided(&mut self, flow: Flow) -> Flow {
-        match flow {
-            Flow::Down(bio) => {
-                let slot = self.current();
-                if slot.lowers.contains(&bio.dest) {
-                    return Flow::Down(bio);
-                }
-                let error = outside_domain(slot, &bio);
-                Flow::Done(bio.fail(error))
-            }
-            done => done,
-        }
-    }
-
-    fn current(&self) -> &Slot {
-        &self.snapshot.slots[self.position as usize - 1]
     }
 
     /// The slot answered by itself: its own completion does not run, but it must give the buffer back.
@@ -155,25 +188,21 @@ impl Run {
         self.up(done)
     }
 
-    fn enter_leaf(&mut self, leaf: u16, bio: Bio) -> Option<Done> {
-        let class = bio.tag.class;
+    fn enter_leaf(&mut self, leaf: u16) -> Option<Done> {
+        let class = self.bio.tag.class;
         let device = &self.snapshot.leaves[leaf as usize].1;
         if device.credits(class).try_take(1) {
-            return self.submit_leaf(leaf, bio);
+            return self.submit_leaf(leaf);
         }
         let device = device.clone();
-        self.wait = Some(Wait::Credit(
-            leaf,
-            Box::pin(async move {
-                device.credits(class).take(1).await;
-                bio
-            }),
-        ));
+        let credit = async move { device.credits(class).take(1).await };
+        self.wait = Some(Wait::Credit(leaf, Box::pin(credit)));
         None
     }
 
     #[inline]
-    fn submit_leaf(&mut self, leaf: u16, bio: Bio) -> Option<Done> {
+    fn submit_leaf(&mut self, leaf: u16) -> Option<Done> {
+        let bio = self.bio.take();
         let class = bio.tag.class;
         self.leaf_len = bio.buf.len();
         let device = &self.snapshot.leaves[leaf as usize].1;
@@ -224,24 +253,34 @@ impl Run {
         *done = Done { result: Err(BioError::Gone(cause.into())), buf: Buf::described(expected, 0) };
     }
 
-    fn resume(&mut self, wait: Wait, cx: &mut Context<'_>) -> Result<Option<Done>, Wait> {
-        match wait {
-            Wait::Slot(mut future) => match future.as_mut().poll(cx) {
-                Poll::Pending => Err(Wait::Slot(future)),
-                Poll::Ready(flow) => Ok(match self.decided(flow) {
-                    Flow::Down(bio) => self.down(bio),
-                    Flow::Done(done) => Some(self.answered(done)),
-                }),
-            },
-            Wait::Credit(leaf, mut future) => match future.as_mut().poll(cx) {
-                Poll::Pending => Err(Wait::Credit(leaf, future)),
-                Poll::Ready(bio) => Ok(self.submit_leaf(leaf, bio)),
-            },
-            Wait::Leaf(leaf, class, mut future) => match future.as_mut().poll(cx) {
-                Poll::Pending => Err(Wait::Leaf(leaf, class, future)),
-                Poll::Ready(done) => Ok(Some(self.left_leaf(leaf, class, done))),
-            },
-        }
+    /// Polls what the request waits for and, once that is there, follows it.
+    fn resume(&mut self, cx: &mut Context<'_>) -> Poll<Option<Done>> {
+        let answer = match self.wait.as_mut().expect("a request is not polled after its answer") {
+            Wait::Slot(future) => {
+                let flow = ready!(future.as_mut().poll(cx));
+                self.wait = None;
+                match self.decided(flow) {
+                    Some(done) => Some(done),
+                    None => match self.other_lower() {
+                        Ok(_) => self.down(),
+                        Err(done) => Some(done),
+                    },
+                }
+            }
+            Wait::Credit(leaf, future) => {
+                ready!(future.as_mut().poll(cx));
+                let leaf = *leaf;
+                self.wait = None;
+                self.submit_leaf(leaf)
+            }
+            Wait::Leaf(leaf, class, future) => {
+                let done = ready!(future.as_mut().poll(cx));
+                let (leaf, class) = (*leaf, *class);
+                self.wait = None;
+                Some(self.left_leaf(leaf, class, done))
+            }
+        };
+        Poll::Ready(answer)
     }
 }
 
@@ -249,16 +288,9 @@ impl Future for Run {
     type Output = Done;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Done> {
-        let run = &mut *self;
         loop {
-            let wait = run.wait.take().expect("a request is not polled after its answer");
-            match run.resume(wait, cx) {
-                Ok(Some(done)) => return Poll::Ready(done),
-                Ok(None) => {}
-                Err(wait) => {
-                    run.wait = Some(wait);
-                    return Poll::Pending;
-                }
+            if let Some(done) = ready!(self.resume(cx)) {
+                return Poll::Ready(done);
             }
         }
     }

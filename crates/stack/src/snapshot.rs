@@ -10,6 +10,7 @@ use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::sync::Credits;
 
+use crate::contract::Fence;
 use crate::run::Run;
 
 /// What all snapshots of one stack share.
@@ -18,11 +19,16 @@ pub(crate) struct Shared {
     pub pool: Pool,
     dead: Cell<bool>,
     cause: RefCell<String>,
+    /// Requests that ended, kept so that the next ones need no allocation.
+    spare: RefCell<Vec<Box<Run>>>,
 }
+
+/// Ended requests that are kept.
+const SPARE_MAX: usize = 256;
 
 impl Shared {
     pub fn new(rt: Rt, pool: Pool) -> Shared {
-        Shared { rt, pool, dead: Cell::new(false), cause: RefCell::default() }
+        Shared { rt, pool, dead: Cell::new(false), cause: RefCell::default(), spare: RefCell::default() }
     }
 
     /// Refuses everything from now on. The first cause stays.
@@ -32,6 +38,32 @@ impl Shared {
             *self.cause.borrow_mut() = cause.into();
             self.rt.log(esker_rt::Level::Error, format_args!("the stack is dead: {}", self.cause.borrow()));
         }
+    }
+
+    /// A request about to enter `snapshot` at its top.
+    #[inline]
+    pub fn run(&self, snapshot: &Handle, bio: Bio) -> Box<Run> {
+        match self.spare.borrow_mut().pop() {
+            Some(mut run) => {
+                run.renew(snapshot, bio);
+                run
+            }
+            None => Box::new(Run::fresh(snapshot.clone(), 0, bio)),
+        }
+    }
+
+    /// Keeps an ended request for reuse.
+    #[inline]
+    pub fn spare(&self, run: Box<Run>) {
+        let mut spare = self.spare.borrow_mut();
+        if spare.len() < SPARE_MAX {
+            spare.push(run);
+        }
+    }
+
+    /// Lets go of the arrangements that ended requests still hold.
+    pub fn forget_spare(&self) {
+        drop(self.spare.take());
     }
 
     pub fn is_dead(&self) -> bool {
@@ -58,6 +90,8 @@ pub(crate) struct Slot {
     pub instance: Rc<Instance>,
     pub uppers: Vec<VolumeId>,
     pub lowers: Vec<VolumeId>,
+    /// The hop of a request that this slot sends to its lower end 0.
+    pub after: usize,
 }
 
 /// A device at the bottom, with a queue per admission class.
@@ -88,49 +122,81 @@ pub(crate) enum Target {
     Nowhere,
 }
 
+/// What a request meets at one position when it is addressed to one volume.
+#[derive(Clone, Copy)]
+pub(crate) struct Hop {
+    pub fence: Fence,
+    pub target: Target,
+}
+
+/// Nothing keeps to the contract of a volume that is not there.
+const NOWHERE: Hop = Hop { fence: Fence::CLOSED, target: Target::Nowhere };
+
 pub(crate) struct Snapshot {
     pub shared: Rc<Shared>,
     pub slots: Vec<Slot>,
     pub leaves: Vec<(VolumeId, Rc<Leaf>)>,
     /// By volume; `None` for names that this snapshot does not have.
     limits: Vec<Option<Limits>>,
-    /// `[position × volumes + volume]`: the first slot at or after the position whose upper ends hold the volume.
-    next: Vec<Target>,
+    /// `[position × volumes + volume]`: the first slot at or after the position whose upper ends hold the volume, else
+    /// its leaf. The last element is nowhere.
+    hops: Vec<Hop>,
 }
 
 impl Snapshot {
     /// `slots` stand top-down. `volumes` is one more than the largest volume number.
-    pub fn new(shared: Rc<Shared>, slots: Vec<Slot>, leaves: Vec<(VolumeId, Rc<Leaf>)>, volumes: usize) -> Snapshot {
+    pub fn new(
+        shared: Rc<Shared>,
+        mut slots: Vec<Slot>,
+        leaves: Vec<(VolumeId, Rc<Leaf>)>,
+        volumes: usize,
+    ) -> Snapshot {
         let mut limits = vec![None; volumes];
-        let mut row = vec![Target::Nowhere; volumes];
+        let mut row = vec![NOWHERE; volumes];
         for (i, (volume, leaf)) in leaves.iter().enumerate() {
             limits[volume.0 as usize] = Some(leaf.device.limits().clone());
-            row[volume.0 as usize] = Target::Leaf(i as u16);
+            row[volume.0 as usize] = Hop { fence: Fence::new(leaf.device.limits()), target: Target::Leaf(i as u16) };
         }
         let mut rows = vec![row.clone()];
         for (index, slot) in slots.iter().enumerate().rev() {
             for (port, volume) in slot.uppers.iter().enumerate() {
-                limits[volume.0 as usize] = Some(slot.instance.uppers[port].limits.clone());
-                row[volume.0 as usize] = Target::Slot { index: index as u16, port: port as u16 };
+                let upper = &slot.instance.uppers[port].limits;
+                limits[volume.0 as usize] = Some(upper.clone());
+                let target = Target::Slot { index: index as u16, port: port as u16 };
+                row[volume.0 as usize] = Hop { fence: Fence::new(upper), target };
             }
             rows.push(row.clone());
         }
-        let next = rows.into_iter().rev().flatten().collect();
-        Snapshot { shared, slots, leaves, limits, next }
+        let hops: Vec<Hop> = rows.into_iter().rev().flatten().chain([NOWHERE]).collect();
+        for (index, slot) in slots.iter_mut().enumerate() {
+            slot.after = (index + 1) * volumes + slot.lowers[0].0 as usize;
+        }
+        Snapshot { shared, slots, leaves, limits, hops }
     }
 
+    /// The number of the hop of a request at `position` that is addressed to `volume`.
     #[inline]
-    pub fn next(&self, position: u16, volume: VolumeId) -> Target {
+    pub fn hop_at(&self, position: u16, volume: VolumeId) -> usize {
         let volumes = self.limits.len();
         match (volume.0 as usize) < volumes {
-            true => self.next[position as usize * volumes + volume.0 as usize],
-            false => Target::Nowhere,
+            true => position as usize * volumes + volume.0 as usize,
+            false => self.hops.len() - 1,
         }
     }
 
     #[inline]
+    pub fn hop(&self, number: usize) -> &Hop {
+        &self.hops[number]
+    }
+
     pub fn limits(&self, volume: VolumeId) -> Option<&Limits> {
         self.limits.get(volume.0 as usize)?.as_ref()
+    }
+}
+
+impl Submit for Snapshot {
+    fn submit_below(self: Rc<Self>, slot: u16, bio: Bio) -> Step<Done> {
+        Run::fresh(Handle(self), slot + 1, bio).into_step()
     }
 }
 
@@ -141,6 +207,12 @@ pub(crate) struct Handle(Rc<Snapshot>);
 impl Handle {
     pub fn new(snapshot: Snapshot) -> Handle {
         Handle(Rc::new(snapshot))
+    }
+
+    /// Whether both are one snapshot.
+    #[inline]
+    pub fn is(&self, other: &Handle) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
     }
 
     /// What the loop lends slot `index` for one request.
@@ -161,11 +233,5 @@ impl Deref for Handle {
 impl Route for Handle {
     fn below(&self, slot: u16) -> Below {
         Below::new(self.0.clone(), slot)
-    }
-}
-
-impl Submit for Snapshot {
-    fn submit_below(self: Rc<Self>, slot: u16, bio: Bio) -> Step<Done> {
-        Run::new(Handle(self), slot + 1).start(bio).into_step()
     }
 }

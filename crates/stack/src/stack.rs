@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use esker_block::{Bio, BioError, Class, Device, Done, Kind, Limits, OpKind, Stat, Step, Support, Usage, VolumeId};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::sync::{Credits, Notify};
 
-use crate::run::{Run, Started, note_answer};
+use crate::run::{Run, note_answer};
 use crate::snapshot::{Handle, Instance, Leaf, Shared};
 use crate::text::Spec;
 
@@ -215,48 +215,67 @@ impl Export {
         self.end.read_only
     }
 
-    /// Starts a request. The future must be polled to its end: dropping it earlier latches the stack.
+    /// Starts a request. The future gives its answer and must be polled to its end: dropping it earlier latches the
+    /// stack.
     #[inline]
     pub fn request(&self, bio: Bio) -> Request {
-        Request { export: self.clone(), stage: Stage::Outside(bio) }
+        let class = bio.tag.class;
+        let stage = match self.admit(class) {
+            true => self.enter(bio),
+            false => Stage::Waiting(bio, Box::pin(self.clone().wait_outside(class))),
+        };
+        Request { export: self.clone(), class, stage }
     }
 
-    /// Lets the request in and sends it down, if the gate is open and the class has a credit.
+    /// Lets a request in, if the gate is open and the class has a credit.
     #[inline]
-    fn admit(&self, bio: Bio) -> Result<Started, Bio> {
+    fn admit(&self, class: Class) -> bool {
         let stack = &*self.stack;
-        if stack.gate.closed.get() || !stack.admitted[bio.tag.class as usize].try_take(1) {
-            return Err(bio);
+        if stack.gate.closed.get() || !stack.admitted[class as usize].try_take(1) {
+            return false;
         }
         stack.gate.inflight.set(stack.gate.inflight.get() + 1);
-        Ok(self.enter(bio))
+        true
     }
 
+    /// Sends a request that was let in down the present arrangement, or refuses it.
     #[inline]
-    fn enter(&self, bio: Bio) -> Started {
-        let stack = &*self.stack;
-        if stack.shared.is_dead() {
-            return Started::Done(bio.fail(BioError::Gone(stack.shared.cause().into())));
+    fn enter(&self, bio: Bio) -> Stage {
+        let shared = &self.stack.shared;
+        if shared.is_dead() {
+            return Stage::Answered(bio.fail(BioError::Gone(shared.cause().into())));
         }
         if self.end.read_only && bio.changes_data() {
-            return Started::Done(bio.fail(BioError::ReadOnly("this export".into())));
+            return Stage::Answered(bio.fail(BioError::ReadOnly("this export".into())));
         }
-        let snapshot = stack.snapshot.borrow().clone();
-        Run::new(snapshot, 0).start(bio.to(self.end.volume.get()))
+        let mut run = shared.run(&self.stack.snapshot.borrow(), bio.to(self.end.volume.get()));
+        match run.start() {
+            None => Stage::Inside(run),
+            Some(done) => {
+                shared.spare(run);
+                Stage::Answered(done)
+            }
+        }
     }
 
-    async fn wait_outside(self, bio: Bio) -> Bio {
+    /// Waits until the request is let in.
+    async fn wait_outside(self, class: Class) {
         let stack = &*self.stack;
         loop {
             stack.gate.changed.wait_until(|| !stack.gate.closed.get()).await;
-            let credits = &stack.admitted[bio.tag.class as usize];
+            let credits = &stack.admitted[class as usize];
             credits.take(1).await;
             if !stack.gate.closed.get() {
                 stack.gate.inflight.set(stack.gate.inflight.get() + 1);
-                return bio;
+                return;
             }
             credits.give(1);
         }
+    }
+
+    fn leave(&self, class: Class, done: &Done) {
+        self.stack.leave(class);
+        note_answer(self.stack.rt(), done);
     }
 }
 
@@ -266,96 +285,54 @@ impl Device for Export {
     }
 
     fn submit(&self, bio: Bio) -> Step<Done> {
-        let class = bio.tag.class;
-        match self.admit(bio) {
-            Ok(Started::Done(done)) => {
-                self.stack.leave(class);
-                note_answer(self.stack.rt(), &done);
+        let mut request = self.request(bio);
+        match std::mem::replace(&mut request.stage, Stage::Over) {
+            Stage::Answered(done) => {
+                self.leave(request.class, &done);
                 Step::Now(done)
             }
-            Ok(Started::Waits(run)) => {
-                Step::Later(Box::pin(Request { export: self.clone(), stage: Stage::Inside(class, run) }))
+            stage => {
+                request.stage = stage;
+                Step::Later(Box::pin(request))
             }
-            Err(bio) => Step::Later(Box::pin(self.request(bio))),
         }
     }
 }
 
 enum Stage {
-    /// Not let in yet.
-    Outside(Bio),
     /// Waits at the gate or for a credit.
-    Waiting(Class, Pin<Box<dyn Future<Output = Bio>>>),
-    Inside(Class, Run),
+    Waiting(Bio, Pin<Box<dyn Future<Output = ()>>>),
+    Inside(Box<Run>),
+    Answered(Done),
     Over,
 }
 
-/// A request of a client: the future of its answer, without an allocation of its own.
+/// A request of a client: the future of its answer. It costs no allocation unless something waits.
 pub struct Request {
     export: Export,
+    class: Class,
     stage: Stage,
-}
-
-impl Request {
-    fn started(&mut self, class: Class, started: Started) -> Option<Done> {
-        match started {
-            Started::Done(done) => Some(self.over(class, done)),
-            Started::Waits(run) => {
-                self.stage = Stage::Inside(class, run);
-                None
-            }
-        }
-    }
-
-    fn over(&mut self, class: Class, done: Done) -> Done {
-        self.export.stack.leave(class);
-        note_answer(self.export.stack.rt(), &done);
-        done
-    }
-
-    fn advance(&mut self, cx: &mut Context<'_>) -> Poll<Done> {
-        loop {
-            match std::mem::replace(&mut self.stage, Stage::Over) {
-                Stage::Outside(bio) => {
-                    let class = bio.tag.class;
-                    match self.export.admit(bio) {
-                        Ok(started) => {
-                            if let Some(done) = self.started(class, started) {
-                                return Poll::Ready(done);
-                            }
-                        }
-                        Err(bio) => {
-                            self.stage = Stage::Waiting(class, Box::pin(self.export.clone().wait_outside(bio)));
-                        }
-                    }
-                }
-                Stage::Waiting(class, mut future) => {
-                    let Poll::Ready(bio) = future.as_mut().poll(cx) else {
-                        self.stage = Stage::Waiting(class, future);
-                        return Poll::Pending;
-                    };
-                    let started = self.export.enter(bio);
-                    if let Some(done) = self.started(class, started) {
-                        return Poll::Ready(done);
-                    }
-                }
-                Stage::Inside(class, mut run) => {
-                    let Poll::Ready(done) = Pin::new(&mut run).poll(cx) else {
-                        self.stage = Stage::Inside(class, run);
-                        return Poll::Pending;
-                    };
-                    return Poll::Ready(self.over(class, done));
-                }
-                Stage::Over => unreachable!("a request is not polled after its answer"),
-            }
-        }
-    }
 }
 
 impl Future for Request {
     type Output = Done;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Done> {
-        self.advance(cx)
+        if let Stage::Waiting(bio, future) = &mut self.stage {
+            ready!(future.as_mut().poll(cx));
+            let bio = bio.take();
+            self.stage = self.export.enter(bio);
+        }
+        if let Stage::Inside(run) = &mut self.stage {
+            let done = ready!(Pin::new(&mut **run).poll(cx));
+            if let Stage::Inside(run) = std::mem::replace(&mut self.stage, Stage::Answered(done)) {
+                self.export.stack.shared.spare(run);
+            }
+        }
+        let Stage::Answered(done) = std::mem::replace(&mut self.stage, Stage::Over) else {
+            unreachable!("a request is not polled after its answer")
+        };
+        self.export.leave(self.class, &done);
+        Poll::Ready(done)
     }
 }

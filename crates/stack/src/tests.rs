@@ -64,27 +64,33 @@ fn look(ctx: &Ctx<'_>) -> Nanos {
 }
 
 impl Extension for Watcher {
-    fn issue(&self, ctx: &mut Ctx<'_>, bio: Bio) -> Step<Flow> {
+    fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
         self.down.set(look(ctx));
         *ctx.scratch = bio.offset();
         let rt = ctx.rt.clone();
         match self.mode.as_str() {
-            "stray" => Step::Now(Flow::Down(bio.to(VolumeId(77)))),
-            "answer" => Step::Now(Flow::Done(bio.ok())),
-            "lose" => Step::Now(Flow::Done(Done { buf: Buf::empty(), ..bio.ok() })),
-            "wait" => Step::later(async move {
-                rt.sleep(Nanos(1_000)).await;
-                Flow::Down(bio)
-            }),
-            "twice" => {
-                let (below, lower, len) = (ctx.below(), ctx.lower(0), bio.buf.len());
+            "stray" => {
+                bio.dest = VolumeId(77);
+                Step::Now(Flow::Down)
+            }
+            "answer" => Step::Now(Flow::Done(bio.take().ok())),
+            "lose" => Step::Now(Flow::Done(Done { buf: Buf::empty(), ..bio.take().ok() })),
+            "wait" => {
+                let bio = bio.take();
                 Step::later(async move {
-                    let first = below.submit(Bio::read(0, Buf::described(len, 0)).to(lower)).await;
-                    assert!(first.result.is_ok());
-                    Flow::Down(bio)
+                    rt.sleep(Nanos(1_000)).await;
+                    Flow::Resume(bio)
                 })
             }
-            _ => Step::Now(Flow::Down(bio)),
+            "twice" => {
+                let (below, lower, bio) = (ctx.below(), ctx.lower(0), bio.take());
+                Step::later(async move {
+                    let first = below.submit(Bio::read(0, Buf::described(bio.buf.len(), 0)).to(lower)).await;
+                    assert!(first.result.is_ok());
+                    Flow::Resume(bio)
+                })
+            }
+            _ => Step::Now(Flow::Down),
         }
     }
 
@@ -112,9 +118,9 @@ fn build_watcher(make: &Make<'_>) -> Result<Layer, KindError> {
 struct Crossing;
 
 impl Extension for Crossing {
-    fn issue(&self, ctx: &mut Ctx<'_>, bio: Bio) -> Step<Flow> {
-        let other = ctx.lower(1 - usize::from(ctx.port));
-        Step::Now(Flow::Down(bio.to(other)))
+    fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
+        bio.dest = ctx.lower(1 - usize::from(ctx.port));
+        Step::Now(Flow::Down)
     }
 }
 
