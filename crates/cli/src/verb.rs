@@ -9,6 +9,9 @@ use crate::verbs;
 /// Exit statuses, as every help page tells them.
 const STATUS: &str = "Exit status: 0 done, 1 failed, 2 wrong usage.";
 
+/// Widest help in columns: longer lines are hard to read.
+const WIDTH: usize = 100;
+
 /// A command line that works, and what it does.
 pub struct Example {
     /// As typed; a text in single quotes is one word.
@@ -57,8 +60,9 @@ impl Verb {
     fn command(&self) -> Command {
         let name = *self.words.last().expect("a verb has words");
         let long = format!("{}.\n\n{}", self.about.summary, self.about.details);
-        let command = Command::new(name).about(self.about.summary).long_about(long).after_long_help(self.examples());
-        (self.args)(command)
+        // The arguments come first: what they share with other verbs brings a description of its own.
+        let command = (self.args)(Command::new(name));
+        command.about(self.about.summary).long_about(long).after_long_help(self.examples())
     }
 
     fn examples(&self) -> String {
@@ -80,6 +84,7 @@ pub fn command() -> Command {
         .about("A storage stack in user space")
         .long_about(long)
         .after_long_help(STATUS)
+        .max_term_width(WIDTH)
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_version_flag(true)

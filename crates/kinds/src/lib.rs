@@ -7,7 +7,21 @@
 use esker_block::kind::Kind;
 
 /// Every kind, in the order in which it is shown: devices, models of devices, layers.
-pub const ALL: &[&Kind] = &[&esker_dev::null::KIND, &esker_dev::memory::KIND];
+pub const ALL: &[&Kind] = &[
+    &esker_dev::null::KIND,
+    &esker_dev::memory::KIND,
+    &esker_layers::pass::KIND,
+    &esker_layers::offset::KIND,
+    &esker_layers::concat::KIND,
+    &esker_layers::stripe::KIND,
+    &esker_layers::align::KIND,
+    &esker_layers::emulate::KIND,
+    &esker_layers::delay::KIND,
+    &esker_layers::rate::KIND,
+    &esker_layers::error::KIND,
+    &esker_layers::stats::KIND,
+    &esker_layers::tap::KIND,
+];
 
 #[cfg(test)]
 mod tests {
