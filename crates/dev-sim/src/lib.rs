@@ -16,5 +16,7 @@ pub mod disk_model;
 pub mod media;
 pub mod meter;
 pub mod ssd_model;
+#[cfg(test)]
+mod testing;
 
 pub use access::{Access, Content};

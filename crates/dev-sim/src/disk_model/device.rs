@@ -14,6 +14,9 @@ use super::model::{DiskModel, Head, Placed, Plan};
 use crate::access::{self, Access, Content};
 use crate::meter::Meter;
 
+/// Cached runs among which a destage chooses: as many as a command queue usually holds.
+const DESTAGE_CHOICES: usize = 32;
+
 /// How a disk is set up, beside its numbers.
 #[derive(Clone)]
 pub struct DiskSetup {
@@ -52,8 +55,8 @@ struct State {
     overflow: VecDeque<Command>,
     dirty: Dirty,
     destaging: Option<Run>,
-    /// Where the last destage ended.
-    swept_to: u64,
+    /// Where the last access ended.
+    last_byte: u64,
     /// Cached writes that wait for room, and flushes by the number of the last write that they cover.
     stalled: VecDeque<(Run, Sender<()>)>,
     flushes: Vec<(u64, Sender<()>)>,
@@ -289,13 +292,22 @@ impl Core {
         state.queue.iter().enumerate().min_by_key(|(_, c)| (cost(c), c.arrived)).map(|(at, _)| at)
     }
 
+    /// Writes cached bytes to the medium: of the runs that the arm meets next, or of the oldest ones if a flush waits
+    /// for them, the one with the shortest positioning time.
     fn begin_destage(&self, state: &mut State, now: Time) -> Option<Work> {
-        let run = state.dirty.take_next(state.swept_to)?;
-        let placed = self.model.locate(Access { range: run.range, write: true });
+        let angle = self.model.geometry().angle(now);
+        let place = |run: &Run| (*run, self.model.locate(Access { range: run.range, write: true }));
+        let cost = |(run, placed): &(Run, Placed)| self.model.positioning(&state.head, placed, run.ready, now, angle);
+        let nearest = if state.flushes.is_empty() {
+            state.dirty.sweep(state.last_byte).take(DESTAGE_CHOICES).map(place).min_by_key(cost)
+        } else {
+            state.dirty.by_age().take(DESTAGE_CHOICES).map(place).min_by_key(cost)
+        };
+        let (run, placed) = nearest?;
         let plan = self.model.plan(&state.head, &placed, run.ready, now);
+        state.dirty.remove(&run);
         state.counts.destages += 1;
         state.destaging = Some(run);
-        state.swept_to = run.range.end();
         state.follow(&plan, placed.access, now);
         Some(Work { finish: plan.finish, range: run.range, settles: Some(run.newest), done: None })
     }
@@ -336,6 +348,7 @@ impl State {
 
     fn follow(&mut self, plan: &Plan, access: Access, now: Time) {
         self.head = plan.head;
+        self.last_byte = access.range.end();
         self.meter.work(now, plan.finish);
         let bytes = if access.write { &mut self.meter.written } else { &mut self.meter.read };
         *bytes += access.range.len();

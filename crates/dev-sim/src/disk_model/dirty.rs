@@ -38,7 +38,7 @@ impl Dirty {
         for old in near {
             let joined = union(all.range, old.range);
             if old.range.overlaps(run.range) || joined.len() <= JOINED_MAX {
-                self.take(&old);
+                self.remove(&old);
                 all = Run {
                     range: joined,
                     oldest: all.oldest.min(old.oldest),
@@ -52,17 +52,21 @@ impl Dirty {
         self.runs.insert(all.range.start(), all);
     }
 
-    fn take(&mut self, run: &Run) {
+    /// Takes a run out.
+    pub fn remove(&mut self, run: &Run) {
         self.runs.remove(&run.range.start());
         self.ages.remove(&(run.oldest, run.range.start()));
         self.bytes -= run.range.len();
     }
 
-    /// Takes the next run at or after byte `at`, or else the first one: the arm sweeps one way (C-LOOK).
-    pub fn take_next(&mut self, at: u64) -> Option<Run> {
-        let run = *self.runs.range(at..).next().or_else(|| self.runs.iter().next())?.1;
-        self.take(&run);
-        Some(run)
+    /// The runs in the order of a sweep that begins at byte `at` and starts over at the outer edge (C-LOOK).
+    pub fn sweep(&self, at: u64) -> impl Iterator<Item = &Run> {
+        self.runs.range(at..).chain(self.runs.range(..at)).map(|(_, run)| run)
+    }
+
+    /// The runs from the oldest on.
+    pub fn by_age(&self) -> impl Iterator<Item = &Run> {
+        self.ages.iter().map(|(_, start)| &self.runs[start])
     }
 
     /// Whether every byte of `range` is cached in one run.
@@ -108,23 +112,18 @@ mod tests {
         dirty.insert(run(100, 10, 2));
         dirty.insert(run(5, 5, 3));
         assert_eq!((dirty.oldest(), dirty.bytes()), (Some(1), 20));
-        assert_eq!(dirty.take_next(0), Some(Run { newest: 3, ..run(0, 10, 1) }));
+        let first = *dirty.by_age().next().unwrap();
+        assert_eq!(first, Run { newest: 3, ..run(0, 10, 1) });
+        dirty.remove(&first);
         assert_eq!(dirty.oldest(), Some(2));
     }
 
     #[test]
     fn the_sweep_goes_up_and_starts_over() {
         let mut dirty = Dirty::default();
-        [10, 30, 50].map(|at| dirty.insert(run(at, 1, at)));
-        let mut at = 20;
-        let order: Vec<u64> = std::iter::from_fn(|| {
-            let run = dirty.take_next(at)?;
-            at = run.range.end();
-            Some(run.oldest)
-        })
-        .collect();
+        [10, 30, 50].into_iter().for_each(|at| dirty.insert(run(at, 1, at)));
+        let order: Vec<u64> = dirty.sweep(20).map(|run| run.oldest).collect();
         assert_eq!(order, [30, 50, 10]);
-        assert!(dirty.is_empty());
     }
 
     proptest! {
@@ -138,7 +137,9 @@ mod tests {
             }
             prop_assert_eq!(dirty.bytes(), flat.iter().filter(|b| **b).count() as u64);
             prop_assert_eq!(dirty.oldest(), Some(0));
-            while let Some(run) = dirty.take_next(0) {
+            let runs: Vec<Run> = dirty.sweep(0).copied().collect();
+            for run in runs {
+                dirty.remove(&run);
                 flat[run.range.start() as usize..run.range.end() as usize].fill(false);
             }
             prop_assert!(!flat.contains(&true) && dirty.bytes() == 0 && dirty.oldest().is_none());

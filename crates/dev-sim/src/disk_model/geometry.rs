@@ -35,6 +35,15 @@ pub struct Place {
     pub angle: u64,
 }
 
+/// When an angle comes under the heads, in ticks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Approach {
+    /// Until then.
+    pub wait: u64,
+    /// Since then, if it has just passed and is still caught.
+    pub late: u64,
+}
+
 impl Geometry {
     /// A disk of `capacity` bytes with `heads` tracks per cylinder that turns `rpm` times a minute and moves
     /// `rate_outer` to `rate_inner` bytes per second. All are positive; the inner rate is not above the outer one.
@@ -69,10 +78,10 @@ impl Geometry {
         Place { track, cylinder: (track / self.heads) as u32, angle: angle.min(TURN - 1) }
     }
 
-    /// Time in which the head passes from one place to a later one.
+    /// Ticks in which the head passes from one place to a later one.
     #[inline]
-    pub fn pass(&self, from: &Place, to: &Place) -> Nanos {
-        Nanos(((to.track - from.track) * TURN as f64 / self.rpm as f64).ceil() as u64)
+    pub fn pass(&self, from: &Place, to: &Place) -> u64 {
+        ((to.track - from.track) * TURN as f64) as u64
     }
 
     /// The byte under the head that was at `from` a while ago: the spiral itself.
@@ -81,23 +90,22 @@ impl Geometry {
         (self.outer * track - self.fall * track * track / (2.0 * self.tracks)).max(0.0) as u64
     }
 
-    /// Time of a full turn, rounded up.
-    pub fn turn(&self) -> Nanos {
-        Nanos(TURN.div_ceil(self.rpm))
-    }
-
     /// The angle under the heads at `now`, in ticks. Exact: a minute holds a whole number of turns.
     #[inline]
     pub fn angle(&self, now: Time) -> u64 {
         (now.0 % TURN) * self.rpm % TURN
     }
 
-    /// Ticks until `target` is under the heads `after` they were at `angle`.
+    /// Where `target` is `after` the heads were at `angle`.
     #[inline]
-    pub fn wait_ticks(&self, angle: u64, after: Nanos, target: u64) -> u64 {
+    pub fn approach(&self, angle: u64, after: Nanos, target: u64) -> Approach {
         let at = (angle + after.0 * self.rpm) % TURN;
         let wait = if target >= at { target - at } else { target + TURN - at };
-        if wait >= TURN - SLACK * self.rpm { 0 } else { wait }
+        if wait < TURN - SLACK * self.rpm {
+            Approach { wait, late: 0 }
+        } else {
+            Approach { wait: 0, late: TURN - wait }
+        }
     }
 
     /// Ticks in a span.
@@ -128,15 +136,15 @@ mod tests {
     #[test]
     fn the_spiral_ends_where_the_capacity_does() {
         let disk = disk();
-        let last = disk.place(CAPACITY);
-        assert!((last.track - disk.tracks).abs() < 1e-3, "{} of {}", last.track, disk.tracks);
-        assert_eq!(last.cylinder.div_ceil(1).max(disk.cylinders() - 1), disk.cylinders() - 1);
+        let (end, last) = (disk.place(CAPACITY), disk.place(CAPACITY - 512));
+        assert!((end.track - disk.tracks).abs() < 1e-3, "{} of {}", end.track, disk.tracks);
+        assert_eq!(last.cylinder, disk.cylinders() - 1);
     }
 
     #[test]
     fn zones_pass_at_their_rate() {
         let disk = disk();
-        let rate = |at: u64| 1e6 / disk.pass(&disk.place(at), &disk.place(at + 1_000_000)).as_secs_f64();
+        let rate = |at: u64| 1e6 / disk.span(disk.pass(&disk.place(at), &disk.place(at + 1_000_000))).as_secs_f64();
         assert!((rate(0) / 250e6 - 1.0).abs() < 1e-4, "{}", rate(0));
         assert!((rate(CAPACITY - 1_000_000) / 125e6 - 1.0).abs() < 1e-4);
     }
@@ -151,8 +159,10 @@ mod tests {
     #[test]
     fn a_rounded_end_does_not_cost_a_turn() {
         let disk = disk();
-        assert_eq!(disk.wait_ticks(7200, Nanos::ZERO, 0), 0, "one nanosecond late");
-        assert!(disk.wait_ticks(7200 * 10, Nanos::ZERO, 0) > TURN - 100_000, "ten nanoseconds late");
+        let one_late = disk.approach(7200, Nanos::ZERO, 0);
+        assert_eq!(one_late, Approach { wait: 0, late: 7200 });
+        let ten_late = disk.approach(7200 * 10, Nanos::ZERO, 0);
+        assert_eq!(ten_late, Approach { wait: TURN - 72_000, late: 0 });
     }
 
     proptest! {

@@ -126,7 +126,7 @@ impl DiskModel {
             return self.geometry.ticks(lag);
         }
         let moved = lag + self.seek_to(head, placed);
-        self.geometry.ticks(moved) + self.geometry.wait_ticks(angle, moved, placed.begin.angle)
+        self.geometry.ticks(moved) + self.geometry.approach(angle, moved, placed.begin.angle).wait
     }
 
     #[inline]
@@ -149,8 +149,10 @@ impl DiskModel {
     fn plan_mechanical(&self, head: &Head, placed: &Placed, start: Time) -> Plan {
         let (range, geometry) = (placed.access.range, &self.geometry);
         let seek = self.seek_to(head, placed);
-        let wait = geometry.span(geometry.wait_ticks(geometry.angle(start), seek, placed.begin.angle));
-        let media = start + seek + wait + geometry.pass(&placed.begin, &placed.end);
+        let approach = geometry.approach(geometry.angle(start), seek, placed.begin.angle);
+        let wait = geometry.span(approach.wait);
+        let turning = approach.wait + geometry.pass(&placed.begin, &placed.end).saturating_sub(approach.late);
+        let media = start + seek + geometry.span(turning);
         let finish = media.max(start + self.host(range.len()));
         let stream = if placed.access.write {
             head.stream.map(|s| s.left_at(self.reached(&s, start)))
@@ -170,7 +172,7 @@ impl DiskModel {
             stream = self.extended(self.resumed(stream, start), end);
         }
         if end > stream.next {
-            let passed = stream.at + self.geometry.pass(&stream.next_place, &placed.end);
+            let passed = stream.at + self.geometry.span(self.geometry.pass(&stream.next_place, &placed.end));
             stream = Stream { next: end, next_place: placed.end, at: passed, ..stream };
             finish = finish.max(passed);
             cylinder = placed.end.cylinder;
@@ -189,11 +191,11 @@ impl DiskModel {
     /// has turned there.
     fn resumed(&self, stream: Stream, start: Time) -> Stream {
         let stop = self.geometry.place(stream.limit);
-        let filled = stream.at + self.geometry.pass(&stream.next_place, &stop);
+        let filled = stream.at + self.geometry.span(self.geometry.pass(&stream.next_place, &stop));
         if filled >= start {
             return stream;
         }
-        let wait = self.geometry.wait_ticks(self.geometry.angle(start), Nanos::ZERO, stop.angle);
+        let wait = self.geometry.approach(self.geometry.angle(start), Nanos::ZERO, stop.angle).wait;
         Stream { next: stream.limit, next_place: stop, at: start + self.geometry.span(wait), ..stream }
     }
 

@@ -53,7 +53,7 @@ impl SeekCurve {
     /// [`SeekError::Falling`] if a longer seek would take less time.
     pub fn three_points(single: Nanos, average: Nanos, full: Nanos, cylinders: u32) -> Result<SeekCurve, SeekError> {
         let [min, avg, max] = [single, average, full].map(|n| n.0 as f64);
-        let stroke = f64::from(cylinders.saturating_sub(1).max(1));
+        let stroke = f64::from(cylinders.saturating_sub(2).max(1));
         let b = (15.0 * avg - 10.0 * min - 5.0 * max) / (3.0 * stroke.sqrt());
         let c = (7.0 * min - 15.0 * avg + 8.0 * max) / (3.0 * stroke);
         if b < 0.0 || c < 0.0 {

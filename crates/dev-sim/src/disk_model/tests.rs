@@ -1,1 +1,294 @@
+//! The disk against what its numbers say analytically, its caches, and both worlds.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
+use esker_base::units::{KIB, MIB};
+use esker_base::{Nanos, Stream, Time};
+use esker_block::{Bio, BioError, Buf, Device, Support};
+use esker_rt::mem::Pool;
+use esker_rt::real::{Reactor, RealConfig};
+use esker_rt::sim::twice;
+use esker_rt::{Halt, Rt, Sim};
+
+use super::*;
+use crate::media::Media;
+use crate::testing::{build, flood, read, seeded, stat, timed, write};
+
+const PAGE: u64 = 4 * KIB;
+
+fn disk(rt: &Rt, args: &[(&str, &str)]) -> Rc<dyn Device> {
+    build(rt, &KIND, args).unwrap()
+}
+
+fn random_page(size: u64) -> impl Fn(&mut Stream) -> u64 {
+    move |rng| rng.below(size / PAGE) * PAGE
+}
+
+/// Mean service time of random 4 KiB reads, one at a time.
+fn measured_random(profile: &'static str, count: u64) -> f64 {
+    let spec = DiskSpec::profile(profile).unwrap();
+    let span = twice(seeded(1), move |rt| {
+        let at = random_page(spec.capacity);
+        async move {
+            let disk = disk(&rt, &[("profile", profile)]);
+            flood(&rt, disk, 1, count, move |rng| read(at(rng), PAGE)).await
+        }
+    });
+    span.as_secs_f64() / count as f64
+}
+
+#[test]
+fn random_reads_take_overhead_seek_half_a_turn_and_transfer() {
+    for profile in spec::PROFILES {
+        let spec = DiskSpec::profile(profile).unwrap();
+        let half_turn = 30.0 / f64::from(spec.rpm);
+        let rate = (spec.rate_outer + spec.rate_inner) as f64 / 2.0;
+        let fixed = spec.overhead + spec.seek_average;
+        let analytic = fixed.as_secs_f64() + half_turn + PAGE as f64 / rate;
+        let measured = measured_random(profile, 20_000);
+        let off = measured / analytic - 1.0;
+        assert!(off.abs() < 0.03, "{profile}: measured {measured}, analytic {analytic}");
+    }
+}
+
+#[test]
+fn one_read_is_exact_to_the_nanosecond() {
+    let took = twice(seeded(1), |rt| async move {
+        let disk = disk(&rt, &[]);
+        rt.sleep(Nanos::millis(3)).await;
+        timed(&rt, &*disk, read(0, PAGE)).await
+    });
+    let spec = DiskSpec::profile("hdd-7200-2021").unwrap();
+    // The arm rests at cylinder 0; byte 0 passes the head at multiples of a turn, here at the first one after 3.1 ms.
+    let turn = 60_000_000_000u64.div_ceil(7200);
+    let transfer = (PAGE as f64 / spec.rate_outer as f64 * 1e9).ceil() as u64;
+    assert!(took.0.abs_diff(turn - 3_000_000 + transfer) <= 2, "{took:?}");
+}
+
+fn sequential_rate(at: u64, depth: u64, args: &'static [(&str, &str)], writes: bool) -> f64 {
+    const CHUNK: u64 = 64 * KIB;
+    let count = 4_000;
+    let span = twice(seeded(1), move |rt| async move {
+        let disk = disk(&rt, args);
+        let mut next = at;
+        let make = move |_: &mut Stream| {
+            next += CHUNK;
+            if writes { write(next - CHUNK, CHUNK, 1) } else { read(next - CHUNK, CHUNK) }
+        };
+        let start = rt.now();
+        flood(&rt, disk.clone(), depth, count, make).await;
+        timed(&rt, &*disk, Bio::flush()).await;
+        rt.now().since(start)
+    });
+    (count * CHUNK) as f64 / span.as_secs_f64()
+}
+
+#[test]
+fn sequential_transfers_run_at_the_rate_of_their_zone() {
+    let spec = DiskSpec::profile("hdd-7200-2021").unwrap();
+    let inner = spec.capacity - 300_000_000;
+    let inner = inner - inner % 512;
+    for (at, rate) in [(0, spec.rate_outer), (inner, spec.rate_inner)] {
+        for depth in [1, 32] {
+            let read = sequential_rate(at, depth, &[], false) / rate as f64;
+            assert!((read - 1.0).abs() < 0.02, "read at {at}, depth {depth}: {read} of the zone's rate");
+        }
+        let write = sequential_rate(at, 32, &[("cache", "off")], true) / rate as f64;
+        assert!((write - 1.0).abs() < 0.02, "write at {at}: {write} of the zone's rate");
+    }
+}
+
+#[test]
+fn small_sequential_writes_reach_the_medium_joined() {
+    let spec = DiskSpec::profile("hdd-7200-2021").unwrap();
+    let share = sequential_rate(0, 1, &[], true) / spec.rate_outer as f64;
+    assert!(share > 0.8, "{share} of the zone's rate, with one write in flight, through the write cache");
+}
+
+fn random_read_rate(depth: u64) -> f64 {
+    let count = 20_000;
+    let span = twice(seeded(3), move |rt| async move {
+        let disk = disk(&rt, &[]);
+        let at = random_page(disk.limits().size);
+        flood(&rt, disk, depth, count, move |rng| read(at(rng), PAGE)).await
+    });
+    count as f64 / span.as_secs_f64()
+}
+
+#[test]
+fn ordering_32_commands_doubles_the_rate_of_random_reads() {
+    let (fifo, sptf) = (random_read_rate(1), random_read_rate(32));
+    let gain = sptf / fifo;
+    assert!((2.0..3.5).contains(&gain), "{fifo}/s one by one, {sptf}/s ordered: {gain}");
+}
+
+#[test]
+fn no_command_starves() {
+    let far_took = twice(seeded(1), |rt| async move {
+        let disk = disk(&rt, &[("read_ahead", "0")]);
+        let done = Rc::new(Cell::new(false));
+        for _ in 0..8 {
+            let (near, done, rt2) = (disk.clone(), done.clone(), rt.clone());
+            let mut rng = rt.rng("near");
+            let near = async move {
+                while !done.get() {
+                    timed(&rt2, &*near, read(rng.below(1_000) * PAGE, PAGE)).await;
+                }
+            };
+            rt.spawn("near", near).detach();
+        }
+        let took = timed(&rt, &*disk, read(disk.limits().size - PAGE, PAGE)).await;
+        done.set(true);
+        took
+    });
+    assert!(far_took > Nanos::millis(400), "{far_took}: nearer commands do go first");
+    assert!(far_took < Nanos::millis(500 + 50), "{far_took}: until the bound, plus what the arm had begun");
+}
+
+#[test]
+fn energy_is_active_and_idle_power_times_their_spans() {
+    let (usage, busy, total) = twice(seeded(1), |rt| async move {
+        let disk = disk(&rt, &[("active_w", "9"), ("idle_w", "4"), ("price_usd", "77")]);
+        let mut busy = Nanos::ZERO;
+        for at in [10, 5_000, 77] {
+            busy += timed(&rt, &*disk, read(at * MIB, PAGE)).await;
+            rt.sleep(Nanos::millis(40)).await;
+        }
+        (disk.usage().unwrap(), busy, rt.now().since(Time::ZERO))
+    });
+    assert_eq!((usage.busy, usage.read, usage.written, usage.price_usd), (busy, 3 * PAGE, 0, 77.0));
+    let energy = 9.0 * busy.as_secs_f64() + 4.0 * (total - busy).as_secs_f64();
+    assert_eq!(usage.energy_j, energy);
+}
+
+#[test]
+fn cached_writes_are_fast_and_a_flush_waits_for_the_medium() {
+    let (first, read_back, flush, again, bytes) = twice(seeded(1), |rt| async move {
+        let disk = disk(&rt, &[]);
+        let first = timed(&rt, &*disk, write(7 * MIB, PAGE, 1)).await;
+        let read_back = timed(&rt, &*disk, read(9 * MIB, PAGE)).await;
+        for at in 0..16 {
+            timed(&rt, &*disk, write(at * 100_000 * MIB, PAGE, 1)).await;
+        }
+        let flush = timed(&rt, &*disk, Bio::flush()).await;
+        let again = timed(&rt, &*disk, Bio::flush()).await;
+        (first, read_back, flush, again, disk.usage().unwrap().written)
+    });
+    let spec = DiskSpec::profile("hdd-7200-2021").unwrap();
+    assert_eq!(first, spec.overhead + Nanos::transfer(PAGE, spec.host_rate));
+    assert!(read_back > Nanos::millis(1), "{read_back}");
+    assert!(flush > Nanos::millis(40), "{flush} for 16 scattered writes");
+    assert_eq!((again, bytes), (spec.overhead, 17 * PAGE));
+}
+
+#[test]
+fn a_full_write_cache_slows_writes_to_the_medium() {
+    let (rate, dirty) = twice(seeded(1), |rt| async move {
+        let disk = disk(&rt, &[("buffer", "64KiB")]);
+        let at = random_page(disk.limits().size);
+        let span = flood(&rt, disk.clone(), 32, 500, move |rng| write(at(rng), PAGE, 1)).await;
+        (500.0 / span.as_secs_f64(), stat(&*disk, "dirty_bytes"))
+    });
+    assert!((60.0..400.0).contains(&rate), "{rate} writes per second");
+    assert!(dirty <= 65_536.0, "{dirty}");
+}
+
+/// Writes `old` everywhere, flushes, overwrites with `new`, kills the world and cuts the power.
+fn media_after_a_cut(args: &'static [(&str, bool)], flushed: bool, seed: u64) -> Vec<u8> {
+    let media = Rc::new(Media::new(512));
+    let cache = args.iter().any(|(name, on)| *name == "cache" && *on);
+    let sim = Sim::new(seeded(1));
+    let (rt, kept) = (sim.rt(), media.clone());
+    let done = sim.try_block_on(async move {
+        let setup = DiskSetup {
+            size: MIB,
+            block: 512,
+            depth: 32,
+            age_max: Nanos::millis(500),
+            cache,
+            content: Content::Memory(kept),
+        };
+        let model = DiskModel::new(DiskSpec::profile("hdd-7200-2021").unwrap()).unwrap();
+        let disk = Disk::new(&rt, model, setup);
+        timed(&rt, &disk, write(0, 64 * KIB, 1)).await;
+        timed(&rt, &disk, Bio::flush()).await;
+        timed(&rt, &disk, write(0, 64 * KIB, 2)).await;
+        if flushed {
+            timed(&rt, &disk, Bio::flush()).await;
+        }
+    });
+    assert_eq!(done, Ok::<(), Halt>(()));
+    sim.kill();
+    media.power_cut(&mut Stream::seeded(seed));
+    let mut buf = Buf::unique(&Pool::new(0), 64 * KIB as usize);
+    media.read(0, &mut buf);
+    buf.to_vec()
+}
+
+#[test]
+fn a_power_cut_loses_part_of_what_was_not_flushed_and_nothing_else() {
+    let of = |seed| Buf::described(64 * KIB as usize, seed).to_vec();
+    let (old, new) = (of(1), of(2));
+    let mut torn = 0;
+    for seed in 0..8 {
+        let left = media_after_a_cut(&[("cache", true)], false, seed);
+        let units = left.chunks(512).zip(old.chunks(512)).zip(new.chunks(512));
+        assert!(units.clone().all(|((l, o), n)| l == o || l == n), "each unit is old or new");
+        torn += usize::from(left != old && left != new);
+        assert!(media_after_a_cut(&[("cache", true)], true, seed) == new, "flushed data survives");
+        assert!(media_after_a_cut(&[("cache", false)], false, seed) == new, "without a cache, so does all");
+    }
+    assert!(torn > 4, "{torn} of 8 cuts tear a write of 128 units");
+}
+
+#[test]
+fn content_reads_back_and_described_disks_give_zeroes() {
+    twice(seeded(1), |rt| async move {
+        let pool = Pool::default();
+        let kept = disk(&rt, &[("content", "memory"), ("size", "16MiB")]);
+        assert!(!kept.limits().described && kept.limits().volatile_cache);
+        timed(&rt, &*kept, write(512, 1024, 5)).await;
+        timed(&rt, &*kept, Bio::zero(1024, 512)).await;
+        let back = kept.submit(Bio::read(512, Buf::unique(&pool, 1024))).await.buf.to_vec();
+        assert_eq!(back[..512], Buf::described(1024, 5).to_vec()[..512]);
+        assert_eq!(back[512..], [0; 512]);
+        let described = disk(&rt, &[("cache", "off")]);
+        assert!(described.limits().described && !described.limits().volatile_cache);
+        let mut dirty = Buf::unique(&pool, 512);
+        dirty.bytes_mut().unwrap().fill(7);
+        assert_eq!(described.submit(Bio::read(0, dirty)).await.buf.to_vec(), [0; 512]);
+        let refused = described.submit(Bio::discard(0, 512)).await.result;
+        assert!(matches!(refused, Err(BioError::Unsupported(OpKind::Discard))));
+        assert_eq!(described.limits().support(OpKind::Discard), Support::No);
+    });
+}
+
+#[test]
+fn numbers_that_do_not_fit_are_refused_by_name() {
+    let sim = Sim::new(seeded(1));
+    let rt = sim.rt();
+    let error = |args: &[(&str, &str)]| build(&rt, &KIND, args).err().unwrap().to_string();
+    for (args, words) in [
+        ([("size", "5TB")], "at most 4000787030016"),
+        ([("size", "100")], "multiple of 512"),
+        ([("depth", "0")], "depth = 0"),
+        ([("rpm", "0")], "rpm must be above 0"),
+        ([("seek_full", "8ms")], "a curve that falls"),
+        ([("rate_inner", "1GB")], "rate_inner must not be above"),
+        ([("profile", "floppy")], "one of hdd-7200-2021"),
+    ] {
+        assert!(error(&args).contains(words), "{args:?}: {}", error(&args));
+    }
+}
+
+#[test]
+fn in_the_real_world_no_answer_is_early() {
+    let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
+    let rt = reactor.rt();
+    let (took, least) = reactor.block_on(async move {
+        let disk = disk(&rt, &[("overhead", "2ms")]);
+        (timed(&rt, &*disk, read(0, PAGE)).await, Nanos::millis(2))
+    });
+    assert!(took >= least, "{took:?} after a plan of at least {least:?}");
+}

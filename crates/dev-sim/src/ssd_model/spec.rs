@@ -91,10 +91,10 @@ const SSD_NVME_2022: SsdSpec = SsdSpec {
 /// Samsung 870 EVO, 1 TB.
 const SSD_SATA_2021: SsdSpec = SsdSpec {
     capacity: 1_000_204_886_016,
-    channels: 6,
+    channels: 5,
     page: 16 * KIB,
     read: Nanos(39_400),
-    program: Nanos::micros(144),
+    program: Nanos(113_600),
     flush: Nanos::micros(50),
     unit_rate: 400_000_000,
     host_rate: 560_000_000,
