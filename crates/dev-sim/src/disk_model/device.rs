@@ -14,8 +14,8 @@ use super::model::{DiskModel, Head, Placed, Plan};
 use crate::access::{self, Access, Content};
 use crate::meter::Meter;
 
-/// Cached runs among which a destage chooses: as many as a command queue usually holds.
-const DESTAGE_CHOICES: usize = 32;
+/// Cached runs among which a destage chooses: more gain little, since a full cache has many runs near the arm.
+const DESTAGE_CHOICES: usize = 8;
 
 /// How a disk is set up, beside its numbers.
 #[derive(Clone)]
