@@ -54,21 +54,22 @@ pub fn report_usage(error: &clap::Error, terminal: &mut Terminal) -> u8 {
 }
 
 fn is_closed_pipe(error: &(dyn Error + 'static)) -> bool {
-    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    let is_it = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+    causes(error).any(|cause| cause.downcast_ref().is_some_and(is_it))
+}
+
+/// The error and its causes, outermost first.
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |error: &&'a (dyn Error + 'static)| (*error).source())
 }
 
 /// The error and its causes, without those whose text was already said.
 fn with_causes(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        let said = next.to_string();
-        if !text.contains(&said) {
-            text = format!("{text}: {said}");
-        }
-        cause = next.source();
-    }
-    text
+    causes(error).map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
+        "" => cause,
+        said if said.contains(&cause) => text,
+        said => format!("{said}: {cause}"),
+    })
 }
 
 #[cfg(test)]
@@ -88,5 +89,12 @@ mod tests {
         for outer in [Outer::Says, Outer::Keeps] {
             assert_eq!(with_causes(&outer(io::Error::other("inner"))), "outer: inner");
         }
+    }
+
+    #[test]
+    fn a_closed_pipe_is_found_below_other_errors() {
+        let outer = |kind: io::ErrorKind| Outer::Keeps(kind.into());
+        assert!(is_closed_pipe(&outer(io::ErrorKind::BrokenPipe)));
+        assert!(!is_closed_pipe(&outer(io::ErrorKind::NotFound)));
     }
 }

@@ -10,6 +10,10 @@ use esker_block::kind::Kind;
 pub const ALL: &[&Kind] = &[
     &esker_dev::null::KIND,
     &esker_dev::memory::KIND,
+    &esker_dev::file::KIND,
+    &esker_dev::raw::KIND,
+    &esker_dev_sim::disk_model::KIND,
+    &esker_dev_sim::ssd_model::KIND,
     &esker_layers::pass::KIND,
     &esker_layers::offset::KIND,
     &esker_layers::concat::KIND,

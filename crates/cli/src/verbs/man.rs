@@ -39,7 +39,9 @@ struct Unwritable {
 impl Run for Manual {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let Some(folder) = self.folder else {
-            return Ok(Man::new(verb::command()).render(&mut terminal.output())?);
+            // As in the folder, where the verb `help` has no page of its own.
+            let command = verb::command().disable_help_subcommand(true);
+            return Ok(Man::new(command).render(&mut terminal.output())?);
         };
         let filled = fs::create_dir_all(&folder).and_then(|()| clap_mangen::generate_to(verb::command(), &folder));
         Ok(filled.map_err(|source| Unwritable { folder: folder.display().to_string(), source })?)
