@@ -24,6 +24,8 @@ pub mod stripe;
 pub mod tap;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 
 use esker_base::ByteRange;
 use esker_block::{Bio, Buf, Extension, Flow, KindError, Layer, Make, Op, Step};

@@ -13,6 +13,7 @@ use esker_stack::{Export, Spec, Stack};
 
 static KINDS: &[&Kind] = &[
     &esker_dev::memory::KIND,
+    &esker_dev::null::KIND,
     &POOR,
     &crate::align::KIND,
     &crate::concat::KIND,
