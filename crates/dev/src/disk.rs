@@ -67,10 +67,9 @@ impl Device for Disk {
     }
 
     fn submit(&self, bio: Bio) -> Step<Done> {
-        if bio.changes_data() || bio.op == Op::Flush {
-            if let Some(error) = self.shared.refusal(&bio) {
-                return Step::Now(bio.fail(error));
-            }
+        let changes = bio.changes_data() || bio.op == Op::Flush;
+        if let Some(error) = changes.then(|| self.shared.refusal(&bio)).flatten() {
+            return Step::Now(bio.fail(error));
         }
         let shared = self.shared.clone();
         match bio.op {
