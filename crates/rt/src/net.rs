@@ -118,7 +118,7 @@ impl Stream {
     /// # Errors
     /// `UnexpectedEof` when the stream ends first, and the kernel's errors. The parts are lost with an error.
     pub async fn read_exact(&self, parts: Vec<Part>) -> io::Result<Vec<Part>> {
-        let windows: Vec<(usize, usize)> = parts.iter().map(|p| (p.start, p.len)).collect();
+        let windows = Windows::of(&parts);
         let (mut left, mut done) = (parts, Vec::new());
         advance_parts(&mut left, 0, &mut done);
         while !left.is_empty() {
@@ -129,16 +129,15 @@ impl Stream {
                 n => advance_parts(&mut left, n, &mut done),
             }
         }
-        // Windows moved as bytes arrived; the caller gets back the ones that it gave.
-        done.iter_mut().zip(windows).for_each(|(part, (start, len))| (part.start, part.len) = (start, len));
-        Ok(done)
+        Ok(windows.restored(done))
     }
 
-    /// Writes all parts, gathered, and gives them back.
+    /// Writes all parts, gathered, and gives them back as they were.
     ///
     /// # Errors
     /// The kernel's; `BrokenPipe` when the peer went away.
     pub async fn write_all(&self, parts: Vec<Part>) -> io::Result<Vec<Part>> {
+        let windows = Windows::of(&parts);
         let (mut left, mut done) = (parts, Vec::new());
         advance_parts(&mut left, 0, &mut done);
         while !left.is_empty() {
@@ -149,7 +148,7 @@ impl Stream {
                 n => advance_parts(&mut left, n, &mut done),
             }
         }
-        Ok(done)
+        Ok(windows.restored(done))
     }
 
     async fn write(&self, parts: Vec<Part>) -> (Vec<Part>, io::Result<usize>) {
@@ -174,6 +173,20 @@ impl Stream {
                 let _gone = rustix::net::shutdown(&**fd, rustix::net::Shutdown::Both);
             }
         }
+    }
+}
+
+/// Where the windows of some parts lay before bytes moved through them.
+struct Windows(Vec<(usize, usize)>);
+
+impl Windows {
+    fn of(parts: &[Part]) -> Windows {
+        Windows(parts.iter().map(|part| (part.start, part.len)).collect())
+    }
+
+    fn restored(self, mut parts: Vec<Part>) -> Vec<Part> {
+        parts.iter_mut().zip(self.0).for_each(|(part, (start, len))| (part.start, part.len) = (start, len));
+        parts
     }
 }
 
@@ -227,3 +240,6 @@ impl Drop for Listener {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -64,46 +64,99 @@ impl<T> Future for Receiver<T> {
     }
 }
 
-/// Wakes waiters; a notification without a waiter is kept (once).
+/// Wakes waiters. A wake-up belongs to a waiter: no other poll of its task ends its wait, and one that goes away before it
+/// saw its wake-up hands it on.
 #[derive(Default)]
 pub struct Notify {
     kept: Cell<bool>,
-    waiters: RefCell<VecDeque<Waker>>,
+    waiters: RefCell<VecDeque<Rc<Waiter>>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Call {
+    /// Still in the queue.
+    None,
+    /// By `notify_one`: somebody must take it.
+    Single,
+    /// By `notify_all`.
+    Shared,
+}
+
+struct Waiter {
+    call: Cell<Call>,
+    waker: RefCell<Waker>,
+}
+
+impl Waiter {
+    fn call(&self, call: Call) {
+        self.call.set(call);
+        self.waker.borrow().wake_by_ref();
+    }
 }
 
 impl Notify {
-    /// Wakes the first waiter, or the next to come.
+    /// Wakes the first waiter; if nobody waits, the next to come does not wait (kept once).
     pub fn notify_one(&self) {
         let first = self.waiters.borrow_mut().pop_front();
         match first {
-            Some(waker) => waker.wake(),
+            Some(waiter) => waiter.call(Call::Single),
             None => self.kept.set(true),
         }
     }
 
     /// Wakes all who wait now.
     pub fn notify_all(&self) {
-        let all: Vec<Waker> = self.waiters.borrow_mut().drain(..).collect();
-        all.into_iter().for_each(Waker::wake);
+        let all = self.waiters.take();
+        all.iter().for_each(|waiter| waiter.call(Call::Shared));
     }
 
-    /// Waits for a notification. Wake-ups can be spurious: check your condition in a loop.
+    /// Waits for a notification.
     pub async fn wait(&self) {
-        let mut registered = false;
-        std::future::poll_fn(|cx| {
-            if self.kept.take() || std::mem::replace(&mut registered, true) {
-                return Poll::Ready(());
-            }
-            self.waiters.borrow_mut().push_back(cx.waker().clone());
-            Poll::Pending
-        })
-        .await;
+        if self.kept.take() {
+            return;
+        }
+        let mut place = Place { notify: self, waiter: None };
+        std::future::poll_fn(|cx| place.poll(cx)).await;
     }
 
     /// Waits until `condition` holds; it is checked again after every notification.
     pub async fn wait_until(&self, mut condition: impl FnMut() -> bool) {
         while !condition() {
             self.wait().await;
+        }
+    }
+}
+
+/// A waiter's place in the queue of a [`Notify`], from its first poll on.
+struct Place<'a> {
+    notify: &'a Notify,
+    waiter: Option<Rc<Waiter>>,
+}
+
+impl Place<'_> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(waiter) = &self.waiter else {
+            let waiter = Rc::new(Waiter { call: Cell::new(Call::None), waker: RefCell::new(cx.waker().clone()) });
+            self.notify.waiters.borrow_mut().push_back(waiter.clone());
+            self.waiter = Some(waiter);
+            return Poll::Pending;
+        };
+        if waiter.call.get() != Call::None {
+            self.waiter = None;
+            return Poll::Ready(());
+        }
+        waiter.waker.borrow_mut().clone_from(cx.waker());
+        Poll::Pending
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let Some(waiter) = self.waiter.take() else { return };
+        match waiter.call.get() {
+            Call::None => self.notify.waiters.borrow_mut().retain(|other| !Rc::ptr_eq(other, &waiter)),
+            Call::Single => self.notify.notify_one(),
+            Call::Shared => {}
         }
     }
 }
@@ -225,7 +278,7 @@ pub async fn race<A: Future, B: Future>(left: A, right: B) -> Either<A::Output, 
 /// Waits for all futures; results in the order of the futures. Polls those that are pending at every wake-up, so it is
 /// meant for few futures.
 pub async fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
-    let mut slots: Vec<(Pin<Box<F>>, Option<F::Output>)> = futures.into_iter().map(|f| (Box::pin(f), None)).collect();
+    let mut slots: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
     std::future::poll_fn(|cx| {
         let mut pending = false;
         for (future, out) in slots.iter_mut().filter(|(_, out)| out.is_none()) {
@@ -239,3 +292,6 @@ pub async fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F:
     .await;
     slots.into_iter().map(|(_, out)| out.expect("polled until all were ready")).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -95,7 +95,7 @@ impl Extension for Watcher {
     }
 
     fn complete(&self, ctx: &mut Ctx<'_>, done: &mut Done) {
-        assert!(*ctx.scratch % 512 == 0, "the scratch word of issue comes back");
+        assert!(ctx.scratch.is_multiple_of(512), "the scratch word of issue comes back");
         self.up.set(look(ctx));
         if self.mode == "shrink" {
             done.buf = Buf::empty();

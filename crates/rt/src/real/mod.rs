@@ -3,7 +3,11 @@
 //! Reading order: [`reactor`] (the loop), [`op`] (what the kernel can be asked), [`uring`] and [`threads`] (the two
 //! backends), [`kernel`] (what devices and front ends call), [`cell`] (a stack that any thread may enter).
 
-#![allow(clippy::disallowed_methods, reason = "the real world is where clocks, files, sockets and threads are reached")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the real world is where clocks, files, sockets and threads are reached"
+)]
 
 pub mod cell;
 pub mod cross;

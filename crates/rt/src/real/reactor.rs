@@ -94,6 +94,7 @@ impl Bell {
     }
 }
 
+#[expect(clippy::large_enum_variant, reason = "there is one for each reactor, and it does not move")]
 enum Driver {
     Uring(Uring),
     Threads(Threads),
@@ -188,6 +189,14 @@ impl Reactor {
         self.rt.clone()
     }
 
+    /// How it reaches the kernel: never [`Backend::Auto`].
+    pub fn backend(&self) -> Backend {
+        match &*self.state().driver.borrow() {
+            Driver::Uring(_) => Backend::Uring,
+            Driver::Threads(_) => Backend::Threads,
+        }
+    }
+
     /// Why this reactor uses threads although io_uring was preferred, if so.
     pub fn fallback(&self) -> Option<&str> {
         self.state().fallback.as_deref()
@@ -257,10 +266,7 @@ impl Drop for Reactor {
 
 impl fmt::Debug for Reactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &*self.state().driver.borrow() {
-            Driver::Uring(_) => f.write_str("Reactor(io_uring)"),
-            Driver::Threads(_) => f.write_str("Reactor(threads)"),
-        }
+        write!(f, "Reactor({:?})", self.backend())
     }
 }
 

@@ -14,6 +14,8 @@ pub(crate) fn listen(address: &Address) -> io::Result<(OwnedFd, Address)> {
         Address::Unix(path) => Ok((UnixListener::bind(path)?.into(), address.clone())),
         Address::Tcp(host) => {
             let listener = TcpListener::bind(host)?;
+            // Linux hands this on to accepted connections: small replies must not wait for acknowledgements.
+            rustix::net::sockopt::set_tcp_nodelay(&listener, true)?;
             let bound = Address::Tcp(listener.local_addr()?.to_string());
             Ok((listener.into(), bound))
         }

@@ -2,6 +2,8 @@
 //!
 //! The reader goes over the text once, character by character; a name or value needs no token of its own.
 
+#![allow(clippy::result_large_err, reason = "a broken statement is rare; its error is built where it is told")]
+
 use std::collections::BTreeMap;
 
 use super::error::{Problem, TextError, TextErrors};
