@@ -53,4 +53,9 @@ impl Terminal {
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
         bar.with_style(style.expect("the template is well formed")).with_message(what.to_string())
     }
+
+    /// A line that shows how far work of unknown length is, on standard error; invisible if that is no terminal.
+    pub fn spinner(&self) -> ProgressBar {
+        ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
+    }
 }

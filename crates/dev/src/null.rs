@@ -1,4 +1,4 @@
-//! Kind `null`: a device that answers at once and keeps nothing.
+//! Kind `null`: a device that keeps nothing.
 
 use std::rc::Rc;
 
@@ -7,16 +7,18 @@ use esker_block::{
     Arity, Bio, BioError, Build, Device, Done, Durability, Extent, ExtentState, Kind, KindError, Limits, Make, Op,
     OpKind, OpSet, Param, ParamType, Reply, Role, Step, Worlds,
 };
+use esker_rt::Rt;
 
 use crate::memory::check_geometry;
 
 /// The manifest.
 pub static KIND: Kind = Kind {
     name: "null",
-    summary: "Answers at once, forgets what is written and reads as zeroes: measures everything above it.",
+    summary: "Answers at once or after a set time, forgets what is written and reads as zeroes: measures everything above it.",
     params: &[
         Param::required("size", ParamType::Size, "Size of the device."),
         Param::with_default("block", ParamType::Size, "512", "Logical block, a power of two from 512 to 64KiB."),
+        Param::with_default("latency", ParamType::Span, "0", "Time that each answer takes."),
     ],
     lowers: Arity::None,
     passes: OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]),
@@ -32,19 +34,24 @@ pub static KIND: Kind = Kind {
 fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
     let (size, block) = (make.args.int("size"), make.args.int("block"));
     check_geometry(size, block)?;
-    Ok(Rc::new(NullDevice::new(size, block as u32)))
+    let device = NullDevice::new(size, block as u32);
+    Ok(match make.args.span("latency") {
+        Nanos::ZERO => Rc::new(device),
+        latency => Rc::new(NullDevice { wait: Some((make.rt.clone(), latency)), ..device }),
+    })
 }
 
 /// The device.
 #[derive(Debug)]
 pub struct NullDevice {
     limits: Limits,
+    wait: Option<(Rt, Nanos)>,
 }
 
 impl NullDevice {
     /// A device of `size` bytes, a multiple of `block`.
     pub fn new(size: u64, block: u32) -> NullDevice {
-        NullDevice { limits: Limits { described: true, ..Limits::plain(size, block) } }
+        NullDevice { limits: Limits { described: true, ..Limits::plain(size, block) }, wait: None }
     }
 }
 
@@ -53,22 +60,35 @@ impl Device for NullDevice {
         &self.limits
     }
 
-    fn submit(&self, mut bio: Bio) -> Step<Done> {
-        Step::Now(match &bio.op {
-            Op::Read => {
-                blank(&mut bio);
-                bio.ok()
+    fn submit(&self, bio: Bio) -> Step<Done> {
+        match &self.wait {
+            None => Step::Now(answer(bio)),
+            Some((rt, latency)) => {
+                let sleep = rt.sleep(*latency);
+                Step::later(async move {
+                    sleep.await;
+                    answer(bio)
+                })
             }
-            Op::Write | Op::Flush | Op::Zero | Op::Discard => bio.ok(),
-            Op::Extents => {
-                let hole = Extent { len: bio.len(), state: ExtentState::Hole };
-                Done { result: Ok(Reply::Extents([hole].into())), buf: bio.buf }
-            }
-            Op::Ranges(ops) => {
-                let kind = ops.first().map_or(OpKind::Clone, |op| op.kind());
-                bio.fail(BioError::Unsupported(kind))
-            }
-        })
+        }
+    }
+}
+
+fn answer(mut bio: Bio) -> Done {
+    match &bio.op {
+        Op::Read => {
+            blank(&mut bio);
+            bio.ok()
+        }
+        Op::Write | Op::Flush | Op::Zero | Op::Discard => bio.ok(),
+        Op::Extents => {
+            let hole = Extent { len: bio.len(), state: ExtentState::Hole };
+            Done { result: Ok(Reply::Extents([hole].into())), buf: bio.buf }
+        }
+        Op::Ranges(ops) => {
+            let kind = ops.first().map_or(OpKind::Clone, |op| op.kind());
+            bio.fail(BioError::Unsupported(kind))
+        }
     }
 }
 

@@ -49,6 +49,10 @@ impl Delay {
 }
 
 impl Extension for Delay {
+    fn completes(&self) -> bool {
+        false
+    }
+
     fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
         let wait = self.wait(&bio.op);
         if wait == Nanos::ZERO {

@@ -100,6 +100,10 @@ fn touches(op: &RangeOp) -> impl Iterator<Item = ByteRange> {
 }
 
 impl Extension for Error {
+    fn completes(&self) -> bool {
+        false
+    }
+
     fn issue(&self, _: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
         if !self.armed || !self.matches(bio) || !self.fails() {
             return Step::Now(Flow::Down);

@@ -57,6 +57,10 @@ impl Offset {
 }
 
 impl Extension for Offset {
+    fn completes(&self) -> bool {
+        false
+    }
+
     fn issue(&self, _: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
         match &mut bio.op {
             Op::Flush => {}

@@ -12,6 +12,10 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
 }
 
 impl Extension for Pass {
+    fn completes(&self) -> bool {
+        false
+    }
+
     #[inline]
     fn issue(&self, _: &mut Ctx<'_>, _: &mut Bio) -> Step<Flow> {
         Step::Now(Flow::Down)

@@ -50,6 +50,10 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
 }
 
 impl Extension for Rate {
+    fn completes(&self) -> bool {
+        false
+    }
+
     fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
         let now = ctx.rt.now();
         let request = self.requests.take(now, Nanos::transfer(1, self.iops));

@@ -15,6 +15,7 @@ use crate::sim::SimState;
 use crate::task::{LocalFuture, TaskId, Tasks};
 use crate::timer::{TimerKey, Timers, Wakes};
 
+#[expect(clippy::large_enum_variant, reason = "there is one for each world, behind a pointer")]
 pub(crate) enum World {
     Sim(SimState),
     Real(RealState),
@@ -70,6 +71,9 @@ impl Core {
 
     /// Readies the tasks that wakers named since the last call.
     pub fn collect_woken(&self) {
+        if !self.remote.has_pending() {
+            return;
+        }
         let mut woken = self.woken.borrow_mut();
         self.remote.drain(&mut woken);
         woken.drain(..).for_each(|id| self.make_ready(id));

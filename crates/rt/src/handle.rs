@@ -213,11 +213,11 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if let Some(key) = self.key.take() {
-            self.rt.core.timers.borrow_mut().cancel(key);
-        }
         if self.rt.now() >= self.deadline {
             return Poll::Ready(());
+        }
+        if let Some(key) = self.key.take() {
+            self.rt.core.timers.borrow_mut().cancel(key);
         }
         let key = self.rt.core.wake_at(self.deadline, cx.waker());
         self.key = Some(key);

@@ -46,9 +46,15 @@ impl<T> Remote<T> {
         }
     }
 
+    /// Whether tasks were woken since the last `drain`. Owner only.
+    #[inline]
+    pub fn has_pending(&self) -> bool {
+        self.pending.load(Ordering::SeqCst)
+    }
+
     /// Moves all woken tasks to `out`, in the order of their wake-ups. Owner only.
     pub fn drain(&self, out: &mut Vec<T>) {
-        if !self.pending.load(Ordering::SeqCst) {
+        if !self.has_pending() {
             return;
         }
         self.pending.store(false, Ordering::SeqCst);

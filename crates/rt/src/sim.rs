@@ -14,7 +14,6 @@ use esker_base::{Digest, Nanos, Time};
 use crate::core::{Core, World};
 use crate::handle::Rt;
 use crate::remote::Remote;
-use crate::timer::Wakes;
 
 /// What a virtual world is made from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,18 +149,28 @@ impl Sim {
         while self.step().is_ok() {}
     }
 
-    /// Runs one task, or moves time to the next event.
+    /// Runs one task, or moves time to where something can run.
     fn step(&self) -> Result<(), Halt> {
         let (core, state) = (&self.rt.core, self.state());
-        if let Some(id) = core.pop_ready() {
-            if state.first_free.get() > state.now.get() {
-                core.timers.borrow_mut().insert(state.first_free.get(), Wakes::Queued(id));
-                return Ok(());
-            }
+        if !core.has_ready() {
+            return self.next_event();
+        }
+        let free = state.first_free.get();
+        if free <= state.now.get() {
+            let id = core.pop_ready().expect("looked at above");
             core.poll(id);
             core.collect_woken();
             state.settle();
             return Ok(());
+        }
+        // Every CPU is busy: tasks stay ready, and time moves to the first free CPU unless something is due before.
+        match core.timers.borrow().next_deadline() {
+            Some(at) if at <= free => {}
+            _ => {
+                state.now.set(free);
+                state.note(free.0);
+                return Ok(());
+            }
         }
         self.next_event()
     }

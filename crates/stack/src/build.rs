@@ -198,7 +198,7 @@ pub(crate) fn arrange(shared: &Rc<Shared>, parts: &Parts, spec: &Spec) -> Result
             let lowers = device.on.iter().map(|lower| parts.volumes.get(lower).copied());
             let lowers: Option<Vec<VolumeId>> = lowers.collect();
             let lowers = lowers.ok_or_else(|| BuildError::of(device, "stands on something that is gone"))?;
-            slots.push(Slot { instance: instance.clone(), uppers, lowers, after: 0 });
+            slots.push(Slot::new(instance.clone(), uppers, lowers));
         }
     }
     Ok(Handle::new(Snapshot::new(shared.clone(), slots, leaves, parts.numbered)))

@@ -41,15 +41,33 @@ pub(crate) struct Run {
     frames: Vec<Frame>,
     /// Slots before this position are behind the request.
     position: u16,
-    /// Length of the buffer that the leaf must give back.
-    leaf_len: usize,
+    /// Length of the buffer that the slot or leaf which has the request now must give back.
+    issued_len: usize,
+    /// The hop in front was checked in full and may be taken although its fence does not admit it.
+    checked: bool,
     wait: Option<Wait>,
+}
+
+/// Why the way down stopped.
+enum Halt {
+    /// The request arrived at a leaf.
+    Leaf(u16),
+    /// A slot answered it or sent it on after taking it.
+    Decided(Flow),
+    /// A slot waits.
+    Waits(LocalFuture<Flow>),
+    /// The fence does not admit it: the contract must be checked in full.
+    Suspect,
+    /// Nobody has its destination.
+    Nowhere,
+    /// A slot sent it elsewhere than to its first lower end.
+    OtherLower,
 }
 
 impl Run {
     /// The request `bio`, about to enter `snapshot` at `position`.
     pub fn fresh(snapshot: Handle, position: u16, bio: Bio) -> Run {
-        Run { snapshot, bio, frames: Vec::with_capacity(8), position, leaf_len: 0, wait: None }
+        Run { snapshot, bio, frames: Vec::with_capacity(8), position, issued_len: 0, checked: false, wait: None }
     }
 
     /// Makes an ended request the request `bio`, about to enter `snapshot` at its top.
@@ -90,41 +108,68 @@ impl Run {
 
     /// `None`: the request waits.
     fn down(&mut self) -> Option<Done> {
-        let mut number = self.snapshot.hop_at(self.position, self.bio.dest);
         loop {
-            let hop = self.snapshot.hop(number);
-            if !hop.fence.admits(&self.bio)
-                && let Err(error) = self.check()
-            {
-                return Some(self.refuse(error));
-            }
-            let (index, port) = match hop.target {
-                Target::Slot { index, port } => (index, port),
-                Target::Leaf(leaf) => return self.enter_leaf(leaf),
-                Target::Nowhere => {
-                    return Some(self.refuse(BioError::invalid("nothing below this slot has the destination")));
-                }
-            };
-            match self.issue(index, port) {
-                Step::Now(Flow::Down) => {}
-                Step::Now(flow) => {
+            match self.descend() {
+                Halt::Leaf(leaf) => return self.enter_leaf(leaf),
+                Halt::Decided(flow) => {
                     if let Some(done) = self.decided(flow) {
                         return Some(done);
                     }
                 }
-                Step::Later(future) => {
+                Halt::Waits(future) => {
                     self.wait = Some(Wait::Slot(future));
                     return None;
                 }
+                Halt::Suspect => {
+                    if let Err(error) = self.check() {
+                        return Some(self.refuse(error));
+                    }
+                    self.checked = true;
+                }
+                Halt::Nowhere => {
+                    return Some(self.refuse(BioError::invalid("nothing below this slot has the destination")));
+                }
+                Halt::OtherLower => {
+                    if let Some(done) = self.check_domain() {
+                        return Some(done);
+                    }
+                }
             }
-            let slot = &self.snapshot.slots[index as usize];
-            number = match self.bio.dest == slot.lowers[0] {
-                true => slot.after,
-                false => match self.other_lower() {
-                    Ok(number) => number,
-                    Err(done) => return Some(done),
-                },
+        }
+    }
+
+    /// The common case as one tight loop: slots that simply pass the request down to their first lower end.
+    fn descend(&mut self) -> Halt {
+        let snapshot = &*self.snapshot;
+        let mut number = snapshot.hop_at(self.position, self.bio.dest);
+        loop {
+            let hop = snapshot.hop(number);
+            if !hop.fence.admits(&self.bio) && !std::mem::take(&mut self.checked) {
+                return Halt::Suspect;
+            }
+            let (index, port) = match hop.target {
+                Target::Slot { index, port } => (index, port),
+                Target::Leaf(leaf) => return Halt::Leaf(leaf),
+                Target::Nowhere => return Halt::Nowhere,
             };
+            let slot = &snapshot.slots[index as usize];
+            snapshot.shared.rt.charge(slot.cost);
+            let first = slot.lowers[0];
+            self.bio.dest = first;
+            self.position = index + 1;
+            self.issued_len = self.bio.buf.len();
+            let mut scratch = 0;
+            let mut ctx = self.snapshot.ctx(slot, index, port, &mut scratch);
+            let step = slot.ext.issue(&mut ctx, &mut self.bio);
+            if slot.completes {
+                self.frames.push(Frame { scratch, buf_len: self.issued_len, slot: index, port });
+            }
+            match step {
+                Step::Now(Flow::Down) if self.bio.dest == first => number = slot.after,
+                Step::Now(Flow::Down) => return Halt::OtherLower,
+                Step::Now(flow) => return Halt::Decided(flow),
+                Step::Later(future) => return Halt::Waits(future),
+            }
         }
     }
 
@@ -140,14 +185,14 @@ impl Run {
 
     /// Enforces the domain of the slot that sent the request: a destination outside its lower ends is refused and
     /// counted.
-    fn other_lower(&mut self) -> Result<usize, Done> {
+    fn check_domain(&mut self) -> Option<Done> {
         let slot = &self.snapshot.slots[self.position as usize - 1];
         if slot.lowers.contains(&self.bio.dest) {
-            return Ok(self.snapshot.hop_at(self.position, self.bio.dest));
+            return None;
         }
         let error = outside_domain(slot, &self.bio);
         let bio = self.bio.take();
-        Err(self.answered(bio.fail(error)))
+        Some(self.answered(bio.fail(error)))
     }
 
     #[cold]
@@ -156,35 +201,27 @@ impl Run {
         self.up(bio.fail(error))
     }
 
-    #[inline]
-    fn issue(&mut self, index: u16, port: u16) -> Step<Flow> {
-        let slot = &self.snapshot.slots[index as usize];
-        let instance = &*slot.instance;
-        self.snapshot.shared.rt.charge(instance.kind.cost);
-        self.bio.dest = slot.lowers[0];
-        self.position = index + 1;
-        self.frames.push(Frame { scratch: 0, buf_len: self.bio.buf.len(), slot: index, port });
-        let frame = self.frames.last_mut().expect("pushed above");
-        let mut ctx = self.snapshot.ctx(index, port, &mut frame.scratch);
-        instance.ext.issue(&mut ctx, &mut self.bio)
-    }
-
     /// Follows a decision that is not simply "down". `Some`: the request is answered.
     fn decided(&mut self, flow: Flow) -> Option<Done> {
         match flow {
-            Flow::Down => None,
+            Flow::Down => self.check_domain(),
             Flow::Resume(bio) => {
                 self.bio = bio;
-                None
+                self.check_domain()
             }
             Flow::Done(done) => Some(self.answered(done)),
         }
     }
 
-    /// The slot answered by itself: its own completion does not run, but it must give the buffer back.
+    /// The slot in front of the request answered by itself: its own completion does not run, but it must give the
+    /// buffer back.
     fn answered(&mut self, mut done: Done) -> Done {
-        let frame = self.frames.pop().expect("the slot that answered has a frame");
-        self.check_buffer(frame.slot, frame.buf_len, &mut done);
+        let index = self.position - 1;
+        let slot = &self.snapshot.slots[index as usize];
+        if slot.completes {
+            self.frames.pop();
+        }
+        self.check_buffer(index, self.issued_len, &mut done);
         self.up(done)
     }
 
@@ -204,7 +241,7 @@ impl Run {
     fn submit_leaf(&mut self, leaf: u16) -> Option<Done> {
         let bio = self.bio.take();
         let class = bio.tag.class;
-        self.leaf_len = bio.buf.len();
+        self.issued_len = bio.buf.len();
         let device = &self.snapshot.leaves[leaf as usize].1;
         self.snapshot.shared.rt.charge(device.kind.cost);
         match device.device.submit(bio) {
@@ -220,8 +257,8 @@ impl Run {
     fn left_leaf(&mut self, leaf: u16, class: Class, mut done: Done) -> Done {
         let device = &self.snapshot.leaves[leaf as usize].1;
         device.credits(class).give(1);
-        if done.buf.len() != self.leaf_len {
-            self.lost_buffer(&device.name, self.leaf_len, &mut done);
+        if done.buf.len() != self.issued_len {
+            self.lost_buffer(&device.name, self.issued_len, &mut done);
         }
         self.up(done)
     }
@@ -229,9 +266,9 @@ impl Run {
     /// Pops the frames, last first.
     fn up(&mut self, mut done: Done) -> Done {
         while let Some(mut frame) = self.frames.pop() {
-            let instance = &self.snapshot.slots[frame.slot as usize].instance;
-            let mut ctx = self.snapshot.ctx(frame.slot, frame.port, &mut frame.scratch);
-            instance.ext.complete(&mut ctx, &mut done);
+            let slot = &self.snapshot.slots[frame.slot as usize];
+            let mut ctx = self.snapshot.ctx(slot, frame.slot, frame.port, &mut frame.scratch);
+            slot.ext.complete(&mut ctx, &mut done);
             self.check_buffer(frame.slot, frame.buf_len, &mut done);
         }
         done
@@ -259,13 +296,7 @@ impl Run {
             Wait::Slot(future) => {
                 let flow = ready!(future.as_mut().poll(cx));
                 self.wait = None;
-                match self.decided(flow) {
-                    Some(done) => Some(done),
-                    None => match self.other_lower() {
-                        Ok(_) => self.down(),
-                        Err(done) => Some(done),
-                    },
-                }
+                self.decided(flow).or_else(|| self.down())
             }
             Wait::Credit(leaf, future) => {
                 ready!(future.as_mut().poll(cx));

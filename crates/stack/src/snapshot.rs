@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::rc::Rc;
 
+use esker_base::Nanos;
 use esker_block::ext::Submit;
 use esker_block::{Below, Bio, Class, Ctx, Device, Done, Extension, Kind, Limits, Route, Step, Upper, VolumeId};
 use esker_rt::Rt;
@@ -20,6 +21,7 @@ pub(crate) struct Shared {
     dead: Cell<bool>,
     cause: RefCell<String>,
     /// Requests that ended, kept so that the next ones need no allocation.
+    #[expect(clippy::vec_box, reason = "a request stays in its box when it is reused")]
     spare: RefCell<Vec<Box<Run>>>,
 }
 
@@ -90,8 +92,19 @@ pub(crate) struct Slot {
     pub instance: Rc<Instance>,
     pub uppers: Vec<VolumeId>,
     pub lowers: Vec<VolumeId>,
+    /// What the loop needs at every hop, at hand: the instance's code, and whether it looks at answers.
+    pub ext: Rc<dyn Extension>,
+    pub completes: bool,
+    pub cost: Nanos,
     /// The hop of a request that this slot sends to its lower end 0.
     pub after: usize,
+}
+
+impl Slot {
+    pub fn new(instance: Rc<Instance>, uppers: Vec<VolumeId>, lowers: Vec<VolumeId>) -> Slot {
+        let (ext, cost) = (instance.ext.clone(), instance.kind.cost);
+        Slot { completes: ext.completes(), ext, cost, instance, uppers, lowers, after: 0 }
+    }
 }
 
 /// A device at the bottom, with a queue per admission class.
@@ -215,11 +228,10 @@ impl Handle {
         Rc::ptr_eq(&self.0, &other.0)
     }
 
-    /// What the loop lends slot `index` for one request.
+    /// What the loop lends `slot`, which is number `index`, for one request.
     #[inline]
-    pub fn ctx<'a>(&'a self, index: u16, port: u16, scratch: &'a mut u64) -> Ctx<'a> {
-        let lowers = &self.slots[index as usize].lowers;
-        Ctx::new(&self.shared.rt, &self.shared.pool, scratch, port, lowers, self, index)
+    pub fn ctx<'a>(&'a self, slot: &'a Slot, index: u16, port: u16, scratch: &'a mut u64) -> Ctx<'a> {
+        Ctx::new(&self.shared.rt, &self.shared.pool, scratch, port, &slot.lowers, self, index)
     }
 }
 

@@ -325,9 +325,11 @@ impl Future for Request {
         }
         if let Stage::Inside(run) = &mut self.stage {
             let done = ready!(Pin::new(&mut **run).poll(cx));
-            if let Stage::Inside(run) = std::mem::replace(&mut self.stage, Stage::Answered(done)) {
+            if let Stage::Inside(run) = std::mem::replace(&mut self.stage, Stage::Over) {
                 self.export.stack.shared.spare(run);
             }
+            self.export.leave(self.class, &done);
+            return Poll::Ready(done);
         }
         let Stage::Answered(done) = std::mem::replace(&mut self.stage, Stage::Over) else {
             unreachable!("a request is not polled after its answer")

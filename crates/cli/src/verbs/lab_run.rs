@@ -1,0 +1,84 @@
+//! `esker lab run`: measures the figures of one experiment.
+
+use std::path::PathBuf;
+
+use esker_lab::{ALL, Experiment, Figure, Options, Report};
+
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+use crate::verb::{About, Example, Run, Verb};
+
+/// The record.
+pub const VERB: Verb = Verb::of::<LabRun>(About {
+    words: &["lab", "run"],
+    summary: "Measure the figures of an experiment",
+    details: "Figures of virtual time repeat exactly under one seed; figures of real time are medians of interleaved \
+              runs, beside a rival in the same run. A rival that is not installed makes the run fail.",
+    examples: &[
+        Example { line: "esker lab run rt-throughput --quick", does: "prints a table after about a minute" },
+        Example { line: "esker lab run file-vs-fio --quick --json", does: "prints one JSON object for scripts" },
+    ],
+});
+
+#[derive(clap::Args)]
+struct LabRun {
+    /// The experiment; `esker lab list` names them
+    name: String,
+    /// A stated subset that ends in about a minute
+    #[arg(long)]
+    quick: bool,
+    /// One JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Folder for scratch files, which are removed afterwards
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    scratch: PathBuf,
+}
+
+impl Run for LabRun {
+    fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        let experiment = find(&self.name)?;
+        let options = Options { quick: self.quick, seed: self.seed, scratch: self.scratch };
+        let spinner = terminal.spinner();
+        let report = experiment.report(&options, &mut |line| spinner.set_message(line.to_string()));
+        spinner.finish_and_clear();
+        let report = report?;
+        if self.json {
+            return terminal.say(&serde_json::to_string_pretty(&report)?);
+        }
+        terminal.say(&table(&report))
+    }
+}
+
+fn find(name: &str) -> Result<&'static Experiment, Failure> {
+    ALL.iter().find(|e| e.name == name).ok_or_else(|| {
+        let names: Vec<&str> = ALL.iter().map(|e| e.name).collect();
+        Failure::Usage(format!("there is no experiment \"{name}\"; there are: {}", names.join(", ")))
+    })
+}
+
+fn table(report: &Report) -> String {
+    let world = if report.simulated { "virtual time (simulated)" } else { "real time" };
+    let machine = &report.machine;
+    let head = format!(
+        "{}  seed {}  {world}{}\n{}\n{} CPUs, {}, {} MiB, Linux {}\n",
+        report.experiment,
+        report.seed,
+        if report.quick { "  quick subset" } else { "" },
+        report.source,
+        machine.cpus,
+        machine.cpu,
+        machine.memory_mib,
+        machine.kernel,
+    );
+    head + &report.figures.iter().map(row).collect::<Vec<_>>().join("\n")
+}
+
+fn row(figure: &Figure) -> String {
+    let paper = figure.paper.map_or(String::new(), |value| format!("  paper: {value}"));
+    let peer = figure.peer.as_ref().map_or(String::new(), |peer| format!("  beside {:.1} {}", peer.value, peer.name));
+    format!("{:<26} {:>12.4} {}{paper}{peer}", figure.id, figure.value, figure.unit)
+}

@@ -1,0 +1,140 @@
+//! What an experiment is, and what it reports.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::machine::Machine;
+
+/// How an experiment is run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The stated subset that ends in about a minute.
+    pub quick: bool,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Where scratch files go; they are removed afterwards.
+    pub scratch: PathBuf,
+}
+
+/// One experiment.
+pub struct Experiment {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// One sentence.
+    pub summary: &'static str,
+    /// What it reproduces: a thesis' section, or the issue of this project that set the bar.
+    pub source: &'static str,
+    /// Whether time is virtual.
+    pub simulated: bool,
+    /// Rival programs that must be installed.
+    pub rivals: &'static [&'static str],
+    /// Measures the figures; calls back with one line of progress at a time.
+    pub run: fn(&Options, &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError>,
+}
+
+/// A rival's value in the same run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Peer {
+    /// Program and how it was run.
+    pub name: String,
+    /// Its value in the figure's unit, or what the ratio was taken against.
+    pub value: f64,
+}
+
+/// One measured number.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Figure {
+    /// Name; stable across versions.
+    pub id: &'static str,
+    /// Value.
+    pub value: f64,
+    /// Unit.
+    pub unit: &'static str,
+    /// The source's own figure, if it has one.
+    pub paper: Option<f64>,
+    /// The rival in the same run, if there is one.
+    pub peer: Option<Peer>,
+}
+
+impl Figure {
+    /// A figure without a rival.
+    pub fn alone(id: &'static str, value: f64, unit: &'static str) -> Figure {
+        Figure { id, value, unit, paper: None, peer: None }
+    }
+}
+
+/// What `esker lab run NAME --json` prints.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Name of the experiment.
+    pub experiment: &'static str,
+    /// What it reproduces.
+    pub source: &'static str,
+    /// Seed.
+    pub seed: u64,
+    /// Whether the stated subset was run.
+    pub quick: bool,
+    /// Where it ran.
+    pub machine: Machine,
+    /// Whether time was virtual.
+    pub simulated: bool,
+    /// What was measured.
+    pub figures: Vec<Figure>,
+}
+
+/// Why an experiment could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// A rival is not installed.
+    #[error("{program} is not installed, so its figures cannot be measured; run `cargo xtask peers` to install it")]
+    NoRival {
+        /// Program.
+        program: String,
+    },
+    /// A rival ran and failed.
+    #[error("{program} failed: {what}")]
+    Rival {
+        /// Program.
+        program: String,
+        /// Its words.
+        what: String,
+    },
+    /// A stack could not be built.
+    #[error(transparent)]
+    Build(#[from] esker_stack::BuildError),
+    /// The reactor could not start.
+    #[error(transparent)]
+    Start(#[from] esker_rt::real::StartError),
+    /// A scratch file.
+    #[error("scratch file in {dir}: {source}")]
+    Scratch {
+        /// Folder.
+        dir: PathBuf,
+        /// The kernel's words.
+        source: std::io::Error,
+    },
+    /// A request of the experiment failed.
+    #[error("a request of the experiment failed: {0}")]
+    Request(#[from] esker_block::BioError),
+}
+
+impl Experiment {
+    /// Checks that all rivals are installed, runs, and reports.
+    ///
+    /// # Errors
+    /// [`LabError`] says what is missing or went wrong.
+    pub fn report(&self, options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, LabError> {
+        self.rivals.iter().try_for_each(|program| crate::peer::demand(program))?;
+        let figures = (self.run)(options, progress)?;
+        Ok(Report {
+            experiment: self.name,
+            source: self.source,
+            seed: options.seed,
+            quick: options.quick,
+            machine: Machine::here(),
+            simulated: self.simulated,
+            figures,
+        })
+    }
+}

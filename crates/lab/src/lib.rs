@@ -1,0 +1,25 @@
+//! Experiments: every figure of the documents as a named, seeded, repeatable run.
+//!
+//! Invariant: a figure is measured in the run that prints it, beside its rival; a rival that is missing makes the run
+//! fail and say how to install it.
+//!
+//! Reading order: [`experiment`] (what an experiment is and reports), [`machine`], [`peer`] (rival programs), then one
+//! file per experiment.
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "experiments measure real time, run rival programs and make scratch files"
+)]
+
+pub mod experiment;
+mod file_vs_fio;
+pub mod machine;
+pub mod peer;
+mod rt_throughput;
+mod timing;
+
+pub use experiment::{Experiment, Figure, LabError, Options, Peer, Report};
+
+/// Every experiment, in the order in which it is listed.
+pub const ALL: &[Experiment] = &[rt_throughput::EXPERIMENT, file_vs_fio::EXPERIMENT];
