@@ -1,0 +1,207 @@
+//! What a comparison says. Everything here is a function of the plan: no wall time, no machine, no date.
+
+use esker_base::Nanos;
+use serde::Serialize;
+
+use crate::speed::SpeedFound;
+use crate::trace::{Facts, Limit};
+use crate::verdict::Verdict;
+
+/// The mark by which files of ours are known.
+pub const WRITTEN_BY: &str = "esker try";
+
+/// The whole comparison.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// [`WRITTEN_BY`].
+    pub written_by: &'static str,
+    /// Version of the program.
+    pub version: &'static str,
+    /// Always true: all times are virtual.
+    pub simulated: bool,
+    /// Seed of all random streams.
+    pub seed: u64,
+    /// How fast the traces were played, and why.
+    pub speed: SpeedFound,
+    /// How much of the traces was played.
+    pub limit: Limit,
+    /// Whether each run was repeated and gave the same digest.
+    pub verified: bool,
+    /// The traces, in the order of the exports.
+    pub traces: Vec<Facts>,
+    /// One run for each candidate.
+    pub runs: Vec<Run>,
+    /// Which is best, and why.
+    pub verdict: Verdict,
+    /// What to know before quoting a figure.
+    pub caveats: Vec<String>,
+}
+
+impl Comparison {
+    /// As one JSON object; equal comparisons give equal bytes.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("no map in it has keys that are not texts")
+    }
+
+    /// The run of the best candidate.
+    pub fn winner(&self) -> &Run {
+        &self.runs[self.verdict.winner]
+    }
+}
+
+/// What one candidate did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Run {
+    /// Short name of the candidate.
+    pub name: String,
+    /// What it is.
+    pub what: String,
+    /// Its text.
+    pub stack: String,
+    /// All requests to all volumes.
+    pub all: Latency,
+    /// All reads.
+    pub reads: Latency,
+    /// All writes.
+    pub writes: Latency,
+    /// Each volume, in the order of the traces.
+    pub volumes: Vec<VolumeRun>,
+    /// From the start to the last answer.
+    pub elapsed_ns: u64,
+    /// From the last arrival to the last answer.
+    pub drain_ns: u64,
+    /// Answered reads and writes a second.
+    pub requests_per_s: f64,
+    /// Bytes of answered reads and writes a second.
+    pub bytes_per_s: f64,
+    /// Most requests in flight at once.
+    pub inflight_max: u64,
+    /// Why the stack counts as overloaded, if it does.
+    pub saturated: Option<String>,
+    /// Requests that failed, and how the first one did.
+    pub failed: u64,
+    /// The first failure.
+    pub first_failure: Option<String>,
+    /// How requests were made to fit.
+    pub fitted: Fitted,
+    /// The modelled devices.
+    pub devices: Vec<DeviceRun>,
+    /// Busy share of the busiest device; `None` if no device is a model.
+    pub busy: Option<f64>,
+    /// Energy of all devices in joules.
+    pub energy_j: Option<f64>,
+    /// Price of all devices in US dollars.
+    pub price_usd: Option<f64>,
+    /// Fingerprint of all events: the same on every machine.
+    pub digest: String,
+    /// Events of the virtual world.
+    pub events: u64,
+    /// Latency in nanoseconds and the share of requests that were answered within it.
+    pub cdf: Vec<(u64, f64)>,
+    /// Equal intervals of the planned time.
+    pub intervals: Vec<Interval>,
+}
+
+/// Percentiles of one kind of request, from its due time to its answer, exact to 0.1 %.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Latency {
+    /// Requests.
+    pub requests: u64,
+    /// Mean.
+    pub mean_ns: u64,
+    /// Half are faster.
+    pub p50_ns: u64,
+    /// 95 % are faster.
+    pub p95_ns: u64,
+    /// 99 % are faster.
+    pub p99_ns: u64,
+    /// 99.9 % are faster.
+    pub p999_ns: u64,
+    /// The slowest.
+    pub max_ns: u64,
+}
+
+impl Latency {
+    /// The 99th percentile.
+    pub fn p99(&self) -> Nanos {
+        Nanos(self.p99_ns)
+    }
+}
+
+/// What one volume did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VolumeRun {
+    /// Name of the export.
+    pub name: String,
+    /// Reads.
+    pub reads: Latency,
+    /// Writes.
+    pub writes: Latency,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+}
+
+/// What one modelled device did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DeviceRun {
+    /// Its name in the stack.
+    pub name: String,
+    /// Its kind.
+    pub kind: &'static str,
+    /// Its size as the stack uses it.
+    pub size_bytes: u64,
+    /// Share of the elapsed time in which it worked.
+    pub busy: f64,
+    /// Joules.
+    pub energy_j: f64,
+    /// US dollars.
+    pub price_usd: f64,
+    /// Bytes read from its medium.
+    pub read_bytes: u64,
+    /// Bytes written to its medium.
+    pub written_bytes: u64,
+}
+
+/// How requests were changed, or not played, because a volume could not take them as recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Fitted {
+    /// Beyond the volume's end: moved to an offset modulo its size.
+    pub wrapped: u64,
+    /// Not aligned to the volume's block: widened to whole blocks.
+    pub widened: u64,
+    /// Larger than the volume takes at once: left out.
+    pub too_large: u64,
+    /// Of an operation that the volume does not have: left out.
+    pub unsupported: u64,
+}
+
+impl Fitted {
+    /// What happened, for people; empty if nothing did.
+    pub fn text(&self) -> String {
+        let counts = [
+            (self.wrapped, "moved inside the volume (recorded beyond its end)"),
+            (self.widened, "widened to whole blocks"),
+            (self.too_large, "left out (larger than the volume takes at once)"),
+            (self.unsupported, "left out (the volume does not have the operation)"),
+        ];
+        let told = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
+        told.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// One interval of the planned time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Interval {
+    /// Its begin.
+    pub at_ns: u64,
+    /// Requests that were due in it.
+    pub requests: u64,
+    /// The 99th percentile of their latencies; 0 without requests.
+    pub p99_ns: u64,
+    /// Bytes of reads and writes that were answered in it.
+    pub answered_bytes: u64,
+    /// Most requests in flight at an arrival in it.
+    pub inflight_max: u64,
+}

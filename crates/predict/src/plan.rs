@@ -1,0 +1,237 @@
+//! The whole comparison: look at the traces, choose the speed, play every candidate, judge.
+
+use std::sync::Arc;
+
+use esker_base::Nanos;
+
+use crate::candidate::Candidate;
+use crate::error::PredictError;
+use crate::outcome::{Comparison, Run, WRITTEN_BY};
+use crate::replay::Play;
+use crate::speed::{SpeedChoice, SpeedFound};
+use crate::trace::{Facts, Limit, REPEAT_WINDOW, Trace};
+use crate::verdict::Verdict;
+
+/// Is told what is being worked on and how many more requests are behind it. May be called from several threads.
+pub type Watch = Arc<dyn Fn(&str, u64) + Send + Sync>;
+
+/// Requests in flight at which a candidate counts as saturated.
+pub const INFLIGHT_MAX: u64 = 65_536;
+/// The default target for the 99th percentile.
+pub const TARGET_P99: Nanos = Nanos::millis(20);
+/// The default busy share of the first candidate.
+pub const TARGET_BUSY: f64 = 0.7;
+
+/// Repeats above this share of a trace are worth a word.
+const REPEATS_NOTED: f64 = 0.01;
+
+/// What is to be compared, and how.
+#[derive(Clone)]
+pub struct Plan {
+    /// The traces, one for each export.
+    pub traces: Vec<Trace>,
+    /// The stacks; the default ones if there are none.
+    pub candidates: Vec<Candidate>,
+    /// Seed of all random streams.
+    pub seed: u64,
+    /// How fast the traces are played.
+    pub speed: SpeedChoice,
+    /// How much of them is played.
+    pub limit: Limit,
+    /// The most that the 99th percentile may be.
+    pub target_p99: Nanos,
+    /// Requests in flight above which the player waits.
+    pub inflight_max: u64,
+    /// Whether each candidate is played twice and must give the same digest.
+    pub verify: bool,
+}
+
+impl Plan {
+    /// The default comparison of these traces.
+    pub fn of(traces: Vec<Trace>) -> Plan {
+        Plan {
+            traces,
+            candidates: Vec::new(),
+            seed: 1,
+            speed: SpeedChoice::Busy(TARGET_BUSY),
+            limit: Limit::default(),
+            target_p99: TARGET_P99,
+            inflight_max: INFLIGHT_MAX,
+            verify: false,
+        }
+    }
+
+    /// Does everything, one candidate after the other.
+    ///
+    /// # Errors
+    /// See [`PredictError`].
+    pub fn compare(self, watch: &Watch) -> Result<Comparison, PredictError> {
+        let prepared = self.prepare(watch)?;
+        let runs: Result<Vec<Run>, _> = (0..prepared.candidates().len()).map(|at| prepared.run(at, watch)).collect();
+        Ok(prepared.conclude(runs?))
+    }
+
+    /// Looks at the traces, makes the default candidates if there are none, and finds the speed.
+    ///
+    /// # Errors
+    /// An unreadable trace, a candidate with the wrong exports or that cannot be built, a speed that is none.
+    pub fn prepare(mut self, watch: &Watch) -> Result<Prepared, PredictError> {
+        if self.traces.is_empty() {
+            return Err(PredictError::NoTraces);
+        }
+        let facts: Result<Vec<Facts>, _> = self.traces.iter().map(|trace| trace.scan(&self.limit, watch)).collect();
+        let mut facts = facts?;
+        Facts::distinguish(&mut facts);
+        if self.candidates.is_empty() {
+            self.candidates = Candidate::defaults(&facts);
+        }
+        let traces = self.traces.len();
+        if let Some(odd) = self.candidates.iter().find(|candidate| candidate.spec.exports.len() != traces) {
+            let (candidate, exports) = (odd.name.clone(), odd.spec.exports.len());
+            return Err(PredictError::Exports { candidate, exports, traces });
+        }
+        let speed = match self.speed {
+            SpeedChoice::Factor(factor) => SpeedFound::given(factor)?,
+            SpeedChoice::Busy(target) => {
+                let first = self.candidates[0].clone();
+                SpeedFound::search(&first.name, target, |factor| {
+                    let play = self.play(&facts, &first, &SpeedFound::given(factor)?, watch);
+                    Ok(play.run()?.busy)
+                })?
+            }
+        };
+        Ok(Prepared { plan: self, facts, speed })
+    }
+
+    fn play<'a>(
+        &'a self,
+        facts: &'a [Facts],
+        candidate: &'a Candidate,
+        speed: &SpeedFound,
+        watch: &'a Watch,
+    ) -> Play<'a> {
+        Play {
+            traces: &self.traces,
+            facts,
+            candidate,
+            seed: self.seed,
+            speed: speed.speed(),
+            limit: self.limit,
+            inflight_max: self.inflight_max,
+            watch,
+        }
+    }
+}
+
+/// A plan whose traces were looked at and whose speed is known. Its candidates can be played in any order, also by
+/// several threads.
+pub struct Prepared {
+    plan: Plan,
+    facts: Vec<Facts>,
+    speed: SpeedFound,
+}
+
+impl Prepared {
+    /// The candidates.
+    pub fn candidates(&self) -> &[Candidate] {
+        &self.plan.candidates
+    }
+
+    /// What is in the traces.
+    pub fn facts(&self) -> &[Facts] {
+        &self.facts
+    }
+
+    /// How fast they are played.
+    pub fn speed(&self) -> &SpeedFound {
+        &self.speed
+    }
+
+    /// Requests that are behind the watch when every candidate was played.
+    pub fn requests(&self) -> u64 {
+        let rounds = if self.plan.verify { 2 } else { 1 };
+        self.facts.iter().map(|facts| facts.requests).sum::<u64>() * self.candidates().len() as u64 * rounds
+    }
+
+    /// Plays candidate number `at`.
+    ///
+    /// # Errors
+    /// A stack that cannot be built, an unreadable trace, requests that are never answered, two runs that differ.
+    pub fn run(&self, at: usize, watch: &Watch) -> Result<Run, PredictError> {
+        let candidate = &self.plan.candidates[at];
+        let play = || self.plan.play(&self.facts, candidate, &self.speed, watch).run();
+        let run = play()?;
+        if self.plan.verify {
+            let again = play()?;
+            if again != run {
+                let (first, second) = (run.digest, again.digest);
+                return Err(PredictError::Differs {
+                    candidate: candidate.name.clone(),
+                    seed: self.plan.seed,
+                    first,
+                    second,
+                });
+            }
+        }
+        Ok(run)
+    }
+
+    /// Judges the runs of all candidates, in their order.
+    pub fn conclude(self, runs: Vec<Run>) -> Comparison {
+        let verdict = Verdict::of(&runs, self.plan.target_p99);
+        let caveats = self.caveats(&runs);
+        Comparison {
+            written_by: WRITTEN_BY,
+            version: env!("CARGO_PKG_VERSION"),
+            simulated: true,
+            seed: self.plan.seed,
+            limit: self.plan.limit,
+            verified: self.plan.verify,
+            traces: self.facts,
+            speed: self.speed,
+            runs,
+            verdict,
+            caveats,
+        }
+    }
+
+    /// What to know before quoting a figure.
+    fn caveats(&self, runs: &[Run]) -> Vec<String> {
+        let mut told = vec![
+            "All times, energies and prices are simulated in virtual time. The device models are first cuts from data \
+             sheets; no bound on their error has been measured yet."
+                .to_string(),
+            "Open loop: requests come at their recorded times divided by the speed, however slow the answers are. A real \
+             program that waits for answers would ask for less when a device is slow."
+                .to_string(),
+            "Writes are answered from volatile write caches, and the traces hold no flush unless one is counted; data \
+             that a cache still holds at the end is not written out. The models' blocks are 512 bytes, so that no request \
+             pays for reading and writing back a larger block, and the solid-state model has no translation layer."
+                .to_string(),
+        ];
+        told.extend(self.facts.iter().filter_map(|facts| self.repeats(facts)));
+        let damage = |facts: &Facts| facts.damage.as_ref().map(|damage| format!("{}: {damage}", facts.name));
+        told.extend(self.facts.iter().filter_map(damage));
+        let fitted = |run: &Run| Some(run.fitted.text()).filter(|text| !text.is_empty());
+        told.extend(runs.iter().filter_map(|run| Some(format!("{}: requests {}.", run.name, fitted(run)?))));
+        told
+    }
+
+    fn repeats(&self, facts: &Facts) -> Option<String> {
+        let share = facts.repeats as f64 / facts.requests as f64;
+        let handled = match self.plan.limit.dedup_window {
+            None => "They were played as recorded; --dedup-window 1ms leaves them out.",
+            Some(_) => "They remain although repeats inside the window were left out.",
+        };
+        (share > REPEATS_NOTED).then(|| {
+            format!(
+                "{}: {} of {} requests ({:.1} %) repeat range and operation of one less than {REPEAT_WINDOW} before, \
+                 which is typical of a converter that kept both the queueing and the dispatch of a request. {handled}",
+                facts.name,
+                facts.repeats,
+                facts.requests,
+                share * 100.0
+            )
+        })
+    }
+}

@@ -1,0 +1,271 @@
+//! The figures, as SVG without anything external. Each series has a colour of Okabe and Ito's palette, which people with
+//! any colour vision can tell apart, and a mark of its own.
+
+use std::ops::Range;
+
+use plotters::coord::Shift;
+use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
+use plotters::element::*;
+use plotters::prelude::*;
+
+use crate::error::PredictError;
+use crate::outcome::{Comparison, Interval, Run};
+
+const SIZE: (u32, u32) = (760, 380);
+const PALETTE: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(230, 159, 0),
+    RGBColor(60, 60, 60),
+];
+/// Every so many points of a series one carries its mark.
+const MARK_EVERY: usize = 10;
+const MARK: i32 = 5;
+
+/// Draws the marks of series number `$at` and names them in the legend. Each shape is a type of its own.
+macro_rules! draw_marks {
+    ($chart:expr, $at:expr, $points:expr, $colour:expr, $name:expr) => {
+        match $at % 3 {
+            0 => draw_marks!(Circle: $chart, $points, $colour, $name),
+            1 => draw_marks!(TriangleMarker: $chart, $points, $colour, $name),
+            _ => draw_marks!(Cross: $chart, $points, $colour, $name),
+        }
+    };
+    ($shape:ident: $chart:expr, $points:expr, $colour:expr, $name:expr) => {{
+        let style = $colour.stroke_width(2);
+        let marks = $points.map(|point| $shape::new(point, MARK, style.filled()));
+        let legend = move |(x, y)| $shape::new((x + 10, y), MARK, style.filled());
+        $chart.draw_series(marks).map_err(|e| e.to_string())?.label($name.as_str()).legend(legend);
+    }};
+}
+
+/// A figure and the sentence that says what it shows.
+pub struct Figure {
+    pub title: &'static str,
+    pub says: &'static str,
+    pub svg: String,
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Points = Vec<(f64, f64)>;
+
+/// One line for each candidate.
+struct Lines {
+    series: Vec<(String, Points)>,
+    x: Axis,
+    y: Axis,
+}
+
+struct Axis {
+    title: &'static str,
+    logarithmic: bool,
+}
+
+fn axis(title: &'static str) -> Axis {
+    Axis { title, logarithmic: false }
+}
+
+fn log_axis(title: &'static str) -> Axis {
+    Axis { title, logarithmic: true }
+}
+
+/// All figures of a comparison.
+///
+/// # Errors
+/// If the drawing library refuses.
+pub fn figures(comparison: &Comparison) -> Result<Vec<Figure>, PredictError> {
+    let over_time = |value: fn(&Interval, f64) -> f64| move |run: &Run| in_intervals(run, value);
+    let lines = |x, y, points: &dyn Fn(&Run) -> Points| {
+        let series = comparison.runs.iter().map(|run| (run.name.clone(), points(run))).collect();
+        draw_lines(&Lines { series, x, y })
+    };
+    let p99 = over_time(|interval, _| interval.p99_ns as f64 / 1e6);
+    let answered = over_time(|interval, seconds| interval.answered_bytes as f64 / 1e6 / seconds);
+    let queue = over_time(|interval, _| interval.inflight_max as f64);
+    let time = || axis("virtual time in s");
+    Ok(vec![
+        Figure {
+            title: "Latency distribution",
+            says: "Share of all requests that were answered within a time. Further left is faster.",
+            svg: lines(log_axis("latency in ms"), axis("share of requests in %"), &distribution)?,
+        },
+        Figure {
+            title: "Latency over time",
+            says: "99th percentile of the requests that were due in each of a hundred equal intervals.",
+            svg: lines(time(), log_axis("p99 in ms"), &p99)?,
+        },
+        Figure {
+            title: "Throughput over time",
+            says: "Bytes of the requests that were answered in each interval.",
+            svg: lines(time(), axis("MB/s"), &answered)?,
+        },
+        Figure {
+            title: "Requests in flight over time",
+            says: "Most requests in flight at an arrival in each interval. A line that climbs to the end means that the \
+                   stack falls behind.",
+            svg: lines(time(), log_axis("requests"), &queue)?,
+        },
+        Figure {
+            title: "Price and latency",
+            says: "Price of all devices against the 99th percentile of all requests. Further left is cheaper, further down \
+                   is faster; the dashed line is the target.",
+            svg: scatter(comparison)?,
+        },
+    ])
+}
+
+fn distribution(run: &Run) -> Points {
+    run.cdf.iter().map(|(ns, share)| (*ns as f64 / 1e6, share * 100.0)).collect()
+}
+
+/// A point for the middle of each interval; without requests there is none.
+fn in_intervals(run: &Run, value: fn(&Interval, f64) -> f64) -> Points {
+    let seconds = run.intervals.get(1).map_or(1.0, |second| second.at_ns as f64 / 1e9);
+    let point = |interval: &Interval| (interval.at_ns as f64 / 1e9 + seconds / 2.0, value(interval, seconds));
+    run.intervals.iter().filter(|interval| interval.requests > 0).map(point).collect()
+}
+
+/// The range of all values; for a logarithmic axis those above 0, with some room on both sides.
+fn range_of(values: impl Iterator<Item = f64>, axis: &Axis) -> Range<f64> {
+    let values = values.filter(|value| !axis.logarithmic || *value > 0.0);
+    let (low, high) = values.fold((f64::INFINITY, 0.0f64), |(low, high), value| (low.min(value), high.max(value)));
+    match axis.logarithmic {
+        true if low.is_finite() => low / 1.3..high * 1.3,
+        true => 0.1..10.0,
+        false => 0.0..if high > 0.0 { high * 1.05 } else { 1.0 },
+    }
+}
+
+fn draw_lines(lines: &Lines) -> Result<String, PredictError> {
+    let points = || lines.series.iter().flat_map(|(_, points)| points.iter());
+    let x = range_of(points().map(|point| point.0), &lines.x);
+    let y = range_of(points().map(|point| point.1), &lines.y);
+    drawn(|area| match (lines.x.logarithmic, lines.y.logarithmic) {
+        (false, false) => lines.draw(area, x.clone(), y.clone()),
+        (false, true) => lines.draw(area, x.clone(), y.clone().log_scale()),
+        (true, false) => lines.draw(area, x.clone().log_scale(), y.clone()),
+        (true, true) => lines.draw(area, x.clone().log_scale(), y.clone().log_scale()),
+    })
+}
+
+/// Runs `draw` on an empty figure and returns its SVG, ready to stand in a page.
+fn drawn(draw: impl Fn(&Area<'_>) -> Result<(), String>) -> Result<String, PredictError> {
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        area.fill(&WHITE).map_err(|e| PredictError::Figure(e.to_string()))?;
+        draw(&area).map_err(PredictError::Figure)?;
+        area.present().map_err(|e| PredictError::Figure(e.to_string()))?;
+    }
+    // Inside a page the name space is known, and the width is the page's.
+    let body = svg.split_once('>').map_or("", |(_, body)| body);
+    Ok(format!("<svg viewBox=\"0 0 {} {}\" role=\"img\">{body}", SIZE.0, SIZE.1))
+}
+
+/// A number without needless digits.
+fn tick(value: &f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_string(),
+        x if x >= 100.0 => format!("{value:.0}"),
+        x if x >= 1.0 => format!("{}", (value * 100.0).round() / 100.0),
+        _ => format!("{}", (value * 1e6).round() / 1e6),
+    }
+}
+
+impl Lines {
+    fn draw<X, Y>(&self, area: &Area<'_>, x: X, y: Y) -> Result<(), String>
+    where
+        X: AsRangedCoord<Value = f64>,
+        Y: AsRangedCoord<Value = f64>,
+        X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+        Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    {
+        let mut chart = ChartBuilder::on(area)
+            .margin(12)
+            .x_label_area_size(48)
+            .y_label_area_size(64)
+            .build_cartesian_2d(x, y)
+            .map_err(|e| e.to_string())?;
+        mesh(&mut chart, self.x.title, self.y.title)?;
+        for (at, (name, points)) in self.series.iter().enumerate() {
+            let colour = PALETTE[at % PALETTE.len()];
+            let line = LineSeries::new(points.iter().copied(), colour.stroke_width(2));
+            chart.draw_series(line).map_err(|e| e.to_string())?;
+            let marked = points.iter().skip(at * 2).step_by(MARK_EVERY).copied();
+            draw_marks!(chart, at, marked, colour, name);
+        }
+        legend(&mut chart)
+    }
+}
+
+type Chart<'a, 'b, X, Y> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, Y>>;
+
+fn mesh<X, Y>(chart: &mut Chart<'_, '_, X, Y>, x: &str, y: &str) -> Result<(), String>
+where
+    X: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
+{
+    chart
+        .configure_mesh()
+        .bold_line_style(BLACK.mix(0.12))
+        .light_line_style(TRANSPARENT)
+        .x_desc(x)
+        .y_desc(y)
+        .label_style(("sans-serif", 14))
+        .axis_desc_style(("sans-serif", 15))
+        .x_label_formatter(&tick)
+        .y_label_formatter(&tick)
+        .draw()
+        .map_err(|e| e.to_string())
+}
+
+fn legend<'a, 'b: 'a, X, Y>(chart: &mut Chart<'a, 'b, X, Y>) -> Result<(), String>
+where
+    X: Ranged<ValueType = f64>,
+    Y: Ranged<ValueType = f64>,
+{
+    chart
+        .configure_series_labels()
+        .background_style(WHITE.mix(0.85))
+        .border_style(BLACK.mix(0.3))
+        .label_font(("sans-serif", 14))
+        .draw()
+        .map_err(|e| e.to_string())
+}
+
+/// A mark for each candidate with a price, and the target.
+fn scatter(comparison: &Comparison) -> Result<String, PredictError> {
+    let target = comparison.verdict.target_p99_ns as f64 / 1e6;
+    let priced = |run: &Run| Some((run.name.clone(), (run.price_usd?, run.all.p99_ns as f64 / 1e6)));
+    let points: Vec<(String, (f64, f64))> = comparison.runs.iter().filter_map(priced).collect();
+    let x = range_of(points.iter().map(|point| point.1.0), &axis(""));
+    let y = range_of(points.iter().map(|point| point.1.1).chain([target]), &log_axis(""));
+    drawn(|area| draw_scatter(area, &points, x.clone(), y.clone(), target))
+}
+
+fn draw_scatter(
+    area: &Area<'_>,
+    points: &[(String, (f64, f64))],
+    x: Range<f64>,
+    y: Range<f64>,
+    target: f64,
+) -> Result<(), String> {
+    let line = [(x.start, target), (x.end, target)];
+    let mut chart = ChartBuilder::on(area)
+        .margin(12)
+        .x_label_area_size(48)
+        .y_label_area_size(64)
+        .build_cartesian_2d(x, y.log_scale())
+        .map_err(|e| e.to_string())?;
+    mesh(&mut chart, "price in US dollars", "p99 in ms")?;
+    let dashed = DashedLineSeries::new(line, 6, 5, BLACK.mix(0.6).stroke_width(1));
+    chart.draw_series(dashed).map_err(|e| e.to_string())?;
+    for (at, (name, point)) in points.iter().enumerate() {
+        let colour = PALETTE[at % PALETTE.len()];
+        draw_marks!(chart, at, [*point].into_iter(), colour, name);
+    }
+    legend(&mut chart)
+}

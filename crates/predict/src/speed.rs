@@ -1,0 +1,147 @@
+//! How fast traces are played: as asked, or so that the first candidate is about as busy as asked.
+
+use esker_blktrace::Speed;
+use serde::Serialize;
+
+use crate::error::PredictError;
+
+/// How the speed is chosen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SpeedChoice {
+    /// This many times as fast as recorded.
+    Factor(f64),
+    /// So that the busiest device of the first candidate works this share of the time.
+    Busy(f64),
+}
+
+/// The speed, and how it was found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SpeedFound {
+    /// Times as fast as recorded.
+    pub factor: f64,
+    /// The busy share that was looked for.
+    pub target_busy: Option<f64>,
+    /// The runs of the search: factor and busy share.
+    pub probes: Vec<Probe>,
+    /// How it was chosen, in one sentence.
+    pub why: String,
+}
+
+/// One run of the search.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Probe {
+    /// Times as fast as recorded.
+    pub factor: f64,
+    /// Share of the time in which the busiest device worked.
+    pub busy: f64,
+}
+
+/// A busy share this near is near enough.
+const NEAR: f64 = 0.02;
+const PROBES_MAX: usize = 8;
+/// Above it a share tells little of how much too fast the speed is.
+const FULL: f64 = 0.97;
+/// One step changes the speed by at most this factor.
+const STEP_MAX: f64 = 16.0;
+const FACTOR_MIN: f64 = 1e-3;
+const FACTOR_MAX: f64 = 1e5;
+
+impl SpeedFound {
+    pub(crate) fn given(factor: f64) -> Result<SpeedFound, PredictError> {
+        Speed::new(factor).ok_or(PredictError::Speed(factor))?;
+        Ok(SpeedFound { factor, target_busy: None, probes: Vec::new(), why: "as asked".to_string() })
+    }
+
+    /// The speed as the player takes it.
+    pub(crate) fn speed(&self) -> Speed {
+        Speed::new(self.factor).expect("checked when it was chosen")
+    }
+
+    /// Looks for the speed at which `busy` is `target`. Busy shares grow with speed, nearly in proportion until a
+    /// device is full; so the next guess is the proportional one, kept inside what is known to be too slow and too fast.
+    ///
+    /// # Errors
+    /// Those of `busy`, which plays the traces at a factor; its `None` says that nothing tells how busy it is.
+    pub(crate) fn search(
+        name: &str,
+        target: f64,
+        mut busy: impl FnMut(f64) -> Result<Option<f64>, PredictError>,
+    ) -> Result<SpeedFound, PredictError> {
+        let mut probes: Vec<Probe> = Vec::new();
+        let (mut slow, mut fast) = (FACTOR_MIN, FACTOR_MAX);
+        let mut factor = 1.0;
+        while probes.len() < PROBES_MAX {
+            let Some(share) = busy(factor)? else {
+                let why = format!("as recorded, because {name} has no model that tells how busy it is");
+                return Ok(SpeedFound { factor: 1.0, target_busy: None, probes, why });
+            };
+            probes.push(Probe { factor, busy: share });
+            if (share - target).abs() <= NEAR {
+                break;
+            }
+            if share < target {
+                slow = factor
+            } else {
+                fast = factor
+            }
+            let next = next_guess(factor, share, target, slow, fast);
+            if next == factor {
+                break;
+            }
+            factor = next;
+        }
+        let miss = |probe: &&Probe| (probe.busy - target).abs();
+        let best = probes.iter().min_by(|a, b| miss(a).total_cmp(&miss(b))).expect("one probe was made");
+        let Probe { factor, busy } = *best;
+        let why = format!(
+            "so that the busiest device of {name} works {:.0} % of the time (found {:.1} %)",
+            target * 100.0,
+            busy * 100.0
+        );
+        Ok(SpeedFound { factor, target_busy: Some(target), probes, why })
+    }
+}
+
+fn next_guess(factor: f64, share: f64, target: f64, slow: f64, fast: f64) -> f64 {
+    let ratio = target / share.max(target / STEP_MAX);
+    let ratio = if share >= FULL { ratio / 2.0 } else { ratio };
+    let guess = factor * ratio;
+    let guess = if guess > slow && guess < fast { guess } else { (slow * fast).sqrt() };
+    three_digits(guess).clamp(FACTOR_MIN, FACTOR_MAX)
+}
+
+/// A factor that can be typed again.
+fn three_digits(x: f64) -> f64 {
+    let text = format!("{x:.2e}");
+    text.parse().expect("a number reads back")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proportional_load_is_found_in_few_probes_and_to_the_same_factor_each_time() {
+        let search = || SpeedFound::search("d", 0.7, |factor| Ok(Some((factor * 0.003).min(1.0)))).unwrap();
+        let found = search();
+        assert!((found.factor * 0.003 - 0.7).abs() <= NEAR && found.probes.len() <= 4, "{found:?}");
+        assert_eq!(found, search());
+    }
+
+    #[test]
+    fn an_overloaded_start_is_slowed_down() {
+        let found = SpeedFound::search("d", 0.7, |factor| Ok(Some((factor * 40.0).min(1.0)))).unwrap();
+        assert!((found.factor * 40.0 - 0.7).abs() <= 0.05, "{found:?}");
+    }
+
+    #[test]
+    fn without_a_model_the_recorded_speed_stays() {
+        let found = SpeedFound::search("d", 0.7, |_| Ok(None)).unwrap();
+        assert_eq!((found.factor, found.probes.len()), (1.0, 0));
+    }
+
+    #[test]
+    fn a_factor_out_of_range_is_refused() {
+        assert!(matches!(SpeedFound::given(0.0), Err(PredictError::Speed(_))));
+    }
+}

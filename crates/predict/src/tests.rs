@@ -1,0 +1,214 @@
+//! The whole prediction on small traces.
+
+use std::sync::Arc;
+
+use esker_base::Nanos;
+use esker_blktrace::Format;
+use esker_stack::Spec;
+
+use crate::deploy::stack_toml;
+use crate::report::{Origin, page, text};
+use crate::{Candidate, Comparison, Limit, Plan, PredictError, SpeedChoice, Trace, Watch};
+
+fn silent() -> Watch {
+    Arc::new(|_, _| {})
+}
+
+/// A trace in the `.load` format: time in microseconds, sector, sectors, operation.
+fn trace(name: &str, records: impl Iterator<Item = (u64, u64, u64, char)>) -> Trace {
+    let line = |(us, sector, sectors, op): (u64, u64, u64, char)| {
+        format!("{}.{:06} ; {sector} ; {sectors} ; {op} ; 0.0 ; 0.0\n", us / 1_000_000, us % 1_000_000)
+    };
+    let lines: String = records.map(line).collect();
+    Trace::from_bytes(name, Some(Format::Load), format!("start ; sector ; length ; op\n{lines}").into_bytes())
+}
+
+/// A read of 4 KiB every 10 ms.
+fn steady(name: &str, requests: u64) -> Trace {
+    trace(name, (0..requests).map(|i| (i * 10_000, i * 8, 8, 'R')))
+}
+
+/// Reads and writes all over 8 GiB, several at a time.
+fn busy(name: &str, requests: u64) -> Trace {
+    let mut rng = esker_base::Stream::named(7, name);
+    let records = (0..requests).map(move |i| {
+        (i / 3 * 4_000, rng.below(8 << 21) & !7, 8 << rng.below(4), if rng.chance(0.5) { 'R' } else { 'W' })
+    });
+    trace(name, records.collect::<Vec<_>>().into_iter())
+}
+
+fn candidate(name: &str, stack: &str) -> Candidate {
+    Candidate { name: name.to_string(), what: stack.to_string(), spec: Spec::parse(name, stack).unwrap() }
+}
+
+fn plan(traces: Vec<Trace>, candidates: Vec<Candidate>) -> Plan {
+    Plan { candidates, speed: SpeedChoice::Factor(1.0), ..Plan::of(traces) }
+}
+
+fn compared(plan: Plan) -> Comparison {
+    plan.compare(&silent()).unwrap()
+}
+
+#[test]
+fn reads_of_an_idle_drive_take_exactly_what_its_numbers_add_up_to() {
+    let stack = "vol = ssd-model size=1GiB overhead=10us read=40us unit_rate=1GB host_rate=4GB @";
+    let comparison = compared(plan(vec![steady("steady", 500)], vec![candidate("ssd", stack)]));
+    let run = &comparison.runs[0];
+    // Controller, sensing, 4096 bytes at 1 GB/s to the controller and at 4 GB/s to the host.
+    let expected = 10_000 + 40_000 + 4_096 + 1_024;
+    assert_eq!((run.reads.requests, run.reads.mean_ns, run.reads.max_ns), (500, expected, expected));
+    assert_eq!([run.reads.p50_ns, run.reads.p99_ns, run.reads.p999_ns], [expected; 3]);
+    assert_eq!(run.elapsed_ns, Nanos::millis(4990).0 + expected);
+    assert!((run.bytes_per_s - 500.0 * 4096.0 / (run.elapsed_ns as f64 / 1e9)).abs() < 1.0);
+    assert_eq!((run.inflight_max, run.saturated.as_deref(), run.failed), (1, None, 0));
+}
+
+#[test]
+fn speed_divides_the_recorded_times() {
+    let faster = Plan {
+        speed: SpeedChoice::Factor(10.0),
+        ..plan(vec![steady("steady", 100)], vec![candidate("m", "vol = memory size=1MiB @")])
+    };
+    let run = &compared(faster).runs[0];
+    assert!((99_000_000..99_100_000).contains(&run.elapsed_ns), "{}", run.elapsed_ns);
+    assert_eq!((run.busy, run.price_usd), (None, None), "memory is no model");
+}
+
+#[test]
+fn one_plan_gives_the_same_bytes_twice_and_another_speed_other_digests() {
+    let plan = || Plan { verify: true, ..plan(vec![busy("a", 900), busy("b", 300)], Vec::new()) };
+    let (first, second) = (compared(plan()), compared(plan()));
+    assert_eq!(first.to_json(), second.to_json());
+    assert_eq!(first.runs.len(), 4);
+    let other = compared(Plan { speed: SpeedChoice::Factor(2.0), ..plan() });
+    assert_ne!(first.runs[0].digest, other.runs[0].digest);
+}
+
+#[test]
+fn every_request_of_every_trace_is_answered_on_its_own_volume() {
+    let comparison = compared(plan(vec![busy("a", 900), busy("b", 300)], Vec::new()));
+    for run in &comparison.runs {
+        let requests = run.volumes.iter().map(|volume| volume.reads.requests + volume.writes.requests);
+        assert_eq!(requests.collect::<Vec<_>>(), [900, 300], "{}", run.name);
+        assert_eq!((run.failed, run.fitted.text()), (0, String::new()), "{}", run.name);
+        assert_eq!(run.intervals.iter().map(|interval| interval.requests).sum::<u64>(), 1200);
+    }
+}
+
+#[test]
+fn the_searched_speed_makes_the_first_candidate_as_busy_as_asked() {
+    let searched = Plan { speed: SpeedChoice::Busy(0.7), ..plan(vec![busy("a", 6000)], Vec::new()) };
+    let comparison = compared(searched);
+    let busy = comparison.runs[0].busy.unwrap();
+    assert!((busy - 0.7).abs() < 0.05, "{:?}", comparison.speed);
+    assert_eq!(comparison.speed.probes.last().map(|probe| probe.busy), Some(busy), "the last probe is the run itself");
+}
+
+#[test]
+fn a_load_above_what_a_disk_serves_is_called_saturated_and_stays_in_bounds() {
+    let slow = candidate("slow", "vol = disk-model size=16GiB cache=off @");
+    let flood =
+        Plan { speed: SpeedChoice::Factor(50.0), inflight_max: 64, ..plan(vec![busy("a", 20_000)], vec![slow]) };
+    let comparison = compared(flood);
+    let run = &comparison.runs[0];
+    assert_eq!((run.all.requests, run.inflight_max), (20_000, 64));
+    assert!(run.saturated.as_deref().is_some_and(|why| why.contains("64 were in flight")), "{:?}", run.saturated);
+    assert!(!comparison.verdict.met && comparison.verdict.headline.contains("no candidate keeps up"));
+}
+
+#[test]
+fn a_stack_that_falls_behind_below_the_bound_is_saturated_too() {
+    let slow = candidate("slow", "vol = disk-model size=16GiB cache=off @");
+    let run = &compared(Plan { speed: SpeedChoice::Factor(20.0), ..plan(vec![busy("a", 2000)], vec![slow]) }).runs[0];
+    assert!(run.saturated.as_deref().is_some_and(|why| why.contains("after the last arrival")), "{:?}", run.saturated);
+}
+
+#[test]
+fn limits_cut_traces_by_time_and_count() {
+    let cut = |limit| {
+        let plan = plan(vec![steady("steady", 100)], vec![candidate("m", "vol = memory size=1MiB @")]);
+        compared(Plan { limit, ..plan }).runs[0].all.requests
+    };
+    assert_eq!(cut(Limit { duration: Some(Nanos::millis(200)), ..Limit::default() }), 20);
+    assert_eq!(cut(Limit { requests: Some(7), ..Limit::default() }), 7);
+}
+
+#[test]
+fn repeats_are_counted_told_and_left_out_on_demand() {
+    let pairs =
+        || trace("pairs", (0..50u64).flat_map(|i| [(i * 5_000, i * 8, 8, 'W'), (i * 5_000 + 600, i * 8, 8, 'W')]));
+    let memory = || vec![candidate("m", "vol = memory size=1MiB @")];
+    let comparison = compared(plan(vec![pairs()], memory()));
+    assert_eq!((comparison.traces[0].repeats, comparison.runs[0].all.requests), (50, 100));
+    assert!(comparison.caveats.iter().any(|line| line.contains("50 of 100 requests (50.0 %)")));
+    let limit = Limit { dedup_window: Some(Nanos::millis(1)), ..Limit::default() };
+    let without = compared(Plan { limit, ..plan(vec![pairs()], memory()) });
+    assert_eq!((without.traces[0].repeats, without.runs[0].all.requests), (0, 50));
+}
+
+#[test]
+fn the_embedded_traces_hold_what_their_page_says() {
+    let facts: Vec<_> =
+        Trace::embedded().iter().map(|trace| trace.scan(&Limit::default(), &silent()).unwrap()).collect();
+    let told: Vec<_> = facts.iter().map(|f| (f.volume.as_str(), f.requests, f.repeats, f.damage.clone())).collect();
+    assert_eq!(told, [("linux-mysql", 80_794, 0, None), ("linux-webserver-2", 269_007, 90_729, None)]);
+}
+
+#[test]
+fn default_candidates_hold_the_traces_and_pass_the_check() {
+    let far = |name: &str, gib: u64| trace(name, [(0, gib << 21, 8, 'R')].into_iter());
+    for reach in [1, 700, 3000, 9000] {
+        let comparison = compared(plan(vec![far("x.gz", reach), far("x.zst", 1)], Vec::new()));
+        for (run, candidate) in comparison.runs.iter().zip(Candidate::defaults(&comparison.traces)) {
+            assert_eq!(candidate.spec.check(esker_kinds::ALL).unwrap().warnings(), []);
+            let names: Vec<_> = candidate.spec.exports.iter().map(|export| export.name.as_str()).collect();
+            assert_eq!((names, run.fitted.text()), (vec!["x", "x-2"], String::new()), "{} {reach} GiB", run.name);
+        }
+    }
+}
+
+#[test]
+fn the_stack_over_files_reads_back_checks_and_names_no_model() {
+    let comparison = compared(plan(vec![busy("a", 100), busy("b", 100)], Vec::new()));
+    let text = stack_toml(&comparison, "out").unwrap();
+    let spec = Spec::parse("stack.toml", &text).unwrap();
+    assert_eq!(spec.check(esker_kinds::ALL).unwrap().warnings(), []);
+    assert!(spec.devices.iter().all(|device| !device.kind.ends_with("-model")));
+    let simulated = Spec::parse("run", &comparison.winner().stack).unwrap();
+    let layers = |spec: &Spec| spec.devices.iter().filter(|d| !d.on.is_empty()).cloned().collect::<Vec<_>>();
+    assert_eq!(layers(&spec), layers(&simulated), "the layers are those that were simulated");
+    assert_eq!(spec.exports[1].nbd.as_deref(), Some("unix:out/b.sock"));
+}
+
+#[test]
+fn the_page_is_whole_and_asks_nothing_of_the_network() {
+    let mut comparison = compared(plan(vec![busy("<a>&", 400)], Vec::new()));
+    comparison.runs[0].saturated = Some("it fell <behind>".to_string());
+    let origin = Origin { command: "esker try '<a>&'".to_string(), stack: "# stack".to_string() };
+    let page = page(&comparison, &origin).unwrap();
+    for outside in ["http:", "https:", "//", "src=", "href=", "@import", "url("] {
+        assert!(!page.contains(outside), "the page holds {outside}");
+    }
+    assert_eq!((page.matches("<svg").count(), page.matches("</svg>").count()), (5, 5));
+    assert!(page.contains("simulated (virtual time)") && page.contains("esker try '&lt;a&gt;&amp;'"));
+    assert!(!page.contains("<a>") && !page.contains("NaN"));
+    let text = text(&comparison);
+    assert!(text.starts_with("simulated (virtual time), seed 1") && text.contains("disk (saturated)"));
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_with_the_reason() {
+    let refused = |plan: Plan| plan.compare(&silent()).unwrap_err().to_string();
+    assert!(refused(Plan::of(Vec::new())).contains("name at least one"));
+    let two = candidate("two", "a = memory size=1MiB @\nb = memory size=1MiB @");
+    assert!(refused(plan(vec![steady("t", 9)], vec![two])).contains("two: exports 2, but there are 1 traces"));
+    let real = candidate("real", "vol = file path=x size=1MiB @");
+    assert!(refused(plan(vec![steady("t", 9)], vec![real])).contains("only in the real world"));
+    let none = Limit { requests: Some(0), ..Limit::default() };
+    assert!(refused(Plan { limit: none, ..plan(vec![steady("t", 9)], Vec::new()) }).contains("holds no request"));
+    let words = Trace::from_bytes("words", Some(Format::Load), b"no trace at all\n".to_vec());
+    assert!(refused(plan(vec![words], Vec::new())).contains("words"));
+    let fio = "fio version 3 iolog\n0 a add\n0 b add\n0 a read 0 512\n0 b read 0 512\n";
+    let several = Trace::from_bytes("several", None, fio.as_bytes().to_vec());
+    assert!(matches!(plan(vec![several], Vec::new()).compare(&silent()), Err(PredictError::SeveralVolumes { .. })));
+}

@@ -1,0 +1,152 @@
+//! Which candidate is best, and why.
+//!
+//! The rule: of the candidates that keep up (not saturated, no failed request) and whose 99th percentile over all
+//! requests is at most the target, the cheapest; of equally cheap ones the fastest. If none meets the target, the one with
+//! the lowest 99th percentile among those that keep up, or among all if none does.
+
+use esker_base::Nanos;
+use serde::Serialize;
+
+use crate::outcome::Run;
+
+/// Which candidate is best, and why.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    /// Index of the best run.
+    pub winner: usize,
+    /// Its name.
+    pub name: String,
+    /// The target for the 99th percentile of all requests.
+    pub target_p99_ns: u64,
+    /// Whether the winner meets it.
+    pub met: bool,
+    /// The outcome in one sentence.
+    pub headline: String,
+    /// Why: a sentence for each candidate.
+    pub reasons: Vec<String>,
+    /// What would change it.
+    pub changes: Vec<String>,
+}
+
+impl Verdict {
+    /// Judges runs (at least one) by their 99th percentile against `target`.
+    pub fn of(runs: &[Run], target: Nanos) -> Verdict {
+        let winner = choose(runs, target);
+        let run = &runs[winner];
+        let met = meets(run, target);
+        Verdict {
+            winner,
+            name: run.name.clone(),
+            target_p99_ns: target.0,
+            met,
+            headline: headline(run, target, met),
+            reasons: runs.iter().enumerate().map(|(at, other)| reason(other, run, at == winner, target)).collect(),
+            changes: changes(runs, target),
+        }
+    }
+}
+
+fn keeps_up(run: &Run) -> bool {
+    run.saturated.is_none() && run.failed == 0
+}
+
+fn meets(run: &Run, target: Nanos) -> bool {
+    keeps_up(run) && run.all.p99() <= target
+}
+
+/// An unknown price counts as the highest.
+fn price(run: &Run) -> f64 {
+    run.price_usd.unwrap_or(f64::INFINITY)
+}
+
+fn choose(runs: &[Run], target: Nanos) -> usize {
+    let all = || 0..runs.len();
+    let p99 = |at: &usize| runs[*at].all.p99();
+    let cheapest = all().filter(|at| meets(&runs[*at], target));
+    let cheapest = cheapest.min_by(|a, b| price(&runs[*a]).total_cmp(&price(&runs[*b])).then(p99(a).cmp(&p99(b))));
+    let fastest = || all().filter(|at| keeps_up(&runs[*at])).min_by_key(p99);
+    cheapest.or_else(fastest).or_else(|| all().min_by_key(p99)).expect("there is at least one run")
+}
+
+fn money(run: &Run) -> String {
+    run.price_usd.map_or("an unknown price".to_string(), |usd| format!("${usd:.0}"))
+}
+
+fn headline(run: &Run, target: Nanos, met: bool) -> String {
+    let (name, what, p99) = (&run.name, &run.what, run.all.p99());
+    match met {
+        true => format!(
+            "{name} ({what}): the cheapest candidate whose p99 is at most {target}; p99 {p99} for {}.",
+            money(run)
+        ),
+        false if keeps_up(run) => {
+            format!("{name} ({what}): no candidate has a p99 of at most {target}; this one is nearest, with {p99}.")
+        }
+        false => format!("{name} ({what}): no candidate keeps up with the load; this one has the lowest p99, {p99}."),
+    }
+}
+
+/// Why this candidate was chosen or not.
+fn reason(run: &Run, winner: &Run, is_winner: bool, target: Nanos) -> String {
+    let facts = format!(
+        "{}: p99 {} (reads {}, writes {}), {}",
+        run.name,
+        run.all.p99(),
+        run.reads.p99(),
+        run.writes.p99(),
+        money(run)
+    );
+    let judged = match (&run.saturated, run.failed) {
+        _ if is_winner => "chosen".to_string(),
+        (Some(why), _) => format!("not chosen: saturated, {why}"),
+        (None, failed) if failed > 0 => {
+            format!("not chosen: {failed} requests failed ({})", run.first_failure.as_deref().unwrap_or("unknown"))
+        }
+        _ if run.all.p99() > target => {
+            format!("not chosen: its p99 is {:.1} times the target", ratio(run.all.p99(), target))
+        }
+        _ if price(run) > price(winner) => format!(
+            "not chosen: meets the target too, but costs {:.1} times as much as {}",
+            price(run) / price(winner),
+            winner.name
+        ),
+        _ => format!("not chosen: costs the same as {}, but its p99 is higher", winner.name),
+    };
+    format!("{facts}; {judged}.")
+}
+
+fn ratio(a: Nanos, b: Nanos) -> f64 {
+    a.0 as f64 / b.0.max(1) as f64
+}
+
+/// The targets at which another candidate would win: the choice is constant between the candidates' percentiles.
+fn changes(runs: &[Run], target: Nanos) -> Vec<String> {
+    let mut steps: Vec<Nanos> = runs.iter().filter(|run| keeps_up(run)).map(|run| run.all.p99()).collect();
+    steps.sort();
+    steps.dedup();
+    let mut now = choose(runs, target);
+    let mut told = Vec::new();
+    for step in steps.iter().filter(|step| **step > target) {
+        let then = choose(runs, *step);
+        if then != now {
+            told.push(format!("A target of {step} or more would choose {} ({}).", runs[then].name, money(&runs[then])));
+            now = then;
+        }
+    }
+    now = choose(runs, target);
+    for step in steps.iter().rev().filter(|step| **step <= target) {
+        let below = Nanos(step.0.saturating_sub(1));
+        let then = choose(runs, below);
+        if then != now {
+            told.push(format!("A target below {step} would choose {} ({}).", runs[then].name, money(&runs[then])));
+            now = then;
+        }
+    }
+    if told.is_empty() {
+        told.push("No target would change the choice.".to_string());
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests;
