@@ -3,7 +3,9 @@
 //! Invariant: the only place that reads arguments, environment and terminal; holds no logic of its own.
 //!
 //! Reading order: [`verb`] (what a verb is, and the command line made of all), [`verbs`] (the table, one file for each
-//! verb), [`failure`] (exit status and messages), [`terminal`], then what verbs share: [`stack_text`], [`trace`].
+//! verb), [`failure`] (exit status and messages), [`terminal`], then what verbs share: [`stack_text`],
+//! [`trace`], [`control`] and [`patience`], [`log`] and [`signals`],
+//! [`outputs`].
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -12,7 +14,12 @@
     reason = "the command line is where files, arguments and the terminal come from"
 )]
 
+mod control;
 mod failure;
+mod log;
+mod outputs;
+mod patience;
+mod signals;
 mod stack_text;
 mod terminal;
 mod trace;

@@ -1,6 +1,7 @@
 //! The argument STACK of many verbs: a file, standard input, or the text itself.
 
 use std::io::{self, Read};
+use std::path::Path;
 
 use esker_stack::Spec;
 use esker_stack::text::Plan;
@@ -31,6 +32,17 @@ impl StackText {
             text if text.contains('=') => "command line",
             path => path,
         }
+    }
+
+    /// The text that one argument names.
+    pub fn of(source: String) -> StackText {
+        StackText { source }
+    }
+
+    /// Its file, if it is in one.
+    pub fn file(&self) -> Option<&Path> {
+        let is_file = self.source != "-" && !self.source.contains('=');
+        is_file.then(|| Path::new(&self.source))
     }
 
     /// Reads and checks it; tells warnings.

@@ -54,6 +54,13 @@ impl Terminal {
         bar.with_style(style.expect("the template is well formed")).with_message(what.to_string())
     }
 
+    /// A bar of `total` requests on standard error; invisible if that is no terminal.
+    pub fn requests(&self, total: u64) -> ProgressBar {
+        let style = ProgressStyle::with_template("{msg:20} {wide_bar} {human_pos}/{human_len} requests {eta}");
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+        bar.with_style(style.expect("the template is well formed"))
+    }
+
     /// A line that shows how far work of unknown length is, on standard error; invisible if that is no terminal.
     pub fn spinner(&self) -> ProgressBar {
         ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())

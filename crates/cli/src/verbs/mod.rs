@@ -4,22 +4,43 @@ mod blktrace_convert;
 mod blktrace_stat;
 mod completions;
 mod kinds;
+mod lab_list;
+mod lab_run;
 mod man;
+mod serve;
 mod stack_check;
 mod stack_dump;
+mod stack_insert;
+mod stack_remove;
+mod stack_reorder;
+mod status;
+mod stop;
+mod try_stacks;
 
 use crate::verb::Verb;
 
 /// First words of verbs with two words, in the order of the help.
-pub const GROUPS: &[(&str, &str)] =
-    &[("stack", "Check, show and change stacks"), ("blktrace", "Describe and convert block traces")];
+pub const GROUPS: &[(&str, &str)] = &[
+    ("stack", "Check, show and change stacks"),
+    ("blktrace", "Describe and convert block traces"),
+    ("lab", "Measure the figures of the documents"),
+];
 
 /// Every verb, in the order of the help.
 pub const ALL: &[Verb] = &[
+    try_stacks::VERB,
+    serve::VERB,
+    status::VERB,
+    stop::VERB,
     stack_check::VERB,
     stack_dump::VERB,
+    stack_insert::VERB,
+    stack_remove::VERB,
+    stack_reorder::VERB,
     blktrace_stat::VERB,
     blktrace_convert::VERB,
+    lab_list::VERB,
+    lab_run::VERB,
     kinds::VERB,
     man::VERB,
     completions::VERB,

@@ -1,8 +1,12 @@
 //! `esker stack dump`: writes a stack's text canonically.
 
+use std::path::{Path, PathBuf};
+
+use esker_serve::Command;
 use esker_stack::Spec;
 use serde_json::json;
 
+use crate::control;
 use crate::failure::Failure;
 use crate::stack_text::StackText;
 use crate::terminal::Terminal;
@@ -11,22 +15,27 @@ use crate::verb::{About, Example, Run, Verb};
 /// The record.
 pub const VERB: Verb = Verb::of::<Dump>(About {
     words: &["stack", "dump"],
-    summary: "Write a stack's text canonically, in any form",
+    summary: "Write a stack's text, or a served stack's, canonically, in any form",
     details: "Checks the text first, as stack check does. What is written reads back to the same stack, and equal \
-              stacks give equal texts.",
+              stacks give equal texts. With --control: the stack of a server as it is now, live changes included.",
     examples: &[
         Example { line: "esker stack dump --line stack.toml", does: "turns a file into a text for the command line" },
         Example {
             line: "esker stack dump 'vol = memory size=64MiB | delay read=2ms @' > stack.toml",
             does: "turns such a text into a file",
         },
+        Example { line: "esker stack dump --control run/esker.ctl", does: "writes what a server serves now" },
     ],
 });
 
 #[derive(clap::Args)]
 struct Dump {
-    #[command(flatten)]
-    stack: StackText,
+    /// File with the stack's text, - for standard input, or the text itself (anything with a = in it)
+    #[arg(value_name = "STACK", required_unless_present = "control")]
+    stack: Option<String>,
+    /// Control socket of a server, instead of a text
+    #[arg(long, value_name = "PATH", conflicts_with = "stack")]
+    control: Option<PathBuf>,
     /// The one-line form instead of TOML
     #[arg(long, conflicts_with = "json")]
     line: bool,
@@ -37,7 +46,10 @@ struct Dump {
 
 impl Run for Dump {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
-        let (spec, _) = self.stack.load(terminal)?;
+        let spec = match (self.control, self.stack) {
+            (Some(control), _) => served(&control)?,
+            (None, source) => StackText::of(source.unwrap_or_default()).load(terminal)?.0,
+        };
         let text = match (self.line, self.json) {
             (true, _) => spec.to_line(),
             (_, true) => json_of(&spec).to_string(),
@@ -45,6 +57,12 @@ impl Run for Dump {
         };
         terminal.say(text.trim_end())
     }
+}
+
+/// The stack of the server at `control`.
+fn served(control: &Path) -> Result<Spec, Failure> {
+    let answer = control::ask(control, &Command::Dump {})?;
+    Ok(Spec::parse("the server's stack", answer["toml"].as_str().unwrap_or_default())?)
 }
 
 fn json_of(spec: &Spec) -> serde_json::Value {

@@ -1,0 +1,111 @@
+//! The client of a server's control socket, as verbs use it.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use esker_serve::Command;
+use esker_serve::command::parse_answer;
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+/// Longer than any live change waits.
+const ANSWER_MAX: Duration = Duration::from_secs(660);
+
+/// The argument --control of verbs that speak to a server.
+#[derive(clap::Args)]
+pub struct Control {
+    /// Control socket of the server, as esker serve printed it
+    #[arg(long = "control", value_name = "PATH", default_value = "esker.ctl")]
+    path: PathBuf,
+}
+
+/// Why a server did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+enum ControlError {
+    #[error("{0}: there is no control socket; name the one that `esker serve` printed with --control PATH")]
+    Missing(String),
+    #[error("{0}: no server answers; it has died: start `esker serve` again")]
+    Dead(String),
+    #[error("{path}: cannot be reached: {source}")]
+    Unreached { path: String, source: io::Error },
+    #[error("{path}: the server went away: {source}")]
+    Lost { path: String, source: io::Error },
+    #[error("{0}: the server went away without an answer")]
+    Silent(String),
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl Control {
+    /// Sends `command` and waits for its result.
+    ///
+    /// # Errors
+    /// An unreachable server, or what it says.
+    pub fn ask(&self, command: &Command) -> Result<Value, Failure> {
+        Ok(Asked::new(&self.path, command)?.answer()?)
+    }
+
+    /// The same, and waits until the server has closed the connection.
+    ///
+    /// # Errors
+    /// As for [`Control::ask`].
+    pub fn ask_and_see_off(&self, command: &Command) -> Result<(), Failure> {
+        let mut asked = Asked::new(&self.path, command)?;
+        asked.answer()?;
+        Ok(asked.wait_for_end()?)
+    }
+}
+
+/// Asks the server at `path`.
+///
+/// # Errors
+/// As for [`Control::ask`].
+pub fn ask(path: &Path, command: &Command) -> Result<Value, Failure> {
+    Ok(Asked::new(path, command)?.answer()?)
+}
+
+/// A connection over which a command was sent.
+struct Asked {
+    path: String,
+    stream: BufReader<UnixStream>,
+}
+
+impl Asked {
+    fn new(path: &Path, command: &Command) -> Result<Asked, ControlError> {
+        let name = path.display().to_string();
+        let mut stream = UnixStream::connect(path).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => ControlError::Missing(name.clone()),
+            io::ErrorKind::ConnectionRefused => ControlError::Dead(name.clone()),
+            _ => ControlError::Unreached { path: name.clone(), source },
+        })?;
+        let sent = stream.set_read_timeout(Some(ANSWER_MAX)).and_then(|()| stream.write_all(command.line().as_bytes()));
+        sent.map_err(|source| ControlError::Lost { path: name.clone(), source })?;
+        Ok(Asked { path: name, stream: BufReader::new(stream) })
+    }
+
+    fn answer(&mut self) -> Result<Value, ControlError> {
+        match self.next_line()? {
+            line if line.is_empty() => Err(ControlError::Silent(self.path.clone())),
+            line => parse_answer(line.as_bytes()).map_err(ControlError::Refused),
+        }
+    }
+
+    fn wait_for_end(&mut self) -> Result<(), ControlError> {
+        while !self.next_line()?.is_empty() {}
+        Ok(())
+    }
+
+    /// Empty at the end of the stream.
+    fn next_line(&mut self) -> Result<String, ControlError> {
+        let mut line = String::new();
+        match self.stream.read_line(&mut line) {
+            // A server that dies with our bytes unread.
+            Err(e) if e.kind() == io::ErrorKind::ConnectionReset => Ok(String::new()),
+            Err(source) => Err(ControlError::Lost { path: self.path.clone(), source }),
+            Ok(_) => Ok(line),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Files that a verb writes by itself: an existing one is replaced only if esker wrote it, or if the user insists.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// A file that will be written.
+pub struct Output(PathBuf);
+
+/// Why a file cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    /// It is not ours.
+    #[error("{0}: is there already and was not written by esker; choose another place with {1}, or replace it with --force")]
+    Foreign(String, &'static str),
+    /// The system refuses.
+    #[error("{0}: cannot be written: {1}; choose another place with {2}")]
+    Refused(String, io::Error, &'static str),
+}
+
+/// Bytes at a file's beginning among which the mark must be.
+const HEAD: u64 = 256;
+
+impl Output {
+    /// Makes sure, before any work, that `path` can be written, and creates its folder. A file that exists must hold one
+    /// of `marks` near its beginning, unless `force`; `option` is what chooses the place.
+    ///
+    /// # Errors
+    /// A file that is not ours, or a place where nothing can be written.
+    pub fn claim(path: PathBuf, marks: &[&str], force: bool, option: &'static str) -> Result<Output, OutputError> {
+        let refused = |error| OutputError::Refused(path.display().to_string(), error, option);
+        let is_ours = force || has_mark(&path, marks).map_err(refused)?;
+        if !is_ours {
+            return Err(OutputError::Foreign(path.display().to_string(), option));
+        }
+        let output = Output(path.clone());
+        output.try_folder().map_err(refused)?;
+        Ok(output)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Writes it whole or not at all.
+    ///
+    /// # Errors
+    /// What the system refuses.
+    pub fn put(&self, text: &str) -> Result<(), OutputError> {
+        let write = || {
+            let beside = self.beside();
+            let mut file = File::create(&beside)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&beside, &self.0)
+        };
+        write().map_err(|error| OutputError::Refused(self.0.display().to_string(), error, "another path"))
+    }
+
+    fn beside(&self) -> PathBuf {
+        let mut name = self.0.as_os_str().to_os_string();
+        name.push(".esker-part");
+        name.into()
+    }
+
+    fn try_folder(&self) -> io::Result<()> {
+        if self.0.is_dir() {
+            return Err(io::Error::from(io::ErrorKind::IsADirectory));
+        }
+        if let Some(folder) = self.0.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            fs::create_dir_all(folder)?;
+        }
+        File::create(self.beside())?;
+        fs::remove_file(self.beside())
+    }
+}
+
+/// Whether there is no such file, or one with a mark.
+fn has_mark(path: &Path, marks: &[&str]) -> io::Result<bool> {
+    if path.is_dir() {
+        return Err(io::Error::from(io::ErrorKind::IsADirectory));
+    }
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        opened => opened?,
+    };
+    let mut head = Vec::new();
+    file.take(HEAD).read_to_end(&mut head)?;
+    let head = String::from_utf8_lossy(&head);
+    Ok(marks.iter().any(|mark| head.contains(mark)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MARKS: [&str; 1] = ["Written by esker"];
+
+    fn claim(path: &Path, force: bool) -> Result<Output, OutputError> {
+        Output::claim(path.to_path_buf(), &MARKS, force, "--out")
+    }
+
+    #[test]
+    fn files_of_others_stay_and_ours_are_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new/stack.toml");
+        claim(&path, false).unwrap().put("# Written by esker 1").unwrap();
+        claim(&path, false).unwrap().put("mine now").unwrap();
+        assert!(matches!(claim(&path, false), Err(OutputError::Foreign(..))));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "mine now");
+        claim(&path, true).unwrap().put("forced").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "forced");
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no part is left behind");
+    }
+
+    #[test]
+    fn a_place_that_takes_no_file_is_refused_before_any_work() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "x").unwrap();
+        for path in [file.join("below"), folder.path().to_path_buf()] {
+            assert!(matches!(claim(&path, true), Err(OutputError::Refused(..))), "{}", path.display());
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! `esker serve`: serves a stack over NBD until it is told to stop.
+
+use std::path::PathBuf;
+
+use esker_nbd::server::Config as Bounds;
+use esker_rt::mem::Pool;
+use esker_rt::net::Address;
+use esker_rt::real::{Backend, Reactor, RealConfig};
+use esker_rt::{Level, Rt};
+use esker_serve::{Config, Served};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::log::ErrorLog;
+use crate::signals::Signals;
+use crate::stack_text::StackText;
+use crate::terminal::Terminal;
+use crate::verb::{About, Example, Run, Verb};
+
+/// The record.
+pub const VERB: Verb = Verb::of::<Serve>(About {
+    words: &["serve"],
+    summary: "Serve a stack over NBD",
+    details: "Opens the devices, listens at the address of each export, prints one line for each, and serves until a \
+              signal (SIGINT, SIGTERM) or `esker stop`. Then requests under way are answered and everything is flushed. \
+              A second signal ends it at once. The control socket takes the verbs status, stop and stack insert, remove, \
+              reorder and dump.",
+    examples: &[
+        Example { line: "esker serve stack.toml", does: "serves what the file says" },
+        Example { line: "esker serve 'vol = memory size=64MiB @ nbd=unix:vol.sock'", does: "serves a disk in memory" },
+        Example { line: "esker serve stack.toml --io threads --control run/esker.ctl", does: "without io_uring" },
+    ],
+});
+
+#[derive(clap::Args)]
+struct Serve {
+    #[command(flatten)]
+    stack: StackText,
+    /// Control socket [default: esker.ctl beside the stack's file, else in the current directory]
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
+    /// How files and sockets are reached
+    #[arg(long, value_enum, default_value = "auto")]
+    io: Io,
+    /// Least important log lines to write: error, warn, info or debug
+    #[arg(long, value_enum, default_value = "info")]
+    log: LogLevel,
+    /// Seed of the layers that act at random
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The lines about exports as JSON, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+/// Backends by name.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Io {
+    /// io_uring where it is permitted, else threads
+    Auto,
+    /// io_uring or an error
+    Uring,
+    /// Blocking calls on threads
+    Threads,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+}
+
+/// Bytes of buffers that are kept for reuse.
+const KEPT_BYTES_MAX: usize = 256 << 20;
+
+impl Run for Serve {
+    fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        let (spec, _) = self.stack.load(terminal)?;
+        let signals = Signals::catch()?;
+        let backend = match self.io {
+            Io::Auto => Backend::Auto,
+            Io::Uring => Backend::Uring,
+            Io::Threads => Backend::Threads,
+        };
+        let reactor = Reactor::new(RealConfig { backend, ..RealConfig::seeded(self.seed) })?;
+        let rt = reactor.rt();
+        rt.set_log(Box::new(ErrorLog { least: self.least_level() }));
+        if let Some(reason) = reactor.fallback() {
+            rt.log(Level::Warn, format_args!("{reason}"));
+        }
+        let io = match reactor.backend() {
+            Backend::Threads => "threads",
+            Backend::Uring | Backend::Auto => "io_uring",
+        };
+        let config = Config { control: Address::Unix(self.control()), nbd: Bounds::production(), io: io.to_string() };
+        let pool = Pool::new(KEPT_BYTES_MAX);
+        let served = Served::start(&rt, &pool, esker_kinds::ALL, &spec, config)?;
+        announce(&served, self.json, terminal)?;
+        let stop = signals.first(&rt)?;
+        reactor.block_on(async move { served.run(stop).await })?;
+        log_end(&rt);
+        Ok(())
+    }
+}
+
+impl Serve {
+    fn least_level(&self) -> Level {
+        match self.log {
+            LogLevel::Error => Level::Error,
+            LogLevel::Warn => Level::Warn,
+            LogLevel::Info => Level::Info,
+            LogLevel::Debug => Level::Debug,
+        }
+    }
+
+    fn control(&self) -> PathBuf {
+        let beside = || self.stack.file().and_then(|file| file.parent()).map_or_else(PathBuf::new, PathBuf::from);
+        self.control.clone().unwrap_or_else(|| beside().join("esker.ctl"))
+    }
+}
+
+fn log_end(rt: &Rt) {
+    rt.log(Level::Info, format_args!("stopped: everything is flushed"));
+}
+
+/// One line for each export and one for the control socket; clients may connect once they are there.
+fn announce(served: &Served, as_json: bool, terminal: &mut Terminal) -> Result<(), Failure> {
+    let control = match served.control() {
+        Address::Unix(path) => path.display().to_string(),
+        Address::Tcp(host) => host.clone(),
+    };
+    for ready in served.ready() {
+        let uri = ready.uri.to_string();
+        let only = if ready.read_only { ", read-only" } else { "" };
+        terminal.say(&match as_json {
+            true => json!({ "export": ready.export, "uri": uri, "size": ready.size, "read_only": ready.read_only })
+                .to_string(),
+            false => format!("export {}: {} bytes{only} at {uri}", ready.export, ready.size),
+        })?;
+    }
+    terminal.say(&match as_json {
+        true => json!({ "control": control }).to_string(),
+        false => format!("control socket: {control}"),
+    })?;
+    terminal.finish()
+}

@@ -1,0 +1,29 @@
+//! `esker stop`: stops a server and waits until it has ended.
+
+use esker_serve::Command;
+
+use crate::control::Control;
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+use crate::verb::{About, Example, Run, Verb};
+
+/// The record.
+pub const VERB: Verb = Verb::of::<Stop>(About {
+    words: &["stop"],
+    summary: "Stop a server and wait until everything is flushed",
+    details: "Does what a signal to the server does: requests under way are answered, everything is flushed, the server \
+              ends.",
+    examples: &[Example { line: "esker stop --control run/esker.ctl", does: "stops the server of that socket" }],
+});
+
+#[derive(clap::Args)]
+struct Stop {
+    #[command(flatten)]
+    control: Control,
+}
+
+impl Run for Stop {
+    fn run(self, _: &mut Terminal) -> Result<(), Failure> {
+        self.control.ask_and_see_off(&Command::Stop {})
+    }
+}

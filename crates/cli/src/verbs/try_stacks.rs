@@ -1,0 +1,276 @@
+//! `esker try`: predicts which stack serves block traces best, says why, and writes that stack.
+
+use std::fs::{self, File};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use esker_base::Nanos;
+use esker_base::units::{UnitError, parse_span};
+use esker_blktrace::Format;
+use esker_predict::deploy::stack_toml;
+use esker_predict::plan::TARGET_BUSY;
+use esker_predict::report::{Origin, page, text};
+use esker_predict::{Candidate, Comparison, Limit, Plan, PredictError, Prepared, Run as CandidateRun, SpeedChoice, Trace};
+use esker_stack::Spec;
+use indicatif::ProgressBar;
+
+use crate::failure::Failure;
+use crate::outputs::{Output, OutputError};
+use crate::stack_text::StackText;
+use crate::terminal::Terminal;
+use crate::verb::{self, About, Example, Run, Verb};
+
+/// The record.
+pub const VERB: Verb = Verb::of::<Try>(About {
+    words: &["try"],
+    summary: "Predict which stack serves block traces best",
+    details: "Plays the traces in virtual time against candidate stacks, compares latency, throughput, energy and price, \
+              names the best and why, and writes it as stack.toml, with an HTML report and the result as JSON, to the \
+              folder of --out. Without traces it plays the two that are built in (a MySQL server and a web server, an \
+              hour each). Each trace is a volume of its own; its requests come at their recorded times, divided by the \
+              speed. A candidate of your own needs an export for each trace, in their order. Files that esker did not \
+              write are never replaced without --force.",
+    examples: &[
+        Example { line: "esker try", does: "plays the built-in traces against one disk, four striped, and two SSDs" },
+        Example { line: "esker try app.vscsi --target-p99 5ms --speed 2", does: "plays a trace twice as fast" },
+        Example { line: "esker try --stack a.toml --stack b.toml app.csv", does: "compares stacks of your own" },
+        Example { line: "esker try --serve", does: "then serves the best stack over NBD, on sparse files" },
+    ],
+});
+
+#[derive(clap::Args)]
+struct Try {
+    /// Files with traces, one for each volume [default: the two that are built in]
+    #[arg(value_name = "TRACE")]
+    traces: Vec<String>,
+    /// Format of the traces: load, vscsi1, vscsi2, oracle-general, msr, fio2 or fio3 [default: told by their beginning]
+    #[arg(long, value_name = "FORMAT", requires = "traces")]
+    from: Option<Format>,
+    /// Stack to compare: a file, or the text itself; repeat it for more [default: four built-in ones]
+    #[arg(long = "stack", value_name = "STACK")]
+    stacks: Vec<StackText>,
+    /// How many times faster than recorded the traces are played [default: searched for with --busy]
+    #[arg(long, value_name = "FACTOR", conflicts_with = "busy")]
+    speed: Option<f64>,
+    /// Searches for the speed at which the first stack's busiest device works this share of the time
+    #[arg(long, value_name = "SHARE", default_value_t = TARGET_BUSY)]
+    busy: f64,
+    /// The most that the 99th percentile of all requests may be
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "20ms")]
+    target_p99: Nanos,
+    /// Plays only this much of each trace, in recorded time
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    duration: Option<Nanos>,
+    /// Plays only so many requests of each trace
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// Plays the first five minutes of each trace
+    #[arg(long, conflicts_with = "duration")]
+    quick: bool,
+    /// Leaves out requests that repeat range and operation of one less than this before
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    dedup_window: Option<Nanos>,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Plays every candidate twice and fails unless both runs are equal
+    #[arg(long)]
+    verify: bool,
+    /// The result as JSON instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Folder for stack.toml, report.html and result.json
+    #[arg(long, value_name = "DIR", default_value = "esker-try")]
+    out: PathBuf,
+    /// The report elsewhere than in that folder
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Replaces files that esker did not write
+    #[arg(long)]
+    force: bool,
+    /// Then serves the best stack, as `esker serve DIR/stack.toml` does
+    #[arg(long, conflicts_with = "json")]
+    serve: bool,
+}
+
+/// Recorded time that `--quick` plays.
+const QUICK: Nanos = Nanos::secs(300);
+
+/// What the files that this verb writes have near their beginning.
+const MARKS: [&str; 2] = ["Written by esker try", "\"written_by\": \"esker try\""];
+
+fn parse_time(text: &str) -> Result<Nanos, UnitError> {
+    parse_span(text)
+}
+
+/// The files that will be written.
+struct Outputs {
+    stack: Output,
+    report: Output,
+    result: Output,
+}
+
+impl Run for Try {
+    fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        if !(self.busy > 0.0 && self.busy < 1.0) {
+            return Err(Failure::Usage(format!("--busy {}: choose a share between 0 and 1, such as {TARGET_BUSY}", self.busy)));
+        }
+        let plan = self.plan(terminal)?;
+        let outputs = self.outputs()?;
+        let comparison = compare(plan, terminal)?;
+        self.write(&comparison, &outputs)?;
+        match self.json {
+            true => terminal.say(&comparison.to_json())?,
+            false => self.tell(&comparison, &outputs, terminal)?,
+        }
+        if self.serve { serve(outputs.stack.path(), terminal) } else { Ok(()) }
+    }
+}
+
+impl Try {
+    fn plan(&self, terminal: &mut Terminal) -> Result<Plan, Failure> {
+        let traces = match self.traces.as_slice() {
+            [] => Trace::embedded(),
+            paths => paths.iter().map(|path| trace(path, self.from)).collect(),
+        };
+        let mut candidates = Vec::new();
+        for stack in &self.stacks {
+            let (spec, _) = stack.load(terminal)?;
+            candidates.push(candidate(stack.name(), spec, &candidates));
+        }
+        let duration = self.duration.or(self.quick.then_some(QUICK));
+        Ok(Plan {
+            candidates,
+            seed: self.seed,
+            speed: self.speed.map_or(SpeedChoice::Busy(self.busy), SpeedChoice::Factor),
+            limit: Limit { duration, requests: self.limit, dedup_window: self.dedup_window },
+            target_p99: self.target_p99,
+            verify: self.verify,
+            ..Plan::of(traces)
+        })
+    }
+
+    fn outputs(&self) -> Result<Outputs, OutputError> {
+        let claim = |path: PathBuf, option| Output::claim(path, &MARKS, self.force, option);
+        let report = self.report.clone().unwrap_or_else(|| self.out.join("report.html"));
+        Ok(Outputs {
+            stack: claim(self.out.join("stack.toml"), "--out")?,
+            report: claim(report, if self.report.is_some() { "--report" } else { "--out" })?,
+            result: claim(self.out.join("result.json"), "--out")?,
+        })
+    }
+
+    fn write(&self, comparison: &Comparison, outputs: &Outputs) -> Result<(), Failure> {
+        let stack = stack_toml(comparison, &self.out.display().to_string())?;
+        let spec = Spec::parse(&outputs.stack.path().display().to_string(), &stack)?;
+        spec.check(esker_kinds::ALL)?;
+        let data = self.out.join("data");
+        fs::create_dir_all(&data)
+            .map_err(|error| OutputError::Refused(data.display().to_string(), error, "--out"))?;
+        let page = page(comparison, &Origin { command: command_line(), stack: stack.clone() })?;
+        outputs.stack.put(&stack)?;
+        outputs.report.put(&page)?;
+        Ok(outputs.result.put(&comparison.to_json())?)
+    }
+
+    fn tell(&self, comparison: &Comparison, outputs: &Outputs, terminal: &mut Terminal) -> Result<(), Failure> {
+        let [stack, report, result] =
+            [&outputs.stack, &outputs.report, &outputs.result].map(|output| output.path().display());
+        terminal.say(&text(comparison))?;
+        terminal.say(&format!("\nreport   {report}\nresult   {result}\nstack    {stack}"))?;
+        match self.serve {
+            true => terminal.finish(),
+            false => terminal.say(&format!("\nServe it on sparse files: esker serve {stack}")),
+        }
+    }
+}
+
+fn trace(path: &str, format: Option<Format>) -> Trace {
+    let file = path.to_string();
+    Trace::new(path, format, Arc::new(move || Ok(Box::new(File::open(&file)?))))
+}
+
+/// A candidate of the user, named like its file.
+fn candidate(source: &str, spec: Spec, others: &[Candidate]) -> Candidate {
+    let stem = Path::new(source).file_stem().map_or_else(|| source.to_string(), |stem| stem.to_string_lossy().into_owned());
+    let is_taken = |name: &str| others.iter().any(|other| other.name == name);
+    let numbered = (2..).map(|number| format!("{stem}-{number}"));
+    let name = std::iter::once(stem.clone()).chain(numbered).find(|name| !is_taken(name)).expect("numbers do not end");
+    Candidate { name, what: source.to_string(), spec }
+}
+
+/// Plays everything, candidates side by side on the machine's CPUs, behind a progress bar.
+fn compare(plan: Plan, terminal: &Terminal) -> Result<Comparison, PredictError> {
+    let spinner = terminal.spinner();
+    spinner.set_message("reading the traces, looking for the speed");
+    let prepared = plan.prepare(&watch(&spinner));
+    spinner.finish_and_clear();
+    let prepared = prepared?;
+    let bar = terminal.requests(prepared.requests());
+    let runs = play_all(&prepared, &bar);
+    bar.finish_and_clear();
+    Ok(prepared.conclude(runs?))
+}
+
+fn watch(bar: &ProgressBar) -> esker_predict::Watch {
+    let bar = bar.clone();
+    Arc::new(move |what, more| {
+        bar.set_message(what.to_string());
+        bar.inc(more);
+    })
+}
+
+fn play_all(prepared: &Prepared, bar: &ProgressBar) -> Result<Vec<CandidateRun>, PredictError> {
+    let (watch, next, count) = (watch(bar), AtomicUsize::new(0), prepared.candidates().len());
+    let take = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < count);
+    let work = || std::iter::from_fn(take).map(|at| (at, prepared.run(at, &watch))).collect::<Vec<_>>();
+    let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(count);
+    let mut runs: Vec<_> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    });
+    runs.sort_by_key(|(at, _)| *at);
+    runs.into_iter().map(|(_, run)| run).collect()
+}
+
+/// The command line as it can be typed again.
+fn command_line() -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
+    let quoted = |word: String| match !word.is_empty() && word.chars().all(is_plain) {
+        true => word,
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    };
+    let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
+    std::iter::once("esker".to_string()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// Serves the stack that was written, by the verb that serves any.
+fn serve(stack: &Path, terminal: &mut Terminal) -> Result<(), Failure> {
+    let line = ["esker".as_ref(), "serve".as_ref(), stack.as_os_str()];
+    let matches = verb::command().try_get_matches_from(line).expect("a command line of ours");
+    let (verb, matches) = crate::chosen(&matches);
+    (verb.run)(matches, terminal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn candidates_of_one_file_name_get_different_names() {
+        let mut candidates = Vec::new();
+        for source in ["a/x.toml", "b/x.toml", "y.toml", "c/x.toml"] {
+            candidates.push(candidate(source, Spec::default(), &candidates));
+        }
+        let names: Vec<&str> = candidates.iter().map(|candidate| candidate.name.as_str()).collect();
+        assert_eq!(names, ["x", "x-2", "y", "x-3"]);
+    }
+
+    #[test]
+    fn the_default_target_is_the_library_s() {
+        assert_eq!(parse_time("20ms"), Ok(esker_predict::plan::TARGET_P99));
+    }
+}

@@ -1,0 +1,196 @@
+//! What the control socket understands: one JSON object on a line, and its answer on a line.
+
+use esker_base::Nanos;
+use esker_stack::{DeviceSpec, Spec};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// How long a live change waits for requests in flight, unless the command says otherwise.
+const PATIENCE_MS: u64 = 10_000;
+/// Longest patience of a command.
+const PATIENCE_MS_MAX: u64 = 600_000;
+
+/// One command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Command {
+    /// Tells parts, statistics, connections and health.
+    Status {},
+    /// Writes the stack as it is now.
+    Dump {},
+    /// Puts a new layer directly above a device or layer.
+    Insert {
+        /// The layer as a stack text of one device, without what it stands on.
+        device: String,
+        /// On what it is to stand.
+        above: String,
+        /// How long to wait for requests in flight, in milliseconds.
+        #[serde(default = "patience")]
+        patience_ms: u64,
+    },
+    /// Takes a layer out.
+    Remove {
+        /// Its name.
+        name: String,
+        /// As for `Insert`.
+        #[serde(default = "patience")]
+        patience_ms: u64,
+    },
+    /// Gives the layers of one chain a new order.
+    Reorder {
+        /// Their names, top first.
+        names: Vec<String>,
+        /// As for `Insert`.
+        #[serde(default = "patience")]
+        patience_ms: u64,
+    },
+    /// Stops the server as a signal does.
+    Stop {},
+}
+
+fn patience() -> u64 {
+    PATIENCE_MS
+}
+
+/// A line that is no command, or a command that makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CommandError {
+    /// Not JSON, or not of the form.
+    #[error("this is no command: {0}; write one JSON object on a line, such as {{\"do\":\"status\"}}")]
+    NotACommand(String),
+    /// The text of a new layer.
+    #[error("{0}")]
+    Text(String),
+    /// Not exactly one device.
+    #[error("name one layer, such as 'st = stats'; the text has {devices} devices and {exports} exports")]
+    NotOne {
+        /// Devices in it.
+        devices: usize,
+        /// Exports in it.
+        exports: usize,
+    },
+    /// The text says what the layer is on.
+    #[error("the text says what \"{0}\" is on; leave that out and name it as what the layer goes above")]
+    SaysOn(String),
+}
+
+impl Command {
+    /// Reads one line.
+    ///
+    /// # Errors
+    /// [`CommandError::NotACommand`].
+    pub fn parse(line: &[u8]) -> Result<Command, CommandError> {
+        serde_json::from_slice(line).map_err(|e| CommandError::NotACommand(e.to_string()))
+    }
+
+    /// The line that [`Command::parse`] reads back, with its end.
+    pub fn line(&self) -> String {
+        let text = serde_json::to_string(self).expect("a command holds only texts and numbers");
+        text + "\n"
+    }
+}
+
+/// A patience in bounds.
+pub(crate) fn bounded(patience_ms: u64) -> Nanos {
+    Nanos::millis(patience_ms.min(PATIENCE_MS_MAX))
+}
+
+/// The layer that a command's text names.
+///
+/// # Errors
+/// [`CommandError`] if the text is not one device without lower ends.
+pub fn parse_layer(text: &str) -> Result<DeviceSpec, CommandError> {
+    let mut spec = Spec::parse("new layer", text).map_err(|e| CommandError::Text(e.to_string()))?;
+    let (devices, exports) = (spec.devices.len(), spec.exports.len());
+    match (spec.devices.pop(), devices, exports) {
+        (Some(device), 1, 0) if device.on.is_empty() => Ok(device),
+        (Some(device), 1, 0) => Err(CommandError::SaysOn(device.name)),
+        _ => Err(CommandError::NotOne { devices, exports }),
+    }
+}
+
+/// The line that answers a command, with its end.
+pub(crate) fn answer(result: Result<Value, String>) -> String {
+    let value = match result {
+        Ok(result) => json!({ "ok": true, "result": result }),
+        Err(error) => json!({ "ok": false, "error": error }),
+    };
+    format!("{value}\n")
+}
+
+/// The result in an answer's line.
+///
+/// # Errors
+/// The error in it, or that it is no answer.
+pub fn parse_answer(line: &[u8]) -> Result<Value, String> {
+    let strange = || format!("the server answers something else: {}", String::from_utf8_lossy(line).trim_end());
+    let mut value: Value = serde_json::from_slice(line).map_err(|_| strange())?;
+    match (value["ok"].as_bool(), value["error"].as_str()) {
+        (Some(true), _) => Ok(value["result"].take()),
+        (Some(false), Some(error)) => Err(error.to_string()),
+        _ => Err(strange()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_read_back_as_they_were_written() {
+        let all = [
+            Command::Status {},
+            Command::Dump {},
+            Command::Insert { device: "st = stats".into(), above: "d1".into(), patience_ms: 5 },
+            Command::Remove { name: "st".into(), patience_ms: PATIENCE_MS },
+            Command::Reorder { names: vec!["a".into(), "b".into()], patience_ms: 0 },
+            Command::Stop {},
+        ];
+        for command in all {
+            let line = command.line();
+            assert!(line.ends_with('\n') && line.matches('\n').count() == 1);
+            assert_eq!(Command::parse(line.as_bytes()), Ok(command));
+        }
+        let short = Command::parse(br#"{"do":"remove","name":"st"}"#).unwrap();
+        assert_eq!(short, Command::Remove { name: "st".into(), patience_ms: PATIENCE_MS });
+    }
+
+    #[test]
+    fn other_lines_say_what_is_wrong() {
+        for (line, why) in [
+            (&b""[..], "EOF"),
+            (b"status", "expected value"),
+            (b"{\"do\":\"format\"}", "unknown variant `format`, expected one of `status`, `dump`"),
+            (b"{\"do\":\"remove\"}", "missing field `name`"),
+            (b"{\"do\":\"remove\",\"name\":\"a\",\"nmae\":1}", "unknown field `nmae`"),
+            (b"\xff\xfe", "expected value"),
+        ] {
+            let error = Command::parse(line).unwrap_err().to_string();
+            assert!(error.contains(why) && error.contains("{\"do\":\"status\"}"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_new_layer_is_one_device_that_stands_on_nothing_yet() {
+        assert_eq!(parse_layer("slow = delay read=2ms").unwrap().args["read"], "2ms");
+        assert_eq!(parse_layer("[device.st]\nkind = \"stats\"").unwrap().kind, "stats");
+        for (text, why) in [
+            ("a = stats; b = stats", "the text has 2 devices and 0 exports"),
+            ("a = stats | delay", "the text has 2 devices"),
+            ("a = stats @", "1 exports"),
+            ("a = stats on d", "leave that out"),
+            ("a = stats read", "new layer:1: `read` stands alone"),
+            ("", "0 devices"),
+        ] {
+            let error = parse_layer(text).unwrap_err().to_string();
+            assert!(error.contains(why), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn answers_bring_results_or_errors() {
+        assert_eq!(parse_answer(answer(Ok(json!(3))).as_bytes()), Ok(json!(3)));
+        assert_eq!(parse_answer(answer(Err("no".into())).as_bytes()), Err("no".to_string()));
+        assert!(parse_answer(b"220 smtp ready\n").unwrap_err().contains("220 smtp ready"));
+    }
+}

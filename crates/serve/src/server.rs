@@ -1,0 +1,261 @@
+//! Start, run and stop of a served stack.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::rc::Rc;
+
+use esker_base::Time;
+use esker_block::{Bio, BioError, Device, Kind};
+use esker_nbd::listen::{ListenError, listen};
+use esker_nbd::proto::ExportError;
+use esker_nbd::{Uri, server as nbd};
+use esker_rt::mem::Pool;
+use esker_rt::net::{Address, Listener};
+use esker_rt::sync::{Either, Notify, join_all, race};
+use esker_rt::{Level, Rt};
+use esker_stack::text::address;
+use esker_stack::{BuildError, Export, ExportSpec, Place, Spec, Stack};
+
+use crate::console;
+
+/// How a stack is served.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where commands are taken.
+    pub control: Address,
+    /// Bounds of each NBD server.
+    pub nbd: nbd::Config,
+    /// How the kernel is reached, for the status.
+    pub io: String,
+}
+
+/// Why a stack could not be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The stack could not be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// An export's address.
+    #[error("{at}: export \"{export}\": {source}")]
+    Listen {
+        /// The export's place.
+        at: Place,
+        /// Its name.
+        export: String,
+        /// What stands in the way.
+        source: ListenError,
+    },
+    /// An export that NBD cannot offer.
+    #[error("{at}: {source}")]
+    Export {
+        /// The place of the first export at that address.
+        at: Place,
+        /// What cannot be offered.
+        source: ExportError,
+    },
+    /// An address that is none.
+    #[error("{at}: export \"{export}\": {why}; write unix:PATH or tcp:HOST:PORT")]
+    Address {
+        /// The export's place.
+        at: Place,
+        /// Its name.
+        export: String,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// The control socket.
+    #[error("control socket: {0}; --control PATH names another one")]
+    Control(ListenError),
+    /// No export has an address.
+    #[error("no export has an nbd address, so no client could reach this server; add nbd = \"unix:PATH\" to an export")]
+    Nothing,
+}
+
+/// A stop that could not make everything durable.
+#[derive(Debug, thiserror::Error)]
+#[error("stopped, but \"{device}\" could not be flushed: {error}; writes since its last successful flush may be lost")]
+pub struct StopError {
+    /// The export or device.
+    pub device: String,
+    /// What it says.
+    pub error: BioError,
+}
+
+/// An export that clients can reach.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ready {
+    /// Its name.
+    pub export: String,
+    /// Where.
+    pub uri: Uri,
+    /// Bytes.
+    pub size: u64,
+    /// Whether changes are refused.
+    pub read_only: bool,
+}
+
+/// One address: a listener and the server behind it.
+pub(crate) struct Door {
+    pub server: nbd::Server,
+    listener: Rc<Listener>,
+}
+
+pub(crate) struct Shared {
+    pub rt: Rt,
+    pub stack: Rc<Stack>,
+    pub doors: Vec<Door>,
+    pub ready: Vec<Ready>,
+    pub io: String,
+    pub started: Time,
+    /// Live changes made.
+    pub changes: Cell<u64>,
+    control: Rc<Listener>,
+    stop: Cell<bool>,
+    stopped: Notify,
+}
+
+impl Shared {
+    pub fn ask_to_stop(&self) {
+        self.stop.set(true);
+        self.stopped.notify_all();
+    }
+
+    /// Waits until the server is asked to stop.
+    pub async fn stopping(&self) {
+        self.stopped.wait_until(|| self.stop.get()).await;
+    }
+}
+
+/// A stack that clients can reach. Its sockets are removed when it is dropped.
+pub struct Served(Rc<Shared>);
+
+impl Served {
+    /// Builds the stack and listens at every address. Clients that connect are served from [`Served::run`] on.
+    ///
+    /// # Errors
+    /// [`ServeError`]; sockets made so far are removed again.
+    pub fn start(
+        rt: &Rt,
+        pool: &Pool,
+        kinds: &'static [&'static Kind],
+        spec: &Spec,
+        config: Config,
+    ) -> Result<Served, ServeError> {
+        if spec.exports.iter().all(|export| export.nbd.is_none()) {
+            return Err(ServeError::Nothing);
+        }
+        // First of all: devices lock their media, and a second server must fail there before it touches a socket.
+        let stack = Stack::build(rt, pool, kinds, spec)?;
+        let control = listen(rt, &config.control).map_err(ServeError::Control)?;
+        let (mut doors, mut ready) = (Vec::new(), Vec::new());
+        for exports in by_address(rt, spec) {
+            let (door, mut opened) = open(&stack, &exports, config.nbd)?;
+            doors.push(door);
+            ready.append(&mut opened);
+        }
+        Ok(Served(Rc::new(Shared {
+            rt: rt.clone(),
+            stack,
+            doors,
+            ready,
+            io: config.io,
+            started: rt.now(),
+            changes: Cell::new(0),
+            control: Rc::new(control),
+            stop: Cell::new(false),
+            stopped: Notify::default(),
+        })))
+    }
+
+    /// What clients can reach, in the order of the addresses in the text.
+    pub fn ready(&self) -> &[Ready] {
+        &self.0.ready
+    }
+
+    /// Where commands are taken.
+    pub fn control(&self) -> &Address {
+        self.0.control.address()
+    }
+
+    /// Serves until `stop` is ready or a command asks to stop. Then: no new connections; requests under way are
+    /// answered; everything is flushed; layers are closed.
+    ///
+    /// # Errors
+    /// [`StopError`] for the first device that could not be flushed.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), StopError> {
+        let shared = &self.0;
+        for Door { server, listener } in &shared.doors {
+            let (server, listener) = (server.clone(), listener.clone());
+            shared.rt.spawn("nbd-accept", async move { server.serve(&listener).await }).detach();
+        }
+        let console = shared.rt.spawn("control-accept", console::serve(shared.clone(), shared.control.clone()));
+        if let Either::Left(()) = race(stop, shared.stopping()).await {
+            shared.ask_to_stop();
+        }
+        shared.rt.log(Level::Info, format_args!("stopping: {} requests in flight", shared.stack.inflight()));
+        join_all(shared.doors.iter().map(|door| door.server.stop())).await;
+        console.await;
+        let flushed = flush_all(&shared.stack).await;
+        shared.stack.close().await;
+        flushed
+    }
+}
+
+/// Exports with an address, those of one address together, in the order of the text.
+fn by_address<'a>(rt: &Rt, spec: &'a Spec) -> Vec<Vec<&'a ExportSpec>> {
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut groups: Vec<Vec<&ExportSpec>> = Vec::new();
+    for export in &spec.exports {
+        let Some(nbd) = &export.nbd else {
+            let what =
+                format_args!("{}: export \"{}\" has no nbd address: no client can reach it", export.at, export.name);
+            rt.log(Level::Warn, what);
+            continue;
+        };
+        let place = *places.entry(nbd).or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some(group) => group.push(export),
+            None => groups.push(vec![export]),
+        }
+    }
+    groups
+}
+
+/// Listens for the exports of one address, of which there is at least one.
+fn open(stack: &Rc<Stack>, specs: &[&ExportSpec], bounds: nbd::Config) -> Result<(Door, Vec<Ready>), ServeError> {
+    let first = specs[0];
+    let (at, name) = (first.at.clone(), first.name.clone());
+    let address = address::parse(first.nbd.as_deref().unwrap_or_default());
+    let address = address.map_err(|why| ServeError::Address { at: at.clone(), export: name.clone(), why })?;
+    let exports: Vec<(&str, Export)> =
+        specs.iter().filter_map(|spec| Some((spec.name.as_str(), stack.export(&spec.name)?))).collect();
+    let offered = exports.iter().map(|(name, export)| nbd::Export::new(name, Rc::new(export.clone())));
+    let server = nbd::Server::new(stack.rt(), stack.pool(), offered.collect(), bounds);
+    let server = server.map_err(|source| ServeError::Export { at: at.clone(), source })?;
+    let listener = listen(stack.rt(), &address).map_err(|source| ServeError::Listen { at, export: name, source })?;
+    let ready = exports.iter().map(|(name, export)| Ready {
+        export: name.to_string(),
+        uri: Uri { address: listener.address().clone(), export: name.to_string() },
+        size: export.limits().size,
+        read_only: export.is_read_only(),
+    });
+    let ready = ready.collect();
+    Ok((Door { server, listener: Rc::new(listener) }, ready))
+}
+
+/// Flushes the exports, whose layers may still hold something back, and then the devices at the bottom.
+async fn flush_all(stack: &Rc<Stack>) -> Result<(), StopError> {
+    let spec = stack.spec();
+    let exports = spec.exports.iter().filter_map(|e| Some((&e.name, stack.export(&e.name)?)));
+    let leaves = spec.devices.iter().filter(|d| d.on.is_empty());
+    let leaves = leaves.filter_map(|d| Some((&d.name, stack.device(&d.name)?)));
+    let mut first = Ok(());
+    for (name, export) in exports.chain(leaves) {
+        if let Err(error) = export.request(Bio::flush()).await.result {
+            stack.rt().log(Level::Error, format_args!("\"{name}\" could not be flushed: {error}"));
+            first = first.and(Err(StopError { device: name.clone(), error }));
+        }
+    }
+    first
+}

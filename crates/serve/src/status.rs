@@ -1,0 +1,50 @@
+//! What a server tells about itself, as JSON. Numbers are since the start, sizes in bytes.
+
+use esker_block::{Device, Stat, Usage};
+use esker_stack::PartStats;
+use serde_json::{Map, Value, json};
+
+use crate::server::Shared;
+
+pub(crate) fn of(shared: &Shared) -> Value {
+    let stack = &shared.stack;
+    json!({
+        "uptime_s": shared.rt.now().since(shared.started).0 as f64 / 1e9,
+        "io": shared.io,
+        "dead": stack.dead(),
+        "inflight": stack.inflight(),
+        "connections": shared.doors.iter().map(|door| door.server.connections()).sum::<usize>(),
+        "bounced_bytes": stack.pool().bounced(),
+        "changes": shared.changes.get(),
+        "exports": shared.ready.iter().map(|ready| json!({
+            "name": ready.export,
+            "uri": ready.uri.to_string(),
+            "size": ready.size,
+            "read_only": ready.read_only,
+            "block": stack.export(&ready.export).map(|export| export.limits().block),
+        })).collect::<Vec<_>>(),
+        "parts": stack.stats().iter().map(part).collect::<Vec<_>>(),
+    })
+}
+
+fn part(part: &PartStats) -> Value {
+    let stats: Map<String, Value> =
+        part.stats.iter().map(|Stat { name, value }| (name.to_string(), json!(value))).collect();
+    json!({
+        "name": part.name,
+        "kind": part.kind,
+        "violations": part.violations,
+        "stats": stats,
+        "usage": part.usage.map(usage),
+    })
+}
+
+fn usage(usage: Usage) -> Value {
+    json!({
+        "energy_j": usage.energy_j,
+        "busy_s": usage.busy.0 as f64 / 1e9,
+        "price_usd": usage.price_usd,
+        "written_bytes": usage.written,
+        "read_bytes": usage.read,
+    })
+}
