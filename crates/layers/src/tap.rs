@@ -147,14 +147,16 @@ impl State {
         }
         let (state, world) = (self.clone(), rt.clone());
         rt.spawn("tap", async move {
-            let log = state.log.clone();
-            let result = world.worker(WRITE_COST, move || log.write_out()).await;
-            state.is_writing.set(false);
-            if let Err(error) = result {
-                state.sink.borrow_mut().take();
-                state.fail(&world, &error);
+            // What came in while a worker was at it may be what requests wait for.
+            while !state.failed.get() && !state.log.backlog().is_empty() {
+                let log = state.log.clone();
+                if let Err(error) = world.worker(WRITE_COST, move || log.write_out()).await {
+                    state.sink.borrow_mut().take();
+                    state.fail(&world, &error);
+                }
+                state.written.notify_all();
             }
-            state.written.notify_all();
+            state.is_writing.set(false);
         })
         .detach();
     }

@@ -37,7 +37,9 @@ fn check_neighbours(seed: u64) {
 
 #[test]
 fn concurrent_neighbours_lose_no_update() {
-    (0..20).for_each(check_neighbours);
+    for seed in 0..20 {
+        check_neighbours(seed);
+    }
 }
 
 /// A whole block and a part of it are written at once: outside the part, the whole one must win.
@@ -56,7 +58,9 @@ fn check_whole_and_part(seed: u64) {
 
 #[test]
 fn writing_back_a_part_undoes_no_whole_block() {
-    (0..20).for_each(check_whole_and_part);
+    for seed in 0..20 {
+        check_whole_and_part(seed);
+    }
 }
 
 #[test]

@@ -1,11 +1,12 @@
-use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use esker_base::Nanos;
 use esker_blktrace::sink::TAP_FORMAT;
 use esker_blktrace::{Op, Source, TraceReader};
-use esker_block::{Bio, Buf, Device, Kind, KindError, Layer, Make};
+use esker_block::{Bio, Buf, Device, Kind, KindError, Layer, Make, Param, ParamType};
+use esker_rt::Rt;
 use esker_rt::mem::{Part, Pool};
 use esker_rt::real::{File, OpenMode, Reactor, RealConfig};
 use esker_rt::sim::{SimConfig, twice};
@@ -14,10 +15,8 @@ use esker_stack::{Export, Spec, Stack};
 use super::Tap;
 use crate::testing::{check_conforms, check_refused, open, read, run, stat, try_open, write};
 
-thread_local! {
-    /// Where the kind under test records to; each test runs on a thread of its own.
-    static OUTPUT: RefCell<Output> = RefCell::default();
-}
+/// Where the kind under test records to, by its parameter `key`: each test has its own.
+static OUTPUTS: Mutex<BTreeMap<String, Output>> = Mutex::new(BTreeMap::new());
 
 /// A file in memory, which may be full.
 #[derive(Clone, Default)]
@@ -42,17 +41,18 @@ impl Write for Output {
 }
 
 fn build(make: &Make<'_>) -> Result<Layer, KindError> {
-    let output = OUTPUT.with_borrow(Output::clone);
+    let output = OUTPUTS.lock().unwrap()[make.args.text("key")].clone();
     crate::transparent(make, Tap::new(make.rt, make.name, Box::new(output), 1).unwrap())
 }
 
-static MEMORY_TAP: Kind = Kind::layer("memory-tap", "Records to the test's memory.", &[], build);
+static MEMORY_TAP: Kind = Kind::layer("memory-tap", "Records to the test's memory.", &KEY, build);
+static KEY: [Param; 1] = [Param::required("key", ParamType::Text, "Key into the outputs.")];
 static KINDS: &[&Kind] = &[&esker_dev::memory::KIND, &MEMORY_TAP];
 
-fn open_tapped(rt: &esker_rt::Rt, room: Option<usize>) -> (Export, Output) {
+fn open_tapped(rt: &Rt, key: &str, room: Option<usize>) -> (Export, Output) {
     let output = Output { room, ..Output::default() };
-    OUTPUT.set(output.clone());
-    let spec = Spec::parse("test", "vol = memory size=1MiB | memory-tap").unwrap();
+    OUTPUTS.lock().unwrap().insert(key.to_string(), output.clone());
+    let spec = Spec::parse("test", &format!("vol = memory size=1MiB | memory-tap key={key}")).unwrap();
     let stack = Stack::build(rt, &Pool::default(), KINDS, &spec).unwrap();
     (stack.device("vol").unwrap(), output)
 }
@@ -74,7 +74,7 @@ fn recording_changes_nothing() {
 #[test]
 fn every_request_is_in_the_trace_with_its_time() {
     twice(SimConfig::seeded(1), |rt| async move {
-        let (vol, output) = open_tapped(&rt, None);
+        let (vol, output) = open_tapped(&rt, "every", None);
         rt.sleep(Nanos::millis(1)).await;
         write(&vol, 4096, &[1; 1024]).await;
         rt.sleep(Nanos::millis(1)).await;
@@ -100,7 +100,7 @@ fn every_request_is_in_the_trace_with_its_time() {
 #[test]
 fn requests_wait_for_the_file_rather_than_lose_records() {
     twice(SimConfig::seeded(1), |rt| async move {
-        let (vol, output) = open_tapped(&rt, None);
+        let (vol, output) = open_tapped(&rt, "wait", None);
         let mut waited = 0;
         for i in 0..40_000u64 {
             let bio = Bio::write(i % 2000 * 512, Buf::zeroed(vol.stack().pool(), 512));
@@ -114,10 +114,37 @@ fn requests_wait_for_the_file_rather_than_lose_records() {
     });
 }
 
+/// Sends 60,000 writes from 8 clients past a tap that may hold one byte.
+async fn crowd(rt: Rt, vol: Export) {
+    let clients = (0..8u64).map(|client| {
+        let vol = vol.clone();
+        rt.spawn("client", async move {
+            for i in 0..7_500 {
+                let buf = Buf::zeroed(vol.stack().pool(), 512);
+                assert!(vol.submit(Bio::write((client + 8 * (i % 200)) * 512, buf)).await.result.is_ok());
+            }
+        })
+    });
+    esker_rt::sync::join_all(clients.collect::<Vec<_>>()).await;
+    vol.stack().close().await;
+}
+
+#[test]
+fn a_crowd_at_a_full_buffer_gets_through_in_both_worlds() {
+    let run = |rt: Rt, key: &'static str| async move {
+        let (vol, output) = open_tapped(&rt, key, None);
+        crowd(rt, vol).await;
+        assert_eq!(ops(output.bytes.lock().unwrap().clone()).len(), 60_000);
+    };
+    twice(SimConfig::seeded(1), |rt| run(rt, "crowd"));
+    let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
+    reactor.block_on(run(reactor.rt(), "real-crowd"));
+}
+
 #[test]
 fn a_full_disk_ends_the_recording_but_not_the_requests() {
     twice(SimConfig::seeded(1), |rt| async move {
-        let (vol, _) = open_tapped(&rt, Some(0));
+        let (vol, _) = open_tapped(&rt, "full", Some(0));
         for i in 0..40_000u64 {
             run(&vol, Bio::zero(i % 2000 * 512, 512)).await;
         }
