@@ -106,6 +106,9 @@ pub enum LabError {
     /// The reactor could not start.
     #[error(transparent)]
     Start(#[from] esker_rt::real::StartError),
+    /// A comparison of stacks.
+    #[error(transparent)]
+    Predict(#[from] esker_predict::PredictError),
     /// A scratch file.
     #[error("scratch file in {dir}: {source}")]
     Scratch {

@@ -18,8 +18,9 @@ pub mod machine;
 pub mod peer;
 mod rt_throughput;
 mod timing;
+mod try_quick;
 
 pub use experiment::{Experiment, Figure, LabError, Options, Peer, Report};
 
 /// Every experiment, in the order in which it is listed.
-pub const ALL: &[Experiment] = &[rt_throughput::EXPERIMENT, file_vs_fio::EXPERIMENT];
+pub const ALL: &[Experiment] = &[rt_throughput::EXPERIMENT, file_vs_fio::EXPERIMENT, try_quick::EXPERIMENT];

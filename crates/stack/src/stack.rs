@@ -197,6 +197,13 @@ impl Stack {
     }
 }
 
+impl Drop for Stack {
+    /// Ended requests hold their snapshot, and the snapshot what keeps them.
+    fn drop(&mut self) {
+        self.shared.forget_spare();
+    }
+}
+
 /// A volume of a stack, as clients hold it. Cheap to clone.
 #[derive(Clone)]
 pub struct Export {

@@ -296,6 +296,17 @@ fn dropping_a_request_in_flight_latches_the_stack() {
 }
 
 #[test]
+fn a_dropped_stack_lets_go_of_its_devices() {
+    let sim = esker_rt::Sim::new(SimConfig::seeded(1));
+    let stack = build(&sim.rt(), &chain(&["pass", "wait"], "10us"));
+    let shared = Rc::downgrade(&stack.shared);
+    let export = stack.export("vol").unwrap();
+    assert!(sim.block_on(async move { export.request(read(512)).await }).result.is_ok());
+    drop(stack);
+    assert!(shared.upgrade().is_none(), "a file device would still hold its file and lock");
+}
+
+#[test]
 fn read_only_exports_refuse_changes_and_allow_reads() {
     let results = twice(SimConfig::seeded(1), |rt| async move {
         let mut spec = chain(&["pass"], "0");
