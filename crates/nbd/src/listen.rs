@@ -1,11 +1,12 @@
 //! Listening: what stands in the way is named, and only the socket of a dead server is replaced.
 
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::time::Duration;
 
 use esker_rt::Rt;
-use esker_rt::net::{Address, Listener, Stream};
+use esker_rt::net::{Address, Listener};
 
 /// Why a server cannot listen.
 #[derive(Debug, thiserror::Error)]
@@ -52,27 +53,61 @@ pub fn listen(rt: &Rt, address: &Address) -> Result<Listener, ListenError> {
         Ok(listener) => return Ok(listener),
         Err(error) => error,
     };
-    if let (Address::Unix(path), ErrorKind::AddrInUse) = (address, error.kind()) {
-        remove_dead(rt, address, path)?;
-        return Listener::bind(rt, address).map_err(|e| explain(address, e));
+    match (address, error.kind()) {
+        (Address::Unix(path), ErrorKind::AddrInUse) => {
+            remove_dead(address, path)?;
+            Listener::bind(rt, address).map_err(|e| explain(address, e))
+        }
+        (Address::Tcp(_), ErrorKind::AddrInUse) => bind_after_the_dying(rt, address).map_err(|e| explain(address, e)),
+        _ => Err(explain(address, error)),
     }
-    Err(explain(address, error))
 }
 
-/// Removes the socket if connecting to it is refused, which no living server does.
+/// A killed server's ring keeps its sockets for a moment, because the kernel takes rings down in the background.
+const DYING_MAX: Duration = Duration::from_secs(1);
+
+/// Tries again while a server that was killed may still hold the port.
+#[allow(clippy::disallowed_methods, reason = "a front end starts in the real world, before anything runs")]
+fn bind_after_the_dying(rt: &Rt, address: &Address) -> io::Result<Listener> {
+    let step = DYING_MAX / 20;
+    for _ in 1..20 {
+        std::thread::sleep(step);
+        match Listener::bind(rt, address) {
+            Err(e) if e.kind() == ErrorKind::AddrInUse => {}
+            other => return other,
+        }
+    }
+    Listener::bind(rt, address)
+}
+
+/// Removes the socket if nobody lives behind it.
 #[allow(clippy::disallowed_methods, reason = "a front end owns its socket's path")]
-fn remove_dead(rt: &Rt, address: &Address, path: &Path) -> Result<(), ListenError> {
+fn remove_dead(address: &Address, path: &Path) -> Result<(), ListenError> {
     let place = path.display().to_string();
     let found = std::fs::symlink_metadata(path).map_err(|e| explain(address, e))?;
     if !found.file_type().is_socket() {
         return Err(ListenError::NotSocket(place));
     }
-    match Stream::connect(rt, address) {
-        Err(e) if e.kind() == ErrorKind::ConnectionRefused => {}
-        Err(e) if e.kind() == ErrorKind::PermissionDenied => return Err(explain(address, e)),
-        _ => return Err(ListenError::Alive(place)),
+    match is_alive(path) {
+        Ok(false) => std::fs::remove_file(path).map_err(|e| explain(address, e)),
+        Err(e) if e.kind() == ErrorKind::PermissionDenied => Err(explain(address, e)),
+        _ => Err(ListenError::Alive(place)),
     }
-    std::fs::remove_file(path).map_err(|e| explain(address, e))
+}
+
+/// A dead server refuses a connection, a dying one ends it, a living one greets or waits.
+#[allow(clippy::disallowed_types, reason = "a front end asks who has its socket")]
+fn is_alive(path: &Path) -> io::Result<bool> {
+    let mut stream = match std::os::unix::net::UnixStream::connect(path) {
+        Err(e) if e.kind() == ErrorKind::ConnectionRefused => return Ok(false),
+        other => other?,
+    };
+    stream.set_read_timeout(Some(DYING_MAX))?;
+    Ok(match stream.read(&mut [0]) {
+        Ok(0) => false,
+        Err(e) => e.kind() != ErrorKind::ConnectionReset,
+        Ok(_) => true,
+    })
 }
 
 fn explain(address: &Address, source: io::Error) -> ListenError {
@@ -103,6 +138,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
+    use esker_rt::net::Stream;
     use esker_rt::real::{Reactor, RealConfig};
 
     /// A directory that vanishes, and a path for a socket in it.

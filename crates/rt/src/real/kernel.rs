@@ -9,6 +9,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use super::op::{FallocateMode, Op, Outcome};
 use crate::handle::Rt;
@@ -72,6 +73,10 @@ impl Drop for InFlight {
         }
     }
 }
+
+/// Pauses while a lock may still belong to a process that was killed.
+const LOCK_TRIES: u32 = 40;
+const LOCK_PAUSE: Duration = Duration::from_millis(25);
 
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,12 +151,22 @@ impl File {
         Ok(Some((start, end)))
     }
 
-    /// Takes an advisory lock for this process, so that no second server writes the same file.
+    /// Takes an advisory lock for this process, so that no second server writes the same file. Blocking: a process
+    /// that was killed lets go of it only when the kernel has taken its ring down, which is waited for up to a second.
+    ///
+    /// # Errors
+    /// `WouldBlock` if somebody holds it, or the kernel's.
     pub fn lock(&self, exclusive: bool) -> io::Result<()> {
         let how = match exclusive {
             true => rustix::fs::FlockOperation::NonBlockingLockExclusive,
             false => rustix::fs::FlockOperation::NonBlockingLockShared,
         };
+        for _ in 0..LOCK_TRIES {
+            match rustix::fs::flock(&*self.fd, how) {
+                Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(LOCK_PAUSE),
+                other => return Ok(other?),
+            }
+        }
         Ok(rustix::fs::flock(&*self.fd, how)?)
     }
 

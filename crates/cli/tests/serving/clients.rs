@@ -1,0 +1,70 @@
+//! Foreign clients see what was exported, and their bytes come back.
+
+use std::fs;
+use std::path::Path;
+
+use crate::harness::{Server, check_tool, fio_verify, write_image};
+
+const FILE: &str = "d = file path=DIR/d.img size=32MiB direct=false | stats @ nbd=unix:DIR/sock";
+const BACKENDS: [&str; 2] = ["uring", "threads"];
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+#[test]
+fn nbdinfo_sees_size_blocks_and_abilities() {
+    let dir = tempfile::tempdir().unwrap();
+    let stack = "d = memory size=32MiB block=4096; export rw = d nbd=unix:DIR/sock; \
+                 export ro = d nbd=unix:DIR/sock read_only=true";
+    let server = Server::start(dir.path(), stack, &[]);
+    let seen = |uri: &str| -> serde_json::Value {
+        serde_json::from_str(&check_tool("nbdinfo", &["--json", uri])).expect("nbdinfo prints JSON")
+    };
+    let [rw, ro] = [&server.uris[0], &server.uris[1]].map(|uri| seen(uri)["exports"][0].clone());
+    assert_eq!(rw["export-size"].as_u64(), Some(32 << 20), "{rw}");
+    assert_eq!(rw["block_minimum"].as_u64().or(rw["block_size_minimum"].as_u64()), Some(4096), "{rw}");
+    for ability in ["can_flush", "can_fua", "can_trim", "can_zero", "can_multi_conn", "can_df"] {
+        assert_eq!(rw[ability].as_bool(), Some(true), "{ability}: {rw}");
+    }
+    assert_eq!([&rw, &ro].map(|export| export["is_read_only"].as_bool()), [Some(false), Some(true)]);
+    let list = check_tool("nbdinfo", &["--list", "--json", &server.uris[0]]);
+    assert!(list.contains("\"rw\"") && list.contains("\"ro\""), "{list}");
+    server.stop();
+}
+
+#[test]
+fn copied_images_come_back_byte_for_byte_on_both_backends() {
+    for io in BACKENDS {
+        let dir = tempfile::tempdir().unwrap();
+        let (image, copy) = (dir.path().join("in.img"), dir.path().join("out.img"));
+        write_image(&image, 32 << 20);
+        let server = Server::start(dir.path(), FILE, &["--io", io]);
+        let uri = &server.uris[0];
+        check_tool("nbdcopy", &["--flush", &text(&image), uri]);
+        check_tool("nbdcopy", &[uri, &text(&copy)]);
+        check_tool("qemu-img", &["compare", "-f", "raw", "-F", "raw", &text(&image), uri]);
+        assert!(check_tool("qemu-img", &["info", uri]).contains("32 MiB"));
+        let bytes = fs::read(&image).unwrap();
+        assert!(bytes == fs::read(&copy).unwrap(), "{io}: the copy differs");
+        let status = server.check_status();
+        assert_eq!(status["bounced_bytes"].as_u64(), Some(0), "{io}: payload was copied");
+        assert_eq!(status["io"].as_str(), Some(if io == "uring" { "io_uring" } else { io }));
+        server.stop();
+        assert!(bytes == fs::read(dir.path().join("d.img")).unwrap(), "{io}: the file differs");
+    }
+}
+
+#[test]
+fn fio_verifies_what_it_wrote_over_unix_and_tcp() {
+    for address in ["unix:DIR/sock", "tcp:127.0.0.1:0"] {
+        let dir = tempfile::tempdir().unwrap();
+        let server = Server::start(dir.path(), &FILE.replace("unix:DIR/sock", address), &[]);
+        let args = fio_verify(&server.uris[0], 2);
+        check_tool("fio", &args.iter().map(String::as_str).collect::<Vec<_>>());
+        let status = server.check_status();
+        let stats = &status["parts"][1]["stats"];
+        assert!(stats["writes"].as_f64() > Some(100.0) && stats["failed"].as_f64() == Some(0.0), "{address}: {stats}");
+        server.stop();
+    }
+}

@@ -1,0 +1,145 @@
+//! A server as a process of its own, and the programs that use it.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+pub const ESKER: &str = env!("CARGO_BIN_EXE_esker");
+
+/// A server; killed when dropped.
+pub struct Server {
+    child: Child,
+    log: PathBuf,
+    /// Where its exports are, in the order of the text.
+    pub uris: Vec<String>,
+    pub control: String,
+}
+
+/// Runs `esker ARGS`.
+pub fn esker(args: &[&str]) -> Output {
+    Command::new(ESKER).args(args).output().expect("the program starts")
+}
+
+/// Runs it, checks the exit status, and returns standard error.
+pub fn check_esker(args: &[&str], status: i32) -> String {
+    let output = esker(args);
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(status), "{args:?}: {err}");
+    err
+}
+
+/// Runs a foreign program to its end, which must be a good one, and returns what it printed.
+pub fn check_tool(program: &str, args: &[&str]) -> String {
+    let output = tool(program, args).output().unwrap_or_else(|error| panic!("{}", missing(program, &error)));
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{program} {args:?}: {}\n{out}{err}", output.status);
+    out.into_owned()
+}
+
+pub fn tool(program: &str, args: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::null());
+    command
+}
+
+pub fn missing(program: &str, error: &std::io::Error) -> String {
+    format!("{program} cannot be run ({error}); install it with `cargo xtask peers`")
+}
+
+impl Server {
+    /// Serves `stack`, in which DIR stands for `dir`, and waits until clients may connect.
+    pub fn start(dir: &Path, stack: &str, args: &[&str]) -> Server {
+        let stack = stack.replace("DIR", &dir.display().to_string());
+        let log = dir.join("server.log");
+        let control = dir.join("esker.ctl").display().to_string();
+        let mut child = Command::new(ESKER)
+            .args(["serve", &stack, "--json", "--control", &control])
+            .args(args)
+            .stdout(Stdio::piped())
+            .stderr(fs::File::options().create(true).append(true).open(&log).expect("the log can be made"))
+            .spawn()
+            .expect("the program starts");
+        let mut uris = Vec::new();
+        for line in BufReader::new(child.stdout.take().expect("it is piped")).lines() {
+            let ready: serde_json::Value =
+                serde_json::from_str(&line.expect("lines are text")).expect("lines are JSON");
+            match ready["uri"].as_str() {
+                Some(uri) => uris.push(uri.to_string()),
+                None => return Server { child, log, uris, control },
+            }
+        }
+        panic!("the server ended at once: {}", fs::read_to_string(&log).unwrap_or_default());
+    }
+
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).expect("the log is there")
+    }
+
+    /// Sends a signal by name.
+    pub fn signal(&self, name: &str) {
+        check_tool("kill", &[&format!("-{name}"), &self.child.id().to_string()]);
+    }
+
+    /// Waits for its end and returns the exit status; none if a signal ended it.
+    pub fn wait(mut self) -> Option<i32> {
+        self.child.wait().expect("it can be waited for").code()
+    }
+
+    /// Stops it as an operator does; it must end well.
+    pub fn stop(self) {
+        self.signal("TERM");
+        let log = self.log.clone();
+        assert_eq!(self.wait(), Some(0), "{}", fs::read_to_string(log).unwrap_or_default());
+    }
+
+    /// Its status, which must be a healthy one.
+    pub fn check_status(&self) -> serde_json::Value {
+        let output = esker(&["status", "--json", "--control", &self.control]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("the status is JSON")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Ended already is fine.
+        let _ended = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+/// `bytes` bytes that differ everywhere, with every other 64 KiB left out.
+pub fn write_image(path: &Path, bytes: usize) {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut image = vec![0u8; bytes];
+    for (at, word) in image.chunks_exact_mut(8).enumerate() {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        if at * 8 / 65_536 % 2 == 0 {
+            word.copy_from_slice(&state.to_le_bytes());
+        }
+    }
+    fs::write(path, image).expect("the image can be written");
+}
+
+/// Arguments of a verifying fio load on `uri`.
+pub fn fio_verify(uri: &str, seconds: u32) -> Vec<String> {
+    let time = format!("--runtime={seconds}");
+    let uri = format!("--uri={uri}");
+    let fixed = [
+        "--name=verify",
+        "--ioengine=nbd",
+        "--rw=randrw",
+        "--bsrange=4k-64k",
+        "--size=32m",
+        "--iodepth=16",
+        "--verify=crc32c",
+        "--verify_fatal=1",
+        "--verify_backlog=64",
+        "--time_based",
+        "--randseed=7",
+        "--fsync=97",
+        "--output-format=terse",
+    ];
+    fixed.iter().map(ToString::to_string).chain([time, uri]).collect()
+}

@@ -1,0 +1,10 @@
+//! Served stacks as whole processes: foreign clients, changes under load, kills, and what is refused.
+
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run programs and look at their files")]
+
+mod clients;
+mod harness;
+mod killed;
+mod live;
+mod refusals;
+mod stopping;
