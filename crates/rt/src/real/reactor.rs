@@ -135,19 +135,23 @@ impl RealState {
         }
     }
 
-    /// Looks at the kernel; `wait` says whether to wait, and for how long at most.
+    /// Submits what was started; `wait` says whether to wait for the kernel, and for how long at most.
     fn enter(&self, wait: Option<Option<Nanos>>) -> io::Result<()> {
         match &mut *self.driver.borrow_mut() {
+            Driver::Uring(uring) => uring.enter(wait),
+            Driver::Threads(threads) => wait.map_or(Ok(()), |span| threads.wait(span)),
+        }
+    }
+
+    /// Takes in what the kernel has finished, and wakes who waits for it.
+    fn reap(&self) -> io::Result<()> {
+        match &mut *self.driver.borrow_mut() {
             Driver::Uring(uring) => {
-                uring.enter(wait)?;
                 if uring.reap()? {
                     self.bell.silence();
                 }
             }
             Driver::Threads(threads) => {
-                if let Some(span) = wait {
-                    threads.wait(span)?;
-                }
                 self.bell.silence();
                 threads.reap();
             }
@@ -234,17 +238,26 @@ impl Reactor {
     /// Submits and takes in completions, waiting if nothing is ready.
     fn look_at_kernel(&self) -> io::Result<()> {
         let (core, state) = (&self.rt.core, self.state());
-        if core.has_ready() {
-            return state.enter(None);
-        }
-        let left = core.timers.borrow().next_deadline().map(|at| at.since(state.now()));
-        if left.is_some_and(|l| l <= SPIN) || !core.remote.park() {
-            return state.enter(None);
-        }
-        let result = state.enter(Some(left.map(|l| l.saturating_sub(SPIN))));
+        let entered = state.enter(self.patience());
+        // Before reaping: whoever is woken on this thread must not ring the bell for it.
         core.remote.unparked();
+        entered?;
+        state.reap()?;
         core.collect_woken();
-        result
+        Ok(())
+    }
+
+    /// How long the kernel may keep this thread: `None` not at all, because something can run or is about to. Parks.
+    fn patience(&self) -> Option<Option<Nanos>> {
+        let core = &self.rt.core;
+        if core.has_ready() {
+            return None;
+        }
+        let left = core.timers.borrow().next_deadline().map(|at| at.since(self.state().now()));
+        if left.is_some_and(|l| l <= SPIN) || !core.remote.park() {
+            return None;
+        }
+        Some(left.map(|l| l.saturating_sub(SPIN)))
     }
 
     fn fire_timers(&self) {
