@@ -4,8 +4,7 @@
 //!
 //! Reading order: [`verb`] (what a verb is, and the command line made of all), [`verbs`] (the table, one file for each
 //! verb), [`failure`] (exit status and messages), [`terminal`], then what verbs share: [`stack_text`],
-//! [`trace`], [`control`] and [`patience`], [`log`] and [`signals`],
-//! [`outputs`].
+//! [`trace`], [`control`] and [`patience`], [`log`], [`signals`] and [`outputs`].
 
 #![forbid(unsafe_code)]
 #![allow(

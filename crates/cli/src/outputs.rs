@@ -5,13 +5,19 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// A file that will be written.
-pub struct Output(PathBuf);
+pub struct Output {
+    path: PathBuf,
+    /// The option that chooses its place.
+    option: &'static str,
+}
 
 /// Why a file cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
-    /// It is not ours.
-    #[error("{0}: is there already and was not written by esker; choose another place with {1}, or replace it with --force")]
+    /// The file is there and not ours.
+    #[error(
+        "{0}: is there already and was not written by esker; choose another place with {1}, or replace it with --force"
+    )]
     Foreign(String, &'static str),
     /// The system refuses.
     #[error("{0}: cannot be written: {1}; choose another place with {2}")]
@@ -22,25 +28,37 @@ pub enum OutputError {
 const HEAD: u64 = 256;
 
 impl Output {
-    /// Makes sure, before any work, that `path` can be written, and creates its folder. A file that exists must hold one
-    /// of `marks` near its beginning, unless `force`; `option` is what chooses the place.
+    /// Makes sure, before any work, that `path` may be written: a file that exists must hold one of `marks` near its
+    /// beginning, unless `force`. `option` is what chooses the place. Changes nothing.
     ///
     /// # Errors
-    /// A file that is not ours, or a place where nothing can be written.
+    /// A file that is not ours, or one that cannot be looked at.
     pub fn claim(path: PathBuf, marks: &[&str], force: bool, option: &'static str) -> Result<Output, OutputError> {
-        let refused = |error| OutputError::Refused(path.display().to_string(), error, option);
-        let is_ours = force || has_mark(&path, marks).map_err(refused)?;
-        if !is_ours {
-            return Err(OutputError::Foreign(path.display().to_string(), option));
+        let output = Output { path, option };
+        match has_mark(&output.path, marks).map_err(|error| output.refused(error))? || force {
+            true => Ok(output),
+            false => Err(OutputError::Foreign(output.path.display().to_string(), option)),
         }
-        let output = Output(path.clone());
-        output.try_folder().map_err(refused)?;
-        Ok(output)
+    }
+
+    /// Creates its folder and makes sure that it takes files.
+    ///
+    /// # Errors
+    /// What the system refuses.
+    pub fn prepare(&self) -> Result<(), OutputError> {
+        let prepare = || {
+            if let Some(folder) = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+                fs::create_dir_all(folder)?;
+            }
+            File::create(self.beside())?;
+            fs::remove_file(self.beside())
+        };
+        prepare().map_err(|error| self.refused(error))
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     /// Writes it whole or not at all.
@@ -53,26 +71,19 @@ impl Output {
             let mut file = File::create(&beside)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
-            fs::rename(&beside, &self.0)
+            fs::rename(&beside, &self.path)
         };
-        write().map_err(|error| OutputError::Refused(self.0.display().to_string(), error, "another path"))
+        write().map_err(|error| self.refused(error))
     }
 
     fn beside(&self) -> PathBuf {
-        let mut name = self.0.as_os_str().to_os_string();
+        let mut name = self.path.as_os_str().to_os_string();
         name.push(".esker-part");
         name.into()
     }
 
-    fn try_folder(&self) -> io::Result<()> {
-        if self.0.is_dir() {
-            return Err(io::Error::from(io::ErrorKind::IsADirectory));
-        }
-        if let Some(folder) = self.0.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            fs::create_dir_all(folder)?;
-        }
-        File::create(self.beside())?;
-        fs::remove_file(self.beside())
+    fn refused(&self, error: io::Error) -> OutputError {
+        OutputError::Refused(self.path.display().to_string(), error, self.option)
     }
 }
 
@@ -101,15 +112,21 @@ mod tests {
         Output::claim(path.to_path_buf(), &MARKS, force, "--out")
     }
 
+    fn put(path: &Path, force: bool, text: &str) -> Result<(), OutputError> {
+        let output = claim(path, force)?;
+        output.prepare()?;
+        output.put(text)
+    }
+
     #[test]
     fn files_of_others_stay_and_ours_are_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new/stack.toml");
-        claim(&path, false).unwrap().put("# Written by esker 1").unwrap();
-        claim(&path, false).unwrap().put("mine now").unwrap();
+        put(&path, false, "# Written by esker 1").unwrap();
+        put(&path, false, "mine now").unwrap();
         assert!(matches!(claim(&path, false), Err(OutputError::Foreign(..))));
         assert_eq!(fs::read_to_string(&path).unwrap(), "mine now");
-        claim(&path, true).unwrap().put("forced").unwrap();
+        put(&path, true, "forced").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "forced");
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no part is left behind");
     }
@@ -120,7 +137,7 @@ mod tests {
         let file = folder.path().join("file");
         fs::write(&file, "x").unwrap();
         for path in [file.join("below"), folder.path().to_path_buf()] {
-            assert!(matches!(claim(&path, true), Err(OutputError::Refused(..))), "{}", path.display());
+            assert!(matches!(put(&path, true, "y"), Err(OutputError::Refused(..))), "{}", path.display());
         }
     }
 }

@@ -103,7 +103,7 @@ fn reason(run: &Run, winner: &Run, is_winner: bool, target: Nanos) -> String {
             format!("not chosen: {failed} requests failed ({})", run.first_failure.as_deref().unwrap_or("unknown"))
         }
         _ if run.all.p99() > target => {
-            format!("not chosen: its p99 is {:.1} times the target", ratio(run.all.p99(), target))
+            format!("not chosen: its p99 is above the target of {target} by {}", run.all.p99() - target)
         }
         _ if price(run) > price(winner) => format!(
             "not chosen: meets the target too, but costs {:.1} times as much as {}",
@@ -113,10 +113,6 @@ fn reason(run: &Run, winner: &Run, is_winner: bool, target: Nanos) -> String {
         _ => format!("not chosen: costs the same as {}, but its p99 is higher", winner.name),
     };
     format!("{facts}; {judged}.")
-}
-
-fn ratio(a: Nanos, b: Nanos) -> f64 {
-    a.0 as f64 / b.0.max(1) as f64
 }
 
 /// The targets at which another candidate would win: the choice is constant between the candidates' percentiles.

@@ -13,7 +13,9 @@ use esker_blktrace::Format;
 use esker_predict::deploy::stack_toml;
 use esker_predict::plan::TARGET_BUSY;
 use esker_predict::report::{Origin, page, text};
-use esker_predict::{Candidate, Comparison, Limit, Plan, PredictError, Prepared, Run as CandidateRun, SpeedChoice, Trace};
+use esker_predict::{
+    Candidate, Comparison, Limit, Plan, PredictError, Prepared, Run as CandidateRun, SpeedChoice, Trace,
+};
 use esker_stack::Spec;
 use indicatif::ProgressBar;
 
@@ -51,7 +53,7 @@ struct Try {
     from: Option<Format>,
     /// Stack to compare: a file, or the text itself; repeat it for more [default: four built-in ones]
     #[arg(long = "stack", value_name = "STACK")]
-    stacks: Vec<StackText>,
+    stacks: Vec<String>,
     /// How many times faster than recorded the traces are played [default: searched for with --busy]
     #[arg(long, value_name = "FACTOR", conflicts_with = "busy")]
     speed: Option<f64>,
@@ -116,11 +118,16 @@ struct Outputs {
 impl Run for Try {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         if !(self.busy > 0.0 && self.busy < 1.0) {
-            return Err(Failure::Usage(format!("--busy {}: choose a share between 0 and 1, such as {TARGET_BUSY}", self.busy)));
+            return Err(Failure::Usage(format!(
+                "--busy {}: choose a share between 0 and 1, such as {TARGET_BUSY}",
+                self.busy
+            )));
         }
         let plan = self.plan(terminal)?;
         let outputs = self.outputs()?;
-        let comparison = compare(plan, terminal)?;
+        let prepared = prepare(plan, terminal)?;
+        [&outputs.stack, &outputs.report, &outputs.result].into_iter().try_for_each(Output::prepare)?;
+        let comparison = compare(prepared, terminal)?;
         self.write(&comparison, &outputs)?;
         match self.json {
             true => terminal.say(&comparison.to_json())?,
@@ -138,6 +145,7 @@ impl Try {
         };
         let mut candidates = Vec::new();
         for stack in &self.stacks {
+            let stack = StackText::of(stack.clone());
             let (spec, _) = stack.load(terminal)?;
             candidates.push(candidate(stack.name(), spec, &candidates));
         }
@@ -168,8 +176,7 @@ impl Try {
         let spec = Spec::parse(&outputs.stack.path().display().to_string(), &stack)?;
         spec.check(esker_kinds::ALL)?;
         let data = self.out.join("data");
-        fs::create_dir_all(&data)
-            .map_err(|error| OutputError::Refused(data.display().to_string(), error, "--out"))?;
+        fs::create_dir_all(&data).map_err(|error| OutputError::Refused(data.display().to_string(), error, "--out"))?;
         let page = page(comparison, &Origin { command: command_line(), stack: stack.clone() })?;
         outputs.stack.put(&stack)?;
         outputs.report.put(&page)?;
@@ -195,20 +202,25 @@ fn trace(path: &str, format: Option<Format>) -> Trace {
 
 /// A candidate of the user, named like its file.
 fn candidate(source: &str, spec: Spec, others: &[Candidate]) -> Candidate {
-    let stem = Path::new(source).file_stem().map_or_else(|| source.to_string(), |stem| stem.to_string_lossy().into_owned());
+    let stem =
+        Path::new(source).file_stem().map_or_else(|| source.to_string(), |stem| stem.to_string_lossy().into_owned());
     let is_taken = |name: &str| others.iter().any(|other| other.name == name);
     let numbered = (2..).map(|number| format!("{stem}-{number}"));
     let name = std::iter::once(stem.clone()).chain(numbered).find(|name| !is_taken(name)).expect("numbers do not end");
     Candidate { name, what: source.to_string(), spec }
 }
 
-/// Plays everything, candidates side by side on the machine's CPUs, behind a progress bar.
-fn compare(plan: Plan, terminal: &Terminal) -> Result<Comparison, PredictError> {
+/// Reads the traces and finds the speed.
+fn prepare(plan: Plan, terminal: &Terminal) -> Result<Prepared, PredictError> {
     let spinner = terminal.spinner();
     spinner.set_message("reading the traces, looking for the speed");
     let prepared = plan.prepare(&watch(&spinner));
     spinner.finish_and_clear();
-    let prepared = prepared?;
+    prepared
+}
+
+/// Plays everything, candidates side by side on the machine's CPUs, behind a progress bar.
+fn compare(prepared: Prepared, terminal: &Terminal) -> Result<Comparison, PredictError> {
     let bar = terminal.requests(prepared.requests());
     let runs = play_all(&prepared, &bar);
     bar.finish_and_clear();
@@ -230,7 +242,10 @@ fn play_all(prepared: &Prepared, bar: &ProgressBar) -> Result<Vec<CandidateRun>,
     let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(count);
     let mut runs: Vec<_> = thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().flat_map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        workers
+            .into_iter()
+            .flat_map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
     });
     runs.sort_by_key(|(at, _)| *at);
     runs.into_iter().map(|(_, run)| run).collect()

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
-use plotters::element::*;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::error::PredictError;
 use crate::outcome::{Comparison, Interval, Run};
@@ -24,22 +24,28 @@ const PALETTE: [RGBColor; 7] = [
 /// Every so many points of a series one carries its mark.
 const MARK_EVERY: usize = 10;
 const MARK: i32 = 5;
+/// Text height in pixels: readable when the page shows a figure at two thirds of its size.
+const FONT: i32 = 18;
+const LEGEND_HEIGHT: i32 = 34;
 
-/// Draws the marks of series number `$at` and names them in the legend. Each shape is a type of its own.
+/// Draws the marks of series number `$at` at `$points` of an area. Each shape is a type of its own.
 macro_rules! draw_marks {
-    ($chart:expr, $at:expr, $points:expr, $colour:expr, $name:expr) => {
+    ($area:expr, $at:expr, $points:expr) => {
         match $at % 3 {
-            0 => draw_marks!(Circle: $chart, $points, $colour, $name),
-            1 => draw_marks!(TriangleMarker: $chart, $points, $colour, $name),
-            _ => draw_marks!(Cross: $chart, $points, $colour, $name),
+            0 => draw_marks!(Circle: $area, $at, $points),
+            1 => draw_marks!(TriangleMarker: $area, $at, $points),
+            _ => draw_marks!(Cross: $area, $at, $points),
         }
     };
-    ($shape:ident: $chart:expr, $points:expr, $colour:expr, $name:expr) => {{
-        let style = $colour.stroke_width(2);
-        let marks = $points.map(|point| $shape::new(point, MARK, style.filled()));
-        let legend = move |(x, y)| $shape::new((x + 10, y), MARK, style.filled());
-        $chart.draw_series(marks).map_err(|e| e.to_string())?.label($name.as_str()).legend(legend);
-    }};
+    ($shape:ident: $area:expr, $at:expr, $points:expr) => {
+        for point in $points {
+            $area.draw(&$shape::new(point, MARK, colour($at).stroke_width(2).filled())).map_err(|e| e.to_string())?;
+        }
+    };
+}
+
+fn colour(series: usize) -> RGBColor {
+    PALETTE[series % PALETTE.len()]
 }
 
 /// A figure and the sentence that says what it shows.
@@ -183,21 +189,22 @@ impl Lines {
         X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
         Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
     {
-        let mut chart = ChartBuilder::on(area)
+        let names: Vec<&str> = self.series.iter().map(|(name, _)| name.as_str()).collect();
+        let mut chart = ChartBuilder::on(&legend(area, &names)?)
             .margin(12)
-            .x_label_area_size(48)
-            .y_label_area_size(64)
+            .margin_top(0)
+            .x_label_area_size(56)
+            .y_label_area_size(72)
             .build_cartesian_2d(x, y)
             .map_err(|e| e.to_string())?;
         mesh(&mut chart, self.x.title, self.y.title)?;
-        for (at, (name, points)) in self.series.iter().enumerate() {
-            let colour = PALETTE[at % PALETTE.len()];
-            let line = LineSeries::new(points.iter().copied(), colour.stroke_width(2));
+        for (at, (_, points)) in self.series.iter().enumerate() {
+            let line = LineSeries::new(points.iter().copied(), colour(at).stroke_width(2));
             chart.draw_series(line).map_err(|e| e.to_string())?;
             let marked = points.iter().skip(at * 2).step_by(MARK_EVERY).copied();
-            draw_marks!(chart, at, marked, colour, name);
+            draw_marks!(chart.plotting_area(), at, marked);
         }
-        legend(&mut chart)
+        Ok(())
     }
 }
 
@@ -214,58 +221,53 @@ where
         .light_line_style(TRANSPARENT)
         .x_desc(x)
         .y_desc(y)
-        .label_style(("sans-serif", 14))
-        .axis_desc_style(("sans-serif", 15))
+        .x_labels(8)
+        .y_labels(6)
+        .label_style(("sans-serif", FONT))
+        .axis_desc_style(("sans-serif", FONT))
         .x_label_formatter(&tick)
         .y_label_formatter(&tick)
         .draw()
         .map_err(|e| e.to_string())
 }
 
-fn legend<'a, 'b: 'a, X, Y>(chart: &mut Chart<'a, 'b, X, Y>) -> Result<(), String>
-where
-    X: Ranged<ValueType = f64>,
-    Y: Ranged<ValueType = f64>,
-{
-    chart
-        .configure_series_labels()
-        .background_style(WHITE.mix(0.85))
-        .border_style(BLACK.mix(0.3))
-        .label_font(("sans-serif", 14))
-        .draw()
-        .map_err(|e| e.to_string())
+/// The names of the series with their marks, in a strip above the chart, where they hide nothing. Returns what is left.
+fn legend<'a>(area: &Area<'a>, names: &[&str]) -> Result<Area<'a>, String> {
+    let (strip, rest) = area.split_vertically(LEGEND_HEIGHT);
+    let mut x = 76;
+    for (at, name) in names.iter().enumerate() {
+        let middle = LEGEND_HEIGHT / 2;
+        draw_marks!(strip, at, [(x, middle)]);
+        let style = TextStyle::from(("sans-serif", FONT).into_font()).pos(Pos::new(HPos::Left, VPos::Center));
+        strip.draw(&Text::new(*name, (x + 12, middle), style)).map_err(|e| e.to_string())?;
+        x += 44 + name.chars().count() as i32 * FONT * 11 / 20;
+    }
+    Ok(rest)
 }
 
 /// A mark for each candidate with a price, and the target.
 fn scatter(comparison: &Comparison) -> Result<String, PredictError> {
     let target = comparison.verdict.target_p99_ns as f64 / 1e6;
-    let priced = |run: &Run| Some((run.name.clone(), (run.price_usd?, run.all.p99_ns as f64 / 1e6)));
-    let points: Vec<(String, (f64, f64))> = comparison.runs.iter().filter_map(priced).collect();
-    let x = range_of(points.iter().map(|point| point.1.0), &axis(""));
-    let y = range_of(points.iter().map(|point| point.1.1).chain([target]), &log_axis(""));
-    drawn(|area| draw_scatter(area, &points, x.clone(), y.clone(), target))
-}
-
-fn draw_scatter(
-    area: &Area<'_>,
-    points: &[(String, (f64, f64))],
-    x: Range<f64>,
-    y: Range<f64>,
-    target: f64,
-) -> Result<(), String> {
-    let line = [(x.start, target), (x.end, target)];
-    let mut chart = ChartBuilder::on(area)
-        .margin(12)
-        .x_label_area_size(48)
-        .y_label_area_size(64)
-        .build_cartesian_2d(x, y.log_scale())
-        .map_err(|e| e.to_string())?;
-    mesh(&mut chart, "price in US dollars", "p99 in ms")?;
-    let dashed = DashedLineSeries::new(line, 6, 5, BLACK.mix(0.6).stroke_width(1));
-    chart.draw_series(dashed).map_err(|e| e.to_string())?;
-    for (at, (name, point)) in points.iter().enumerate() {
-        let colour = PALETTE[at % PALETTE.len()];
-        draw_marks!(chart, at, [*point].into_iter(), colour, name);
-    }
-    legend(&mut chart)
+    let priced = |run: &Run| Some((run.price_usd?, run.all.p99_ns as f64 / 1e6));
+    let points: Vec<Option<(f64, f64)>> = comparison.runs.iter().map(priced).collect();
+    let x = range_of(points.iter().flatten().map(|point| point.0), &axis(""));
+    let y = range_of(points.iter().flatten().map(|point| point.1).chain([target]), &log_axis(""));
+    let names: Vec<&str> = comparison.runs.iter().map(|run| run.name.as_str()).collect();
+    drawn(|area| {
+        let target = [(x.start, target), (x.end, target)];
+        let mut chart = ChartBuilder::on(&legend(area, &names)?)
+            .margin(12)
+            .margin_top(0)
+            .x_label_area_size(56)
+            .y_label_area_size(72)
+            .build_cartesian_2d(x.clone(), y.clone().log_scale())
+            .map_err(|e| e.to_string())?;
+        mesh(&mut chart, "price in US dollars", "p99 in ms")?;
+        let dashed = DashedLineSeries::new(target, 6, 5, BLACK.mix(0.6).stroke_width(1));
+        chart.draw_series(dashed).map_err(|e| e.to_string())?;
+        for (at, point) in points.iter().enumerate() {
+            draw_marks!(chart.plotting_area(), at, point.iter().copied());
+        }
+        Ok(())
+    })
 }

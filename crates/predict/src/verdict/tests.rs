@@ -48,7 +48,7 @@ fn the_cheapest_that_meets_the_target_wins() {
     let runs = [run("disk", 90, 150.0), run("stripe", 15, 600.0), run("ssd", 1, 290.0)];
     let verdict = chosen(&runs, 20);
     assert_eq!((verdict.name.as_str(), verdict.met), ("ssd", true));
-    assert!(verdict.reasons[0].contains("4.5 times the target"), "{:?}", verdict.reasons);
+    assert!(verdict.reasons[0].contains("above the target of 20.0 ms by 70.0 ms"), "{:?}", verdict.reasons);
     assert!(verdict.reasons[1].contains("2.1 times as much as ssd"), "{:?}", verdict.reasons);
     assert_eq!(verdict.changes, ["A target of 90.0 ms or more would choose disk ($150)."]);
 }

@@ -1,0 +1,98 @@
+//! `esker try` as a user runs it: what it writes, what it refuses, and that a refusal leaves everything as it was.
+
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run the program and look at its files")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Runs `esker` in `folder`.
+fn esker(folder: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_esker")).current_dir(folder).args(args).output().expect("the program starts")
+}
+
+fn succeeds(folder: &Path, args: &[&str]) -> String {
+    let output = esker(folder, args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("results are text")
+}
+
+/// Runs it, checks that it fails with status 1, and returns the message.
+fn fails(folder: &Path, args: &[&str]) -> String {
+    let output = esker(folder, args);
+    let message = String::from_utf8(output.stderr).expect("messages are text");
+    assert_eq!(output.status.code(), Some(1), "{args:?}: {message}");
+    message
+}
+
+#[test]
+fn the_built_in_traces_are_played_from_any_folder_and_the_stack_passes_the_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = succeeds(folder.path(), &["try", "--limit", "400"]);
+    for expected in ["simulated (virtual time), seed 1", "ssd-nvme", "Verdict: ", "esker serve esker-try/stack.toml"] {
+        assert!(told.contains(expected), "{expected} is missing in\n{told}");
+    }
+    let checked = succeeds(folder.path(), &["stack", "check", "esker-try/stack.toml"]);
+    assert!(checked.contains("sound") && checked.contains("exports: 2"), "{checked}");
+    let page = fs::read_to_string(folder.path().join("esker-try/report.html")).unwrap();
+    assert!(page.contains("<pre>esker try --limit 400</pre>"));
+}
+
+#[test]
+fn one_seed_gives_the_same_json_however_often_and_wherever_it_runs() {
+    let run = |folder: &Path| {
+        succeeds(folder, &["try", "--limit", "400", "--speed", "4", "--seed", "9", "--verify", "--json"])
+    };
+    let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let first = run(one.path());
+    assert_eq!(first, run(one.path()), "files of the first run are replaced by the second");
+    assert_eq!(first, run(other.path()));
+    let written = fs::read_to_string(one.path().join("esker-try/result.json")).unwrap();
+    assert_eq!(first.trim_end(), written.trim_end());
+    let object: serde_json::Value = serde_json::from_str(&first).unwrap();
+    assert_eq!((&object["simulated"], &object["seed"]), (&true.into(), &9.into()));
+}
+
+#[test]
+fn files_of_others_are_never_replaced_without_force() {
+    let folder = tempfile::tempdir().unwrap();
+    let mine = folder.path().join("esker-try/stack.toml");
+    fs::create_dir(mine.parent().unwrap()).unwrap();
+    fs::write(&mine, "mine = true\n").unwrap();
+    let quick = ["try", "--limit", "50", "--speed", "1"];
+    let message = fails(folder.path(), &quick);
+    assert!(message.contains("esker-try/stack.toml: is there already") && message.contains("--force"), "{message}");
+    assert_eq!(fs::read_to_string(&mine).unwrap(), "mine = true\n");
+    assert_eq!(fs::read_dir(mine.parent().unwrap()).unwrap().count(), 1);
+    succeeds(folder.path(), &[&quick[..], &["--force"]].concat());
+    assert!(fs::read_to_string(&mine).unwrap().starts_with("# Written by esker try"));
+}
+
+#[test]
+fn refusals_say_what_is_wrong_and_write_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    fs::write(at.join("words.txt"), "no trace\n").unwrap();
+    fs::write(
+        at.join("one.toml"),
+        "[device.m]\nkind = \"memory\"\nsize = \"1MiB\"\n[[export]]\nname = \"m\"\ndevice = \"m\"\n",
+    )
+    .unwrap();
+    let before = fs::read_dir(at).unwrap().count();
+    let cases: &[(&[&str], &str)] = &[
+        (&["try", "nowhere.gz"], "nowhere.gz: cannot be opened: No such file"),
+        (&["try", "words.txt"], "words.txt: "),
+        (&["try", "--stack", "one.toml"], "one: exports 1, but there are 2 traces"),
+        (&["try", "--stack", "none.toml"], "none.toml: cannot be read"),
+        (&["try", "--speed", "0"], "speed 0 is out of range"),
+        (&["try", "--duration", "0"], "holds no request to play"),
+    ];
+    for (args, expected) in cases {
+        let message = fails(at, args);
+        assert!(message.contains(expected), "{args:?}: {message}");
+    }
+    assert_eq!(fs::read_dir(at).unwrap().count(), before, "nothing is left behind");
+    let message = fails(at, &["try", "--limit", "50", "--speed", "1", "--out", "words.txt/below"]);
+    assert!(message.contains("words.txt/below/stack.toml: cannot be written"), "{message}");
+    assert_eq!(fs::read_to_string(at.join("words.txt")).unwrap(), "no trace\n");
+}
