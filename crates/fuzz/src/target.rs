@@ -1,0 +1,82 @@
+//! The list of targets.
+
+use esker_blktrace::Format;
+
+use crate::{blktrace, control, nbd, stack};
+
+/// What can be fuzzed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// Block traces of one format.
+    Blktrace(Format),
+    /// A server's side of an NBD connection.
+    NbdSession,
+    /// Replies to an NBD client.
+    NbdReplies,
+    /// The text of a stack.
+    Stack,
+    /// Lines of the control socket.
+    Control,
+    /// Fails on an input that is easily found: proves that the fuzzer finds.
+    Canary,
+}
+
+impl Target {
+    /// Every target.
+    pub const ALL: [Target; 12] = [
+        Target::Blktrace(Format::Load),
+        Target::Blktrace(Format::Vscsi1),
+        Target::Blktrace(Format::Vscsi2),
+        Target::Blktrace(Format::OracleGeneral),
+        Target::Blktrace(Format::Msr),
+        Target::Blktrace(Format::Fio2),
+        Target::Blktrace(Format::Fio3),
+        Target::NbdSession,
+        Target::NbdReplies,
+        Target::Stack,
+        Target::Control,
+        Target::Canary,
+    ];
+
+    /// Its name on the command line.
+    pub fn name(self) -> String {
+        match self {
+            Target::Blktrace(format) => format!("blktrace-{}", format.name()),
+            Target::NbdSession => "nbd-session".to_string(),
+            Target::NbdReplies => "nbd-replies".to_string(),
+            Target::Stack => "stack".to_string(),
+            Target::Control => "control".to_string(),
+            Target::Canary => "canary".to_string(),
+        }
+    }
+
+    /// Sound inputs to begin with.
+    pub fn corpus(self) -> Vec<Vec<u8>> {
+        match self {
+            Target::Blktrace(format) => blktrace::corpus(format),
+            Target::NbdSession => nbd::session_corpus(),
+            Target::NbdReplies => nbd::replies_corpus(),
+            Target::Stack => stack::corpus(),
+            Target::Control => control::corpus(),
+            Target::Canary => vec![b"a canary sings".to_vec()],
+        }
+    }
+
+    /// Tries one input: whether it was accepted.
+    ///
+    /// # Errors
+    /// The promise that the answer breaks.
+    pub fn try_input(self, input: &[u8]) -> Result<bool, String> {
+        match self {
+            Target::Blktrace(format) => blktrace::try_input(format, input),
+            Target::NbdSession => nbd::try_session(input),
+            Target::NbdReplies => nbd::try_replies(input),
+            Target::Stack => stack::try_input(input),
+            Target::Control => control::try_input(input),
+            Target::Canary => {
+                assert!(!input.contains(&0xff), "the canary is dead");
+                Ok(true)
+            }
+        }
+    }
+}
