@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use esker_base::ByteRange;
+use esker_base::{ByteRange, Nanos};
 use esker_block::{
     Below, Bio, BioError, Buf, Ctx, Done, Extension, Extent, Flow, Kind, KindError, Layer, Limits, Make, Op, Param,
     ParamType, Reply, Role, Step,
@@ -24,6 +24,7 @@ pub static KIND: Kind = Kind {
     passes: split::PASSES,
     role: Role::Modifier,
     transparent: false,
+    cost: Nanos(50),
     ..Kind::layer("align", "Takes requests in smaller blocks than the device below has.", PARAMS, build)
 };
 

@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use esker_base::ByteRange;
+use esker_base::{ByteRange, Nanos};
 use esker_block::{
     Below, Bio, BioError, Buf, Ctx, Done, Durability, Extension, Flow, Kind, KindError, Layer, Limits, Make, Op,
     OpKind, Param, ParamType, RangeOp, Reply, Role, Stat, Step, Support,
@@ -30,6 +30,7 @@ pub static KIND: Kind = Kind {
     role: Role::Modifier,
     durability: Durability::Weakens,
     transparent: false,
+    cost: Nanos(50),
     ..Kind::layer(
         "emulate",
         "Clones, moves, deletes and zeroes by copying where the device below cannot.",

@@ -12,7 +12,8 @@ const PARAMS: &[Param] = &[
 ];
 
 /// The manifest.
-pub static KIND: Kind = Kind::layer("rate", "Bounds requests and bytes per second.", PARAMS, build);
+pub static KIND: Kind =
+    Kind { cost: Nanos(100), ..Kind::layer("rate", "Bounds requests and bytes per second.", PARAMS, build) };
 
 struct Rate {
     /// 0 is unlimited, as for [`Nanos::transfer`].

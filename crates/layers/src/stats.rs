@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 
 /// The manifest.
 pub static KIND: Kind =
-    Kind { cost: Nanos(40), ..Kind::layer("stats", "Counts requests and bytes and measures latency.", &[], build) };
+    Kind { cost: Nanos(150), ..Kind::layer("stats", "Counts requests and bytes and measures latency.", &[], build) };
 
 /// Longer latencies count as this.
 const LATENCY_MAX: Nanos = Nanos::secs(3600);

@@ -23,7 +23,7 @@ const PARAMS: &[Param] = &[
 
 /// The manifest.
 pub static KIND: Kind =
-    Kind { cost: Nanos(200), ..Kind::layer("tap", "Records the requests that pass as a block trace.", PARAMS, build) };
+    Kind { cost: Nanos(350), ..Kind::layer("tap", "Records the requests that pass as a block trace.", PARAMS, build) };
 
 /// CPU time that handing a buffer to the file is charged with in virtual time.
 const WRITE_COST: Nanos = Nanos::micros(50);
