@@ -1,0 +1,127 @@
+//! Every kind, in a stack of its own, passes the conformance suite of devices.
+
+use std::path::Path;
+use std::process::Command;
+use std::rc::Rc;
+
+use esker_block::conformance::{Options, check, check_real};
+use esker_block::kind::Worlds;
+use esker_block::{Device, OpKind};
+use esker_rt::Rt;
+use esker_rt::mem::Pool;
+use esker_rt::real::Backend;
+use esker_stack::{Spec, Stack};
+
+/// A stack whose export is of one kind. DIR stands for a folder that vanishes.
+struct Sample {
+    kind: &'static str,
+    stack: &'static str,
+    /// Whether what was written is read back.
+    keeps_data: bool,
+}
+
+const fn sample(kind: &'static str, stack: &'static str) -> Sample {
+    Sample { kind, stack, keeps_data: true }
+}
+
+const SAMPLES: &[Sample] = &[
+    Sample { kind: "null", stack: "v = null size=2MiB", keeps_data: false },
+    sample("memory", "v = memory size=2MiB defer=always latency=20us"),
+    sample("disk-model", "v = disk-model size=8MiB content=memory"),
+    sample("ssd-model", "v = ssd-model size=8MiB content=memory"),
+    sample("pass", "v = memory size=2MiB | pass"),
+    sample("offset", "v = memory size=4MiB | offset start=64KiB size=1MiB"),
+    sample("concat", "a = memory size=1MiB; b = memory size=64KiB block=4096; v = concat on a,b"),
+    sample(
+        "stripe",
+        "a = memory size=1MiB defer=always; b = memory size=1MiB defer=always; v = stripe chunk=8KiB on a,b",
+    ),
+    sample("align", "v = memory size=2MiB block=4096 defer=always latency=5us | align"),
+    sample("emulate", "v = memory size=2MiB defer=always latency=5us | emulate staging=64KiB width=2 ranges=8"),
+    sample("delay", "v = memory size=2MiB | delay read=10us write=20us flush=30us jitter=50us"),
+    sample("rate", "v = memory size=2MiB | rate iops=100000 bytes=1GiB"),
+    sample("error", "v = memory size=2MiB | error probability=1 armed=false"),
+    sample("stats", "v = memory size=2MiB defer=always | stats"),
+    sample("file", "v = file path=DIR/d.img size=2MiB direct=false"),
+    sample("tap", "v = memory size=2MiB | tap path=DIR/trace"),
+];
+/// Needs a block device: [`a_block_device_passes_on_both_backends`].
+const ELSEWHERE: &str = "raw";
+
+fn export(rt: &Rt, text: &str) -> Rc<dyn Device> {
+    let spec = Spec::parse("sample", &format!("{text}; export out = v")).unwrap_or_else(|e| panic!("{text}: {e}"));
+    let stack = Stack::build(rt, &Pool::default(), esker_kinds::ALL, &spec).unwrap_or_else(|e| panic!("{text}: {e}"));
+    Rc::new(stack.export("out").expect("the text exports it"))
+}
+
+fn options(sample: &Sample) -> Options {
+    Options { keeps_data: sample.keeps_data, batches: 80, window: 128 << 10, ..Options::facade(11) }
+}
+
+fn is_real_only(sample: &Sample) -> bool {
+    let kind = esker_kinds::ALL.iter().find(|kind| kind.name == sample.kind);
+    kind.expect("a sample is of a kind").worlds == Worlds::RealOnly
+}
+
+#[test]
+fn every_kind_has_a_sample() {
+    for kind in esker_kinds::ALL {
+        let count = SAMPLES.iter().filter(|sample| sample.kind == kind.name).count();
+        assert_eq!(count, usize::from(kind.name != ELSEWHERE), "samples of kind {}", kind.name);
+    }
+}
+
+#[test]
+fn every_kind_of_both_worlds_passes_in_virtual_time() {
+    for sample in SAMPLES.iter().filter(|sample| !is_real_only(sample)) {
+        let report = check(|rt| export(rt, sample.stack), options(sample));
+        assert!(report.answered(OpKind::Read) > 50 && report.refused > 5, "{}: {report:?}", sample.kind);
+    }
+}
+
+#[test]
+fn every_kind_passes_on_both_backends() {
+    for backend in [Backend::Uring, Backend::Threads] {
+        for sample in SAMPLES {
+            let dir = tempfile::tempdir().unwrap();
+            let text = sample.stack.replace("DIR", &dir.path().display().to_string());
+            let report = check_real(backend, |rt| export(rt, &text), options(sample));
+            assert!(report.answered(OpKind::Read) > 50, "{} on {backend:?}: {report:?}", sample.kind);
+        }
+    }
+}
+
+/// A loop device over a file; detached when dropped.
+struct Loop(String);
+
+impl Loop {
+    fn attach(file: &Path) -> Option<Loop> {
+        let output = Command::new("losetup").args(["--find", "--show"]).arg(file).output().ok()?;
+        let path = String::from_utf8(output.stdout).ok()?.trim().to_string();
+        (output.status.success() && !path.is_empty()).then_some(Loop(path))
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        // It vanishes with the machine at the latest.
+        let _detached = Command::new("losetup").args(["--detach", &self.0]).status();
+    }
+}
+
+#[test]
+fn a_block_device_passes_on_both_backends() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("disk");
+    std::fs::File::create(&file).unwrap().set_len(4 << 20).unwrap();
+    let Some(disk) = Loop::attach(&file) else {
+        println!("SKIPPED: kind raw needs a block device: root and losetup");
+        assert!(std::fs::File::open("/dev/loop-control").is_err(), "this machine has loop devices, yet losetup failed");
+        return;
+    };
+    for backend in [Backend::Uring, Backend::Threads] {
+        let text = format!("v = raw path={}", disk.0);
+        let report = check_real(backend, |rt| export(rt, &text), Options { batches: 40, ..Options::facade(5) });
+        assert!(report.answered(OpKind::Write) > 20, "{backend:?}: {report:?}");
+    }
+}

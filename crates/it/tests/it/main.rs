@@ -1,0 +1,6 @@
+//! Tests of several crates together, one module for each thing they show.
+
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests read the documents and make files")]
+
+mod conformance;
+mod docs;
