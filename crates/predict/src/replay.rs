@@ -191,10 +191,10 @@ async fn play_all(player: Rc<Player>, volumes: Vec<(Export, Feed)>) -> Result<()
 }
 
 async fn play_one(player: Rc<Player>, volume: usize, export: Export, mut feed: Feed) -> Result<(), PredictError> {
-    let mut played = 0;
+    let mut played = 0u64;
     while let Some(record) = feed.next()? {
         played += 1;
-        if played % STRIDE == 0 {
+        if played.is_multiple_of(STRIDE) {
             (player.watch)(&player.name, STRIDE);
         }
         let due = Time::ZERO + player.speed.apply(record.at);

@@ -123,7 +123,7 @@ impl Trace {
         while let Some(record) = feed.next()? {
             facts.add(&record);
             facts.repeats += u64::from(repeats.is_repeat(&record));
-            if facts.requests % STRIDE == 0 {
+            if facts.requests.is_multiple_of(STRIDE) {
                 watch(&self.name, STRIDE);
             }
         }
