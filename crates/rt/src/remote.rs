@@ -1,7 +1,7 @@
 //! The one place where threads meet a world: the list of tasks woken from anywhere, and the parking protocol.
 //!
-//! A waker pushes the task, *then* looks whether the world is parked. The world announces that it parks, *then* looks
-//! whether anything was pushed. One of the two sees the other, so no wake-up is lost (checked by loom).
+//! Both live under one lock: a waker that finds the world parked rings its bell; a world that finds the list not empty
+//! does not park. So no wake-up is lost (checked by loom).
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
@@ -19,29 +19,33 @@ use crate::task::TaskId;
 /// Ends the kernel wait of a parked world.
 pub(crate) type Unpark = Box<dyn Fn() + Send + Sync>;
 
+struct State<T> {
+    woken: Vec<T>,
+    parked: bool,
+}
+
 pub(crate) struct Remote<T = TaskId> {
-    woken: Mutex<Vec<T>>,
-    /// True when `woken` may hold something; spares the owner the lock.
+    state: Mutex<State<T>>,
+    /// Whether `woken` holds something: written under the lock, read without it to spare the owner the lock. A stale
+    /// `false` costs one look more, because `park` looks under the lock.
     pending: AtomicBool,
-    parked: AtomicBool,
     unpark: Unpark,
 }
 
 impl<T> Remote<T> {
     pub fn new(unpark: Unpark) -> Remote<T> {
-        Remote {
-            woken: Mutex::new(Vec::new()),
-            pending: AtomicBool::new(false),
-            parked: AtomicBool::new(false),
-            unpark,
-        }
+        let state = Mutex::new(State { woken: Vec::new(), parked: false });
+        Remote { state, pending: AtomicBool::new(false), unpark }
     }
 
     /// Adds a woken task. Any thread.
     pub fn push(&self, item: T) {
-        self.woken.lock().unwrap_or_else(|e| panic!("a waker panicked: {e}")).push(item);
-        self.pending.store(true, Ordering::SeqCst);
-        if self.parked.swap(false, Ordering::SeqCst) {
+        let parked = self.with(|state| {
+            state.woken.push(item);
+            self.pending.store(true, Ordering::Release);
+            std::mem::take(&mut state.parked)
+        });
+        if parked {
             (self.unpark)();
         }
     }
@@ -49,31 +53,34 @@ impl<T> Remote<T> {
     /// Whether tasks were woken since the last `drain`. Owner only.
     #[inline]
     pub fn has_pending(&self) -> bool {
-        self.pending.load(Ordering::SeqCst)
+        self.pending.load(Ordering::Acquire)
     }
 
     /// Moves all woken tasks to `out`, in the order of their wake-ups. Owner only.
     pub fn drain(&self, out: &mut Vec<T>) {
-        if !self.has_pending() {
-            return;
+        if self.has_pending() {
+            self.with(|state| {
+                self.pending.store(false, Ordering::Release);
+                out.append(&mut state.woken);
+            });
         }
-        self.pending.store(false, Ordering::SeqCst);
-        out.append(&mut self.woken.lock().unwrap_or_else(|e| panic!("a waker panicked: {e}")));
     }
 
     /// Announces that the owner is about to wait. False: something is pending, do not wait.
     pub fn park(&self) -> bool {
-        self.parked.store(true, Ordering::SeqCst);
-        let idle = !self.pending.load(Ordering::SeqCst);
-        if !idle {
-            self.parked.store(false, Ordering::SeqCst);
-        }
-        idle
+        self.with(|state| {
+            state.parked = state.woken.is_empty();
+            state.parked
+        })
     }
 
     /// The owner runs again.
     pub fn unparked(&self) {
-        self.parked.store(false, Ordering::SeqCst);
+        self.with(|state| state.parked = false);
+    }
+
+    fn with<R>(&self, act: impl FnOnce(&mut State<T>) -> R) -> R {
+        act(&mut self.state.lock().unwrap_or_else(|e| panic!("a waker panicked: {e}")))
     }
 }
 
@@ -106,7 +113,10 @@ mod loom_tests {
 
     #[test]
     fn no_wake_up_is_lost_between_push_and_park() {
-        loom::model(|| {
+        // Three preemptions: each way to interleave two wakers with a look of the owner needs fewer.
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
             let bell = Arc::new(Bell { rung: Mutex::new(false), cond: Condvar::new() });
             let ringer = bell.clone();
             let remote = Arc::new(Remote::<u32>::new(Box::new(move || ringer.ring())));

@@ -1,9 +1,9 @@
-//! The workspace's own tools: `cargo xtask tidy`, `cargo xtask mutate` and `cargo xtask peers`.
+//! The workspace's own tools: `cargo xtask tidy`, `mutate`, `peers` and `test`.
 //!
 //! Invariant: nothing here is linked into what serves data, and no tool changes a source file of the tree it judges.
 //!
 //! Reading order: [`tidy`] (house rules as a test; one file per rule), [`mutate`] (each removed guard must be noticed),
-//! [`peers`] (rival programs that comparisons need), [`program`] (running other programs).
+//! [`peers`] (rival programs that comparisons need), [`mod@test`] (a newcomer's second command), [`program`] (running other programs).
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -15,6 +15,7 @@
 mod mutate;
 mod peers;
 mod program;
+mod test;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -35,6 +36,7 @@ const VERBS: &[Verb] = &[
         usage: "peers [--check]   install rival programs, or list what is missing",
         run: peers::main,
     },
+    Verb { name: "test", usage: "test [ARGUMENTS]  install what the tests need, then run all tests", run: test::main },
 ];
 
 fn main() -> ExitCode {
