@@ -136,6 +136,7 @@ pub fn fio_verify(uri: &str, seconds: u32) -> Vec<String> {
         "--verify=crc32c",
         "--verify_fatal=1",
         "--verify_backlog=64",
+        "--verify_state_save=0",
         "--time_based",
         "--randseed=7",
         "--fsync=97",
