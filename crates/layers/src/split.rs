@@ -59,6 +59,10 @@ pub const fn kind(kind: Kind) -> Kind {
 pub struct Split<L>(pub L);
 
 impl<L: Layout> Extension for Split<L> {
+    fn completes(&self) -> bool {
+        false
+    }
+
     fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
         match bio.op {
             Op::Flush => return self.everywhere(ctx, bio.take()),
