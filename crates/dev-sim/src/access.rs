@@ -25,6 +25,15 @@ pub enum Content {
     Memory(Rc<Media>),
 }
 
+/// The parameter that chooses the logical block. It is also the unit at which a power cut tears writes: a device that
+/// tears its own blocks would break what [`Limits::atomic`] promises.
+pub(crate) const BLOCK: Param = Param::with_default(
+    "block",
+    ParamType::Size,
+    "4096",
+    "Logical block, a power of two from 512 to 64KiB; a power cut tears writes at it.",
+);
+
 /// The parameter that chooses [`Content`].
 pub(crate) const CONTENT: Param = Param::with_default(
     "content",
@@ -112,8 +121,20 @@ pub(crate) fn limits(size: u64, block: u32, cache: bool, content: &Content) -> L
     limits
 }
 
-/// The `size` argument, or all of a device of `capacity` bytes.
+/// The `block` argument.
+pub(crate) fn block_of(make: &Make<'_>, kind: &Kind) -> Result<u32, KindError> {
+    let block = make.args.int("block");
+    if !block.is_power_of_two() || !(512..=65_536).contains(&block) {
+        let text =
+            format!("{}: block = {block} is no power of two from 512 to 65536; drives have 512 or 4096", kind.name);
+        return Err(KindError::Unfit(text));
+    }
+    Ok(block as u32)
+}
+
+/// The `size` argument, or all whole blocks of a device of `capacity` bytes.
 pub(crate) fn size_of(make: &Make<'_>, kind: &Kind, capacity: u64, block: u32) -> Result<u64, KindError> {
+    let capacity = capacity - capacity % u64::from(block);
     let size = make.args.int_opt("size").unwrap_or(capacity);
     if size == 0 || size > capacity || !size.is_multiple_of(u64::from(block)) {
         let text = format!(

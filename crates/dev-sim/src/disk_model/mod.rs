@@ -33,6 +33,7 @@ pub static KIND: Kind = Kind {
     params: &[
         Param::with_default("profile", ParamType::Choice(spec::PROFILES), "hdd-7200-2021", "Which disk."),
         Param::optional("size", ParamType::Size, "Bytes to use, from the outer edge on; all by default."),
+        access::BLOCK,
         access::CACHE,
         access::CONTENT,
         Param::with_default("depth", ParamType::Count, "32", "Commands that the disk orders by itself (1 to 1024)."),
@@ -70,8 +71,6 @@ pub static KIND: Kind = Kind {
     build: Build::Device(build),
 };
 
-/// Logical block in bytes (512e drives).
-const BLOCK: u32 = 512;
 const DEPTH_MAX: u64 = 1024;
 
 fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
@@ -81,13 +80,14 @@ fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
     if !(1..=DEPTH_MAX).contains(&depth) {
         return Err(KindError::Unfit(format!("disk-model: depth = {depth}; choose 1 to {DEPTH_MAX}")));
     }
+    let block = access::block_of(make, &KIND)?;
     let setup = DiskSetup {
-        size: access::size_of(make, &KIND, spec.capacity - spec.capacity % u64::from(BLOCK), BLOCK)?,
-        block: BLOCK,
+        size: access::size_of(make, &KIND, spec.capacity, block)?,
+        block,
         depth: depth as u32,
         age_max: args.span("age_max"),
         cache: args.text("cache") == "on",
-        content: Content::of(make, BLOCK),
+        content: Content::of(make, block),
     };
     Ok(Rc::new(Disk::new(make.rt, DiskModel::new(spec)?, setup)))
 }

@@ -89,7 +89,7 @@ fn sequential_rate(at: u64, depth: u64, args: &'static [(&str, &str)], writes: b
 fn sequential_transfers_run_at_the_rate_of_their_zone() {
     let spec = DiskSpec::profile("hdd-7200-2021").unwrap();
     let inner = spec.capacity - 1_200_000_000;
-    let inner = inner - inner % 512;
+    let inner = inner - inner % PAGE;
     for (at, rate) in [(0, spec.rate_outer), (inner, spec.rate_inner)] {
         for depth in [1, 32] {
             let read = sequential_rate(at, depth, &[], false) / rate as f64;
@@ -247,7 +247,7 @@ fn a_power_cut_loses_part_of_what_was_not_flushed_and_nothing_else() {
 fn content_reads_back_and_described_disks_give_zeroes() {
     twice(seeded(1), |rt| async move {
         let pool = Pool::default();
-        let kept = disk(&rt, &[("content", "memory"), ("size", "16MiB")]);
+        let kept = disk(&rt, &[("content", "memory"), ("size", "16MiB"), ("block", "512")]);
         assert!(!kept.limits().described && kept.limits().volatile_cache);
         timed(&rt, &*kept, write(512, 1024, 5)).await;
         timed(&rt, &*kept, Bio::zero(1024, 512)).await;
@@ -256,13 +256,22 @@ fn content_reads_back_and_described_disks_give_zeroes() {
         assert_eq!(back[512..], [0; 512]);
         let described = disk(&rt, &[("cache", "off")]);
         assert!(described.limits().described && !described.limits().volatile_cache);
-        let mut dirty = Buf::unique(&pool, 512);
+        let mut dirty = Buf::unique(&pool, PAGE as usize);
         dirty.bytes_mut().unwrap().fill(7);
-        assert_eq!(described.submit(Bio::read(0, dirty)).await.buf.to_vec(), [0; 512]);
-        let refused = described.submit(Bio::discard(0, 512)).await.result;
+        assert_eq!(described.submit(Bio::read(0, dirty)).await.buf.to_vec(), [0; PAGE as usize]);
+        let refused = described.submit(Bio::discard(0, PAGE)).await.result;
         assert!(matches!(refused, Err(BioError::Unsupported(OpKind::Discard))));
         assert_eq!(described.limits().support(OpKind::Discard), Support::No);
     });
+}
+
+#[test]
+fn blocks_are_those_of_present_drives_unless_told_otherwise() {
+    let sim = Sim::new(seeded(1));
+    for (args, block) in [(&[][..], 4096), (&[("block", "512")], 512)] {
+        let limits = disk(&sim.rt(), args).limits().clone();
+        assert_eq!((limits.block, limits.atomic, limits.size % u64::from(block)), (block, block, 0));
+    }
 }
 
 #[test]
@@ -272,7 +281,9 @@ fn numbers_that_do_not_fit_are_refused_by_name() {
     let error = |args: &[(&str, &str)]| build(&rt, &KIND, args).err().unwrap().to_string();
     for (args, words) in [
         ([("size", "5TB")], "at most 4000787030016"),
-        ([("size", "100")], "multiple of 512"),
+        ([("size", "100")], "multiple of 4096"),
+        ([("block", "1000")], "block = 1000 is no power of two from 512"),
+        ([("block", "256")], "block = 256 is no power of two from 512"),
         ([("depth", "0")], "depth = 0"),
         ([("rpm", "0")], "rpm must be above 0"),
         ([("seek_full", "8ms")], "a curve that falls"),

@@ -29,6 +29,7 @@ pub static KIND: Kind = Kind {
     params: &[
         Param::with_default("profile", ParamType::Choice(spec::PROFILES), "ssd-nvme-2022", "Which drive."),
         Param::optional("size", ParamType::Size, "Bytes to use; all by default."),
+        access::BLOCK,
         access::CACHE,
         access::CONTENT,
         Param::with_default(
@@ -63,8 +64,6 @@ pub static KIND: Kind = Kind {
     build: Build::Device(build),
 };
 
-/// Logical block in bytes.
-const BLOCK: u32 = 512;
 const DEPTH_MAX: u64 = 65_536;
 
 fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
@@ -74,12 +73,13 @@ fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
     if !(1..=DEPTH_MAX).contains(&depth) {
         return Err(KindError::Unfit(format!("ssd-model: depth = {depth}; choose 1 to {DEPTH_MAX}")));
     }
+    let block = access::block_of(make, &KIND)?;
     let setup = SsdSetup {
-        size: access::size_of(make, &KIND, spec.capacity - spec.capacity % u64::from(BLOCK), BLOCK)?,
-        block: BLOCK,
+        size: access::size_of(make, &KIND, spec.capacity, block)?,
+        block,
         depth: depth as u32,
         cache: args.text("cache") == "on",
-        content: Content::of(make, BLOCK),
+        content: Content::of(make, block),
     };
     Ok(Rc::new(Ssd::new(make.rt, SsdModel::new(spec)?, setup)))
 }

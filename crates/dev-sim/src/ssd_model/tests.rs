@@ -192,11 +192,21 @@ fn a_write_in_flight_may_be_torn_even_without_a_cache() {
 }
 
 #[test]
+fn blocks_are_those_of_present_drives_unless_told_otherwise() {
+    let sim = Sim::new(seeded(1));
+    for (args, block) in [(&[][..], 4096), (&[("block", "512")], 512)] {
+        let limits = ssd(&sim.rt(), args).limits().clone();
+        assert_eq!((limits.block, limits.atomic, limits.size % u64::from(block)), (block, block, 0));
+    }
+}
+
+#[test]
 fn numbers_that_do_not_fit_are_refused_by_name() {
     let sim = Sim::new(seeded(1));
     let rt = sim.rt();
     for (args, words) in [
         ([("size", "3TB")], "at most 2000398934016"),
+        ([("block", "1MiB")], "block = 1048576 is no power of two from 512"),
         ([("channels", "0")], "channels = 0"),
         ([("page", "1000")], "page = 1000"),
         ([("host_rate", "0")], "host_rate must be above 0"),
