@@ -205,10 +205,10 @@ impl Prepared {
              program that waits for answers would ask for less when a device is slow."
                 .to_string(),
             "Writes are answered from volatile write caches, and the traces hold no flush unless one is counted; data \
-             that a cache still holds at the end is not written out. The models' blocks are 512 bytes, so that no request \
-             pays for reading and writing back a larger block, and the solid-state model has no translation layer."
+             that a cache still holds at the end is not written out. The solid-state model has no translation layer."
                 .to_string(),
         ];
+        told.extend(self.facts.iter().filter_map(unaligned));
         told.extend(self.facts.iter().filter_map(|facts| self.repeats(facts)));
         let damage = |facts: &Facts| facts.damage.as_ref().map(|damage| format!("{}: {damage}", facts.name));
         told.extend(self.facts.iter().filter_map(damage));
@@ -234,4 +234,19 @@ impl Prepared {
             )
         })
     }
+}
+
+fn unaligned(facts: &Facts) -> Option<String> {
+    let share = facts.unaligned as f64 / facts.requests as f64;
+    (facts.unaligned > 0).then(|| {
+        format!(
+            "{}: {} of {} requests ({:.1} %) do not begin and end at multiples of 4 KiB, the block of the models unless \
+             they are told another. Over such blocks an unaligned read takes the whole blocks around it, and an unaligned \
+             write pays for reading, changing and writing back those that it fills in part.",
+            facts.name,
+            facts.unaligned,
+            facts.requests,
+            share * 100.0
+        )
+    })
 }

@@ -8,7 +8,7 @@ use esker_stack::Spec;
 
 use crate::deploy::stack_toml;
 use crate::report::{Origin, page, text};
-use crate::{Candidate, Comparison, Limit, Plan, PredictError, SpeedChoice, Trace, Watch};
+use crate::{Candidate, Comparison, Limit, Plan, PredictError, Run, SpeedChoice, Trace, Watch};
 
 fn silent() -> Watch {
     Arc::new(|_, _| {})
@@ -144,6 +144,29 @@ fn repeats_are_counted_told_and_left_out_on_demand() {
     let limit = Limit { dedup_window: Some(Nanos::millis(1)), ..Limit::default() };
     let without = compared(Plan { limit, ..plan(vec![pairs()], memory()) });
     assert_eq!((without.traces[0].repeats, without.runs[0].all.requests), (0, 50));
+}
+
+#[test]
+fn unaligned_writes_pay_for_reading_and_writing_back_whole_blocks() {
+    let sectors_from = |first: u64, sectors: u64| {
+        let writes = trace("t", (0..100u64).map(|i| (i * 10_000, i * 64 + first, sectors, 'W')));
+        compared(plan(vec![writes], Vec::new()))
+    };
+    let moved = |run: &Run| {
+        let devices = run.devices.iter();
+        devices.fold((0, 0), |(read, written), d| (read + d.read_bytes, written + d.written_bytes))
+    };
+    let told = |of: &Comparison| of.caveats.iter().any(|line| line.contains("t: 100 of 100 requests (100.0 %) do not"));
+    let (inside, across, whole) = (sectors_from(1, 1), sectors_from(7, 2), sectors_from(8, 8));
+    assert_eq!([&inside, &across, &whole].map(told), [true, true, false]);
+    for (comparison, blocks) in [(&inside, 1), (&across, 2), (&whole, 0)] {
+        for run in &comparison.runs {
+            let (read, written) = moved(run);
+            assert_eq!((read, run.failed), (100 * 4096 * blocks, 0), "{}", run.name);
+            // What a write cache still holds at the end has not reached a disk.
+            assert!(written <= 100 * 4096 * blocks.max(1) && written > 0, "{}: {written}", run.name);
+        }
+    }
 }
 
 #[test]
