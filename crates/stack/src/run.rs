@@ -8,7 +8,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use esker_block::{Bio, BioError, Buf, Class, Done, Flow, Op, Reply, Step};
+use esker_block::{Bio, BioError, Buf, Class, Done, Flow, Op, Reply, Step, VolumeId};
 
 use crate::contract;
 use crate::snapshot::{Handle, Slot, Target};
@@ -71,13 +71,14 @@ impl Run {
     }
 
     /// Makes an ended request the request `bio`, about to enter `snapshot` at its top.
-    #[inline]
-    pub fn renew(&mut self, snapshot: &Handle, bio: Bio) {
+    #[inline(always)]
+    pub fn renew(&mut self, snapshot: &Handle, volume: VolumeId, bio: Bio) {
         debug_assert!(self.wait.is_none() && self.frames.is_empty(), "only ended requests are reused");
         if !self.snapshot.is(snapshot) {
             self.snapshot = snapshot.clone();
         }
         self.bio = bio;
+        self.bio.dest = volume;
         self.position = 0;
     }
 

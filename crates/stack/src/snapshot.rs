@@ -42,15 +42,15 @@ impl Shared {
         }
     }
 
-    /// A request about to enter `snapshot` at its top.
-    #[inline]
-    pub fn run(&self, snapshot: &Handle, bio: Bio) -> Box<Run> {
+    /// A request for `volume` about to enter `snapshot` at its top.
+    #[inline(always)]
+    pub fn run(&self, snapshot: &Handle, volume: VolumeId, bio: Bio) -> Box<Run> {
         match self.spare.borrow_mut().pop() {
             Some(mut run) => {
-                run.renew(snapshot, bio);
+                run.renew(snapshot, volume, bio);
                 run
             }
-            None => Box::new(Run::fresh(snapshot.clone(), 0, bio)),
+            None => Box::new(Run::fresh(snapshot.clone(), 0, bio.to(volume))),
         }
     }
 

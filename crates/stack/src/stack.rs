@@ -224,18 +224,18 @@ impl Export {
 
     /// Starts a request. The future gives its answer and must be polled to its end: dropping it earlier latches the
     /// stack.
-    #[inline]
+    #[inline(always)]
     pub fn request(&self, bio: Bio) -> Request {
         let class = bio.tag.class;
         let stage = match self.admit(class) {
             true => self.enter(bio),
-            false => Stage::Waiting(bio, Box::pin(self.clone().wait_outside(class))),
+            false => Stage::Waiting(Box::new(bio), Box::pin(self.clone().wait_outside(class))),
         };
         Request { export: self.clone(), class, stage }
     }
 
     /// Lets a request in, if the gate is open and the class has a credit.
-    #[inline]
+    #[inline(always)]
     fn admit(&self, class: Class) -> bool {
         let stack = &*self.stack;
         if stack.gate.closed.get() || !stack.admitted[class as usize].try_take(1) {
@@ -246,7 +246,7 @@ impl Export {
     }
 
     /// Sends a request that was let in down the present arrangement, or refuses it.
-    #[inline]
+    #[inline(always)]
     fn enter(&self, bio: Bio) -> Stage {
         let shared = &self.stack.shared;
         if shared.is_dead() {
@@ -255,7 +255,7 @@ impl Export {
         if self.end.read_only && bio.changes_data() {
             return Stage::Answered(bio.fail(BioError::ReadOnly("this export".into())));
         }
-        let mut run = shared.run(&self.stack.snapshot.borrow(), bio.to(self.end.volume.get()));
+        let mut run = shared.run(&self.stack.snapshot.borrow(), self.end.volume.get(), bio);
         match run.start() {
             None => Stage::Inside(run),
             Some(done) => {
@@ -307,8 +307,8 @@ impl Device for Export {
 }
 
 enum Stage {
-    /// Waits at the gate or for a credit.
-    Waiting(Bio, Pin<Box<dyn Future<Output = ()>>>),
+    /// Waits at the gate or for a credit. Boxed, so that the common request is small to move.
+    Waiting(Box<Bio>, Pin<Box<dyn Future<Output = ()>>>),
     Inside(Box<Run>),
     Answered(Done),
     Over,
