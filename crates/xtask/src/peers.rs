@@ -13,13 +13,11 @@ struct Peer {
 }
 
 const PEERS: &[Peer] = &[
-    Peer { program: "nbdkit", package: "nbdkit", used_by: "lab: layers and NBD service against nbdkit's filters" },
     Peer { program: "nbdinfo", package: "libnbd-bin", used_by: "it: what a foreign NBD client sees of an export" },
     Peer { program: "nbdcopy", package: "libnbd-bin", used_by: "it, lab: copying through a foreign NBD client" },
     Peer { program: "qemu-img", package: "qemu-utils", used_by: "it: images converted and compared over NBD" },
     Peer { program: "qemu-io", package: "qemu-utils", used_by: "it: reads, writes, zeroes and discards over NBD" },
     Peer { program: "fio", package: "fio", used_by: "lab: load on a served stack and on its rivals" },
-    Peer { program: "sqlite3", package: "sqlite3", used_by: "it: a database on a served stack" },
 ];
 
 /// The names of all programs in the table.
