@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 
-use esker_blktrace::{Format, OneVolume, Record, Report, Source, Sped, Speed, TraceError, TraceReader};
+use esker_blktrace::{Ending, Format, OneVolume, Record, Report, Source, Sped, Speed, TraceError, TraceReader};
 use indicatif::ProgressBar;
 
 use crate::failure::Failure;
@@ -37,6 +37,16 @@ enum Selection {
 struct Unopened {
     path: String,
     source: io::Error,
+}
+
+/// The trace ends in the middle. What came before was used, yet the command cannot count as done.
+#[derive(Debug, thiserror::Error)]
+#[error("{file}: is truncated or damaged: only the {records} records before byte {offset} (unpacked) were {used}")]
+struct Cut {
+    file: String,
+    records: u64,
+    offset: u64,
+    used: &'static str,
 }
 
 impl Reading {
@@ -108,16 +118,28 @@ impl Trace {
             terminal.complain(&format!("warning: {}: {report}", self.reader().file()));
         }
     }
+
+    /// That the trace was read to its end.
+    ///
+    /// # Errors
+    /// If it was cut; the message says that what came before was `used` ("described", ...).
+    pub fn uncut(&self, used: &'static str) -> Result<(), Failure> {
+        let (reader, report) = (self.reader(), self.reader().report());
+        let Ending::Cut { offset, .. } = report.ending else { return Ok(()) };
+        Err(Cut { file: reader.file().to_string(), records: report.records, offset, used }.into())
+    }
 }
 
 /// The report for programs.
 pub fn report_json(report: &Report) -> serde_json::Value {
+    let cut = if let Ending::Cut { why, .. } = &report.ending { Some(why) } else { None };
     serde_json::json!({
         "records": report.records,
         "skipped": report.skipped,
         "malformed": report.malformed,
         "times_clamped": report.times_clamped,
         "clean": report.is_clean(),
+        "cut": cut,
         "faults": report.faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
 }

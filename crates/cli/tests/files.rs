@@ -62,6 +62,33 @@ fn the_outcome_of_a_conversion_is_json_on_demand() {
 }
 
 #[test]
+fn a_cut_trace_is_used_up_to_the_cut_and_the_command_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cut, target) = (folder.path().join("cut.load.gz"), folder.path().join("out.iolog"));
+    let whole = fs::read("../../data/linux-mysql.load.gz").unwrap();
+    fs::write(&cut, &whole[..whole.len() / 2]).unwrap();
+    let (cut, target) = (cut.to_str().unwrap(), target.to_str().unwrap());
+
+    let output = esker(&["blktrace", "stat", "--json", cut, TRACE]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = String::from_utf8(output.stdout).unwrap();
+    let objects: Vec<serde_json::Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let records = objects[0]["report"]["records"].as_u64().unwrap();
+    assert!((1_000..80_000).contains(&records) && objects[0]["report"]["cut"].is_string(), "{told}");
+    assert_eq!(objects.len(), 2, "a cut trace does not keep the next one from being described");
+    assert!(objects[1]["report"]["cut"].is_null());
+
+    let err = check(&["blktrace", "convert", cut, target, "--to", "fio3"], 1);
+    assert!(err.contains(&format!("{target}: {records} records written")), "{err}");
+    assert!(
+        err.contains(&format!("only the {records} records before byte")) && err.contains("were converted"),
+        "{err}"
+    );
+    let requests = fs::read_to_string(target).unwrap().lines().filter(|line| line.split(' ').count() == 5).count();
+    assert_eq!(requests as u64, records);
+}
+
+#[test]
 fn every_verb_has_a_manual_page() {
     let folder = tempfile::tempdir().unwrap();
     let pages = folder.path().join("man/man1");

@@ -16,7 +16,8 @@ pub const VERB: Verb = Verb::of::<Convert>(About {
     words: &["blktrace", "convert"],
     summary: "Convert a block trace into another format",
     details: "Writes record by record, in bounded memory. What the target format cannot carry is counted and told. The \
-              target appears only when it is complete.",
+              target appears only when all is written. A truncated trace is converted up to the cut, and the exit status \
+              is 1.",
     examples: &[
         Example {
             line: "esker blktrace convert data/linux-mysql.load.gz mysql.iolog --to fio3",
@@ -77,7 +78,8 @@ impl Run for Convert {
             self.write_file(&mut trace)?
         };
         bar.finish_and_clear();
-        self.tell(&trace, &written, terminal)
+        self.tell(&trace, &written, terminal)?;
+        trace.uncut("converted")
     }
 }
 
