@@ -131,6 +131,13 @@ pub struct UnitError {
     example: &'static str,
 }
 
+impl UnitError {
+    /// What would have been right, to stand after "expected".
+    pub fn wanted(&self) -> String {
+        format!("{}: {}", self.what, self.example)
+    }
+}
+
 const SIZE_UNITS: [(&str, u64); 15] = [
     ("TiB", 1 << 40),
     ("GiB", GIB),
@@ -278,6 +285,12 @@ mod tests {
         assert_eq!(parse_span("1.5s"), Ok(Nanos::millis(1500)));
         assert_eq!(parse_span("0"), Ok(Nanos::ZERO));
         assert!(parse_span("2").unwrap_err().to_string().contains("150us"));
+    }
+
+    #[test]
+    fn an_error_says_what_would_have_been_right() {
+        let error = parse_span("2").unwrap_err();
+        assert_eq!(error.wanted(), "a time span: a number with a unit, such as 150us, 2ms or 1.5s");
     }
 
     #[test]

@@ -72,8 +72,8 @@ impl Param {
     pub fn read(&self, text: &str) -> Result<Value, KindError> {
         let number = || text.replace('_', "").parse::<f64>().ok().filter(|x| x.is_finite());
         let value = match self.ty {
-            ParamType::Size => parse_size(text).map(Value::Int).map_err(|e| e.to_string()),
-            ParamType::Span => parse_span(text).map(|n| Value::Int(n.0)).map_err(|e| e.to_string()),
+            ParamType::Size => parse_size(text).map(Value::Int).map_err(|e| e.wanted()),
+            ParamType::Span => parse_span(text).map(|n| Value::Int(n.0)).map_err(|e| e.wanted()),
             ParamType::Count => text.replace('_', "").parse().map(Value::Int).map_err(|_| "a whole number".to_string()),
             ParamType::Ratio => {
                 let ratio = number().filter(|x| (0.0..=1.0).contains(x));

@@ -336,7 +336,7 @@ fn build_errors_name_the_place_and_the_fix() {
     check(with(device("y", "leaf", &["d"], None)), "stands on nothing");
     check(with(device("y", "crossing", &["d"], None)), "at least 2 devices");
     check(with(device("y", "leaf", &[], Some(("size", "3")))), "unknown parameter \"size\"; leaf has: wait");
-    check(with(device("y", "leaf", &[], Some(("wait", "soon")))), "is not a time span");
+    check(with(device("y", "leaf", &[], Some(("wait", "soon")))), "expected a time span: ");
     let mut dangling = chain(&["pass"], "0");
     dangling.exports[0].device = "nowhere".to_string();
     check(dangling, "export \"vol\": there is no device \"nowhere\"; known: d, w0");
