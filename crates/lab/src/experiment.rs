@@ -17,6 +17,9 @@ pub struct Options {
     pub scratch: PathBuf,
 }
 
+/// Measures the figures of an experiment; calls back with one line of progress at a time.
+pub type Measure = fn(&Options, &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError>;
+
 /// One experiment.
 pub struct Experiment {
     /// Name on the command line.
@@ -29,8 +32,8 @@ pub struct Experiment {
     pub simulated: bool,
     /// Rival programs that must be installed.
     pub rivals: &'static [&'static str],
-    /// Measures the figures; calls back with one line of progress at a time.
-    pub run: fn(&Options, &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError>,
+    /// Measures its figures.
+    pub run: Measure,
 }
 
 /// A rival's value in the same run.

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 #![allow(
     clippy::disallowed_methods,
+    clippy::disallowed_types,
     reason = "experiments measure real time, run rival programs and make scratch files"
 )]
 
