@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::task::Waker;
+use std::time::{Duration, Instant};
 
 use esker_base::Nanos;
 use io_uring::{IoUring, opcode, squeue, types};
@@ -11,6 +12,16 @@ use super::op::{FallocateMode, Op, Outcome};
 
 /// Marks the completion of the poll on the wake-up descriptor.
 const BELL: u64 = u64::MAX;
+/// Operations that are handed to the kernel together at most. Completions come in bursts: a device that got its next
+/// requests only after the whole burst was handled would stand idle meanwhile.
+const BATCH: usize = 4;
+
+/// How long a completion is looked for before this thread is put to sleep. Waking a sleeping virtual CPU takes longer
+/// than a fast device.
+const SPIN: Duration = Duration::from_micros(50);
+/// Looks in vain make the next waits sleep at once: at most this many.
+const SLEEPS_MAX: u32 = 64;
+
 /// Marks the completion of a cancellation.
 const CANCEL: u64 = u64::MAX - 1;
 
@@ -36,20 +47,32 @@ pub(crate) struct Uring {
     in_kernel: usize,
     /// Descriptors of connections accepted for nobody.
     strays: Vec<OwnedFd>,
+    /// Waits that will sleep at once, and how many there were after the last look in vain.
+    sleeps: u32,
+    sleeps_last: u32,
 }
 
 impl Uring {
     /// # Errors
     /// The kernel's refusal: io_uring missing, disabled by sysctl, or forbidden by a seccomp filter.
     pub fn new(entries: u32, bell: RawFd) -> io::Result<Uring> {
-        let ring = IoUring::builder().setup_coop_taskrun().build(entries)?;
+        let ring = IoUring::builder().setup_coop_taskrun().setup_taskrun_flag().build(entries)?;
         if !ring.params().is_feature_ext_arg() {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
                 "this kernel's io_uring cannot wait with a time-out",
             ));
         }
-        let mut uring = Uring { ring, bell, inflight: Vec::new(), free: Vec::new(), in_kernel: 0, strays: Vec::new() };
+        let mut uring = Uring {
+            ring,
+            bell,
+            inflight: Vec::new(),
+            free: Vec::new(),
+            in_kernel: 0,
+            strays: Vec::new(),
+            sleeps: 0,
+            sleeps_last: 0,
+        };
         uring.listen_to_bell()?;
         Ok(uring)
     }
@@ -81,6 +104,9 @@ impl Uring {
         self.inflight[key] = Some(inflight);
         self.in_kernel += 1;
         self.push(&entry)?;
+        if self.ring.submission().len() >= BATCH {
+            self.submit()?;
+        }
         Ok(key)
     }
 
@@ -112,19 +138,49 @@ impl Uring {
 
     /// Submits what was started, and waits for at least one completion if `wait` says for how long at most.
     pub fn enter(&mut self, wait: Option<Option<Nanos>>) -> io::Result<()> {
-        let result = match wait {
-            None if self.ring.submission().is_empty() => Ok(0),
-            None => self.ring.submit(),
-            Some(None) => self.ring.submit_and_wait(1),
+        let wait = match wait {
+            Some(_) if self.arrives_soon()? => return Ok(()),
+            other => other,
+        };
+        match wait {
+            None if self.ring.submission().is_empty() && !self.ring.submission().taskrun() => Ok(()),
+            None => self.submit(),
+            Some(None) => tolerate(self.ring.submit_and_wait(1)),
             Some(Some(span)) => {
                 let spec = types::Timespec::new().sec(span.0 / 1_000_000_000).nsec((span.0 % 1_000_000_000) as u32);
-                self.ring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(&spec))
+                tolerate(self.ring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(&spec)))
             }
-        };
-        match result {
-            Err(e) if !matches!(e.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY)) => Err(e),
-            _ => Ok(()),
         }
+    }
+
+    fn submit(&mut self) -> io::Result<()> {
+        tolerate(self.ring.submit())
+    }
+
+    /// Submits, and looks a short while for a completion. Only worth it for devices that answer within that while: each
+    /// look in vain doubles the number of waits that sleep at once.
+    fn arrives_soon(&mut self) -> io::Result<bool> {
+        if self.in_kernel == 0 || self.sleeps > 0 {
+            self.sleeps = self.sleeps.saturating_sub(1);
+            return Ok(false);
+        }
+        let start = Instant::now();
+        while start.elapsed() < SPIN {
+            for _ in 0..32 {
+                // Finished operations become completions when their thread next enters the kernel.
+                if !self.ring.submission().is_empty() || self.ring.submission().taskrun() {
+                    self.submit()?;
+                }
+                if !self.ring.completion().is_empty() {
+                    self.sleeps_last = 0;
+                    return Ok(true);
+                }
+                std::hint::spin_loop();
+            }
+        }
+        self.sleeps_last = (self.sleeps_last * 2 + 1).min(SLEEPS_MAX);
+        self.sleeps = self.sleeps_last;
+        Ok(false)
     }
 
     /// Takes in all completions. True if the wake-up descriptor rang.
@@ -186,6 +242,14 @@ impl Drop for Uring {
             // A buffer that the kernel uses is never freed, not even now.
             std::mem::forget(std::mem::take(&mut self.inflight));
         }
+    }
+}
+
+/// A wait that ended early, and a kernel that wants completions taken in first, are no failures.
+fn tolerate(entered: io::Result<usize>) -> io::Result<()> {
+    match entered {
+        Err(e) if !matches!(e.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY)) => Err(e),
+        _ => Ok(()),
     }
 }
 
