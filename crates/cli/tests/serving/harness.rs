@@ -133,6 +133,8 @@ pub fn fio_verify(uri: &str, seconds: u32) -> Vec<String> {
         "--bsrange=4k-64k",
         "--size=32m",
         "--iodepth=16",
+        // Without it fio reads back blocks that its next pass is overwriting at that moment, and calls the mix corrupt.
+        "--serialize_overlap=1",
         "--verify=crc32c",
         "--verify_fatal=1",
         "--verify_backlog=64",
