@@ -1,11 +1,12 @@
-//! What models and their devices have in common: the access that a model times, and the content behind it.
+//! What a model times, and the content behind it.
 
 use std::rc::Rc;
 
 use esker_base::ByteRange;
-use esker_block::{Bio, Buf, Done, Extent, ExtentState, Kind, KindError, Limits, Make, Op, Param, ParamType, Reply};
+use esker_block::{Bio, Buf, Done, Extent, ExtentState, Limits, Make, Op, Reply, Stat};
 
 use crate::media::Media;
+pub(crate) use crate::setup::{BLOCK, CACHE, CONTENT, block_of, size_of};
 
 /// A read or write as the medium sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,31 +25,6 @@ pub enum Content {
     /// All that was written, in memory.
     Memory(Rc<Media>),
 }
-
-/// The parameter that chooses the logical block. It is also the unit at which a power cut tears writes: a device that
-/// tears its own blocks would break what [`Limits::atomic`] promises.
-pub(crate) const BLOCK: Param = Param::with_default(
-    "block",
-    ParamType::Size,
-    "4096",
-    "Logical block, a power of two from 512 to 64KiB; a power cut tears writes at it.",
-);
-
-/// The parameter that chooses [`Content`].
-pub(crate) const CONTENT: Param = Param::with_default(
-    "content",
-    ParamType::Choice(&["none", "memory"]),
-    "none",
-    "Keep no bytes (payload is described, reads give zeroes) or keep what is written in memory.",
-);
-
-/// The parameter that chooses the volatile write cache.
-pub(crate) const CACHE: Param = Param::with_default(
-    "cache",
-    ParamType::Choice(&["on", "off"]),
-    "on",
-    "Acknowledge writes before they reach the medium; a power cut loses what was not flushed.",
-);
 
 impl Content {
     /// Content as the arguments of `make` ask for; new media tear at `unit` bytes.
@@ -121,28 +97,7 @@ pub(crate) fn limits(size: u64, block: u32, cache: bool, content: &Content) -> L
     limits
 }
 
-/// The `block` argument.
-pub(crate) fn block_of(make: &Make<'_>, kind: &Kind) -> Result<u32, KindError> {
-    let block = make.args.int("block");
-    if !block.is_power_of_two() || !(512..=65_536).contains(&block) {
-        let text =
-            format!("{}: block = {block} is no power of two from 512 to 65536; drives have 512 or 4096", kind.name);
-        return Err(KindError::Unfit(text));
-    }
-    Ok(block as u32)
-}
-
-/// The `size` argument, or all whole blocks of a device of `capacity` bytes.
-pub(crate) fn size_of(make: &Make<'_>, kind: &Kind, capacity: u64, block: u32) -> Result<u64, KindError> {
-    let capacity = capacity - capacity % u64::from(block);
-    let size = make.args.int_opt("size").unwrap_or(capacity);
-    if size == 0 || size > capacity || !size.is_multiple_of(u64::from(block)) {
-        let text = format!(
-            "{}: size {size} must be a multiple of {block} and at most {capacity}, the size of the modelled device; \
-             choose another size, profile or capacity",
-            kind.name
-        );
-        return Err(KindError::Unfit(text));
-    }
-    Ok(size)
+/// Statistics from names and values.
+pub(crate) fn stats<const N: usize>(values: [(&'static str, f64); N]) -> Vec<Stat> {
+    values.into_iter().map(|(name, value)| Stat { name, value }).collect()
 }

@@ -6,17 +6,20 @@
 //!
 //! Invariant: never touches a real medium, and never asks anything but `Rt` for the time.
 //!
-//! Reading order: [`media`] (content and what a power cut leaves of it), [`meter`] (energy), [`disk_model`],
-//! [`ssd_model`].
+//! Reading order: [`media`] (content and what a power cut leaves of it), [`meter`] (energy), [`catalogue`] (the numbers
+//! of real devices), [`setup`] (what all models are told), [`disk_model`], [`ssd_model`].
 
 #![forbid(unsafe_code)]
 
 mod access;
+pub mod catalogue;
 pub mod disk_model;
 pub mod media;
 pub mod meter;
+pub mod setup;
 pub mod ssd_model;
 #[cfg(test)]
 mod testing;
 
 pub use access::{Access, Content};
+pub use setup::Setup;
