@@ -46,6 +46,14 @@ pub fn limits(make: &Make<'_>, size: Option<u64>) -> Result<Limits, KindError> {
     let size = size.filter(|size| *size > 0).ok_or_else(|| {
         KindError::Unfit(format!("{}: the devices below make up no bytes, or more than fit in 64 bits", make.name))
     })?;
+    let atomic = make.lowers.iter().map(|lower| lower.atomic).min().unwrap_or(both.block);
+    if atomic < both.block {
+        return Err(KindError::Unfit(format!(
+            "{}: a power cut could tear a block: the largest block below has {} bytes, but another device below keeps \
+             only {atomic} bytes whole; put `align block={atomic}` on the device with the larger blocks",
+            make.name, both.block
+        )));
+    }
     // A power cut may fall between the parts of a write, and any write of more than a block may have parts.
     Ok(Limits { size, atomic: both.block, ranges_max: 0, ..both })
 }

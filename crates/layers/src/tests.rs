@@ -7,7 +7,7 @@ use esker_rt::real::Backend;
 
 use crate::testing::{check_conforms, open};
 
-const TALL: &str = "a = memory size=512KiB block=4096; b = memory size=512KiB defer=always; c = memory size=64KiB; \
+const TALL: &str = "a = memory size=512KiB block=4096; b = memory size=512KiB block=4096 defer=always; c = memory size=64KiB block=4096; \
     s = stripe chunk=4096 on a, b; vol = concat on s, c | align | emulate staging=8KiB | offset start=512 \
     | delay read=1us jitter=5us | rate iops=10000000 | error probability=0 | pass | stats";
 

@@ -1,10 +1,12 @@
-//! The states that a crash can leave on a recorded device.
+//! The states that a crash can leave on recorded devices.
+
+use std::sync::Arc;
 
 use esker_base::Stream;
 use esker_block::store::SparseStore;
 
-use crate::log::Value;
-use crate::recorder::Recorder;
+use crate::log::{Candidates, Log, Value};
+use crate::recorder::Journal;
 
 /// How many states are tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,71 +28,102 @@ pub struct Count {
     pub states: u64,
 }
 
-/// Calls `each` with every crash point of `leaf` and, for each, the images that a crash there can leave: every prefix of
-/// its events, and of what is not yet durable every choice per atomic unit (loss, reordering, tearing), up to `bound`.
+/// What a crash left of one device: its units that differ from what was there before the log, or may.
+#[derive(Clone, Default, Debug)]
+pub struct Image(Vec<(u64, Arc<[u8]>)>);
+
+impl Image {
+    /// The whole content, if the device held `before` when the log began.
+    pub fn over(&self, before: &SparseStore) -> SparseStore {
+        let mut store = before.clone();
+        self.0.iter().for_each(|(at, bytes)| store.write(*at, bytes));
+        store
+    }
+}
+
+/// Calls `each` with every crash point of the devices in `journal` and, for each, the images that a crash there can leave
+/// of all of them: every prefix of their events, and of what is not yet durable every choice per atomic unit (loss,
+/// reordering, tearing), up to `bound`.
 ///
 /// # Errors
 /// The first error of `each`.
 pub fn for_each_state<E>(
-    leaf: &Recorder,
+    journal: &Journal,
     bound: Bound,
-    mut each: impl FnMut(u64, SparseStore) -> Result<(), E>,
+    mut each: impl FnMut(u64, &[Image]) -> Result<(), E>,
 ) -> Result<Count, E> {
-    let (log, before) = (leaf.log(), leaf.before());
+    let leaves = journal.leaves();
     let mut count = Count::default();
-    for point in 0..=leaf.points() {
-        let choices = Choices::new(log.candidates(point), u64::from(esker_block::Device::limits(leaf).block));
+    for point in 0..=journal.points() {
+        let choices = Choices::new(&leaves, point);
         let picks = choices.picks(bound, point);
         count.points += 1;
         count.exhaustive += u64::from(choices.states() <= bound.states_max);
         for pick in picks {
             count.states += 1;
-            each(point, choices.image(&before, &pick))?;
+            each(point, &choices.images(&pick))?;
         }
     }
     Ok(count)
 }
 
-/// The units of one crash point that can hold more than what was there before.
+/// A unit that may hold something else than before.
+struct Unit {
+    leaf: usize,
+    at: u64,
+    len: usize,
+    values: Candidates,
+}
+
+/// The units of one crash point, over all devices.
 struct Choices {
-    unit: u64,
-    units: Vec<(u64, Vec<Option<Value>>)>,
+    leaves: usize,
+    units: Vec<Unit>,
 }
 
 impl Choices {
-    fn new(candidates: std::collections::BTreeMap<u64, Vec<Option<Value>>>, unit: u64) -> Choices {
-        Choices { unit, units: candidates.into_iter().collect() }
+    fn new(leaves: &[Log], point: u64) -> Choices {
+        let units = leaves.iter().enumerate().flat_map(|(leaf, log)| {
+            log.candidates(point).into_iter().map(move |(unit, values)| {
+                let range = log.range_of(unit);
+                Unit { leaf, at: range.start(), len: range.len() as usize, values }
+            })
+        });
+        Choices { leaves: leaves.len(), units: units.collect() }
     }
 
     fn states(&self) -> u64 {
-        self.units.iter().map(|(_, values)| values.len() as u64).fold(1, u64::saturating_mul)
+        self.units.iter().map(|unit| unit.values.len() as u64).fold(1, u64::saturating_mul)
     }
 
-    /// One number per unit and state: all states, or the extremes and a seeded draw.
+    /// One number per unit and state: all states, or the extremes, some of their neighbours and a seeded draw.
     fn picks(&self, bound: Bound, point: u64) -> Vec<Vec<usize>> {
         let states = self.states();
         if states <= bound.states_max {
             return (0..states).map(|state| self.decode(state)).collect();
         }
         let mut rng = Stream::named(bound.seed, &format!("crash before event {point}"));
-        let newest: Vec<usize> = self.units.iter().map(|(_, values)| values.len() - 1).collect();
-        let mut out = vec![vec![0; self.units.len()], newest.clone()];
-        for unit in (0..self.units.len()).filter(|unit| newest[*unit] > 0) {
-            let mut alone = vec![0; self.units.len()];
-            let mut missing = newest.clone();
+        let newest: Vec<usize> = self.units.iter().map(|unit| unit.values.len() - 1).collect();
+        let oldest = vec![0; self.units.len()];
+        let mut out = vec![oldest.clone(), newest.clone()];
+        let mut open: Vec<usize> = (0..self.units.len()).filter(|unit| newest[*unit] > 0).collect();
+        // Up to half of the states are those in which one unit differs from all others.
+        while !open.is_empty() && (out.len() as u64) < bound.states_max / 2 {
+            let unit = open.swap_remove(rng.below(open.len() as u64) as usize);
+            let (mut alone, mut missing) = (oldest.clone(), newest.clone());
             (alone[unit], missing[unit]) = (newest[unit], 0);
             out.extend([alone, missing]);
         }
         out.truncate(bound.states_max as usize);
         while (out.len() as u64) < bound.states_max {
-            out.push(self.units.iter().map(|(_, values)| rng.below(values.len() as u64) as usize).collect());
+            out.push(self.units.iter().map(|unit| rng.below(unit.values.len() as u64) as usize).collect());
         }
         out
     }
 
     fn decode(&self, mut state: u64) -> Vec<usize> {
-        let digit = |(_, values): &(u64, Vec<Option<Value>>)| {
-            let base = values.len() as u64;
+        let digit = |unit: &Unit| {
+            let base = unit.values.len() as u64;
             let digit = state % base;
             state /= base;
             digit as usize
@@ -98,16 +131,17 @@ impl Choices {
         self.units.iter().map(digit).collect()
     }
 
-    fn image(&self, before: &SparseStore, pick: &[usize]) -> SparseStore {
-        let mut image = before.clone();
-        for ((unit, values), choice) in self.units.iter().zip(pick) {
-            match &values[*choice] {
-                Some(Value::Bytes(bytes)) => image.write(unit * self.unit, bytes),
+    fn images(&self, pick: &[usize]) -> Vec<Image> {
+        let mut images = vec![Image::default(); self.leaves];
+        for (unit, choice) in self.units.iter().zip(pick) {
+            let bytes = match &unit.values[*choice] {
+                Some(Value::Bytes(bytes)) => bytes.clone(),
                 // A discard that reached the medium: the leaf's memory zeroes.
-                Some(Value::Anything) => image.write(unit * self.unit, &vec![0; self.unit as usize]),
-                None => {}
-            }
+                Some(Value::Anything) => vec![0; unit.len].into(),
+                None => continue,
+            };
+            images[unit.leaf].0.push((unit.at, bytes));
         }
-        image
+        images
     }
 }

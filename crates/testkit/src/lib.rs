@@ -2,8 +2,8 @@
 //!
 //! Invariant: never linked into what serves data.
 //!
-//! Reading order: [`log`] (what happened, and what it promises), [`recorder`] (a device that keeps a log), [`crash`]
-//! (the states), [`fault`] (plans as text), [`faulty`] (a device that follows a plan), [`sweep`] (each request fails once).
+//! Reading order: [`log`] (what happened, and what it leaves open), [`promise`] (what a client may rely on), [`recorder`]
+//! (a device that keeps a log), [`crash`] (the states), [`power`] (the suite with a crash at every write), [`fault`] (plans as text), [`faulty`] (a device that follows a plan), [`sweep`] (each request fails once).
 
 #![forbid(unsafe_code)]
 
@@ -11,14 +11,17 @@ pub mod crash;
 pub mod fault;
 pub mod faulty;
 pub mod log;
+pub mod power;
+pub mod promise;
 pub mod recorder;
 pub mod sweep;
 
-pub use crash::{Bound, Count};
+pub use crash::{Bound, Count, Image};
 pub use fault::{Fault, Plan, PlanError};
 pub use faulty::{Faulty, Injector};
-pub use log::{Log, Lost};
-pub use recorder::Recorder;
+pub use log::Log;
+pub use promise::{Lost, Promise};
+pub use recorder::{Journal, Recorder};
 pub use sweep::for_each_fault;
 
 #[cfg(test)]

@@ -4,17 +4,22 @@
 //! answered. After a crash, a unit (what a power cut leaves whole) holds what was there before, if no durable write covers
 //! it, or the bytes of any write that is not *superseded*: a write is superseded when a durable write of the same unit
 //! started after it was answered. Units are independent: so reordering, loss and tearing are all covered.
+//!
+//! A range vector counts as one write per destination and erased range, durable when it is answered. Before that, any
+//! part of any element may be done, but a moved source is erased only where its copy cannot be lost any more.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::ops::Range;
+use std::sync::Arc;
 
 use esker_base::ByteRange;
+use esker_block::RangeOp;
 
 /// What a write leaves in a unit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Value {
     /// These bytes.
-    Bytes(Rc<[u8]>),
+    Bytes(Arc<[u8]>),
     /// Zeroes or anything that was ever there: a discard.
     Anything,
 }
@@ -24,7 +29,8 @@ pub enum Value {
 struct Change {
     range: ByteRange,
     values: Vec<Value>,
-    fua: bool,
+    /// Without it, it takes a flush.
+    durable_at_answer: bool,
     started: usize,
     answered: Option<usize>,
 }
@@ -38,32 +44,42 @@ enum What {
     FlushAnswered(usize),
 }
 
+/// Two changes that are one element of a vector.
+#[derive(Clone, Copy, Debug)]
+struct Move {
+    copied: usize,
+    erased: usize,
+}
+
 /// Events in their order, each with a stamp that never falls.
 #[derive(Clone, Debug)]
 pub struct Log {
     unit: u64,
     entries: Vec<(u64, What)>,
     changes: Vec<Change>,
+    moves: Vec<Move>,
 }
 
-/// A unit that holds what it must not.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("crash before event {point}: byte {at} reads as {got:#04x}; allowed are {allowed}")]
-pub struct Lost {
-    /// How many events of the recorded device had happened.
-    pub point: u64,
-    /// First wrong byte.
-    pub at: u64,
-    /// What is there.
-    pub got: u8,
-    /// The first bytes of what could be there.
-    pub allowed: String,
+/// What a unit may hold, oldest first; `None` stands for what was there before the log.
+pub type Candidates = Vec<Option<Value>>;
+
+/// A unit whose content is on its way to another one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Moving {
+    /// The unit that is erased.
+    pub from: u64,
+    /// What it may hold as long as it is not erased.
+    pub unerased: Candidates,
+    /// The unit that takes its content.
+    pub to: u64,
+    /// What that unit may hold once it has done so.
+    pub copied: Candidates,
 }
 
 impl Log {
     /// An empty log over units of `unit` bytes.
     pub fn new(unit: u32) -> Log {
-        Log { unit: u64::from(unit), entries: Vec::new(), changes: Vec::new() }
+        Log { unit: u64::from(unit), entries: Vec::new(), changes: Vec::new(), moves: Vec::new() }
     }
 
     /// Notes the start of a write of `bytes`, which are whole units, and returns its number.
@@ -79,10 +95,65 @@ impl Log {
         self.started(stamp, range, values, false)
     }
 
-    fn started(&mut self, stamp: u64, range: ByteRange, values: Vec<Value>, fua: bool) -> usize {
+    /// Notes the start of a range vector and returns the numbers of its changes. `before` gives what the device held
+    /// before the log.
+    ///
+    /// # Panics
+    /// If its elements overlap each other: what a crash between them leaves is not modelled.
+    pub fn vector_started(
+        &mut self,
+        stamp: u64,
+        ops: &[RangeOp],
+        before: &dyn Fn(ByteRange) -> Vec<u8>,
+    ) -> Range<usize> {
+        check_apart(ops);
+        let first = self.changes.len();
+        for op in ops {
+            let (src, dst) = op.ranges().expect("a vector that a device took");
+            let copied = src.map(|src| {
+                let values = self.units(src).map(|unit| self.newest(unit, before)).collect();
+                self.started(stamp, dst, values, true)
+            });
+            let erased = match op {
+                RangeOp::Clone { .. } => continue,
+                RangeOp::Move { src, .. } => *src,
+                RangeOp::Delete { at } => *at,
+            };
+            let zeroes: Arc<[u8]> = vec![0; self.unit as usize].into();
+            let values = self.units(erased).map(|_| Value::Bytes(zeroes.clone())).collect();
+            let erased = self.started(stamp, erased, values, true);
+            self.moves.extend(copied.map(|copied| Move { copied, erased }));
+        }
+        first..self.changes.len()
+    }
+
+    /// What a unit holds in normal operation. Open, if its last change was not answered with success.
+    fn newest(&self, unit: u64, before: &dyn Fn(ByteRange) -> Vec<u8>) -> Value {
+        match self.changes.iter().rev().find(|change| self.units(change.range).contains(&unit)) {
+            None => Value::Bytes(before(self.range_of(unit)).into()),
+            Some(change) if change.answered.is_none() => Value::Anything,
+            Some(change) => self.value(change, unit),
+        }
+    }
+
+    fn value(&self, change: &Change, unit: u64) -> Value {
+        change.values[(unit - change.range.start() / self.unit) as usize].clone()
+    }
+
+    /// The bytes of a unit.
+    pub fn range_of(&self, unit: u64) -> ByteRange {
+        ByteRange::new(unit * self.unit, self.unit).expect("a unit that a device took")
+    }
+
+    /// The numbers of the units that `range` touches.
+    pub fn units(&self, range: ByteRange) -> Range<u64> {
+        range.start() / self.unit..range.end().div_ceil(self.unit)
+    }
+
+    fn started(&mut self, stamp: u64, range: ByteRange, values: Vec<Value>, durable_at_answer: bool) -> usize {
         assert!(range.is_aligned(self.unit), "{range} is not whole units of {} bytes", self.unit);
         let number = self.changes.len();
-        self.changes.push(Change { range, values, fua, started: self.entries.len(), answered: None });
+        self.changes.push(Change { range, values, durable_at_answer, started: self.entries.len(), answered: None });
         self.entries.push((stamp, What::Started(number)));
         number
     }
@@ -104,29 +175,56 @@ impl Log {
         self.entries.push((stamp, What::FlushAnswered(number)));
     }
 
-    /// What each touched unit may hold after the events with stamps below `end`, oldest first, besides what was there
-    /// before the log: `None` stands for that.
-    pub fn candidates(&self, end: u64) -> BTreeMap<u64, Vec<Option<Value>>> {
-        let entries = &self.entries[..self.entries.partition_point(|(stamp, _)| *stamp < end)];
-        let durable = self.durable(entries);
-        let mut units: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
-        for number in started(entries) {
-            let range = self.changes[number].range;
-            (range.start() / self.unit..range.end() / self.unit).for_each(|u| units.entry(u).or_default().push(number));
-        }
-        let judged = units.into_iter().map(|(unit, changes)| (unit, self.of_unit(unit, &changes, &durable)));
-        judged.collect()
+    fn until(&self, end: u64) -> &[(u64, What)] {
+        &self.entries[..self.entries.partition_point(|(stamp, _)| *stamp < end)]
     }
 
-    fn of_unit(&self, unit: u64, changes: &[usize], durable: &[bool]) -> Vec<Option<Value>> {
+    /// The changes of each unit that was touched in `entries`.
+    fn touched(&self, entries: &[(u64, What)]) -> BTreeMap<u64, Vec<usize>> {
+        let mut units: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        for number in started(entries) {
+            self.units(self.changes[number].range).for_each(|unit| units.entry(unit).or_default().push(number));
+        }
+        units
+    }
+
+    /// What each touched unit may hold after the events with stamps below `end`.
+    pub fn candidates(&self, end: u64) -> BTreeMap<u64, Candidates> {
+        let entries = self.until(end);
+        let durable = self.durable(entries);
+        let judged = self.touched(entries).into_iter();
+        judged.map(|(unit, changes)| (unit, self.of_unit(unit, &changes, &durable))).collect()
+    }
+
+    /// The units that are being moved after the events with stamps below `end`.
+    pub fn moving(&self, end: u64) -> Vec<Moving> {
+        let entries = self.until(end);
+        let durable = self.durable(entries);
+        let touched = self.touched(entries);
+        let open = |of: &&Move| self.changes[of.erased].started < entries.len() && !durable[of.erased];
+        let of_move = |Move { copied, erased }: &Move| {
+            let units = self.units(self.changes[*erased].range).zip(self.units(self.changes[*copied].range));
+            let moving = units.map(|(from, to)| {
+                let others: Vec<usize> = touched[&from].iter().copied().filter(|number| number != erased).collect();
+                let since: Vec<usize> = touched[&to].iter().copied().filter(|number| number >= copied).collect();
+                let [unerased, mut copied] =
+                    [(from, others), (to, since)].map(|(u, all)| self.of_unit(u, &all, &durable));
+                copied.retain(Option::is_some);
+                Moving { from, unerased, to, copied }
+            });
+            moving.collect::<Vec<_>>()
+        };
+        self.moves.iter().filter(open).flat_map(of_move).collect()
+    }
+
+    fn of_unit(&self, unit: u64, changes: &[usize], durable: &[bool]) -> Candidates {
         let superseded = |number: usize| {
             let Some(answered) = self.changes[number].answered else { return false };
             changes.iter().any(|other| durable[*other] && self.changes[*other].started > answered)
         };
         let mut out = if changes.iter().any(|number| durable[*number]) { vec![] } else { vec![None] };
         for number in changes.iter().filter(|number| !superseded(**number)) {
-            let change = &self.changes[*number];
-            let value = Some(change.values[(unit - change.range.start() / self.unit) as usize].clone());
+            let value = Some(self.value(&self.changes[*number], unit));
             if !out.contains(&value) {
                 out.push(value);
             }
@@ -139,37 +237,10 @@ impl Log {
         let flushed = |(_, what): &(u64, What)| if let What::FlushAnswered(start) = what { Some(*start) } else { None };
         let last_flush = entries.iter().filter_map(flushed).max();
         let is_durable = |change: &Change| match change.answered.filter(|at| *at < entries.len()) {
-            Some(answered) => change.fua || last_flush.is_some_and(|flush| flush > answered),
+            Some(answered) => change.durable_at_answer || last_flush.is_some_and(|flush| flush > answered),
             None => false,
         };
         self.changes.iter().map(is_durable).collect()
-    }
-
-    /// Checks what a device holds after a crash before event `point` of the device below: `read` gives the bytes of a
-    /// range, `before` what was there before the log began.
-    ///
-    /// # Errors
-    /// The first unit that holds what it must not.
-    pub fn judge(
-        &self,
-        point: u64,
-        before: &dyn Fn(ByteRange) -> Vec<u8>,
-        read: &dyn Fn(ByteRange) -> Vec<u8>,
-    ) -> Result<(), Lost> {
-        // What was answered above without a further event below happened before the crash.
-        for (unit, allowed) in self.candidates(point + 1) {
-            let range = ByteRange::new(unit * self.unit, self.unit).expect("a unit that a device took");
-            let got = read(range);
-            let fits = |value: &Option<Value>| match value {
-                Some(Value::Bytes(bytes)) => **bytes == *got,
-                Some(Value::Anything) => true,
-                None => before(range) == got,
-            };
-            if !allowed.iter().any(fits) {
-                return Err(lost(point, range, &got, &allowed));
-            }
-        }
-        Ok(())
     }
 }
 
@@ -178,14 +249,9 @@ fn started(entries: &[(u64, What)]) -> impl Iterator<Item = usize> {
     entries.iter().filter_map(|(_, what)| if let What::Started(number) = what { Some(*number) } else { None })
 }
 
-fn lost(point: u64, range: ByteRange, got: &[u8], allowed: &[Option<Value>]) -> Lost {
-    let newest = allowed.iter().rev().find_map(|v| if let Some(Value::Bytes(b)) = v { Some(b) } else { None });
-    let off = newest.and_then(|b| b.iter().zip(got).position(|(a, b)| a != b)).unwrap_or(0);
-    let texts = allowed.iter().map(|value| match value {
-        Some(Value::Bytes(bytes)) => format!("{:#04x}", bytes[off]),
-        Some(Value::Anything) => "anything".to_string(),
-        None => "the byte before".to_string(),
-    });
-    let allowed = texts.collect::<Vec<_>>().join(", ");
-    Lost { point, at: range.start() + off as u64, got: got[off], allowed }
+fn check_apart(ops: &[RangeOp]) {
+    let ranges = ops.iter().filter_map(RangeOp::ranges).flat_map(|(src, dst)| src.into_iter().chain([dst]));
+    let ranges: Vec<ByteRange> = ranges.collect();
+    let overlaps = |at: usize| ranges[..at].iter().any(|other| other.overlaps(ranges[at]));
+    assert!(!(1..ranges.len()).any(overlaps), "elements overlap: {ops:?}");
 }

@@ -1,119 +1,171 @@
 //! A device that keeps a log of what it was asked: at the end of a stack (what a crash can leave) and on top of it (what a
 //! client was promised).
 
-use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use esker_base::ByteRange;
 use esker_block::store::SparseStore;
-use esker_block::{Bio, Device, Done, Limits, Op, OpKind, Step, Support};
+use esker_block::{Bio, Device, Done, Limits, Op, Step};
 use esker_dev::{Defer, Media, MemoryDevice};
 use esker_rt::Rt;
 
 use crate::log::Log;
 
-/// Passes everything to a device and keeps the log of it. Range vectors are not modelled, so it supports none.
+/// The logs of all recorders of one stack, on one clock: the number of events at its ends. A clone is the same journal.
+#[derive(Clone, Default)]
+pub struct Journal(Arc<Mutex<Pages>>);
+
+#[derive(Default)]
+struct Pages {
+    clock: u64,
+    leaves: Vec<Log>,
+    top: Option<Log>,
+}
+
+/// Whose log.
+#[derive(Clone, Copy)]
+enum Place {
+    Leaf(usize),
+    Top,
+}
+
+impl Journal {
+    fn pages(&self) -> MutexGuard<'_, Pages> {
+        self.0.lock().unwrap_or_else(|e| panic!("a recorder panicked: {e}"))
+    }
+
+    /// Events so far at the ends of the stack: a crash can come before, between and after them.
+    pub fn points(&self) -> u64 {
+        self.pages().clock
+    }
+
+    /// The log of each end so far, in the order in which they were made.
+    pub fn leaves(&self) -> Vec<Log> {
+        self.pages().leaves.clone()
+    }
+
+    /// What the client asked so far.
+    ///
+    /// # Panics
+    /// Without a recorder on top.
+    pub fn top(&self) -> Log {
+        self.pages().top.clone().expect("a recorder on top")
+    }
+
+    fn add_leaf(&self, unit: u32) -> Place {
+        let mut pages = self.pages();
+        pages.leaves.push(Log::new(unit));
+        Place::Leaf(pages.leaves.len() - 1)
+    }
+
+    fn add_top(&self, unit: u32) -> Place {
+        let before = self.pages().top.replace(Log::new(unit));
+        assert!(before.is_none(), "a journal has one recorder on top");
+        Place::Top
+    }
+
+    /// Adds to a log; `add` gets the stamp. What happens at the end of a stack is an event.
+    fn note<T>(&self, place: Place, add: impl FnOnce(&mut Log, u64) -> T) -> T {
+        let mut pages = self.pages();
+        let stamp = pages.clock;
+        match place {
+            Place::Leaf(number) => {
+                pages.clock += 1;
+                add(&mut pages.leaves[number], stamp)
+            }
+            Place::Top => add(pages.top.as_mut().expect("its log"), stamp),
+        }
+    }
+}
+
+/// Passes everything to a device and keeps the log of it.
 pub struct Recorder {
     inner: Rc<dyn Device>,
     limits: Limits,
-    state: Rc<State>,
+    page: Page,
 }
 
-struct State {
-    log: RefCell<Log>,
-    /// Events of the recorder at the end of the stack; shared with those above it.
-    clock: Rc<Cell<u64>>,
-    is_leaf: bool,
+/// Where a recorder writes.
+#[derive(Clone)]
+struct Page {
+    journal: Journal,
+    place: Place,
     before: SparseStore,
 }
 
-impl State {
-    /// Adds an entry; `add` gets its stamp.
-    fn note<T>(&self, add: impl FnOnce(&mut Log, u64) -> T) -> T {
-        let stamp = self.clock.get();
-        if self.is_leaf {
-            self.clock.set(stamp + 1);
-        }
-        add(&mut self.log.borrow_mut(), stamp)
-    }
-}
-
 impl Recorder {
-    /// The end of a stack: a memory device with a volatile cache over `media`, whose power cuts leave blocks of `block`
+    /// An end of a stack: a memory device with a volatile cache over `media`, whose power cuts leave blocks of `block`
     /// bytes whole and tear what is larger.
-    pub fn leaf(rt: &Rt, media: &Rc<Media>, block: u32, defer: Defer) -> Rc<Recorder> {
+    pub fn leaf(journal: &Journal, rt: &Rt, media: &Rc<Media>, block: u32, defer: Defer) -> Rc<Recorder> {
         let before = media.image();
         let inner = Rc::new(MemoryDevice::over(rt, media.clone(), block, defer));
         let limits = Limits { volatile_cache: true, ..inner.limits().clone() };
-        Rc::new(Recorder::new(inner, limits, Rc::default(), true, before))
+        let page = Page { place: journal.add_leaf(block), journal: journal.clone(), before };
+        Rc::new(Recorder { inner, limits, page })
     }
 
-    /// On top of a stack that ends in `leaf`: what its client sees. `before` is what `device` held at that time.
-    pub fn above(device: Rc<dyn Device>, leaf: &Recorder, before: SparseStore) -> Rc<Recorder> {
+    /// On top of a stack whose ends write into `journal`: what its client sees. `before` is what `device` holds now.
+    pub fn above(journal: &Journal, device: Rc<dyn Device>, before: SparseStore) -> Rc<Recorder> {
         let limits = device.limits().clone();
-        Rc::new(Recorder::new(device, limits, leaf.state.clock.clone(), false, before))
-    }
-
-    fn new(
-        inner: Rc<dyn Device>,
-        limits: Limits,
-        clock: Rc<Cell<u64>>,
-        is_leaf: bool,
-        before: SparseStore,
-    ) -> Recorder {
-        let ranges = [OpKind::Clone, OpKind::Move, OpKind::Delete];
-        let limits = ranges.into_iter().fold(limits, |limits, kind| limits.with(kind, Support::No));
-        let state = Rc::new(State { log: RefCell::new(Log::new(limits.block)), clock, is_leaf, before });
-        Recorder { inner, limits, state }
-    }
-
-    /// Events so far at the end of the stack: a crash can come before, between and after them.
-    pub fn points(&self) -> u64 {
-        self.state.clock.get()
-    }
-
-    /// The log so far.
-    pub fn log(&self) -> Log {
-        self.state.log.borrow().clone()
-    }
-
-    /// What the device held before the first request.
-    pub fn before(&self) -> SparseStore {
-        self.state.before.clone()
+        let page = Page { place: journal.add_top(limits.block), journal: journal.clone(), before };
+        Rc::new(Recorder { inner: device, limits, page })
     }
 }
 
 /// What to note when a request is answered.
 enum Pending {
     Nothing,
-    Change(usize),
+    Changes(Range<usize>),
     Flush(usize),
 }
 
-fn note_start(state: &State, bio: &Bio) -> Pending {
-    match bio.op {
-        Op::Write => {
-            let bytes = bio.buf.to_vec();
-            let add = |log: &mut Log, stamp| log.write_started(stamp, bio.offset(), &bytes, bio.flags.fua);
-            Pending::Change(state.note(add))
+impl Page {
+    fn note<T>(&self, add: impl FnOnce(&mut Log, u64) -> T) -> T {
+        self.journal.note(self.place, add)
+    }
+
+    fn write(&self, bio: &Bio, bytes: &[u8]) -> Pending {
+        let number = self.note(|log, stamp| log.write_started(stamp, bio.offset(), bytes, bio.flags.fua));
+        Pending::Changes(number..number + 1)
+    }
+
+    fn start(&self, bio: &Bio) -> Pending {
+        match &bio.op {
+            Op::Write => self.write(bio, &bio.buf.to_vec()),
+            Op::Zero => self.write(bio, &vec![0; bio.len() as usize]),
+            Op::Discard => {
+                let number = self.note(|log, stamp| log.discard_started(stamp, bio.range));
+                Pending::Changes(number..number + 1)
+            }
+            Op::Ranges(ops) => {
+                let before = |range| bytes_of(&self.before, range);
+                Pending::Changes(self.note(|log, stamp| log.vector_started(stamp, ops, &before)))
+            }
+            Op::Flush => Pending::Flush(self.note(Log::flush_started)),
+            Op::Read | Op::Extents => Pending::Nothing,
         }
-        Op::Zero => {
-            let zeroes = vec![0; bio.len() as usize];
-            let add = |log: &mut Log, stamp| log.write_started(stamp, bio.offset(), &zeroes, bio.flags.fua);
-            Pending::Change(state.note(add))
+    }
+
+    fn answer(&self, pending: Pending, done: Done) -> Done {
+        match pending {
+            _ if done.result.is_err() => {}
+            Pending::Nothing => {}
+            Pending::Changes(numbers) => {
+                self.note(|log, stamp| numbers.for_each(|number| log.answered(stamp, number)));
+            }
+            Pending::Flush(number) => self.note(|log, stamp| log.flush_answered(stamp, number)),
         }
-        Op::Discard => Pending::Change(state.note(|log, stamp| log.discard_started(stamp, bio.range))),
-        Op::Flush => Pending::Flush(state.note(Log::flush_started)),
-        Op::Read | Op::Extents | Op::Ranges(_) => Pending::Nothing,
+        done
     }
 }
 
-fn note_answer(state: &State, pending: Pending, done: Done) -> Done {
-    match pending {
-        Pending::Change(number) if done.result.is_ok() => state.note(|log, stamp| log.answered(stamp, number)),
-        Pending::Flush(number) if done.result.is_ok() => state.note(|log, stamp| log.flush_answered(stamp, number)),
-        _ => {}
-    }
-    done
+/// The bytes of `range` in `store`.
+pub fn bytes_of(store: &SparseStore, range: ByteRange) -> Vec<u8> {
+    let mut out = vec![0; range.len() as usize];
+    store.read(range.start(), &mut out);
+    out
 }
 
 impl Device for Recorder {
@@ -122,9 +174,8 @@ impl Device for Recorder {
     }
 
     fn submit(&self, bio: Bio) -> Step<Done> {
-        let pending = note_start(&self.state, &bio);
-        let state = self.state.clone();
-        self.inner.submit(bio).map(move |done| note_answer(&state, pending, done))
+        let (page, pending) = (self.page.clone(), self.page.start(&bio));
+        self.inner.submit(bio).map(move |done| page.answer(pending, done))
     }
 
     fn depth(&self) -> u32 {

@@ -7,12 +7,14 @@ use std::rc::Rc;
 use esker_base::{ByteRange, Nanos};
 use esker_block::conformance::{self, Options};
 use esker_block::store::SparseStore;
-use esker_block::{Bio, BioError, Buf, Device, Done, Limits, Op, OpKind, Step};
+use esker_block::{Args, Bio, BioError, Buf, Build, Device, Done, Limits, Make, Op, OpKind, RangeOp, Step};
 use esker_dev::{Defer, Media, MemoryDevice};
 use esker_rt::mem::Pool;
 use esker_rt::{Rt, Sim, SimConfig};
 
 use super::*;
+use crate::power::Broken;
+use crate::recorder::bytes_of;
 
 const BLOCK: usize = 512;
 const SIZE: u64 = 64 * BLOCK as u64;
@@ -79,28 +81,25 @@ async fn client(rt: Rt, top: Rc<Recorder>) {
 }
 
 /// Records a run over a buggy layer.
-fn record(bug: Bug) -> (Rc<Recorder>, Rc<Recorder>) {
+fn record(bug: Bug) -> Journal {
+    let journal = Journal::default();
     let sim = Sim::new(SimConfig::seeded(1));
     let (rt, media) = (sim.rt(), Media::new(SIZE));
-    let leaf = Recorder::leaf(&rt, &media, BLOCK as u32, Defer::Always(Nanos::micros(10)));
-    let below: Rc<dyn Device> = leaf.clone();
-    let top = Recorder::above(Rc::new(Layer { rt: rt.clone(), below, bug }), &leaf, media.image());
-    sim.block_on(client(rt, top.clone()));
+    let leaf = Recorder::leaf(&journal, &rt, &media, BLOCK as u32, Defer::Always(Nanos::micros(10)));
+    let layer = Rc::new(Layer { rt: rt.clone(), below: leaf, bug });
+    let top = Recorder::above(&journal, layer, media.image());
+    sim.block_on(client(rt, top));
     sim.run_until_idle();
-    (leaf, top)
-}
-
-fn bytes_of(image: &SparseStore, range: ByteRange) -> Vec<u8> {
-    let mut out = vec![0; range.len() as usize];
-    image.read(range.start(), &mut out);
-    out
+    journal
 }
 
 fn verdict(bug: Bug) -> Result<Count, Lost> {
-    let (leaf, top) = record(bug);
-    let (promised, before) = (top.log(), top.before());
-    crash::for_each_state(&leaf, BOUND, |point, image| {
-        promised.judge(point, &|range| bytes_of(&before, range), &|range| bytes_of(&image, range))
+    let journal = record(bug);
+    let (promised, nothing) = (journal.top(), SparseStore::default());
+    crash::for_each_state(&journal, BOUND, |point, images| {
+        let image = images[0].over(&nothing);
+        let (before, after) = (|range| bytes_of(&nothing, range), |range| bytes_of(&image, range));
+        Promise::of(&promised, point).judge(ByteRange::new(0, SIZE).unwrap(), &before, &after)
     })
 }
 
@@ -122,18 +121,18 @@ fn crash_states_find_lost_flushes_and_lost_fua() {
 
 /// Images of the last crash point of a log made by hand.
 fn states_of(make: impl Fn(&Recorder), states_max: u64) -> (Count, BTreeSet<Vec<u8>>) {
-    let sim = Sim::new(SimConfig::seeded(1));
-    let leaf = Recorder::leaf(&sim.rt(), &Media::new(SIZE), BLOCK as u32, Defer::Never);
-    make(&leaf);
-    let (last, mut images) = (leaf.points(), BTreeSet::new());
-    let count = crash::for_each_state(&leaf, Bound { states_max, seed: 3 }, |point, image| {
+    let (sim, journal) = (Sim::new(SimConfig::seeded(1)), Journal::default());
+    make(&Recorder::leaf(&journal, &sim.rt(), &Media::new(SIZE), BLOCK as u32, Defer::Never));
+    let (last, mut found) = (journal.points(), BTreeSet::new());
+    let count = crash::for_each_state(&journal, Bound { states_max, seed: 3 }, |point, images| {
+        let image = images[0].over(&SparseStore::default());
         let firsts = (0..12).map(|block| bytes_of(&image, ByteRange::new(block * BLOCK as u64, 1).unwrap())[0]);
         if point == last {
-            images.insert(firsts.collect());
+            found.insert(firsts.collect());
         }
         Ok::<_, ()>(())
     });
-    (count.unwrap(), images)
+    (count.unwrap(), found)
 }
 
 fn now(device: &Recorder, bio: Bio) {
@@ -181,6 +180,73 @@ fn too_many_states_are_drawn_with_the_extremes_first() {
     assert!(images.contains(&vec![0; 12]) && images.contains(&vec![7; 12]));
     assert!(count.exhaustive < count.points);
     assert_eq!(states_of(make, 64).1, images, "one seed, one draw");
+}
+
+fn blocks(first: u64, count: u64) -> ByteRange {
+    ByteRange::new(first * BLOCK as u64, count * BLOCK as u64).unwrap()
+}
+
+/// A log of ones in two blocks, flushed, that are then moved to block 8; whether that was answered.
+fn moved(answered: bool) -> Log {
+    let mut log = Log::new(BLOCK as u32);
+    let write = log.write_started(0, 0, &[1; 2 * BLOCK], true);
+    log.answered(0, write);
+    let ops = [RangeOp::Move { src: blocks(0, 2), dst: 8 * BLOCK as u64 }];
+    let numbers = log.vector_started(0, &ops, &|range| vec![0; range.len() as usize]);
+    if answered {
+        numbers.for_each(|number| log.answered(0, number));
+    }
+    log
+}
+
+/// Judges a device by the first bytes of its blocks 0, 1, 8 and 9; all else is zero.
+fn judge_firsts(log: &Log, firsts: [u8; 4]) -> bool {
+    let after = |range: ByteRange| {
+        let held = [0, 1, 8, 9].iter().position(|block| blocks(*block, 1) == range);
+        vec![held.map_or(0, |at| firsts[at]); BLOCK]
+    };
+    Promise::of(log, 0).judge(blocks(0, 64), &|range| vec![0; range.len() as usize], &after).is_ok()
+}
+
+#[test]
+fn each_block_of_a_vector_is_old_or_new_until_it_is_answered() {
+    let ok = |answered, firsts| judge_firsts(&moved(answered), firsts);
+    assert!(ok(false, [1, 1, 0, 0]) && ok(false, [1, 1, 0, 1]) && ok(false, [1, 0, 0, 1]) && ok(false, [0, 0, 1, 1]));
+    assert!(ok(true, [0, 0, 1, 1]) && !ok(true, [0, 1, 1, 1]) && !ok(true, [0, 0, 1, 0]));
+    assert!(!ok(false, [2, 1, 0, 0]) && !ok(false, [1, 1, 2, 0]), "a content that was never there");
+}
+
+#[test]
+fn a_moved_source_goes_only_where_its_copy_is() {
+    assert!(!judge_firsts(&moved(false), [0, 1, 0, 1]) && !judge_firsts(&moved(false), [1, 0, 1, 0]));
+}
+
+#[test]
+#[should_panic(expected = "elements overlap")]
+fn vectors_whose_elements_overlap_are_not_judged() {
+    let ops = [RangeOp::Delete { at: blocks(0, 2) }, RangeOp::Clone { src: blocks(1, 1), dst: 4096 }];
+    Log::new(BLOCK as u32).vector_started(0, &ops, &|range| vec![0; range.len() as usize]);
+}
+
+/// The suite's plan with power cuts, over one recorded device below a buggy layer.
+fn suite_with_cuts(bug: Bug) -> Result<Count, Broken> {
+    let open = |rt: &Rt, bed: u64| -> Rc<dyn Device> {
+        let given = [("bed", bed.to_string()), ("size", SIZE.to_string())].map(|(name, value)| (name.into(), value));
+        let args = Args::read(&power::RECORDED, &given.into()).unwrap();
+        let Build::Device(build) = power::RECORDED.build else { panic!("a device") };
+        let make = Make { rt, pool: &Pool::default(), name: "d", args: &args, lowers: &[] };
+        Rc::new(Layer { rt: rt.clone(), below: build(&make).unwrap(), bug })
+    };
+    power::check(open, Options::power_cuts(1), Bound { states_max: 16, seed: 1 })
+}
+
+#[test]
+fn the_suite_with_power_cuts_finds_each_broken_promise() {
+    assert!(suite_with_cuts(Bug::None).unwrap().states > 1000);
+    for bug in [Bug::DropsFlushes, Bug::DropsFua, Bug::AnswersFlushesEarly] {
+        let broken = suite_with_cuts(bug).expect_err(&format!("{bug:?} must be found"));
+        assert!(matches!(broken, Broken::Lost { seed: 1, .. }), "{broken}");
+    }
 }
 
 #[test]
@@ -271,8 +337,9 @@ fn the_suite_notices_injected_faults() {
 
 #[test]
 fn recorders_are_devices_like_others() {
-    let leaf =
-        |rt: &Rt| Recorder::leaf(rt, &Media::new(SIZE), BLOCK as u32, Defer::Always(Nanos::ZERO)) as Rc<dyn Device>;
+    let leaf = |rt: &Rt| -> Rc<dyn Device> {
+        Recorder::leaf(&Journal::default(), rt, &Media::new(SIZE), BLOCK as u32, Defer::Always(Nanos::ZERO))
+    };
     assert!(conformance::check(leaf, Options::leaf(6)).answered(OpKind::Write) > 100);
 }
 

@@ -2,8 +2,8 @@
 //!
 //! The suite works on windows at both ends of the device. It adopts what it finds there, so it runs on used media too, and
 //! leaves them overwritten. A batch of requests is in flight at once; those that change data overlap no other request of
-//! the batch, so that one model decides what each read must bring. What a power cut leaves is not its matter: crash states
-//! are enumerated elsewhere.
+//! the batch, so that one model decides what each read must bring. With [`Options::power_cuts`], `esker-testkit` runs it over
+//! recorded media and judges every state that a power cut could have left.
 //!
 //! Reading order: this page, `plan` (what is asked), `model` (what must come back), `run`, `refusals`.
 
@@ -14,11 +14,13 @@ mod run;
 
 use std::rc::Rc;
 
+use esker_base::ByteRange;
 use esker_rt::real::{Backend, Reactor, RealConfig};
 use esker_rt::{Rt, SimConfig, sim};
 
 use crate::bio::OpKind;
 use crate::device::Device;
+use crate::limits::Limits;
 
 /// What to demand of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,6 +33,8 @@ pub struct Options {
     pub inflight: u32,
     /// Bytes of the window at each end of the device that are read and written.
     pub window: u64,
+    /// Bytes of the largest read or write that is asked, if the device does not set a smaller limit.
+    pub request_max: u32,
     /// Whether it gives back what was written to it; false for null devices and models that store no bytes.
     pub keeps_data: bool,
     /// Whether it is a facade, which refuses what breaks its limits. A leaf may rely on the loop for that.
@@ -40,7 +44,13 @@ pub struct Options {
 impl Options {
     /// For a leaf that keeps data: 200 batches of up to 8 requests in windows of 256 KiB.
     pub fn leaf(seed: u64) -> Options {
-        Options { seed, batches: 200, inflight: 8, window: 256 << 10, keeps_data: true, refuses: false }
+        let (window, request_max) = (256 << 10, u32::MAX);
+        Options { seed, batches: 200, inflight: 8, window, request_max, keeps_data: true, refuses: false }
+    }
+
+    /// For a run after which every crash state is opened: short, with small requests in windows of 16 KiB.
+    pub fn power_cuts(seed: u64) -> Options {
+        Options { batches: 24, window: 16 << 10, request_max: 8 << 10, ..Options::leaf(seed) }
     }
 
     /// The same for a facade, such as the export of a stack.
@@ -75,6 +85,17 @@ pub struct Violation {
     pub step: String,
     /// The request and what is wrong with its answer.
     pub what: String,
+}
+
+/// The parts of a device that the suite reads and writes: `bytes` at each end; one part in all where they would meet.
+pub fn windows(limits: &Limits, bytes: u64) -> Vec<ByteRange> {
+    let block = u64::from(limits.block);
+    let bytes = (bytes / block).max(1) * block;
+    let spans = match limits.size <= 2 * bytes {
+        true => vec![(0, limits.size)],
+        false => vec![(0, bytes), (limits.size - bytes, bytes)],
+    };
+    spans.into_iter().map(|(start, len)| ByteRange::new(start, len).expect("inside the device")).collect()
 }
 
 /// Runs the suite in `rt`'s world, with the device to itself.

@@ -9,7 +9,7 @@ use esker_rt::sync::join_all;
 
 use super::model::Model;
 use super::plan::{Ask, Planner};
-use super::{Options, Report, Violation, refusals};
+use super::{Options, Report, Violation, refusals, windows};
 use crate::bio::{Done, OpKind, Reply};
 use crate::buf::Buf;
 use crate::device::Device;
@@ -19,6 +19,8 @@ pub struct Run {
     rt: Rt,
     device: Rc<dyn Device>,
     limits: Limits,
+    /// Largest read or write that is asked.
+    transfer_max: u32,
     options: Options,
     pool: Pool,
     model: Model,
@@ -31,9 +33,12 @@ impl Run {
     pub fn new(rt: Rt, device: Rc<dyn Device>, options: Options) -> Run {
         let limits = device.limits().clone();
         let rng = esker_base::Stream::named(options.seed, "conformance");
+        let transfer_max = limits.transfer_max.min(options.request_max).max(limits.block);
+        let asked = Limits { transfer_max, ..limits.clone() };
         Run {
             rt,
-            planner: Planner::new(rng, &limits, windows(&limits, options.window)),
+            planner: Planner::new(rng, &asked, windows(&limits, options.window)),
+            transfer_max,
             model: Model::new(u64::from(limits.block)),
             device,
             limits,
@@ -79,7 +84,7 @@ impl Run {
     async fn boundaries(&mut self) -> Result<(), Violation> {
         self.step = "boundaries".into();
         let (size, block) = (self.limits.size, u64::from(self.limits.block));
-        let most = (u64::from(self.limits.transfer_max) / block * block).min(size);
+        let most = (u64::from(self.transfer_max) / block * block).min(size);
         for (start, len) in [(0, block), (size - block, block), (0, most), (size - most, most)] {
             let range = ByteRange::new(start, len).expect("inside the device");
             if self.limits.support(OpKind::Write) != Support::No {
@@ -220,17 +225,6 @@ impl Run {
     fn violation(&self, what: &str) -> Violation {
         Violation { seed: self.options.seed, step: self.step.clone(), what: what.to_string() }
     }
-}
-
-/// One window at each end; one in all where they would meet.
-fn windows(limits: &Limits, bytes: u64) -> Vec<ByteRange> {
-    let block = u64::from(limits.block);
-    let bytes = (bytes / block).max(1) * block;
-    let spans = match limits.size <= 2 * bytes {
-        true => vec![(0, limits.size)],
-        false => vec![(0, bytes), (limits.size - bytes, bytes)],
-    };
-    spans.into_iter().map(|(start, len)| ByteRange::new(start, len).expect("inside the device")).collect()
 }
 
 fn check_limits(limits: &Limits) -> Result<(), String> {

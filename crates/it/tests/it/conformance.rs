@@ -13,9 +13,9 @@ use esker_rt::real::Backend;
 use esker_stack::{Spec, Stack};
 
 /// A stack whose export is of one kind. DIR stands for a folder that vanishes.
-struct Sample {
-    kind: &'static str,
-    stack: &'static str,
+pub struct Sample {
+    pub kind: &'static str,
+    pub stack: &'static str,
     /// Whether what was written is read back.
     keeps_data: bool,
 }
@@ -24,14 +24,14 @@ const fn sample(kind: &'static str, stack: &'static str) -> Sample {
     Sample { kind, stack, keeps_data: true }
 }
 
-const SAMPLES: &[Sample] = &[
+pub const SAMPLES: &[Sample] = &[
     Sample { kind: "null", stack: "v = null size=2MiB", keeps_data: false },
     sample("memory", "v = memory size=2MiB defer=always latency=20us"),
     sample("disk-model", "v = disk-model size=8MiB content=memory"),
     sample("ssd-model", "v = ssd-model size=8MiB content=memory"),
     sample("pass", "v = memory size=2MiB | pass"),
     sample("offset", "v = memory size=4MiB | offset start=64KiB size=1MiB"),
-    sample("concat", "a = memory size=1MiB; b = memory size=64KiB block=4096; v = concat on a,b"),
+    sample("concat", "a = memory size=1MiB; b = memory size=64KiB block=4096 | align; v = concat on a,b"),
     sample(
         "stripe",
         "a = memory size=1MiB defer=always; b = memory size=1MiB defer=always; v = stripe chunk=8KiB on a,b",
@@ -58,7 +58,7 @@ fn options(sample: &Sample) -> Options {
     Options { keeps_data: sample.keeps_data, batches: 80, window: 128 << 10, ..Options::facade(11) }
 }
 
-fn is_real_only(sample: &Sample) -> bool {
+pub fn is_real_only(sample: &Sample) -> bool {
     let kind = esker_kinds::ALL.iter().find(|kind| kind.name == sample.kind);
     kind.expect("a sample is of a kind").worlds == Worlds::RealOnly
 }

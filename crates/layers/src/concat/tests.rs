@@ -5,7 +5,8 @@ use super::Concat;
 use crate::split::tests::check_layout;
 use crate::testing::{check_conforms, check_refused, open, read, run, stat, write};
 
-const THREE: &str = "a = memory size=12KiB; b = memory size=64KiB defer=always; c = memory size=40KiB block=4096; ";
+const THREE: &str =
+    "a = memory size=12KiB; b = memory size=64KiB defer=always; c = memory size=40KiB block=4096 | align; ";
 
 #[test]
 fn joined_devices_behave_like_one() {
@@ -18,7 +19,7 @@ fn requests_that_cross_a_border_are_split_there() {
     twice(SimConfig::seeded(1), |rt| async move {
         let vol = open(&rt, &format!("{THREE} vol = concat on a, b, c"));
         let [a, b, c] = ["a", "b", "c"].map(|name| vol.stack().device(name).unwrap());
-        assert_eq!((vol.limits().size, vol.limits().block, vol.limits().atomic), (116 << 10, 4096, 4096));
+        assert_eq!((vol.limits().size, vol.limits().block, vol.limits().atomic), (116 << 10, 512, 512));
         let data: Vec<u8> = (0..116 << 10).map(|i| (i / 512) as u8).collect();
         write(&vol, 0, &data).await;
         let below = [read(&a, 0, 12 << 10).await, read(&b, 0, 64 << 10).await, read(&c, 0, 40 << 10).await].concat();
@@ -41,6 +42,13 @@ fn a_flush_reaches_every_device_and_any_failure_counts() {
         assert!(done.result.is_err_and(|e| e.to_string().contains("injected")));
         assert_eq!(done.buf.len(), 1024);
     });
+}
+
+#[test]
+fn blocks_that_a_power_cut_would_tear_are_refused() {
+    let text = "a = memory size=8KiB; b = memory size=8KiB block=4096; vol = concat on a, b";
+    check_refused(text, "put `align block=512` on the device with the larger blocks");
+    check_conforms(&text.replace("block=4096", "block=4096 | align block=512"));
 }
 
 #[test]

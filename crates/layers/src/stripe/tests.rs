@@ -39,6 +39,7 @@ fn chunks_that_do_not_fit_are_refused() {
     check_refused(&of("3000"), "power of two");
     check_refused(&of("2048"), "at least 4096");
     check_refused(&of("16KiB"), "no bytes");
+    check_refused(&of("4096"), "a power cut could tear a block");
 }
 
 proptest::proptest! {

@@ -1,0 +1,189 @@
+//! The conformance suite with a crash at every write: its random plan over recorded media, and every stack that is opened
+//! again after one.
+//!
+//! A kind's builder is a plain function, so stack texts name their media by a number: the parameter `bed` of the kind
+//! `recorded`.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use esker_base::ByteRange;
+use esker_block::conformance::{self, Options, Violation};
+use esker_block::store::SparseStore;
+use esker_block::{
+    Bio, BioError, Buf, Build, Device, Kind, KindError, Limits, Make, OpKind, Param, ParamType, Support,
+};
+use esker_dev::{Defer, Media, MemoryDevice, memory};
+use esker_rt::mem::Pool;
+use esker_rt::{Rt, Sim, SimConfig};
+
+use crate::crash::{self, Bound, Count, Image};
+use crate::promise::{Lost, Promise};
+use crate::recorder::{Journal, Recorder, bytes_of};
+
+/// The manifest of a device that behaves like `memory` with a volatile cache. In a first run it records; in a run after
+/// a crash it holds what the crash left.
+pub static RECORDED: Kind = Kind {
+    name: "recorded",
+    summary: "Records what reaches it, or holds what a crash left of it.",
+    params: &[
+        Param::required("bed", ParamType::Count, "Number of the test bed."),
+        Param::required("size", ParamType::Size, "Size of the device."),
+        Param::with_default("block", ParamType::Size, "512", "Logical block, which a power cut leaves whole."),
+        Param::with_default("latency", ParamType::Span, "1us", "The time that each answer takes."),
+        Param::with_default("zero", ParamType::Flag, "true", "Whether it can zero."),
+    ],
+    build: Build::Device(build),
+    ..memory::KIND
+};
+
+static BEDS: Mutex<BTreeMap<u64, Content>> = Mutex::new(BTreeMap::new());
+
+fn beds() -> MutexGuard<'static, BTreeMap<u64, Content>> {
+    BEDS.lock().unwrap_or_else(|e| panic!("a test bed panicked: {e}"))
+}
+
+/// What the recorded devices of a stack find, in the order in which they are built.
+enum Content {
+    Recording(Journal),
+    Crashed(Vec<Image>),
+}
+
+/// The media of one stack, for as long as it is kept.
+struct Bed(u64);
+
+impl Bed {
+    fn new(content: Content) -> Bed {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        beds().insert(number, content);
+        Bed(number)
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        beds().remove(&self.0);
+    }
+}
+
+fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
+    let number = make.args.int("bed");
+    let (size, block) = (make.args.int("size"), make.args.int("block") as u32);
+    let defer = Defer::Always(make.args.span("latency"));
+    let device: Rc<dyn Device> = match beds().get_mut(&number) {
+        Some(Content::Recording(journal)) => Recorder::leaf(journal, make.rt, &Media::new(size), block, defer),
+        Some(Content::Crashed(images)) if !images.is_empty() => {
+            let store = images.remove(0).over(&SparseStore::default());
+            Rc::new(MemoryDevice::over(make.rt, Media::of(size, store), block, defer))
+        }
+        _ => return Err(KindError::Outside(format!("there is no medium for {} in bed {number}", make.name))),
+    };
+    Ok(if make.args.flag("zero") { device } else { Rc::new(Unzeroing::over(device)) })
+}
+
+/// A device that cannot zero.
+struct Unzeroing {
+    inner: Rc<dyn Device>,
+    limits: Limits,
+}
+
+impl Unzeroing {
+    fn over(inner: Rc<dyn Device>) -> Unzeroing {
+        let limits = inner.limits().clone().with(OpKind::Zero, Support::No);
+        Unzeroing { inner, limits }
+    }
+}
+
+impl Device for Unzeroing {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn submit(&self, bio: Bio) -> esker_block::Step<esker_block::Done> {
+        self.inner.submit(bio)
+    }
+}
+
+/// What a stack did wrong.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Broken {
+    /// Before any crash.
+    #[error(transparent)]
+    Suite(#[from] Violation),
+    /// After one.
+    #[error("seed {seed}: {lost}")]
+    Lost {
+        /// Seed of the run.
+        seed: u64,
+        /// What was lost.
+        lost: Lost,
+    },
+    /// It cannot be read after a crash.
+    #[error("seed {seed}: crash before event {point}: {error}")]
+    Unreadable {
+        /// Seed of the run.
+        seed: u64,
+        /// How many events of the recorded devices had happened.
+        point: u64,
+        /// The answer to a read.
+        error: BioError,
+    },
+}
+
+/// Runs the suite on a stack over recorded media, then opens the stack again over every state that a crash at any event
+/// could have left, and demands that each block in the suite's windows holds what its client was promised.
+///
+/// `open` builds the stack over the media of a bed: all its ends are of kind [`RECORDED`].
+///
+/// # Errors
+/// The first broken promise.
+pub fn check(open: impl Fn(&Rt, u64) -> Rc<dyn Device>, options: Options, bound: Bound) -> Result<Count, Broken> {
+    let (seed, journal) = (options.seed, Journal::default());
+    let bed = Bed::new(Content::Recording(journal.clone()));
+    let sim = Sim::new(SimConfig::seeded(seed));
+    let device = open(&sim.rt(), bed.0);
+    let windows = conformance::windows(device.limits(), options.window);
+    let before = content(&sim, device.clone(), windows.clone()).expect("a device that was just made can be read");
+    let top = Recorder::above(&journal, device, before.clone());
+    sim.block_on(conformance::run(sim.rt(), top, options))?;
+
+    let log = journal.top();
+    let mut promise = Promise::of(&log, 0);
+    crash::for_each_state(&journal, bound, |point, images| {
+        if promise.point() != point {
+            promise = Promise::of(&log, point);
+        }
+        let after = reopened(&open, images, &windows).map_err(|error| Broken::Unreadable { seed, point, error })?;
+        let (before, after) = (|range| bytes_of(&before, range), |range| bytes_of(&after, range));
+        let judged = windows.iter().try_for_each(|window| promise.judge(*window, &before, &after));
+        judged.map_err(|lost| Broken::Lost { seed, lost })
+    })
+}
+
+/// What a stack over `images` holds in `windows`.
+fn reopened(
+    open: &impl Fn(&Rt, u64) -> Rc<dyn Device>,
+    images: &[Image],
+    windows: &[ByteRange],
+) -> Result<SparseStore, BioError> {
+    let bed = Bed::new(Content::Crashed(images.to_vec()));
+    let sim = Sim::new(SimConfig::seeded(0));
+    let device = open(&sim.rt(), bed.0);
+    content(&sim, device, windows.to_vec())
+}
+
+fn content(sim: &Sim, device: Rc<dyn Device>, windows: Vec<ByteRange>) -> Result<SparseStore, BioError> {
+    sim.block_on(async move {
+        let (pool, mut store) = (Pool::default(), SparseStore::default());
+        for window in windows {
+            let buf = Buf::unique(&pool, window.len() as usize);
+            let done = device.submit(Bio::read(window.start(), buf)).await;
+            done.result?;
+            store.write_buf(window.start(), &done.buf);
+        }
+        Ok(store)
+    })
+}
