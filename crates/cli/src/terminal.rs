@@ -61,6 +61,13 @@ impl Terminal {
         bar.with_style(style.expect("the template is well formed"))
     }
 
+    /// A bar of `total` steps on standard error; invisible if that is no terminal.
+    pub fn steps(&self, total: u64) -> ProgressBar {
+        let style = ProgressStyle::with_template("{msg:28} {wide_bar} {pos}/{len} {eta}");
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+        bar.with_style(style.expect("the template is well formed"))
+    }
+
     /// A line that shows how far work of unknown length is, on standard error; invisible if that is no terminal.
     pub fn spinner(&self) -> ProgressBar {
         ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())

@@ -47,10 +47,8 @@ pub fn stack_toml(comparison: &Comparison, folder: &str) -> Result<String, TextE
     let mut about = vec![
         format!("Written by {WRITTEN_BY} {}. Replaced by its next run in this folder.", comparison.version),
         format!("{}: {}", run.name, run.what),
-        format!(
-            "Predicted (simulated, virtual time) at {} times the recorded speed, seed {}, digest {}:",
-            comparison.speed.factor, comparison.seed, run.digest
-        ),
+        format!("Predicted (simulated, virtual time), seed {}, digest {}:", comparison.seed, run.digest()),
+        comparison.pace(),
         format!("reads p99 {}, writes p99 {}, all p99 {}", run.reads.p99(), run.writes.p99(), run.all.p99()),
     ];
     if !models.is_empty() {

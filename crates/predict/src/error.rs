@@ -5,6 +5,8 @@ use std::io;
 use esker_blktrace::TraceError;
 use esker_stack::BuildError;
 
+use crate::calibration::CalibrationError;
+
 /// Why a prediction could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum PredictError {
@@ -80,6 +82,23 @@ pub enum PredictError {
         /// Digest of the second.
         second: String,
     },
+    /// A depth that is none.
+    #[error("depth {0} is out of range; choose 1 to {max}", max = crate::load::DEPTH_MAX)]
+    Depth(u32),
+    /// A calibration that is damaged, or does not hold what a candidate needs.
+    #[error(transparent)]
+    Calibration(#[from] CalibrationError),
+    /// An older result that cannot be read.
+    #[error("{file}: is no result of `esker try`: {what}; give the result.json of an earlier run")]
+    Against {
+        /// The file.
+        file: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// The real world could not be had.
+    #[error(transparent)]
+    Start(#[from] esker_rt::real::StartError),
     /// A speed that is none.
     #[error("speed {0} is out of range; choose a factor from 0.000001 to 1000000")]
     Speed(f64),

@@ -1,22 +1,33 @@
 //! Predicts in virtual time which of several stacks serves block traces best, says why, and reports it.
 //!
-//! Each candidate stack is built in a virtual world of its own and the traces are played against its exports at their
-//! recorded times (open loop). The code under the requests is the code that serves them in the real world.
+//! Each candidate stack is built in a virtual world of its own and the traces are played against its exports, at their
+//! recorded times (open loop) or each request after an answer (closed loop). The code under the requests is the code that
+//! serves them in the real world; the same player plays there, so that a prediction can be held against the truth.
 //!
-//! Invariant: touches no file, clock or thread; one plan gives the same comparison, byte for byte, on every machine.
+//! Invariant: touches no file or thread and reads no clock but `Rt`'s; one plan gives the same comparison, byte for byte,
+//! on every machine.
 //!
-//! Reading order: [`trace`] (what is played), [`candidate`] (against what), [`plan`] (the whole run), `replay` (one
-//! candidate), `measure` and [`outcome`] (what is counted), `speed` (how fast), [`verdict`] (which is best and why),
-//! [`deploy`] (the best one over files), [`report`] (for people).
+//! Reading order: [`trace`] (what is played), [`load`] (how requests come), [`candidate`] (against what), [`plan`] (the
+//! whole run), `replay` (one candidate) in its `world` with its `player`, `measure` and [`outcome`] (what is counted),
+//! `speed` (how fast), [`calibration`] (what CPU and devices take) and [`calibrate`] (how that is measured), [`verdict`]
+//! (which is best and why) with `pareto`, `known_error` and [`against`], [`deploy`] (the best one over files), [`report`]
+//! (for people).
 
 #![forbid(unsafe_code)]
 
+pub mod against;
+pub mod calibrate;
+pub mod calibration;
 pub mod candidate;
 pub mod deploy;
 mod error;
+pub mod known_error;
+pub mod load;
 mod measure;
 pub mod outcome;
+mod pareto;
 pub mod plan;
+mod player;
 mod replay;
 pub mod report;
 mod speed;
@@ -24,9 +35,14 @@ mod speed;
 mod tests;
 pub mod trace;
 pub mod verdict;
+mod world;
 
+pub use against::Older;
+pub use calibrate::Calibrator;
+pub use calibration::{Calibration, CalibrationError};
 pub use candidate::Candidate;
 pub use error::PredictError;
+pub use load::Load;
 pub use outcome::{Comparison, Run};
 pub use plan::{Plan, Prepared, Watch};
 pub use speed::{SpeedChoice, SpeedFound};

@@ -6,8 +6,10 @@ use hdrhistogram::Histogram;
 
 use crate::outcome::{Interval, Latency};
 
-/// Intervals of the planned time.
+/// Intervals of the planned time; even, because two become one where a run is longer than planned.
 const INTERVALS: usize = 100;
+/// The time that is planned for a run of unknown length.
+const FIRST_SPAN: Nanos = Nanos::millis(100);
 /// Significant digits of percentiles, and of those in one interval.
 const DIGITS: u8 = 3;
 const INTERVAL_DIGITS: u8 = 2;
@@ -61,6 +63,42 @@ impl Latencies {
         coarse.chain(QUANTILES_FINE).map(|quantile| (self.at(quantile), quantile)).collect()
     }
 
+    /// Requests and their mean, exactly.
+    pub fn mean(&self) -> (u64, f64) {
+        let requests = self.histogram.len();
+        (requests, self.sum as f64 / requests.max(1) as f64)
+    }
+
+    /// The mean of each group of requests, from the fastest on: the groups begin at `bounds` (from 0 on, in parts of
+    /// `whole`) and the last one ends at `whole`. The last group's mean is such that the mean of all is exact.
+    pub fn group_means(&self, bounds: &[u32], whole: u32) -> Vec<f64> {
+        let (requests, mean) = self.mean();
+        let share = |at: usize| f64::from(bounds.get(at).copied().unwrap_or(whole)) / f64::from(whole);
+        let mut means: Vec<f64> = (0..bounds.len()).map(|at| self.mean_between(share(at), share(at + 1))).collect();
+        let Some((last, rest)) = means.split_last_mut() else { return means };
+        let rest: f64 = rest.iter().enumerate().map(|(at, mean)| mean * (share(at + 1) - share(at))).sum();
+        if requests > 0 {
+            *last = ((mean - rest) / (1.0 - share(bounds.len() - 1))).max(0.0);
+        }
+        means
+    }
+
+    /// The mean of the requests from one share of all to another.
+    fn mean_between(&self, from: f64, to: f64) -> f64 {
+        let all = self.histogram.len() as f64;
+        let (from, to) = (from * all, to * all);
+        let (mut before, mut sum) = (0.0, 0.0);
+        for step in self.histogram.iter_recorded() {
+            let count = step.count_since_last_iteration() as f64;
+            let inside = (before + count).min(to) - f64::max(before, from);
+            if inside > 0.0 {
+                sum += inside * step.value_iterated_to() as f64;
+            }
+            before += count;
+        }
+        if to > from { sum / (to - from) } else { 0.0 }
+    }
+
     fn add(&mut self, other: &Latencies) {
         self.histogram.add(&other.histogram).expect("histograms of one precision that grow as needed");
         self.sum += other.sum;
@@ -90,11 +128,26 @@ struct Slice {
     inflight_max: u64,
 }
 
+impl Slice {
+    fn new() -> Slice {
+        Slice { latencies: Latencies::new(INTERVAL_DIGITS), answered_bytes: 0, inflight_max: 0 }
+    }
+
+    fn add(&mut self, later: &Slice) {
+        self.latencies.add(&later.latencies);
+        self.answered_bytes += later.answered_bytes;
+        self.inflight_max = self.inflight_max.max(later.inflight_max);
+    }
+}
+
 /// What one run did.
 pub(crate) struct Tally {
     pub volumes: Vec<VolumeTally>,
+    start: Time,
     slices: Vec<Slice>,
     slice: Nanos,
+    /// Whether intervals become longer when the run does.
+    grows: bool,
     pub inflight: u64,
     pub inflight_max: u64,
     pub last_due: Time,
@@ -115,11 +168,12 @@ pub(crate) struct Answered {
 impl Tally {
     /// For so many volumes and a run that is planned to take `span`.
     pub fn new(volumes: usize, span: Nanos) -> Tally {
-        let slice = || Slice { latencies: Latencies::new(INTERVAL_DIGITS), answered_bytes: 0, inflight_max: 0 };
         Tally {
             volumes: (0..volumes).map(|_| VolumeTally::new()).collect(),
-            slices: (0..INTERVALS).map(|_| slice()).collect(),
+            start: Time::ZERO,
+            slices: (0..INTERVALS).map(|_| Slice::new()).collect(),
             slice: Nanos(span.0 / INTERVALS as u64 + 1),
+            grows: false,
             inflight: 0,
             inflight_max: 0,
             last_due: Time::ZERO,
@@ -129,9 +183,29 @@ impl Tally {
         }
     }
 
+    /// For a run of which nobody knows how long it will take.
+    pub fn of_unknown_span(volumes: usize) -> Tally {
+        Tally { grows: true, ..Tally::new(volumes, FIRST_SPAN) }
+    }
+
+    /// Counts time from `start`.
+    pub fn from(self, start: Time) -> Tally {
+        Tally { start, last_due: start, last_answer: start, ..self }
+    }
+
     /// The interval of an instant; the last one may be over already.
     fn slice_of(&mut self, at: Time) -> Option<&mut Slice> {
-        self.slices.get_mut((at.0 / self.slice.0) as usize)
+        let at = at.since(self.start).0;
+        while self.grows && at / self.slice.0 >= INTERVALS as u64 {
+            self.slice = Nanos(self.slice.0 * 2);
+            let mut halves = std::mem::take(&mut self.slices).into_iter();
+            while let (Some(mut first), Some(second)) = (halves.next(), halves.next()) {
+                first.add(&second);
+                self.slices.push(first);
+            }
+            self.slices.resize_with(INTERVALS, Slice::new);
+        }
+        self.slices.get_mut((at / self.slice.0) as usize)
     }
 
     /// A request enters the stack.
@@ -192,6 +266,8 @@ impl Tally {
                 inflight_max: slice.inflight_max,
             }
         };
-        self.slices.iter().enumerate().map(interval).collect()
+        let unused = |slice: &&Slice| slice.latencies.histogram.is_empty() && slice.answered_bytes == 0;
+        let trailing = if self.grows { self.slices.iter().rev().take_while(unused).count() } else { 0 };
+        self.slices[..self.slices.len() - trailing].iter().enumerate().map(interval).collect()
     }
 }

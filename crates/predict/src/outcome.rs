@@ -1,8 +1,11 @@
 //! What a comparison says. Everything here is a function of the plan: no wall time, no machine, no date.
 
 use esker_base::Nanos;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use crate::against::Against;
+use crate::known_error::KnownError;
+use crate::load::Load;
 use crate::speed::SpeedFound;
 use crate::trace::{Facts, Limit};
 use crate::verdict::Verdict;
@@ -21,8 +24,12 @@ pub struct Comparison {
     pub simulated: bool,
     /// Seed of all random streams.
     pub seed: u64,
-    /// How fast the traces were played, and why.
-    pub speed: SpeedFound,
+    /// How requests came.
+    pub load: Load,
+    /// How fast the traces were played in open loop, and why.
+    pub speed: Option<SpeedFound>,
+    /// Whose CPU and device times were charged; `None`: the manifests' estimates.
+    pub calibration: Option<CalibrationUsed>,
     /// How much of the traces was played.
     pub limit: Limit,
     /// Whether each run was repeated and gave the same digest.
@@ -33,6 +40,10 @@ pub struct Comparison {
     pub runs: Vec<Run>,
     /// Which is best, and why.
     pub verdict: Verdict,
+    /// Names of the candidates that no other one beats in everything.
+    pub pareto: Vec<String>,
+    /// The differences from an older result, if one was given.
+    pub against: Option<Against>,
     /// What to know before quoting a figure.
     pub caveats: Vec<String>,
 }
@@ -43,10 +54,48 @@ impl Comparison {
         serde_json::to_string_pretty(self).expect("no map in it has keys that are not texts")
     }
 
+    /// How fast requests came, for people.
+    pub fn pace(&self) -> String {
+        match &self.speed {
+            Some(speed) => format!("{} times as recorded, {}", speed.factor, speed.why),
+            None => self.load.text(),
+        }
+    }
+
+    /// Whose CPU and device times were charged, for people.
+    pub fn charged(&self) -> String {
+        match &self.calibration {
+            Some(used) => format!("{}, measured on {}", used.name, used.machine),
+            None => "CPU costs are estimates; `esker calibrate` measures them".to_string(),
+        }
+    }
+
+    /// The errors that are known of such predictions, each once.
+    pub fn known_errors(&self) -> Vec<String> {
+        let mut told: Vec<String> = Vec::new();
+        for known in self.runs.iter().flat_map(|run| &run.known_errors) {
+            if !told.contains(&known.text()) {
+                told.push(known.text());
+            }
+        }
+        told
+    }
+
     /// The run of the best candidate.
     pub fn winner(&self) -> &Run {
         &self.runs[self.verdict.winner]
     }
+}
+
+/// The calibration that a comparison rests on.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CalibrationUsed {
+    /// Its file.
+    pub name: String,
+    /// Where it was measured.
+    pub machine: String,
+    /// Layers and devices that it knows.
+    pub measured: usize,
 }
 
 /// What one candidate did.
@@ -92,8 +141,10 @@ pub struct Run {
     pub energy_j: Option<f64>,
     /// Price of all devices in US dollars.
     pub price_usd: Option<f64>,
-    /// Fingerprint of all events: the same on every machine.
-    pub digest: String,
+    /// The errors that are known of predictions for such devices.
+    pub known_errors: Vec<KnownError>,
+    /// Fingerprint of all events: the same on every machine. `None` for a run in real time.
+    pub digest: Option<String>,
     /// Events of the virtual world.
     pub events: u64,
     /// Latency in nanoseconds and the share of requests that were answered within it.
@@ -102,8 +153,15 @@ pub struct Run {
     pub intervals: Vec<Interval>,
 }
 
+impl Run {
+    /// Its digest; a run in real time has none.
+    pub fn digest(&self) -> &str {
+        self.digest.as_deref().unwrap_or("none (real time)")
+    }
+}
+
 /// Percentiles of one kind of request, from its due time to its answer, exact to 0.1 %.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Requests.
     pub requests: u64,

@@ -3,10 +3,15 @@
 use std::sync::Arc;
 
 use esker_base::Nanos;
+use esker_blktrace::Speed;
 
+use crate::against::Older;
+use crate::calibration::Calibration;
 use crate::candidate::Candidate;
 use crate::error::PredictError;
-use crate::outcome::{Comparison, Run, WRITTEN_BY};
+use crate::load::Load;
+use crate::outcome::{CalibrationUsed, Comparison, Run, WRITTEN_BY};
+use crate::pareto;
 use crate::replay::Play;
 use crate::speed::{SpeedChoice, SpeedFound};
 use crate::trace::{Facts, Limit, REPEAT_WINDOW, Trace};
@@ -34,8 +39,14 @@ pub struct Plan {
     pub candidates: Vec<Candidate>,
     /// Seed of all random streams.
     pub seed: u64,
-    /// How fast the traces are played.
+    /// How requests come.
+    pub load: Load,
+    /// How fast the traces are played in open loop.
     pub speed: SpeedChoice,
+    /// What CPU and devices take, and the name of its file; without one, the manifests' estimates.
+    pub calibration: Option<(String, Calibration)>,
+    /// An older result to compare with.
+    pub against: Option<Older>,
     /// How much of them is played.
     pub limit: Limit,
     /// The most that the 99th percentile may be.
@@ -53,6 +64,9 @@ impl Plan {
             traces,
             candidates: Vec::new(),
             seed: 1,
+            load: Load::Open,
+            calibration: None,
+            against: None,
             speed: SpeedChoice::Busy(TARGET_BUSY),
             limit: Limit::default(),
             target_p99: TARGET_P99,
@@ -90,32 +104,44 @@ impl Plan {
             let (candidate, exports) = (odd.name.clone(), odd.spec.exports.len());
             return Err(PredictError::Exports { candidate, exports, traces });
         }
-        let speed = match self.speed {
-            SpeedChoice::Factor(factor) => SpeedFound::given(factor)?,
+        self.load.check()?;
+        let speed = self.found_speed(&facts, watch)?;
+        Ok(Prepared { plan: self, facts, speed })
+    }
+
+    /// In closed loop there is none.
+    fn found_speed(&self, facts: &[Facts], watch: &Watch) -> Result<Option<SpeedFound>, PredictError> {
+        if self.load != Load::Open {
+            return Ok(None);
+        }
+        let found = match self.speed {
+            SpeedChoice::Factor(factor) => SpeedFound::given(factor),
             SpeedChoice::Busy(target) => {
-                let first = self.candidates[0].clone();
+                let first = &self.candidates[0];
                 SpeedFound::search(&first.name, target, |factor| {
-                    let play = self.play(&facts, &first, &SpeedFound::given(factor)?, watch);
-                    Ok(play.run()?.busy)
-                })?
+                    let speed = SpeedFound::given(factor)?;
+                    Ok(self.play(facts, first, Some(&speed), watch).run()?.busy)
+                })
             }
         };
-        Ok(Prepared { plan: self, facts, speed })
+        found.map(Some)
     }
 
     fn play<'a>(
         &'a self,
         facts: &'a [Facts],
         candidate: &'a Candidate,
-        speed: &SpeedFound,
+        speed: Option<&SpeedFound>,
         watch: &'a Watch,
     ) -> Play<'a> {
         Play {
             traces: &self.traces,
             facts,
             candidate,
+            calibration: self.calibration.as_ref().map(|(_, calibration)| calibration),
             seed: self.seed,
-            speed: speed.speed(),
+            load: self.load,
+            speed: speed.map_or(Speed::RECORDED, SpeedFound::speed),
             limit: self.limit,
             inflight_max: self.inflight_max,
             watch,
@@ -128,7 +154,7 @@ impl Plan {
 pub struct Prepared {
     plan: Plan,
     facts: Vec<Facts>,
-    speed: SpeedFound,
+    speed: Option<SpeedFound>,
 }
 
 impl Prepared {
@@ -142,9 +168,9 @@ impl Prepared {
         &self.facts
     }
 
-    /// How fast they are played.
-    pub fn speed(&self) -> &SpeedFound {
-        &self.speed
+    /// How fast they are played, in open loop.
+    pub fn speed(&self) -> Option<&SpeedFound> {
+        self.speed.as_ref()
     }
 
     /// Requests that are behind the watch when every candidate was played.
@@ -159,12 +185,12 @@ impl Prepared {
     /// A stack that cannot be built, an unreadable trace, requests that are never answered, two runs that differ.
     pub fn run(&self, at: usize, watch: &Watch) -> Result<Run, PredictError> {
         let candidate = &self.plan.candidates[at];
-        let play = || self.plan.play(&self.facts, candidate, &self.speed, watch).run();
+        let play = || self.plan.play(&self.facts, candidate, self.speed.as_ref(), watch).run();
         let run = play()?;
         if self.plan.verify {
             let again = play()?;
             if again != run {
-                let (first, second) = (run.digest, again.digest);
+                let [first, second] = [run, again].map(|run| run.digest.unwrap_or_default());
                 return Err(PredictError::Differs {
                     candidate: candidate.name.clone(),
                     seed: self.plan.seed,
@@ -176,11 +202,24 @@ impl Prepared {
         Ok(run)
     }
 
+    /// Plays candidate number `at` in real time, on real devices and paced models: what [`Prepared::run`] predicts.
+    ///
+    /// # Errors
+    /// As [`Prepared::run`], and what the kernel refuses.
+    pub fn run_really(&self, at: usize, watch: &Watch) -> Result<Run, PredictError> {
+        self.plan.play(&self.facts, &self.plan.candidates[at], self.speed.as_ref(), watch).run_really()
+    }
+
     /// Judges the runs of all candidates, in their order.
     pub fn conclude(self, runs: Vec<Run>) -> Comparison {
         let verdict = Verdict::of(&runs, self.plan.target_p99);
         let caveats = self.caveats(&runs);
-        Comparison {
+        let calibration = self.plan.calibration.as_ref().map(|(name, calibration)| CalibrationUsed {
+            name: name.clone(),
+            machine: calibration.machine.clone(),
+            measured: calibration.kinds.len() + calibration.devices.len(),
+        });
+        let mut comparison = Comparison {
             written_by: WRITTEN_BY,
             version: env!("CARGO_PKG_VERSION"),
             simulated: true,
@@ -188,22 +227,26 @@ impl Prepared {
             limit: self.plan.limit,
             verified: self.plan.verify,
             traces: self.facts,
+            load: self.plan.load,
             speed: self.speed,
+            calibration,
+            pareto: pareto::front(&runs),
+            against: None,
             runs,
             verdict,
             caveats,
-        }
+        };
+        comparison.against = self.plan.against.map(|older| older.compared(&comparison));
+        comparison
     }
 
     /// What to know before quoting a figure.
     fn caveats(&self, runs: &[Run]) -> Vec<String> {
         let mut told = vec![
-            "All times, energies and prices are simulated in virtual time. The device models are first cuts from data \
-             sheets; no bound on their error has been measured yet."
+            "All times, energies and prices are simulated in virtual time. How far such predictions were from the truth \
+             is told for each class of devices."
                 .to_string(),
-            "Open loop: requests come at their recorded times divided by the speed, however slow the answers are. A real \
-             program that waits for answers would ask for less when a device is slow."
-                .to_string(),
+            self.load_caveat().to_string(),
             "Writes are answered from volatile write caches, and the traces hold no flush unless one is counted; data \
              that a cache still holds at the end is not written out. The solid-state model has no translation layer."
                 .to_string(),
@@ -215,6 +258,19 @@ impl Prepared {
         let fitted = |run: &Run| Some(run.fitted.text()).filter(|text| !text.is_empty());
         told.extend(runs.iter().filter_map(|run| Some(format!("{}: requests {}.", run.name, fitted(run)?))));
         told
+    }
+
+    fn load_caveat(&self) -> &'static str {
+        match self.plan.load {
+            Load::Open => {
+                "Open loop: requests come at their recorded times divided by the speed, however slow the answers are. A \
+                 real program that waits for answers would ask for less when a device is slow."
+            }
+            Load::Closed { .. } => {
+                "Closed loop: a request comes when an earlier one is answered, so recorded times do not matter, and a \
+                 faster stack is asked for more. Latencies count from the sending."
+            }
+        }
     }
 
     fn repeats(&self, facts: &Facts) -> Option<String> {

@@ -5,7 +5,7 @@ use std::io::{self, Cursor, Read};
 use std::sync::Arc;
 
 use esker_base::Nanos;
-use esker_blktrace::{Format, Op, Record, Source, TraceReader};
+use esker_blktrace::{Format, Op, Record, Source as _, TraceReader};
 use esker_stack::text::is_sound_name;
 use serde::Serialize;
 
@@ -37,8 +37,15 @@ pub(crate) const STRIDE: u64 = 2048;
 #[derive(Clone)]
 pub struct Trace {
     name: String,
-    format: Option<Format>,
-    open: Open,
+    source: Source,
+}
+
+#[derive(Clone)]
+enum Source {
+    /// In some format; without one, the beginning of the bytes tells it.
+    Bytes(Option<Format>, Open),
+    /// Records in memory, in order of time and of one volume.
+    Records(Arc<[Record]>),
 }
 
 /// How much of each trace is played, in recorded time.
@@ -90,7 +97,12 @@ pub struct Facts {
 impl Trace {
     /// A trace whose bytes `open` yields; without `format` its beginning tells it.
     pub fn new(name: &str, format: Option<Format>, open: Open) -> Trace {
-        Trace { name: name.to_string(), format, open }
+        Trace { name: name.to_string(), source: Source::Bytes(format, open) }
+    }
+
+    /// Records of one volume in order of time, such as a generator makes.
+    pub fn from_records(name: &str, records: Vec<Record>) -> Trace {
+        Trace { name: name.to_string(), source: Source::Records(records.into()) }
     }
 
     /// A trace in memory.
@@ -118,7 +130,7 @@ impl Trace {
     /// An unreadable trace, one of several volumes, or one without requests.
     pub fn scan(&self, limit: &Limit, watch: &Watch) -> Result<Facts, PredictError> {
         let mut feed = self.feed(limit)?;
-        let mut facts = Facts::nothing(self, feed.reader.format());
+        let mut facts = Facts::nothing(self, feed.format());
         let mut repeats = Repeats::new(REPEAT_WINDOW);
         while let Some(record) = feed.next()? {
             facts.add(&record);
@@ -127,15 +139,28 @@ impl Trace {
                 watch(&self.name, STRIDE);
             }
         }
-        let report = feed.reader.report();
-        facts.damage = (!report.is_clean() && !limit.cuts()).then(|| report.to_string());
+        facts.damage = feed.damage().filter(|_| !limit.cuts());
         if facts.requests == 0 { Err(PredictError::NoRequests(self.name.clone())) } else { Ok(facts) }
     }
 
     pub(crate) fn feed(&self, limit: &Limit) -> Result<Feed, PredictError> {
-        let unopened = |source| PredictError::Unopened { name: self.name.clone(), source };
-        let reader = TraceReader::open(&self.name, (self.open)().map_err(unopened)?, self.format)?;
-        Ok(Feed { reader, limit: *limit, taken: 0, repeats: limit.dedup_window.map(Repeats::new) })
+        let records = match &self.source {
+            Source::Records(list) => Records::List(list.clone(), 0),
+            Source::Bytes(format, open) => {
+                let bytes = open().map_err(|source| PredictError::Unopened { name: self.name.clone(), source })?;
+                Records::Reader(Box::new(TraceReader::open(&self.name, bytes, *format)?))
+            }
+        };
+        Ok(Feed { records, limit: *limit, taken: 0, repeats: limit.dedup_window.map(Repeats::new) })
+    }
+
+    /// As [`Trace::feed`], with all records in memory before the first is asked for.
+    pub(crate) fn loaded(&self, limit: &Limit) -> Result<Feed, PredictError> {
+        let (mut feed, mut records) = (self.feed(limit)?, Vec::new());
+        while let Some(record) = feed.next()? {
+            records.push(record);
+        }
+        Trace::from_records(&self.name, records).feed(&Limit::default())
     }
 
     /// The file's name without folders and endings, as far as it can name a volume.
@@ -157,11 +182,11 @@ impl Limit {
 }
 
 impl Facts {
-    fn nothing(trace: &Trace, format: Format) -> Facts {
+    fn nothing(trace: &Trace, format: &'static str) -> Facts {
         Facts {
             name: trace.name.clone(),
             volume: trace.stem(),
-            format: format.name(),
+            format,
             requests: 0,
             reads: 0,
             writes: 0,
@@ -202,23 +227,63 @@ impl Facts {
 
 /// The records of one pass over the part of a trace that is played.
 pub(crate) struct Feed {
-    reader: TraceReader,
+    records: Records,
     limit: Limit,
     taken: u64,
     repeats: Option<Repeats>,
 }
 
+enum Records {
+    Reader(Box<TraceReader>),
+    /// And how many are behind.
+    List(Arc<[Record]>, usize),
+}
+
+impl Records {
+    fn next(&mut self) -> Result<Option<Record>, PredictError> {
+        match self {
+            Records::List(list, at) => {
+                *at += 1;
+                Ok(list.get(*at - 1).copied())
+            }
+            Records::Reader(reader) => {
+                let record = reader.next_record()?;
+                if record.is_some_and(|record| record.volume > 0) {
+                    let (name, volumes) = (reader.file().to_string(), reader.volumes().join(", "));
+                    return Err(PredictError::SeveralVolumes { name, volumes });
+                }
+                Ok(record)
+            }
+        }
+    }
+}
+
 impl Feed {
+    /// Records so far.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    fn format(&self) -> &'static str {
+        match &self.records {
+            Records::Reader(reader) => reader.format().name(),
+            Records::List(..) => "records",
+        }
+    }
+
+    /// What was wrong with the part that was read.
+    fn damage(&self) -> Option<String> {
+        let Records::Reader(reader) = &self.records else { return None };
+        let report = reader.report();
+        (!report.is_clean()).then(|| report.to_string())
+    }
+
     pub fn next(&mut self) -> Result<Option<Record>, PredictError> {
         loop {
             if self.limit.requests.is_some_and(|most| self.taken >= most) {
                 return Ok(None);
             }
-            let Some(record) = self.reader.next_record()? else { return Ok(None) };
-            if record.volume > 0 {
-                let (name, volumes) = (self.reader.file().to_string(), self.reader.volumes().join(", "));
-                return Err(PredictError::SeveralVolumes { name, volumes });
-            }
+            let Some(record) = self.records.next()? else { return Ok(None) };
             if self.limit.duration.is_some_and(|end| record.at >= end) {
                 return Ok(None);
             }

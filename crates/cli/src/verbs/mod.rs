@@ -2,6 +2,7 @@
 
 mod blktrace_convert;
 mod blktrace_stat;
+mod calibrate;
 mod completions;
 mod kinds;
 mod lab_list;
@@ -29,6 +30,7 @@ pub const GROUPS: &[(&str, &str)] = &[
 /// Every verb, in the order of the help.
 pub const ALL: &[Verb] = &[
     try_stacks::VERB,
+    calibrate::VERB,
     serve::VERB,
     status::VERB,
     stop::VERB,

@@ -1,6 +1,7 @@
 //! `esker try`: predicts which stack serves block traces best, says why, and writes that stack.
 
 use std::fs::{self, File};
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,11 +11,13 @@ use std::thread;
 use esker_base::Nanos;
 use esker_base::units::{UnitError, parse_span};
 use esker_blktrace::Format;
+use esker_predict::calibration::FILE;
 use esker_predict::deploy::stack_toml;
 use esker_predict::plan::TARGET_BUSY;
 use esker_predict::report::{Origin, page, text};
 use esker_predict::{
-    Candidate, Comparison, Limit, Plan, PredictError, Prepared, Run as CandidateRun, SpeedChoice, Trace,
+    Calibration, Candidate, Comparison, Limit, Load, Older, Plan, PredictError, Prepared, Run as CandidateRun,
+    SpeedChoice, Trace,
 };
 use esker_stack::Spec;
 use indicatif::ProgressBar;
@@ -33,12 +36,14 @@ pub const VERB: Verb = Verb::of::<Try>(About {
               names the best and why, and writes it as stack.toml, with an HTML report and the result as JSON, to the \
               folder of --out. Without traces it plays the two that are built in (a MySQL server and a web server, an \
               hour each). Each trace is a volume of its own; its requests come at their recorded times, divided by the \
-              speed. A candidate of your own needs an export for each trace, in their order. Files that esker did not \
+              speed, or with --closed each after the answer to one before it. A candidate of your own needs an export for each trace, in their order. Files that esker did not \
               write are never replaced without --force.",
     examples: &[
         Example { line: "esker try", does: "plays the built-in traces against one disk, four striped, and two SSDs" },
         Example { line: "esker try app.vscsi --target-p99 5ms --speed 2", does: "plays a trace twice as fast" },
         Example { line: "esker try --stack a.toml --stack b.toml app.csv", does: "compares stacks of your own" },
+        Example { line: "esker try --closed 8 --think 1ms app.csv", does: "eight clients that wait for answers" },
+        Example { line: "esker try --against old/result.json", does: "tells what differs from an older result" },
         Example { line: "esker try --serve", does: "then serves the best stack over NBD, on sparse files" },
     ],
 });
@@ -52,7 +57,7 @@ struct Try {
     #[arg(long, value_name = "FORMAT", requires = "traces")]
     from: Option<Format>,
     /// Stack to compare: a file, or the text itself; repeat it for more [default: four built-in ones]
-    #[arg(long = "stack", value_name = "STACK")]
+    #[arg(long = "stack", visible_alias = "candidate", value_name = "STACK")]
     stacks: Vec<String>,
     /// How many times faster than recorded the traces are played [default: searched for with --busy]
     #[arg(long, value_name = "FACTOR", conflicts_with = "busy")]
@@ -60,6 +65,18 @@ struct Try {
     /// Searches for the speed at which the first stack's busiest device works this share of the time
     #[arg(long, value_name = "SHARE", default_value_t = TARGET_BUSY)]
     busy: f64,
+    /// Closed loop: so many requests in flight on each volume, the next one after an answer; recorded times do not matter
+    #[arg(long, value_name = "N", conflicts_with_all = ["speed", "busy"])]
+    closed: Option<u32>,
+    /// In closed loop: what each client waits between an answer and its next request
+    #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "closed", default_value = "0")]
+    think: Nanos,
+    /// CPU and device times that `esker calibrate` measured [default: esker-calibration.toml, if it is there]
+    #[arg(long, value_name = "FILE")]
+    calibration: Option<PathBuf>,
+    /// Tells the differences from the result.json of an earlier run
+    #[arg(long, value_name = "FILE")]
+    against: Option<PathBuf>,
     /// The most that the 99th percentile of all requests may be
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "20ms")]
     target_p99: Nanos,
@@ -81,6 +98,9 @@ struct Try {
     /// Plays every candidate twice and fails unless both runs are equal
     #[arg(long)]
     verify: bool,
+    /// Candidates played at once; the result does not depend on it [default: the machine's CPUs]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
     /// The result as JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -127,7 +147,7 @@ impl Run for Try {
         let outputs = self.outputs()?;
         let prepared = prepare(plan, terminal)?;
         [&outputs.stack, &outputs.report, &outputs.result].into_iter().try_for_each(Output::prepare)?;
-        let comparison = compare(prepared, terminal)?;
+        let comparison = compare(prepared, self.threads, terminal)?;
         self.write(&comparison, &outputs)?;
         match self.json {
             true => terminal.say(&comparison.to_json())?,
@@ -153,12 +173,27 @@ impl Try {
         Ok(Plan {
             candidates,
             seed: self.seed,
+            load: self.closed.map_or(Load::Open, |depth| Load::Closed { depth, think: self.think }),
+            calibration: self.calibration()?,
+            against: self.against.as_deref().map(older).transpose()?,
             speed: self.speed.map_or(SpeedChoice::Busy(self.busy), SpeedChoice::Factor),
             limit: Limit { duration, requests: self.limit, dedup_window: self.dedup_window },
             target_p99: self.target_p99,
             verify: self.verify,
             ..Plan::of(traces)
         })
+    }
+
+    /// The calibration that was named, or the one in the current folder.
+    fn calibration(&self) -> Result<Option<(String, Calibration)>, Failure> {
+        let path = match &self.calibration {
+            Some(path) => path.as_path(),
+            None if Path::new(FILE).exists() => Path::new(FILE),
+            None => return Ok(None),
+        };
+        let name = path.display().to_string();
+        let calibration = Calibration::parse(&name, &input(path)?)?;
+        Ok(Some((name, calibration)))
     }
 
     fn outputs(&self) -> Result<Outputs, OutputError> {
@@ -195,6 +230,18 @@ impl Try {
     }
 }
 
+#[derive(Debug, thiserror::Error)]
+#[error("{0}: cannot be read: {1}")]
+struct Unreadable(String, io::Error);
+
+fn input(path: &Path) -> Result<String, Unreadable> {
+    fs::read_to_string(path).map_err(|error| Unreadable(path.display().to_string(), error))
+}
+
+fn older(path: &Path) -> Result<Older, Failure> {
+    Ok(Older::parse(&path.display().to_string(), &input(path)?)?)
+}
+
 fn trace(path: &str, format: Option<Format>) -> Trace {
     let file = path.to_string();
     Trace::new(path, format, Arc::new(move || Ok(Box::new(File::open(&file)?))))
@@ -220,9 +267,10 @@ fn prepare(plan: Plan, terminal: &Terminal) -> Result<Prepared, PredictError> {
 }
 
 /// Plays everything, candidates side by side on the machine's CPUs, behind a progress bar.
-fn compare(prepared: Prepared, terminal: &Terminal) -> Result<Comparison, PredictError> {
+fn compare(prepared: Prepared, threads: Option<NonZeroUsize>, terminal: &Terminal) -> Result<Comparison, PredictError> {
     let bar = terminal.requests(prepared.requests());
-    let runs = play_all(&prepared, &bar);
+    let threads = threads.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+    let runs = play_all(&prepared, threads, &bar);
     bar.finish_and_clear();
     Ok(prepared.conclude(runs?))
 }
@@ -235,13 +283,12 @@ fn watch(bar: &ProgressBar) -> esker_predict::Watch {
     })
 }
 
-fn play_all(prepared: &Prepared, bar: &ProgressBar) -> Result<Vec<CandidateRun>, PredictError> {
+fn play_all(prepared: &Prepared, threads: usize, bar: &ProgressBar) -> Result<Vec<CandidateRun>, PredictError> {
     let (watch, next, count) = (watch(bar), AtomicUsize::new(0), prepared.candidates().len());
     let take = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < count);
     let work = || std::iter::from_fn(take).map(|at| (at, prepared.run(at, &watch))).collect::<Vec<_>>();
-    let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(count);
     let mut runs: Vec<_> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let workers: Vec<_> = (0..threads.min(count)).map(|_| scope.spawn(work)).collect();
         workers
             .into_iter()
             .flat_map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))

@@ -92,7 +92,7 @@ pub fn figures(comparison: &Comparison) -> Result<Vec<Figure>, PredictError> {
     let answered = over_time(|interval, seconds| interval.answered_bytes as f64 / 1e6 / seconds);
     let queue = over_time(|interval, _| interval.inflight_max as f64);
     let time = || axis("virtual time in s");
-    Ok(vec![
+    let mut all = vec![
         Figure {
             title: "Latency distribution",
             says: "Share of all requests that were answered within a time. Further left is faster.",
@@ -114,13 +114,9 @@ pub fn figures(comparison: &Comparison) -> Result<Vec<Figure>, PredictError> {
                    stack falls behind.",
             svg: lines(time(), log_axis("requests"), &queue)?,
         },
-        Figure {
-            title: "Price and latency",
-            says: "Price of all devices against the 99th percentile of all requests. Further left is cheaper, further down \
-                   is faster; the dashed line is the target.",
-            svg: scatter(comparison)?,
-        },
-    ])
+    ];
+    all.extend(scatters(comparison)?);
+    Ok(all)
 }
 
 fn distribution(run: &Run) -> Points {
@@ -245,29 +241,117 @@ fn legend<'a>(area: &Area<'a>, names: &[&str]) -> Result<Area<'a>, String> {
     Ok(rest)
 }
 
-/// A mark for each candidate with a price, and the target.
-fn scatter(comparison: &Comparison) -> Result<String, PredictError> {
-    let target = comparison.verdict.target_p99_ns as f64 / 1e6;
-    let priced = |run: &Run| Some((run.price_usd?, run.all.p99_ns as f64 / 1e6));
-    let points: Vec<Option<(f64, f64)>> = comparison.runs.iter().map(priced).collect();
-    let x = range_of(points.iter().flatten().map(|point| point.0), &axis(""));
-    let y = range_of(points.iter().flatten().map(|point| point.1).chain([target]), &log_axis(""));
-    let names: Vec<&str> = comparison.runs.iter().map(|run| run.name.as_str()).collect();
-    drawn(|area| {
-        let target = [(x.start, target), (x.end, target)];
+/// Two figures of each candidate that has both.
+struct Scatter<'a> {
+    runs: &'a [Run],
+    x: Axis,
+    y: Axis,
+    point: fn(&Run) -> Option<(f64, f64)>,
+    /// Whether a larger y is better; a smaller x always is.
+    up: bool,
+    /// A line at this y.
+    target: Option<f64>,
+}
+
+impl Scatter<'_> {
+    /// The points that no other one beats in both figures, from left to right.
+    fn front(&self, points: &[Option<(f64, f64)>]) -> Points {
+        let better = |a: f64, b: f64| if self.up { a > b } else { a < b };
+        let mut sorted: Points = points.iter().flatten().copied().collect();
+        sorted
+            .sort_by(|a, b| a.0.total_cmp(&b.0).then(if self.up { b.1.total_cmp(&a.1) } else { a.1.total_cmp(&b.1) }));
+        let mut front = Points::new();
+        for point in sorted {
+            if front.last().is_none_or(|best| better(point.1, best.1)) {
+                front.push(point);
+            }
+        }
+        front
+    }
+
+    fn drawn(&self) -> Result<String, PredictError> {
+        let points: Vec<Option<(f64, f64)>> = self.runs.iter().map(self.point).collect();
+        let x = range_of(points.iter().flatten().map(|point| point.0), &self.x);
+        let y = range_of(points.iter().flatten().map(|point| point.1).chain(self.target), &self.y);
+        drawn(|area| match self.y.logarithmic {
+            true => self.draw(area, &points, x.clone(), y.clone().log_scale()),
+            false => self.draw(area, &points, x.clone(), y.clone()),
+        })
+    }
+
+    fn draw<Y>(&self, area: &Area<'_>, points: &[Option<(f64, f64)>], x: Range<f64>, y: Y) -> Result<(), String>
+    where
+        Y: AsRangedCoord<Value = f64>,
+        Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    {
+        let names: Vec<&str> = self.runs.iter().map(|run| run.name.as_str()).collect();
+        let target = self.target.map(|target| [(x.start, target), (x.end, target)]);
         let mut chart = ChartBuilder::on(&legend(area, &names)?)
             .margin(12)
             .margin_top(0)
             .x_label_area_size(56)
             .y_label_area_size(72)
-            .build_cartesian_2d(x.clone(), y.clone().log_scale())
+            .build_cartesian_2d(x, y)
             .map_err(|e| e.to_string())?;
-        mesh(&mut chart, "price in US dollars", "p99 in ms")?;
-        let dashed = DashedLineSeries::new(target, 6, 5, BLACK.mix(0.6).stroke_width(1));
-        chart.draw_series(dashed).map_err(|e| e.to_string())?;
+        mesh(&mut chart, self.x.title, self.y.title)?;
+        if let Some(target) = target {
+            let dashed = DashedLineSeries::new(target, 6, 5, BLACK.mix(0.6).stroke_width(1));
+            chart.draw_series(dashed).map_err(|e| e.to_string())?;
+        }
+        let front = LineSeries::new(self.front(points), BLACK.mix(0.35).stroke_width(2));
+        chart.draw_series(front).map_err(|e| e.to_string())?;
         for (at, point) in points.iter().enumerate() {
             draw_marks!(chart.plotting_area(), at, point.iter().copied());
         }
         Ok(())
-    })
+    }
+}
+
+/// Figures of two quantities, with the Pareto front as a line.
+fn scatters(comparison: &Comparison) -> Result<Vec<Figure>, PredictError> {
+    let runs = comparison.runs.as_slice();
+    let latency = Scatter {
+        runs,
+        x: axis("price in US dollars"),
+        y: log_axis("p99 in ms"),
+        point: |run| Some((run.price_usd?, run.all.p99_ns as f64 / 1e6)),
+        up: false,
+        target: Some(comparison.verdict.target_p99_ns as f64 / 1e6),
+    };
+    let throughput = Scatter {
+        runs,
+        x: axis("price in US dollars"),
+        y: axis("MB/s"),
+        point: |run| Some((run.price_usd?, run.bytes_per_s / 1e6)),
+        up: true,
+        target: None,
+    };
+    let energy = Scatter {
+        runs,
+        x: axis("energy in J"),
+        y: log_axis("p99 in ms"),
+        point: |run| Some((run.energy_j?, run.all.p99_ns as f64 / 1e6)),
+        up: false,
+        target: latency.target,
+    };
+    Ok(vec![
+        Figure {
+            title: "Price and latency",
+            says: "Price of all devices against the 99th percentile of all requests. Further left is cheaper, further down \
+                   is faster; the dashed line is the target. The grey line joins those that no other one beats in both.",
+            svg: latency.drawn()?,
+        },
+        Figure {
+            title: "Price and throughput",
+            says: "Price of all devices against bytes read and written a second. Further left is cheaper, further up is \
+                   faster; the grey line joins those that no other one beats in both.",
+            svg: throughput.drawn()?,
+        },
+        Figure {
+            title: "Energy and latency",
+            says: "Joules of all devices in this run against the 99th percentile of all requests. Further left takes less, \
+                   further down is faster; the grey line joins those that no other one beats in both.",
+            svg: energy.drawn()?,
+        },
+    ])
 }

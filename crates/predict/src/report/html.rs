@@ -4,7 +4,8 @@ use esker_base::Nanos;
 use esker_base::units::size_human;
 
 use super::charts::{Figure, figures};
-use super::words::{COLUMNS, cells, energy, percent};
+use super::words::{COLUMNS, cells, changed, energy, percent};
+use crate::against::{Against, Difference, Differences};
 use crate::error::PredictError;
 use crate::outcome::{Comparison, DeviceRun, Run, WRITTEN_BY};
 use crate::trace::Facts;
@@ -31,13 +32,14 @@ pub fn page(comparison: &Comparison, origin: &Origin) -> Result<String, PredictE
         "<!DOCTYPE html>\n<!-- Written by {WRITTEN_BY} {version}. Replaced by its next run in this folder. -->\n\
          <html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n\
          <title>esker try: {title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{head}{verdict}{table}\
-         <section>\n<h2>Figures</h2>\n<div class=\"figures\">\n{figures}</div>\n</section>\n{traces}{devices}{caveats}\
+         <section>\n<h2>Figures</h2>\n<div class=\"figures\">\n{figures}</div>\n</section>\n{against}{traces}{devices}{caveats}\
          {reproduce}</main>\n</body>\n</html>\n",
         version = comparison.version,
         title = escaped(&title),
         head = head(comparison),
         verdict = verdict(comparison),
         table = comparison_table(comparison),
+        against = comparison.against.as_ref().map_or(String::new(), against),
         traces = traces(&comparison.traces),
         devices = devices(&comparison.runs),
         caveats = section("Before you quote a figure", &list(&comparison.caveats)),
@@ -84,10 +86,10 @@ fn head(comparison: &Comparison) -> String {
     let verified = if comparison.verified { "; each run was repeated with an equal result" } else { "" };
     format!(
         "<header>\n<p class=\"label\">simulated (virtual time)</p>\n<h1>Which stack serves these traces best?</h1>\n\
-         <p>{traces} played at {factor} times the recorded speed, {why}. Seed {seed}{verified}.</p>\n</header>\n",
+         <p>{traces}: {pace}. Seed {seed}{verified}.</p>\n<p>{charged}.</p>\n</header>\n",
         traces = escaped(&comparison.traces.iter().map(|facts| facts.name.as_str()).collect::<Vec<_>>().join(" and ")),
-        factor = comparison.speed.factor,
-        why = escaped(&comparison.speed.why),
+        pace = escaped(&comparison.pace()),
+        charged = escaped(&comparison.charged()),
         seed = comparison.seed,
     )
 }
@@ -96,10 +98,11 @@ fn verdict(comparison: &Comparison) -> String {
     let verdict = &comparison.verdict;
     format!(
         "<section class=\"verdict\">\n<h2>Verdict</h2>\n<p class=\"headline\">{}</p>\n{}<h3>What would change it</h3>\n\
-         {}</section>\n",
+         {}<h3>Error known of such predictions (throughput, p50, p99)</h3>\n{}</section>\n",
         escaped(&verdict.headline),
         list(&verdict.reasons),
-        list(&verdict.changes)
+        list(&verdict.changes),
+        list(&comparison.known_errors())
     )
 }
 
@@ -117,6 +120,23 @@ fn figure(figure: &Figure) -> String {
         svg = figure.svg.replacen("<svg ", &format!("<svg aria-label=\"{}\" ", escaped(figure.says)), 1),
         says = escaped(figure.says)
     )
+}
+
+/// A table of one candidate's figures then and now, for each.
+fn against(against: &Against) -> String {
+    let names = titles(&["candidate", "figure", &against.file, "now", "ratio"]);
+    let row = |run: &Differences, difference: &Difference| {
+        let name = if run.same_stack { run.name.clone() } else { format!("{} (another stack)", run.name) };
+        let [old, new, ratio] = changed(difference);
+        vec![name, difference.figure.to_string(), old, new, ratio]
+    };
+    let rows: Vec<Vec<String>> =
+        against.runs.iter().flat_map(|run| run.figures.iter().map(move |difference| row(run, difference))).collect();
+    let only =
+        |names: &[String], which: &str| (!names.is_empty()).then(|| format!("only {which}: {}", names.join(", ")));
+    let mut notes = against.warnings.clone();
+    notes.extend(only(&against.gone, "there").into_iter().chain(only(&against.new, "here")));
+    section("Against an older result", &(table(&names, &rows, None) + &list(&notes)))
 }
 
 fn traces(traces: &[Facts]) -> String {
@@ -162,7 +182,7 @@ fn reproduce(comparison: &Comparison, origin: &Origin) -> String {
     let digests: Vec<String> = comparison
         .runs
         .iter()
-        .map(|run| format!("{}: digest {} over {} events", run.name, run.digest, run.events))
+        .map(|run| format!("{}: digest {} over {} events", run.name, run.digest(), run.events))
         .collect();
     let stacks: String = comparison
         .runs

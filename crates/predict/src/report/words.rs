@@ -2,6 +2,7 @@
 
 use esker_base::Nanos;
 
+use crate::against::Difference;
 use crate::outcome::{Latency, Run};
 
 /// The columns of the comparison: a short title, and what the title means.
@@ -41,6 +42,20 @@ pub fn cells(run: &Run) -> [String; COLUMNS.len()] {
         run.energy_j.map_or("-".to_string(), energy),
         run.price_usd.map_or("-".to_string(), |usd| format!("${usd:.0}")),
     ]
+}
+
+/// Then, now, and now by then.
+pub fn changed(difference: &Difference) -> [String; 3] {
+    let value = |x: f64| match difference.unit {
+        "ns" => Nanos(x as u64).to_string(),
+        "B/s" => format!("{:.2} MB/s", x / 1e6),
+        "1/s" => format!("{x:.1}/s"),
+        "J" => energy(x),
+        "USD" => format!("${x:.0}"),
+        _ => percent(x),
+    };
+    let ratio = difference.ratio.map_or("-".to_string(), |ratio| format!("{ratio:.3} times"));
+    [value(difference.old), value(difference.new), ratio]
 }
 
 fn percentiles(latency: &Latency) -> [String; 4] {

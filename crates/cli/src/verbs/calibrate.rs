@@ -1,0 +1,131 @@
+//! `esker calibrate`: measures what layers and devices take on this machine.
+
+use std::path::{Path, PathBuf};
+
+use esker_base::Nanos;
+use esker_lab::machine::Machine;
+use esker_predict::calibrate::Options;
+use esker_predict::calibration::{DeviceTimes, FILE, KindCost, Times, WRITTEN_BY};
+use esker_predict::{Calibration, Calibrator, PredictError};
+
+use crate::failure::Failure;
+use crate::outputs::{Output, OutputError};
+use crate::terminal::Terminal;
+use crate::verb::{About, Example, Run, Verb};
+
+/// The record.
+pub const VERB: Verb = Verb::of::<Calibrate>(About {
+    words: &["calibrate"],
+    summary: "Measure what layers and devices take on this machine",
+    details: "Plays small requests through every layer and through devices in memory, in turns with the same stack \
+              without the layer, and writes the CPU time of each layer and the service times of each device, for `esker \
+              try` to charge in virtual time. With --scratch a file in that folder is measured too, by operation, length \
+              and requests in flight; it takes 256 MiB and is removed afterwards. Each figure is the median of all \
+              rounds. Let nothing else run meanwhile.",
+    examples: &[
+        Example { line: "esker calibrate", does: "measures CPU and memory, and writes esker-calibration.toml" },
+        Example {
+            line: "esker calibrate --scratch /srv --out srv.toml",
+            does: "measures files in that folder as well",
+        },
+        Example { line: "esker calibrate --rounds 3 --json", does: "measures briefly and prints JSON too" },
+    ],
+});
+
+/// Bytes of the mark that a calibration file begins with.
+const MARKS: [&str; 1] = ["Written by esker calibrate"];
+
+#[derive(clap::Args)]
+struct Calibrate {
+    /// Where the result goes
+    #[arg(long, value_name = "FILE", default_value = FILE)]
+    out: PathBuf,
+    /// Folder in which a file is measured
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+    /// How often everything is measured
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// Seed of the requests
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The result as JSON instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Replaces a file that esker did not write
+    #[arg(long)]
+    force: bool,
+}
+
+impl Run for Calibrate {
+    fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        let output = Output::claim(self.out.clone(), &MARKS, self.force, "--out")?;
+        output.prepare()?;
+        let folder = self.scratch.as_deref().map(scratch).transpose()?;
+        let file = folder.as_ref().map(|folder| folder.path().join("measured").display().to_string());
+        let machine = Machine::here();
+        let machine = format!("{}, {} CPUs, Linux {}", machine.cpu, machine.cpus, machine.kernel);
+        let calibration = self.measure(Options { machine, seed: self.seed, file, only_devices: false }, terminal)?;
+        output.put(&calibration.to_toml())?;
+        match self.json {
+            true => terminal.say(&calibration.to_json()),
+            false => terminal.say(&format!("{}\n\nwritten  {}", table(&calibration), output.path().display())),
+        }
+    }
+}
+
+impl Calibrate {
+    fn measure(&self, options: Options, terminal: &Terminal) -> Result<Calibration, PredictError> {
+        let mut calibrator = Calibrator::new(options);
+        let bar = terminal.steps(calibrator.steps() as u64 * u64::from(self.rounds));
+        for round in 1..=self.rounds {
+            calibrator.round(&mut |step| {
+                bar.set_message(format!("round {round}: {step}"));
+                bar.inc(1);
+            })?;
+        }
+        bar.finish_and_clear();
+        Ok(calibrator.finish())
+    }
+}
+
+/// A folder of its own in `folder`, removed when it is dropped.
+fn scratch(folder: &Path) -> Result<tempfile::TempDir, OutputError> {
+    let refused = |error| OutputError::Refused(folder.display().to_string(), error, "--scratch");
+    tempfile::Builder::new().prefix("esker-calibrate-").tempdir_in(folder).map_err(refused)
+}
+
+fn table(calibration: &Calibration) -> String {
+    let mut out = vec![format!("{WRITTEN_BY}: medians of {} rounds on {}", calibration.rounds, calibration.machine)];
+    out.push(String::new());
+    out.push(format!("{:<12} {:>12} {:>14} {:>10}", "layer", "per request", "per KiB", "spread"));
+    out.extend(calibration.kinds.iter().map(layer));
+    out.extend(calibration.skipped.iter().map(|kind| format!("{:<12} not measured: {}", kind.name, kind.why)));
+    out.push(String::new());
+    out.push(format!(
+        "{:<8} {:>10} {:<6} {:>8} {:>6} {:>10} {:>10} {:>10}",
+        "device", "size", "op", "length", "depth", "mean", "p50", "p99"
+    ));
+    out.extend(calibration.devices.iter().flat_map(|device| device.times.iter().map(|times| row(device, times))));
+    out.join("\n")
+}
+
+fn layer(cost: &KindCost) -> String {
+    format!("{:<12} {:>9.1} ns {:>11.2} ns {:>7.1} ns", cost.name, cost.ns, cost.ns_per_kib, cost.spread_ns)
+}
+
+fn row(device: &DeviceTimes, times: &Times) -> String {
+    use esker_base::units::size_human;
+    let at = |share: f64| Nanos(times.at(share) as u64).to_string();
+    format!(
+        "{:<8} {:>10} {:<6} {:>8} {:>6} {:>10} {:>10} {:>10}",
+        device.kind,
+        size_human(device.size),
+        times.op.word(),
+        size_human(times.len),
+        times.depth,
+        Nanos(times.mean_ns as u64).to_string(),
+        at(0.5),
+        at(0.99)
+    )
+}

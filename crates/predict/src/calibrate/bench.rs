@@ -1,0 +1,130 @@
+//! One stack in the real world, played many times with generated requests.
+
+use std::sync::Arc;
+
+use esker_base::{Nanos, Stream};
+use esker_blktrace::{Op, Record, Speed};
+use esker_stack::{DeviceSpec, ExportSpec, Place, Spec};
+
+use crate::candidate::Candidate;
+use crate::error::PredictError;
+use crate::load::Load;
+use crate::measure::Latencies;
+use crate::plan::Watch;
+use crate::replay::{Built, Play, Played};
+use crate::trace::{Limit, Trace};
+use crate::world::World;
+
+/// The volume that is played on, in every spec of this module.
+const VOLUME: &str = "vol";
+
+/// A stack in a world of its own.
+pub struct Bench {
+    world: World,
+    candidate: Candidate,
+    built: Built,
+    watch: Watch,
+}
+
+/// What to ask for.
+#[derive(Clone, Copy)]
+pub struct Requests {
+    /// One after the other, again and again.
+    pub ops: &'static [Op],
+    /// Bytes of each.
+    pub len: u64,
+    /// Requests in flight.
+    pub depth: u32,
+    /// Requests in all.
+    pub count: u64,
+}
+
+/// What it took.
+pub struct Taken {
+    /// From the first request to the last answer, by request, in nanoseconds.
+    pub cycle_ns: f64,
+    played: Played,
+}
+
+impl Taken {
+    /// Of one operation.
+    pub fn latencies(&self, op: Op) -> Latencies {
+        self.played.tally().sum(|volume| match op {
+            Op::Read => vec![&volume.reads],
+            Op::Write => vec![&volume.writes],
+            Op::Flush | Op::Discard => vec![&volume.others],
+        })
+    }
+}
+
+/// A leaf below the volume, or the volume itself.
+pub fn device(name: &str, kind: &str, on: &[&str], args: &[(&str, &str)]) -> DeviceSpec {
+    let args = args.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+    DeviceSpec::new(name, kind, on.iter().map(|lower| lower.to_string()).collect(), args, Place::new("calibration", 0))
+}
+
+impl Bench {
+    /// Builds the stack of these devices, of which the last one is played on.
+    ///
+    /// # Errors
+    /// What cannot be built.
+    pub fn new(devices: Vec<DeviceSpec>, seed: u64) -> Result<Bench, PredictError> {
+        let top = devices.last().map(|device| device.name.clone()).unwrap_or_default();
+        let at = Place::new("calibration", 0);
+        let export = ExportSpec { name: VOLUME.to_string(), device: top, nbd: None, read_only: false, at };
+        let spec = Spec { devices, exports: vec![export] };
+        let candidate = Candidate { name: "calibration".to_string(), what: String::new(), spec };
+        let (world, watch): (World, Watch) = (World::real(seed)?, Arc::new(|_, _| {}));
+        let built = play(&candidate, &[], 1, &watch).build(&world)?;
+        Ok(Bench { world, candidate, built, watch })
+    }
+
+    /// The logical block of the volume.
+    pub fn block(&self) -> u32 {
+        self.built.block(VOLUME)
+    }
+
+    /// Writes everything once.
+    ///
+    /// # Errors
+    /// See [`Play::fill`].
+    pub fn fill(&self) -> Result<(), PredictError> {
+        let traces = [Trace::from_records(VOLUME, Vec::new())];
+        play(&self.candidate, &traces, 1, &self.watch).fill(&self.world, &self.built)
+    }
+
+    /// Plays requests spread evenly over `size` bytes.
+    ///
+    /// # Errors
+    /// See [`Play::play_on`].
+    pub fn take(&self, requests: Requests, size: u64, seed: u64) -> Result<Taken, PredictError> {
+        let traces = [Trace::from_records(VOLUME, records(requests, size, seed))];
+        let played = play(&self.candidate, &traces, requests.depth, &self.watch).play_on(&self.world, &self.built)?;
+        Ok(Taken { cycle_ns: played.elapsed.0 as f64 / requests.count.max(1) as f64, played })
+    }
+}
+
+fn play<'a>(candidate: &'a Candidate, traces: &'a [Trace], depth: u32, watch: &'a Watch) -> Play<'a> {
+    Play {
+        traces,
+        facts: &[],
+        candidate,
+        calibration: None,
+        seed: 1,
+        load: Load::Closed { depth, think: Nanos::ZERO },
+        speed: Speed::RECORDED,
+        limit: Limit::default(),
+        inflight_max: u64::MAX >> 1,
+        watch,
+    }
+}
+
+fn records(requests: Requests, size: u64, seed: u64) -> Vec<Record> {
+    let mut random = Stream::named(seed, "calibration");
+    let places = (size / requests.len.max(1)).max(1);
+    let record = |(at, op): (u64, &Op)| {
+        let (offset, len) = if op.is_transfer() { (random.below(places) * requests.len, requests.len) } else { (0, 0) };
+        Record { at: Nanos(at), volume: 0, op: *op, offset, len }
+    };
+    (0..requests.count).zip(requests.ops.iter().cycle()).map(record).collect()
+}

@@ -1,0 +1,153 @@
+//! How long devices take.
+
+use esker_base::units::{GIB, KIB, MIB, size_text};
+use esker_blktrace::Op;
+use esker_stack::DeviceSpec;
+
+use super::bench::{Bench, Requests, Taken, device};
+use super::median;
+use crate::calibration::times::{GROUPS, WHOLE};
+use crate::calibration::{DeviceTimes, OpName, Times};
+use crate::error::PredictError;
+
+/// Bytes that requests to memory are spread over: within the caches of a CPU, at their edge, and far beyond.
+const MEMORY_SIZES: [u64; 3] = [MIB, 32 * MIB, 256 * MIB];
+const FILE_SIZE: u64 = 256 * MIB;
+const LENS: [u64; 3] = [4 * KIB, 16 * KIB, 64 * KIB];
+const DEPTHS: [u32; 4] = [1, 4, 16, 32];
+/// Requests of a batch to a device that answers at once, and to one that waits.
+const BATCH_NOW: u64 = 4096;
+const BATCH_WAITING: u64 = 512;
+/// Flushes of a batch.
+const FLUSHES: u64 = 32;
+
+/// One device.
+pub struct DeviceBench {
+    kind: &'static str,
+    size: u64,
+    block: u32,
+    on_cpu: bool,
+    devices: Vec<DeviceSpec>,
+    /// Whether the medium keeps what was written when the stack is gone, and holds it by now.
+    keeps: bool,
+    filled: bool,
+    rows: Vec<Row>,
+}
+
+/// One operation, length and depth, and what each round took.
+struct Row {
+    requests: Requests,
+    op: Op,
+    rounds: Vec<Sample>,
+}
+
+struct Sample {
+    requests: u64,
+    client_ns: f64,
+    mean_ns: f64,
+    groups_ns: Vec<f64>,
+}
+
+/// The devices that answer at once, and a file if there is a place for one.
+pub fn all(file: Option<&str>) -> Vec<DeviceBench> {
+    let mut all = vec![on_cpu("null", GIB, &[LENS[0], LENS[2]])];
+    all.extend(MEMORY_SIZES.map(|size| on_cpu("memory", size, &LENS)));
+    all.extend(file.map(in_file));
+    all
+}
+
+fn on_cpu(kind: &'static str, size: u64, lens: &[u64]) -> DeviceBench {
+    let rows = rows(lens, &[1], BATCH_NOW);
+    let devices = vec![device("d", kind, &[], &[("size", &size_text(size))])];
+    DeviceBench { kind, size, block: 512, on_cpu: true, devices, keeps: false, filled: false, rows }
+}
+
+fn in_file(path: &str) -> DeviceBench {
+    let mut rows = rows(&LENS, &DEPTHS, BATCH_WAITING);
+    let flushes = Requests { ops: &[Op::Write, Op::Flush], len: LENS[0], depth: 1, count: 2 * FLUSHES };
+    rows.push(Row { requests: flushes, op: Op::Flush, rounds: Vec::new() });
+    let devices = vec![device("d", "file", &[], &[("path", path), ("size", &size_text(FILE_SIZE))])];
+    DeviceBench { kind: "file", size: FILE_SIZE, block: 512, on_cpu: false, devices, keeps: true, filled: false, rows }
+}
+
+fn rows(lens: &[u64], depths: &[u32], batch: u64) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (op, ops) in [(Op::Read, &[Op::Read]), (Op::Write, &[Op::Write])] {
+        for (len, depth) in lens.iter().flat_map(|len| depths.iter().map(move |depth| (*len, *depth))) {
+            // Long requests take longer, and requests side by side end sooner.
+            let count = batch / (len / LENS[0]).clamp(1, 4) * u64::from(depth.clamp(1, 4));
+            rows.push(Row { requests: Requests { ops, len, depth, count }, op, rounds: Vec::new() });
+        }
+    }
+    rows
+}
+
+impl DeviceBench {
+    /// The kind.
+    pub fn name(&self) -> &'static str {
+        self.kind
+    }
+
+    /// Measures every row once more.
+    ///
+    /// # Errors
+    /// What cannot be built or played.
+    pub fn round(&mut self, seed: u64) -> Result<(), PredictError> {
+        let bench = Bench::new(self.devices.clone(), seed)?;
+        self.block = bench.block();
+        if !(self.keeps && self.filled) {
+            bench.fill()?;
+            self.filled = true;
+        }
+        for row in &mut self.rows {
+            let warm_up = Requests { count: row.requests.count / 8, ..row.requests };
+            bench.take(warm_up, self.size, seed ^ 1)?;
+            let taken = bench.take(row.requests, self.size, seed)?;
+            row.rounds.push(Sample::of(&taken, row));
+        }
+        Ok(())
+    }
+
+    /// The medians over the rounds.
+    pub fn times(&self) -> DeviceTimes {
+        DeviceTimes {
+            kind: self.kind.to_string(),
+            size: self.size,
+            block: self.block,
+            on_cpu: self.on_cpu,
+            times: self.rows.iter().map(Row::times).collect(),
+        }
+    }
+}
+
+impl Sample {
+    fn of(taken: &Taken, row: &Row) -> Sample {
+        let latencies = taken.latencies(row.op);
+        let (requests, mean_ns) = latencies.mean();
+        // Alone, a client either makes requests or waits for an answer.
+        let is_alone = row.requests.depth == 1 && row.requests.ops.len() == 1;
+        let client_ns = if is_alone { (taken.cycle_ns - mean_ns).max(0.0) } else { 0.0 };
+        Sample { requests, client_ns, mean_ns, groups_ns: latencies.group_means(&GROUPS, WHOLE) }
+    }
+}
+
+impl Row {
+    fn times(&self) -> Times {
+        let rounded = |x: f64| (x * 10.0).round() / 10.0;
+        let middle = |value: &dyn Fn(&Sample) -> f64| rounded(median(self.rounds.iter().map(value)));
+        let op = match self.op {
+            Op::Read => OpName::Read,
+            Op::Write => OpName::Write,
+            Op::Flush | Op::Discard => OpName::Flush,
+        };
+        Times {
+            op,
+            len: if self.op.is_transfer() { self.requests.len } else { 0 },
+            depth: self.requests.depth,
+            requests: self.rounds.iter().map(|round| round.requests).sum(),
+            client_ns: middle(&|round| round.client_ns),
+            mean_ns: middle(&|round| round.mean_ns),
+            groups_ns: (0..GROUPS.len()).map(|group| middle(&|round| round.groups_ns[group])).collect(),
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Service times of a device: distributions by operation, length and requests in flight, and what lies between.
+
+use esker_base::Nanos;
+use esker_blktrace::Op;
+use serde::{Deserialize, Serialize};
+
+/// The distribution of a time is told as means of these groups of requests, from the fastest to the slowest: bounds in
+/// ten-thousandths. The median, and the 95th, 99th and 99.9th percentile, each lie in the middle of a group; the last
+/// group's mean keeps the mean of all right.
+pub const GROUPS: [u32; 30] = [
+    0, 250, 750, 1250, 1750, 2250, 2750, 3250, 3750, 4250, 4750, 5250, 5750, 6250, 6750, 7250, 7750, 8250, 8750, 9250,
+    9450, 9550, 9650, 9750, 9850, 9890, 9910, 9950, 9985, 9995,
+];
+/// The bound behind the last group.
+pub const WHOLE: u32 = 10_000;
+
+/// A device's operation, by its word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OpName {
+    /// Bytes are read.
+    Read,
+    /// Bytes are written.
+    Write,
+    /// Earlier writes are made durable.
+    Flush,
+}
+
+impl OpName {
+    /// As it is written.
+    pub fn word(self) -> &'static str {
+        match self {
+            OpName::Read => "read",
+            OpName::Write => "write",
+            OpName::Flush => "flush",
+        }
+    }
+}
+
+/// A device as it was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceTimes {
+    /// Kind.
+    pub kind: String,
+    /// Bytes of the measured device, over which requests were spread evenly.
+    pub size: u64,
+    /// Its logical block.
+    pub block: u32,
+    /// Whether a request keeps the CPU for its time, or waits beside it.
+    pub on_cpu: bool,
+    /// Measured points.
+    pub times: Vec<Times>,
+}
+
+/// Requests of one operation and length, so many in flight at once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Times {
+    /// Operation.
+    pub op: OpName,
+    /// Bytes.
+    pub len: u64,
+    /// Requests in flight.
+    pub depth: u32,
+    /// Requests that were measured.
+    pub requests: u64,
+    /// What making a request and counting its answer took, outside of its time.
+    pub client_ns: f64,
+    /// Mean time.
+    pub mean_ns: f64,
+    /// Mean time of each group of [`GROUPS`].
+    pub groups_ns: Vec<f64>,
+}
+
+impl Times {
+    /// The time that this share of the requests does not exceed, in nanoseconds, as fine as [`GROUPS`].
+    pub fn at(&self, share: f64) -> f64 {
+        self.groups_ns[group_of(share)]
+    }
+}
+
+impl DeviceTimes {
+    /// What cannot be used, if anything.
+    pub(super) fn fault(&self) -> Option<String> {
+        if self.times.is_empty() {
+            return Some("has no times".to_string());
+        }
+        let is_sound = |x: &f64| x.is_finite() && *x >= 0.0;
+        let bad = self.times.iter().find(|t| {
+            t.groups_ns.len() != GROUPS.len() || t.depth == 0 || !t.groups_ns.iter().chain([&t.client_ns]).all(is_sound)
+        })?;
+        let groups = GROUPS.len();
+        Some(format!("{:?} of {} bytes needs a depth and {groups} times, finite numbers from 0 on", bad.op, bad.len))
+    }
+
+    /// The time of the requests in `group`, with `depth` requests of their own kind in flight. Between what was measured
+    /// it is linear; above, it goes on as before.
+    pub fn at(&self, op: OpName, len: u64, depth: f64, group: usize) -> f64 {
+        self.interpolated(op, len, depth, |times| times.groups_ns[group])
+    }
+
+    fn interpolated(&self, op: OpName, len: u64, depth: f64, value: impl Fn(&Times) -> f64) -> f64 {
+        let op = if self.times.iter().any(|t| t.op == op) { op } else { OpName::Read };
+        let mut depths: Vec<u32> = self.times.iter().filter(|t| t.op == op).map(|t| t.depth).collect();
+        depths.sort_unstable();
+        depths.dedup();
+        let by_len = |depth: u32| {
+            let rows = self.times.iter().filter(|t| t.op == op && t.depth == depth);
+            let mut points: Vec<_> = rows.map(|t| (t.len as f64, value(t))).collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            linear(&points, len as f64)
+        };
+        let points: Vec<_> = depths.into_iter().map(|depth| (f64::from(depth), by_len(depth))).collect();
+        linear(&points, depth)
+    }
+
+    /// The time of a request in `group` while `others` (how many of which operation and length) are in flight: its own
+    /// time alone, and what each other one adds to requests of its own kind in such company. Among equals that is the
+    /// measured time.
+    pub fn service(&self, own: (OpName, u64), others: &[(OpName, u64, u32)], group: usize) -> f64 {
+        let company: u32 = others.iter().map(|(_, _, count)| count).sum();
+        let alone = self.at(own.0, own.1, 1.0, group);
+        let depth = f64::from(company) + 1.0;
+        let adds = |(op, len, count): &(OpName, u64, u32)| {
+            let more = self.at(*op, *len, depth, group) - self.at(*op, *len, 1.0, group);
+            more * f64::from(*count) / f64::from(company)
+        };
+        (alone + others.iter().map(adds).sum::<f64>()).max(0.0)
+    }
+
+    /// CPU time of making such a request and counting its answer.
+    fn client(&self, op: OpName, len: u64) -> f64 {
+        self.interpolated(op, len, 1.0, |times| times.client_ns)
+    }
+}
+
+/// A line through points in order of x: constant before the first, straight on after the last.
+fn linear(points: &[(f64, f64)], x: f64) -> f64 {
+    let [first, ..] = points else { return 0.0 };
+    if points.len() == 1 || x <= first.0 {
+        return first.1;
+    }
+    let right = points.iter().position(|point| point.0 >= x).unwrap_or(points.len() - 1).max(1);
+    let ((x0, y0), (x1, y1)) = (points[right - 1], points[right]);
+    y0 + (y1 - y0) * (x - x0) / (x1 - x0)
+}
+
+/// The group of a number from 0 to 1.
+pub(crate) fn group_of(share: f64) -> usize {
+    let point = (share * f64::from(WHOLE)) as u32;
+    GROUPS.partition_point(|bound| *bound <= point).saturating_sub(1)
+}
+
+/// CPU time of who makes the requests.
+#[derive(Clone, Debug, Default)]
+pub struct ClientCost(Option<DeviceTimes>);
+
+impl ClientCost {
+    /// As for a device that was measured.
+    pub fn measured(times: &DeviceTimes) -> ClientCost {
+        ClientCost(Some(times.clone()))
+    }
+
+    /// For one request.
+    pub(crate) fn of(&self, op: Op, len: u64) -> Nanos {
+        let Some(times) = &self.0 else { return Nanos::ZERO };
+        let op = match op {
+            Op::Read => OpName::Read,
+            Op::Write => OpName::Write,
+            Op::Flush | Op::Discard => OpName::Flush,
+        };
+        Nanos(times.client(op, len).round() as u64)
+    }
+}

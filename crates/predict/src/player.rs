@@ -1,0 +1,264 @@
+//! Sends the requests of traces to the exports of a stack and counts the answers. The same code plays in both worlds.
+//!
+//! Open loop: a request enters when it is due, however many wait, and its latency counts from then. Only above a bound of
+//! requests in flight does the player itself wait; then the stack counts as saturated. Closed loop: each client sends its
+//! next request after the answer to its last one, and latency counts from the sending.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use esker_base::{ByteRange, Nanos, Time};
+use esker_blktrace::{Op, Record, Speed};
+use esker_block::{Bio, Buf, Device, Done, Limits, OpKind, Step, Support};
+use esker_rt::mem::Pool;
+use esker_rt::sync::{Credits, Notify};
+use esker_rt::{JoinHandle, Rt};
+use esker_stack::Export;
+
+use crate::calibration::ClientCost;
+use crate::error::PredictError;
+use crate::load::Load;
+use crate::measure::{Answered, Tally};
+use crate::outcome::Fitted;
+use crate::plan::Watch;
+use crate::trace::{Feed, STRIDE};
+
+/// The player of one run, shared by the tasks of its requests.
+pub(crate) struct Player {
+    pub rt: Rt,
+    pub pool: Pool,
+    pub load: Load,
+    pub speed: Speed,
+    pub tally: RefCell<Tally>,
+    pub fitted: Cell<Fitted>,
+    pub credits: Credits,
+    /// Requests that had to wait because too many were in flight.
+    pub held: Cell<u64>,
+    pub quiet: Notify,
+    pub watch: Watch,
+    pub name: String,
+    /// CPU time of making a request and counting its answer.
+    pub client: ClientCost,
+    /// What is written, where bytes must be there.
+    pub pattern: RefCell<Buf>,
+    /// When the run began.
+    pub start: Time,
+}
+
+/// Plays each trace against its export and waits for the last answer.
+pub(crate) async fn play_all(player: Rc<Player>, volumes: Vec<(Export, Feed)>) -> Result<(), PredictError> {
+    let mut clients: Vec<JoinHandle<_>> = Vec::new();
+    for (at, (export, feed)) in volumes.into_iter().enumerate() {
+        match player.load {
+            Load::Open => clients.push(player.rt.spawn("player", play_open(player.clone(), at, export, feed))),
+            Load::Closed { depth, think } => {
+                let feed = Rc::new(RefCell::new(feed));
+                let client = |_| {
+                    let play = play_closed(player.clone(), at, export.clone(), feed.clone(), think);
+                    player.rt.spawn("client", play)
+                };
+                clients.extend((0..depth).map(client));
+            }
+        }
+    }
+    for client in clients {
+        client.await?;
+    }
+    player.quiet.wait_until(|| player.tally.borrow().inflight == 0).await;
+    Ok(())
+}
+
+async fn play_open(player: Rc<Player>, volume: usize, export: Export, mut feed: Feed) -> Result<(), PredictError> {
+    while let Some(record) = player.next(&mut feed)? {
+        let due = player.start + player.speed.apply(record.at);
+        player.rt.sleep_until(due).await;
+        let Some(bio) = player.bio(&record, export.limits()) else { continue };
+        if !player.credits.try_take(1) {
+            player.held.set(player.held.get() + 1);
+            player.credits.take(1).await;
+        }
+        player.clone().submit(volume, &export, due, bio);
+    }
+    player.told(&feed);
+    Ok(())
+}
+
+async fn play_closed(
+    player: Rc<Player>,
+    volume: usize,
+    export: Export,
+    feed: Rc<RefCell<Feed>>,
+    think: Nanos,
+) -> Result<(), PredictError> {
+    loop {
+        let record = player.next(&mut feed.borrow_mut())?;
+        let Some(record) = record else { break };
+        let Some(bio) = player.bio(&record, export.limits()) else { continue };
+        let due = player.rt.now();
+        let request = player.enters(volume, &bio, due);
+        let done = export.request(bio).await;
+        player.ended(&request, &done);
+        // An answer may have come at once: the other clients are next all the same.
+        match think {
+            Nanos::ZERO => player.rt.yield_now().await,
+            think => player.rt.sleep(think).await,
+        }
+    }
+    if Rc::strong_count(&feed) == 1 {
+        player.told(&feed.borrow());
+    }
+    Ok(())
+}
+
+impl Player {
+    fn next(&self, feed: &mut Feed) -> Result<Option<Record>, PredictError> {
+        let record = feed.next()?;
+        if record.is_some() && feed.taken().is_multiple_of(STRIDE) {
+            (self.watch)(&self.name, STRIDE);
+        }
+        Ok(record)
+    }
+
+    /// Reports what was played since the last report.
+    fn told(&self, feed: &Feed) {
+        (self.watch)(&self.name, feed.taken() % STRIDE);
+    }
+
+    /// The request for a record, if the volume can take one.
+    fn bio(&self, record: &Record, limits: &Limits) -> Option<Bio> {
+        let mut fitted = self.fitted.get();
+        let range = fit(record, limits, &mut fitted);
+        self.fitted.set(fitted);
+        let range = range?;
+        self.rt.charge(self.client.of(record.op, range.len()));
+        let len = range.len() as usize;
+        Some(match (record.op, limits.described) {
+            (Op::Read, true) => Bio::read(range.start(), Buf::described(len, 0)),
+            (Op::Read, false) => Bio::read(range.start(), Buf::unique(&self.pool, len)),
+            (Op::Write, true) => Bio::write(range.start(), Buf::described(len, record.at.0 | 1)),
+            (Op::Write, false) => Bio::write(range.start(), self.written(len)),
+            (Op::Flush, _) => Bio::flush(),
+            (Op::Discard, _) => Bio::discard(range.start(), range.len()),
+        })
+    }
+
+    /// Bytes to write: a window of one buffer, so that making them costs nothing.
+    fn written(&self, len: usize) -> Buf {
+        let mut pattern = self.pattern.borrow_mut();
+        if pattern.len() < len {
+            *pattern = Buf::zeroed(&self.pool, len.next_power_of_two());
+        }
+        pattern.slice(0, len)
+    }
+
+    fn enters(&self, volume: usize, bio: &Bio, due: Time) -> Answered {
+        self.tally.borrow_mut().enters(due);
+        let (op, bytes) = match bio.op {
+            esker_block::Op::Read => (OpKind::Read, bio.len()),
+            esker_block::Op::Write => (OpKind::Write, bio.len()),
+            esker_block::Op::Flush => (OpKind::Flush, 0),
+            _ => (OpKind::Discard, 0),
+        };
+        Answered { volume, op, bytes, due, at: due }
+    }
+
+    fn submit(self: Rc<Self>, volume: usize, export: &Export, due: Time, bio: Bio) {
+        let request = self.enters(volume, &bio, due);
+        match export.submit(bio) {
+            Step::Now(done) => {
+                self.ended(&request, &done);
+                self.credits.give(1);
+            }
+            Step::Later(answer) => {
+                let rt = self.rt.clone();
+                let task = rt.spawn("request", async move {
+                    let done = answer.await;
+                    self.ended(&request, &done);
+                    self.credits.give(1);
+                });
+                task.detach();
+            }
+        }
+    }
+
+    fn ended(&self, request: &Answered, done: &Done) {
+        let now = self.rt.now();
+        let mut tally = self.tally.borrow_mut();
+        tally.answered(&Answered { at: now, ..*request });
+        if let Err(error) = &done.result {
+            tally.failed += 1;
+            tally.first_failure.get_or_insert_with(|| error.to_string());
+        }
+        let is_quiet = tally.inflight == 0;
+        drop(tally);
+        if is_quiet {
+            self.quiet.notify_all();
+        }
+    }
+}
+
+/// The range that a volume can take for a record; `None` if there is none.
+fn fit(record: &Record, limits: &Limits, fitted: &mut Fitted) -> Option<ByteRange> {
+    let kind = match record.op {
+        Op::Read => OpKind::Read,
+        Op::Write => OpKind::Write,
+        Op::Flush => return ByteRange::new(0, 0),
+        Op::Discard => OpKind::Discard,
+    };
+    if limits.support(kind) == Support::No {
+        fitted.unsupported += 1;
+        return None;
+    }
+    let block = u64::from(limits.block);
+    let most = if record.op.is_transfer() { limits.size.min(u64::from(limits.transfer_max)) } else { limits.size };
+    let range = record.range().align_out(block).filter(|range| range.len() <= most);
+    let Some(range) = range else {
+        fitted.too_large += 1;
+        return None;
+    };
+    fitted.widened += u64::from(range != record.range());
+    if range.end() <= limits.size {
+        return Some(range);
+    }
+    fitted.wrapped += 1;
+    let places = limits.size - range.len() + block;
+    ByteRange::new(range.start() % places, range.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BLOCK: u64 = 4096;
+
+    fn fit_in(size: u64, op: Op, offset: u64, len: u64) -> (Option<ByteRange>, Fitted) {
+        let mut fitted = Fitted::default();
+        let limits = Limits::plain(size, BLOCK as u32).with(OpKind::Discard, Support::No);
+        let range = fit(&Record { at: Nanos::ZERO, volume: 0, op, offset, len }, &limits, &mut fitted);
+        (range, fitted)
+    }
+
+    #[test]
+    fn requests_are_widened_wrapped_or_left_out_and_counted() {
+        let range = |start, len| ByteRange::new(start, len);
+        let none = Fitted::default();
+        assert_eq!(fit_in(8 * BLOCK, Op::Read, BLOCK, BLOCK), (range(BLOCK, BLOCK), none));
+        assert_eq!(fit_in(8 * BLOCK, Op::Write, 512, 512), (range(0, BLOCK), Fitted { widened: 1, ..none }));
+        let (wrapped, fitted) = fit_in(8 * BLOCK, Op::Write, 9 * BLOCK, 2 * BLOCK);
+        assert_eq!((wrapped, fitted), (range(2 * BLOCK, 2 * BLOCK), Fitted { wrapped: 1, ..none }));
+        assert_eq!(fit_in(8 * BLOCK, Op::Read, 0, 9 * BLOCK), (None, Fitted { too_large: 1, ..none }));
+        assert_eq!(fit_in(8 * BLOCK, Op::Discard, 0, BLOCK), (None, Fitted { unsupported: 1, ..none }));
+        assert_eq!(fit_in(8 * BLOCK, Op::Flush, 0, 0), (range(0, 0), none));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_fits_lies_in_the_volume_between_blocks(blocks in 1u64..64, offset: u64, len in 1u64..(1 << 20)) {
+            let (range, fitted) = fit_in(blocks * BLOCK, Op::Read, offset.min(u64::MAX - len), len);
+            match range {
+                Some(range) => assert!(range.end() <= blocks * BLOCK && range.is_aligned(BLOCK) && range.len() >= len),
+                None => assert_eq!(fitted.too_large, 1),
+            }
+        }
+    }
+}
