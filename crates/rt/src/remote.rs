@@ -111,6 +111,26 @@ mod loom_tests {
         }
     }
 
+    /// Whoever parks and would sleep on has been rung for: stated instead of waited for, so that it fails by its own words.
+    #[test]
+    fn whoever_parks_beside_a_wake_up_hears_the_bell() {
+        loom::model(|| {
+            let rung = Arc::new(Mutex::new(false));
+            let bell = rung.clone();
+            let remote = Arc::new(Remote::<u32>::new(Box::new(move || *bell.lock().unwrap() = true)));
+            let pusher = remote.clone();
+            let waker = thread::spawn(move || pusher.push(7));
+            let mut seen = Vec::new();
+            remote.drain(&mut seen);
+            let parked = remote.park();
+            waker.join().unwrap();
+            let woken_early = !seen.is_empty();
+            remote.drain(&mut seen);
+            assert_eq!(seen, [7], "what was pushed is there once");
+            assert!(woken_early || !parked || *rung.lock().unwrap(), "the world sleeps beside a task that was woken");
+        });
+    }
+
     #[test]
     fn no_wake_up_is_lost_between_push_and_park() {
         // Three preemptions: each way to interleave two wakers with a look of the owner needs fewer.

@@ -161,14 +161,18 @@ fn a_file_that_was_cut_fails_reads_with_the_place() {
     assert_eq!(short.buf.len(), 8192);
 }
 
+/// A disk over a character device.
+fn disk_over(rt: &Rt, pool: &Pool, path: &str) -> Disk {
+    let mode = OpenMode { read_only: false, direct: false, create_new: false, exclusive: false };
+    let file = File::open(&rt.kernel().unwrap(), Path::new(path), mode).unwrap();
+    let limits = disk::limits(1 << 20, 512, false);
+    Disk::new(rt, pool, Opened { name: path.into(), file, limits, depth: 1, holes: false })
+}
+
 /// Writes to /dev/full fail for lack of space like those to a full file system.
 async fn write_to_full(rt: Rt) -> (Vec<BioError>, bool, usize) {
-    let mode = OpenMode { read_only: false, direct: false, create_new: false, exclusive: false };
-    let file = File::open(&rt.kernel().unwrap(), Path::new("/dev/full"), mode).unwrap();
-    let opened =
-        Opened { name: "full".into(), file, limits: disk::limits(1 << 20, 512, false), depth: 1, holes: false };
     let pool = Pool::default();
-    let disk = Disk::new(&rt, &pool, opened);
+    let disk = disk_over(&rt, &pool, "/dev/full");
     let write = || Bio::write(4096, Buf::zeroed(&pool, 1024));
     let first = disk.submit(write()).await;
     let len = first.buf.len();
@@ -189,6 +193,32 @@ fn a_full_medium_answers_no_space_and_latches() {
         let latched = |e: &BioError| matches!(e, BioError::Gone(text) if text.contains("write of 1024 bytes at 4096"));
         assert!(errors[1..].iter().all(latched), "{errors:?}");
         assert_eq!((reads, len), (true, 1024), "reads go on, buffers come back");
+    }
+}
+
+/// The error of a write with force unit access, if it fails.
+fn forced_write(backend: Backend, path: &'static str) -> Option<String> {
+    let (reactor, pool) = (reactor(backend), Pool::default());
+    let disk = disk_over(&reactor.rt(), &pool, path);
+    let write = move |fua: bool| {
+        let bio = Bio::write(4096, Buf::zeroed(&pool, 1024));
+        disk.submit(if fua { bio.fua() } else { bio })
+    };
+    reactor.block_on(async move {
+        if path == "/dev/null" {
+            assert!(write(false).await.result.is_ok(), "a write without it syncs nothing");
+        }
+        write(true).await.result.err().map(|e| e.to_string())
+    })
+}
+
+#[test]
+fn a_forced_write_is_written_and_then_synced() {
+    for backend in [Backend::Uring, Backend::Threads] {
+        // What is written to /dev/null succeeds, but it cannot be synced; nothing can be written to /dev/full.
+        let [null, full] = ["/dev/null", "/dev/full"].map(|path| forced_write(backend, path).unwrap());
+        assert!(null.contains("flush: Invalid argument"), "{null}");
+        assert!(full.contains("write of 1024 bytes at 4096"), "the write comes first: {full}");
     }
 }
 

@@ -104,6 +104,22 @@ fn the_device_answers_out_of_order_requests_in_parallel() {
 }
 
 #[test]
+fn a_write_is_answered_after_the_device_has_done_it() {
+    in_world(|rt| async move {
+        let site = Site::new(&rt, Disk::slow(&rt), Config::production());
+        let (client, _) = site.client().await;
+        for (done, fua) in [(1, false), (2, true)] {
+            let before = rt.now();
+            client.write(0, bytes(&site.pool, 4096, 7), fua).await.unwrap();
+            assert_eq!(site.disk.state.completed.get(), done, "what is answered has been done");
+            assert_eq!(rt.now().since(before), Nanos::millis(1));
+        }
+        site.disk.state.corrupt_at.set(Some(0));
+        assert_eq!(refusal(client.write(0, bytes(&site.pool, 512, 7), false).await.unwrap_err()).0, Errno::Io);
+    });
+}
+
+#[test]
 fn flush_and_trim_with_fua_reach_the_device() {
     in_world(|rt| async move {
         let site = Site::new(&rt, Disk::fast(&rt), Config::production());
