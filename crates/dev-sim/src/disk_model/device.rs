@@ -11,7 +11,8 @@ use esker_rt::sync::{self, Receiver, Sender};
 
 use super::dirty::{Dirty, Run};
 use super::model::{DiskModel, Head, Placed, Plan};
-use crate::access::{self, Access, Content};
+use crate::Setup;
+use crate::access::{self, Access};
 use crate::meter::Meter;
 
 /// Cached runs among which a destage chooses: more gain little, since a full cache has many runs near the arm.
@@ -20,18 +21,10 @@ const DESTAGE_CHOICES: usize = 8;
 /// How a disk is set up, beside its numbers.
 #[derive(Clone)]
 pub struct DiskSetup {
-    /// Bytes that are used, from the outer edge on.
-    pub size: u64,
-    /// Logical block in bytes.
-    pub block: u32,
-    /// Commands that the disk orders by itself.
-    pub depth: u32,
+    /// What all devices are told. Of the commands in flight, `depth` are ordered by the disk.
+    pub common: Setup,
     /// A command that waited this long goes first, so that none starves.
     pub age_max: Nanos,
-    /// Whether writes are acknowledged before they reach the medium.
-    pub cache: bool,
-    /// What is kept of the data.
-    pub content: Content,
 }
 
 /// A modelled disk.
@@ -47,7 +40,6 @@ struct Core {
     state: RefCell<State>,
 }
 
-#[derive(Default)]
 struct State {
     head: Head,
     /// Commands among which the arm chooses, and those that came when it was full.
@@ -55,11 +47,12 @@ struct State {
     overflow: VecDeque<Command>,
     dirty: Dirty,
     destaging: Option<Run>,
-    /// Where the last access ended.
+    /// Where the last access, and the last cached write, ended.
     last_byte: u64,
+    last_cached: u64,
     /// Cached writes that wait for room, and flushes by the number of the last write that they cover.
-    stalled: VecDeque<(Run, Sender<()>)>,
-    flushes: Vec<(u64, Sender<()>)>,
+    stalled: VecDeque<(Run, Sender<Nanos>)>,
+    flushes: Vec<(u64, Sender<Nanos>)>,
     /// The host interface is taken until then.
     link: Time,
     writes: u64,
@@ -85,27 +78,44 @@ struct Counts {
 struct Command {
     placed: Placed,
     arrived: Time,
-    ready: Time,
     /// Number of its write on the media.
     write: u64,
-    done: Sender<()>,
+    done: Sender<Nanos>,
 }
 
-/// What the arm does until `finish`.
+/// What the arm does until it is free.
 struct Work {
+    free: Time,
+    /// When the host has its answer, if later.
     finish: Time,
     range: ByteRange,
     /// Number up to which the media are settled then; `None` for reads.
     settles: Option<u64>,
-    done: Option<Sender<()>>,
+    done: Option<Sender<Nanos>>,
 }
 
 impl Disk {
     /// A disk whose world is `rt`, at rest with its arm at the outer edge.
     pub fn new(rt: &Rt, model: DiskModel, setup: DiskSetup) -> Disk {
-        let mut limits = access::limits(setup.size, setup.block, setup.cache, &setup.content);
-        limits = limits.with(OpKind::Discard, Support::No);
-        Disk { core: Rc::new(Core { rt: rt.clone(), model, setup, state: RefCell::default() }), limits }
+        let limits = setup.common.limits().with(OpKind::Discard, Support::No);
+        let state = State {
+            head: Head::default(),
+            queue: Vec::new(),
+            overflow: VecDeque::new(),
+            dirty: Dirty::default(),
+            destaging: None,
+            last_byte: 0,
+            last_cached: u64::MAX,
+            stalled: VecDeque::new(),
+            flushes: Vec::new(),
+            link: Time::ZERO,
+            writes: 0,
+            running: false,
+            served: false,
+            meter: Meter::new(model.parts().rest),
+            counts: Counts::default(),
+        };
+        Disk { core: Rc::new(Core { rt: rt.clone(), model, setup, state: RefCell::new(state) }), limits }
     }
 }
 
@@ -121,34 +131,33 @@ impl Device for Disk {
             Op::Read => core.command(bio, 0),
             Op::Write | Op::Zero => core.write(bio),
             Op::Flush => core.flush(bio),
-            Op::Extents => Step::Now(core.setup.content.extents(bio)),
+            Op::Extents => Step::Now(core.setup.common.content.extents(bio)),
             Op::Discard | Op::Ranges(_) => Step::Now(bio.fail(BioError::Unsupported(OpKind::Discard))),
         }
     }
 
     fn depth(&self) -> u32 {
-        self.core.setup.depth
+        self.core.setup.common.depth
     }
 
     fn stats(&self) -> Vec<Stat> {
         let state = self.core.state.borrow();
         let counts = &state.counts;
         let mean = counts.positioning.as_secs_f64() * 1e6 / counts.mechanical.max(1) as f64;
-        [
+        access::stats([
             ("seeks", counts.seeks as f64),
             ("positioning_mean_us", mean),
             ("queue_depth_max", counts.depth_max as f64),
             ("cache_hits", counts.hits as f64),
             ("destages", counts.destages as f64),
             ("dirty_bytes", state.dirty.bytes() as f64),
-        ]
-        .map(|(name, value)| Stat { name, value })
-        .into()
+            ("spin_ups", state.meter.wakes() as f64),
+        ])
     }
 
     fn usage(&self) -> Option<Usage> {
         let core = &self.core;
-        Some(core.state.borrow().meter.usage(&core.model.spec().bill, core.rt.now()))
+        Some(core.state.borrow().meter.usage(&core.model.parts().bill, core.rt.now()))
     }
 }
 
@@ -158,11 +167,10 @@ impl Core {
         let (done, receiver) = sync::oneshot();
         let access = Access { range: bio.range, write: bio.op != Op::Read };
         let arrived = self.rt.now();
-        let ready = arrived + self.model.spec().overhead;
-        let command = Command { placed: self.model.locate(access), arrived, ready, write, done };
+        let command = Command { placed: self.model.locate(access), arrived, write, done };
         {
             let state = &mut *self.state.borrow_mut();
-            if state.queue.len() < self.setup.depth as usize {
+            if state.queue.len() < self.setup.common.depth as usize {
                 state.queue.push(command);
             } else {
                 state.overflow.push_back(command);
@@ -170,36 +178,41 @@ impl Core {
             state.counts.depth_max = state.counts.depth_max.max(state.queue.len());
         }
         self.kick();
-        self.answer_after(bio, receiver, Nanos::ZERO)
+        self.answer_after(bio, receiver)
     }
 
-    /// Moves a request's data over the host interface only, into or out of the cache.
+    /// Moves a read's data over the host interface only, out of the write cache.
     fn transfer(self: &Rc<Self>, bio: Bio) -> Step<Done> {
         let mut state = self.state.borrow_mut();
-        state.counts.hits += u64::from(bio.op == Op::Read);
-        let until = self.take_link(&mut state, &bio);
+        state.counts.hits += 1;
+        let overhead = self.model.cached_read(&state.head);
+        state.head.note(false);
+        let until = self.take_link(&mut state, &bio, overhead);
         drop(state);
         self.answer_at(bio, until)
     }
 
     /// Takes the host interface for a request and returns when its command ends.
-    fn take_link(&self, state: &mut State, bio: &Bio) -> Time {
+    fn take_link(&self, state: &mut State, bio: &Bio, overhead: Nanos) -> Time {
         let now = self.rt.now();
         state.link = state.link.max(now) + self.model.host(bio.buf.len() as u64);
-        let until = state.link + self.model.spec().overhead;
+        let until = state.link + overhead;
         state.meter.work(now, until);
         until
     }
 
     fn write(self: &Rc<Self>, bio: Bio) -> Step<Done> {
-        let newest = self.setup.content.apply(&bio);
-        let buffer = self.model.spec().buffer;
-        if !self.setup.cache || bio.flags.fua || bio.range.len() > buffer {
+        let newest = self.setup.common.content.apply(&bio);
+        let buffer = self.model.parts().buffer.write;
+        if !self.setup.common.cache || bio.flags.fua || bio.range.len() > buffer {
             return self.command(bio, newest);
         }
         let mut state = self.state.borrow_mut();
         state.writes += 1;
-        let until = self.take_link(&mut state, &bio);
+        let follows = std::mem::replace(&mut state.last_cached, bio.range.end()) == bio.range.start();
+        let overhead = self.model.cached_write(&state.head, follows);
+        state.head.note(true);
+        let until = self.take_link(&mut state, &bio, overhead);
         let run = Run { range: bio.range, oldest: state.writes, newest, ready: until };
         let fits = state.stalled.is_empty() && state.dirty.bytes() + bio.range.len() <= buffer;
         let step = if fits {
@@ -208,7 +221,7 @@ impl Core {
         } else {
             let (done, receiver) = sync::oneshot();
             state.stalled.push_back((run, done));
-            self.answer_after(bio, receiver, Nanos::ZERO)
+            self.answer_after(bio, receiver)
         };
         drop(state);
         self.kick();
@@ -216,8 +229,8 @@ impl Core {
     }
 
     fn flush(self: &Rc<Self>, bio: Bio) -> Step<Done> {
-        let overhead = self.model.spec().overhead;
         let mut state = self.state.borrow_mut();
+        let overhead = self.model.cached_read(&state.head);
         let covered = state.writes;
         if state.is_stable(covered) {
             let now = self.rt.now();
@@ -227,27 +240,26 @@ impl Core {
         let (done, receiver) = sync::oneshot();
         state.flushes.push((covered, done));
         drop(state);
-        self.answer_after(bio, receiver, overhead)
+        self.answer_after(bio, receiver)
     }
 
     fn answer_at(self: &Rc<Self>, bio: Bio, until: Time) -> Step<Done> {
         let core = self.clone();
         Step::later(async move {
             core.rt.sleep_until(until).await;
-            core.setup.content.answer(bio)
+            core.setup.common.content.answer(bio)
         })
     }
 
-    fn answer_after(self: &Rc<Self>, bio: Bio, receiver: Receiver<()>, more: Nanos) -> Step<Done> {
+    /// Answers when the arm says so, and the span later that it tells.
+    fn answer_after(self: &Rc<Self>, bio: Bio, receiver: Receiver<Nanos>) -> Step<Done> {
         let core = self.clone();
         Step::later(async move {
-            if receiver.await.is_err() {
-                return bio.fail(BioError::Gone("disk-model".into()));
-            }
+            let Ok(more) = receiver.await else { return bio.fail(BioError::Gone("disk-model".into())) };
             if more > Nanos::ZERO {
                 core.rt.sleep(more).await;
             }
-            core.setup.content.answer(bio)
+            core.setup.common.content.answer(bio)
         })
     }
 
@@ -260,7 +272,8 @@ impl Core {
 
     /// Chooses what the arm does next; `None` puts it to rest.
     fn begin(&self) -> Option<Work> {
-        let (now, state) = (self.rt.now(), &mut *self.state.borrow_mut());
+        let state = &mut *self.state.borrow_mut();
+        let now = self.rt.now();
         let due = !state.flushes.is_empty() || !state.stalled.is_empty();
         let destage = !state.dirty.is_empty() && (state.queue.is_empty() || (due && state.served));
         state.served = !destage;
@@ -273,11 +286,14 @@ impl Core {
         let chosen = self.choose(state, now)?;
         let command = state.queue.swap_remove(chosen);
         state.queue.extend(state.overflow.pop_front());
-        let plan = self.model.plan(&state.head, &command.placed, command.ready, now);
+        let start = state.meter.wake(now);
+        let plan = self.model.serve(&mut state.head, &command.placed, command.arrived, start);
         let access = command.placed.access;
-        state.follow(&plan, access, now);
+        state.head.note(access.write);
+        let finish = state.sent(plan.finish, self.model.host(access.range.len()));
+        state.follow(&Plan { finish, ..plan }, access, now);
         let settles = access.write.then_some(command.write);
-        Some(Work { finish: plan.finish, range: access.range, settles, done: Some(command.done) })
+        Some(Work { free: plan.free, finish, range: access.range, settles, done: Some(command.done) })
     }
 
     /// The command that is too old to wait, or else the one with the shortest positioning time (SPTF: M. Seltzer,
@@ -288,7 +304,7 @@ impl Core {
             return Some(oldest.0);
         }
         let angle = self.model.geometry().angle(now);
-        let cost = |c: &Command| self.model.positioning(&state.head, &c.placed, c.ready, now, angle);
+        let cost = |c: &Command| self.model.positioning(&state.head, &c.placed, c.arrived, now, angle);
         state.queue.iter().enumerate().min_by_key(|(_, c)| (cost(c), c.arrived)).map(|(at, _)| at)
     }
 
@@ -304,38 +320,40 @@ impl Core {
             state.dirty.by_age().take(DESTAGE_CHOICES).map(place).min_by_key(cost)
         };
         let (run, placed) = nearest?;
-        let plan = self.model.plan(&state.head, &placed, run.ready, now);
+        let start = state.meter.wake(now);
+        let plan = self.model.serve(&mut state.head, &placed, run.ready, start);
         state.dirty.remove(&run);
         state.counts.destages += 1;
         state.destaging = Some(run);
-        state.follow(&plan, placed.access, now);
-        Some(Work { finish: plan.finish, range: run.range, settles: Some(run.newest), done: None })
+        state.follow(&Plan { finish: plan.free, ..plan }, placed.access, now);
+        Some(Work { free: plan.free, finish: plan.free, range: run.range, settles: Some(run.newest), done: None })
     }
 
     /// Ends what the arm did: data is on the medium, room in the cache is free, and who waited goes on.
     fn end(&self, work: Work) {
         if let Some(write) = work.settles {
-            self.setup.content.settle(work.range, write);
+            self.setup.common.content.settle(work.range, write);
         }
         if let Some(done) = work.done {
-            return done.send(());
+            return done.send(work.finish.since(work.free));
         }
         let state = &mut *self.state.borrow_mut();
         state.destaging = None;
-        let buffer = self.model.spec().buffer;
+        let buffer = self.model.parts().buffer.write;
         while let Some((run, done)) = state.stalled.pop_front() {
             if state.dirty.bytes() + run.range.len() > buffer {
                 state.stalled.push_front((run, done));
                 break;
             }
             state.dirty.insert(run);
-            done.send(());
+            done.send(Nanos::ZERO);
         }
         let flushes = std::mem::take(&mut state.flushes);
         let (ended, waiting) = flushes.into_iter().partition(|(covered, _)| state.is_stable(*covered));
         state.flushes = waiting;
-        let ended: Vec<(u64, Sender<()>)> = ended;
-        ended.into_iter().for_each(|(_, done)| done.send(()));
+        let ended: Vec<(u64, Sender<Nanos>)> = ended;
+        let overhead = self.model.cached_read(&state.head);
+        ended.into_iter().for_each(|(_, done)| done.send(overhead));
     }
 }
 
@@ -346,8 +364,14 @@ impl State {
         oldest.is_none_or(|oldest| oldest > covered)
     }
 
+    /// When a transfer that would end at `finish` ends, since the host interface carries one at a time.
+    fn sent(&mut self, finish: Time, transfer: Nanos) -> Time {
+        let begin = Time(finish.0.saturating_sub(transfer.0));
+        self.link = self.link.max(begin) + transfer;
+        self.link
+    }
+
     fn follow(&mut self, plan: &Plan, access: Access, now: Time) {
-        self.head = plan.head;
         self.last_byte = access.range.end();
         self.meter.work(now, plan.finish);
         let bytes = if access.write { &mut self.meter.written } else { &mut self.meter.read };
@@ -365,7 +389,7 @@ impl State {
 /// The arm: one access after the other, until there is nothing to do.
 async fn arm(core: Rc<Core>) {
     while let Some(work) = core.begin() {
-        core.rt.sleep_until(work.finish).await;
+        core.rt.sleep_until(work.free).await;
         core.end(work);
     }
 }

@@ -1,9 +1,9 @@
-//! Where a byte is: cylinder and angle, and when the head passes there.
-//!
-//! The tracks are one spiral whose data rate falls linearly from the outer to the inner edge. Head and track switches
-//! have no cost of their own: a data sheet's sustained rate contains them, and the layout's skew hides them.
+//! Where a byte is: cylinder, surface and angle, and when the head passes there.
 
+use esker_base::units::SECTOR;
 use esker_base::{Nanos, Time};
+
+use super::zone::{Sparing, Zone, ZoneSpec};
 
 /// Ticks of a full turn. One nanosecond is `rpm` ticks, so that the angle at any instant is a whole number.
 pub const TURN: u64 = 60_000_000_000;
@@ -12,27 +12,41 @@ pub const TURN: u64 = 60_000_000_000;
 /// nanoseconds must not cost a rotation.
 const SLACK: u64 = 2;
 
+/// How a disk is laid out, as its source describes it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Layout {
+    /// Surfaces.
+    pub heads: u32,
+    /// Zones from the outer edge on.
+    pub zones: Vec<ZoneSpec>,
+    /// Where spares are.
+    pub sparing: Sparing,
+    /// Every other cylinder goes through its surfaces backwards.
+    pub serpentine: bool,
+}
+
 /// Shape of a disk.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Geometry {
     rpm: u64,
-    heads: f64,
-    capacity: f64,
-    tracks: f64,
-    /// Bytes of the outermost track, and by how much a track falls short of it at the innermost one.
-    outer: f64,
-    fall: f64,
+    heads: u64,
+    serpentine: bool,
+    zones: Vec<Zone>,
+    cylinders: u32,
+    capacity: u64,
 }
 
 /// A position on the medium.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Place {
-    /// Tracks from the outer edge, with the fraction of a turn.
-    pub track: f64,
+    /// Ticks along the way of a head that reads everything.
+    pub at: u64,
+    /// Ticks since the begin of its track.
+    pub into: u64,
     /// Arm position.
     pub cylinder: u32,
-    /// Angle in ticks, below [`TURN`].
-    pub angle: u64,
+    /// Head.
+    pub surface: u32,
 }
 
 /// When an angle comes under the heads, in ticks.
@@ -44,50 +58,101 @@ pub struct Approach {
     pub late: u64,
 }
 
+impl Place {
+    /// Angle in ticks, below [`TURN`].
+    pub fn angle(&self) -> u64 {
+        self.at % TURN
+    }
+}
+
 impl Geometry {
-    /// A disk of `capacity` bytes with `heads` tracks per cylinder that turns `rpm` times a minute and moves
-    /// `rate_outer` to `rate_inner` bytes per second. All are positive; the inner rate is not above the outer one.
-    pub fn new(capacity: u64, rpm: u32, heads: u32, rate_outer: u64, rate_inner: u64) -> Geometry {
-        let turn_secs = 60.0 / f64::from(rpm);
-        let (outer, inner) = (rate_outer as f64 * turn_secs, rate_inner as f64 * turn_secs);
-        let capacity = capacity as f64;
-        let tracks = 2.0 * capacity / (outer + inner);
-        Geometry { rpm: u64::from(rpm), heads: f64::from(heads), capacity, tracks, outer, fall: outer - inner }
+    /// A disk that turns `rpm` times a minute, takes `switch` to change heads and `step` to go to the next cylinder.
+    /// There is at least one zone, and each has data.
+    pub fn new(layout: &Layout, rpm: u32, switch: Nanos, step: Nanos) -> Geometry {
+        let rpm = u64::from(rpm);
+        let least = [switch.0 * rpm, step.0 * rpm];
+        let (mut zones, mut start, mut end): (Vec<Zone>, u64, u64) = (Vec::new(), 0, 0);
+        for spec in &layout.zones {
+            let mut zone = Zone::new(spec, layout.sparing, layout.heads, start, least);
+            let first = (spec.offset.max(0.0) / f64::from(spec.sectors) * TURN as f64) as u64 % TURN;
+            zone.base = (end + if end > 0 { least[1] } else { 0 } + TURN - first).div_ceil(TURN) * TURN + first;
+            if end == 0 {
+                zone.base = first;
+            }
+            start += zone.data;
+            end = zone.base + zone.ticks(&zone.slot(zone.data.saturating_sub(1))) + TURN / zone.sectors;
+            zones.push(zone);
+        }
+        let cylinders = layout.zones.iter().map(|zone| zone.last + 1).max().unwrap_or(1);
+        let heads = u64::from(layout.heads);
+        Geometry { rpm, heads, serpentine: layout.serpentine, zones, cylinders, capacity: start * SECTOR }
     }
 
-    /// Cylinders, rounded up.
+    /// Cylinders.
     pub fn cylinders(&self) -> u32 {
-        (self.tracks / self.heads).ceil() as u32
+        self.cylinders
     }
 
-    /// Tracks from the outer edge to byte `offset`: the inverse of `outer·x − fall·x² / (2·tracks)`, in the form that
-    /// loses no digits near the outer edge.
-    #[inline]
-    fn track(&self, offset: u64) -> f64 {
-        let bytes = (offset as f64).min(self.capacity);
-        let square = self.outer * self.outer - 2.0 * self.fall * bytes / self.tracks;
-        2.0 * bytes / (self.outer + square.max(0.0).sqrt())
+    /// Bytes.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
     }
 
-    /// Where byte `offset` is.
+    /// Time of a turn.
+    pub fn turn(&self) -> Nanos {
+        self.span(TURN)
+    }
+
+    fn zone_of(&self, sector: u64) -> &Zone {
+        &self.zones[self.zones.partition_point(|zone| zone.start <= sector).saturating_sub(1)]
+    }
+
+    /// Where the sector that holds byte `offset` begins.
     #[inline]
     pub fn place(&self, offset: u64) -> Place {
-        let track = self.track(offset);
-        let whole = track as u64;
-        let angle = ((track - whole as f64) * TURN as f64) as u64;
-        Place { track, cylinder: (track / self.heads) as u32, angle: angle.min(TURN - 1) }
+        self.place_of(offset / SECTOR).0
+    }
+
+    /// Where the bytes before `offset` end: behind their last sector, not at the begin of the next.
+    #[inline]
+    pub fn end(&self, offset: u64) -> Place {
+        let (place, width) = self.place_of(offset.div_ceil(SECTOR).saturating_sub(1));
+        Place { at: place.at + width, into: place.into + width, ..place }
+    }
+
+    fn place_of(&self, sector: u64) -> (Place, u64) {
+        let zone = self.zone_of(sector);
+        let slot = zone.slot((sector - zone.start).min(zone.data.saturating_sub(1)));
+        let cylinder = zone.first + slot.cylinder as u32;
+        let backwards = self.serpentine && !slot.cylinder.is_multiple_of(2);
+        let surface = if backwards { self.heads - 1 - slot.head } else { slot.head } as u32;
+        let into = slot.sector * TURN / zone.sectors;
+        let width = (slot.sector + 1) * TURN / zone.sectors - into;
+        (Place { at: zone.base + zone.ticks(&slot), into, cylinder, surface }, width)
     }
 
     /// Ticks in which the head passes from one place to a later one.
     #[inline]
     pub fn pass(&self, from: &Place, to: &Place) -> u64 {
-        ((to.track - from.track) * TURN as f64) as u64
+        to.at.saturating_sub(from.at)
     }
 
-    /// The byte under the head that was at `from` a while ago: the spiral itself.
+    /// The byte that follows what a head has read that was at `from` a while ago.
     pub fn offset_after(&self, from: &Place, span: Nanos) -> u64 {
-        let track = from.track + self.ticks(span) as f64 / TURN as f64;
-        (self.outer * track - self.fall * track * track / (2.0 * self.tracks)).max(0.0) as u64
+        self.offset_at(from.at + self.ticks(span))
+    }
+
+    /// The byte under a head that waits `wait` ticks for `place`, if it is on that track by then, or the track's first.
+    pub fn offset_before(&self, place: &Place, wait: u64) -> u64 {
+        // A sector that has begun to pass is lost: the next one is the first that is read whole.
+        let zone = &self.zones[self.zones.partition_point(|zone| zone.base <= place.at).saturating_sub(1)];
+        let width = TURN / zone.sectors;
+        self.offset_at(place.at - wait.min(place.into) / width * width + width / 2)
+    }
+
+    fn offset_at(&self, ticks: u64) -> u64 {
+        let zone = &self.zones[self.zones.partition_point(|zone| zone.base <= ticks).saturating_sub(1)];
+        (zone.start + zone.passed(ticks.saturating_sub(zone.base))) * SECTOR
     }
 
     /// The angle under the heads at `now`, in ticks. Exact: a minute holds a whole number of turns.
@@ -127,26 +192,35 @@ mod tests {
 
     use super::*;
 
-    const CAPACITY: u64 = 4_000_000_000_000;
-
     fn disk() -> Geometry {
-        Geometry::new(CAPACITY, 7200, 8, 250_000_000, 125_000_000)
+        let zone = |first, last, sectors| ZoneSpec {
+            first,
+            last,
+            sectors,
+            track_skew: 6.0,
+            cylinder_skew: 11.0,
+            ..ZoneSpec::default()
+        };
+        let zones = vec![zone(0, 99, 60), zone(100, 299, 50)];
+        let layout = Layout { heads: 3, zones, sparing: Sparing::Zone(false), serpentine: true };
+        Geometry::new(&layout, 7200, Nanos::micros(500), Nanos::millis(1))
     }
 
-    #[test]
-    fn the_spiral_ends_where_the_capacity_does() {
-        let disk = disk();
-        let (end, last) = (disk.place(CAPACITY), disk.place(CAPACITY - 512));
-        assert!((end.track - disk.tracks).abs() < 1e-3, "{} of {}", end.track, disk.tracks);
-        assert_eq!(last.cylinder, disk.cylinders() - 1);
-    }
+    const CAPACITY: u64 = (100 * 3 * 60 + 200 * 3 * 50) * SECTOR;
 
     #[test]
-    fn zones_pass_at_their_rate() {
+    fn places_follow_tracks_heads_and_zones() {
         let disk = disk();
-        let rate = |at: u64| 1e6 / disk.span(disk.pass(&disk.place(at), &disk.place(at + 1_000_000))).as_secs_f64();
-        assert!((rate(0) / 250e6 - 1.0).abs() < 1e-4, "{}", rate(0));
-        assert!((rate(CAPACITY - 1_000_000) / 125e6 - 1.0).abs() < 1e-4);
+        assert_eq!((disk.capacity(), disk.cylinders()), (CAPACITY, 300));
+        let at = |sector: u64| {
+            let place = disk.place(sector * SECTOR);
+            (place.cylinder, place.surface, place.angle() * 60 / TURN)
+        };
+        assert_eq!([at(0), at(59), at(60), at(120)], [(0, 0, 0), (0, 0, 59), (0, 1, 6), (0, 2, 12)]);
+        assert_eq!(at(180), (1, 2, 23), "the next cylinder stays on its surface");
+        assert_eq!(at(240), (1, 1, 29));
+        assert_eq!(disk.place(100 * 180 * SECTOR).cylinder, 100, "the second zone");
+        assert_eq!(disk.place(CAPACITY - SECTOR).cylinder, 299);
     }
 
     #[test]
@@ -165,13 +239,22 @@ mod tests {
         assert_eq!(ten_late, Approach { wait: TURN - 72_000, late: 0 });
     }
 
+    #[test]
+    fn waiting_passes_the_sectors_before_the_target_on_its_track() {
+        let disk = disk();
+        let target = disk.place(70 * SECTOR);
+        let before = |sectors: u64| disk.offset_before(&target, sectors * TURN / 60 + TURN / 200) / SECTOR;
+        assert_eq!([before(0), before(1), before(10), before(11), before(50)], [70, 69, 60, 60, 60]);
+    }
+
     proptest! {
         #[test]
-        fn later_bytes_lie_further_in(a in 0..CAPACITY, len in 512u64..1 << 20) {
+        fn later_bytes_are_passed_later(a in 0..CAPACITY / SECTOR - 200, len in 1u64..200) {
             let disk = disk();
-            let (from, to) = (disk.place(a), disk.place(a + len));
-            prop_assert!(from.track < to.track && from.cylinder <= to.cylinder);
-            prop_assert!(from.angle < TURN && to.angle < TURN);
+            let (from, to) = (disk.place(a * SECTOR), disk.end((a + len) * SECTOR));
+            prop_assert!(from.at < to.at && from.cylinder <= to.cylinder);
+            let span = disk.span(disk.pass(&from, &to));
+            prop_assert_eq!(disk.offset_after(&from, span) / SECTOR, a + len);
         }
     }
 }

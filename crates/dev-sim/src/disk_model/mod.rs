@@ -1,93 +1,114 @@
-//! `disk-model`: a rotating disk with an arm, a command queue that it orders by itself, a track buffer and a volatile
-//! write cache.
+//! `disk-model`: a rotating disk with an arm, zones, a command queue that it orders by itself, a track buffer, a volatile
+//! write cache and standby. It is built from a data sheet's numbers or from measured files in DiskSim's formats.
 //!
-//! Reading order: [`spec`] (numbers and profiles), [`seek`], [`geometry`], [`model`] (the pure function), `dirty` (the
-//! write cache's table), [`device`].
+//! Reading order: [`spec`] (a data sheet), [`disksim`] (measured files), [`parts`] (what both become), [`seek`], [`zone`],
+//! [`geometry`], [`segments`] (the track buffer), [`model`] (the function), `dirty` (the write cache's table), [`device`].
 
 use std::rc::Rc;
 
 use esker_base::Nanos;
-use esker_block::{
-    Arity, Build, Device, Durability, Kind, KindError, Make, OpKind, OpSet, Param, ParamType, Role, Worlds,
-};
+use esker_block::{Args, Device, Kind, KindError, Make, OpKind, Param, ParamType};
 
-use crate::access::{self, Content};
+use crate::Setup;
+use crate::catalogue::Numbers;
+use crate::meter::{Bill, Rest};
+use crate::setup::{self, ACTIVE_W, BLOCK, CACHE, CONTENT, IDLE_W, PRICE_USD, SIZE, count, number, size, span};
 
 pub mod device;
 mod dirty;
+pub mod disksim;
 pub mod geometry;
 pub mod model;
+pub mod parts;
 pub mod seek;
+pub mod segments;
 pub mod spec;
 #[cfg(test)]
 mod tests;
+pub mod zone;
 
 pub use device::{Disk, DiskSetup};
+pub use disksim::{DiskSimError, File};
 pub use model::DiskModel;
+pub use parts::DiskParts;
 pub use spec::DiskSpec;
 
 /// The manifest.
-pub static KIND: Kind = Kind {
-    name: "disk-model",
-    summary: "A modelled rotating disk: seek, rotation, transfer, command queue, caches, energy and price.",
-    params: &[
-        Param::with_default("profile", ParamType::Choice(spec::PROFILES), "hdd-7200-2021", "Which disk."),
-        Param::optional("size", ParamType::Size, "Bytes to use, from the outer edge on; all by default."),
-        access::BLOCK,
-        access::CACHE,
-        access::CONTENT,
-        Param::with_default("depth", ParamType::Count, "32", "Commands that the disk orders by itself (1 to 1024)."),
-        Param::with_default("age_max", ParamType::Span, "500ms", "A command that waited this long goes first."),
-        Param::optional("capacity", ParamType::Size, "Bytes of the whole medium, instead of the profile's."),
-        Param::optional("rpm", ParamType::Count, "Revolutions per minute, instead of the profile's."),
-        Param::optional("heads", ParamType::Count, "Tracks per cylinder, instead of the profile's."),
-        Param::optional("seek_single", ParamType::Span, "Seek over one cylinder, instead of the profile's."),
-        Param::optional("seek_average", ParamType::Span, "Average seek, instead of the profile's."),
-        Param::optional("seek_full", ParamType::Span, "Seek over all cylinders, instead of the profile's."),
+pub static KIND: Kind = setup::kind(
+    "disk-model",
+    "A modelled rotating disk: seek, rotation, zones, command queue, caches, standby, energy and price.",
+    &[
+        setup::profile("hdd-7200-2021"),
         Param::optional(
-            "write_settle",
-            ParamType::Span,
-            "Extra time of a seek before a write, instead of the profile's.",
+            "measured",
+            ParamType::Text,
+            "Texts of a measured disk's DiskSim files, each after a line \"== NAME\": replaces all but power and price.",
         ),
-        Param::optional("rate_outer", ParamType::Size, "Bytes per second at the outer edge, instead of the profile's."),
-        Param::optional("rate_inner", ParamType::Size, "Bytes per second at the inner edge, instead of the profile's."),
-        Param::optional("host_rate", ParamType::Size, "Bytes per second of the interface, instead of the profile's."),
-        Param::optional("overhead", ParamType::Span, "Controller time per command, instead of the profile's."),
-        Param::optional("buffer", ParamType::Size, "Bytes of the write cache, instead of the profile's."),
-        Param::optional("read_ahead", ParamType::Size, "Bytes read on after a read, instead of the profile's."),
-        Param::optional("active_w", ParamType::Number, "Watts while active, instead of the profile's."),
-        Param::optional("idle_w", ParamType::Number, "Watts while idle, instead of the profile's."),
-        Param::optional("price_usd", ParamType::Number, "Price, instead of the profile's."),
+        SIZE,
+        BLOCK,
+        CACHE,
+        CONTENT,
+        setup::depth("32", "Commands that the disk orders by itself (1 to 1024)."),
+        Param::with_default("age_max", ParamType::Span, "500ms", "A command that waited this long goes first."),
+        size("capacity", "Bytes of the whole medium, instead of the profile's."),
+        count("rpm", "Revolutions per minute, instead of the profile's."),
+        count("heads", "Tracks per cylinder, instead of the profile's."),
+        span("seek_single", "Seek over one cylinder, instead of the profile's."),
+        span("seek_average", "Average seek, instead of the profile's."),
+        span("seek_full", "Seek over all cylinders, instead of the profile's."),
+        span("head_switch", "Change of heads, instead of the profile's; seek_single if it has none."),
+        span("write_settle", "Extra time of a seek before a write, instead of the profile's."),
+        size("rate_outer", "Bytes per second at the outer edge, instead of the profile's."),
+        size("rate_inner", "Bytes per second at the inner edge, instead of the profile's."),
+        size("host_rate", "Bytes per second of the interface, instead of the profile's."),
+        span("overhead", "Controller time per command, instead of the profile's."),
+        size("buffer", "Bytes of the write cache, instead of the profile's."),
+        count("segments", "Runs of bytes that the read buffer holds, instead of the profile's."),
+        size("read_ahead", "Bytes read on after a read, instead of the profile's."),
+        ACTIVE_W,
+        IDLE_W,
+        number("standby_w", "Watts in standby, instead of the profile's."),
+        span("standby_after", "Idle time before the disk spins down; never by default."),
+        span("spin_up", "Time from standby to ready, instead of the profile's."),
+        number("spin_up_w", "Watts while it spins up, instead of the profile's."),
+        PRICE_USD,
     ],
-    lowers: Arity::None,
-    passes: OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Extents]),
-    role: Role::Modifier,
-    durability: Durability::Keeps,
-    needs_bytes: false,
-    transparent: false,
-    worlds: Worlds::Both,
-    // A modelled device works beside the CPU.
-    cost: Nanos::ZERO,
-    build: Build::Device(build),
-};
+    &[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Extents],
+    build,
+);
 
 const DEPTH_MAX: u64 = 1024;
 
 fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
-    let args = make.args;
-    let spec = DiskSpec::profile(args.text("profile")).expect("the manifest lists the profiles").with(args);
-    let depth = args.int("depth");
-    if !(1..=DEPTH_MAX).contains(&depth) {
-        return Err(KindError::Unfit(format!("disk-model: depth = {depth}; choose 1 to {DEPTH_MAX}")));
+    let parts = parts(make.args)?;
+    let common = Setup::of(make, &KIND, parts.capacity, DEPTH_MAX)?;
+    let setup = DiskSetup { common, age_max: make.args.span("age_max") };
+    Ok(Rc::new(Disk::new(make.rt, DiskModel::new(parts), setup)))
+}
+
+/// What the disk is made of that `args` describe.
+///
+/// # Errors
+/// Numbers and files that make no disk.
+pub fn parts(args: &Args) -> Result<DiskParts, KindError> {
+    let numbers = Numbers::of_args(&KIND, args)?;
+    match args.get("measured") {
+        None => DiskSpec::of(&numbers)?.parts(),
+        Some(_) => {
+            let files = disksim::split(args.text("measured"));
+            let disk = disksim::load(&files, Bill::of(&numbers)?, rest(&numbers)?);
+            disk.map_err(|error| KindError::Unfit(format!("disk-model: {error}")))
+        }
     }
-    let block = access::block_of(make, &KIND)?;
-    let setup = DiskSetup {
-        size: access::size_of(make, &KIND, spec.capacity, block)?,
-        block,
-        depth: depth as u32,
-        age_max: args.span("age_max"),
-        cache: args.text("cache") == "on",
-        content: Content::of(make, block),
-    };
-    Ok(Rc::new(Disk::new(make.rt, DiskModel::new(spec)?, setup)))
+}
+
+/// The standby that the numbers describe, if the disk is to spin down by itself.
+fn rest(numbers: &Numbers) -> Result<Option<Rest>, KindError> {
+    let Some(after) = numbers.int_opt("standby_after") else { return Ok(None) };
+    Ok(Some(Rest {
+        after: Nanos(after),
+        rest_w: numbers.float("standby_w")?,
+        wake: numbers.span("spin_up")?,
+        wake_w: numbers.float("spin_up_w")?,
+    }))
 }

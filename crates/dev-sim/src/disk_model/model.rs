@@ -1,23 +1,20 @@
-//! The disk as a pure function: where the head is, what is asked and when, to when it is done and where the head is
-//! then.
+//! The disk as a function: where the head is and what the buffer holds, what is asked and when, to when it is done.
 
+use esker_base::units::SECTOR;
 use esker_base::{Nanos, Time};
-use esker_block::KindError;
 
-use super::geometry::{Geometry, Place};
-use super::seek::SeekCurve;
-use super::spec::DiskSpec;
+use super::geometry::{Approach, Geometry, Place, TURN};
+use super::parts::DiskParts;
+use super::segments::{Segment, Segments};
 use crate::access::Access;
 
 /// A disk without state.
 #[derive(Clone, Debug)]
 pub struct DiskModel {
-    spec: DiskSpec,
-    geometry: Geometry,
-    seek: SeekCurve,
+    parts: DiskParts,
 }
 
-/// An access with the places of its first byte and of the byte after its last.
+/// An access with the places of its first byte and behind its last.
 #[derive(Clone, Copy, Debug)]
 pub struct Placed {
     /// What is accessed.
@@ -26,201 +23,228 @@ pub struct Placed {
     end: Place,
 }
 
-/// What moves: the arm, and the buffer that reading on after a read fills.
-#[derive(Clone, Copy, PartialEq, Default, Debug)]
+/// What moves: the arm, and the buffer that reading fills.
+#[derive(Clone, PartialEq, Default, Debug)]
 pub struct Head {
     cylinder: u32,
-    stream: Option<Stream>,
-}
-
-/// The track buffer: it holds `[from, next)`, read until `at`.
-#[derive(Clone, Copy, PartialEq, Debug)]
-struct Stream {
-    from: u64,
-    next: u64,
-    next_place: Place,
-    at: Time,
-    /// Where reading on stops; equal to `next` once the head has left.
-    limit: u64,
+    surface: u32,
+    segments: Segments,
+    /// The last command wrote.
+    wrote: bool,
 }
 
 /// How one access will be served.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Plan {
-    /// Time of the seek; zero without arm movement and for hits.
+    /// Time of the seek or head switch; zero for hits.
     pub seek: Nanos,
     /// Rotational latency; zero for hits.
     pub wait: Nanos,
-    /// When the last byte is transferred.
+    /// When the arm is free for the next access.
+    pub free: Time,
+    /// When the host has its answer.
     pub finish: Time,
-    /// Whether the track buffer served it.
+    /// Whether the buffer served it.
     pub hit: bool,
-    /// The head afterwards.
-    pub head: Head,
+}
+
+impl Head {
+    /// Notes whether the host's last command wrote, on which overheads depend.
+    #[inline]
+    pub fn note(&mut self, wrote: bool) {
+        self.wrote = wrote;
+    }
 }
 
 impl DiskModel {
     /// The model of a disk.
-    ///
-    /// # Errors
-    /// Numbers that are zero, or do not fit together, by name.
-    pub fn new(spec: DiskSpec) -> Result<DiskModel, KindError> {
-        let unfit = |text: String| Err(KindError::Unfit(format!("disk-model: {text}")));
-        let positive = [
-            ("capacity", spec.capacity),
-            ("rpm", u64::from(spec.rpm)),
-            ("heads", u64::from(spec.heads)),
-            ("rate_inner", spec.rate_inner),
-            ("host_rate", spec.host_rate),
-        ];
-        if let Some((name, _)) = positive.iter().find(|(_, value)| *value == 0) {
-            return unfit(format!("{name} must be above 0"));
-        }
-        if spec.rate_inner > spec.rate_outer {
-            return unfit("rate_inner must not be above rate_outer; swap them".into());
-        }
-        if spec.rpm > 100_000 {
-            return unfit(format!("rpm = {} is above 100000; give revolutions per minute", spec.rpm));
-        }
-        let geometry = Geometry::new(spec.capacity, spec.rpm, spec.heads, spec.rate_outer, spec.rate_inner);
-        match SeekCurve::three_points(spec.seek_single, spec.seek_average, spec.seek_full, geometry.cylinders()) {
-            Ok(seek) => Ok(DiskModel { spec, geometry, seek }),
-            Err(error) => unfit(error.to_string()),
-        }
+    pub fn new(parts: DiskParts) -> DiskModel {
+        DiskModel { parts }
     }
 
-    /// Its numbers.
-    pub fn spec(&self) -> &DiskSpec {
-        &self.spec
+    /// What it is made of.
+    pub fn parts(&self) -> &DiskParts {
+        &self.parts
     }
 
     /// Its shape.
     pub fn geometry(&self) -> &Geometry {
-        &self.geometry
-    }
-
-    /// Its seek curve.
-    pub fn seek(&self) -> &SeekCurve {
-        &self.seek
+        &self.parts.geometry
     }
 
     /// Time of `bytes` on the host interface.
     #[inline]
     pub fn host(&self, bytes: u64) -> Nanos {
-        Nanos::transfer(bytes, self.spec.host_rate)
+        Nanos::transfer(bytes, self.parts.interface.rate)
     }
 
     /// The places of an access.
     #[inline]
     pub fn locate(&self, access: Access) -> Placed {
-        let range = access.range;
-        Placed { access, begin: self.geometry.place(range.start()), end: self.geometry.place(range.end()) }
+        let (range, geometry) = (access.range, &self.parts.geometry);
+        Placed { access, begin: geometry.place(range.start()), end: geometry.end(range.end()) }
     }
 
-    /// Ticks from `now`, when the heads are at `angle`, until `placed` could be transferred, if the command is ready
-    /// at `ready`: what the scheduler compares.
+    /// Overhead of a write that the cache takes; `follows` if it continues what the cache holds.
     #[inline]
-    pub fn positioning(&self, head: &Head, placed: &Placed, ready: Time, now: Time, angle: u64) -> u64 {
-        let lag = ready.since(now);
-        if head.stream.is_some_and(|s| s.serves(&placed.access)) {
-            return self.geometry.ticks(lag);
+    pub fn cached_write(&self, head: &Head, follows: bool) -> Nanos {
+        let interface = &self.parts.interface;
+        let before = if follows { interface.write_hit } else { interface.write_miss };
+        before[usize::from(head.wrote)] + interface.completion[1]
+    }
+
+    /// Overhead of a read that the write cache serves, or of a command that moves no data.
+    #[inline]
+    pub fn cached_read(&self, head: &Head) -> Nanos {
+        self.parts.interface.read_hit[usize::from(head.wrote)] + self.parts.interface.completion[0]
+    }
+
+    /// When the command that arrived at `arrived` may begin to move the arm.
+    #[inline]
+    fn ready(&self, head: &Head, access: &Access, arrived: Time) -> Time {
+        let interface = &self.parts.interface;
+        let overhead = if access.write { interface.write_miss } else { interface.read_miss };
+        arrived + overhead[usize::from(head.wrote)]
+    }
+
+    /// Ticks from `now`, when the heads are at `angle`, until `placed` could be transferred, if the command came at
+    /// `arrived`: what the scheduler compares.
+    #[inline]
+    pub fn positioning(&self, head: &Head, placed: &Placed, arrived: Time, now: Time, angle: u64) -> u64 {
+        let geometry = &self.parts.geometry;
+        let lag = self.ready(head, &placed.access, arrived).since(now);
+        if head.segments.serving(&placed.access).is_some() {
+            return geometry.ticks(lag);
         }
         let moved = lag + self.seek_to(head, placed);
-        self.geometry.ticks(moved) + self.geometry.approach(angle, moved, placed.begin.angle).wait
+        geometry.ticks(moved) + geometry.approach(angle, moved, placed.begin.angle()).wait
     }
 
     #[inline]
     fn seek_to(&self, head: &Head, placed: &Placed) -> Nanos {
-        let distance = head.cylinder.abs_diff(placed.begin.cylinder);
-        let settle = if placed.access.write && distance > 0 { self.spec.write_settle } else { Nanos::ZERO };
-        self.seek.time(distance) + settle
+        let arm = self.parts.seek.time(head.cylinder.abs_diff(placed.begin.cylinder));
+        let switch = if head.surface == placed.begin.surface { Nanos::ZERO } else { self.parts.head_switch };
+        let moved = arm.max(switch);
+        let settle = if placed.access.write && moved > Nanos::ZERO { self.parts.write_settle } else { Nanos::ZERO };
+        moved + settle
     }
 
-    /// Serves `placed` from `now` on, or from `ready` on if that is later.
-    pub fn plan(&self, head: &Head, placed: &Placed, ready: Time, now: Time) -> Plan {
-        let start = now.max(ready);
-        match head.stream {
-            Some(stream) if stream.serves(&placed.access) => self.plan_hit(head, stream, placed, start),
-            _ => self.plan_mechanical(head, placed, start),
+    /// Serves `placed`, a command that arrived at `arrived`, from `now` on, and moves the head.
+    pub fn serve(&self, head: &mut Head, placed: &Placed, arrived: Time, now: Time) -> Plan {
+        match head.segments.serving(&placed.access) {
+            Some(at) => self.serve_hit(head, at, placed, arrived, now),
+            None => self.serve_mechanical(head, placed, now.max(self.ready(head, &placed.access, arrived))),
         }
     }
 
     /// Positions the arm, waits for the sector and transfers.
-    fn plan_mechanical(&self, head: &Head, placed: &Placed, start: Time) -> Plan {
-        let (range, geometry) = (placed.access.range, &self.geometry);
+    fn serve_mechanical(&self, head: &mut Head, placed: &Placed, start: Time) -> Plan {
+        let (range, geometry, interface) = (placed.access.range, &self.parts.geometry, &self.parts.interface);
+        if let Some(stream) = head.segments.stream() {
+            let reached = geometry.offset_after(&stream.place, start.since(stream.at));
+            head.segments.leave(reached);
+        }
+        let write = usize::from(placed.access.write);
+        let early = Nanos((interface.watermark[write] * self.host(range.len()).0 as f64) as u64);
         let seek = self.seek_to(head, placed);
-        let approach = geometry.approach(geometry.angle(start), seek, placed.begin.angle);
-        let wait = geometry.span(approach.wait);
-        let turning = approach.wait + geometry.pass(&placed.begin, &placed.end).saturating_sub(approach.late);
-        let media = start + seek + geometry.span(turning);
-        let finish = media.max(start + self.host(range.len()));
-        let stream = if placed.access.write {
-            head.stream.map(|s| s.left_at(self.reached(&s, start)))
-        } else {
-            let limit = self.reads_on_to(range.end());
-            Some(Stream { from: range.start(), next: range.end(), next_place: placed.end, at: finish, limit })
+        let moved = if placed.access.write { seek.max(early) } else { seek };
+        let arrival = start + moved;
+        let approach = geometry.approach(geometry.angle(start), moved, placed.begin.angle());
+        let pass = geometry.pass(&placed.begin, &placed.end);
+        let turning = match self.any_order(placed, &approach, pass) {
+            Some(turn) => turn,
+            None => approach.wait + pass.saturating_sub(approach.late),
         };
-        Plan { seek, wait, finish, hit: false, head: Head { cylinder: placed.end.cylinder, stream } }
+        let media = arrival + geometry.span(turning);
+        let finish = if placed.access.write {
+            media.max(start + self.host(range.len()))
+        } else {
+            self.sent(range.len(), arrival + geometry.span(approach.wait), media).max(start + self.host(range.len()))
+        };
+        self.fill(head, placed, approach.wait, media);
+        (head.cylinder, head.surface) = (placed.end.cylinder, placed.end.surface);
+        let wait = geometry.span(approach.wait);
+        Plan { seek: moved, wait, free: media, finish: finish + interface.completion[write], hit: false }
     }
 
-    /// Serves from the track buffer, waiting for bytes that the head has yet to pass.
-    fn plan_hit(&self, head: &Head, mut stream: Stream, placed: &Placed, start: Time) -> Plan {
-        let end = placed.access.range.end();
-        let mut finish = start + self.host(placed.access.range.len());
-        let mut cylinder = head.cylinder;
-        if stream.limit > stream.next {
-            stream = self.extended(self.resumed(stream, start), end);
+    /// Ticks in which sectors are read as they pass, if that is the disk's way and the head arrives among them.
+    fn any_order(&self, placed: &Placed, approach: &Approach, pass: u64) -> Option<u64> {
+        let among = approach.wait > 0 && pass <= TURN && TURN - approach.wait < pass;
+        (self.parts.buffer.any_order && !placed.access.write && among).then_some(TURN)
+    }
+
+    /// When the host has the bytes of a read whose first sector begins to pass at `first` and whose last has passed at
+    /// `media`: the transfer begins when enough is buffered, and no sector goes before it is read.
+    fn sent(&self, len: u64, first: Time, media: Time) -> Time {
+        let share = self.parts.interface.watermark[0].max(SECTOR as f64 / len.max(SECTOR) as f64);
+        let begin = first + Nanos((media.since(first).0 as f64 * share) as u64);
+        (begin + self.host(len)).max(media + self.host(len.min(SECTOR)))
+    }
+
+    /// What the buffer holds after an access to the medium.
+    fn fill(&self, head: &mut Head, placed: &Placed, waited: u64, media: Time) {
+        let (spec, range) = (&self.parts.buffer, placed.access.range);
+        if spec.segments == 0 || (placed.access.write && spec.write_segments == 0) {
+            return;
         }
-        if end > stream.next {
-            let passed = stream.at + self.geometry.span(self.geometry.pass(&stream.next_place, &placed.end));
-            stream = Stream { next: end, next_place: placed.end, at: passed, ..stream };
-            finish = finish.max(passed);
-            cylinder = placed.end.cylinder;
+        let (mut from, mut limit) = (range.start(), range.end());
+        if !placed.access.write {
+            if spec.read_free {
+                let room = spec.segment.saturating_sub(range.len());
+                from = self.parts.geometry.offset_before(&placed.begin, waited).max(from.saturating_sub(room));
+            }
+            limit = self.reads_on_to(range.end()).min((from + spec.segment).max(range.end()));
         }
-        let head = Head { cylinder, stream: Some(stream) };
-        Plan { seek: Nanos::ZERO, wait: Nanos::ZERO, finish, hit: true, head }
+        let from = from.max(range.end().saturating_sub(spec.segment));
+        let written = placed.access.write;
+        let (next, place, reading) = (range.end(), placed.end, !written);
+        head.segments.insert(Segment { from, next, place, at: media, limit, written, reading }, spec);
     }
 
-    /// The stream with reading on until a full window after `end`.
-    fn extended(&self, stream: Stream, end: u64) -> Stream {
-        let from = stream.from.max(end.saturating_sub(self.spec.read_ahead));
-        Stream { from, limit: stream.limit.max(self.reads_on_to(end)), ..stream }
+    /// Serves from the buffer, waiting for bytes that the head has yet to pass.
+    fn serve_hit(&self, head: &mut Head, at: usize, placed: &Placed, arrived: Time, now: Time) -> Plan {
+        let (range, interface) = (placed.access.range, &self.parts.interface);
+        let start = now.max(arrived + interface.read_hit[usize::from(head.wrote)]);
+        let mut finish = start + self.host(range.len());
+        let mut segment = head.segments.get(at);
+        if segment.reading {
+            segment = self.read_on(segment, start, range.end());
+            if range.end() > segment.next {
+                let passed = segment.at + self.span_to(&segment, &placed.end);
+                segment = Segment { next: range.end(), place: placed.end, at: passed, ..segment };
+                finish = finish.max(passed + self.host(range.len().min(SECTOR)));
+                (head.cylinder, head.surface) = (placed.end.cylinder, placed.end.surface);
+            }
+        }
+        head.segments.used(at, segment);
+        let done = finish + interface.completion[0];
+        Plan { seek: Nanos::ZERO, wait: Nanos::ZERO, free: finish, finish: done, hit: true }
     }
 
-    /// The stream at `start`: if its window had filled by then, reading starts again where it stopped, when the disk
-    /// has turned there.
-    fn resumed(&self, stream: Stream, start: Time) -> Stream {
-        let stop = self.geometry.place(stream.limit);
-        let filled = stream.at + self.geometry.span(self.geometry.pass(&stream.next_place, &stop));
-        if filled >= start {
+    fn span_to(&self, segment: &Segment, to: &Place) -> Nanos {
+        self.parts.geometry.span(self.parts.geometry.pass(&segment.place, to))
+    }
+
+    /// The stream when at `start` a hit asks for bytes up to `end`. If its window had filled by then, reading starts
+    /// again where it stopped, when the disk has turned there.
+    fn read_on(&self, stream: Segment, start: Time, end: u64) -> Segment {
+        let (geometry, spec) = (&self.parts.geometry, &self.parts.buffer);
+        let stop = geometry.end(stream.limit);
+        let filled = stream.at + self.span_to(&stream, &stop);
+        let stopped = filled <= start;
+        let mut stream =
+            if stopped { Segment { next: stream.limit, place: stop, at: filled, ..stream } } else { stream };
+        let limit = self.reads_on_to(end);
+        if limit <= stream.limit || !(spec.read_on_hit || end > stream.limit) {
             return stream;
         }
-        let wait = self.geometry.approach(self.geometry.angle(start), Nanos::ZERO, stop.angle).wait;
-        Stream { next: stream.limit, next_place: stop, at: start + self.geometry.span(wait), ..stream }
+        if stopped {
+            stream.at = start + geometry.span(geometry.approach(geometry.angle(start), Nanos::ZERO, stop.angle()).wait);
+        }
+        Segment { from: stream.from.max(limit.saturating_sub(spec.segment)).min(end), limit, ..stream }
     }
 
     fn reads_on_to(&self, end: u64) -> u64 {
-        end.saturating_add(self.spec.read_ahead).min(self.spec.capacity)
-    }
-
-    /// Up to which byte the stream has been read at `now`.
-    fn reached(&self, stream: &Stream, now: Time) -> u64 {
-        let passed = self.geometry.offset_after(&stream.next_place, now.since(stream.at));
-        passed.clamp(stream.next, stream.limit)
-    }
-}
-
-impl Stream {
-    /// Whether the buffer holds the access's bytes, or will without moving the arm.
-    #[inline]
-    fn serves(&self, access: &Access) -> bool {
-        let range = access.range;
-        let reading = self.limit > self.next && range.start() <= self.limit;
-        !access.write && range.start() >= self.from && (reading || range.end() <= self.next)
-    }
-
-    /// The buffer after the head left when it had read up to `next`.
-    fn left_at(self, next: u64) -> Stream {
-        Stream { next, limit: next, ..self }
+        end.saturating_add(self.parts.buffer.read_ahead).min(self.parts.capacity)
     }
 }

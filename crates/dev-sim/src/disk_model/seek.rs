@@ -16,6 +16,18 @@ pub enum SeekCurve {
     },
     /// Points (cylinders, time), ascending from 1 cylinder on; linear in between and constant outside.
     Table(Vec<(u32, Nanos)>),
+    /// A root and then a line, after some points by distance from 1 cylinder on (C. Ruemmler and J. Wilkes, *An
+    /// Introduction to Disk Drive Modeling*, IEEE Computer 27(3), 1994).
+    RootLine {
+        /// The first distances.
+        first: Vec<Nanos>,
+        /// Distance at which the line begins.
+        split: u32,
+        /// Constant and weight of √d before it, in nanoseconds.
+        root: (f64, f64),
+        /// Constant and weight of d from it on.
+        line: (f64, f64),
+    },
 }
 
 /// Why a curve cannot be made.
@@ -104,6 +116,11 @@ impl SeekCurve {
                 Nanos((a + b * d.sqrt() + c * d) as u64)
             }
             SeekCurve::Table(points) => interpolate(points, distance),
+            SeekCurve::RootLine { first, .. } if distance as usize <= first.len() => first[distance as usize - 1],
+            SeekCurve::RootLine { split, root: (a, b), .. } if distance < *split => {
+                Nanos((a + b * f64::from(distance).sqrt()) as u64)
+            }
+            SeekCurve::RootLine { line: (a, b), .. } => Nanos((a + b * f64::from(distance)) as u64),
         }
     }
 }
@@ -151,6 +168,14 @@ mod tests {
         let curve = SeekCurve::parse_table("Seek distances measured: 2\n10,\t2.0\n20, 4.0\n").unwrap();
         let times = [1, 10, 15, 20, 30].map(|d| curve.time(d).0 / 1000);
         assert_eq!(times, [2000, 2000, 3000, 4000, 4000]);
+    }
+
+    #[test]
+    fn a_root_and_a_line_follow_the_first_points() {
+        let first = vec![ms(2.0), ms(3.0)];
+        let curve = SeekCurve::RootLine { first, split: 100, root: (3e6, 1e5), line: (5e6, 2e3) };
+        let times = [0, 1, 2, 9, 99, 100, 200].map(|d| curve.time(d).0 / 1000);
+        assert_eq!(times, [0, 2000, 3000, 3300, 3994, 5200, 5400]);
     }
 
     #[test]

@@ -1,10 +1,15 @@
-//! What a disk is made of, and the profiles. `docs/layers/disk-model.md` names the source of every number.
+//! A disk by the numbers of its data sheet, as parameters and the catalogue give them.
 
 use esker_base::Nanos;
-use esker_base::units::MIB;
-use esker_block::Args;
+use esker_base::units::SECTOR;
+use esker_block::KindError;
 
-use crate::meter::Bill;
+use super::geometry::{Geometry, Layout};
+use super::parts::{BufferSpec, DiskParts, Interface};
+use super::seek::SeekCurve;
+use super::zone::{Sparing, ZoneSpec};
+use crate::catalogue::{self, Numbers};
+use crate::meter::{Bill, Rest};
 
 /// The numbers of a data sheet, and those that sheets leave out.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -21,6 +26,8 @@ pub struct DiskSpec {
     pub seek_average: Nanos,
     /// Seek over all cylinders, for reads.
     pub seek_full: Nanos,
+    /// Time to change heads.
+    pub head_switch: Nanos,
     /// What a seek takes longer before a write.
     pub write_settle: Nanos,
     /// Sustained bytes per second at the outer edge.
@@ -33,107 +40,149 @@ pub struct DiskSpec {
     pub overhead: Nanos,
     /// Bytes of the write cache.
     pub buffer: u64,
+    /// Runs of bytes that the read buffer can hold.
+    pub segments: u32,
     /// Bytes that the disk reads on after a read.
     pub read_ahead: u64,
     /// Power and price.
     pub bill: Bill,
+    /// Standby.
+    pub rest: Option<Rest>,
 }
 
-/// Names of the profiles, newest first.
-pub const PROFILES: &[&str] = &["hdd-7200-2021", "hdd-7200-2008", "hdd-15k-2008"];
+/// Zones of a disk of which only the outer and the inner rate are known: as many as the disks measured with DIXtrac had.
+const ZONES: u32 = 24;
+
+/// Skews leave this much more than a switch takes, so that rounding never costs a turn.
+const MARGIN: Nanos = Nanos::micros(10);
 
 impl DiskSpec {
-    /// A profile of [`PROFILES`].
+    /// A disk of the catalogue.
     pub fn profile(name: &str) -> Option<DiskSpec> {
-        match name {
-            "hdd-7200-2021" => Some(HDD_7200_2021),
-            "hdd-7200-2008" => Some(HDD_7200_2008),
-            "hdd-15k-2008" => Some(HDD_15K_2008),
-            _ => None,
-        }
+        let entry = catalogue::find(super::KIND.name, name).ok()?;
+        DiskSpec::of(&Numbers::of_entry(&super::KIND, &entry).ok()?).ok()
     }
 
-    /// This disk with what `args` say instead.
-    pub(super) fn with(mut self, args: &Args) -> DiskSpec {
-        let spans = [
-            ("seek_single", &mut self.seek_single),
-            ("seek_average", &mut self.seek_average),
-            ("seek_full", &mut self.seek_full),
-            ("write_settle", &mut self.write_settle),
-            ("overhead", &mut self.overhead),
+    /// The disk that these numbers describe.
+    ///
+    /// # Errors
+    /// A number that is unknown.
+    pub fn of(numbers: &Numbers) -> Result<DiskSpec, KindError> {
+        let seek_single = numbers.span("seek_single")?;
+        Ok(DiskSpec {
+            capacity: numbers.int("capacity")?,
+            rpm: numbers.count("rpm")?,
+            heads: numbers.count("heads")?,
+            seek_single,
+            seek_average: numbers.span("seek_average")?,
+            seek_full: numbers.span("seek_full")?,
+            head_switch: numbers.int_opt("head_switch").map_or(seek_single, Nanos),
+            write_settle: numbers.span("write_settle")?,
+            rate_outer: numbers.int("rate_outer")?,
+            rate_inner: numbers.int("rate_inner")?,
+            host_rate: numbers.int("host_rate")?,
+            overhead: numbers.span("overhead")?,
+            buffer: numbers.int("buffer")?,
+            segments: numbers.count("segments")?,
+            read_ahead: numbers.int("read_ahead")?,
+            bill: Bill::of(numbers)?,
+            rest: super::rest(numbers)?,
+        })
+    }
+
+    /// What the disk is made of: its zones are drawn so that sequential transfers have the sheet's sustained rates,
+    /// which contain head switches.
+    ///
+    /// # Errors
+    /// Numbers that are zero, or do not fit together, by name.
+    pub fn parts(&self) -> Result<DiskParts, KindError> {
+        self.check()?;
+        let layout = self.layout()?;
+        let step = self.seek_single.max(self.head_switch) + self.write_settle;
+        let geometry = Geometry::new(&layout, self.rpm, self.head_switch + self.write_settle, step);
+        let (single, average, full) = (self.seek_single, self.seek_average, self.seek_full);
+        let seek = SeekCurve::three_points(single, average, full, geometry.cylinders())
+            .map_err(|error| unfit(&error.to_string()))?;
+        Ok(DiskParts {
+            capacity: self.capacity,
+            geometry,
+            seek,
+            head_switch: self.head_switch,
+            write_settle: self.write_settle,
+            interface: Interface::plain(self.host_rate, self.overhead),
+            buffer: BufferSpec {
+                segments: self.segments as usize,
+                write_segments: 1,
+                segment: self.read_ahead.saturating_mul(2).max(SECTOR),
+                read_ahead: self.read_ahead,
+                read_on_hit: true,
+                read_free: false,
+                any_order: false,
+                write: self.buffer,
+            },
+            bill: self.bill,
+            rest: self.rest,
+        })
+    }
+
+    fn check(&self) -> Result<(), KindError> {
+        let positive = [
+            ("capacity", self.capacity),
+            ("rpm", u64::from(self.rpm)),
+            ("heads", u64::from(self.heads)),
+            ("rate_inner", self.rate_inner),
+            ("host_rate", self.host_rate),
+            ("segments", u64::from(self.segments)),
         ];
-        for (name, field) in spans {
-            *field = args.int_opt(name).map_or(*field, Nanos);
+        if let Some((name, _)) = positive.iter().find(|(_, value)| *value == 0) {
+            return Err(unfit(&format!("{name} must be above 0")));
         }
-        let sizes = [
-            ("capacity", &mut self.capacity),
-            ("rate_outer", &mut self.rate_outer),
-            ("rate_inner", &mut self.rate_inner),
-            ("host_rate", &mut self.host_rate),
-            ("buffer", &mut self.buffer),
-            ("read_ahead", &mut self.read_ahead),
-        ];
-        for (name, field) in sizes {
-            *field = args.int_opt(name).unwrap_or(*field);
+        if self.rate_inner > self.rate_outer {
+            return Err(unfit("rate_inner must not be above rate_outer; swap them"));
         }
-        for (name, field) in [("rpm", &mut self.rpm), ("heads", &mut self.heads)] {
-            *field = args.int_opt(name).map_or(*field, |n| u32::try_from(n).unwrap_or(u32::MAX));
+        if self.rpm > 100_000 {
+            return Err(unfit(&format!("rpm = {} is above 100000; give revolutions per minute", self.rpm)));
         }
-        self.bill = self.bill.with(args);
-        self
+        if self.heads > 1000 || self.segments > 4096 {
+            return Err(unfit("more than 1000 heads or 4096 segments; give what one disk has"));
+        }
+        Ok(())
+    }
+
+    fn layout(&self) -> Result<Layout, KindError> {
+        let heads = f64::from(self.heads);
+        let turn = 60.0 / f64::from(self.rpm);
+        let track_skew = (self.head_switch + self.write_settle + MARGIN).as_secs_f64() / turn;
+        let step = self.seek_single.max(self.head_switch) + self.write_settle + MARGIN;
+        let cylinder_skew = step.as_secs_f64() / turn;
+        // Turns in which a head passes a cylinder and goes on to the next.
+        let turns = heads + (heads - 1.0) * track_skew + cylinder_skew;
+        let sectors = |rate: f64| rate * turn * turns / heads / SECTOR as f64;
+        let (outer, inner) = (self.rate_outer as f64, self.rate_inner as f64);
+        let mean = sectors((outer + inner) / 2.0);
+        let tracks = self.capacity as f64 / SECTOR as f64 / mean;
+        // One cylinder more makes up for tracks rounded down.
+        let cylinders = (tracks / heads / f64::from(ZONES) * (1.0 + 1.0 / mean)).ceil().max(1.0);
+        if cylinders * f64::from(ZONES) > f64::from(u32::MAX) || sectors(inner) < 1.0 || sectors(outer) > 1e9 {
+            return Err(unfit("rates, rpm, heads and capacity give no possible tracks; check their units"));
+        }
+        let zone = |at: u32| {
+            let rate = outer - (outer - inner) * f64::from(at) / f64::from(ZONES - 1);
+            let sectors = sectors(rate).round().max(1.0);
+            ZoneSpec {
+                first: at * cylinders as u32,
+                last: (at + 1) * cylinders as u32 - 1,
+                sectors: sectors as u32,
+                track_skew: track_skew * sectors,
+                cylinder_skew: cylinder_skew * sectors,
+                ..ZoneSpec::default()
+            }
+        };
+        let zones = (0..ZONES).map(zone).collect();
+        Ok(Layout { heads: self.heads, zones, sparing: Sparing::Zone(false), serpentine: false })
     }
 }
 
-/// WD Ultrastar DC HC310, 4 TB.
-const HDD_7200_2021: DiskSpec = DiskSpec {
-    capacity: 4_000_787_030_016,
-    rpm: 7200,
-    heads: 6,
-    seek_single: Nanos::micros(230),
-    seek_average: Nanos::micros(7_400),
-    seek_full: Nanos::millis(15),
-    write_settle: Nanos::micros(800),
-    rate_outer: 255_000_000,
-    rate_inner: 127_500_000,
-    host_rate: 600_000_000,
-    overhead: Nanos::micros(100),
-    buffer: 256 * MIB,
-    read_ahead: 2 * MIB,
-    bill: Bill { active_w: 7.0, idle_w: 5.2, price_usd: 150.0 },
-};
-
-/// Seagate Barracuda 7200.11, 1 TB.
-const HDD_7200_2008: DiskSpec = DiskSpec {
-    capacity: 1_000_204_886_016,
-    rpm: 7200,
-    heads: 8,
-    seek_single: Nanos::micros(800),
-    seek_average: Nanos::micros(8_500),
-    seek_full: Nanos::millis(17),
-    write_settle: Nanos::millis(1),
-    rate_outer: 105_000_000,
-    rate_inner: 52_500_000,
-    host_rate: 300_000_000,
-    overhead: Nanos::micros(200),
-    buffer: 32 * MIB,
-    read_ahead: MIB,
-    bill: Bill { active_w: 11.6, idle_w: 8.0, price_usd: 170.0 },
-};
-
-/// Seagate Cheetah 15K.6, 450 GB.
-const HDD_15K_2008: DiskSpec = DiskSpec {
-    capacity: 450_098_159_616,
-    rpm: 15_000,
-    heads: 8,
-    seek_single: Nanos::micros(200),
-    seek_average: Nanos::micros(3_400),
-    seek_full: Nanos::micros(7_000),
-    write_settle: Nanos::micros(500),
-    rate_outer: 171_000_000,
-    rate_inner: 112_000_000,
-    host_rate: 300_000_000,
-    overhead: Nanos::micros(150),
-    buffer: 16 * MIB,
-    read_ahead: MIB,
-    bill: Bill { active_w: 17.3, idle_w: 12.4, price_usd: 325.0 },
-};
+fn unfit(text: &str) -> KindError {
+    KindError::Unfit(format!("disk-model: {text}"))
+}

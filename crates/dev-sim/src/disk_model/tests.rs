@@ -4,18 +4,25 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use esker_base::units::{KIB, MIB};
-use esker_base::{Nanos, Stream, Time};
+use esker_base::{Nanos, Stream};
 use esker_block::{Bio, BioError, Buf, Device, Support};
+use esker_rt::Rt;
 use esker_rt::mem::Pool;
-use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::sim::twice;
-use esker_rt::{Halt, Rt, Sim};
 
 use super::*;
-use crate::media::Media;
-use crate::testing::{build, flood, read, seeded, stat, timed, write};
+use crate::testing::{
+    build, check_blocks, check_energy, check_no_early_answer, check_power_cut, check_refusals, flood, read, seeded,
+    stat, timed, write,
+};
 
 const PAGE: u64 = 4 * KIB;
+
+const PROFILES: [&str; 5] = ["hdd-7200-2022", "hdd-7200-2021", "hdd-10k-2016", "hdd-15k-2008", "hdd-7200-2008"];
+
+fn spec() -> DiskSpec {
+    DiskSpec::profile("hdd-7200-2021").unwrap()
+}
 
 fn disk(rt: &Rt, args: &[(&str, &str)]) -> Rc<dyn Device> {
     build(rt, &KIND, args).unwrap()
@@ -40,7 +47,7 @@ fn measured_random(profile: &'static str, count: u64) -> f64 {
 
 #[test]
 fn random_reads_take_overhead_seek_half_a_turn_and_transfer() {
-    for profile in spec::PROFILES {
+    for profile in PROFILES {
         let spec = DiskSpec::profile(profile).unwrap();
         let half_turn = 30.0 / f64::from(spec.rpm);
         let rate = (spec.rate_outer + spec.rate_inner) as f64 / 2.0;
@@ -59,11 +66,12 @@ fn one_read_is_exact_to_the_nanosecond() {
         rt.sleep(Nanos::millis(3)).await;
         timed(&rt, &*disk, read(0, PAGE)).await
     });
-    let spec = DiskSpec::profile("hdd-7200-2021").unwrap();
+    let spec = spec();
     // The arm rests at cylinder 0; byte 0 passes the head at multiples of a turn, here at the first one after 3.1 ms.
     let turn = 60_000_000_000u64.div_ceil(7200);
-    let transfer = (PAGE as f64 / spec.rate_outer as f64 * 1e9).ceil() as u64;
-    assert!(took.0.abs_diff(turn - 3_000_000 + transfer) <= 2, "{took:?}");
+    let geometry = spec.parts().unwrap().geometry;
+    let transfer = geometry.span(geometry.end(PAGE).at) + Nanos::transfer(512, spec.host_rate);
+    assert!(took.0.abs_diff(turn - 3_000_000 + transfer.0) <= 2, "{took:?}");
 }
 
 fn sequential_rate(at: u64, depth: u64, args: &'static [(&str, &str)], writes: bool) -> f64 {
@@ -87,7 +95,7 @@ fn sequential_rate(at: u64, depth: u64, args: &'static [(&str, &str)], writes: b
 
 #[test]
 fn sequential_transfers_run_at_the_rate_of_their_zone() {
-    let spec = DiskSpec::profile("hdd-7200-2021").unwrap();
+    let spec = spec();
     let inner = spec.capacity - 1_200_000_000;
     let inner = inner - inner % PAGE;
     for (at, rate) in [(0, spec.rate_outer), (inner, spec.rate_inner)] {
@@ -102,7 +110,7 @@ fn sequential_transfers_run_at_the_rate_of_their_zone() {
 
 #[test]
 fn small_sequential_writes_reach_the_medium_joined() {
-    let spec = DiskSpec::profile("hdd-7200-2021").unwrap();
+    let spec = spec();
     let share = sequential_rate(0, 1, &[], true) / spec.rate_outer as f64;
     assert!(share > 0.8, "{share} of the zone's rate, with one write in flight, through the write cache");
 }
@@ -149,18 +157,25 @@ fn no_command_starves() {
 
 #[test]
 fn energy_is_active_and_idle_power_times_their_spans() {
-    let (usage, busy, total) = twice(seeded(1), |rt| async move {
-        let disk = disk(&rt, &[("active_w", "9"), ("idle_w", "4"), ("price_usd", "77")]);
-        let mut busy = Nanos::ZERO;
-        for at in [10, 5_000, 77] {
-            busy += timed(&rt, &*disk, read(at * MIB, PAGE)).await;
-            rt.sleep(Nanos::millis(40)).await;
-        }
-        (disk.usage().unwrap(), busy, rt.now().since(Time::ZERO))
+    check_energy(&KIND, |at| read(at * MIB, PAGE));
+}
+
+#[test]
+fn a_disk_in_standby_spins_up_first_and_its_energy_says_so() {
+    let (usage, far, near) = twice(seeded(1), |rt| async move {
+        let args = [("standby_after", "10s"), ("standby_w", "1"), ("spin_up", "6s"), ("spin_up_w", "20")];
+        let disk = disk(&rt, &[&args[..], &[("active_w", "8"), ("idle_w", "5")]].concat());
+        rt.sleep(Nanos::secs(30)).await;
+        let far = timed(&rt, &*disk, read(0, PAGE)).await;
+        let near = timed(&rt, &*disk, read(512 * MIB, PAGE)).await;
+        assert_eq!(stat(&*disk, "spin_ups"), 1.0);
+        (disk.usage().unwrap(), far, near)
     });
-    assert_eq!((usage.busy, usage.read, usage.written, usage.price_usd), (busy, 3 * PAGE, 0, 77.0));
-    let energy = 9.0 * busy.as_secs_f64() + 4.0 * (total - busy).as_secs_f64();
-    assert_eq!(usage.energy_j, energy);
+    assert!(far > Nanos::secs(6) && far < Nanos::millis(6_020) && near < Nanos::millis(20), "{far} {near}");
+    let busy = usage.busy.as_secs_f64();
+    assert!((busy - (far + near).as_secs_f64() + 6.0).abs() < 1e-6, "{busy}");
+    let joules = 10.0 * 5.0 + 20.0 * 1.0 + 6.0 * 20.0 + busy * 8.0;
+    assert!((usage.energy_j - joules).abs() < 1e-6, "{} of {joules}", usage.energy_j);
 }
 
 #[test]
@@ -176,7 +191,7 @@ fn cached_writes_are_fast_and_a_flush_waits_for_the_medium() {
         let again = timed(&rt, &*disk, Bio::flush()).await;
         (first, read_back, flush, again, disk.usage().unwrap().written)
     });
-    let spec = DiskSpec::profile("hdd-7200-2021").unwrap();
+    let spec = spec();
     assert_eq!(first, spec.overhead + Nanos::transfer(PAGE, spec.host_rate));
     assert!(read_back > Nanos::millis(1), "{read_back}");
     assert!(flush > Nanos::millis(40), "{flush} for 16 scattered writes");
@@ -195,52 +210,12 @@ fn a_full_write_cache_slows_writes_to_the_medium() {
     assert!(dirty <= 65_536.0, "{dirty}");
 }
 
-/// Writes `old` everywhere, flushes, overwrites with `new`, kills the world and cuts the power.
-fn media_after_a_cut(args: &'static [(&str, bool)], flushed: bool, seed: u64) -> Vec<u8> {
-    let media = Rc::new(Media::new(512));
-    let cache = args.iter().any(|(name, on)| *name == "cache" && *on);
-    let sim = Sim::new(seeded(1));
-    let (rt, kept) = (sim.rt(), media.clone());
-    let done = sim.try_block_on(async move {
-        let setup = DiskSetup {
-            size: MIB,
-            block: 512,
-            depth: 32,
-            age_max: Nanos::millis(500),
-            cache,
-            content: Content::Memory(kept),
-        };
-        let model = DiskModel::new(DiskSpec::profile("hdd-7200-2021").unwrap()).unwrap();
-        let disk = Disk::new(&rt, model, setup);
-        timed(&rt, &disk, write(0, 64 * KIB, 1)).await;
-        timed(&rt, &disk, Bio::flush()).await;
-        timed(&rt, &disk, write(0, 64 * KIB, 2)).await;
-        if flushed {
-            timed(&rt, &disk, Bio::flush()).await;
-        }
-    });
-    assert_eq!(done, Ok::<(), Halt>(()));
-    sim.kill();
-    media.power_cut(&mut Stream::seeded(seed));
-    let mut buf = Buf::unique(&Pool::new(0), 64 * KIB as usize);
-    media.read(0, &mut buf);
-    buf.to_vec()
-}
-
 #[test]
 fn a_power_cut_loses_part_of_what_was_not_flushed_and_nothing_else() {
-    let of = |seed| Buf::described(64 * KIB as usize, seed).to_vec();
-    let (old, new) = (of(1), of(2));
-    let mut torn = 0;
-    for seed in 0..8 {
-        let left = media_after_a_cut(&[("cache", true)], false, seed);
-        let units = left.chunks(512).zip(old.chunks(512)).zip(new.chunks(512));
-        assert!(units.clone().all(|((l, o), n)| l == o || l == n), "each unit is old or new");
-        torn += usize::from(left != old && left != new);
-        assert!(media_after_a_cut(&[("cache", true)], true, seed) == new, "flushed data survives");
-        assert!(media_after_a_cut(&[("cache", false)], false, seed) == new, "without a cache, so does all");
-    }
-    assert!(torn > 4, "{torn} of 8 cuts tear a write of 128 units");
+    check_power_cut(|rt, common| {
+        let setup = DiskSetup { common, age_max: Nanos::millis(500) };
+        Rc::new(Disk::new(rt, DiskModel::new(spec().parts().unwrap()), setup))
+    });
 }
 
 #[test]
@@ -267,40 +242,32 @@ fn content_reads_back_and_described_disks_give_zeroes() {
 
 #[test]
 fn blocks_are_those_of_present_drives_unless_told_otherwise() {
-    let sim = Sim::new(seeded(1));
-    for (args, block) in [(&[][..], 4096), (&[("block", "512")], 512)] {
-        let limits = disk(&sim.rt(), args).limits().clone();
-        assert_eq!((limits.block, limits.atomic, limits.size % u64::from(block)), (block, block, 0));
-    }
+    check_blocks(&KIND);
 }
 
 #[test]
 fn numbers_that_do_not_fit_are_refused_by_name() {
-    let sim = Sim::new(seeded(1));
-    let rt = sim.rt();
-    let error = |args: &[(&str, &str)]| build(&rt, &KIND, args).err().unwrap().to_string();
-    for (args, words) in [
-        ([("size", "5TB")], "at most 4000787030016"),
-        ([("size", "100")], "multiple of 4096"),
-        ([("block", "1000")], "block = 1000 is no power of two from 512"),
-        ([("block", "256")], "block = 256 is no power of two from 512"),
-        ([("depth", "0")], "depth = 0"),
-        ([("rpm", "0")], "rpm must be above 0"),
-        ([("seek_full", "8ms")], "a curve that falls"),
-        ([("rate_inner", "1GB")], "rate_inner must not be above"),
-        ([("profile", "floppy")], "one of hdd-7200-2021"),
-    ] {
-        assert!(error(&args).contains(words), "{args:?}: {}", error(&args));
-    }
+    check_refusals(
+        &KIND,
+        &[
+            ("size", "5TB", "at most 4000787030016"),
+            ("size", "100", "multiple of 4096"),
+            ("block", "1000", "block = 1000 is no power of two from 512"),
+            ("depth", "0", "depth = 0"),
+            ("rpm", "0", "rpm must be above 0"),
+            ("rpm", "200000", "rpm = 200000 is above"),
+            ("heads", "5000", "more than 1000 heads"),
+            ("seek_full", "8ms", "a curve that falls"),
+            ("rate_inner", "1GB", "rate_inner must not be above"),
+            ("rate_inner", "1", "check their units"),
+            ("idle_w", "-1", "idle_w = -1 must not be negative"),
+            ("profile", "floppy", "one of hdd-"),
+            ("measured", "no files", "expected one .model"),
+        ],
+    );
 }
 
 #[test]
 fn in_the_real_world_no_answer_is_early() {
-    let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
-    let rt = reactor.rt();
-    let (took, least) = reactor.block_on(async move {
-        let disk = disk(&rt, &[("overhead", "2ms")]);
-        (timed(&rt, &*disk, read(0, PAGE)).await, Nanos::millis(2))
-    });
-    assert!(took >= least, "{took:?} after a plan of at least {least:?}");
+    check_no_early_answer(&KIND, &[("overhead", "2ms")], Nanos::millis(2));
 }
