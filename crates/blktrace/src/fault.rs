@@ -80,11 +80,45 @@ pub enum Reason {
     /// The mark of the format is not on the first line.
     #[error("the first line is not `{0}`")]
     NoMagic(&'static str),
+    /// A number where its meaning is not known.
+    #[error("unknown {0}")]
+    Unknown(&'static str),
+    /// Bytes that begin no record of a format whose records begin with a mark.
+    #[error("no record starts here; passed over up to the next one")]
+    NoMark,
+    /// Bytes that are no protocol buffer.
+    #[error("the bytes are no event of OCTF")]
+    NotMessage,
+    /// A checksum that does not fit.
+    #[error("the checksum does not fit: the bytes are damaged")]
+    Checksum,
+    /// A block that has its checksum but not its meaning.
+    #[error("the block is not what its head says")]
+    Columnar,
+    /// Features that a newer program brought.
+    #[error("features {0:#x} are not known; read the trace with a newer esker")]
+    Features(u32),
+    /// Records are missing before a block.
+    #[error("record {found} comes where {expected} should")]
+    Gap {
+        /// Number of the record that should come.
+        expected: u64,
+        /// Number of the record that comes.
+        found: u64,
+    },
+    /// The last part of a trace is missing.
+    #[error("the end mark is missing: the writer was stopped, or the tail was lost")]
+    NoEnd,
+    /// A record whose place in time was given out long ago.
+    #[error("the time is before that of a record {0} places ahead or more, too far to be sorted in")]
+    Late(usize),
 }
 
 /// One line or record that was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
+    /// The part of a trace of several files, if it is one.
+    pub part: Option<String>,
     /// Where it stands.
     pub place: Place,
     /// Why it is not a request.
@@ -99,12 +133,15 @@ impl Fault {
             Place::Line(_) => text_excerpt(raw),
             Place::Offset(_) => hex_excerpt(raw),
         };
-        Fault { place, reason, excerpt }
+        Fault { part: None, place, reason, excerpt }
     }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(part) = &self.part {
+            write!(f, "{part}: ")?;
+        }
         write!(f, "{}: {}: \"{}\"", self.place, self.reason, self.excerpt)
     }
 }
@@ -227,7 +264,7 @@ pub enum TraceError {
         file: String,
     },
     /// A packing that is not undone here.
-    #[error("{file}: is packed with {method}; unpack it first (gzip and zstd are unpacked on the fly)")]
+    #[error("{file}: is packed with {method}; unpack it first (gzip, zstd, xz and bzip2 are unpacked on the fly)")]
     Packed {
         /// Name of the trace.
         file: String,
@@ -237,6 +274,33 @@ pub enum TraceError {
     /// Most of the beginning does not fit the format.
     #[error(transparent)]
     WrongFormat(Box<WrongFormat>),
+    /// Several files in a format whose traces are one.
+    #[error("{file}: several files make no trace in format {format}; give one of them")]
+    NoParts {
+        /// Name of the trace.
+        file: String,
+        /// Its format.
+        format: Format,
+    },
+    /// Too many records come too late to be sorted in.
+    #[error(
+        "{file}: is not in order of time: {late} of {records} records come more than {window} places late, the last at {place}; \
+         {advice}"
+    )]
+    OutOfOrder {
+        /// Name of the trace or part.
+        file: String,
+        /// How many came too late.
+        late: u64,
+        /// Records so far.
+        records: u64,
+        /// How late a record may come.
+        window: usize,
+        /// Where the last late one stands.
+        place: Place,
+        /// What to do.
+        advice: &'static str,
+    },
     /// A merge needs one volume for each trace.
     #[error("{file}: holds several volumes ({first}, {second}, ...), one is needed; select one of them by name")]
     SeveralVolumes {

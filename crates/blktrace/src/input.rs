@@ -1,7 +1,9 @@
 //! Bytes of a trace: unpacking by magic number, and cutting into lines or fixed-size records in one buffer.
 
-use crate::fault::{Ending, Place, TraceError};
+use crate::fault::{Ending, Place, Reason, TraceError};
+use bzip2::read::MultiBzDecoder;
 use flate2::read::MultiGzDecoder;
+use lzma_rust2::XzReader;
 use memchr::memchr;
 use std::io::{self, Read};
 
@@ -14,7 +16,10 @@ pub(crate) type Input = Box<dyn Read + Send>;
 /// Longest line that is read as one; a longer one is a fault.
 pub(crate) const LINE_MAX: usize = 64 << 10;
 
-/// The one buffer. Larger than [`LINE_MAX`], so that there is always room to read on.
+/// Largest record of varying length that is read as one.
+pub(crate) const FRAME_MAX: usize = 192 << 10;
+
+/// The one buffer. Larger than [`LINE_MAX`] and [`FRAME_MAX`], so that there is always room to read on.
 const BUFFER: usize = 256 << 10;
 
 /// Marks an error of the trace's own reader, as opposed to one that an unpacker found in the data.
@@ -37,7 +42,10 @@ impl Read for Raw {
     }
 }
 
-/// Undoes gzip (all members) and zstd (all frames), recognised by their first bytes.
+/// Memory that unpacking xz may take, in KiB: what its strongest setting needs, and some.
+const XZ_MEMORY_KIB: u32 = 192 << 10;
+
+/// Undoes gzip, zstd, xz and bzip2 (all members, frames and streams), recognised by their first bytes.
 fn unpack(file: &str, input: Input) -> Result<Input, TraceError> {
     let failed = |source| TraceError::Io { file: file.to_string(), source };
     let packed = |method| Err(TraceError::Packed { file: file.to_string(), method });
@@ -48,26 +56,48 @@ fn unpack(file: &str, input: Input) -> Result<Input, TraceError> {
     match magic[..] {
         [0x1f, 0x8b, ..] => Ok(Box::new(MultiGzDecoder::new(whole))),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Ok(Box::new(zstd::Decoder::new(whole).map_err(failed)?)),
-        [0xfd, b'7', b'z', b'X', b'Z', ..] => packed("xz"),
-        [b'B', b'Z', b'h', b'1'..=b'9', ..] => packed("bzip2"),
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => Ok(Box::new(XzReader::new_mem_limit(whole, true, XZ_MEMORY_KIB))),
+        [b'B', b'Z', b'h', b'1'..=b'9', ..] => Ok(Box::new(MultiBzDecoder::new(whole))),
         [b'P', b'K', 3, 4, ..] => packed("zip"),
         _ => Ok(Box::new(whole)),
     }
 }
 
 /// How a format cuts its bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) enum Unit {
     Line,
     Bytes(usize),
+    /// Records that tell their length.
+    Frame(&'static Framing),
+}
+
+/// How records of varying length are cut.
+pub(crate) struct Framing {
+    /// Bytes after which the length is known at the latest.
+    pub head: usize,
+    /// The length of the record that `bytes`, at least `head` of them unless the data ends, start with.
+    pub length: fn(&[u8]) -> Length,
+    /// Where in `bytes` the next record may start, if one can be told from other bytes.
+    pub next_start: fn(&[u8]) -> Option<usize>,
+}
+
+/// What the beginning of a record tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Length {
+    /// Too few bytes to tell.
+    Unknown,
+    Whole(usize),
+    /// There is no record here.
+    Lost,
 }
 
 /// One line (without its end) or record.
 pub(crate) struct Piece<'a> {
     pub place: Place,
     pub bytes: &'a [u8],
-    /// The line went on beyond [`LINE_MAX`]; the rest was passed over.
-    pub overlong: bool,
+    /// Why these bytes (or the beginning of more that were passed over) are no line or record.
+    pub flaw: Option<Reason>,
 }
 
 /// What is left of the data behind the buffer.
@@ -95,17 +125,12 @@ pub(crate) struct Feed {
 
 impl Feed {
     pub fn open(file: &str, input: Input) -> Result<Feed, TraceError> {
-        let input = unpack(file, input)?;
-        Ok(Feed {
-            input,
-            buf: vec![0; BUFFER],
-            start: 0,
-            end: 0,
-            offset: 0,
-            line: 0,
-            data: Data::More,
-            excerpt: Vec::new(),
-        })
+        Ok(Feed::resumed(unpack(file, input)?, 0))
+    }
+
+    /// The rest of an unpacked trace of which the first `offset` bytes were passed over.
+    pub fn resumed(input: Input, offset: u64) -> Feed {
+        Feed { input, buf: vec![0; BUFFER], start: 0, end: 0, offset, line: 0, data: Data::More, excerpt: Vec::new() }
     }
 
     /// How the trace ended; meaningful once a piece was asked for in vain.
@@ -115,6 +140,11 @@ impl Feed {
             Data::Done => Ending::Complete,
             Data::Cut(why) => Ending::Cut { offset: self.offset, why: why.clone() },
         }
+    }
+
+    /// Bytes (after unpacking) that were delivered.
+    pub fn offset(&self) -> u64 {
+        self.offset
     }
 
     /// The bytes in the buffer, filled with at least `want` (up to [`LINE_MAX`]) if the data has them.
@@ -128,7 +158,46 @@ impl Feed {
         match unit {
             Unit::Line => self.next_line(),
             Unit::Bytes(n) => self.next_block(n),
+            Unit::Frame(framing) => self.next_frame(framing),
         }
+    }
+
+    fn next_frame(&mut self, framing: &Framing) -> io::Result<Option<Piece<'_>>> {
+        while self.window().len() < framing.head && self.fill()? {}
+        if self.window().is_empty() {
+            return Ok(None);
+        }
+        match (framing.length)(self.window()) {
+            Length::Whole(n) if n <= FRAME_MAX => self.next_block(n),
+            Length::Unknown => {
+                self.note_partial_record(framing.head);
+                Ok(None)
+            }
+            _ => self.lost_frame(framing),
+        }
+    }
+
+    /// Passes over bytes up to the next record; without a mark to look for, the trace ends here.
+    fn lost_frame(&mut self, framing: &Framing) -> io::Result<Option<Piece<'_>>> {
+        let from = self.offset;
+        self.excerpt = self.window()[..self.window().len().min(EXCERPT)].to_vec();
+        self.consume(1);
+        loop {
+            if let Some(at) = (framing.next_start)(self.window()) {
+                self.consume(at);
+                break;
+            }
+            // The beginning of a mark may stand at the end of the window.
+            self.consume(self.window().len().saturating_sub(framing.head));
+            if !self.fill()? {
+                (self.start, self.offset) = (self.end, from);
+                if self.data == Data::Done {
+                    self.data = Data::Cut("no record starts here or later".to_string());
+                }
+                return Ok(None);
+            }
+        }
+        Ok(Some(Piece { place: Place::Offset(from), bytes: &self.excerpt, flaw: Some(Reason::NoMark) }))
     }
 
     fn next_line(&mut self) -> io::Result<Option<Piece<'_>>> {
@@ -156,7 +225,7 @@ impl Feed {
         self.consume(consumed);
         let line = &self.buf[from..from + len];
         let bytes = line.strip_suffix(b"\r").unwrap_or(line);
-        Piece { place: Place::Line(self.line), bytes, overlong: false }
+        Piece { place: Place::Line(self.line), bytes, flaw: None }
     }
 
     /// Keeps the head of the line for the report and passes over the rest.
@@ -170,7 +239,7 @@ impl Feed {
                 break;
             }
         }
-        Ok(Piece { place: Place::Line(self.line), bytes: &self.excerpt, overlong: true })
+        Ok(Piece { place: Place::Line(self.line), bytes: &self.excerpt, flaw: Some(Reason::LineTooLong(LINE_MAX)) })
     }
 
     fn next_block(&mut self, n: usize) -> io::Result<Option<Piece<'_>>> {
@@ -182,7 +251,7 @@ impl Feed {
         }
         let (from, place) = (self.start, Place::Offset(self.offset));
         self.consume(n);
-        Ok(Some(Piece { place, bytes: &self.buf[from..from + n], overlong: false }))
+        Ok(Some(Piece { place, bytes: &self.buf[from..from + n], flaw: None }))
     }
 
     fn note_partial_record(&mut self, n: usize) {

@@ -1,7 +1,7 @@
 //! Block traces: reads, writes, merges and describes them as streams of [`Record`]s.
 //!
-//! Invariant: never opens a file, never panics on any input, and never holds more of a trace than one buffer
-//! (statistics and the oracleGeneral writer also keep the working set).
+//! Invariant: never opens a file, never panics on any input, and never holds more of a trace than one buffer for each of
+//! its files and the window that sorts it (statistics and the oracleGeneral writer also keep the working set).
 //!
 //! Reading order: [`record`], [`format`] (one module per format: layout, parser, encoder), [`input`] (unpacking,
 //! cutting into lines and records), [`reader`], [`fault`] (what was wrong with a trace), [`source`] (what yields
@@ -12,9 +12,13 @@
 pub mod convert;
 pub mod fault;
 pub mod format;
+pub mod generate;
 mod input;
+mod loss;
 pub mod merge;
 mod names;
+mod order;
+mod part;
 pub mod reader;
 pub mod record;
 pub mod sink;
@@ -27,6 +31,7 @@ pub use convert::{Conversion, convert};
 pub use fault::{Ending, Fault, Place, Reason, Report, TraceError};
 pub use format::Format;
 pub use format::detect::detect;
+pub use format::ebt::index::{Entry, Index, IndexError, Origin};
 pub use merge::Merged;
 pub use reader::TraceReader;
 pub use record::{Op, Record};

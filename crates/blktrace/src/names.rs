@@ -40,10 +40,13 @@ impl Names {
         Ok(number)
     }
 
+    /// That a table of `len` names is not full.
+    pub fn room(len: usize) -> Result<(), Reason> {
+        if len >= VOLUMES_MAX { Err(Reason::TooManyVolumes(VOLUMES_MAX)) } else { Ok(()) }
+    }
+
     fn add(&mut self, key: &[u8], show: impl FnOnce(&str) -> String) -> Result<u32, Reason> {
-        if self.shown.len() >= VOLUMES_MAX {
-            return Err(Reason::TooManyVolumes(VOLUMES_MAX));
-        }
+        Names::room(self.shown.len())?;
         let number = self.shown.len() as u32;
         self.shown.push(show(&String::from_utf8_lossy(key)));
         self.numbers.insert(key.into(), number);

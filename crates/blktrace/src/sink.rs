@@ -1,11 +1,11 @@
 //! Writes records in any format, one at a time, and counts what the format cannot carry.
 
-use crate::format::{Format, fio, load, msr, oracle, vscsi};
+use crate::format::encoder::{Encoder, Place};
+use crate::format::{Format, oracle, unnamed};
+pub use crate::loss::{Loss, Losses};
 use crate::record::Record;
-use esker_base::units::SECTOR;
-use esker_base::{ByteRange, Nanos};
+use esker_base::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::io::{self, Seek, SeekFrom, Write};
 
 /// The format in which the `tap` layer records: the one that carries every operation, any byte range and several
@@ -17,127 +17,6 @@ const BATCH: usize = 256 << 10;
 
 /// Fields to correct in what was handed on, gathered before they are written in order of place.
 const REVISITS: usize = 64 << 10;
-
-/// Something that a format cannot carry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Loss {
-    /// A flush was left out.
-    Flush,
-    /// A discard was left out.
-    Discard,
-    /// A request to another than the first volume was left out.
-    Volume,
-    /// A request longer than the format's 32-bit length was left out.
-    Length,
-    /// A request later than the format's 32-bit time was left out.
-    Time,
-    /// A range grew outwards to whole sectors.
-    Sectors,
-    /// A time was rounded down to the format's unit.
-    Rounded,
-    /// A time was not written at all.
-    NoTime,
-    /// A write was written as an access without operation, which reads back as a read.
-    WriteAsRead,
-}
-
-impl Loss {
-    /// All losses; [`Loss::drops`] ones first.
-    pub const ALL: [Loss; 9] = [
-        Loss::Flush,
-        Loss::Discard,
-        Loss::Volume,
-        Loss::Length,
-        Loss::Time,
-        Loss::Sectors,
-        Loss::Rounded,
-        Loss::NoTime,
-        Loss::WriteAsRead,
-    ];
-
-    /// Whether the whole request is left out.
-    pub fn drops(self) -> bool {
-        matches!(self, Loss::Flush | Loss::Discard | Loss::Volume | Loss::Length | Loss::Time)
-    }
-
-    fn text(self) -> &'static str {
-        match self {
-            Loss::Flush => "flushes left out",
-            Loss::Discard => "discards left out",
-            Loss::Volume => "requests to other volumes left out",
-            Loss::Length => "requests of 4 GiB or more left out",
-            Loss::Time => "requests later than 2^32 s left out",
-            Loss::Sectors => "ranges widened to whole sectors",
-            Loss::Rounded => "times rounded down",
-            Loss::NoTime => "times not written",
-            Loss::WriteAsRead => "writes written as accesses without operation",
-        }
-    }
-}
-
-/// How often each [`Loss`] happened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Losses([u64; Loss::ALL.len()]);
-
-impl Losses {
-    /// How often `loss` happened.
-    pub fn count(&self, loss: Loss) -> u64 {
-        self.0[loss as usize]
-    }
-
-    /// Whether everything was carried exactly.
-    pub fn is_empty(&self) -> bool {
-        self.0.iter().all(|n| *n == 0)
-    }
-
-    /// Requests that were left out.
-    pub fn dropped(&self) -> u64 {
-        Loss::ALL.into_iter().filter(|l| l.drops()).map(|l| self.count(l)).sum()
-    }
-
-    pub(crate) fn note(&mut self, loss: Loss) {
-        self.0[loss as usize] += 1;
-    }
-
-    /// The time in whole `unit`s.
-    pub(crate) fn whole_time(&mut self, at: Nanos, unit: u64) -> u64 {
-        if !at.0.is_multiple_of(unit) {
-            self.note(Loss::Rounded);
-        }
-        at.0 / unit
-    }
-
-    /// The smallest range of whole sectors around the request.
-    pub(crate) fn whole_sectors(&mut self, r: &Record) -> Result<ByteRange, Loss> {
-        let range = r.range();
-        if range.is_aligned(SECTOR) {
-            return Ok(range);
-        }
-        let wider = range.align_out(SECTOR).ok_or(Loss::Length)?;
-        self.note(Loss::Sectors);
-        Ok(wider)
-    }
-
-    /// The first sector, and the length in bytes from its start.
-    pub(crate) fn sector_start(&mut self, r: &Record) -> Result<(u64, u32), Loss> {
-        let inside = r.offset % SECTOR;
-        let len = r.len.checked_add(inside).and_then(|len| u32::try_from(len).ok()).ok_or(Loss::Length)?;
-        if inside > 0 {
-            self.note(Loss::Sectors);
-        }
-        Ok((r.offset / SECTOR, len))
-    }
-}
-
-impl fmt::Display for Losses {
-    /// Only what happened, separated by commas; `nothing lost` otherwise.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let happened = Loss::ALL.into_iter().filter(|l| self.count(*l) > 0);
-        let lines: Vec<String> = happened.map(|l| format!("{} {}", self.count(l), l.text())).collect();
-        f.write_str(if lines.is_empty() { "nothing lost" } else { "" })?;
-        f.write_str(&lines.join(", "))
-    }
-}
 
 /// A trace cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -172,15 +51,6 @@ impl Output {
     }
 }
 
-/// The format's own state.
-enum Encoder {
-    Load,
-    Vscsi(vscsi::Version),
-    Oracle(oracle::Encoder),
-    Msr,
-    Fio(fio::Version),
-}
-
 /// What a finished sink wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
@@ -193,6 +63,7 @@ pub struct Written {
 /// Writes a trace record by record. Call [`RecordSink::finish`]: a dropped sink loses its last batch.
 pub struct RecordSink {
     output: Output,
+    format: Format,
     encoder: Encoder,
     batch: Vec<u8>,
     /// Bytes handed on before `batch`.
@@ -229,18 +100,10 @@ impl RecordSink {
     }
 
     fn with(format: Format, output: Output) -> RecordSink {
-        let encoder = match format {
-            Format::Load => Encoder::Load,
-            Format::Vscsi1 => Encoder::Vscsi(vscsi::Version::V1),
-            Format::Vscsi2 => Encoder::Vscsi(vscsi::Version::V2),
-            Format::OracleGeneral => Encoder::Oracle(oracle::Encoder::default()),
-            Format::Msr => Encoder::Msr,
-            Format::Fio2 => Encoder::Fio(fio::Version::V2),
-            Format::Fio3 => Encoder::Fio(fio::Version::V3),
-        };
         RecordSink {
             output,
-            encoder,
+            format,
+            encoder: Encoder::new(format),
             batch: Vec::with_capacity(BATCH + 1024),
             handed_on: 0,
             revisits: Vec::new(),
@@ -260,7 +123,7 @@ impl RecordSink {
         self.names.entry(volume).or_insert_with(|| name.to_string());
     }
 
-    /// The comment at the top of a `.load` trace, before the first record; other formats have none.
+    /// The comment at the top of a `load` or `ebt` trace, before the first record; other formats have none.
     pub fn set_comment(&mut self, comment: &[u8]) {
         self.comment = comment.to_vec();
     }
@@ -287,6 +150,7 @@ impl RecordSink {
     /// # Errors
     /// If a write fails.
     pub fn flush(&mut self) -> Result<(), SinkError> {
+        self.encoder.flush(self.handed_on, &mut self.batch);
         self.hand_on()?;
         self.revisit()?;
         Ok(self.output.writer().flush()?)
@@ -298,79 +162,41 @@ impl RecordSink {
     /// If a write fails.
     pub fn finish(mut self) -> Result<Written, SinkError> {
         self.start();
-        if let Encoder::Fio(version) = self.encoder {
-            for file in self.files.values() {
-                fio::encode_file(version, file, self.last, &["close"], &mut self.batch);
-            }
-        }
+        self.encoder.finish(&self.files, self.last, self.handed_on, &mut self.batch);
         self.flush()?;
         Ok(self.written)
     }
 
     /// Writes what stands before the first record.
     fn start(&mut self) {
-        if std::mem::replace(&mut self.is_started, true) {
-            return;
-        }
-        match self.encoder {
-            Encoder::Load => load::encode_header(&self.comment, &mut self.batch),
-            Encoder::Fio(version) => {
-                self.batch.extend_from_slice(version.first_line().as_bytes());
-                self.batch.push(b'\n');
-            }
-            Encoder::Msr | Encoder::Vscsi(_) | Encoder::Oracle(_) => {}
+        if !std::mem::replace(&mut self.is_started, true) {
+            self.encoder.start(&self.comment, &mut self.batch);
         }
     }
 
     fn encode(&mut self, r: &Record) -> Result<(), Loss> {
-        match self.encoder {
-            Encoder::Msr | Encoder::Fio(_) => return self.encode_named(r),
-            _ if *self.only.get_or_insert(r.volume) != r.volume => return Err(Loss::Volume),
-            _ => {}
+        let has_volumes = self.format.has_volumes();
+        if !has_volumes && *self.only.get_or_insert(r.volume) != r.volume {
+            return Err(Loss::Volume);
         }
-        let (losses, out) = (&mut self.written.losses, &mut self.batch);
-        match &mut self.encoder {
-            Encoder::Vscsi(version) => vscsi::encode(*version, self.written.records, r, losses, out),
-            Encoder::Oracle(encoder) => {
-                let revisit = encoder.encode(r, losses, out)?;
-                self.correct(revisit);
-                Ok(())
-            }
-            _ => load::encode(r, losses, out),
-        }
-    }
-
-    /// Formats in which each record names its volume.
-    fn encode_named(&mut self, r: &Record) -> Result<(), Loss> {
-        if !self.files.contains_key(&r.volume) {
+        if has_volumes && !self.files.contains_key(&r.volume) {
             self.introduce(r);
         }
-        let file = &self.files[&r.volume];
-        let (losses, out) = (&mut self.written.losses, &mut self.batch);
-        match self.encoder {
-            Encoder::Fio(version) => fio::encode(version, file, r, losses, out),
-            _ => msr::encode(file, r, losses, out)?,
-        }
+        let volume = self.files.get(&r.volume).map_or("", String::as_str);
+        let place = Place { volume, serial: self.written.records, offset: self.handed_on };
+        let revisit = self.encoder.put(&place, r, &mut self.written.losses, &mut self.batch)?;
+        self.correct(revisit);
         Ok(())
     }
 
     /// Finds a name that the format can hold and that no other volume has.
     fn introduce(&mut self, r: &Record) {
-        let given = self.names.get(&r.volume).cloned().unwrap_or_else(|| format!("volume{}", r.volume));
-        let mut name = given.clone();
-        let file = loop {
-            let file = match self.encoder {
-                Encoder::Fio(_) => fio::file_name(&name),
-                _ => msr::columns(&name),
-            };
-            if self.taken.insert(file.clone()) {
-                break file;
-            }
-            name = format!("{name}_{}", r.volume);
-        };
-        if let Encoder::Fio(version) = self.encoder {
-            fio::encode_file(version, &file, r.at, &["add", "open"], &mut self.batch);
-        }
+        let given = self.names.get(&r.volume).cloned().unwrap_or_else(|| unnamed(r.volume));
+        let mut attempts = (0..).map(|attempt| self.encoder.volume(&given, r.volume, attempt));
+        let is_free = |name: &Option<String>| name.as_ref().is_none_or(|name| self.taken.insert(name.clone()));
+        let found = attempts.find(is_free).flatten();
+        let file = found.unwrap_or(given);
+        self.encoder.introduce(&file, r.volume, r.at, &mut self.batch);
         self.files.insert(r.volume, file);
     }
 

@@ -1,16 +1,26 @@
 //! Tells a trace's format by its first bytes, then by its name.
 
-use super::{Format, fio, load, msr, vscsi};
+use super::{Format, blkparse, blktrace, ebt, fio, load, octf, vscsi};
 
 /// Endings of a name that tell the format where the bytes do not.
 const ENDINGS: [(&str, Format); 3] =
     [(".load", Format::Load), (".vscsi1", Format::Vscsi1), (".vscsi2", Format::Vscsi2)];
 
+/// Endings of packed files.
+const PACKINGS: [&str; 4] = [".gz", ".xz", ".bz2", ".zst"];
+
 /// The format of a trace called `name` that begins with `head` (unpacked, a few KiB), or `None` if unsure.
 ///
 /// oracleGeneral has no mark: it is recognised by `oraclegeneral` in the name alone.
 pub fn detect(name: &str, head: &[u8]) -> Option<Format> {
-    by_lines(head).or_else(|| by_name(name)).or_else(|| by_records(head))
+    by_marks(head).or_else(|| by_lines(head)).or_else(|| by_name(name)).or_else(|| by_records(head))
+}
+
+fn by_marks(head: &[u8]) -> Option<Format> {
+    if head.starts_with(&ebt::MAGIC) {
+        return Some(Format::Ebt);
+    }
+    blktrace::fits(head).then_some(Format::Blktrace)
 }
 
 fn by_lines(head: &[u8]) -> Option<Format> {
@@ -21,15 +31,19 @@ fn by_lines(head: &[u8]) -> Option<Format> {
             return Some(format);
         }
     }
-    if msr::fits(first) {
-        return Some(Format::Msr);
+    let has_first = |format: &Format| match format {
+        Format::Blkparse => blkparse::fits(first),
+        _ => format.rows().is_some_and(|layout| layout.fits(first)),
+    };
+    if let Some(format) = Format::ALL.into_iter().find(has_first) {
+        return Some(format);
     }
     lines.any(load::is_header).then_some(Format::Load)
 }
 
 fn by_name(name: &str) -> Option<Format> {
     let name = name.to_ascii_lowercase();
-    let bare = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
+    let bare = PACKINGS.iter().find_map(|packing| name.strip_suffix(packing)).unwrap_or(&name);
     let file = bare.rsplit('/').next().unwrap_or(bare);
     if file.contains("oraclegeneral") {
         return Some(Format::OracleGeneral);
@@ -39,5 +53,6 @@ fn by_name(name: &str) -> Option<Format> {
 
 fn by_records(head: &[u8]) -> Option<Format> {
     let versions = [(vscsi::Version::V2, Format::Vscsi2), (vscsi::Version::V1, Format::Vscsi1)];
-    versions.into_iter().find(|(version, _)| vscsi::fits(*version, head)).map(|(_, format)| format)
+    let vscsi = versions.into_iter().find(|(version, _)| vscsi::fits(*version, head)).map(|(_, format)| format);
+    vscsi.or_else(|| octf::fits(head).then_some(Format::Octf))
 }

@@ -1,5 +1,6 @@
 //! Numbers and ranges of text columns.
 
+use super::Yield;
 use crate::fault::Reason;
 use crate::record::{Op, Record};
 use esker_base::Nanos;
@@ -27,21 +28,38 @@ fn digits(text: &[u8], what: &'static str) -> Result<u64, Reason> {
     Ok(value)
 }
 
-/// Seconds with an optional fraction, in ns; digits beyond the ninth are cut off.
-pub(crate) fn seconds(field: &[u8], what: &'static str) -> Result<Nanos, Reason> {
+/// A time in units of 10^`digits` ns with an optional fraction, in ns; what is finer than 1 ns is cut off.
+pub(crate) fn time(field: &[u8], digits: u32, what: &'static str) -> Result<Nanos, Reason> {
     let text = field.trim_ascii();
     let dot = text.iter().position(|b| *b == b'.').unwrap_or(text.len());
-    let whole = digits(&text[..dot], what)?;
+    let whole = scaled(self::digits(&text[..dot], what)?, 10u64.pow(digits), what)?;
     let fraction = text.get(dot + 1..).unwrap_or_default();
-    let mut nanos = 0;
-    if !fraction.is_empty() {
-        let kept = &fraction[..fraction.len().min(9)];
-        if !fraction.iter().all(u8::is_ascii_digit) {
-            return Err(Reason::NotNumber(what));
-        }
-        nanos = digits(kept, what)? * 10u64.pow(9 - kept.len() as u32);
+    let kept = &fraction[..fraction.len().min(digits as usize)];
+    if !fraction.iter().all(u8::is_ascii_digit) {
+        return Err(Reason::NotNumber(what));
     }
-    scaled(whole, 1_000_000_000, what)?.checked_add(nanos).map(Nanos).ok_or(Reason::TooLarge(what))
+    let nanos = match kept {
+        [] => 0,
+        _ => self::digits(kept, what)? * 10u64.pow(digits - kept.len() as u32),
+    };
+    whole.checked_add(nanos).map(Nanos).ok_or(Reason::TooLarge(what))
+}
+
+/// A time in seconds.
+pub(crate) fn seconds(field: &[u8], what: &'static str) -> Result<Nanos, Reason> {
+    time(field, 9, what)
+}
+
+/// A whole hexadecimal number, with spaces around it and `0x` before it allowed.
+pub(crate) fn hexadecimal(field: &[u8], what: &'static str) -> Result<u64, Reason> {
+    let text = field.trim_ascii();
+    let text = text.strip_prefix(b"0x").unwrap_or(text);
+    if text.is_empty() {
+        return Err(Reason::Missing(what));
+    }
+    let text = std::str::from_utf8(text).ok().filter(|t| t.bytes().all(|b| b.is_ascii_hexdigit()));
+    let text = text.ok_or(Reason::NotNumber(what))?;
+    u64::from_str_radix(text, 16).map_err(|_| Reason::TooLarge(what))
 }
 
 /// `value` × `unit`.
@@ -59,6 +77,16 @@ pub(crate) fn request(at: Nanos, volume: u32, op: Op, offset: u64, len: u64) -> 
     }
     offset.checked_add(len).ok_or(Reason::RangeOverflow)?;
     Ok(Record { at, volume, op, offset, len })
+}
+
+/// A transfer that may ask for earlier writes to be made durable first, as two requests.
+pub(crate) fn flushed(is_flush: bool, at: Nanos, volume: u32, op: Op, offset: u64, len: u64) -> Result<Yield, Reason> {
+    let flush = Record { at, volume, op: Op::Flush, offset: 0, len: 0 };
+    match (is_flush, len) {
+        (true, 0) => Ok(Yield::One(flush)),
+        (true, _) => Ok(Yield::Many(vec![flush, request(at, volume, op, offset, len)?])),
+        (false, _) => request(at, volume, op, offset, len).map(Yield::One),
+    }
 }
 
 /// Fills `out` with columns from `columns`; fewer than `out` holds is a fault, more are ignored.

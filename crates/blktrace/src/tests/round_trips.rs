@@ -27,6 +27,16 @@ fn carries(format: Format) -> Carries {
         Format::Msr => Carries { ops: &[Read, Write], volumes: 3, tick: 100, sector: 1, granule: 1 },
         Format::Fio2 => Carries { ops: &Op::ALL, volumes: 3, tick: 0, sector: 1, granule: 1 },
         Format::Fio3 => Carries { ops: &Op::ALL, volumes: 3, tick: 1_000, sector: 1, granule: 1 },
+        Format::Alibaba => Carries { ops: &[Read, Write], volumes: 3, tick: 1_000, sector: 1, granule: 1 },
+        Format::Tencent => Carries { ops: &[Read, Write], volumes: 3, tick: 1_000_000_000, sector: 512, granule: 512 },
+        Format::Fiu | Format::Mqsim | Format::Disksim => {
+            Carries { ops: &[Read, Write], volumes: 3, tick: 1, sector: 512, granule: 512 }
+        }
+        Format::Arc => Carries { ops: &[Read], volumes: 1, tick: 0, sector: 512, granule: 512 },
+        Format::Blkparse | Format::Blktrace | Format::Octf => {
+            Carries { ops: &Op::ALL, volumes: 3, tick: 1, sector: 512, granule: 512 }
+        }
+        Format::Ebt => Carries { ops: &Op::ALL, volumes: 3, tick: 1, sector: 1, granule: 1 },
     }
 }
 

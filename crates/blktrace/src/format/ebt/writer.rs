@@ -1,0 +1,120 @@
+//! Writes the parts of a trace into a buffer, block by block.
+
+use super::index::Entry;
+use super::{BLOCK_HEAD_BYTES, BLOCK_RECORDS, End, Head, Kind, NEEDS_ZSTD, PAYLOAD_MAX, columns, index, put_header};
+use crate::record::Record;
+use esker_base::Nanos;
+
+/// zstd's level: as fast as its lowest ones on payloads of this kind, and smaller.
+const LEVEL: i32 = 3;
+
+/// Longest name in bytes, so that a name always fits into a block.
+const NAME_MAX: usize = 4096;
+
+/// Gathers records until a block is full. Memory: one block, 24 bytes for each block written, and the names.
+#[derive(Debug, Default)]
+pub(crate) struct Writer {
+    records: Vec<Record>,
+    /// Names of all volumes, by number.
+    names: Vec<String>,
+    /// How many names were written.
+    named: usize,
+    entries: Vec<Entry>,
+    written: u64,
+    last: Nanos,
+}
+
+impl Writer {
+    /// Writes what stands before the first record.
+    pub fn start(comment: &[u8], out: &mut Vec<u8>) {
+        put_header(NEEDS_ZSTD, out);
+        let mut first = 0;
+        for part in comment.chunks(PAYLOAD_MAX) {
+            put_block(Kind::Comment, part.len(), first, Nanos::ZERO, part, out);
+            first += part.len() as u64;
+        }
+    }
+
+    /// Names the next volumes, up to `number`; those that were skipped are called by their numbers.
+    pub fn name_volume(&mut self, number: u32, name: &str) {
+        while self.names.len() < number as usize {
+            self.names.push(crate::format::unnamed(self.names.len() as u32));
+        }
+        if self.names.len() == number as usize {
+            let end = name.floor_char_boundary(NAME_MAX);
+            self.names.push(name[..end].to_string());
+        }
+    }
+
+    /// Adds a record; `offset` is the length of the trace before `out`.
+    pub fn put(&mut self, record: &Record, offset: u64, out: &mut Vec<u8>) {
+        self.records.push(*record);
+        if self.records.len() == BLOCK_RECORDS {
+            self.end_block(offset, out);
+        }
+    }
+
+    /// Writes the records gathered so far as a block.
+    pub fn end_block(&mut self, offset: u64, out: &mut Vec<u8>) {
+        let Some(first) = self.records.first() else { return };
+        put_names(&self.names[self.named..], self.named, out);
+        self.named = self.names.len();
+        self.entries.push(Entry { offset: offset + out.len() as u64, at: first.at, first: self.written });
+        let mut payload = Vec::with_capacity(16 << 10);
+        columns::put(&self.records, &mut payload);
+        put_block(Kind::Records, self.records.len(), self.written, first.at, &payload, out);
+        self.written += self.records.len() as u64;
+        self.last = self.records.iter().map(|r| r.at).max().unwrap_or(self.last).max(self.last);
+        self.records.clear();
+    }
+
+    /// Writes the rest, the directory and the end mark.
+    pub fn finish(&mut self, offset: u64, out: &mut Vec<u8>) {
+        self.end_block(offset, out);
+        let directory = offset + out.len() as u64;
+        put_names(&self.names, 0, out);
+        for (i, entries) in self.entries.chunks(BLOCK_RECORDS).enumerate() {
+            let payload = index::encode(entries);
+            put_block(Kind::Index, entries.len(), (i * BLOCK_RECORDS) as u64, entries[0].at, &payload, out);
+        }
+        End { directory, records: self.written, blocks: self.entries.len() as u64, last: self.last }.put(out);
+    }
+}
+
+/// Writes `names` from number `first` upwards, in as many blocks as they need.
+fn put_names(names: &[String], first: usize, out: &mut Vec<u8>) {
+    let (mut payload, mut from) = (Vec::new(), 0);
+    for (i, name) in names.iter().enumerate() {
+        if payload.len() + name.len() + super::super::varint::LEN_MAX > PAYLOAD_MAX {
+            put_block(Kind::Names, i - from, (first + from) as u64, Nanos::ZERO, &payload, out);
+            payload.clear();
+            from = i;
+        }
+        super::super::varint::put(name.len() as u64, &mut payload);
+        payload.extend_from_slice(name.as_bytes());
+    }
+    if from < names.len() {
+        put_block(Kind::Names, names.len() - from, (first + from) as u64, Nanos::ZERO, &payload, out);
+    }
+}
+
+/// Writes one block, packed if that makes it smaller.
+fn put_block(kind: Kind, items: usize, first: u64, at: Nanos, payload: &[u8], out: &mut Vec<u8>) {
+    debug_assert!(payload.len() <= PAYLOAD_MAX, "a block is small");
+    // Only a lack of memory fails here; then the block stays unpacked.
+    let packed = zstd::bulk::compress(payload, LEVEL).ok().filter(|packed| packed.len() < payload.len());
+    let stored = packed.as_deref().unwrap_or(payload);
+    let head = Head {
+        kind,
+        is_packed: packed.is_some(),
+        items: items as u32,
+        stored: stored.len() as u32,
+        raw: payload.len() as u32,
+        payload_crc: crc32fast::hash(stored),
+        first,
+        at,
+    };
+    out.reserve(BLOCK_HEAD_BYTES + stored.len());
+    head.put(out);
+    out.extend_from_slice(stored);
+}
