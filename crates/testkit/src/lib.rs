@@ -3,13 +3,15 @@
 //! Invariant: never linked into what serves data.
 //!
 //! Reading order: [`log`] (what happened, and what it leaves open), [`promise`] (what a client may rely on), [`recorder`]
-//! (a device that keeps a log), [`crash`] (the states), [`power`] (the suite with a crash at every write), [`fault`] (plans as text), [`faulty`] (a device that follows a plan), [`sweep`] (each request fails once).
+//! (a device that keeps a log), [`crash`] (the states), [`power`] (the suite with a crash at every write), [`kill`] (the same
+//! for a device with a medium of its own), [`fault`] (plans as text), [`faulty`] (a device that follows a plan), [`sweep`] (each request fails once).
 
 #![forbid(unsafe_code)]
 
 pub mod crash;
 pub mod fault;
 pub mod faulty;
+pub mod kill;
 pub mod log;
 pub mod power;
 pub mod promise;

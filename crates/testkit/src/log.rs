@@ -1,7 +1,7 @@
 //! What happened at a device, and what each block may hold after a crash.
 //!
-//! The rule: a write is durable once it is answered with FUA, or once a flush is answered that started after the write was
-//! answered. After a crash, a unit (what a power cut leaves whole) holds what was there before, if no durable write covers
+//! The rule: a write is durable once it is answered, with FUA or by a device without a volatile cache; else once a flush is
+//! answered that started after the write was answered. After a crash, a unit (what a power cut leaves whole) holds what was there before, if no durable write covers
 //! it, or the bytes of any write that is not *superseded*: a write is superseded when a durable write of the same unit
 //! started after it was answered. Units are independent: so reordering, loss and tearing are all covered.
 //!
@@ -82,11 +82,12 @@ impl Log {
         Log { unit: u64::from(unit), entries: Vec::new(), changes: Vec::new(), moves: Vec::new() }
     }
 
-    /// Notes the start of a write of `bytes`, which are whole units, and returns its number.
-    pub fn write_started(&mut self, stamp: u64, at: u64, bytes: &[u8], fua: bool) -> usize {
+    /// Notes the start of a write of `bytes`, which are whole units, and returns its number. Without `durable_at_answer`
+    /// (force unit access, or a device without a volatile cache), it takes a flush.
+    pub fn write_started(&mut self, stamp: u64, at: u64, bytes: &[u8], durable_at_answer: bool) -> usize {
         let values = bytes.chunks(self.unit as usize).map(|unit| Value::Bytes(unit.into())).collect();
         let range = ByteRange::new(at, bytes.len() as u64).expect("a range that a device took");
-        self.started(stamp, range, values, fua)
+        self.started(stamp, range, values, durable_at_answer)
     }
 
     /// Notes the start of a discard.

@@ -175,7 +175,8 @@ fn reopened(
     content(&sim, device, windows.to_vec())
 }
 
-fn content(sim: &Sim, device: Rc<dyn Device>, windows: Vec<ByteRange>) -> Result<SparseStore, BioError> {
+/// What `device` holds in `windows`.
+pub(crate) fn content(sim: &Sim, device: Rc<dyn Device>, windows: Vec<ByteRange>) -> Result<SparseStore, BioError> {
     sim.block_on(async move {
         let (pool, mut store) = (Pool::default(), SparseStore::default());
         for window in windows {

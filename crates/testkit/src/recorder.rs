@@ -93,6 +93,8 @@ struct Page {
     journal: Journal,
     place: Place,
     before: SparseStore,
+    /// Whether what is answered is durable.
+    stable: bool,
 }
 
 impl Recorder {
@@ -102,15 +104,18 @@ impl Recorder {
         let before = media.image();
         let inner = Rc::new(MemoryDevice::over(rt, media.clone(), block, defer));
         let limits = Limits { volatile_cache: true, ..inner.limits().clone() };
-        let page = Page { place: journal.add_leaf(block), journal: journal.clone(), before };
-        Rc::new(Recorder { inner, limits, page })
+        Rc::new(Recorder::new(journal, journal.add_leaf(block), inner, limits, before))
     }
 
     /// On top of a stack whose ends write into `journal`: what its client sees. `before` is what `device` holds now.
     pub fn above(journal: &Journal, device: Rc<dyn Device>, before: SparseStore) -> Rc<Recorder> {
         let limits = device.limits().clone();
-        let page = Page { place: journal.add_top(limits.block), journal: journal.clone(), before };
-        Rc::new(Recorder { inner: device, limits, page })
+        Rc::new(Recorder::new(journal, journal.add_top(limits.block), device, limits, before))
+    }
+
+    fn new(journal: &Journal, place: Place, inner: Rc<dyn Device>, limits: Limits, before: SparseStore) -> Recorder {
+        let page = Page { journal: journal.clone(), place, before, stable: !limits.volatile_cache };
+        Recorder { inner, limits, page }
     }
 }
 
@@ -127,7 +132,8 @@ impl Page {
     }
 
     fn write(&self, bio: &Bio, bytes: &[u8]) -> Pending {
-        let number = self.note(|log, stamp| log.write_started(stamp, bio.offset(), bytes, bio.flags.fua));
+        let durable = self.stable || bio.flags.fua;
+        let number = self.note(|log, stamp| log.write_started(stamp, bio.offset(), bytes, durable));
         Pending::Changes(number..number + 1)
     }
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use esker_base::{ByteRange, Nanos};
+use esker_base::{ByteRange, Nanos, Stream};
 use esker_block::conformance::{self, Options};
 use esker_block::store::SparseStore;
 use esker_block::{Args, Bio, BioError, Buf, Build, Device, Done, Limits, Make, Op, OpKind, RangeOp, Step};
@@ -32,6 +32,8 @@ enum Bug {
     DropsFua,
     /// Answers flushes at once and does them later.
     AnswersFlushesEarly,
+    /// The same with writes.
+    AnswersWritesEarly,
 }
 
 struct Layer {
@@ -48,9 +50,10 @@ impl Device for Layer {
     fn submit(&self, mut bio: Bio) -> Step<Done> {
         match (self.bug, &bio.op) {
             (Bug::DropsFlushes, Op::Flush) => return Step::Now(bio.ok()),
-            (Bug::AnswersFlushesEarly, Op::Flush) => {
-                let below = self.below.clone();
-                self.rt.spawn("flush", async move { below.submit(Bio::flush()).await }).detach();
+            (Bug::AnswersFlushesEarly, Op::Flush) | (Bug::AnswersWritesEarly, Op::Write) => {
+                let (below, buf) = (self.below.clone(), bio.buf.share());
+                let later = if bio.op == Op::Flush { Bio::flush() } else { Bio::write(bio.offset(), buf) };
+                self.rt.spawn("later", async move { below.submit(later).await }).detach();
                 return Step::Now(bio.ok());
             }
             (Bug::DropsFua, _) => bio.flags.fua = false,
@@ -247,6 +250,30 @@ fn the_suite_with_power_cuts_finds_each_broken_promise() {
         let broken = suite_with_cuts(bug).expect_err(&format!("{bug:?} must be found"));
         assert!(matches!(broken, Broken::Lost { seed: 1, .. }), "{broken}");
     }
+}
+
+/// Bytes that survive every power cut, under a memory device and a buggy layer.
+struct Kept(Rc<Media>, Bug);
+
+impl kill::Medium for Kept {
+    fn open(&self, rt: &Rt) -> Rc<dyn Device> {
+        let below = MemoryDevice::over(rt, self.0.clone(), BLOCK as u32, Defer::Always(Nanos::micros(1)));
+        Rc::new(Layer { rt: rt.clone(), below: Rc::new(below), bug: self.1 })
+    }
+
+    fn cut(&self, _: &mut Stream) {}
+}
+
+fn memory_with_kills(bug: Bug) -> Result<Count, Broken> {
+    kill::check(|| Kept(Media::new(SIZE), bug), Options::power_cuts(2))
+}
+
+#[test]
+fn a_device_without_a_volatile_cache_keeps_what_it_answered() {
+    let count = memory_with_kills(Bug::None).unwrap();
+    assert!(count.states > 100, "{count:?}");
+    let broken = memory_with_kills(Bug::AnswersWritesEarly).unwrap_err();
+    assert!(matches!(broken, Broken::Lost { .. }), "{broken}");
 }
 
 #[test]
