@@ -1,88 +1,93 @@
-//! What a trace is like, in one pass. Memory grows with the working set, not with the length of the trace.
+//! What a trace is like, in one pass and bounded memory (about 200 MiB for the longest trace with the largest working
+//! set). Counts, shares and distances are exact. Working sets are exact up to 4 GiB of different blocks, 1 TiB of
+//! different extents and half a million different jumps, and beyond that estimated from a sample ([`sample`]).
 
-mod extents;
+mod sample;
 mod summary;
+mod text;
+mod volume;
+mod working_set;
+mod zipf;
 
-pub use summary::{Gaps, OpCount, Peak, SizeClass, Summary};
+pub use summary::{DistanceClass, Gaps, Hour, Jumps, OpCount, Peak, SizeClass, Summary, VolumeSummary};
+pub use volume::NEAR;
+pub use working_set::{Span, WorkingSet};
+pub use zipf::{LEAST_COUNT, ZipfFit};
 
 use crate::record::{Op, Record};
 use esker_base::Nanos;
-use extents::Extents;
+use esker_base::digest::mix;
+use esker_base::units::MIB;
 use hdrhistogram::Histogram;
+use sample::Sample;
 use std::collections::BTreeMap;
+use volume::{Counts, Moments, Volume};
+use working_set::{Gathering, Use};
 
 /// The block in which footprint and alignment are counted, in bytes.
 pub const BLOCK: u64 = 4096;
 
+/// The extent in which skew and working sets of large volumes are counted, in bytes.
+pub const EXTENT: u64 = MIB;
+
 /// How many recent requests of a volume a request may continue to count as part of a stream.
 const STREAMS: usize = 32;
+
+/// Of a longer request, only the beginning counts for working sets, so that damaged lengths cost no time.
+const LONGEST: u64 = 64 * MIB;
 
 /// Longest gap that is told apart (about 292 years), in ns.
 const GAP_MAX: u64 = i64::MAX as u64;
 
+/// Hours whose requests are kept (more than a year).
+const HOURS: usize = 10_000;
+
+/// Most units of a working set that are looked at.
+const ROOM: usize = 1 << 20;
+
+const HOUR_NS: u64 = 3_600_000_000_000;
+
 /// Gathers statistics from records in time order.
 pub struct Stats {
-    ops: [OpCount; 4],
     first: Nanos,
     last: Nanos,
     volumes: BTreeMap<u32, Volume>,
-    unaligned: u64,
-    sequential: u64,
-    streamed: u64,
-    /// Transfers by the number of bits of `len - 1`: class `i` holds lengths in `(2^(i-1), 2^i]`.
-    sizes: [u64; 65],
     gaps: Histogram<u64>,
+    gap_moments: Moments,
+    requests: u64,
     second: u64,
     in_second: Peak,
     peak: Peak,
-}
-
-/// What is known of one volume.
-#[derive(Debug)]
-struct Volume {
-    touched: Extents,
-    low: u64,
-    high: u64,
-    /// Where recent transfers ended; the newest is at `newest`.
-    ends: [u64; STREAMS],
-    newest: usize,
-}
-
-impl Volume {
-    fn new() -> Volume {
-        // No transfer starts at 2^64 - 1, because its end must fit.
-        Volume { touched: Extents::default(), low: u64::MAX, high: 0, ends: [u64::MAX; STREAMS], newest: 0 }
-    }
-
-    /// Adds a transfer; returns whether it continues the last one, and whether it continues a recent one.
-    fn transfer(&mut self, start: u64, end: u64) -> (bool, bool) {
-        self.touched.insert(start / BLOCK, end.div_ceil(BLOCK));
-        self.low = self.low.min(start);
-        self.high = self.high.max(end);
-        let continues_last = self.ends[self.newest] == start;
-        let stream = self.ends.iter().position(|e| *e == start);
-        self.newest = stream.unwrap_or((self.newest + 1) % STREAMS);
-        self.ends[self.newest] = end;
-        (continues_last, stream.is_some())
-    }
+    hours: BTreeMap<u32, Hour>,
+    blocks: Gathering,
+    extents: Gathering,
+    jumps: Sample<u32>,
+    jump_count: u64,
 }
 
 impl Stats {
     /// Statistics of nothing.
     pub fn new() -> Stats {
+        Stats::with_room(ROOM)
+    }
+
+    /// Working sets are exact up to `room` blocks, as many extents and half as many jumps; more are sampled.
+    pub fn with_room(room: usize) -> Stats {
         Stats {
-            ops: Default::default(),
             first: Nanos::ZERO,
             last: Nanos::ZERO,
             volumes: BTreeMap::new(),
-            unaligned: 0,
-            sequential: 0,
-            streamed: 0,
-            sizes: [0; 65],
             gaps: Histogram::new_with_max(GAP_MAX, 3).expect("bounds and digits are allowed"),
+            gap_moments: Moments::default(),
+            requests: 0,
             second: 0,
             in_second: Peak::default(),
             peak: Peak::default(),
+            hours: BTreeMap::new(),
+            blocks: Gathering::new(BLOCK, room, LONGEST),
+            extents: Gathering::new(EXTENT, room, LONGEST),
+            jumps: Sample::new(room / 2),
+            jump_count: 0,
         }
     }
 
@@ -90,85 +95,108 @@ impl Stats {
     pub fn add(&mut self, r: &Record) {
         self.time(r.at);
         let moved = if r.op.is_transfer() { r.len } else { 0 };
-        let op = &mut self.ops[r.op.index()];
-        op.requests += 1;
-        op.bytes = op.bytes.saturating_add(r.len);
         self.in_second.requests += 1;
         self.in_second.bytes = self.in_second.bytes.saturating_add(moved);
-        if r.op.is_transfer() && r.len > 0 {
-            self.transfer(r);
+        let hour = (r.at.0 / HOUR_NS) as u32;
+        self.hour(hour, r, moved);
+        let volume = self.volumes.entry(r.volume).or_insert_with(Volume::new);
+        let previous = volume.previous;
+        let jumps = volume.add(r, LONGEST);
+        if moved == 0 {
+            return;
         }
+        if let Some(from) = previous.filter(|_| jumps) {
+            self.jump(r, from);
+        }
+        let range = r.range();
+        let is_write = r.op == Op::Write;
+        let used = Use { volume: r.volume, start: range.start(), end: range.end(), is_write, hour };
+        self.blocks.add(used);
+        self.extents.add(used);
     }
 
     fn time(&mut self, at: Nanos) {
-        if self.requests() == 0 {
-            self.first = at;
-            self.second = at.0 / 1_000_000_000;
-        } else {
-            self.gaps.saturating_record(at.saturating_sub(self.last).0.min(GAP_MAX));
-        }
-        self.last = self.last.max(at);
         let second = at.0 / 1_000_000_000;
+        if self.requests == 0 {
+            self.first = at;
+            self.second = second;
+        } else {
+            let gap = at.saturating_sub(self.last);
+            self.gaps.saturating_record(gap.0.min(GAP_MAX));
+            self.gap_moments.add(gap);
+        }
+        self.requests += 1;
+        self.last = self.last.max(at);
         if second != self.second {
             self.peak.raise(std::mem::take(&mut self.in_second));
             self.second = second;
         }
     }
 
-    fn transfer(&mut self, r: &Record) {
-        let range = r.range();
-        self.unaligned += u64::from(!range.is_aligned(BLOCK));
-        self.sizes[(u64::BITS - (r.len - 1).leading_zeros()) as usize] += 1;
-        let volume = self.volumes.entry(r.volume).or_insert_with(Volume::new);
-        let (continues_last, continues_recent) = volume.transfer(range.start(), range.end());
-        self.sequential += u64::from(continues_last);
-        self.streamed += u64::from(continues_recent);
+    fn hour(&mut self, number: u32, r: &Record, moved: u64) {
+        if self.hours.len() >= HOURS && !self.hours.contains_key(&number) {
+            return;
+        }
+        let hour = self.hours.entry(number).or_insert(Hour { number, ..Hour::default() });
+        hour.requests += 1;
+        hour.reads += u64::from(r.op == Op::Read);
+        hour.bytes = hour.bytes.saturating_add(moved);
     }
 
-    fn requests(&self) -> u64 {
-        self.ops.iter().map(|op| op.requests).sum()
-    }
-
-    /// The figures so far.
-    pub fn summary(&self) -> Summary {
-        let [reads, writes, flushes, discards] = Op::ALL.map(|op| self.ops[op.index()]);
-        let transfers = reads.requests + writes.requests;
-        let share = |part: u64| if transfers == 0 { 0.0 } else { part as f64 / transfers as f64 };
-        let mut peak = self.peak;
-        peak.raise(self.in_second);
-        let blocks: u64 = self.volumes.values().map(|v| v.touched.total()).sum();
-        Summary {
-            requests: self.requests(),
-            volumes: self.volumes.len() as u64,
-            reads,
-            writes,
-            flushes,
-            discards,
-            read_share: share(reads.requests),
-            bytes: reads.bytes.saturating_add(writes.bytes),
-            duration_ns: self.last.saturating_sub(self.first).0,
-            footprint_bytes: blocks.saturating_mul(BLOCK),
-            span_bytes: self.volumes.values().fold(0, |sum: u64, v| sum.saturating_add(v.high - v.low)),
-            reach_bytes: self.volumes.values().map(|v| v.high).max().unwrap_or(0),
-            unaligned_share: share(self.unaligned),
-            sequential_share: share(self.sequential),
-            streamed_share: share(self.streamed),
-            sizes: self.size_classes(),
-            gaps: self.gap_figures(),
-            peak_second: peak,
+    /// Notes that the volume's last transfer started at `from`, and that `r` is not its continuation.
+    fn jump(&mut self, r: &Record, from: u64) {
+        self.jump_count += 1;
+        let name = mix(mix(mix(u64::from(r.volume)) ^ from) ^ r.offset);
+        if let Some((count, _)) = self.jumps.entry(name) {
+            *count = count.saturating_add(1);
         }
     }
 
-    fn size_classes(&self) -> Vec<SizeClass> {
-        let used = self.sizes.iter().enumerate().filter(|(_, n)| **n > 0);
-        used.map(|(bits, n)| SizeClass { up_to_bytes: 1u64.checked_shl(bits as u32).unwrap_or(u64::MAX), requests: *n })
-            .collect()
+    /// The figures so far. Volumes have numbers for names; see [`Summary::named`].
+    pub fn summary(&self) -> Summary {
+        let mut total = Counts::NONE;
+        self.volumes.values().for_each(|volume| total.add(&volume.counts));
+        let blocks = self.blocks.result();
+        let mut peak = self.peak;
+        peak.raise(self.in_second);
+        let footprint = blocks.unique.saturating_mul(BLOCK);
+        let transferring = |volume: &&Volume| volume.previous.is_some();
+        Summary {
+            volumes: self.volumes.values().filter(transferring).count() as u64,
+            duration_ns: self.last.saturating_sub(self.first).0,
+            gaps: self.gap_figures(),
+            peak_second: peak,
+            jumps: self.jump_figures(),
+            hours: self.hours.values().copied().collect(),
+            blocks,
+            extents: self.extents.result(),
+            by_volume: self.by_volume(),
+            ..Summary::of(&total, footprint)
+        }
+    }
+
+    fn by_volume(&self) -> Vec<VolumeSummary> {
+        let used = self.blocks.by_volume();
+        let summary = |(number, volume): (&u32, &Volume)| {
+            let (unique, both) = used.get(number).copied().unwrap_or_default();
+            VolumeSummary::of(*number, &volume.counts, unique * BLOCK, both * BLOCK)
+        };
+        self.volumes.iter().map(summary).collect()
+    }
+
+    fn jump_figures(&self) -> Jumps {
+        let sum = |counts: &mut dyn Iterator<Item = &u32>| counts.map(|count| u64::from(*count)).sum::<u64>();
+        let all = sum(&mut self.jumps.values());
+        let again = sum(&mut self.jumps.values().filter(|count| **count > 1));
+        let recurring_share = if all == 0 { 0.0 } else { again as f64 / all as f64 };
+        Jumps { requests: self.jump_count, recurring_share, one_in: self.jumps.weight() }
     }
 
     fn gap_figures(&self) -> Gaps {
         let at = |q| self.gaps.value_at_quantile(q);
         Gaps {
             mean_ns: self.gaps.mean(),
+            variation: self.gap_moments.variation(),
             p50_ns: at(0.5),
             p90_ns: at(0.9),
             p99_ns: at(0.99),

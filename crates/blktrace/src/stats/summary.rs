@@ -1,9 +1,9 @@
-//! The figures of a trace, as JSON and as a table for people.
+//! The figures of a trace, as they stand in JSON.
 
-use esker_base::Nanos;
-use esker_base::units::size_human;
+use super::volume::{Classes, Counts};
+use super::working_set::WorkingSet;
+use crate::record::Op;
 use serde::Serialize;
-use std::fmt;
 
 /// Requests of one operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -23,11 +23,23 @@ pub struct SizeClass {
     pub requests: u64,
 }
 
-/// Times between one request and the next (three significant digits, except the mean).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+/// Transfers of one class of distances between the end of a volume's transfer and the start of the next, in either
+/// direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct DistanceClass {
+    /// The class holds distances less than this, a power of two, and not less than half of it. The first holds only 0.
+    pub below_bytes: u64,
+    /// How many.
+    pub requests: u64,
+}
+
+/// Times between one request and the next (three significant digits, except mean and variation).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Gaps {
     /// Mean.
     pub mean_ns: f64,
+    /// Standard deviation divided by the mean: 1 if the requests are independent, more if they come in bursts.
+    pub variation: f64,
     /// Median.
     pub p50_ns: u64,
     /// 90 % are at most this long.
@@ -56,8 +68,59 @@ impl Peak {
     }
 }
 
-/// The figures of a trace. Shares are parts of the transfers (reads and writes), from 0 to 1.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// One hour of a trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Hour {
+    /// Its number, counted from 0 at the trace's time 0. Hours in which nothing happened are missing.
+    pub number: u32,
+    /// All requests.
+    pub requests: u64,
+    /// Reads.
+    pub reads: u64,
+    /// Bytes read and written.
+    pub bytes: u64,
+}
+
+/// Transfers that do not start where their volume's last one ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Jumps {
+    /// How many.
+    pub requests: u64,
+    /// Part of them that happens at least twice in the trace, from and to the same byte ("partial determinism").
+    pub recurring_share: f64,
+    /// The part is exact if this is 1, and otherwise estimated from one in so many different jumps.
+    pub one_in: u64,
+}
+
+/// The figures of one volume. Shares are parts of its transfers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct VolumeSummary {
+    /// The volume's number in the records.
+    pub volume: u32,
+    /// Its name, or `volume` and its number.
+    pub name: String,
+    /// All requests.
+    pub requests: u64,
+    /// Reads.
+    pub reads: OpCount,
+    /// Writes.
+    pub writes: OpCount,
+    /// Share of reads.
+    pub read_share: f64,
+    /// Distinct 4 KiB blocks that were read or written, in bytes.
+    pub footprint_bytes: u64,
+    /// Distinct 4 KiB blocks that were both read and written, in bytes.
+    pub overlap_bytes: u64,
+    /// From the lowest to the highest byte.
+    pub span_bytes: u64,
+    /// Share that starts where the previous transfer ended.
+    pub sequential_share: f64,
+    /// Share within 512 KiB of where one of the 32 most recent streams ended.
+    pub near_stream_share: f64,
+}
+
+/// The figures of a trace. Shares are parts of the transfers (reads and writes), from 0 to 1, if nothing else is said.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
     /// All requests.
     pub requests: u64,
@@ -77,7 +140,7 @@ pub struct Summary {
     pub bytes: u64,
     /// From the first request to the last.
     pub duration_ns: u64,
-    /// Distinct 4 KiB blocks that were read or written, in bytes.
+    /// Distinct 4 KiB blocks that were read or written, in bytes; see [`Summary::blocks`] for how exact this is.
     pub footprint_bytes: u64,
     /// From the lowest to the highest byte, summed over the volumes.
     pub span_bytes: u64,
@@ -89,45 +152,106 @@ pub struct Summary {
     pub sequential_share: f64,
     /// Share that starts where one of the volume's 32 most recent streams ended.
     pub streamed_share: f64,
+    /// Share that starts at most 512 KiB from where the volume's previous transfer ended.
+    pub near_share: f64,
+    /// Share that starts at most 512 KiB from where one of the volume's 32 most recent streams ended.
+    pub near_stream_share: f64,
+    /// Of the transfers with one before them on their volume, the part that starts at most 1 MiB from its end.
+    pub within_mib_share: f64,
+    /// Transfers longer than 64 MiB, of which only the first 64 MiB count for footprint, blocks and extents.
+    pub long: u64,
     /// Sizes of transfers, smallest class first, without empty classes.
     pub sizes: Vec<SizeClass>,
+    /// Distances between transfers of a volume, smallest class first, without empty classes.
+    pub distances: Vec<DistanceClass>,
     /// Times between requests.
     pub gaps: Gaps,
     /// The busiest second.
     pub peak_second: Peak,
+    /// Transfers that jump.
+    pub jumps: Jumps,
+    /// Requests in each hour; after 10,000 hours no more are added.
+    pub hours: Vec<Hour>,
+    /// The working set in 4 KiB blocks.
+    pub blocks: WorkingSet,
+    /// The working set in 1 MiB extents.
+    pub extents: WorkingSet,
+    /// Each volume, by number.
+    pub by_volume: Vec<VolumeSummary>,
 }
 
-impl fmt::Display for Summary {
-    /// A table with one figure to a line.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let percent = |share: f64| format!("{:.1} %", share * 100.0);
-        let op = |o: super::OpCount| format!("{} ({})", o.requests, size_human(o.bytes));
-        let gaps = &self.gaps;
-        let rows = [
-            ("requests", self.requests.to_string()),
-            ("volumes", self.volumes.to_string()),
-            ("reads", format!("{}, {} of transfers", op(self.reads), percent(self.read_share))),
-            ("writes", op(self.writes)),
-            ("flushes", self.flushes.requests.to_string()),
-            ("discards", op(self.discards)),
-            ("bytes moved", size_human(self.bytes)),
-            ("duration", Nanos(self.duration_ns).to_string()),
-            ("footprint", format!("{} in 4 KiB blocks", size_human(self.footprint_bytes))),
-            ("span", format!("{}, up to {}", size_human(self.span_bytes), size_human(self.reach_bytes))),
-            ("not 4 KiB aligned", percent(self.unaligned_share)),
-            ("sequential", format!("{}, in streams {}", percent(self.sequential_share), percent(self.streamed_share))),
-            ("gap, mean", Nanos(gaps.mean_ns as u64).to_string()),
-            ("gap, p50 p90 p99", format!("{}  {}  {}", Nanos(gaps.p50_ns), Nanos(gaps.p90_ns), Nanos(gaps.p99_ns))),
-            ("gap, p99.9 max", format!("{}  {}", Nanos(gaps.p999_ns), Nanos(gaps.max_ns))),
-            ("peak second", format!("{} requests, {}", self.peak_second.requests, size_human(self.peak_second.bytes))),
-        ];
-        for (name, value) in rows {
-            writeln!(f, "{name:<18} {value}")?;
+fn part(some: u64, of: u64) -> f64 {
+    if of == 0 { 0.0 } else { some as f64 / of as f64 }
+}
+
+fn power(bits: usize) -> u64 {
+    1u64.checked_shl(bits as u32).unwrap_or(u64::MAX)
+}
+
+fn used(classes: &Classes) -> impl Iterator<Item = (usize, u64)> {
+    classes.iter().copied().enumerate().filter(|(_, requests)| *requests > 0)
+}
+
+impl Summary {
+    /// The same, with the name `names[i]` for volume number `i`.
+    pub fn named(mut self, names: &[String]) -> Summary {
+        for volume in &mut self.by_volume {
+            if let Some(name) = names.get(volume.volume as usize) {
+                volume.name.clone_from(name);
+            }
         }
-        f.write_str("sizes")?;
-        for class in &self.sizes {
-            write!(f, "\n  up to {:<12} {}", size_human(class.up_to_bytes), class.requests)?;
+        self
+    }
+
+    /// What follows from counts alone.
+    pub(super) fn of(counts: &Counts, footprint_bytes: u64) -> Summary {
+        let [reads, writes, flushes, discards] = Op::ALL.map(|op| counts.ops[op.index()]);
+        let share = |some| part(some, reads.requests + writes.requests);
+        Summary {
+            requests: counts.requests(),
+            reads,
+            writes,
+            flushes,
+            discards,
+            read_share: share(reads.requests),
+            bytes: reads.bytes.saturating_add(writes.bytes),
+            footprint_bytes,
+            span_bytes: counts.span,
+            reach_bytes: counts.reach,
+            unaligned_share: share(counts.unaligned),
+            sequential_share: share(counts.sequential),
+            streamed_share: share(counts.streamed),
+            near_share: share(counts.near),
+            near_stream_share: share(counts.near_stream),
+            within_mib_share: part(counts.within_mib, counts.followed),
+            long: counts.long,
+            sizes: used(&counts.sizes)
+                .map(|(bits, requests)| SizeClass { up_to_bytes: power(bits), requests })
+                .collect(),
+            distances: used(&counts.distances)
+                .map(|(bits, requests)| DistanceClass { below_bytes: power(bits), requests })
+                .collect(),
+            ..Summary::default()
         }
-        Ok(())
+    }
+}
+
+impl VolumeSummary {
+    pub(super) fn of(volume: u32, counts: &Counts, footprint_bytes: u64, overlap_bytes: u64) -> VolumeSummary {
+        let [reads, writes, ..] = Op::ALL.map(|op| counts.ops[op.index()]);
+        let share = |some| part(some, reads.requests + writes.requests);
+        VolumeSummary {
+            volume,
+            name: format!("volume{volume}"),
+            requests: counts.requests(),
+            reads,
+            writes,
+            read_share: share(reads.requests),
+            footprint_bytes,
+            overlap_bytes,
+            span_bytes: counts.span,
+            sequential_share: share(counts.sequential),
+            near_stream_share: share(counts.near_stream),
+        }
     }
 }

@@ -76,4 +76,117 @@ fn figures_are_one_json_object() {
     assert_eq!(json["writes"]["bytes"], 4096);
     assert_eq!(json["sizes"][0]["up_to_bytes"], 4096);
     assert!(json["gaps"]["p999_ns"].is_u64());
+    assert_eq!(json["blocks"]["hours"][0]["unique"], 1);
+    assert_eq!(json["by_volume"][0]["name"], "volume0");
+}
+
+/// Reads 4 KiB at each place, one after the other.
+fn reads_at(places: &[u64]) -> Summary {
+    let records: Vec<Record> = places.iter().map(|at| record(Nanos(0), Op::Read, *at, 4096)).collect();
+    summary(&records)
+}
+
+#[test]
+fn the_512_kib_rule_ends_at_512_kib() {
+    let first = 64 * MIB;
+    let end = first + 4096;
+    for (kib, is_near) in [(511, true), (512, true), (513, false)] {
+        for place in [end + kib * KIB, end - kib * KIB] {
+            let s = reads_at(&[first, place]);
+            let expected = if is_near { 0.5 } else { 0.0 };
+            assert_eq!((s.near_share, s.near_stream_share), (expected, expected), "{kib} KiB");
+        }
+    }
+}
+
+#[test]
+fn a_stream_is_found_behind_others_but_not_behind_32() {
+    for (others, is_near) in [(1, true), (31, true), (32, false)] {
+        let far = |i: u64| (i + 1) << 32;
+        let places: Vec<u64> = std::iter::once(0).chain((0..others).map(far)).chain([100 * KIB]).collect();
+        let s = reads_at(&places);
+        assert_eq!(s.near_stream_share > 0.0, is_near, "{others} others");
+        assert_eq!(s.near_share, 0.0);
+    }
+}
+
+#[test]
+fn distances_are_counted_in_both_directions_from_the_end_of_the_transfer_before() {
+    let s = reads_at(&[MIB, MIB + 4096, MIB + 8191, 0, 4096 + MIB, 4 * MIB]);
+    let classes: Vec<_> = s.distances.iter().map(|c| (c.below_bytes, c.requests)).collect();
+    assert_eq!(
+        classes,
+        [(1, 1), (1, 0), (2, 1), (2 * MIB, 2), (4 * MIB, 1)].into_iter().filter(|c| c.1 > 0).collect::<Vec<_>>()
+    );
+    assert_eq!(s.within_mib_share, 3.0 / 5.0);
+}
+
+#[test]
+fn working_sets_tell_hours_days_and_what_came_back() {
+    let hour = |h: u64| Nanos::secs(3600 * h);
+    let at = |h: u64, block: u64, op: Op| record(hour(h), op, block * BLOCK, BLOCK);
+    let read = |h, block| at(h, block, Op::Read);
+    let records =
+        [read(0, 0), read(0, 1), read(0, 0), at(1, 1, Op::Write), read(3, 0), read(25, 1), at(25, 9, Op::Write)];
+    let s = summary(&records);
+    let spans = |spans: &[Span]| spans.iter().map(|s| (s.number, s.unique, s.again, s.known)).collect::<Vec<_>>();
+    assert_eq!(spans(&s.blocks.hours), [(0, 2, 0, 0), (1, 1, 1, 1), (3, 1, 0, 1), (25, 2, 0, 1)]);
+    assert_eq!(spans(&s.blocks.days), [(0, 2, 0, 0), (1, 2, 1, 1)]);
+    assert_eq!((s.blocks.read_only, s.blocks.written_only, s.blocks.both), (1, 1, 1));
+    assert_eq!((s.blocks.touches, s.blocks.one_in, s.extents.unique), (7, 1, 1));
+    assert_eq!(s.by_volume[0].overlap_bytes, BLOCK);
+    assert_eq!(s.hours.iter().map(|h| (h.number, h.requests, h.reads)).collect::<Vec<_>>()[0], (0, 3, 3));
+}
+
+#[test]
+fn jumps_recur_when_they_have_the_same_ends() {
+    let s = reads_at(&[0, 4096, MIB, 0, MIB, 9 * MIB]);
+    // 4096 -> MIB, MIB -> 0, 0 -> MIB, MIB -> 9 MIB: none twice, although places are visited again.
+    assert_eq!((s.jumps.requests, s.jumps.recurring_share), (4, 0.0));
+    let s = reads_at(&[0, MIB, 0, MIB, 0, 9 * MIB]);
+    assert_eq!((s.jumps.requests, s.jumps.recurring_share), (5, 0.8));
+}
+
+#[test]
+fn the_gap_variation_tells_even_times_from_bursts() {
+    let even: Vec<Record> = (0..100).map(|i| record(Nanos::millis(i), Op::Read, 0, 512)).collect();
+    assert!(summary(&even).gaps.variation < 1e-6);
+    let bursts: Vec<Record> = (0..100).map(|i| record(Nanos::secs(i / 10), Op::Read, 0, 512)).collect();
+    assert!((summary(&bursts).gaps.variation - 3.16).abs() < 0.1);
+}
+
+#[test]
+fn a_damaged_length_costs_no_time_and_is_told() {
+    let s = summary(&vec![record(Nanos(0), Op::Write, 4096, u64::MAX); 100]);
+    assert_eq!((s.long, s.blocks.unique, s.extents.unique), (100, 64 * MIB / BLOCK, 64));
+}
+
+#[test]
+fn a_small_room_gives_the_same_figures_within_its_error() {
+    let mut random = esker_base::Stream::seeded(5);
+    // The square of an even number is skewed: the first hundredth of the blocks gets a tenth of the requests.
+    let place = |random: &mut esker_base::Stream| (random.unit().powi(2) * 2e5) as u64 * BLOCK;
+    let records: Vec<Record> = (0..400_000u64)
+        .map(|i| record(Nanos::secs(i / 20), if i % 4 == 0 { Op::Write } else { Op::Read }, place(&mut random), BLOCK))
+        .collect();
+    let (mut exact, mut sampled) = (Stats::new(), Stats::with_room(1 << 13));
+    records.iter().for_each(|r| (exact.add(r), sampled.add(r)).0);
+    let (exact, sampled) = (exact.summary(), sampled.summary());
+    assert_eq!(exact.blocks.one_in, 1);
+    assert!(sampled.blocks.one_in >= 16, "{}", sampled.blocks.one_in);
+    // Four standard errors of a count, of which the sample holds one in so many.
+    let near = |name: &str, a: u64, b: u64| {
+        let error = 4.0 / (b as f64 / sampled.blocks.one_in as f64).sqrt();
+        assert!((a as f64 / b as f64 - 1.0).abs() < error, "{name}: {a} for {b}");
+    };
+    near("unique", sampled.blocks.unique, exact.blocks.unique);
+    near("both", sampled.blocks.both, exact.blocks.both);
+    for (a, b) in sampled.blocks.hours.iter().zip(&exact.blocks.hours) {
+        near("hour", a.unique, b.unique);
+    }
+    let shares = |s: &Summary| [s.blocks.top_1_share, s.blocks.top_20_share];
+    for (a, b) in shares(&sampled).into_iter().zip(shares(&exact)) {
+        assert!((a / b - 1.0).abs() < 0.1, "{a} for {b}");
+    }
+    assert_eq!((sampled.blocks.touches, sampled.requests), (exact.blocks.touches, exact.requests));
 }
