@@ -1,0 +1,241 @@
+//! Series of points in a coordinate system. Each series has a colour of Okabe and Ito's palette, which people with any
+//! colour vision can tell apart, and a mark of its own.
+
+use std::ops::Range;
+
+use plotters::coord::Shift;
+use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+const SIZE: (u32, u32) = (760, 380);
+const PALETTE: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(230, 159, 0),
+    RGBColor(60, 60, 60),
+];
+/// Every so many points of a line one carries its mark.
+const MARK_EVERY: usize = 10;
+const MARK: i32 = 5;
+/// Text height in pixels: readable when the page shows a figure at two thirds of its size.
+const FONT: i32 = 18;
+const LEGEND_HEIGHT: i32 = 34;
+
+/// The drawing library refused a figure.
+#[derive(Debug, thiserror::Error)]
+#[error("the figure {title:?} cannot be drawn: {why}")]
+pub struct PlotError {
+    title: String,
+    why: String,
+}
+
+/// One axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// What it shows, with the unit.
+    pub title: String,
+    /// Whether equal distances are equal ratios. Points that are not above 0 are left out then.
+    pub logarithmic: bool,
+}
+
+impl Axis {
+    /// Equal distances are equal differences.
+    pub fn linear(title: &str) -> Axis {
+        Axis { title: title.to_string(), logarithmic: false }
+    }
+
+    /// Equal distances are equal ratios.
+    pub fn logarithmic(title: &str) -> Axis {
+        Axis { title: title.to_string(), logarithmic: true }
+    }
+}
+
+/// How the points of a series are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// Joined, some of them with a mark.
+    Line,
+    /// Joined by a grey line that stays behind.
+    Guide,
+    /// Each with a mark.
+    Marks,
+}
+
+/// Points that belong together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Its name in the legend; without one it is not there.
+    pub name: String,
+    /// How it is shown.
+    pub style: Style,
+    /// Its points, in order.
+    pub points: Vec<(f64, f64)>,
+}
+
+impl Series {
+    /// A line.
+    pub fn line(name: &str, points: Vec<(f64, f64)>) -> Series {
+        Series { name: name.to_string(), style: Style::Line, points }
+    }
+}
+
+/// A figure and the sentence that says what it shows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// Its heading.
+    pub title: String,
+    /// What it shows.
+    pub says: String,
+    /// The horizontal axis.
+    pub x: Axis,
+    /// The vertical axis.
+    pub y: Axis,
+    /// What is drawn, in the order of the legend.
+    pub series: Vec<Series>,
+}
+
+/// Draws the marks of series number `$at` at `$points` of an area. Each shape is a type of its own.
+macro_rules! draw_marks {
+    ($area:expr, $at:expr, $points:expr) => {
+        match $at % 3 {
+            0 => draw_marks!(Circle: $area, $at, $points),
+            1 => draw_marks!(TriangleMarker: $area, $at, $points),
+            _ => draw_marks!(Cross: $area, $at, $points),
+        }
+    };
+    ($shape:ident: $area:expr, $at:expr, $points:expr) => {
+        for point in $points {
+            $area.draw(&$shape::new(point, MARK, colour($at).stroke_width(2).filled())).map_err(|e| e.to_string())?;
+        }
+    };
+}
+
+fn colour(series: usize) -> RGBColor {
+    PALETTE[series % PALETTE.len()]
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+impl Figure {
+    /// The figure as an SVG element, ready to stand in a page.
+    ///
+    /// # Errors
+    /// If the drawing library refuses.
+    pub fn svg(&self) -> Result<String, PlotError> {
+        let mut svg = String::new();
+        self.draw_on(&mut svg).map_err(|why| PlotError { title: self.title.clone(), why })?;
+        // Inside a page the name space is known, and the width is the page's.
+        let body = svg.split_once('>').map_or("", |(_, body)| body);
+        Ok(format!("<svg viewBox=\"0 0 {} {}\" role=\"img\">{body}", SIZE.0, SIZE.1))
+    }
+
+    fn draw_on(&self, svg: &mut String) -> Result<(), String> {
+        let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
+        area.fill(&WHITE).map_err(|e| e.to_string())?;
+        let (x, y) = (self.range(&self.x, |point| point.0), self.range(&self.y, |point| point.1));
+        match (self.x.logarithmic, self.y.logarithmic) {
+            (false, false) => self.draw(&area, x, y),
+            (false, true) => self.draw(&area, x, y.log_scale()),
+            (true, false) => self.draw(&area, x.log_scale(), y),
+            (true, true) => self.draw(&area, x.log_scale(), y.log_scale()),
+        }?;
+        area.present().map_err(|e| e.to_string())
+    }
+
+    /// The range of all values on an axis: from 0, or with some room on both sides of a logarithmic one.
+    fn range(&self, axis: &Axis, value: fn(&(f64, f64)) -> f64) -> Range<f64> {
+        let values = self.series.iter().flat_map(|series| self.visible(series)).map(|point| value(&point));
+        let (low, high) = values.fold((f64::INFINITY, 0.0f64), |(low, high), value| (low.min(value), high.max(value)));
+        match axis.logarithmic {
+            true if low.is_finite() => low / 1.3..high * 1.3,
+            true => 0.1..10.0,
+            false => 0.0..if high > 0.0 { high * 1.05 } else { 1.0 },
+        }
+    }
+
+    /// The points that the axes can show.
+    fn visible<'a>(&'a self, series: &'a Series) -> impl Iterator<Item = (f64, f64)> + 'a {
+        let fits = |axis: &Axis, value: f64| value.is_finite() && (!axis.logarithmic || value > 0.0);
+        series.points.iter().copied().filter(move |point| fits(&self.x, point.0) && fits(&self.y, point.1))
+    }
+
+    fn draw<X, Y>(&self, area: &Area<'_>, x: X, y: Y) -> Result<(), String>
+    where
+        X: AsRangedCoord<Value = f64>,
+        Y: AsRangedCoord<Value = f64>,
+        X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+        Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    {
+        let mut chart = ChartBuilder::on(&self.legend(area)?)
+            .margin(12)
+            .margin_top(0)
+            .x_label_area_size(56)
+            .y_label_area_size(72)
+            .build_cartesian_2d(x, y)
+            .map_err(|e| e.to_string())?;
+        self.mesh(&mut chart)?;
+        for (at, series) in self.series.iter().enumerate() {
+            let points: Vec<(f64, f64)> = self.visible(series).collect();
+            let (line, first, every) = match series.style {
+                Style::Line => (Some(colour(at).stroke_width(2)), at * 2, MARK_EVERY),
+                Style::Guide => (Some(BLACK.mix(0.35).stroke_width(2)), points.len(), 1),
+                Style::Marks => (None, 0, 1),
+            };
+            if let Some(style) = line {
+                chart.draw_series(LineSeries::new(points.iter().copied(), style)).map_err(|e| e.to_string())?;
+            }
+            draw_marks!(chart.plotting_area(), at, points.iter().copied().skip(first).step_by(every));
+        }
+        Ok(())
+    }
+
+    fn mesh<X, Y>(&self, chart: &mut ChartContext<'_, SVGBackend<'_>, Cartesian2d<X, Y>>) -> Result<(), String>
+    where
+        X: Ranged<ValueType = f64> + ValueFormatter<f64>,
+        Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    {
+        chart
+            .configure_mesh()
+            .bold_line_style(BLACK.mix(0.12))
+            .light_line_style(TRANSPARENT)
+            .x_desc(&self.x.title)
+            .y_desc(&self.y.title)
+            .x_labels(8)
+            .y_labels(6)
+            .label_style(("sans-serif", FONT))
+            .axis_desc_style(("sans-serif", FONT))
+            .x_label_formatter(&tick)
+            .y_label_formatter(&tick)
+            .draw()
+            .map_err(|e| e.to_string())
+    }
+
+    /// The names of the series with their marks, in a strip above the chart, where they hide nothing. Returns what is
+    /// left.
+    fn legend<'a>(&self, area: &Area<'a>) -> Result<Area<'a>, String> {
+        let (strip, rest) = area.split_vertically(LEGEND_HEIGHT);
+        let mut x = 76;
+        for (at, series) in self.series.iter().enumerate().filter(|(_, series)| !series.name.is_empty()) {
+            let middle = LEGEND_HEIGHT / 2;
+            draw_marks!(strip, at, [(x, middle)]);
+            let style = TextStyle::from(("sans-serif", FONT).into_font()).pos(Pos::new(HPos::Left, VPos::Center));
+            strip.draw(&Text::new(series.name.as_str(), (x + 12, middle), style)).map_err(|e| e.to_string())?;
+            x += 44 + series.name.chars().count() as i32 * FONT * 11 / 20;
+        }
+        Ok(rest)
+    }
+}
+
+/// A number without needless digits.
+fn tick(value: &f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_string(),
+        x if x >= 100.0 => format!("{value:.0}"),
+        x if x >= 1.0 => format!("{}", (value * 100.0).round() / 100.0),
+        _ => format!("{}", (value * 1e6).round() / 1e6),
+    }
+}
