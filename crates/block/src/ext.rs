@@ -56,28 +56,29 @@ pub struct Ctx<'a> {
     pub rt: &'a Rt,
     /// Where buffers come from.
     pub pool: &'a Pool,
-    /// One word kept from `issue` to `complete` of the same request.
-    pub scratch: &'a mut u64,
+    /// One word kept from `issue` to `complete` of the same request; 0 at first.
+    pub scratch: u64,
     /// Which of the extension's upper ends the request came in by.
     pub port: u16,
+    slot: u16,
     lowers: &'a [VolumeId],
     route: &'a dyn Route,
-    slot: u16,
 }
 
 impl<'a> Ctx<'a> {
-    /// For the stack's loop.
+    /// For the stack's loop, which enters slots with it one after the other.
     #[inline]
-    pub fn new(
-        rt: &'a Rt,
-        pool: &'a Pool,
-        scratch: &'a mut u64,
-        port: u16,
-        lowers: &'a [VolumeId],
-        route: &'a dyn Route,
-        slot: u16,
-    ) -> Ctx<'a> {
-        Ctx { rt, pool, scratch, port, lowers, route, slot }
+    pub fn new(rt: &'a Rt, pool: &'a Pool, route: &'a dyn Route) -> Ctx<'a> {
+        Ctx { rt, pool, scratch: 0, port: 0, slot: 0, lowers: &[], route }
+    }
+
+    /// Makes it the context of slot number `slot`. For the stack's loop.
+    #[inline]
+    pub fn enter(&mut self, slot: u16, port: u16, lowers: &'a [VolumeId], scratch: u64) {
+        self.slot = slot;
+        self.port = port;
+        self.lowers = lowers;
+        self.scratch = scratch;
     }
 
     /// The volume of lower end `i`, in the order in which the stack text lists them.

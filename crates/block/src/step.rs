@@ -1,8 +1,10 @@
-//! Now or later: an answer that is there costs no allocation; only real waiting does.
+//! Now or later: an answer that is there, or whose instant is known, costs no allocation; only waiting for events does.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+
+use esker_rt::Sleep;
 
 /// A future of one reactor; not `Send`.
 pub type LocalFuture<T> = Pin<Box<dyn Future<Output = T>>>;
@@ -11,6 +13,8 @@ pub type LocalFuture<T> = Pin<Box<dyn Future<Output = T>>>;
 pub enum Step<T> {
     /// There already.
     Now(T),
+    /// There already, but not to be seen before the sleep ends: what models of devices answer.
+    After(Sleep, T),
     /// Later.
     Later(LocalFuture<T>),
 }
@@ -28,15 +32,24 @@ impl<T> Step<T> {
     {
         match self {
             Step::Now(value) => Step::Now(f(value)),
+            // `f` may look at the clock, so it runs when the wait is over.
+            Step::After(sleep, value) => Step::later(async move {
+                sleep.await;
+                f(value)
+            }),
             Step::Later(future) => Step::later(async move { f(future.await) }),
         }
     }
 }
 
+const AWAITED_ONCE: &str = "a step is awaited once";
+
 /// The future of a [`Step`].
 pub enum StepFuture<T> {
     /// Holds the value until it is polled.
     Now(Option<T>),
+    /// Holds the value until the sleep ends.
+    After(Sleep, Option<T>),
     /// Waits.
     Later(LocalFuture<T>),
 }
@@ -46,7 +59,11 @@ impl<T: Unpin> Future for StepFuture<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         match &mut *self {
-            StepFuture::Now(value) => Poll::Ready(value.take().expect("a step is awaited once")),
+            StepFuture::Now(value) => Poll::Ready(value.take().expect(AWAITED_ONCE)),
+            StepFuture::After(sleep, value) => {
+                ready!(Pin::new(sleep).poll(cx));
+                Poll::Ready(value.take().expect(AWAITED_ONCE))
+            }
             StepFuture::Later(future) => future.as_mut().poll(cx),
         }
     }
@@ -59,6 +76,7 @@ impl<T: Unpin> IntoFuture for Step<T> {
     fn into_future(self) -> StepFuture<T> {
         match self {
             Step::Now(value) => StepFuture::Now(Some(value)),
+            Step::After(sleep, value) => StepFuture::After(sleep, Some(value)),
             Step::Later(future) => StepFuture::Later(future),
         }
     }

@@ -63,13 +63,7 @@ impl Device for NullDevice {
     fn submit(&self, bio: Bio) -> Step<Done> {
         match &self.wait {
             None => Step::Now(answer(bio)),
-            Some((rt, latency)) => {
-                let sleep = rt.sleep(*latency);
-                Step::later(async move {
-                    sleep.await;
-                    answer(bio)
-                })
-            }
+            Some((rt, latency)) => Step::After(rt.sleep(*latency), answer(bio)),
         }
     }
 }

@@ -58,7 +58,7 @@ impl Extension for Delay {
         if wait == Nanos::ZERO {
             return Step::Now(Flow::Down);
         }
-        crate::resume_after(bio, ctx.rt.sleep(wait))
+        Step::After(ctx.rt.sleep(wait), Flow::Down)
     }
 }
 

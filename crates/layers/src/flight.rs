@@ -14,7 +14,7 @@ enum Part<T> {
 /// more of them once `each` says `false`, but waits for all that were started.
 ///
 /// A step that waits becomes a task of its own, so that one wake-up costs one poll however many parts there are.
-pub async fn windowed<T: 'static>(
+pub async fn windowed<T: Unpin + 'static>(
     rt: &Rt,
     width: usize,
     mut steps: impl Iterator<Item = Step<T>>,
@@ -26,7 +26,7 @@ pub async fn windowed<T: 'static>(
         while go_on && window.len() < width {
             match steps.next() {
                 Some(Step::Now(value)) => window.push_back(Part::Here(value)),
-                Some(Step::Later(future)) => window.push_back(Part::Coming(rt.spawn("part", future))),
+                Some(step) => window.push_back(Part::Coming(rt.spawn("part", step.into_future()))),
                 None => break,
             }
         }

@@ -73,7 +73,7 @@ impl RangeLocks {
     /// follow in the extension's `complete`.
     pub fn pass(self: &Rc<RangeLocks>, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
         let ticket = self.enter([bio.range], Mode::Shared);
-        *ctx.scratch = ticket;
+        ctx.scratch = ticket;
         if self.is_granted(ticket) {
             return Step::Now(Flow::Down);
         }
@@ -83,8 +83,8 @@ impl RangeLocks {
 
     /// Gives up what [`RangeLocks::pass`] claimed, if the request came that way.
     pub fn complete(&self, ctx: &Ctx<'_>) {
-        if *ctx.scratch != 0 {
-            self.leave(*ctx.scratch);
+        if ctx.scratch != 0 {
+            self.leave(ctx.scratch);
         }
     }
 }

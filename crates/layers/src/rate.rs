@@ -63,7 +63,7 @@ impl Extension for Rate {
         if go <= now {
             return Step::Now(Flow::Down);
         }
-        crate::resume_after(bio, ctx.rt.sleep_until(go))
+        Step::After(ctx.rt.sleep_until(go), Flow::Down)
     }
 }
 

@@ -94,7 +94,7 @@ const OP_BITS: u32 = 3;
 impl Extension for Stats {
     fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
         let index = index(&bio.op);
-        *ctx.scratch = ctx.rt.now().0 << OP_BITS | index as u64;
+        ctx.scratch = ctx.rt.now().0 << OP_BITS | index as u64;
         let bytes = &self.ops[index].bytes;
         bytes.set(bytes.get() + bio.len());
         self.in_flight.set(self.in_flight.get() + 1);
@@ -103,7 +103,7 @@ impl Extension for Stats {
     }
 
     fn complete(&self, ctx: &mut Ctx<'_>, done: &mut Done) {
-        let (index, start) = (*ctx.scratch & ((1 << OP_BITS) - 1), Time(*ctx.scratch >> OP_BITS));
+        let (index, start) = (ctx.scratch & ((1 << OP_BITS) - 1), Time(ctx.scratch >> OP_BITS));
         let latency = ctx.rt.now().since(start);
         self.ops[index as usize].latency.borrow_mut().saturating_record(latency.0);
         self.in_flight.set(self.in_flight.get() - 1);

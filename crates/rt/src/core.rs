@@ -12,7 +12,7 @@ use crate::handle::LogSink;
 use crate::real::RealState;
 use crate::remote::Remote;
 use crate::sim::SimState;
-use crate::task::{LocalFuture, TaskId, Tasks};
+use crate::task::{LocalFuture, Running, TaskId, Tasks};
 use crate::timer::{TimerKey, Timers, Wakes};
 
 #[expect(clippy::large_enum_variant, reason = "there is one for each world, behind a pointer")]
@@ -70,10 +70,14 @@ impl Core {
     }
 
     /// Readies the tasks that wakers named since the last call.
+    #[inline]
     pub fn collect_woken(&self) {
-        if !self.remote.has_pending() {
-            return;
+        if self.remote.has_pending() {
+            self.collect_pending();
         }
+    }
+
+    fn collect_pending(&self) {
         let mut woken = self.woken.borrow_mut();
         self.remote.drain(&mut woken);
         woken.drain(..).for_each(|id| self.make_ready(id));
@@ -83,15 +87,27 @@ impl Core {
         self.ready.borrow_mut().pop_front()
     }
 
+    #[inline]
     pub fn has_ready(&self) -> bool {
         !self.ready.borrow().is_empty()
     }
 
     /// Polls one task and returns whether it was alive.
     pub fn poll(&self, id: TaskId) -> bool {
-        let Some(mut running) = self.tasks.borrow_mut().take(id) else {
-            return false;
-        };
+        let running = self.tasks.borrow_mut().take(id);
+        self.poll_taken(id, running)
+    }
+
+    /// Polls a task that an event woke, at once, unless it is on its way to a poll already.
+    #[inline]
+    pub fn poll_idle(&self, id: TaskId) {
+        let running = self.tasks.borrow_mut().take_idle(id);
+        self.poll_taken(id, running);
+    }
+
+    #[inline]
+    fn poll_taken(&self, id: TaskId, running: Option<Running>) -> bool {
+        let Some(mut running) = running else { return false };
         self.current.set(Some((id, running.waker.data())));
         let polled = running.future.as_mut().poll(&mut Context::from_waker(&running.waker));
         self.current.set(None);
@@ -103,6 +119,7 @@ impl Core {
     }
 
     /// Arranges that whoever polls with `waker` is woken at `at`.
+    #[inline]
     pub fn wake_at(&self, at: Time, waker: &Waker) -> TimerKey {
         let wakes = match self.current.get() {
             Some((id, data)) if data == waker.data() => Wakes::Task(id),

@@ -41,6 +41,7 @@ pub trait LogSink {
 
 impl Rt {
     /// This instant on the world's clock, including the time debt of the task that asks. Reading changes nothing.
+    #[inline]
     pub fn now(&self) -> Time {
         match &self.core.world {
             World::Sim(sim) => sim.now(),
@@ -64,11 +65,13 @@ impl Rt {
     }
 
     /// Waits for `span`.
+    #[inline]
     pub fn sleep(&self, span: Nanos) -> Sleep {
         self.sleep_until(self.now() + span)
     }
 
     /// Waits until `deadline`; ready at once if it has passed.
+    #[inline]
     pub fn sleep_until(&self, deadline: Time) -> Sleep {
         Sleep { rt: self.clone(), deadline, key: None }
     }
@@ -102,9 +105,13 @@ impl Rt {
     /// the work itself already took its time, so nothing happens.
     #[inline]
     pub fn charge(&self, cost: Nanos) {
-        if let World::Sim(sim) = &self.core.world {
-            sim.charge(cost);
-        }
+        self.cpu().charge(cost);
+    }
+
+    /// The CPU on which the running task runs, for loops that charge it often.
+    #[inline]
+    pub fn cpu(&self) -> Cpu<'_> {
+        Cpu(self.sim())
     }
 
     /// The random stream of `name` in this world. Two calls with one name give equal streams: keep the stream.
@@ -187,10 +194,25 @@ impl Rt {
         }
     }
 
+    #[inline]
     pub(crate) fn sim(&self) -> Option<&SimState> {
         match &self.core.world {
             World::Sim(sim) => Some(sim),
             World::Real(_) => None,
+        }
+    }
+}
+
+/// A simulated CPU, or nothing in the real world.
+#[derive(Clone, Copy)]
+pub struct Cpu<'a>(Option<&'a SimState>);
+
+impl Cpu<'_> {
+    /// As [`Rt::charge`].
+    #[inline]
+    pub fn charge(self, cost: Nanos) {
+        if let Some(sim) = self.0 {
+            sim.charge(cost);
         }
     }
 }
@@ -212,6 +234,7 @@ pub struct Sleep {
 impl Future for Sleep {
     type Output = ();
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         if self.rt.now() >= self.deadline {
             return Poll::Ready(());
@@ -226,6 +249,7 @@ impl Future for Sleep {
 }
 
 impl Drop for Sleep {
+    #[inline]
     fn drop(&mut self) {
         if let Some(key) = self.key {
             self.rt.core.timers.borrow_mut().cancel(key);

@@ -41,6 +41,7 @@ impl<T> JoinHandle<T> {
     pub fn detach(self) {}
 
     /// Whether the task has ended.
+    #[inline]
     pub fn is_done(&self) -> bool {
         !matches!(*self.state.borrow(), State::Running(_))
     }

@@ -21,6 +21,6 @@ pub mod sync;
 mod task;
 mod timer;
 
-pub use handle::{Level, Rt};
+pub use handle::{Cpu, Level, Rt, Sleep};
 pub use join::JoinHandle;
 pub use sim::{Halt, Sim, SimConfig};

@@ -14,6 +14,7 @@ use esker_base::{Digest, Nanos, Time};
 use crate::core::{Core, World};
 use crate::handle::Rt;
 use crate::remote::Remote;
+use crate::timer::Wakes;
 
 /// What a virtual world is made from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +47,9 @@ pub enum Halt {
 pub(crate) struct SimState {
     now: Cell<Time>,
     debt: Cell<Nanos>,
-    free_at: RefCell<Vec<Time>>,
+    /// When each CPU but the first to be free is free again, in no order.
+    other_cpus: RefCell<Vec<Time>>,
+    /// When the first CPU is free.
     first_free: Cell<Time>,
     digest: Cell<Digest>,
     events: Cell<u64>,
@@ -58,7 +61,7 @@ impl SimState {
         SimState {
             now: Cell::default(),
             debt: Cell::default(),
-            free_at: RefCell::new(vec![Time::ZERO; cpus.max(1)]),
+            other_cpus: RefCell::new(vec![Time::ZERO; cpus.max(1) - 1]),
             first_free: Cell::default(),
             digest: Cell::default(),
             events: Cell::default(),
@@ -71,6 +74,7 @@ impl SimState {
         self.now.get() + self.debt.get()
     }
 
+    #[inline]
     pub fn debt(&self) -> Nanos {
         self.debt.get()
     }
@@ -87,16 +91,20 @@ impl SimState {
         self.digest.set(digest);
     }
 
-    /// Books the debt of the task that just ran on the CPU that it took.
+    /// Books the debt of the task that just ran on the CPU that it took: the one that was free first.
+    #[inline]
     fn settle(&self) {
         if self.debt.get() == Nanos::ZERO {
             return;
         }
-        let mut free_at = self.free_at.borrow_mut();
-        let first = free_at.iter_mut().min().expect("a world has a CPU");
-        *first = self.now();
-        self.first_free.set(*free_at.iter().min().expect("a world has a CPU"));
+        self.first_free.set(self.now());
         self.debt.set(Nanos::ZERO);
+        let mut others = self.other_cpus.borrow_mut();
+        if let Some(first) = others.iter_mut().min()
+            && *first < self.first_free.get()
+        {
+            *first = self.first_free.replace(*first);
+        }
     }
 }
 
@@ -136,12 +144,10 @@ impl Sim {
     /// [`Halt`] says which.
     pub fn try_block_on<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> Result<T, Halt> {
         let handle = self.rt.spawn("main", future);
-        loop {
-            if let Some(value) = handle.take() {
-                return Ok(value);
-            }
+        while !handle.is_done() {
             self.step()?;
         }
+        Ok(handle.take().expect("nobody else takes it"))
     }
 
     /// Runs until nothing can run and no event is pending.
@@ -150,6 +156,7 @@ impl Sim {
     }
 
     /// Runs one task, or moves time to where something can run.
+    #[inline]
     fn step(&self) -> Result<(), Halt> {
         let (core, state) = (&self.rt.core, self.state());
         if !core.has_ready() {
@@ -159,8 +166,7 @@ impl Sim {
         if free <= state.now.get() {
             let id = core.pop_ready().expect("looked at above");
             core.poll(id);
-            core.collect_woken();
-            state.settle();
+            self.polled();
             return Ok(());
         }
         // Every CPU is busy: tasks stay ready, and time moves to the first free CPU unless something is due before.
@@ -188,9 +194,24 @@ impl Sim {
         state.events.set(state.events.get() + 1);
         state.note(due.at.0);
         state.note(due.counter);
-        core.fire(due.wakes);
-        core.collect_woken();
+        match due.wakes {
+            Wakes::Task(id) if state.first_free.get() <= state.now.get() && !core.has_ready() => {
+                core.poll_idle(id);
+                self.polled();
+            }
+            wakes => {
+                core.fire(wakes);
+                core.collect_woken();
+            }
+        }
         Ok(())
+    }
+
+    /// A task was polled: those that it woke are ready, and its debt is booked.
+    #[inline]
+    fn polled(&self) {
+        self.rt.core.collect_woken();
+        self.state().settle();
     }
 
     /// Makes the world halt when `events` events have happened.

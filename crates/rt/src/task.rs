@@ -82,6 +82,16 @@ impl Tasks {
         entry.running.take()
     }
 
+    /// As [`Tasks::take`], unless the task is queued already and will be polled anyway.
+    #[inline]
+    pub fn take_idle(&mut self, id: TaskId) -> Option<Running> {
+        let entry = self.entry(id)?;
+        if entry.header.as_ref()?.queued.load(Ordering::Acquire) {
+            return None;
+        }
+        entry.running.take()
+    }
+
     pub fn put_back(&mut self, id: TaskId, running: Running) {
         if let Some(entry) = self.entry(id) {
             entry.running = Some(running);

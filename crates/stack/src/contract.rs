@@ -10,23 +10,21 @@ pub(crate) struct Fence {
     size: u64,
     block_mask: u64,
     transfer_max: u64,
-    reads: bool,
-    writes: bool,
+    /// By [`number`]: which operations pass without [`check`].
+    able: [bool; 7],
     described: bool,
 }
 
 impl Fence {
     /// Admits nothing.
-    pub const CLOSED: Fence =
-        Fence { size: 0, block_mask: 0, transfer_max: 0, reads: false, writes: false, described: false };
+    pub const CLOSED: Fence = Fence { size: 0, block_mask: 0, transfer_max: 0, able: [false; 7], described: false };
 
     pub fn new(limits: &Limits) -> Fence {
         Fence {
             size: limits.size,
             block_mask: u64::from(limits.block) - 1,
             transfer_max: u64::from(limits.transfer_max),
-            reads: limits.support(OpKind::Read) != Support::No,
-            writes: limits.support(OpKind::Write) != Support::No,
+            able: able(limits),
             described: limits.described,
         }
     }
@@ -34,18 +32,37 @@ impl Fence {
     /// Whether `bio` certainly keeps to the contract. If not, [`check`] decides and gives the reason.
     #[inline]
     pub fn admits(&self, bio: &Bio) -> bool {
-        let able = match bio.op {
-            Op::Read => self.reads,
-            Op::Write => self.writes,
-            _ => false,
-        };
+        let able = self.able[number(&bio.op)];
         let (start, len) = (bio.range.start(), bio.range.len());
         able & (len != 0)
             & (len <= self.transfer_max)
             & ((start | len) & self.block_mask == 0)
             & (bio.range.end() <= self.size)
             & (bio.buf.len() as u64 == len)
-            & (self.described | bio.buf.is_carried())
+            && (self.described || bio.buf.is_carried())
+    }
+}
+
+/// Reads and writes, if they are supported; all else is for [`check`] alone.
+fn able(limits: &Limits) -> [bool; 7] {
+    let mut able = [false; 7];
+    for (op, kind) in [(Op::Read, OpKind::Read), (Op::Write, OpKind::Write)] {
+        able[number(&op)] = limits.support(kind) != Support::No;
+    }
+    able
+}
+
+/// The operation's place in tables: its discriminant, so that looking it up costs nothing.
+#[inline]
+pub(crate) fn number(op: &Op) -> usize {
+    match op {
+        Op::Read => 0,
+        Op::Write => 1,
+        Op::Flush => 2,
+        Op::Zero => 3,
+        Op::Discard => 4,
+        Op::Ranges(_) => 5,
+        Op::Extents => 6,
     }
 }
 

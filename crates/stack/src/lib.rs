@@ -3,12 +3,13 @@
 //! Invariant: knows no kind by name; every request through a stack passes the contract check at every hop.
 //!
 //! Reading order: [`text`] (what a user writes), [`snapshot`] (slots, volumes and where requests go next), [`run`] (the
-//! loop), [`build`], [`stack`] (exports, admission), [`live`] (insert, remove, reorder).
+//! loop), [`build`], [`door`] (admission), [`stack`] (exports), [`live`] (insert, remove, reorder).
 
 #![forbid(unsafe_code)]
 
 pub mod build;
 mod contract;
+mod door;
 pub mod live;
 mod run;
 mod snapshot;

@@ -125,20 +125,19 @@ impl Stack {
     /// Drains the stack, makes `spec` its arrangement, and lets requests in again.
     async fn switch(&self, spec: Spec, patience: Nanos) -> Result<(), LiveError> {
         let snapshot: Handle = arrange(&self.shared, &self.parts.borrow(), &spec)?;
-        if self.gate.closed.replace(true) {
+        let door = &self.shared.door;
+        if !door.close() {
             let what = "another change of this stack is under way; try again".to_string();
             return Err(LiveError::NotAChain(what));
         }
-        let idle = self.gate.changed.wait_until(|| self.gate.inflight.get() == 0);
-        let drained = matches!(race(idle, self.rt().sleep(patience)).await, Either::Left(()));
+        let drained = matches!(race(door.emptied(), self.rt().sleep(patience)).await, Either::Left(()));
         if drained {
             *self.snapshot.borrow_mut() = snapshot;
             *self.spec.borrow_mut() = spec;
             self.retarget();
             self.shared.forget_spare();
         }
-        self.gate.closed.set(false);
-        self.gate.changed.notify_all();
+        door.open();
         match drained {
             true => Ok(()),
             false => Err(LiveError::TimedOut { inflight: self.inflight(), waited: patience }),

@@ -4,16 +4,21 @@
 //! decides. Up: frames are popped in reverse order and each slot's `complete` sees the answer. Both directions run in
 //! one piece unless a slot or leaf really waits, so a request that nobody delays costs no allocation.
 
-use std::future::Future;
+use std::future::{Future, IntoFuture};
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use esker_block::{Bio, BioError, Buf, Class, Done, Flow, Op, Reply, Step, VolumeId};
+use esker_block::step::{LocalFuture, StepFuture};
+use esker_block::{Bio, BioError, Buf, Class, Done, Flow, Reply, Step, VolumeId};
+
+use esker_rt::Sleep;
 
 use crate::contract;
-use crate::snapshot::{Handle, Slot, Target};
+use crate::snapshot::{Handle, Shared, Slot, Target};
 
-type LocalFuture<T> = Pin<Box<dyn Future<Output = T>>>;
+const ON_ITS_WAY_DOWN: &str = "what goes down is a request";
+const ON_ITS_WAY_UP: &str = "what goes up is an answer";
 
 /// A slot that the request passed and that will see its answer.
 struct Frame {
@@ -25,19 +30,24 @@ struct Frame {
 
 /// What a request waits for.
 enum Wait {
+    Nothing,
     /// A slot's decision.
-    Slot(LocalFuture<Flow>),
+    Slot(StepFuture<Flow>),
     /// A place in a leaf's queue.
     Credit(u16, LocalFuture<()>),
     /// A leaf's answer.
-    Leaf(u16, Class, LocalFuture<Done>),
+    Leaf(u16, LocalFuture<Done>),
+    /// The instant at which a leaf's answer, which is in its place already, counts.
+    Answer(u16, Sleep),
 }
 
 /// One request inside a snapshot.
 pub(crate) struct Run {
     snapshot: Handle,
-    /// The request, while no slot or leaf has taken it. It is changed in place: moving it costs more than most slots do.
-    bio: Bio,
+    /// The request, while no leaf has taken it. It is changed in place: moving it costs more than most slots do.
+    bio: Option<Bio>,
+    /// The answer, which the slots change in place on its way up.
+    answer: Option<Done>,
     frames: Vec<Frame>,
     /// Slots before this position are behind the request.
     position: u16,
@@ -45,131 +55,171 @@ pub(crate) struct Run {
     issued_len: usize,
     /// The hop in front was checked in full and may be taken although its fence does not admit it.
     checked: bool,
-    wait: Option<Wait>,
+    /// Whose credit of the leaf's queue it holds while it is there.
+    class: Class,
+    wait: Wait,
 }
 
 /// Why the way down stopped.
-enum Halt {
+enum Stop {
     /// The request arrived at a leaf.
     Leaf(u16),
-    /// A slot answered it or sent it on after taking it.
+    /// A slot decided something else than simply "down".
     Decided(Flow),
     /// A slot waits.
-    Waits(LocalFuture<Flow>),
+    Waits(StepFuture<Flow>),
     /// The fence does not admit it: the contract must be checked in full.
     Suspect,
     /// Nobody has its destination.
     Nowhere,
-    /// A slot sent it elsewhere than to its first lower end.
-    OtherLower,
 }
 
 impl Run {
     /// The request `bio`, about to enter `snapshot` at `position`.
-    pub fn fresh(snapshot: Handle, position: u16, bio: Bio) -> Run {
-        Run { snapshot, bio, frames: Vec::with_capacity(8), position, issued_len: 0, checked: false, wait: None }
+    pub fn fresh(snapshot: Handle, position: u16, bio: Option<Bio>) -> Run {
+        Run {
+            snapshot,
+            bio,
+            answer: None,
+            frames: Vec::with_capacity(8),
+            position,
+            issued_len: 0,
+            checked: false,
+            class: Class::Foreground,
+            wait: Wait::Nothing,
+        }
     }
 
-    /// Makes an ended request the request `bio`, about to enter `snapshot` at its top.
+    /// Makes an ended request the request `bio`, about to enter `snapshot` at its top. Swapped in, because that moves it
+    /// once.
     #[inline(always)]
-    pub fn renew(&mut self, snapshot: &Handle, volume: VolumeId, bio: Bio) {
-        debug_assert!(self.wait.is_none() && self.frames.is_empty(), "only ended requests are reused");
+    pub fn renew(&mut self, snapshot: &Handle, volume: VolumeId, bio: &mut Option<Bio>) {
+        debug_assert!(matches!(self.wait, Wait::Nothing) && self.frames.is_empty(), "only ended requests are reused");
         if !self.snapshot.is(snapshot) {
             self.snapshot = snapshot.clone();
         }
-        self.bio = bio;
-        self.bio.dest = volume;
+        std::mem::swap(&mut self.bio, bio);
+        self.bio.as_mut().expect(ON_ITS_WAY_DOWN).dest = volume;
         self.position = 0;
     }
 
-    /// Sends the request down as far as it goes without waiting. `None`: it waits, and [`Run`] is the future of its
-    /// answer.
+    /// What all snapshots of its stack share.
+    pub fn shared(&self) -> &Rc<Shared> {
+        &self.snapshot.shared
+    }
+
+    /// Sends the request down as far as it goes without waiting. Unless it is answered then, [`Run::poll_answer`] goes
+    /// on.
     #[inline]
-    pub fn start(&mut self) -> Option<Done> {
+    pub fn start(&mut self) {
         self.note_request();
-        self.down()
+        self.down();
+    }
+
+    /// Answers a request that does not even start.
+    pub fn turn_away(&mut self, error: BioError) {
+        self.answer = Some(self.take_bio().fail(error));
+    }
+
+    /// Whether it waits for nothing: after its start, that means that its answer can be taken.
+    #[inline]
+    pub fn is_answered(&self) -> bool {
+        matches!(self.wait, Wait::Nothing)
+    }
+
+    fn take_bio(&mut self) -> Bio {
+        self.bio.take().expect(ON_ITS_WAY_DOWN)
+    }
+
+    fn bio(&self) -> &Bio {
+        self.bio.as_ref().expect(ON_ITS_WAY_DOWN)
+    }
+
+    /// The answer of a request that has one.
+    #[inline]
+    pub fn take_answer(&mut self) -> Done {
+        self.answer.take().expect("a request is answered once")
     }
 
     /// As a step of its own, for requests that extensions generate.
     pub fn into_step(mut self) -> Step<Done> {
-        match self.start() {
-            Some(done) => Step::Now(done),
-            None => Step::Later(Box::pin(self)),
+        self.start();
+        match self.is_answered() {
+            true => Step::Now(self.take_answer()),
+            false => Step::Later(Box::pin(self)),
         }
     }
 
     #[inline]
     fn note_request(&self) {
-        let (rt, bio) = (&self.snapshot.shared.rt, &self.bio);
+        let (rt, bio) = (&self.snapshot.shared.rt, self.bio());
         if rt.is_sim() {
-            rt.event(u64::from(bio.dest.0) << 8 | u64::from(op_byte(&bio.op)));
+            rt.event(u64::from(bio.dest.0) << 8 | contract::number(&bio.op) as u64);
             rt.event(bio.offset() ^ bio.len().rotate_left(40));
         }
     }
 
-    /// `None`: the request waits.
-    fn down(&mut self) -> Option<Done> {
+    /// Whether the request is answered; else it waits.
+    fn down(&mut self) -> bool {
         loop {
             match self.descend() {
-                Halt::Leaf(leaf) => return self.enter_leaf(leaf),
-                Halt::Decided(flow) => {
-                    if let Some(done) = self.decided(flow) {
-                        return Some(done);
+                Stop::Leaf(leaf) => return self.enter_leaf(leaf),
+                Stop::Decided(flow) => {
+                    if self.decided(flow) {
+                        return true;
                     }
                 }
-                Halt::Waits(future) => {
-                    self.wait = Some(Wait::Slot(future));
-                    return None;
-                }
-                Halt::Suspect => {
-                    if let Err(error) = self.check() {
-                        return Some(self.refuse(error));
-                    }
-                    self.checked = true;
-                }
-                Halt::Nowhere => {
-                    return Some(self.refuse(BioError::invalid("nothing below this slot has the destination")));
-                }
-                Halt::OtherLower => {
-                    if let Some(done) = self.check_domain() {
-                        return Some(done);
-                    }
+                Stop::Waits(future) => return self.wait_for(Wait::Slot(future)),
+                Stop::Suspect => match self.check() {
+                    Ok(()) => self.checked = true,
+                    Err(error) => return self.refuse(error),
+                },
+                Stop::Nowhere => {
+                    return self.refuse(BioError::invalid("nothing below this slot has the destination"));
                 }
             }
         }
     }
 
     /// The common case as one tight loop: slots that simply pass the request down to their first lower end.
-    fn descend(&mut self) -> Halt {
-        let snapshot = &*self.snapshot;
-        let mut number = snapshot.hop_at(self.position, self.bio.dest);
+    fn descend(&mut self) -> Stop {
+        let Run { snapshot, bio, frames, position, issued_len, checked, .. } = self;
+        let bio = bio.as_mut().expect(ON_ITS_WAY_DOWN);
+        let mut ctx = snapshot.ctx();
+        let cpu = ctx.rt.cpu();
+        let mut number = snapshot.hop_at(*position, bio.dest);
         loop {
             let hop = snapshot.hop(number);
-            if !hop.fence.admits(&self.bio) && !std::mem::take(&mut self.checked) {
-                return Halt::Suspect;
+            if !hop.fence.admits(bio) && !std::mem::take(checked) {
+                return Stop::Suspect;
             }
             let (index, port) = match hop.target {
                 Target::Slot { index, port } => (index, port),
-                Target::Leaf(leaf) => return Halt::Leaf(leaf),
-                Target::Nowhere => return Halt::Nowhere,
+                Target::Leaf(leaf) => return Stop::Leaf(leaf),
+                Target::Nowhere => return Stop::Nowhere,
             };
             let slot = &snapshot.slots[index as usize];
-            snapshot.shared.rt.charge(slot.cost);
-            let first = slot.lowers[0];
-            self.bio.dest = first;
-            self.position = index + 1;
-            self.issued_len = self.bio.buf.len();
-            let mut scratch = 0;
-            let mut ctx = self.snapshot.ctx(slot, index, port, &mut scratch);
-            let step = slot.ext.issue(&mut ctx, &mut self.bio);
+            cpu.charge(slot.cost);
+            let buf_len = bio.buf.len();
+            bio.dest = slot.first;
+            ctx.enter(index, port, &slot.lowers, 0);
+            let step = slot.ext.issue(&mut ctx, bio);
             if slot.completes {
-                self.frames.push(Frame { scratch, buf_len: self.issued_len, slot: index, port });
+                frames.push(Frame { scratch: ctx.scratch, buf_len, slot: index, port });
             }
+            *position = index + 1;
+            *issued_len = buf_len;
             match step {
-                Step::Now(Flow::Down) if self.bio.dest == first => number = slot.after,
-                Step::Now(Flow::Down) => return Halt::OtherLower,
-                Step::Now(flow) => return Halt::Decided(flow),
-                Step::Later(future) => return Halt::Waits(future),
+                Step::Now(Flow::Down) => {
+                    // It holds nothing; saying so spares each hop a call that looks for something to drop.
+                    std::mem::forget(step);
+                    if bio.dest != slot.first {
+                        return Stop::Decided(Flow::Down);
+                    }
+                    number = slot.after;
+                }
+                Step::Now(flow) => return Stop::Decided(flow),
+                step => return Stop::Waits(step.into_future()),
             }
         }
     }
@@ -177,142 +227,178 @@ impl Run {
     /// The contract in full, for what the fence of the hop does not simply admit.
     #[cold]
     fn check(&self) -> Result<(), BioError> {
-        let dest = self.bio.dest;
+        let bio = self.bio();
+        let dest = bio.dest;
         match self.snapshot.limits(dest) {
-            Some(limits) => contract::check(limits, &self.bio),
+            Some(limits) => contract::check(limits, bio),
             None => Err(BioError::invalid(format!("no volume {} in this stack", dest.0))),
         }
     }
 
     /// Enforces the domain of the slot that sent the request: a destination outside its lower ends is refused and
-    /// counted.
-    fn check_domain(&mut self) -> Option<Done> {
+    /// counted. Whether the request is answered by that.
+    fn check_domain(&mut self) -> bool {
         let slot = &self.snapshot.slots[self.position as usize - 1];
-        if slot.lowers.contains(&self.bio.dest) {
-            return None;
+        if slot.lowers.contains(&self.bio().dest) {
+            return false;
         }
-        let error = outside_domain(slot, &self.bio);
-        let bio = self.bio.take();
-        Some(self.answered(bio.fail(error)))
+        let error = outside_domain(slot, self.bio());
+        let bio = self.take_bio();
+        self.answered(bio.fail(error))
     }
 
     #[cold]
-    fn refuse(&mut self, error: BioError) -> Done {
-        let bio = self.bio.take();
-        self.up(bio.fail(error))
+    fn refuse(&mut self, error: BioError) -> bool {
+        self.turn_away(error);
+        self.up()
     }
 
-    /// Follows a decision that is not simply "down". `Some`: the request is answered.
-    fn decided(&mut self, flow: Flow) -> Option<Done> {
+    /// Follows a decision that is not simply "down". Whether the request is answered.
+    fn decided(&mut self, flow: Flow) -> bool {
         match flow {
             Flow::Down => self.check_domain(),
             Flow::Resume(bio) => {
-                self.bio = bio;
+                self.bio = Some(bio);
                 self.check_domain()
             }
-            Flow::Done(done) => Some(self.answered(done)),
+            Flow::Done(done) => self.answered(done),
         }
     }
 
     /// The slot in front of the request answered by itself: its own completion does not run, but it must give the
     /// buffer back.
-    fn answered(&mut self, mut done: Done) -> Done {
+    fn answered(&mut self, done: Done) -> bool {
+        self.answer = Some(done);
         let index = self.position - 1;
-        let slot = &self.snapshot.slots[index as usize];
-        if slot.completes {
+        if self.snapshot.slots[index as usize].completes {
             self.frames.pop();
         }
-        self.check_buffer(index, self.issued_len, &mut done);
-        self.up(done)
+        self.check_buffer(index, self.issued_len);
+        self.up()
     }
 
-    fn enter_leaf(&mut self, leaf: u16) -> Option<Done> {
-        let class = self.bio.tag.class;
+    fn enter_leaf(&mut self, leaf: u16) -> bool {
+        self.class = self.bio().tag.class;
         let device = &self.snapshot.leaves[leaf as usize].1;
-        if device.credits(class).try_take(1) {
+        if device.credits(self.class).try_take(1) {
             return self.submit_leaf(leaf);
         }
-        let device = device.clone();
+        let (device, class) = (device.clone(), self.class);
         let credit = async move { device.credits(class).take(1).await };
-        self.wait = Some(Wait::Credit(leaf, Box::pin(credit)));
-        None
+        self.wait_for(Wait::Credit(leaf, Box::pin(credit)))
     }
 
     #[inline]
-    fn submit_leaf(&mut self, leaf: u16) -> Option<Done> {
-        let bio = self.bio.take();
-        let class = bio.tag.class;
-        self.issued_len = bio.buf.len();
+    fn submit_leaf(&mut self, leaf: u16) -> bool {
+        self.issued_len = self.bio().buf.len();
         let device = &self.snapshot.leaves[leaf as usize].1;
         self.snapshot.shared.rt.charge(device.kind.cost);
-        match device.device.submit(bio) {
-            Step::Now(done) => Some(self.left_leaf(leaf, class, done)),
-            Step::Later(future) => {
-                self.wait = Some(Wait::Leaf(leaf, class, future));
-                None
+        match device.device.submit(self.bio.take().expect(ON_ITS_WAY_DOWN)) {
+            Step::Now(done) => {
+                self.answer = Some(done);
+                self.left_leaf(leaf)
             }
+            Step::After(sleep, done) => {
+                self.answer = Some(done);
+                self.wait_for(Wait::Answer(leaf, sleep))
+            }
+            Step::Later(future) => self.wait_for(Wait::Leaf(leaf, future)),
         }
     }
 
+    /// False, because now the request is not answered.
     #[inline]
-    fn left_leaf(&mut self, leaf: u16, class: Class, mut done: Done) -> Done {
+    fn wait_for(&mut self, wait: Wait) -> bool {
+        debug_assert!(self.is_answered(), "a request waits for one thing at a time");
+        // What is replaced holds nothing; saying so spares each request a call that looks for something to drop.
+        std::mem::forget(std::mem::replace(&mut self.wait, wait));
+        false
+    }
+
+    /// The leaf has answered.
+    #[inline]
+    fn left_leaf(&mut self, leaf: u16) -> bool {
         let device = &self.snapshot.leaves[leaf as usize].1;
-        device.credits(class).give(1);
-        if done.buf.len() != self.issued_len {
-            self.lost_buffer(&device.name, self.issued_len, &mut done);
+        device.credits(self.class).give(1);
+        if self.answer_len() != self.issued_len {
+            let name = device.name.clone();
+            self.lost_buffer(&name, self.issued_len);
         }
-        self.up(done)
+        self.up()
     }
 
-    /// Pops the frames, last first.
-    fn up(&mut self, mut done: Done) -> Done {
-        while let Some(mut frame) = self.frames.pop() {
+    /// Pops the frames, last first. True, because afterwards the request is answered.
+    #[inline]
+    fn up(&mut self) -> bool {
+        while let Some(frame) = self.frames.pop() {
             let slot = &self.snapshot.slots[frame.slot as usize];
-            let mut ctx = self.snapshot.ctx(slot, frame.slot, frame.port, &mut frame.scratch);
-            slot.ext.complete(&mut ctx, &mut done);
-            self.check_buffer(frame.slot, frame.buf_len, &mut done);
+            let mut ctx = self.snapshot.ctx();
+            ctx.enter(frame.slot, frame.port, &slot.lowers, frame.scratch);
+            slot.ext.complete(&mut ctx, self.answer.as_mut().expect(ON_ITS_WAY_UP));
+            self.check_buffer(frame.slot, frame.buf_len);
         }
-        done
+        true
     }
 
     #[inline]
-    fn check_buffer(&self, slot: u16, expected: usize, done: &mut Done) {
-        if done.buf.len() != expected {
-            let instance = &self.snapshot.slots[slot as usize].instance;
+    fn answer_len(&self) -> usize {
+        self.answer.as_ref().expect(ON_ITS_WAY_UP).buf.len()
+    }
+
+    #[inline]
+    fn check_buffer(&mut self, slot: u16, expected: usize) {
+        if self.answer_len() != expected {
+            let instance = self.snapshot.slots[slot as usize].instance.clone();
             instance.violations.set(instance.violations.get() + 1);
-            self.lost_buffer(&instance.name, expected, done);
+            self.lost_buffer(&instance.name, expected);
         }
     }
 
     #[cold]
-    fn lost_buffer(&self, who: &str, expected: usize, done: &mut Done) {
-        let cause = format!("{who} gave back a buffer of {} bytes instead of {expected}", done.buf.len());
+    fn lost_buffer(&mut self, who: &str, expected: usize) {
+        let cause = format!("{who} gave back a buffer of {} bytes instead of {expected}", self.answer_len());
         self.snapshot.shared.latch(cause.clone());
-        *done = Done { result: Err(BioError::Gone(cause.into())), buf: Buf::described(expected, 0) };
+        let result = Err(BioError::Gone(cause.into()));
+        self.answer = Some(Done { result, buf: Buf::described(expected, 0) });
     }
 
-    /// Polls what the request waits for and, once that is there, follows it.
-    fn resume(&mut self, cx: &mut Context<'_>) -> Poll<Option<Done>> {
-        let answer = match self.wait.as_mut().expect("a request is not polled after its answer") {
+    /// Polls what the request waits for and, once that is there, follows it. Whether the request is answered; else it
+    /// waits for something else now.
+    fn resume(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        Poll::Ready(match &mut self.wait {
+            Wait::Answer(leaf, sleep) => {
+                ready!(Pin::new(sleep).poll(cx));
+                let leaf = *leaf;
+                self.wait = Wait::Nothing;
+                self.left_leaf(leaf)
+            }
+            Wait::Leaf(leaf, future) => {
+                let done = ready!(future.as_mut().poll(cx));
+                let leaf = *leaf;
+                self.wait = Wait::Nothing;
+                self.answer = Some(done);
+                self.left_leaf(leaf)
+            }
             Wait::Slot(future) => {
-                let flow = ready!(future.as_mut().poll(cx));
-                self.wait = None;
-                self.decided(flow).or_else(|| self.down())
+                let flow = ready!(Pin::new(future).poll(cx));
+                self.wait = Wait::Nothing;
+                self.decided(flow) || self.down()
             }
             Wait::Credit(leaf, future) => {
                 ready!(future.as_mut().poll(cx));
                 let leaf = *leaf;
-                self.wait = None;
+                self.wait = Wait::Nothing;
                 self.submit_leaf(leaf)
             }
-            Wait::Leaf(leaf, class, future) => {
-                let done = ready!(future.as_mut().poll(cx));
-                let (leaf, class) = (*leaf, *class);
-                self.wait = None;
-                Some(self.left_leaf(leaf, class, done))
-            }
-        };
-        Poll::Ready(answer)
+            Wait::Nothing => unreachable!("a request is not polled after its answer"),
+        })
+    }
+
+    /// Ready once the answer can be taken.
+    #[inline]
+    pub fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while !ready!(self.resume(cx)) {}
+        Poll::Ready(())
     }
 }
 
@@ -320,18 +406,15 @@ impl Future for Run {
     type Output = Done;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Done> {
-        loop {
-            if let Some(done) = ready!(self.resume(cx)) {
-                return Poll::Ready(done);
-            }
-        }
+        ready!(self.poll_answer(cx));
+        Poll::Ready(self.take_answer())
     }
 }
 
 impl Drop for Run {
     fn drop(&mut self) {
         let shared = &self.snapshot.shared;
-        if self.wait.is_some() && !shared.rt.is_killed() {
+        if !matches!(self.wait, Wait::Nothing) && !shared.rt.is_killed() {
             shared.latch("a request was dropped while it was in flight");
         }
     }
@@ -342,18 +425,6 @@ fn outside_domain(slot: &Slot, bio: &Bio) -> BioError {
     let instance = &slot.instance;
     instance.violations.set(instance.violations.get() + 1);
     BioError::invalid(format!("{} sent a request to volume {}, which is not below it", instance.name, bio.dest.0))
-}
-
-fn op_byte(op: &Op) -> u8 {
-    match op {
-        Op::Read => 1,
-        Op::Write => 2,
-        Op::Flush => 3,
-        Op::Zero => 4,
-        Op::Discard => 5,
-        Op::Ranges(_) => 6,
-        Op::Extents => 7,
-    }
 }
 
 /// Adds an answer to the digest of a virtual world.

@@ -12,17 +12,20 @@ use esker_rt::mem::Pool;
 use esker_rt::sync::Credits;
 
 use crate::contract::Fence;
-use crate::run::Run;
+use crate::door::Door;
+use crate::run::{Run, note_answer};
 
 /// What all snapshots of one stack share.
 pub(crate) struct Shared {
     pub rt: Rt,
     pub pool: Pool,
+    pub door: Door,
     dead: Cell<bool>,
     cause: RefCell<String>,
     /// Requests that ended, kept so that the next ones need no allocation.
     #[expect(clippy::vec_box, reason = "a request stays in its box when it is reused")]
     spare: RefCell<Vec<Box<Run>>>,
+    spare_max: Cell<usize>,
 }
 
 /// Ended requests that are kept.
@@ -30,7 +33,15 @@ const SPARE_MAX: usize = 256;
 
 impl Shared {
     pub fn new(rt: Rt, pool: Pool) -> Shared {
-        Shared { rt, pool, dead: Cell::new(false), cause: RefCell::default(), spare: RefCell::default() }
+        Shared {
+            rt,
+            pool,
+            door: Door::default(),
+            dead: Cell::new(false),
+            cause: RefCell::default(),
+            spare: RefCell::default(),
+            spare_max: Cell::new(SPARE_MAX),
+        }
     }
 
     /// Refuses everything from now on. The first cause stays.
@@ -44,21 +55,25 @@ impl Shared {
 
     /// A request for `volume` about to enter `snapshot` at its top.
     #[inline(always)]
-    pub fn run(&self, snapshot: &Handle, volume: VolumeId, bio: Bio) -> Box<Run> {
-        match self.spare.borrow_mut().pop() {
-            Some(mut run) => {
-                run.renew(snapshot, volume, bio);
-                run
-            }
-            None => Box::new(Run::fresh(snapshot.clone(), 0, bio.to(volume))),
-        }
+    pub fn run(&self, snapshot: &Handle, volume: VolumeId, bio: &mut Option<Bio>) -> Box<Run> {
+        let spare = self.spare.borrow_mut().pop();
+        let mut run = spare.unwrap_or_else(|| Box::new(Run::fresh(snapshot.clone(), 0, None)));
+        run.renew(snapshot, volume, bio);
+        run
+    }
+
+    /// A request of a client has its answer.
+    #[inline]
+    pub fn left(&self, class: Class, done: &Done) {
+        self.door.leave(class);
+        note_answer(&self.rt, done);
     }
 
     /// Keeps an ended request for reuse.
     #[inline]
     pub fn spare(&self, run: Box<Run>) {
         let mut spare = self.spare.borrow_mut();
-        if spare.len() < SPARE_MAX {
+        if spare.len() < self.spare_max.get() {
             spare.push(run);
         }
     }
@@ -66,6 +81,13 @@ impl Shared {
     /// Lets go of the arrangements that ended requests still hold.
     pub fn forget_spare(&self) {
         drop(self.spare.take());
+    }
+
+    /// As [`Shared::forget_spare`], for good: requests that end later are not kept, because they would hold what keeps
+    /// them.
+    pub fn keep_no_spare(&self) {
+        self.spare_max.set(0);
+        self.forget_spare();
     }
 
     pub fn is_dead(&self) -> bool {
@@ -92,6 +114,8 @@ pub(crate) struct Slot {
     pub instance: Rc<Instance>,
     pub uppers: Vec<VolumeId>,
     pub lowers: Vec<VolumeId>,
+    /// Lower end 0.
+    pub first: VolumeId,
     /// What the loop needs at every hop, at hand: the instance's code, and whether it looks at answers.
     pub ext: Rc<dyn Extension>,
     pub completes: bool,
@@ -103,7 +127,7 @@ pub(crate) struct Slot {
 impl Slot {
     pub fn new(instance: Rc<Instance>, uppers: Vec<VolumeId>, lowers: Vec<VolumeId>) -> Slot {
         let (ext, cost) = (instance.ext.clone(), instance.kind.cost);
-        Slot { completes: ext.completes(), ext, cost, instance, uppers, lowers, after: 0 }
+        Slot { completes: ext.completes(), ext, cost, instance, uppers, first: lowers[0], lowers, after: 0 }
     }
 }
 
@@ -182,7 +206,7 @@ impl Snapshot {
         }
         let hops: Vec<Hop> = rows.into_iter().rev().flatten().chain([NOWHERE]).collect();
         for (index, slot) in slots.iter_mut().enumerate() {
-            slot.after = (index + 1) * volumes + slot.lowers[0].0 as usize;
+            slot.after = (index + 1) * volumes + slot.first.0 as usize;
         }
         Snapshot { shared, slots, leaves, limits, hops }
     }
@@ -209,7 +233,7 @@ impl Snapshot {
 
 impl Submit for Snapshot {
     fn submit_below(self: Rc<Self>, slot: u16, bio: Bio) -> Step<Done> {
-        Run::fresh(Handle(self), slot + 1, bio).into_step()
+        Run::fresh(Handle(self), slot + 1, Some(bio)).into_step()
     }
 }
 
@@ -228,10 +252,10 @@ impl Handle {
         Rc::ptr_eq(&self.0, &other.0)
     }
 
-    /// What the loop lends `slot`, which is number `index`, for one request.
+    /// What the loop lends the slots of one request, one after the other.
     #[inline]
-    pub fn ctx<'a>(&'a self, slot: &'a Slot, index: u16, port: u16, scratch: &'a mut u64) -> Ctx<'a> {
-        Ctx::new(&self.shared.rt, &self.shared.pool, scratch, port, &slot.lowers, self, index)
+    pub fn ctx(&self) -> Ctx<'_> {
+        Ctx::new(&self.shared.rt, &self.shared.pool, self)
     }
 }
 

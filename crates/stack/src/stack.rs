@@ -7,17 +7,14 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
+use esker_block::step::LocalFuture;
 use esker_block::{Bio, BioError, Class, Device, Done, Kind, Limits, OpKind, Stat, Step, Support, Usage, VolumeId};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
-use esker_rt::sync::{Credits, Notify};
 
-use crate::run::{Run, note_answer};
+use crate::run::Run;
 use crate::snapshot::{Handle, Instance, Leaf, Shared};
 use crate::text::Spec;
-
-/// Requests of one class that a stack lets in at once; more wait at their export.
-const ADMITTED_MAX: u64 = 4096;
 
 /// A stack of devices and layers on one world.
 pub struct Stack {
@@ -26,8 +23,6 @@ pub struct Stack {
     pub(crate) snapshot: RefCell<Handle>,
     pub(crate) spec: RefCell<Spec>,
     pub(crate) parts: RefCell<Parts>,
-    pub(crate) gate: Gate,
-    admitted: [Credits; Class::COUNT],
     ends: RefCell<BTreeMap<String, Rc<End>>>,
 }
 
@@ -39,14 +34,6 @@ pub(crate) struct Parts {
     pub leaves: BTreeMap<String, Rc<Leaf>>,
     /// Volume numbers given out so far.
     pub numbered: usize,
-}
-
-/// Lets requests in, or holds them while the stack is drained for a change.
-#[derive(Default)]
-pub(crate) struct Gate {
-    pub closed: Cell<bool>,
-    pub inflight: Cell<u64>,
-    pub changed: Notify,
 }
 
 /// Where an export leads now. Live changes move it; clients keep their handle.
@@ -85,8 +72,6 @@ impl Stack {
             snapshot: RefCell::new(snapshot),
             spec: RefCell::new(spec),
             parts: RefCell::new(parts),
-            gate: Gate::default(),
-            admitted: std::array::from_fn(|_| Credits::new(ADMITTED_MAX)),
             ends: RefCell::default(),
         })
     }
@@ -153,7 +138,7 @@ impl Stack {
 
     /// Requests in flight.
     pub fn inflight(&self) -> u64 {
-        self.gate.inflight.get()
+        self.shared.door.inflight()
     }
 
     /// Statistics of all parts, in the order of the text.
@@ -182,25 +167,17 @@ impl Stack {
     /// Waits until nothing is in flight and closes every layer. Requests that come later wait forever: drop the
     /// exports first.
     pub async fn close(&self) {
-        self.gate.closed.set(true);
-        self.gate.changed.wait_until(|| self.gate.inflight.get() == 0).await;
+        self.shared.door.close();
+        self.shared.door.emptied().await;
         let instances: Vec<Rc<Instance>> = self.parts.borrow().instances.values().cloned().collect();
         instances.iter().for_each(|i| i.ext.close());
-    }
-
-    fn leave(&self, class: Class) {
-        self.admitted[class as usize].give(1);
-        self.gate.inflight.set(self.gate.inflight.get() - 1);
-        if self.gate.closed.get() {
-            self.gate.changed.notify_all();
-        }
     }
 }
 
 impl Drop for Stack {
     /// Ended requests hold their snapshot, and the snapshot what keeps them.
     fn drop(&mut self) {
-        self.shared.forget_spare();
+        self.shared.keep_no_spare();
     }
 }
 
@@ -227,62 +204,40 @@ impl Export {
     #[inline(always)]
     pub fn request(&self, bio: Bio) -> Request {
         let class = bio.tag.class;
-        let stage = match self.admit(class) {
-            true => self.enter(bio),
-            false => Stage::Waiting(Box::new(bio), Box::pin(self.clone().wait_outside(class))),
+        let mut bio = Some(bio);
+        let stage = match self.stack.shared.door.try_enter(class) {
+            true => Stage::Inside(self.enter(&mut bio)),
+            false => Stage::Outside(self.wait_outside(class, bio)),
         };
-        Request { export: self.clone(), class, stage }
+        Request { class, stage }
     }
 
-    /// Lets a request in, if the gate is open and the class has a credit.
-    #[inline(always)]
-    fn admit(&self, class: Class) -> bool {
-        let stack = &*self.stack;
-        if stack.gate.closed.get() || !stack.admitted[class as usize].try_take(1) {
-            return false;
-        }
-        stack.gate.inflight.set(stack.gate.inflight.get() + 1);
-        true
+    #[cold]
+    fn wait_outside(&self, class: Class, bio: Option<Bio>) -> Box<Outside> {
+        let shared = self.stack.shared.clone();
+        let admission = Box::pin(async move { shared.door.enter(class).await });
+        Box::new(Outside { export: self.clone(), bio, admission })
     }
 
-    /// Sends a request that was let in down the present arrangement, or refuses it.
+    /// Takes a request that was let in and sends it down the present arrangement, or refuses it.
     #[inline(always)]
-    fn enter(&self, bio: Bio) -> Stage {
+    fn enter(&self, bio: &mut Option<Bio>) -> Box<Run> {
         let shared = &self.stack.shared;
-        if shared.is_dead() {
-            return Stage::Answered(bio.fail(BioError::Gone(shared.cause().into())));
-        }
-        if self.end.read_only && bio.changes_data() {
-            return Stage::Answered(bio.fail(BioError::ReadOnly("this export".into())));
-        }
+        let is_refused = shared.is_dead() || self.end.read_only && bio.as_ref().is_some_and(Bio::changes_data);
         let mut run = shared.run(&self.stack.snapshot.borrow(), self.end.volume.get(), bio);
-        match run.start() {
-            None => Stage::Inside(run),
-            Some(done) => {
-                shared.spare(run);
-                Stage::Answered(done)
-            }
+        match is_refused {
+            false => run.start(),
+            true => run.turn_away(self.refusal()),
         }
+        run
     }
 
-    /// Waits until the request is let in.
-    async fn wait_outside(self, class: Class) {
-        let stack = &*self.stack;
-        loop {
-            stack.gate.changed.wait_until(|| !stack.gate.closed.get()).await;
-            let credits = &stack.admitted[class as usize];
-            credits.take(1).await;
-            if !stack.gate.closed.get() {
-                stack.gate.inflight.set(stack.gate.inflight.get() + 1);
-                return;
-            }
-            credits.give(1);
+    #[cold]
+    fn refusal(&self) -> BioError {
+        match self.stack.dead() {
+            Some(cause) => BioError::Gone(cause.into()),
+            None => BioError::ReadOnly("this export".into()),
         }
-    }
-
-    fn leave(&self, class: Class, done: &Done) {
-        self.stack.leave(class);
-        note_answer(self.stack.rt(), done);
     }
 }
 
@@ -293,55 +248,65 @@ impl Device for Export {
 
     fn submit(&self, bio: Bio) -> Step<Done> {
         let mut request = self.request(bio);
-        match std::mem::replace(&mut request.stage, Stage::Over) {
-            Stage::Answered(done) => {
-                self.leave(request.class, &done);
-                Step::Now(done)
-            }
-            stage => {
-                request.stage = stage;
-                Step::Later(Box::pin(request))
-            }
+        match request.take_answer() {
+            Some(done) => Step::Now(done),
+            None => Step::Later(Box::pin(request)),
         }
     }
 }
 
+/// A request that waits at the door.
+struct Outside {
+    export: Export,
+    bio: Option<Bio>,
+    admission: LocalFuture<()>,
+}
+
+/// Everything is behind a pointer, so that the future is small to move.
 enum Stage {
-    /// Waits at the gate or for a credit. Boxed, so that the common request is small to move.
-    Waiting(Box<Bio>, Pin<Box<dyn Future<Output = ()>>>),
+    Outside(Box<Outside>),
     Inside(Box<Run>),
-    Answered(Done),
     Over,
 }
 
 /// A request of a client: the future of its answer. It costs no allocation unless something waits.
 pub struct Request {
-    export: Export,
     class: Class,
     stage: Stage,
+}
+
+impl Request {
+    /// The answer, if it is there.
+    #[inline]
+    fn take_answer(&mut self) -> Option<Done> {
+        if !matches!(&self.stage, Stage::Inside(run) if run.is_answered()) {
+            return None;
+        }
+        let Stage::Inside(mut run) = std::mem::replace(&mut self.stage, Stage::Over) else {
+            unreachable!("looked at above")
+        };
+        let done = run.take_answer();
+        let shared = run.shared().clone();
+        shared.left(self.class, &done);
+        shared.spare(run);
+        Some(done)
+    }
 }
 
 impl Future for Request {
     type Output = Done;
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Done> {
-        if let Stage::Waiting(bio, future) = &mut self.stage {
-            ready!(future.as_mut().poll(cx));
-            let bio = bio.take();
-            self.stage = self.export.enter(bio);
+        if let Stage::Outside(outside) = &mut self.stage {
+            ready!(outside.admission.as_mut().poll(cx));
+            self.stage = Stage::Inside(outside.export.enter(&mut outside.bio));
         }
-        if let Stage::Inside(run) = &mut self.stage {
-            let done = ready!(Pin::new(&mut **run).poll(cx));
-            if let Stage::Inside(run) = std::mem::replace(&mut self.stage, Stage::Over) {
-                self.export.stack.shared.spare(run);
-            }
-            self.export.leave(self.class, &done);
-            return Poll::Ready(done);
+        if let Stage::Inside(run) = &mut self.stage
+            && !run.is_answered()
+        {
+            ready!(run.poll_answer(cx));
         }
-        let Stage::Answered(done) = std::mem::replace(&mut self.stage, Stage::Over) else {
-            unreachable!("a request is not polled after its answer")
-        };
-        self.export.leave(self.class, &done);
-        Poll::Ready(done)
+        Poll::Ready(self.take_answer().expect("a request is not polled after its answer"))
     }
 }

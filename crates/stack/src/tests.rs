@@ -66,7 +66,7 @@ fn look(ctx: &Ctx<'_>) -> Nanos {
 impl Extension for Watcher {
     fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
         self.down.set(look(ctx));
-        *ctx.scratch = bio.offset();
+        ctx.scratch = bio.offset();
         let rt = ctx.rt.clone();
         match self.mode.as_str() {
             "stray" => {

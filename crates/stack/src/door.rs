@@ -1,0 +1,83 @@
+//! The door of a stack: lets requests of clients in by class, or holds them while the stack is drained for a change.
+
+use std::cell::Cell;
+
+use esker_block::Class;
+use esker_rt::sync::{Credits, Notify};
+
+/// Requests of one class that a stack lets in at once; more wait at their export.
+const ADMITTED_MAX: u64 = 4096;
+
+/// Admission to one stack.
+pub(crate) struct Door {
+    closed: Cell<bool>,
+    inflight: Cell<u64>,
+    changed: Notify,
+    admitted: [Credits; Class::COUNT],
+}
+
+impl Default for Door {
+    fn default() -> Door {
+        Door {
+            closed: Cell::new(false),
+            inflight: Cell::new(0),
+            changed: Notify::default(),
+            admitted: std::array::from_fn(|_| Credits::new(ADMITTED_MAX)),
+        }
+    }
+}
+
+impl Door {
+    /// Lets a request in now, if the door is open and the class has a credit.
+    #[inline]
+    pub fn try_enter(&self, class: Class) -> bool {
+        let is_in = !self.closed.get() && self.admitted[class as usize].try_take(1);
+        self.inflight.set(self.inflight.get() + u64::from(is_in));
+        is_in
+    }
+
+    /// Waits until a request is let in.
+    pub async fn enter(&self, class: Class) {
+        loop {
+            self.changed.wait_until(|| !self.closed.get()).await;
+            let credits = &self.admitted[class as usize];
+            credits.take(1).await;
+            if !self.closed.get() {
+                self.inflight.set(self.inflight.get() + 1);
+                return;
+            }
+            credits.give(1);
+        }
+    }
+
+    /// A request that was let in has its answer.
+    #[inline]
+    pub fn leave(&self, class: Class) {
+        self.admitted[class as usize].give(1);
+        self.inflight.set(self.inflight.get() - 1);
+        if self.closed.get() {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Requests that are in.
+    pub fn inflight(&self) -> u64 {
+        self.inflight.get()
+    }
+
+    /// Lets nobody in any more; false if that was so already.
+    pub fn close(&self) -> bool {
+        !self.closed.replace(true)
+    }
+
+    /// Lets requests in again.
+    pub fn open(&self) {
+        self.closed.set(false);
+        self.changed.notify_all();
+    }
+
+    /// Waits until nobody is in.
+    pub async fn emptied(&self) {
+        self.changed.wait_until(|| self.inflight.get() == 0).await;
+    }
+}
