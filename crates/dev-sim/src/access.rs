@@ -6,7 +6,6 @@ use esker_base::ByteRange;
 use esker_block::{Bio, Buf, Done, Extent, ExtentState, Limits, Make, Op, Reply, Stat};
 
 use crate::media::Media;
-pub(crate) use crate::setup::{BLOCK, CACHE, CONTENT, block_of, size_of};
 
 /// A read or write as the medium sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,7 +1,7 @@
 //! Counts busy time and energy of a device that is active, idle, or after a while at rest.
 
 use esker_base::{Nanos, Time};
-use esker_block::{Args, KindError, Usage};
+use esker_block::{KindError, Usage};
 
 use crate::catalogue::Numbers;
 
@@ -37,16 +37,6 @@ impl Bill {
     pub fn of(numbers: &Numbers) -> Result<Bill, KindError> {
         let number = |name| not_negative(name, numbers.float(name)?);
         Ok(Bill { active_w: number("active_w")?, idle_w: number("idle_w")?, price_usd: number("price_usd")? })
-    }
-
-    /// This bill with what the parameters `active_w`, `idle_w` and `price_usd` say instead.
-    pub(crate) fn with(mut self, args: &Args) -> Bill {
-        let fields =
-            [("active_w", &mut self.active_w), ("idle_w", &mut self.idle_w), ("price_usd", &mut self.price_usd)];
-        for (name, field) in fields {
-            *field = args.get(name).map_or(*field, |_| args.float(name));
-        }
-        self
     }
 }
 

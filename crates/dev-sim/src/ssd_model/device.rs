@@ -1,31 +1,18 @@
-//! The drive as a device: it plans each request when it comes and waits for the plan's end.
+//! The drive as a device: it plans each request when it comes and answers when the plan ends.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::rc::Rc;
 
 use esker_base::{ByteRange, Time};
 use esker_block::{Bio, BioError, Device, Done, Limits, Op, OpKind, Stat, Step, Usage};
 use esker_rt::Rt;
 
-use super::model::{Ack, SsdModel, SsdState};
-use crate::access::{self, Content};
+use super::model::{Ack, FtlSetup, Plan, SsdModel, SsdState};
+use crate::access;
 use crate::meter::Meter;
-
-/// How a drive is set up, beside its numbers.
-#[derive(Clone)]
-pub struct SsdSetup {
-    /// Bytes that are used.
-    pub size: u64,
-    /// Logical block in bytes.
-    pub block: u32,
-    /// Commands that the host may have in flight.
-    pub depth: u32,
-    /// Whether writes are acknowledged before they reach the medium.
-    pub cache: bool,
-    /// What is kept of the data.
-    pub content: Content,
-}
+use crate::setup::Setup;
 
 /// A modelled solid-state drive.
 pub struct Ssd {
@@ -36,18 +23,24 @@ pub struct Ssd {
 struct Core {
     rt: Rt,
     model: SsdModel,
-    setup: SsdSetup,
+    setup: Setup,
+    protected: bool,
     state: RefCell<State>,
 }
 
 struct State {
     parts: SsdState,
-    /// Buffered writes that the media do not hold as settled: end of the program, bytes, number on the media.
-    unsettled: VecDeque<(Time, ByteRange, u64)>,
+    unsettled: Unsettled,
     meter: Meter,
-    in_flight: u64,
-    in_flight_max: u64,
-    stalls: u64,
+}
+
+/// Answered writes that the media do not hold as settled.
+#[derive(Default)]
+struct Unsettled {
+    /// Those that a page which is not full holds a part of, or that only changed the map.
+    open: Vec<(u64, ByteRange)>,
+    /// The others, by the instant at which flash holds them.
+    ends: BinaryHeap<Reverse<(Time, u64, u64, u64)>>,
 }
 
 /// What is left to do when a request's time has come.
@@ -56,23 +49,16 @@ enum Then {
     Nothing,
     /// The write with this number is stable.
     Settle(u64),
-    /// All writes whose programs have ended are stable.
+    /// All writes that flash holds by now are stable.
     SettleEnded,
 }
 
 impl Ssd {
-    /// A drive whose world is `rt`, at rest.
-    pub fn new(rt: &Rt, model: SsdModel, setup: SsdSetup) -> Ssd {
-        let limits = access::limits(setup.size, setup.block, setup.cache, &setup.content);
-        let state = State {
-            parts: model.at_rest(),
-            unsettled: VecDeque::new(),
-            meter: Meter::default(),
-            in_flight: 0,
-            in_flight_max: 0,
-            stalls: 0,
-        };
-        Ssd { core: Rc::new(Core { rt: rt.clone(), model, setup, state: RefCell::new(state) }), limits }
+    /// A drive whose world is `rt`, at rest. A `protected` one has power-loss protection: what is in its buffer survives.
+    pub fn new(rt: &Rt, model: SsdModel, ftl: &FtlSetup, setup: Setup, protected: bool) -> Ssd {
+        let limits = setup.limits();
+        let state = State { parts: model.at_rest(ftl), unsettled: Unsettled::default(), meter: Meter::default() };
+        Ssd { core: Rc::new(Core { rt: rt.clone(), model, setup, protected, state: RefCell::new(state) }), limits }
     }
 }
 
@@ -88,12 +74,14 @@ impl Device for Ssd {
             Op::Ranges(_) => return Step::Now(bio.fail(BioError::Unsupported(OpKind::Clone))),
             _ => {}
         }
-        let now = core.rt.now();
-        let (finish, then) = core.start(&bio, now);
+        let (finish, then) = core.start(&bio, core.rt.now());
+        if let Then::Nothing = then {
+            return Step::After(core.rt.sleep_until(finish), core.setup.content.answer(bio));
+        }
         let core = core.clone();
         Step::later(async move {
             core.rt.sleep_until(finish).await;
-            core.end(&bio, then);
+            core.end(bio.range, then);
             core.setup.content.answer(bio)
         })
     }
@@ -104,88 +92,114 @@ impl Device for Ssd {
 
     fn stats(&self) -> Vec<Stat> {
         let state = self.core.state.borrow();
-        [
-            ("queue_depth_max", state.in_flight_max as f64),
-            ("buffer_stalls", state.stalls as f64),
+        let (ftl, counts) = (state.parts.ftl(), state.parts.ftl().counts());
+        let erases = || ftl.wear().iter().map(|n| f64::from(*n));
+        access::stats([
+            ("write_amplification", counts.write_amplification()),
+            ("host_units", counts.host as f64),
+            ("moved_units", counts.moved as f64),
+            ("padded_units", counts.padded as f64),
+            ("erased_blocks", counts.erased as f64),
+            ("erases_mean", erases().sum::<f64>() / ftl.wear().len() as f64),
+            ("erases_max", erases().fold(0.0, f64::max)),
+            ("dies_busy_s", state.parts.dies_busy().as_secs_f64()),
+            ("buffer_stalls", state.parts.stalls() as f64),
             ("buffered_bytes", state.parts.buffered_bytes() as f64),
-        ]
-        .map(|(name, value)| Stat { name, value })
-        .into()
+        ])
     }
 
     fn usage(&self) -> Option<Usage> {
-        let core = &self.core;
-        Some(core.state.borrow().meter.usage(&core.model.spec().bill, core.rt.now()))
+        let (core, state) = (&self.core, self.core.state.borrow());
+        let spec = core.model.spec();
+        let mut usage = state.meter.usage(&spec.bill, core.rt.now());
+        usage.energy_j += spec.die_w * state.parts.dies_busy().as_secs_f64();
+        Some(usage)
     }
 }
 
 impl Core {
     /// Plans a request and says when it ends.
+    #[inline]
     fn start(&self, bio: &Bio, now: Time) -> (Time, Then) {
         let state = &mut *self.state.borrow_mut();
-        self.settle_ended(state, now);
-        let (finish, busy, then) = match bio.op {
+        if !state.unsettled.ends.is_empty() {
+            self.settle_ended(&mut state.unsettled, now);
+        }
+        let durable = !self.setup.cache || bio.flags.fua;
+        let (plan, number) = match bio.op {
             Op::Read => {
-                let plan = self.model.read(&mut state.parts, bio.range, now);
                 state.meter.read += bio.range.len();
-                (plan.finish, plan.finish, Then::Nothing)
+                (self.model.read(&mut state.parts, bio.range, now), 0)
             }
             Op::Write => {
-                let number = self.setup.content.apply(bio);
-                let ack = if self.setup.cache && !bio.flags.fua { Ack::Buffered } else { Ack::Stable };
-                let plan = self.model.write(&mut state.parts, bio.range, ack, now);
                 state.meter.written += bio.range.len();
-                state.stalls += u64::from(plan.stalled);
-                let then = self.settle_later(state, bio.range, number, plan.finish, plan.stable);
-                (plan.finish, plan.stable, then)
+                let number = self.setup.content.apply(bio);
+                let ack = if durable && !self.protected { Ack::Stable } else { Ack::Buffered };
+                (self.model.write(&mut state.parts, bio.range, ack, now), number)
             }
-            Op::Flush if self.setup.cache => {
-                let finish = self.model.flush(&state.parts, now);
-                (finish, finish, Then::SettleEnded)
+            Op::Zero | Op::Discard => {
+                let number = self.setup.content.apply(bio);
+                (self.model.trim(&mut state.parts, bio.range, now), number)
             }
-            _ => {
-                let number = if bio.changes_data() { self.setup.content.apply(bio) } else { 0 };
-                let finish = self.model.command(now);
-                let stable =
-                    if self.setup.cache && !bio.flags.fua { finish + self.model.spec().program } else { finish };
-                (finish, finish, self.settle_later(state, bio.range, number, finish, stable))
-            }
+            _ if self.setup.cache => (self.model.flush(&mut state.parts, now), 0),
+            _ => (self.model.command(now), 0),
         };
-        state.meter.work(now, busy);
-        state.in_flight += 1;
-        state.in_flight_max = state.in_flight_max.max(state.in_flight);
-        (finish, then)
+        state.meter.work(now, plan.finish.max(plan.stable.or(plan.closed).unwrap_or(now)));
+        (plan.finish, self.then(state, bio, &plan, number, durable))
     }
 
-    /// Arranges that a write is settled when it is stable, at its end or after it.
-    fn settle_later(&self, state: &mut State, range: ByteRange, number: u64, finish: Time, stable: Time) -> Then {
-        if self.setup.content.is_described() || range.is_empty() {
+    /// Arranges that what was written is settled when flash holds it, at the request's end or after it.
+    #[inline]
+    fn then(&self, state: &mut State, bio: &Bio, plan: &Plan, number: u64, durable: bool) -> Then {
+        if self.setup.content.is_described() {
             return Then::Nothing;
         }
-        if stable <= finish {
-            return Then::Settle(number);
+        if let Some(closed) = plan.closed {
+            state.unsettled.close(closed);
         }
-        state.unsettled.push_back((stable, range, number));
-        Then::Nothing
+        match bio.op {
+            Op::Read => Then::Nothing,
+            Op::Write | Op::Zero | Op::Discard if durable || self.protected => Then::Settle(number),
+            Op::Write | Op::Zero | Op::Discard => {
+                state.unsettled.add(plan.stable, number, bio.range);
+                Then::Nothing
+            }
+            _ => Then::SettleEnded,
+        }
     }
 
-    fn end(&self, bio: &Bio, then: Then) {
-        let state = &mut *self.state.borrow_mut();
-        state.in_flight -= 1;
+    fn end(&self, range: ByteRange, then: Then) {
         match then {
             Then::Nothing => {}
-            Then::Settle(number) => self.setup.content.settle(bio.range, number),
-            Then::SettleEnded => self.settle_ended(state, self.rt.now()),
+            Then::Settle(number) => self.setup.content.settle(range, number),
+            Then::SettleEnded => self.settle_ended(&mut self.state.borrow_mut().unsettled, self.rt.now()),
         }
     }
 
-    /// Settles the buffered writes whose programs have ended by `now`.
-    fn settle_ended(&self, state: &mut State, now: Time) {
-        state.unsettled.retain(|(stable, range, number)| {
-            if *stable <= now {
-                self.setup.content.settle(*range, *number);
+    /// Settles the writes that flash holds by `now`.
+    fn settle_ended(&self, unsettled: &mut Unsettled, now: Time) {
+        while let Some(Reverse((end, number, start, len))) = unsettled.ends.peek().copied()
+            && end <= now
+        {
+            unsettled.ends.pop();
+            if let Some(range) = ByteRange::new(start, len) {
+                self.setup.content.settle(range, number);
             }
-            *stable > now
-        });
+        }
+    }
+}
+
+impl Unsettled {
+    fn add(&mut self, stable: Option<Time>, number: u64, range: ByteRange) {
+        match stable {
+            Some(end) => self.ends.push(Reverse((end, number, range.start(), range.len()))),
+            None => self.open.push((number, range)),
+        }
+    }
+
+    /// Says that flash holds at `end` what was in pages that were not full.
+    fn close(&mut self, end: Time) {
+        let closed = self.open.drain(..).map(|(number, range)| Reverse((end, number, range.start(), range.len())));
+        self.ends.extend(closed);
     }
 }

@@ -1,85 +1,108 @@
-//! `ssd-model`: a solid-state drive with fixed latencies, parallel units and a volatile write buffer. It has no
-//! translation layer: no collection, no wear, no write amplification.
+//! `ssd-model`: a solid-state drive with a page-mapped translation layer, dies on channels, a collector, a volatile write
+//! buffer, energy and price.
 //!
-//! Reading order: [`spec`] (numbers and profiles), [`model`] (the function), [`device`].
+//! Reading order: [`spec`] (numbers), [`ftl`] (what happens on flash), `nand` (how long it takes), [`model`] (both as one
+//! function), [`device`].
 
 use std::rc::Rc;
 
-use esker_base::Nanos;
-use esker_block::{
-    Arity, Build, Device, Durability, Kind, KindError, Make, OpKind, OpSet, Param, ParamType, Role, Worlds,
-};
+use esker_block::{Device, Kind, KindError, Make, OpKind, Param, ParamType};
 
-use crate::access::{self, Content};
+use crate::catalogue::Numbers;
+use crate::setup::{self, Setup};
 
 pub mod device;
+pub mod ftl;
 pub mod model;
+mod nand;
 pub mod spec;
 #[cfg(test)]
 mod tests;
 
-pub use device::{Ssd, SsdSetup};
-pub use model::SsdModel;
+pub use device::Ssd;
+pub use model::{FtlSetup, SsdModel};
 pub use spec::SsdSpec;
 
+use ftl::{Cleaner, Moved};
+
 /// The manifest.
-pub static KIND: Kind = Kind {
-    name: "ssd-model",
-    summary: "A modelled solid-state drive: fixed latencies, parallel units, write buffer, energy and price; no FTL.",
-    params: &[
-        Param::with_default("profile", ParamType::Choice(spec::PROFILES), "ssd-nvme-2022", "Which drive."),
-        Param::optional("size", ParamType::Size, "Bytes to use; all by default."),
-        access::BLOCK,
-        access::CACHE,
-        access::CONTENT,
+pub static KIND: Kind = setup::kind(
+    "ssd-model",
+    "A modelled solid-state drive: page-mapped FTL, dies on channels, write buffer, TRIM, energy and price.",
+    &[
+        setup::profile("ssd-nvme-2022"),
+        setup::SIZE,
+        setup::BLOCK,
         Param::with_default(
-            "depth",
-            ParamType::Count,
-            "1024",
-            "Commands that the host may have in flight (1 to 65536).",
+            "cache",
+            ParamType::Choice(&["on", "off", "protected"]),
+            "on",
+            "Acknowledge writes from the buffer, which a power cut empties; from flash; or from a buffer that survives.",
         ),
-        Param::optional("capacity", ParamType::Size, "Bytes of the whole drive, instead of the profile's."),
-        Param::optional("channels", ParamType::Count, "Parallel units, instead of the profile's."),
-        Param::optional("page", ParamType::Size, "Bytes of a page, instead of the profile's."),
-        Param::optional("read", ParamType::Span, "Time to sense a page, instead of the profile's."),
-        Param::optional("program", ParamType::Span, "Time to program a page, instead of the profile's."),
-        Param::optional("flush", ParamType::Span, "Time of a flush after the last program, instead of the profile's."),
-        Param::optional("unit_rate", ParamType::Size, "Bytes per second of one unit's bus, instead of the profile's."),
-        Param::optional("host_rate", ParamType::Size, "Bytes per second of the interface, instead of the profile's."),
-        Param::optional("overhead", ParamType::Span, "Controller time per command, instead of the profile's."),
-        Param::optional("buffer", ParamType::Size, "Bytes of the write buffer, instead of the profile's."),
-        Param::optional("active_w", ParamType::Number, "Watts while active, instead of the profile's."),
-        Param::optional("idle_w", ParamType::Number, "Watts while idle, instead of the profile's."),
-        Param::optional("price_usd", ParamType::Number, "Price, instead of the profile's."),
+        setup::CONTENT,
+        setup::depth("1024", "Commands that the host may have in flight (1 to 65536)."),
+        Param::with_default(
+            "fill",
+            ParamType::Ratio,
+            "0",
+            "Share of the capacity that holds data when the world begins, written at random until steady.",
+        ),
+        Param::with_default(
+            "cleaner",
+            ParamType::Choice(&["greedy", "fifo", "choices"]),
+            "greedy",
+            "The collector takes the emptiest block, the oldest, or the emptiest of ten drawn at random.",
+        ),
+        Param::with_default(
+            "moved",
+            ParamType::Choice(&["apart", "mixed"]),
+            "apart",
+            "The collector writes into blocks of its own, or behind what the host wrote last.",
+        ),
+        setup::size("capacity", "Bytes of the whole drive, instead of the profile's."),
+        setup::number("spare", "Flash beyond the capacity as a share of it, instead of the profile's."),
+        setup::count("channels", "Channels, instead of the profile's."),
+        setup::count("dies", "Dies on each channel, instead of the profile's."),
+        setup::size("page", "Bytes that a die programs at once, instead of the profile's."),
+        setup::size("erase_block", "Bytes that a die erases at once, instead of the profile's."),
+        setup::span("read", "Time to sense a page, instead of the profile's."),
+        setup::span("program", "Time to program a page, instead of the profile's."),
+        setup::span("erase", "Time to erase a block, instead of the profile's."),
+        setup::span("suspend", "Longest wait of a read for a program or erasure, instead of the profile's."),
+        setup::span("flush", "Time of a flush after the last program, instead of the profile's."),
+        setup::size("unit_rate", "Bytes per second of one channel, instead of the profile's."),
+        setup::size("host_rate", "Bytes per second of the interface, instead of the profile's."),
+        setup::span("overhead", "Controller time in a command's latency, instead of the profile's."),
+        setup::span("serial", "Part of the overhead that commands take one by one, instead of the profile's."),
+        setup::size("buffer", "Bytes of the write buffer, instead of the profile's."),
+        setup::number("die_w", "Watts of a busy die beside the active power, instead of the profile's."),
+        setup::ACTIVE_W,
+        setup::IDLE_W,
+        setup::PRICE_USD,
     ],
-    lowers: Arity::None,
-    passes: OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]),
-    role: Role::Modifier,
-    durability: Durability::Keeps,
-    needs_bytes: false,
-    transparent: false,
-    worlds: Worlds::Both,
-    // A modelled device works beside the CPU.
-    cost: Nanos::ZERO,
-    build: Build::Device(build),
-};
+    &[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents],
+    build,
+);
 
 const DEPTH_MAX: u64 = 65_536;
+/// Blocks among which `cleaner=choices` chooses: more gain next to nothing.
+const CHOICES: u32 = 10;
 
 fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
     let args = make.args;
-    let spec = SsdSpec::profile(args.text("profile")).expect("the manifest lists the profiles").with(args);
-    let depth = args.int("depth");
-    if !(1..=DEPTH_MAX).contains(&depth) {
-        return Err(KindError::Unfit(format!("ssd-model: depth = {depth}; choose 1 to {DEPTH_MAX}")));
-    }
-    let block = access::block_of(make, &KIND)?;
-    let setup = SsdSetup {
-        size: access::size_of(make, &KIND, spec.capacity, block)?,
-        block,
-        depth: depth as u32,
-        cache: args.text("cache") == "on",
-        content: Content::of(make, block),
+    let spec = SsdSpec::of(&Numbers::of_args(&KIND, args)?)?;
+    let setup = Setup::of(make, &KIND, spec.capacity, DEPTH_MAX)?;
+    let stream = |what: &str| make.rt.rng(&format!("{} {what}", make.name));
+    let ftl = FtlSetup {
+        cleaner: match args.text("cleaner") {
+            "fifo" => Cleaner::Fifo,
+            "choices" => Cleaner::Choices(CHOICES, stream("cleaner")),
+            _ => Cleaner::Greedy,
+        },
+        moved: if args.text("moved") == "mixed" { Moved::Mixed } else { Moved::Apart },
+        fill: args.float("fill"),
+        rng: stream("fill"),
     };
-    Ok(Rc::new(Ssd::new(make.rt, SsdModel::new(spec)?, setup)))
+    let protected = args.text("cache") == "protected";
+    Ok(Rc::new(Ssd::new(make.rt, SsdModel::new(spec)?, &ftl, setup, protected)))
 }

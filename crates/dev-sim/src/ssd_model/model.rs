@@ -1,29 +1,41 @@
-//! The drive as a function from (state, access, instant) to a plan. It knows when everything ends as soon as it is asked,
-//! because each unit and the host interface serve in the order of arrival.
+//! The drive as a function from (state, access, instant) to a plan. It knows when everything ends as soon as it is asked.
 
-use std::collections::VecDeque;
-
-use esker_base::{ByteRange, Nanos, Time};
+use esker_base::{ByteRange, Nanos, Stream, Time};
 use esker_block::KindError;
 
-use super::spec::SsdSpec;
+use super::ftl::{Cleaner, Ftl, Geometry, Held, Moved};
+use super::nand::{Nand, Wire};
+use super::spec::{SsdSpec, UNIT};
+
+/// How the translation layer works, and what the drive holds when the world begins.
+#[derive(Clone, Debug)]
+pub struct FtlSetup {
+    /// How the collector chooses.
+    pub cleaner: Cleaner,
+    /// Where it writes.
+    pub moved: Moved,
+    /// Share of the capacity that holds data, written at random until nothing changes any more; 0 for a new drive.
+    pub fill: f64,
+    /// What filling draws from.
+    pub rng: Stream,
+}
 
 /// A drive without state.
 #[derive(Clone, Debug)]
 pub struct SsdModel {
     spec: SsdSpec,
+    geometry: Geometry,
+    /// From the arrival of a command until it needs the interface.
+    lead: Nanos,
 }
 
-/// When its parts are free.
-#[derive(Clone, Debug)]
+/// Where everything is, and when its parts are free.
 pub struct SsdState {
-    units: Vec<Time>,
+    ftl: Ftl,
+    nand: Nand,
     link: Time,
-    /// Buffered writes, by the end of their programs, in the order of arrival.
-    buffered: VecDeque<(Time, u64)>,
-    buffered_bytes: u64,
-    /// End of the last program.
-    programmed: Time,
+    host: Wire,
+    stalls: u64,
 }
 
 /// How one access is served.
@@ -31,10 +43,10 @@ pub struct SsdState {
 pub struct Plan {
     /// When it is answered.
     pub finish: Time,
-    /// When its data is on the medium; for reads the same.
-    pub stable: Time,
-    /// Whether it waited for room in the write buffer.
-    pub stalled: bool,
+    /// When flash holds what it wrote; `None` while a part is in a page that is not yet full.
+    pub stable: Option<Time>,
+    /// When flash holds what such pages held before this access, if it filled them.
+    pub closed: Option<Time>,
 }
 
 /// How a write is acknowledged.
@@ -42,12 +54,27 @@ pub struct Plan {
 pub enum Ack {
     /// When it is in the write buffer.
     Buffered,
-    /// When it is on the medium.
+    /// When it is on flash.
     Stable,
 }
 
-/// Bound on the number of units, which are walked by index.
-const CHANNELS_MAX: u32 = 1 << 16;
+/// Where the bytes of a unit come from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// The write buffer, or nowhere.
+    Buffer,
+    /// A page of flash: its number and die.
+    Page(u64, u32),
+}
+
+/// Pages of data that were there before the world began have numbers above those of all others.
+const BEFORE: u64 = 1 << 32;
+
+/// A part of a read that comes from one source.
+struct Run {
+    source: Source,
+    bytes: u64,
+}
 
 impl SsdModel {
     /// The model of a drive.
@@ -55,18 +82,7 @@ impl SsdModel {
     /// # Errors
     /// Numbers out of their range, by name.
     pub fn new(spec: SsdSpec) -> Result<SsdModel, KindError> {
-        let unfit = |text: String| Err(KindError::Unfit(format!("ssd-model: {text}")));
-        if !(1..=CHANNELS_MAX).contains(&spec.channels) {
-            return unfit(format!("channels = {}; choose 1 to {CHANNELS_MAX}", spec.channels));
-        }
-        if !spec.page.is_power_of_two() || spec.page < 512 {
-            return unfit(format!("page = {} bytes; choose a power of two from 512 on", spec.page));
-        }
-        let rates = [("capacity", spec.capacity), ("unit_rate", spec.unit_rate), ("host_rate", spec.host_rate)];
-        match rates.iter().find(|(_, value)| *value == 0) {
-            Some((name, _)) => unfit(format!("{name} must be above 0")),
-            None => Ok(SsdModel { spec }),
-        }
+        Ok(SsdModel { spec, geometry: spec.geometry()?, lead: spec.overhead.saturating_sub(spec.serial) })
     }
 
     /// Its numbers.
@@ -75,105 +91,142 @@ impl SsdModel {
     }
 
     /// A drive at rest.
-    pub fn at_rest(&self) -> SsdState {
-        SsdState {
-            units: vec![Time::ZERO; self.spec.channels as usize],
-            link: Time::ZERO,
-            buffered: VecDeque::new(),
-            buffered_bytes: 0,
-            programmed: Time::ZERO,
+    pub fn at_rest(&self, setup: &FtlSetup) -> SsdState {
+        let mut ftl = Ftl::new(self.geometry, setup.cleaner.clone(), setup.moved);
+        let filled = (f64::from(self.geometry.units) * setup.fill) as u32;
+        if filled > 0 {
+            ftl.fill(filled, &mut setup.rng.clone());
         }
+        let host = Wire::new(self.spec.host_rate);
+        SsdState { ftl, nand: Nand::new(&self.spec), link: Time::ZERO, host, stalls: 0 }
     }
 
-    fn host(&self, bytes: u64) -> Nanos {
-        Nanos::transfer(bytes, self.spec.host_rate)
-    }
-
-    /// Takes the host interface for `bytes`, in the order of arrival, and returns until when. Reads hold it from their
-    /// arrival, not from their data's: only so can a later read on an idle unit overtake, and the sum of all transfers
-    /// still never exceeds the rate.
-    fn take_link(&self, state: &mut SsdState, start: Time, bytes: u64) -> Time {
-        state.link = state.link.max(start) + self.host(bytes);
+    /// Takes the controller and the host interface for a command with `bytes`, in the order of arrival, and returns until
+    /// when. Reads hold it from their arrival, not from their data's: only so can a later read on an idle die overtake, and
+    /// the sum of all transfers still never exceeds the rate.
+    #[inline]
+    fn take_link(&self, state: &mut SsdState, now: Time, bytes: u64) -> Time {
+        state.link =
+            state.link.max(now + self.lead) + self.spec.serial.min(self.spec.overhead) + state.host.span(bytes);
         state.link
     }
 
     /// Reads `range` from `now` on.
+    #[inline]
     pub fn read(&self, state: &mut SsdState, range: ByteRange, now: Time) -> Plan {
         let start = now + self.spec.overhead;
-        let link = self.take_link(state, start, range.len());
+        let link = self.take_link(state, now, range.len());
+        state.nand.begin(now);
         let (mut first, mut last, mut tail) = (Time(u64::MAX), start, 0);
-        for page in range.split_at_multiples(self.spec.page) {
-            let unit = self.unit(state, page);
-            *unit = start.max(*unit) + self.spec.read + Nanos::transfer(page.len(), self.spec.unit_rate);
-            (first, last, tail) = (first.min(*unit), last.max(*unit), page.len());
+        let mut end_run = |state: &mut SsdState, run: Run| {
+            let there = match run.source {
+                Source::Buffer => start,
+                Source::Page(_, die) => state.nand.read(die, start, run.bytes),
+            };
+            (first, last, tail) = (first.min(there), last.max(there), run.bytes);
+        };
+        let mut run = Run { source: Source::Buffer, bytes: 0 };
+        for part in range.split_at_multiples(UNIT) {
+            let source = self.source(state, (part.start() / UNIT) as u32);
+            if source != run.source && run.bytes > 0 {
+                end_run(state, run);
+                run = Run { source, bytes: 0 };
+            }
+            run = Run { source, bytes: run.bytes + part.len() };
         }
-        let streamed = if first < last { first + self.host(range.len()) } else { last };
-        let finish = (last + self.host(tail)).max(streamed).max(link);
-        Plan { finish, stable: finish, stalled: false }
+        end_run(state, run);
+        let streamed = if first < last { first + state.host.span(range.len()) } else { last };
+        let finish = (last + state.host.span(tail)).max(streamed).max(link);
+        Plan { finish, stable: Some(finish), closed: None }
+    }
+
+    /// Where `unit` is read from. What was never written is data from before the world began, in the order of its
+    /// addresses; what was trimmed takes no flash.
+    #[inline]
+    fn source(&self, state: &SsdState, unit: u32) -> Source {
+        let ftl = &state.ftl;
+        match ftl.locate(unit) {
+            Held::Trimmed => Source::Buffer,
+            Held::At(place) if ftl.host_page(place) >= ftl.host_pages() - state.nand.leaving() as i64 => Source::Buffer,
+            Held::At(place) => Source::Page(u64::from(ftl.page_of(place)), ftl.die_of(place)),
+            Held::Never => {
+                let page = unit / self.geometry.page_units;
+                Source::Page(BEFORE + u64::from(page), page % self.geometry.dies)
+            }
+        }
     }
 
     /// Writes `range` from `now` on.
+    #[inline]
     pub fn write(&self, state: &mut SsdState, range: ByteRange, ack: Ack, now: Time) -> Plan {
-        let start = now + self.spec.overhead;
-        let arrived = self.take_link(state, start, range.len());
-        let ack = if range.len() > self.spec.buffer { Ack::Stable } else { ack };
-        let accepted = if ack == Ack::Buffered { self.make_room(state, range.len(), arrived, now) } else { arrived };
-        let mut stable = accepted;
-        for page in range.split_at_multiples(self.spec.page) {
-            // The buffer packs small writes into whole pages; a write that must be stable at once has one to itself.
-            let program = match ack {
-                Ack::Buffered => Nanos((self.spec.program.0 * page.len()).div_ceil(self.spec.page)),
-                Ack::Stable => self.spec.program,
-            };
-            let unit = self.unit(state, page);
-            *unit = accepted.max(*unit) + Nanos::transfer(page.len(), self.spec.unit_rate) + program;
-            stable = stable.max(*unit);
-        }
-        state.programmed = state.programmed.max(stable);
-        let finish = match ack {
-            Ack::Buffered => {
-                state.buffered.push_back((stable, range.len()));
-                state.buffered_bytes += range.len();
-                accepted
-            }
-            Ack::Stable => stable,
-        };
-        Plan { finish, stable, stalled: accepted > arrived }
-    }
-
-    /// Frees buffered bytes that are programmed, and waits for older ones until `bytes` fit.
-    fn make_room(&self, state: &mut SsdState, bytes: u64, arrived: Time, now: Time) -> Time {
+        let arrived = self.take_link(state, now, range.len());
+        state.nand.begin(now);
         let mut accepted = arrived;
-        while let Some((stable, held)) = state.buffered.front().copied() {
-            if stable > now && state.buffered_bytes + bytes <= self.spec.buffer {
-                break;
+        for part in range.split_at_multiples(UNIT) {
+            accepted = state.nand.accept(accepted);
+            let unit = (part.start() / UNIT) as u32;
+            if part.len() < UNIT
+                && let Source::Page(_, die) = self.source(state, unit)
+            {
+                state.nand.read_first(die, arrived);
             }
-            accepted = accepted.max(if stable > now { stable } else { now });
-            state.buffered.pop_front();
-            state.buffered_bytes -= held;
+            if !state.ftl.write(unit, &mut state.nand) {
+                state.nand.release();
+            }
         }
-        accepted
+        state.stalls += u64::from(accepted > arrived);
+        if ack == Ack::Stable {
+            state.ftl.pad(&mut state.nand);
+        }
+        let programs = state.nand.programs();
+        let last = programs.map(|(_, last)| last);
+        let stable = if state.nand.open_units() == 0 { last } else { None };
+        let finish = if ack == Ack::Stable { last.map_or(accepted, |last| last.max(accepted)) } else { accepted };
+        Plan { finish, stable, closed: programs.map(|(first, _)| first) }
     }
 
     /// Makes all that was written stable.
-    pub fn flush(&self, state: &SsdState, now: Time) -> Time {
-        state.programmed.max(now + self.spec.overhead) + self.spec.flush
+    pub fn flush(&self, state: &mut SsdState, now: Time) -> Plan {
+        state.nand.begin(now);
+        state.ftl.pad(&mut state.nand);
+        let finish = state.nand.programmed().max(now + self.spec.overhead) + self.spec.flush;
+        Plan { finish, stable: Some(finish), closed: Some(finish) }
     }
 
-    /// A command that moves no data, such as zeroing or discarding by the map.
-    pub fn command(&self, now: Time) -> Time {
-        now + self.spec.overhead
+    /// Forgets the whole units of `range`: zeroing and discarding change the map only.
+    pub fn trim(&self, state: &mut SsdState, range: ByteRange, now: Time) -> Plan {
+        let (first, end) = (range.start().div_ceil(UNIT), range.end() / UNIT);
+        if first < end {
+            state.ftl.trim(first as u32, end as u32);
+        }
+        Plan { stable: None, ..self.command(now) }
     }
 
-    fn unit<'a>(&self, state: &'a mut SsdState, page: ByteRange) -> &'a mut Time {
-        let at = (page.start() / self.spec.page) % u64::from(self.spec.channels);
-        &mut state.units[at as usize]
+    /// A command that moves no data and changes nothing.
+    pub fn command(&self, now: Time) -> Plan {
+        let finish = now + self.spec.overhead;
+        Plan { finish, stable: Some(finish), closed: None }
     }
 }
 
 impl SsdState {
-    /// Bytes in the write buffer, counting those that were programmed since the last write came.
+    /// The translation layer.
+    pub fn ftl(&self) -> &Ftl {
+        &self.ftl
+    }
+
+    /// Bytes in the write buffer, counting those that were programmed since the last request came.
     pub fn buffered_bytes(&self) -> u64 {
-        self.buffered_bytes
+        self.nand.buffered_bytes()
+    }
+
+    /// Writes that waited for room in the buffer.
+    pub fn stalls(&self) -> u64 {
+        self.stalls
+    }
+
+    /// Sum of the time that dies were busy or are planned to be.
+    pub fn dies_busy(&self) -> Nanos {
+        self.nand.busy()
     }
 }

@@ -1,104 +1,135 @@
-//! What a solid-state drive is made of, and the profiles. `docs/layers/ssd-model.md` names the source of every number.
+//! What a solid-state drive is made of. The numbers of real drives, each with its source, are in the catalogue.
 
 use esker_base::Nanos;
-use esker_base::units::{KIB, MIB};
-use esker_block::Args;
+use esker_block::KindError;
 
-use crate::meter::Bill;
+use super::ftl::Geometry;
+use crate::catalogue::{self, Numbers};
+use crate::meter::{Bill, not_negative};
+
+/// Bytes of a unit of the map.
+pub const UNIT: u64 = 4096;
 
 /// The numbers of a drive.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SsdSpec {
-    /// Bytes.
+    /// Bytes that the host sees.
     pub capacity: u64,
-    /// Units that read and program independently; page `n` is on unit `n` modulo this.
+    /// Flash beyond the capacity, as a share of it.
+    pub spare: f64,
+    /// Channels between the controller and flash.
     pub channels: u32,
-    /// Bytes of a page.
+    /// Dies (or planes that work alone) on each channel.
+    pub dies: u32,
+    /// Bytes that one die programs at once: its page, on all planes.
     pub page: u64,
+    /// Bytes that one die erases at once.
+    pub erase_block: u64,
     /// Time to sense a page.
     pub read: Nanos,
     /// Time to program a page.
     pub program: Nanos,
+    /// Time to erase a block.
+    pub erase: Nanos,
+    /// Longest time that a read waits for a program or an erasure, which is suspended for it.
+    pub suspend: Nanos,
     /// Time of a flush after the last program.
     pub flush: Nanos,
-    /// Bytes per second between a unit and the controller.
+    /// Bytes per second of a channel.
     pub unit_rate: u64,
     /// Bytes per second of the host interface.
     pub host_rate: u64,
-    /// Controller time per command.
+    /// Controller time of a command, as it adds to its latency.
     pub overhead: Nanos,
-    /// Bytes of the volatile write buffer.
+    /// Part of the overhead in which the controller works on no other command.
+    pub serial: Nanos,
+    /// Bytes of the write buffer.
     pub buffer: u64,
+    /// Watts of a die that senses, programs or erases, beside the active power.
+    pub die_w: f64,
     /// Power and price.
     pub bill: Bill,
 }
 
-/// Names of the profiles, newest first.
-pub const PROFILES: &[&str] = &["ssd-nvme-2022", "ssd-sata-2021"];
+/// Bound on channels and dies, which are walked by index.
+const DIES_MAX: u64 = 1 << 16;
 
 impl SsdSpec {
-    /// A profile of [`PROFILES`].
+    /// A drive of the catalogue.
     pub fn profile(name: &str) -> Option<SsdSpec> {
-        match name {
-            "ssd-nvme-2022" => Some(SSD_NVME_2022),
-            "ssd-sata-2021" => Some(SSD_SATA_2021),
-            _ => None,
-        }
+        let entry = catalogue::find(super::KIND.name, name).ok()?;
+        SsdSpec::of(&Numbers::of_entry(&super::KIND, &entry).ok()?).ok()
     }
 
-    /// This drive with what `args` say instead.
-    pub(super) fn with(mut self, args: &Args) -> SsdSpec {
-        let spans = [
-            ("read", &mut self.read),
-            ("program", &mut self.program),
-            ("flush", &mut self.flush),
-            ("overhead", &mut self.overhead),
-        ];
-        for (name, field) in spans {
-            *field = args.int_opt(name).map_or(*field, Nanos);
+    /// The drive that the numbers make.
+    ///
+    /// # Errors
+    /// A number that is unknown.
+    pub fn of(numbers: &Numbers) -> Result<SsdSpec, KindError> {
+        Ok(SsdSpec {
+            capacity: numbers.int("capacity")?,
+            spare: not_negative("spare", numbers.float("spare")?)?,
+            channels: numbers.count("channels")?,
+            dies: numbers.count("dies")?,
+            page: numbers.int("page")?,
+            erase_block: numbers.int("erase_block")?,
+            read: numbers.span("read")?,
+            program: numbers.span("program")?,
+            erase: numbers.span("erase")?,
+            suspend: numbers.span("suspend")?,
+            flush: numbers.span("flush")?,
+            unit_rate: numbers.int("unit_rate")?,
+            host_rate: numbers.int("host_rate")?,
+            overhead: numbers.span("overhead")?,
+            serial: numbers.span("serial")?,
+            buffer: numbers.int("buffer")?,
+            die_w: not_negative("die_w", numbers.float("die_w")?)?,
+            bill: Bill::of(numbers)?,
+        })
+    }
+
+    /// How its units lie on flash.
+    ///
+    /// # Errors
+    /// Numbers out of their range or that do not fit together, by name.
+    pub fn geometry(&self) -> Result<Geometry, KindError> {
+        let unfit = |text: String| Err(KindError::Unfit(format!("ssd-model: {text}")));
+        let (channels, all) = (u64::from(self.channels), u64::from(self.channels) * u64::from(self.dies));
+        if !(1..=DIES_MAX).contains(&channels) || !(1..=DIES_MAX).contains(&all) {
+            return unfit(format!("channels = {channels}, dies = {}; choose 1 to {DIES_MAX} dies in all", self.dies));
         }
-        let sizes = [
-            ("capacity", &mut self.capacity),
-            ("page", &mut self.page),
-            ("unit_rate", &mut self.unit_rate),
-            ("host_rate", &mut self.host_rate),
-            ("buffer", &mut self.buffer),
-        ];
-        for (name, field) in sizes {
-            *field = args.int_opt(name).unwrap_or(*field);
+        if !self.page.is_power_of_two() || !(UNIT..=1 << 30).contains(&self.page) {
+            return unfit(format!("page = {} bytes; choose a power of two from {UNIT} to 1GiB", self.page));
         }
-        self.channels = args.int_opt("channels").map_or(self.channels, |n| u32::try_from(n).unwrap_or(u32::MAX));
-        self.bill = self.bill.with(args);
-        self
+        if self.erase_block == 0 || !self.erase_block.is_multiple_of(self.page) {
+            return unfit(format!(
+                "erase_block = {} bytes must be a multiple of page = {}",
+                self.erase_block, self.page
+            ));
+        }
+        if self.buffer < 2 * self.page {
+            return unfit(format!("buffer = {} bytes; the write buffer needs two pages of {}", self.buffer, self.page));
+        }
+        let rates = [("capacity", self.capacity), ("unit_rate", self.unit_rate), ("host_rate", self.host_rate)];
+        if let Some((name, _)) = rates.iter().find(|(_, value)| *value == 0) {
+            return unfit(format!("{name} must be above 0"));
+        }
+        let block = self.erase_block.saturating_mul(all);
+        let flash = self.capacity as f64 * (1.0 + self.spare);
+        let geometry = Geometry {
+            units: u32::try_from(self.capacity.div_ceil(UNIT)).unwrap_or(u32::MAX),
+            blocks: (flash / block as f64) as u32,
+            pages: u32::try_from(block / self.page).unwrap_or(u32::MAX),
+            page_units: (self.page / UNIT) as u32,
+            dies: all as u32,
+        };
+        match geometry.fault() {
+            None => Ok(geometry),
+            Some(fault) => unfit(format!(
+                "{fault}; a block is erase_block = {} bytes on each of {all} dies: choose fewer dies, a smaller \
+                 erase_block, or more spare than {}",
+                self.erase_block, self.spare
+            )),
+        }
     }
 }
-
-/// Samsung 990 PRO, 2 TB.
-const SSD_NVME_2022: SsdSpec = SsdSpec {
-    capacity: 2_000_398_934_016,
-    channels: 50,
-    page: 16 * KIB,
-    read: Nanos(30_300),
-    program: Nanos::micros(108),
-    flush: Nanos::micros(20),
-    unit_rate: 1_600_000_000,
-    host_rate: 7_450_000_000,
-    overhead: Nanos::micros(12),
-    buffer: 64 * MIB,
-    bill: Bill { active_w: 5.5, idle_w: 0.055, price_usd: 290.0 },
-};
-
-/// Samsung 870 EVO, 1 TB.
-const SSD_SATA_2021: SsdSpec = SsdSpec {
-    capacity: 1_000_204_886_016,
-    channels: 5,
-    page: 16 * KIB,
-    read: Nanos(39_400),
-    program: Nanos(113_600),
-    flush: Nanos::micros(50),
-    unit_rate: 400_000_000,
-    host_rate: 560_000_000,
-    overhead: Nanos::micros(20),
-    buffer: 16 * MIB,
-    bill: Bill { active_w: 2.2, idle_w: 0.03, price_usd: 140.0 },
-};
