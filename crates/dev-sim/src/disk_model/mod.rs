@@ -28,7 +28,7 @@ mod tests;
 pub mod zone;
 
 pub use device::{Disk, DiskSetup};
-pub use disksim::{DiskSimError, File};
+pub use disksim::{DiskSimError, DiskSimSpec, File};
 pub use model::DiskModel;
 pub use parts::DiskParts;
 pub use spec::DiskSpec;
@@ -96,8 +96,8 @@ pub fn parts(args: &Args) -> Result<DiskParts, KindError> {
         None => DiskSpec::of(&numbers)?.parts(),
         Some(_) => {
             let files = disksim::split(args.text("measured"));
-            let disk = disksim::load(&files, Bill::of(&numbers)?, rest(&numbers)?);
-            disk.map_err(|error| KindError::Unfit(format!("disk-model: {error}")))
+            let disk = disksim::load(&files).map_err(|error| KindError::Unfit(format!("disk-model: {error}")))?;
+            Ok(disk.parts(Bill::of(&numbers)?, rest(&numbers)?))
         }
     }
 }

@@ -47,11 +47,49 @@ struct Found<'a> {
     block: Block,
 }
 
-/// The disk that the files of one folder describe. What DiskSim does not know, power and price, comes from outside.
+/// A disk as its files describe it. What DiskSim does not know, power and price, comes from outside.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DiskSimSpec {
+    /// Zones.
+    pub layout: Layout,
+    /// Turns a minute.
+    pub rpm: u32,
+    /// Arm.
+    pub seek: SeekCurve,
+    /// Time to change heads.
+    pub head_switch: Nanos,
+    /// What positioning takes longer before a write.
+    pub write_settle: Nanos,
+    /// Controller and bus.
+    pub interface: Interface,
+    /// Buffer.
+    pub buffer: BufferSpec,
+}
+
+impl DiskSimSpec {
+    /// What the disk is made of.
+    pub fn parts(&self, bill: Bill, rest: Option<Rest>) -> DiskParts {
+        let step = self.seek.time(1).max(self.head_switch);
+        let geometry = Geometry::new(&self.layout, self.rpm, self.head_switch, step);
+        DiskParts {
+            capacity: geometry.capacity(),
+            geometry,
+            seek: self.seek.clone(),
+            head_switch: self.head_switch,
+            write_settle: self.write_settle,
+            interface: self.interface,
+            buffer: self.buffer,
+            bill,
+            rest,
+        }
+    }
+}
+
+/// The disk that the files of one folder describe.
 ///
 /// # Errors
 /// A missing or second disk, and what cannot be read or makes no disk, with file and line.
-pub fn load(files: &[File], bill: Bill, rest: Option<Rest>) -> Result<DiskParts, DiskSimError> {
+pub fn load(files: &[File]) -> Result<DiskSimSpec, DiskSimError> {
     let disks = find(files, ".diskspecs", "disksim_disk")?;
     let model = match disks.as_slice() {
         [] => one(find(files, ".model", "dm_disk")?, ".model with a dm_disk")?,
@@ -64,17 +102,19 @@ pub fn load(files: &[File], bill: Bill, rest: Option<Rest>) -> Result<DiskParts,
     if !(1.0..=100_000.0).contains(&rpm) {
         return mechanics.wrong("Rotation speed (in rpms)", "expected 1 to 100000 turns a minute");
     }
-    let seek = seek_curve(&mechanics, files)?;
-    let head_switch = mechanics.millis("Head switch time")?;
-    let write_settle = mechanics.millis("Add. write settling delay")?;
-    let layout = read_layout(&layout, model.count("Number of data surfaces", 1000)? as u32)?;
-    let geometry = Geometry::new(&layout, rpm.round() as u32, head_switch, seek.time(1).max(head_switch));
     let (interface, buffer) = match disks.first() {
         Some(spec) => (interface(spec, bus_rate(files)?)?, buffer(spec)?),
         None => (Interface::plain(0, Nanos::ZERO), BufferSpec::NONE),
     };
-    let capacity = geometry.capacity();
-    Ok(DiskParts { capacity, geometry, seek, head_switch, write_settle, interface, buffer, bill, rest })
+    Ok(DiskSimSpec {
+        layout: read_layout(&layout, model.count("Number of data surfaces", 1000)? as u32)?,
+        rpm: rpm.round() as u32,
+        seek: seek_curve(&mechanics, files)?,
+        head_switch: mechanics.millis("Head switch time")?,
+        write_settle: mechanics.millis("Add. write settling delay")?,
+        interface,
+        buffer,
+    })
 }
 
 /// What the parameter `measured` says for these files: each one's text after a line with its name.
