@@ -1,14 +1,15 @@
 //! From text to a running stack.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use esker_block::{Args, Arity, Build, Kind, KindError, Limits, Make, OpKind, Support, Upper, VolumeId, Worlds};
+use esker_block::{Args, Build, Kind, KindError, Limits, Make, OpKind, Support, Upper, VolumeId, Worlds};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
 use crate::snapshot::{Handle, Instance, Leaf, Shared, Slot, Snapshot};
 use crate::stack::{Parts, Stack};
+use crate::text::check::lowers_first;
 use crate::text::{DeviceSpec, Place, Spec, split_reference};
 
 /// Why a stack could not be built, and where in its text.
@@ -33,10 +34,11 @@ impl Stack {
     /// # Errors
     /// The first fault, with its place in the text. What was built before it is dropped again.
     pub fn build(rt: &Rt, pool: &Pool, kinds: &'static [&'static Kind], spec: &Spec) -> Result<Rc<Stack>, BuildError> {
+        check(spec, kinds)?;
         let shared = Rc::new(Shared::new(rt.clone(), pool.clone()));
         let mut parts = Parts::default();
-        for device in lowest_first(spec)? {
-            build_part(&shared, kinds, &mut parts, device)?;
+        for device in lowers_first(spec) {
+            build_part(&shared, kinds, &mut parts, &spec.devices[device])?;
         }
         let snapshot = arrange(&shared, &parts, spec)?;
         for export in &spec.exports {
@@ -49,26 +51,18 @@ impl Stack {
     }
 }
 
-/// The devices so that each comes after everything that it stands on, otherwise in the order of the text.
-pub(crate) fn lowest_first(spec: &Spec) -> Result<Vec<&DeviceSpec>, BuildError> {
-    let mut placed: BTreeSet<&str> = BTreeSet::new();
-    let mut left: Vec<&DeviceSpec> = spec.devices.iter().collect();
-    let mut order = Vec::new();
-    while !left.is_empty() {
-        let (ready, waiting): (Vec<_>, Vec<_>) =
-            left.iter().partition(|d| d.on.iter().all(|lower| placed.contains(split_reference(lower).0)));
-        if ready.is_empty() {
-            let what = "stands on something that does not exist, or on itself through others; check \"on\"";
-            return Err(BuildError::of(waiting[0], what));
+/// The first of what is wrong with the text alone.
+pub(crate) fn check(spec: &Spec, kinds: &[&Kind]) -> Result<(), BuildError> {
+    match spec.check(kinds) {
+        Ok(_) => Ok(()),
+        Err(errors) => {
+            let first = &errors.list()[0];
+            Err(BuildError { at: first.place.clone(), what: first.problem.to_string() })
         }
-        placed.extend(ready.iter().map(|d: &&DeviceSpec| d.name.as_str()));
-        order.extend(ready);
-        left = waiting;
     }
-    Ok(order)
 }
 
-/// Builds one device or layer and numbers its volumes.
+/// Builds one device or layer of a checked text and numbers its volumes.
 pub(crate) fn build_part(
     shared: &Rc<Shared>,
     kinds: &'static [&'static Kind],
@@ -80,7 +74,6 @@ pub(crate) fn build_part(
     let kind = *kind.ok_or_else(|| fault(&format!("there is no kind \"{}\"; `esker kinds` lists them", spec.kind)))?;
     let args = Args::read(kind, &spec.args).map_err(|e| fault(&e))?;
     let lowers = lower_limits(parts, spec)?;
-    check_ends(kind, spec, &lowers)?;
     if kind.worlds == Worlds::RealOnly && shared.rt.is_sim() {
         return Err(fault(&format!("kind \"{}\" exists only in the real world, not in virtual time", kind.name)));
     }
@@ -109,23 +102,6 @@ fn unknown(parts: &Parts, name: &str) -> String {
             format!("there is no device \"{name}\"; known: {}", known.join(", "))
         }
     }
-}
-
-fn check_ends(kind: &Kind, spec: &DeviceSpec, lowers: &[Limits]) -> Result<(), BuildError> {
-    let fits = match kind.lowers {
-        Arity::None => lowers.is_empty(),
-        Arity::One => lowers.len() == 1,
-        Arity::AtLeast(n) => lowers.len() >= n,
-    };
-    if fits {
-        return Ok(());
-    }
-    let wants = match kind.lowers {
-        Arity::None => "stands on nothing; remove \"on\"".to_string(),
-        Arity::One => "stands on exactly one device; write on = \"NAME\"".to_string(),
-        Arity::AtLeast(n) => format!("stands on at least {n} devices; write on = [\"A\", \"B\"]"),
-    };
-    Err(BuildError::of(spec, format!("kind \"{}\" {wants} (it has {})", kind.name, lowers.len())))
 }
 
 fn build_kind(kind: &'static Kind, make: &Make<'_>, parts: &mut Parts, spec: &DeviceSpec) -> Result<(), KindError> {
@@ -187,10 +163,9 @@ fn number_volumes(parts: &mut Parts, spec: &DeviceSpec) -> Result<(), String> {
 
 /// Places the parts as the text says.
 pub(crate) fn arrange(shared: &Rc<Shared>, parts: &Parts, spec: &Spec) -> Result<Handle, BuildError> {
-    let order = lowest_first(spec)?;
     let mut slots = Vec::new();
     let mut leaves = Vec::new();
-    for device in order.into_iter().rev() {
+    for device in lowers_first(spec).into_iter().rev().map(|i| &spec.devices[i]) {
         if let Some(leaf) = parts.leaves.get(&device.name) {
             leaves.push((parts.volumes[&device.name], leaf.clone()));
         } else if let Some(instance) = parts.instances.get(&device.name) {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use esker_base::Nanos;
 use esker_rt::sync::{Either, race};
 
-use crate::build::{BuildError, arrange, build_part, users};
+use crate::build::{BuildError, arrange, build_part, check, users};
 use crate::snapshot::Handle;
 use crate::stack::Stack;
 use crate::text::{DeviceSpec, Spec};
@@ -60,6 +60,7 @@ impl Stack {
         replace_references(&mut spec, above, &new.name);
         new.on = vec![above.to_string()];
         spec.devices.insert(at + 1, new.clone());
+        check(&spec, self.kinds)?;
         build_part(&self.shared, self.kinds, &mut self.parts.borrow_mut(), &new)?;
         let result = match self.check_transparent(&new.name) {
             Ok(()) => self.switch(spec, patience).await,

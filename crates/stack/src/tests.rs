@@ -330,16 +330,19 @@ fn build_errors_name_the_place_and_the_fix() {
         spec.devices.push(extra);
         spec
     };
-    check(with(device("y", "nothing", &[], None)), "test.toml:7: device \"y\": there is no kind \"nothing\"");
-    check(with(device("y", "watcher", &["nowhere"], None)), "check \"on\"");
-    check(with(device("y", "watcher", &["y"], None)), "on itself");
-    check(with(device("y", "leaf", &["d"], None)), "stands on nothing");
-    check(with(device("y", "crossing", &["d"], None)), "at least 2 devices");
+    check(with(device("y", "nothing", &[], None)), "test.toml:7: unknown kind");
+    check(
+        with(device("y", "watcher", &["nowhere"], None)),
+        "there is no device \"nowhere\"; the devices are: d, w0, y",
+    );
+    check(with(device("y", "watcher", &["y"], None)), "devices stand on each other: y");
+    check(with(device("y", "leaf", &["d"], None)), "leaf needs none");
+    check(with(device("y", "crossing", &["d"], None)), "at least 2");
     check(with(device("y", "leaf", &[], Some(("size", "3")))), "unknown parameter \"size\"; leaf has: wait");
     check(with(device("y", "leaf", &[], Some(("wait", "soon")))), "expected a time span: ");
     let mut dangling = chain(&["pass"], "0");
     dangling.exports[0].device = "nowhere".to_string();
-    check(dangling, "export \"vol\": there is no device \"nowhere\"; known: d, w0");
+    check(dangling, "export \"vol\" is on \"nowhere\", but there is no device \"nowhere\"; the devices are: d, w0");
 }
 
 /// Keeps requests in flight while `change` runs, and checks that none was lost.

@@ -238,16 +238,20 @@ impl Reactor {
     /// Submits and takes in completions, waiting if nothing is ready.
     fn look_at_kernel(&self) -> io::Result<()> {
         let (core, state) = (&self.rt.core, self.state());
-        let entered = state.enter(self.patience());
-        // Before reaping: whoever is woken on this thread must not ring the bell for it.
-        core.remote.unparked();
+        let patience = self.patience();
+        let entered = state.enter(patience);
+        if patience.is_some() {
+            // Before reaping: whoever is woken on this thread must not ring the bell for it.
+            core.remote.unparked();
+        }
         entered?;
         state.reap()?;
         core.collect_woken();
         Ok(())
     }
 
-    /// How long the kernel may keep this thread: `None` not at all, because something can run or is about to. Parks.
+    /// How long the kernel may keep this thread: `None` not at all, because something can run or is about to. Parks
+    /// unless it is `None`.
     fn patience(&self) -> Option<Option<Nanos>> {
         let core = &self.rt.core;
         if core.has_ready() {

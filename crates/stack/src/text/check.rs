@@ -156,6 +156,11 @@ fn advice<'a>(word: &str, listed: &str, names: impl Iterator<Item = &'a str>) ->
     }
 }
 
+/// Indices of the devices, each after everything that it stands on, without those on a cycle and those above them.
+pub(crate) fn lowers_first(spec: &Spec) -> Vec<usize> {
+    Index::new(spec).order()
+}
+
 /// Devices by name, and the edges between them. Of several devices of one name the first one counts.
 struct Index<'a> {
     spec: &'a Spec,
