@@ -120,6 +120,9 @@ pub enum LabError {
         /// The kernel's words.
         source: std::io::Error,
     },
+    /// What the experiment reads is damaged.
+    #[error("{0}")]
+    Data(String),
     /// A request of the experiment failed.
     #[error("a request of the experiment failed: {0}")]
     Request(#[from] esker_block::BioError),

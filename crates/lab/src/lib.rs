@@ -13,6 +13,7 @@
     reason = "experiments measure real time, run rival programs and make scratch files"
 )]
 
+mod device_calibration;
 pub mod experiment;
 mod file_vs_fio;
 pub mod machine;
@@ -24,4 +25,9 @@ mod try_quick;
 pub use experiment::{Experiment, Figure, LabError, Options, Peer, Report};
 
 /// Every experiment, in the order in which it is listed.
-pub const ALL: &[Experiment] = &[rt_throughput::EXPERIMENT, file_vs_fio::EXPERIMENT, try_quick::EXPERIMENT];
+pub const ALL: &[Experiment] = &[
+    rt_throughput::EXPERIMENT,
+    file_vs_fio::EXPERIMENT,
+    try_quick::EXPERIMENT,
+    device_calibration::EXPERIMENT,
+];
