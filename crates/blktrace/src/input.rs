@@ -11,7 +11,7 @@ use std::io::{self, Read};
 const EXCERPT: usize = 512;
 
 /// Where bytes come from.
-pub(crate) type Input = Box<dyn Read + Send>;
+pub type Input = Box<dyn Read + Send>;
 
 /// Longest line that is read as one; a longer one is a fault.
 pub(crate) const LINE_MAX: usize = 64 << 10;
@@ -45,8 +45,12 @@ impl Read for Raw {
 /// Memory that unpacking xz may take, in KiB: what its strongest setting needs, and some.
 const XZ_MEMORY_KIB: u32 = 192 << 10;
 
-/// Undoes gzip, zstd, xz and bzip2 (all members, frames and streams), recognised by their first bytes.
-fn unpack(file: &str, input: Input) -> Result<Input, TraceError> {
+/// The bytes of `input`, with gzip, zstd, xz and bzip2 (all members, frames and streams) undone; they are recognised by
+/// their first bytes. `file` is the name in messages.
+///
+/// # Errors
+/// A failed read, and other packings.
+pub fn unpacked(file: &str, input: Input) -> Result<Input, TraceError> {
     let failed = |source| TraceError::Io { file: file.to_string(), source };
     let packed = |method| Err(TraceError::Packed { file: file.to_string(), method });
     let mut raw = Raw(input);
@@ -125,7 +129,7 @@ pub(crate) struct Feed {
 
 impl Feed {
     pub fn open(file: &str, input: Input) -> Result<Feed, TraceError> {
-        Ok(Feed::resumed(unpack(file, input)?, 0))
+        Ok(Feed::resumed(unpacked(file, input)?, 0))
     }
 
     /// The rest of an unpacked trace of which the first `offset` bytes were passed over.

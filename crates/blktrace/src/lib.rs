@@ -32,6 +32,7 @@ pub use fault::{Ending, Fault, Place, Reason, Report, TraceError};
 pub use format::Format;
 pub use format::detect::detect;
 pub use format::ebt::index::{Entry, Index, IndexError, Origin};
+pub use input::{Input, unpacked};
 pub use merge::Merged;
 pub use reader::TraceReader;
 pub use record::{Op, Record};

@@ -216,7 +216,10 @@ impl TraceReader {
                 Some(record) => record,
                 None => match self.step()? {
                     Step::Record(record) => record,
-                    Step::Nothing => continue,
+                    Step::Nothing => {
+                        self.refuse_disorder()?;
+                        continue;
+                    }
                     Step::End => return Ok(self.order.as_mut().and_then(Order::pop)),
                 },
             };
@@ -224,7 +227,6 @@ impl TraceReader {
                 Some(order) => order.push(record),
                 None => return Ok(Some(record)),
             }
-            self.refuse_disorder()?;
         }
     }
 

@@ -1,7 +1,11 @@
 //! Behaviour of the whole crate: real samples, damage, round trips, merging.
 
+mod blocks;
+mod columns;
 mod damage;
+mod events;
 mod merging;
+mod parts;
 mod round_trips;
 mod samples;
 mod sinks;

@@ -7,8 +7,6 @@
 mod columns;
 pub(crate) mod index;
 mod parser;
-#[cfg(test)]
-mod tests;
 mod writer;
 
 pub(crate) use parser::Parser;
