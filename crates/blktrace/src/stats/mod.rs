@@ -2,6 +2,7 @@
 //! set). Counts, shares and distances are exact. Working sets are exact up to 4 GiB of different blocks, 1 TiB of
 //! different extents and half a million different jumps, and beyond that estimated from a sample ([`sample`]).
 
+mod page;
 mod sample;
 mod summary;
 mod text;
@@ -9,9 +10,10 @@ mod volume;
 mod working_set;
 mod zipf;
 
-pub use summary::{DistanceClass, Gaps, Hour, Jumps, OpCount, Peak, SizeClass, Summary, VolumeSummary};
+pub use page::page;
+pub use summary::{DistanceClass, GapClass, Gaps, Hour, Jumps, OpCount, Peak, SizeClass, Summary, VolumeSummary};
 pub use volume::NEAR;
-pub use working_set::{Span, WorkingSet};
+pub use working_set::{Popularity, Span, WorkingSet};
 pub use zipf::{LEAST_COUNT, ZipfFit};
 
 use crate::record::{Op, Record};
@@ -202,7 +204,16 @@ impl Stats {
             p99_ns: at(0.99),
             p999_ns: at(0.999),
             max_ns: self.gaps.max(),
+            classes: self.gap_classes(),
         }
+    }
+
+    fn gap_classes(&self) -> Vec<GapClass> {
+        let mut classes = BTreeMap::new();
+        for step in self.gaps.iter_recorded() {
+            *classes.entry(step.value_iterated_to().next_power_of_two()).or_insert(0) += step.count_at_value();
+        }
+        classes.into_iter().map(|(up_to_ns, requests)| GapClass { up_to_ns, requests }).collect()
     }
 }
 

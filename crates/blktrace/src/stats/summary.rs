@@ -33,8 +33,17 @@ pub struct DistanceClass {
     pub requests: u64,
 }
 
+/// Requests of one class of times since the request before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct GapClass {
+    /// Longest time of the class, a power of two; the class below ends at half of it.
+    pub up_to_ns: u64,
+    /// How many.
+    pub requests: u64,
+}
+
 /// Times between one request and the next (three significant digits, except mean and variation).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Gaps {
     /// Mean.
     pub mean_ns: f64,
@@ -50,6 +59,8 @@ pub struct Gaps {
     pub p999_ns: u64,
     /// The longest.
     pub max_ns: u64,
+    /// All of them, shortest class first, without empty classes.
+    pub classes: Vec<GapClass>,
 }
 
 /// The busiest second; requests and bytes may come from different seconds.

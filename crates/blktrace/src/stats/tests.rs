@@ -190,3 +190,30 @@ fn a_small_room_gives_the_same_figures_within_its_error() {
     }
     assert_eq!((sampled.blocks.touches, sampled.requests), (exact.blocks.touches, exact.requests));
 }
+
+#[test]
+fn popularity_and_gap_classes_add_up() {
+    let mut places = vec![0; 70];
+    places.extend((1..=30).map(|i| i * MIB));
+    let s = reads_at(&places);
+    let first = s.blocks.popularity[0];
+    assert_eq!((first.rank, first.uses, first.share), (1, 70, 0.7));
+    assert!(s.blocks.popularity.windows(2).all(|pair| pair[0].rank < pair[1].rank && pair[0].share < pair[1].share));
+    assert_eq!(s.gaps.classes.iter().map(|class| class.requests).sum::<u64>(), 99);
+}
+
+#[test]
+fn a_page_has_all_figures_and_says_how_exact_they_are() {
+    let hour = |i: u64| record(Nanos::secs(600 * i), Op::Read, i * i * BLOCK, BLOCK);
+    let records: Vec<Record> = (0..100).map(hour).collect();
+    let page_of = |stats: Stats| page("a<b", "Written by a test", &stats.summary()).unwrap();
+    let fill = |mut stats: Stats| {
+        records.iter().for_each(|r| stats.add(r));
+        page_of(stats)
+    };
+    let exact = fill(Stats::new());
+    assert_eq!(exact.matches("<svg ").count(), 7);
+    assert!(exact.contains("All figures are exact counts") && exact.contains("a&lt;b"));
+    assert!(fill(Stats::with_room(16)).contains("estimated from one in "));
+    assert_eq!(page_of(Stats::new()).matches("<svg ").count(), 7, "nothing has a page too");
+}

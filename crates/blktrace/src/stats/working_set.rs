@@ -22,6 +22,17 @@ pub struct Span {
     pub known: u64,
 }
 
+/// How much the most used units are used.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Popularity {
+    /// Units are ranked by use, the most used one first; this is the rank of one of them.
+    pub rank: u64,
+    /// How often it is used.
+    pub uses: u32,
+    /// Part of all uses that fall on it and the units before it.
+    pub share: f64,
+}
+
 /// The places that reads and writes touched, in units of one size. Everything but `touches` is exact if `one_in` is 1;
 /// otherwise it is estimated from the one in `one_in` units that a hash chose. The relative standard error of a count is
 /// then about 0.2 % where the count is near `unique`, and grows with the square root of their ratio.
@@ -47,6 +58,8 @@ pub struct WorkingSet {
     pub top_20_share: f64,
     /// Zipf's law, if enough units are used often enough.
     pub zipf: Option<ZipfFit>,
+    /// Some ranks, each a fifth larger than the one before.
+    pub popularity: Vec<Popularity>,
     /// Use in each hour.
     pub hours: Vec<Span>,
     /// Use in each day.
@@ -167,6 +180,7 @@ impl Gathering {
             top_1_share: top_share(&uses, 0.01),
             top_20_share: top_share(&uses, 0.2),
             zipf: zipf::fit(&uses),
+            popularity: popularity(&uses, weight),
             hours: self.hours.list(),
             days: self.days.list(),
         }
@@ -178,4 +192,18 @@ fn top_share(uses: &[u32], part: f64) -> f64 {
     let sum = |uses: &[u32]| uses.iter().map(|uses| f64::from(*uses)).sum::<f64>();
     let top = (uses.len() as f64 * part).ceil() as usize;
     if uses.is_empty() { 0.0 } else { sum(&uses[..top]) / sum(uses) }
+}
+
+/// Some of `uses` (in descending order), of which each stands for `weight` units.
+fn popularity(uses: &[u32], weight: u64) -> Vec<Popularity> {
+    let all: f64 = uses.iter().map(|uses| f64::from(*uses)).sum();
+    let (mut popularity, mut sum, mut next) = (Vec::new(), 0.0, 1);
+    for (at, uses) in uses.iter().enumerate() {
+        sum += f64::from(*uses);
+        if at + 1 == next {
+            popularity.push(Popularity { rank: next as u64 * weight, uses: *uses, share: sum / all });
+            next = (next + 1).max(next * 6 / 5);
+        }
+    }
+    popularity
 }
