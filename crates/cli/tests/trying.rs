@@ -96,3 +96,53 @@ fn refusals_say_what_is_wrong_and_write_nothing() {
     assert!(message.contains("words.txt/below/stack.toml: cannot be written"), "{message}");
     assert_eq!(fs::read_to_string(at.join("words.txt")).unwrap(), "no trace\n");
 }
+
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |threads: &str| {
+        let closed = ["--closed", "4", "--think", "1ms"];
+        succeeds(folder.path(), &[&["try", "--limit", "300", "--threads", threads, "--json"], &closed[..]].concat())
+    };
+    let one = run("1");
+    assert_eq!(one, run("3"));
+    let object: serde_json::Value = serde_json::from_str(&one).unwrap();
+    assert_eq!(object["load"], serde_json::json!({ "mode": "closed", "depth": 4, "think_ns": 1_000_000 }));
+    assert!(object["runs"].as_array().unwrap().iter().all(|run| run["inflight_max"] == 8));
+}
+
+#[test]
+fn an_older_result_is_compared_with_and_anything_else_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let quick = ["try", "--limit", "200", "--speed", "1"];
+    succeeds(at, &[&quick[..], &["--out", "old"]].concat());
+    let told = succeeds(at, &[&quick[..], &["--against", "old/result.json"]].concat());
+    assert!(told.contains("Against old/result.json") && told.contains("1.000 times"), "{told}");
+    assert!(!told.contains("warning:"), "{told}");
+    fs::write(at.join("words.json"), "{}").unwrap();
+    let refused = |path: &str| fails(at, &[&quick[..], &["--against", path]].concat());
+    assert!(refused("words.json").contains("words.json: is no result of `esker try`"));
+    assert!(refused("none.json").contains("none.json: cannot be read"));
+}
+
+#[test]
+fn what_was_calibrated_is_found_and_lets_a_file_be_predicted() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let file = "vol = file path=data.img size=64MiB | stats @";
+    fs::write(at.join("t.load"), "0.0 ; 0 ; 8 ; R ; 0 ; 0\n0.001 ; 64 ; 8 ; R ; 0 ; 0\n").unwrap();
+    let quick = ["try", "t.load", "--from", "load", "--speed", "1", "--stack", file];
+    assert!(fails(at, &quick).contains("only in the real world"));
+    let told = succeeds(at, &["calibrate", "--rounds", "1", "--scratch", "."]);
+    assert!(told.contains("stats") && told.contains("esker-calibration.toml"), "{told}");
+    let left: Vec<_> = fs::read_dir(at).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 2, "the scratch file is gone: {left:?}");
+    let told = succeeds(at, &quick);
+    assert!(told.contains("costs    esker-calibration.toml, measured on") && told.contains("file: "), "{told}");
+    assert!(!at.join("data.img").exists(), "predicting opens no file");
+    fs::write(at.join("esker-calibration.toml"), "version = 1\nnonsense = true\n").unwrap();
+    let damaged = fails(at, &quick);
+    assert!(damaged.contains("esker-calibration.toml: ") && damaged.contains("line "), "{damaged}");
+    assert!(fails(at, &["calibrate", "--rounds", "1"]).contains("--force"), "a file that is not ours stays");
+}

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use esker_base::units::{KIB, MIB, size_text};
-use esker_dev_sim::disk_model::DiskSpec;
+use esker_block::Args;
+use esker_dev_sim::disk_model::{self, DiskSpec, File, disksim};
 use esker_dev_sim::ssd_model::SsdSpec;
 use esker_stack::{DeviceSpec, ExportSpec, Place, Spec};
 
+use crate::error::PredictError;
 use crate::trace::Facts;
 
 /// A stack that is to be compared with others. Its exports serve the traces, in their order.
@@ -25,10 +27,22 @@ const GRAIN: u64 = MIB;
 const CHUNK: u64 = 64 * KIB;
 const STRIPED: u64 = 4;
 
-/// Equal devices under the default candidates.
+/// A disk that was measured: the files of one folder in DiskSim's formats.
+#[derive(Clone, Debug)]
+pub struct MeasuredDisk {
+    /// Short name.
+    pub name: String,
+    /// Names without their folder, and texts.
+    pub files: Vec<File>,
+}
+
+/// Equal devices under a candidate that is made for the traces.
 struct Model {
     kind: &'static str,
-    profile: &'static str,
+    /// The parameter that says which device, and its value.
+    which: (&'static str, String),
+    /// The same for people.
+    shown: String,
     device: &'static str,
     capacity: u64,
 }
@@ -39,13 +53,15 @@ impl Candidate {
     pub fn defaults(traces: &[Facts]) -> Vec<Candidate> {
         let disk = |profile: &'static str| Model {
             kind: "disk-model",
-            profile,
+            which: ("profile", profile.to_string()),
+            shown: profile.to_string(),
             device: "disk",
             capacity: DiskSpec::profile(profile).map_or(0, |spec| spec.capacity),
         };
         let ssd = |profile: &'static str| Model {
             kind: "ssd-model",
-            profile,
+            which: ("profile", profile.to_string()),
+            shown: profile.to_string(),
             device: "ssd",
             capacity: SsdSpec::profile(profile).map_or(0, |spec| spec.capacity),
         };
@@ -55,6 +71,25 @@ impl Candidate {
             joined("ssd-sata", &ssd("ssd-sata-2021"), traces),
             joined("ssd-nvme", &ssd("ssd-nvme-2022"), traces),
         ]
+    }
+
+    /// A measured disk, or as many of them as the volumes need.
+    ///
+    /// # Errors
+    /// What makes no disk, with file and line.
+    pub fn of_disk(disk: &MeasuredDisk, traces: &[Facts]) -> Result<Candidate, PredictError> {
+        let refused = |source| PredictError::Disk { name: disk.name.clone(), source };
+        let texts = disksim::join(&disk.files);
+        let given = BTreeMap::from([("measured".to_string(), texts.clone())]);
+        let args = Args::read(&disk_model::KIND, &given).map_err(refused)?;
+        let model = Model {
+            kind: disk_model::KIND.name,
+            which: ("measured", texts),
+            shown: format!("measured {} (power and price are the model's default)", disk.name),
+            device: "disk",
+            capacity: disk_model::parts(&args).map_err(refused)?.capacity,
+        };
+        Ok(joined(&disk.name, &model, traces))
     }
 }
 
@@ -74,8 +109,8 @@ fn joined(name: &str, model: &Model, traces: &[Facts]) -> Candidate {
     let size = |at: u64| usable.min(total - at * usable);
     let spec = arranged(name, model, (0..count).map(size).collect(), ("concat", &[]), traces);
     let what = match count {
-        1 => format!("one {}", model.profile),
-        _ => format!("{count} {} joined", model.profile),
+        1 => format!("one {}", model.shown),
+        _ => format!("{count} {} joined", model.shown),
     };
     Candidate { name: name.to_string(), what, spec }
 }
@@ -87,7 +122,7 @@ fn striped(name: &str, model: &Model, traces: &[Facts]) -> Candidate {
     let size = total.div_ceil(count).next_multiple_of(GRAIN);
     let chunk = ("chunk", size_text(CHUNK));
     let spec = arranged(name, model, vec![size; count as usize], ("stripe", &[chunk]), traces);
-    let what = format!("stripe of {count} {}", model.profile);
+    let what = format!("stripe of {count} {}", model.shown);
     Candidate { name: name.to_string(), what, spec }
 }
 
@@ -100,7 +135,7 @@ fn arranged(name: &str, model: &Model, sizes: Vec<u64>, join: (&str, &[(&str, St
     };
     let mut spec = Spec::default();
     for (at, size) in sizes.iter().enumerate() {
-        let args = [("profile", model.profile.to_string()), ("size", size_text(*size))];
+        let args = [model.which.clone(), ("size", size_text(*size))];
         spec.devices.push(part(&format!("{}{at}", model.device), model.kind, Vec::new(), &args));
     }
     let leaves: Vec<String> = spec.devices.iter().map(|device| device.name.clone()).collect();

@@ -3,6 +3,7 @@
 use std::io;
 
 use esker_blktrace::TraceError;
+use esker_block::KindError;
 use esker_stack::BuildError;
 
 use crate::calibration::CalibrationError;
@@ -50,6 +51,14 @@ pub enum PredictError {
         exports: usize,
         /// The traces.
         traces: usize,
+    },
+    /// Files of a measured disk that make none.
+    #[error("{name}: {source}")]
+    Disk {
+        /// The folder.
+        name: String,
+        /// What is wrong.
+        source: KindError,
     },
     /// A stack that cannot be built in virtual time.
     #[error("{candidate}: {source}")]

@@ -40,7 +40,7 @@ mod world;
 pub use against::Older;
 pub use calibrate::Calibrator;
 pub use calibration::{Calibration, CalibrationError};
-pub use candidate::Candidate;
+pub use candidate::{Candidate, MeasuredDisk};
 pub use error::PredictError;
 pub use load::Load;
 pub use outcome::{Comparison, Run};

@@ -7,7 +7,7 @@ use esker_blktrace::Speed;
 
 use crate::against::Older;
 use crate::calibration::Calibration;
-use crate::candidate::Candidate;
+use crate::candidate::{Candidate, MeasuredDisk};
 use crate::error::PredictError;
 use crate::load::Load;
 use crate::outcome::{CalibrationUsed, Comparison, Run, WRITTEN_BY};
@@ -37,6 +37,8 @@ pub struct Plan {
     pub traces: Vec<Trace>,
     /// The stacks; the default ones if there are none.
     pub candidates: Vec<Candidate>,
+    /// Measured disks, which become candidates that hold the traces.
+    pub disks: Vec<MeasuredDisk>,
     /// Seed of all random streams.
     pub seed: u64,
     /// How requests come.
@@ -63,6 +65,7 @@ impl Plan {
         Plan {
             traces,
             candidates: Vec::new(),
+            disks: Vec::new(),
             seed: 1,
             load: Load::Open,
             calibration: None,
@@ -99,6 +102,8 @@ impl Plan {
         if self.candidates.is_empty() {
             self.candidates = Candidate::defaults(&facts);
         }
+        let disks: Result<Vec<Candidate>, _> = self.disks.iter().map(|disk| Candidate::of_disk(disk, &facts)).collect();
+        self.candidates.extend(disks?);
         let traces = self.traces.len();
         if let Some(odd) = self.candidates.iter().find(|candidate| candidate.spec.exports.len() != traces) {
             let (candidate, exports) = (odd.name.clone(), odd.spec.exports.len());

@@ -169,7 +169,7 @@ impl Player {
                 self.ended(&request, &done);
                 self.credits.give(1);
             }
-            Step::Later(answer) => {
+            answer => {
                 let rt = self.rt.clone();
                 let task = rt.spawn("request", async move {
                     let done = answer.await;

@@ -147,6 +147,7 @@ impl Served {
         }
         // First of all: devices lock their media, and a second server must fail there before it touches a socket.
         let stack = Stack::build(rt, pool, kinds, spec)?;
+        label_models(&stack, spec);
         let control = listen(rt, &config.control).map_err(ServeError::Control)?;
         let (mut doors, mut ready) = (Vec::new(), Vec::new());
         for exports in by_address(rt, spec) {
@@ -199,6 +200,22 @@ impl Served {
         let flushed = flush_all(&shared.stack).await;
         shared.stack.close().await;
         flushed
+    }
+}
+
+/// Says which devices are modelled, so that nobody takes their speed for that of this machine, and which exports keep
+/// nothing. Only models know what they use.
+fn label_models(stack: &Rc<Stack>, spec: &Spec) {
+    let rt = stack.rt();
+    for part in stack.stats().iter().filter(|part| part.usage.is_some()) {
+        let what = "answers are paced in real time, to about a microsecond while this machine is idle";
+        rt.log(Level::Warn, format_args!("\"{}\" is modelled ({}): its {what}", part.name, part.kind));
+    }
+    for export in &spec.exports {
+        if stack.export(&export.name).is_some_and(|end| end.limits().described) {
+            let what = "keeps no bytes: what is written reads as zeroes";
+            rt.log(Level::Warn, format_args!("export \"{}\" {what} (content = \"memory\" keeps them)", export.name));
+        }
     }
 }
 

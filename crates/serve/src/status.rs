@@ -33,6 +33,8 @@ fn part(part: &PartStats) -> Value {
     json!({
         "name": part.name,
         "kind": part.kind,
+        // Only models know what they use.
+        "modelled": part.usage.is_some(),
         "violations": part.violations,
         "stats": stats,
         "usage": part.usage.map(usage),

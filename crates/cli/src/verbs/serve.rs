@@ -23,7 +23,8 @@ pub const VERB: Verb = Verb::of::<Serve>(About {
     summary: "Serve a stack over NBD",
     details: "Opens the devices, listens at the address of each export, prints one line for each, and serves until a \
               signal (SIGINT, SIGTERM) or `esker stop`. Then requests under way are answered and everything is flushed. \
-              A second signal ends it at once. The control socket takes the verbs status, stop and stack insert, remove, \
+              A second signal ends it at once. Models of devices are paced in \
+              real time and labelled in log and status. The control socket takes the verbs status, stop and stack insert, remove, \
               reorder and dump.",
     examples: &[
         Example { line: "esker serve stack.toml", does: "serves what the file says" },

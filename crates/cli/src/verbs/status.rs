@@ -74,5 +74,6 @@ fn part_line(part: &Value) -> String {
         Some(n @ 1..) => format!(" violations={n}"),
         _ => String::new(),
     };
-    format!("{} ({}){violations}{numbers}", field("name"), field("kind"))
+    let modelled = if part["modelled"] == true { ", modelled: paced in real time" } else { "" };
+    format!("{} ({}{modelled}){violations}{numbers}", field("name"), field("kind"))
 }

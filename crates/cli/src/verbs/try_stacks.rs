@@ -16,8 +16,8 @@ use esker_predict::deploy::stack_toml;
 use esker_predict::plan::TARGET_BUSY;
 use esker_predict::report::{Origin, page, text};
 use esker_predict::{
-    Calibration, Candidate, Comparison, Limit, Load, Older, Plan, PredictError, Prepared, Run as CandidateRun,
-    SpeedChoice, Trace,
+    Calibration, Candidate, Comparison, Limit, Load, MeasuredDisk, Older, Plan, PredictError, Prepared,
+    Run as CandidateRun, SpeedChoice, Trace,
 };
 use esker_stack::Spec;
 use indicatif::ProgressBar;
@@ -43,6 +43,7 @@ pub const VERB: Verb = Verb::of::<Try>(About {
         Example { line: "esker try app.vscsi --target-p99 5ms --speed 2", does: "plays a trace twice as fast" },
         Example { line: "esker try --stack a.toml --stack b.toml app.csv", does: "compares stacks of your own" },
         Example { line: "esker try --closed 8 --think 1ms app.csv", does: "eight clients that wait for answers" },
+        Example { line: "esker try --disk atlas10k", does: "adds a measured disk that files in that folder describe" },
         Example { line: "esker try --against old/result.json", does: "tells what differs from an older result" },
         Example { line: "esker try --serve", does: "then serves the best stack over NBD, on sparse files" },
     ],
@@ -59,6 +60,9 @@ struct Try {
     /// Stack to compare: a file, or the text itself; repeat it for more [default: four built-in ones]
     #[arg(long = "stack", visible_alias = "candidate", value_name = "STACK")]
     stacks: Vec<String>,
+    /// Folder with a measured disk's files in DiskSim's formats, as a candidate beside the others; repeat it for more
+    #[arg(long = "disk", value_name = "DIR")]
+    disks: Vec<PathBuf>,
     /// How many times faster than recorded the traces are played [default: searched for with --busy]
     #[arg(long, value_name = "FACTOR", conflicts_with = "busy")]
     speed: Option<f64>,
@@ -172,6 +176,7 @@ impl Try {
         let duration = self.duration.or(self.quick.then_some(QUICK));
         Ok(Plan {
             candidates,
+            disks: self.disks.iter().map(|folder| measured_disk(folder)).collect::<Result<_, _>>()?,
             seed: self.seed,
             load: self.closed.map_or(Load::Open, |depth| Load::Closed { depth, think: self.think }),
             calibration: self.calibration()?,
@@ -240,6 +245,29 @@ fn input(path: &Path) -> Result<String, Unreadable> {
 
 fn older(path: &Path) -> Result<Older, Failure> {
     Ok(Older::parse(&path.display().to_string(), &input(path)?)?)
+}
+
+/// What DiskSim's files of one disk end in.
+const DISK_FILES: [&str; 4] = [".diskspecs", ".model", ".seek", ".parv"];
+
+/// The files of a measured disk, by name.
+fn measured_disk(folder: &Path) -> Result<MeasuredDisk, Failure> {
+    let name = folder.display().to_string();
+    let unread = |error| Unreadable(name.clone(), error);
+    let entries: Result<Vec<_>, _> = fs::read_dir(folder).map_err(unread)?.collect();
+    let mut names: Vec<String> = entries
+        .map_err(unread)?
+        .into_iter()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| DISK_FILES.iter().any(|ending| name.ends_with(ending)))
+        .collect();
+    names.sort();
+    let read = |name: String| Ok((name.clone(), input(&folder.join(&name))?));
+    let files: Result<Vec<_>, Unreadable> = names.into_iter().map(read).collect();
+    Ok(MeasuredDisk {
+        name: folder.file_name().map_or(name, |last| last.to_string_lossy().into_owned()),
+        files: files?,
+    })
 }
 
 fn trace(path: &str, format: Option<Format>) -> Trace {

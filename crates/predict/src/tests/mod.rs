@@ -1,5 +1,9 @@
 //! The whole prediction on small traces.
 
+mod calibrated;
+mod closed;
+mod older;
+
 use std::sync::Arc;
 
 use esker_base::Nanos;

@@ -1,0 +1,87 @@
+//! Predictions with measured costs, and runs in real time.
+
+use super::*;
+use crate::calibration::times::GROUPS;
+use crate::calibration::{Calibration, DeviceTimes, KindCost, OpName, Times, VERSION, WRITTEN_BY};
+use crate::{CalibrationError, Load};
+
+/// Reads take 1000 ns alone and twice that between two, on the CPU or beside it; a `pass` takes 10 ns and 2 per KiB.
+fn calibration(kind: &str, on_cpu: bool) -> Calibration {
+    let times = |depth: u32, ns: f64| Times {
+        op: OpName::Read,
+        len: 4096,
+        depth,
+        requests: 1,
+        client_ns: 100.0,
+        mean_ns: ns,
+        groups_ns: vec![ns; GROUPS.len()],
+    };
+    let times = vec![times(1, 1000.0), times(2, 2000.0)];
+    Calibration {
+        written_by: WRITTEN_BY.to_string(),
+        version: VERSION,
+        machine: "a test".to_string(),
+        seed: 1,
+        rounds: 1,
+        kinds: vec![KindCost { name: "pass".to_string(), ns: 10.0, ns_per_kib: 2.0, spread_ns: 0.0 }],
+        skipped: Vec::new(),
+        devices: vec![DeviceTimes { kind: kind.to_string(), size: 1 << 20, block: 512, on_cpu, times }],
+    }
+}
+
+fn with(calibration: Calibration, depth: u32, stack: &str) -> Plan {
+    Plan {
+        load: Load::Closed { depth, think: Nanos::ZERO },
+        calibration: Some(("c.toml".to_string(), calibration)),
+        ..plan(vec![steady("steady", 200)], vec![candidate("one", stack)])
+    }
+}
+
+#[test]
+fn measured_costs_of_device_layers_and_client_add_up() {
+    let of = |stack: &str| compared(with(calibration("memory", true), 1, stack)).runs.remove(0);
+    let bare = of("vol = memory size=1MiB @");
+    assert_eq!((bare.all.max_ns, bare.elapsed_ns), (1000, 200 * 1100));
+    let layered = of("vol = memory size=1MiB | pass | pass @");
+    assert_eq!((layered.all.max_ns, layered.elapsed_ns), (1036, 200 * 1136));
+}
+
+#[test]
+fn a_file_is_predicted_with_its_times_and_refused_without() {
+    let file = "vol = file path=nowhere.img size=1MiB | pass @";
+    let run = compared(with(calibration("file", false), 1, file)).runs.remove(0);
+    assert_eq!((run.all.max_ns, run.failed), (1018, 0));
+    assert!(run.stack.contains("nowhere.img"), "the report shows the real stack");
+    let between_two = compared(with(calibration("file", false), 2, file)).runs.remove(0);
+    assert!(between_two.all.max_ns >= 2000 && between_two.all.max_ns < 2200, "{:?}", between_two.all);
+    let refused = |plan: Plan| plan.compare(&silent()).unwrap_err();
+    let unmeasured = refused(with(calibration("memory", true), 1, file));
+    assert!(matches!(unmeasured, PredictError::Calibration(CalibrationError::NotMeasured { .. })), "{unmeasured}");
+    let sizeless = refused(with(calibration("file", false), 1, "vol = file path=nowhere.img @"));
+    assert!(sizeless.to_string().contains("has no size"), "{sizeless}");
+    let cached = refused(with(calibration("file", false), 1, "vol = file path=x size=1MiB direct=false @"));
+    assert!(cached.to_string().contains("holds no times"), "only the same way of access was measured: {cached}");
+}
+
+#[test]
+fn a_calibrated_prediction_is_the_same_twice_and_says_what_it_rests_on() {
+    let stack = "a = memory size=4MiB; b = memory size=4MiB; s = stripe on a,b; t = stats on s; export vol = t";
+    let make = || Plan { verify: true, ..with(calibration("memory", true), 4, stack) };
+    let comparison = compared(make());
+    assert_eq!(comparison.to_json(), compared(make()).to_json());
+    assert!(text(&comparison).contains("c.toml, measured on a test"));
+    assert!(text(&comparison).contains("memory: "), "the error known for the class is told");
+}
+
+#[test]
+fn the_same_plan_runs_in_real_time_on_carried_bytes_and_paced_models() {
+    let model = "vol = ssd-model size=8MiB read=1ms @";
+    for stack in ["vol = memory size=8MiB | stats @", model] {
+        let load = Load::Closed { depth: 2, think: Nanos::ZERO };
+        let plan = Plan { load, ..plan(vec![busy("t", 40)], vec![candidate("real", stack)]) };
+        let prepared = plan.prepare(&silent()).unwrap();
+        let run = prepared.run_really(0, &silent()).unwrap();
+        assert_eq!((run.all.requests, run.failed, run.digest.as_deref()), (40, 0, None), "{stack}");
+        assert!(stack != model || run.reads.p50_ns >= 1_000_000, "a paced model is never early: {:?}", run.reads);
+    }
+}
