@@ -21,6 +21,7 @@ pub mod peer;
 mod rt_throughput;
 mod timing;
 mod try_quick;
+mod try_truth;
 
 pub use experiment::{Experiment, Figure, LabError, Options, Peer, Report};
 
@@ -29,5 +30,6 @@ pub const ALL: &[Experiment] = &[
     rt_throughput::EXPERIMENT,
     file_vs_fio::EXPERIMENT,
     try_quick::EXPERIMENT,
+    try_truth::EXPERIMENT,
     device_calibration::EXPERIMENT,
 ];

@@ -4,4 +4,5 @@
 
 mod conformance;
 mod docs;
+mod paced;
 mod power_cuts;

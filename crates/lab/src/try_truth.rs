@@ -1,0 +1,285 @@
+//! `try-truth`: how far predictions are from the truth.
+//!
+//! A stack is predicted in virtual time; then the same text is built in the real world and the same player sends it the
+//! same requests. Memory and file devices are predicted with what `esker calibrate` measures, models as they are, paced in
+//! the real world. Calibration and real runs take turns, because a machine that others use changes its speed; each real
+//! figure is the median of its rounds. The error of a figure is |predicted / real - 1|; figures are throughput (in closed
+//! loop, where it is not given by the requests), median and 99th percentile of latency.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use esker_base::units::{KIB, MIB};
+use esker_base::{Nanos, Stream};
+use esker_blktrace::{Op, Record};
+use esker_predict::calibrate::Options as CalibrateOptions;
+use esker_predict::{
+    Calibration, Calibrator, Candidate, Load, Plan, PredictError, Prepared, Run, SpeedChoice, Trace, Watch,
+};
+use esker_stack::Spec;
+
+use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
+use crate::timing::median;
+
+/// The record.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "try-truth",
+    summary: "Predicted against real throughput and latency, for memory, files and paced models, with and without layers",
+    source: "the project's own bars: mean error at most 5 %, worst at most 15 %",
+    simulated: false,
+    rivals: &[],
+    run,
+};
+
+/// Figures of one stack.
+const FIGURES: usize = 3;
+
+/// One stack and what is asked of it.
+struct Case {
+    class: &'static Class,
+    /// Names of its figures: errors of throughput, median and 99th percentile.
+    ids: [&'static str; FIGURES],
+    /// With PATH for the scratch file.
+    stack: &'static str,
+    /// Requests in flight; 0 for an open loop.
+    depth: u32,
+    /// In open loop: mean time between requests.
+    gap: Nanos,
+    requests: u64,
+    /// Bytes that requests are spread over.
+    reach: u64,
+    read_share: f64,
+    lens: &'static [u64],
+}
+
+/// Devices whose predictions err alike.
+#[derive(PartialEq)]
+struct Class {
+    mean: &'static str,
+    worst: &'static str,
+}
+
+static MEMORY: Class = Class { mean: "memory_mean_error", worst: "memory_worst_error" };
+static FILE: Class = Class { mean: "file_mean_error", worst: "file_worst_error" };
+static DISK: Class = Class { mean: "disk_model_mean_error", worst: "disk_model_worst_error" };
+static SSD: Class = Class { mean: "ssd_model_mean_error", worst: "ssd_model_worst_error" };
+static CLASSES: [&Class; 4] = [&MEMORY, &FILE, &DISK, &SSD];
+
+macro_rules! ids {
+    ($name:literal) => {
+        [concat!($name, "_throughput"), concat!($name, "_p50"), concat!($name, "_p99")]
+    };
+}
+
+/// Random 4 KiB reads and writes, 70 to 30, one in flight, over memory.
+const PLAIN: Case = Case {
+    class: &MEMORY,
+    ids: ids!("memory"),
+    stack: "vol = memory size=32MiB @",
+    depth: 1,
+    gap: Nanos::ZERO,
+    requests: 30_000,
+    reach: 32 * MIB,
+    read_share: 0.7,
+    lens: &[4 * KIB],
+};
+
+static CASES: &[Case] = &[
+    PLAIN,
+    Case {
+        ids: ids!("memory_layers"),
+        stack: "vol = memory size=32MiB | offset | pass | stats | align | pass @",
+        ..PLAIN
+    },
+    Case {
+        ids: ids!("memory_mixed"),
+        stack: "vol = memory size=256MiB | rate iops=1000000000 | stats @",
+        depth: 8,
+        reach: 256 * MIB,
+        read_share: 0.5,
+        lens: &[4 * KIB, 16 * KIB, 32 * KIB],
+        ..PLAIN
+    },
+    Case {
+        ids: ids!("memory_stripe"),
+        stack: "a = memory size=16MiB; b = memory size=16MiB; s = stripe on a,b; t = stats on s; export vol = t",
+        ..PLAIN
+    },
+    Case { class: &FILE, ids: ids!("file_qd1"), stack: "vol = file path=PATH size=256MiB @", ..FILE_READS },
+    Case {
+        class: &FILE,
+        ids: ids!("file_qd8_mixed"),
+        stack: "vol = file path=PATH size=256MiB | stats | pass @",
+        depth: 8,
+        read_share: 0.7,
+        lens: &[4 * KIB, 16 * KIB],
+        requests: 4000,
+        ..FILE_READS
+    },
+    Case {
+        class: &FILE,
+        ids: ids!("file_qd16"),
+        stack: "vol = file path=PATH size=256MiB | stats @",
+        depth: 16,
+        lens: &[16 * KIB],
+        requests: 4000,
+        ..FILE_READS
+    },
+    DISK_READS,
+    Case {
+        ids: ids!("disk_open"),
+        stack: "vol = disk-model size=8GiB | stats | rate iops=400 @",
+        depth: 0,
+        gap: Nanos::millis(15),
+        requests: 100,
+        read_share: 0.6,
+        ..DISK_READS
+    },
+    SSD_READS,
+    Case {
+        ids: ids!("ssd_qd16_mixed"),
+        stack: "vol = ssd-model size=8GiB | stats | pass @",
+        depth: 16,
+        read_share: 0.7,
+        lens: &[4 * KIB, 64 * KIB],
+        ..SSD_READS
+    },
+    Case {
+        ids: ids!("ssd_stripe_open"),
+        stack: "a = ssd-model size=4GiB; b = ssd-model size=4GiB; s = stripe on a,b; t = stats on s; export vol = t",
+        depth: 0,
+        gap: Nanos::micros(300),
+        requests: 3000,
+        read_share: 0.5,
+        ..SSD_READS
+    },
+];
+
+const FILE_READS: Case = Case { requests: 1500, reach: 256 * MIB, read_share: 1.0, ..PLAIN };
+
+const DISK_READS: Case = Case {
+    class: &DISK,
+    ids: ids!("disk_qd4"),
+    stack: "vol = disk-model size=8GiB @",
+    depth: 4,
+    requests: 200,
+    reach: 8 << 30,
+    read_share: 1.0,
+    ..PLAIN
+};
+
+const SSD_READS: Case = Case {
+    class: &SSD,
+    ids: ids!("ssd_qd1"),
+    stack: "vol = ssd-model size=8GiB @",
+    requests: 3000,
+    reach: 8 << 30,
+    read_share: 1.0,
+    ..PLAIN
+};
+
+/// Throughput, median and 99th percentile of a run.
+type Measured = [f64; FIGURES];
+
+fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
+    let fault = |source| LabError::Scratch { dir: options.scratch.clone(), source };
+    let dir = tempfile::tempdir_in(&options.scratch).map_err(fault)?;
+    let calibrated = dir.path().join("calibrated").display().to_string();
+    let mut calibrator = Calibrator::new(CalibrateOptions {
+        machine: "this machine".to_string(),
+        seed: options.seed,
+        file: Some(calibrated),
+        only_devices: false,
+    });
+    let rounds = if options.quick { 5 } else { 15 };
+    let mut real: Vec<Vec<Measured>> = CASES.iter().map(|_| Vec::new()).collect();
+    for round in 1..=rounds {
+        progress(&format!("round {round} of {rounds}: calibrating"));
+        calibrator.round(&mut |_| {})?;
+        for (case, runs) in CASES.iter().zip(&mut real) {
+            progress(&format!("round {round} of {rounds}: {}", case.stack));
+            runs.push(measured(&case.prepared(dir.path(), options.seed, None)?.run_really(0, &silent())?));
+        }
+    }
+    let calibration = calibrator.finish();
+    let mut errors = Vec::new();
+    for (case, runs) in CASES.iter().zip(real) {
+        let predicted = case.prepared(dir.path(), options.seed, Some(calibration.clone()))?.run(0, &silent())?;
+        errors.extend(compared(case, measured(&predicted), &runs));
+    }
+    Ok(figures(errors))
+}
+
+fn silent() -> Watch {
+    Arc::new(|_, _| {})
+}
+
+fn measured(run: &Run) -> Measured {
+    [run.requests_per_s, run.all.p50_ns as f64, run.all.p99_ns as f64]
+}
+
+impl Case {
+    fn prepared(&self, dir: &Path, seed: u64, calibration: Option<Calibration>) -> Result<Prepared, PredictError> {
+        let text = self.stack.replace("PATH", &dir.join("served").display().to_string());
+        let spec = Spec::parse("try-truth", &text).unwrap_or_else(|e| panic!("the experiment's own text: {e}"));
+        let candidate = Candidate { name: "vol".to_string(), what: text, spec };
+        let load = match self.depth {
+            0 => Load::Open,
+            depth => Load::Closed { depth, think: Nanos::ZERO },
+        };
+        let plan = Plan {
+            candidates: vec![candidate],
+            seed,
+            load,
+            speed: SpeedChoice::Factor(1.0),
+            calibration: calibration.map(|calibration| ("this run".to_string(), calibration)),
+            ..Plan::of(vec![Trace::from_records("requests", self.records(seed))])
+        };
+        plan.prepare(&silent())
+    }
+
+    fn records(&self, seed: u64) -> Vec<Record> {
+        let mut random = Stream::named(seed, self.ids[0]);
+        let mut at = Nanos::ZERO;
+        let record = |_| {
+            at = Nanos(at.0 + (random.exponential() * self.gap.0 as f64) as u64);
+            let len = self.lens[random.below(self.lens.len() as u64) as usize];
+            let offset = random.below(self.reach / len) * len;
+            let op = if random.chance(self.read_share) { Op::Read } else { Op::Write };
+            Record { at, volume: 0, op, offset, len }
+        };
+        (0..self.requests).map(record).collect()
+    }
+}
+
+/// The errors of a case, with what was predicted and what was real.
+fn compared(case: &Case, predicted: Measured, runs: &[Measured]) -> Vec<(&'static Class, Figure)> {
+    let units = ["requests/s", "ns", "ns"];
+    // In open loop the requests themselves say how many there are in a second.
+    let first = usize::from(case.depth == 0);
+    let figure = |at: usize| {
+        let real = median(runs.iter().map(|run| run[at]).collect());
+        let peer = Peer { name: format!("{} in real time, predicted {:.0}", units[at], predicted[at]), value: real };
+        let error = (predicted[at] / real - 1.0).abs();
+        (case.class, Figure { peer: Some(peer), ..Figure::alone(case.ids[at], error, "relative error") })
+    };
+    (first..FIGURES).map(figure).collect()
+}
+
+/// Mean and worst of all, of each class, and every error.
+fn figures(errors: Vec<(&'static Class, Figure)>) -> Vec<Figure> {
+    let summary = |mean: &'static str, worst: &'static str, of: &dyn Fn(&Class) -> bool| {
+        let values: Vec<f64> = errors.iter().filter(|(class, _)| of(class)).map(|(_, figure)| figure.value).collect();
+        let sum: f64 = values.iter().sum();
+        [
+            Figure::alone(mean, sum / values.len() as f64, "relative error"),
+            Figure::alone(worst, values.into_iter().fold(0.0, f64::max), "relative error"),
+        ]
+    };
+    let mut all: Vec<Figure> = summary("mean_error", "worst_error", &|_| true).into();
+    for class in CLASSES {
+        all.extend(summary(class.mean, class.worst, &|other| other == class));
+    }
+    all.extend(errors.into_iter().map(|(_, figure)| figure));
+    all
+}
