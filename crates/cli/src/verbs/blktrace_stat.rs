@@ -1,9 +1,12 @@
 //! `esker blktrace stat`: describes block traces.
 
-use esker_blktrace::{Source, Speed, Stats};
+use std::path::PathBuf;
+
+use esker_blktrace::{Source, Speed, Stats, Summary, stats};
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::outputs::Output;
 use crate::terminal::Terminal;
 use crate::trace::{Reading, Trace, report_json};
 use crate::verb::{About, Example, Run, Verb};
@@ -12,14 +15,20 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Stat>(About {
     words: &["blktrace", "stat"],
     summary: "Describe block traces",
-    details: "Counts operations, bytes, footprint, alignment, sequential streams, sizes and times between requests, in \
-              one pass. Gzip and zstd are unpacked on the fly. Damaged lines and records are left out and told as a \
-              warning. Of a truncated trace, what comes before the cut is described, and the exit status is 1.",
+    details: "Counts operations, bytes, footprint, alignment, sequential streams (exact ones, and those by the 512 KiB \
+              rule), distances, sizes, times between requests, skew with the fit of Zipf's law, what was read and written, \
+              and the working set of each hour and day; in one pass and bounded memory. Packed traces are unpacked on the \
+              fly. Damaged lines and records are left out and told as a warning. Of a truncated trace, what comes before \
+              the cut is described, and the exit status is 1.",
     examples: &[
         Example { line: "esker blktrace stat data/linux-mysql.load.gz", does: "prints a table" },
         Example {
             line: "esker blktrace stat --json a.csv b.csv",
             does: "prints one JSON object a line for each trace",
+        },
+        Example {
+            line: "esker blktrace stat data/linux-mysql.load.gz --html mysql.html",
+            does: "also draws distributions, hours and skew",
         },
     ],
 });
@@ -34,16 +43,30 @@ struct Stat {
     /// One JSON object for each trace instead of tables
     #[arg(long)]
     json: bool,
+    /// Also a page with figures, in this file; for one trace
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Replace the page if it exists and esker did not write it
+    #[arg(long, requires = "html")]
+    force: bool,
 }
+
+/// What a page of this verb begins with.
+const MARK: &str = "Written by esker blktrace stat";
 
 impl Run for Stat {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        if self.html.is_some() && self.traces.len() > 1 {
+            return Err(Failure::Usage("--html describes one trace; name one".into()));
+        }
+        let page = self.html.clone().map(|path| Output::claim(path, &[MARK], self.force, "--html")).transpose()?;
+        page.iter().try_for_each(Output::prepare)?;
         let mut whole = Ok(());
         for (at, path) in self.traces.iter().enumerate() {
             if at > 0 && !self.json {
                 terminal.say("")?;
             }
-            let trace = self.describe(path, terminal)?;
+            let trace = self.describe(path, page.as_ref(), terminal)?;
             whole = whole.and(trace.uncut("described"));
         }
         whole
@@ -52,22 +75,29 @@ impl Run for Stat {
 
 impl Stat {
     /// Describes the trace in file `path`, up to a cut if there is one.
-    fn describe(&self, path: &str, terminal: &mut Terminal) -> Result<Trace, Failure> {
+    fn describe(&self, path: &str, page: Option<&Output>, terminal: &mut Terminal) -> Result<Trace, Failure> {
         let (mut trace, bar) = self.reading.open(path, Speed::RECORDED, terminal)?;
         let mut stats = Stats::new();
         while let Some(record) = trace.source().next_record()? {
             stats.add(&record);
         }
         bar.finish_and_clear();
-        let (summary, format) = (stats.summary(), trace.reader().format().name());
+        let summary = stats.summary().named(trace.source().volumes());
+        self.tell(path, &trace, &summary, terminal)?;
+        if let Some(page) = page {
+            page.put(&stats::page(path, MARK, &summary)?)?;
+        }
+        Ok(trace)
+    }
+
+    fn tell(&self, path: &str, trace: &Trace, summary: &Summary, terminal: &mut Terminal) -> Result<(), Failure> {
+        let format = trace.reader().format().name();
         if self.json {
             let report = report_json(trace.reader().report());
             let object = json!({ "trace": path, "format": format, "report": report, "summary": summary });
-            terminal.say(&object.to_string())?;
-            return Ok(trace);
+            return terminal.say(&object.to_string());
         }
         trace.complain(terminal);
-        terminal.say(&format!("{:<18} {path}\n{:<18} {format}\n{summary}", "trace", "format"))?;
-        Ok(trace)
+        terminal.say(&format!("{:<18} {path}\n{:<18} {format}\n{summary}", "trace", "format"))
     }
 }

@@ -13,7 +13,7 @@ use esker_base::{Nanos, Stream};
 use grains::Grains;
 use serde::Deserialize;
 
-/// Offsets are multiples of this.
+/// Requests that continue no other begin at multiples of this.
 pub(super) const ALIGN: u64 = 4096;
 
 /// A request that needs a place.
@@ -31,7 +31,7 @@ pub(super) trait Places {
         true
     }
 
-    /// The offset of the request: a multiple of [`ALIGN`], and its end is on the volume.
+    /// The offset of the request, in whole sectors if its length is; its end is on the volume.
     fn offset(&mut self, ask: &Ask, draw: &mut Stream) -> u64;
 }
 

@@ -150,3 +150,41 @@ fn numbers_that_make_no_sense_are_refused() {
         assert!(wrong.contains(word), "{wrong}");
     }
 }
+
+/// Any kind with any numbers, sensible or not.
+fn any_kind() -> impl proptest::strategy::Strategy<Value = Kind> {
+    use proptest::prelude::*;
+    let part = || -0.1f64..1.1;
+    let grain = || (0u64..40).prop_map(|grain| grain * 2_048);
+    let curve = proptest::collection::vec((part(), part()), 0..3);
+    prop_oneof![
+        Just(Kind::Uniform {}),
+        (-1.0f64..9.0, grain()).prop_map(|(exponent, grain)| Kind::Zipf { exponent, grain }),
+        (grain(), part(), part(), -1.0f64..100.0, part()).prop_map(
+            |(grain, hot_space, hot_share, renew_s, renew_part)| {
+                Kind::HotCold { grain, hot_space, hot_share, renew_s, renew_part }
+            }
+        ),
+        (0u32..4, part(), part(), part()).prop_map(|(count, from, to, run)| Kind::Streams { count, from, to, run }),
+        (grain(), part(), curve, part(), part(), part()).prop_map(|(grain, reach, curve, head, near, next)| {
+            Kind::Visits { grain, reach, curve, head, near, next }
+        }),
+        (part(), part(), 0u32..4).prop_map(|(from, space, walkers)| Kind::Reuse { from, space, walkers }),
+    ]
+}
+
+proptest::proptest! {
+    #[test]
+    fn whatever_is_accepted_stays_on_its_volume(kind in any_kind(), blocks in 1u64..100_000, len in 1u64..20, seed: u64) {
+        let (bytes, len) = (blocks * 4096, len * 512);
+        let (mut layout, mut draw) = (Stream::seeded(seed), Stream::seeded(!seed));
+        if let Ok(mut places) = kind.build(bytes, len, &mut layout, &mut draw) {
+            for second in 0..200 {
+                places.moves_on(&mut draw);
+                let op = if second % 3 == 0 { Op::Write } else { Op::Read };
+                let offset = places.offset(&Ask { at: Nanos::secs(second * 1_000), op, len }, &mut draw);
+                proptest::prop_assert!(offset + len <= bytes && offset % 512 == 0, "{kind:?}: {offset} + {len} of {bytes}");
+            }
+        }
+    }
+}

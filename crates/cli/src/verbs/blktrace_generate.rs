@@ -1,0 +1,154 @@
+//! `esker blktrace generate`: makes block traces from profiles.
+
+use std::{fs, io};
+
+use esker_blktrace::generate::profile::BUILTIN;
+use esker_blktrace::generate::{Calibration, Generator, Profile, calibrate};
+use esker_blktrace::{Format, RecordSink, Written, convert};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::target;
+use crate::terminal::Terminal;
+use crate::verb::{About, Example, Run, Verb};
+
+/// The record.
+pub const VERB: Verb = Verb::of::<Generate>(About {
+    words: &["blktrace", "generate"],
+    summary: "Make a block trace from a profile",
+    details: "Profiles are uniform, zipf, hot-cold, streams, spc1-like, msr-like, fiu-like, adversarial-uniform and \
+              adversarial-hot-set, or a TOML file of your own; --show prints one, with the source of each number. One \
+              profile, seed and length give the same requests again. --calibrate generates, measures and prints what the \
+              figures of the trace are and what they should be; a wrong one makes the exit status 1. Memory does not \
+              grow with the length.",
+    examples: &[
+        Example {
+            line: "esker blktrace generate msr-like day.csv --to msr --hours 24 --scale 0.01 --seed 7",
+            does: "writes a day of a hundredth of the volumes with a hundredth of the requests",
+        },
+        Example {
+            line: "esker blktrace generate spc1-like --calibrate --seed 7",
+            does: "tells whether it is what it says",
+        },
+        Example { line: "esker blktrace generate zipf --show > mine.toml", does: "begins a profile of your own" },
+    ],
+});
+
+#[derive(clap::Args)]
+struct Generate {
+    /// Name of a profile, or a file whose name ends in .toml
+    profile: String,
+    /// File to write, or - for standard output
+    #[arg(required_unless_present_any = ["calibrate", "show"])]
+    target: Option<String>,
+    /// Format to write; `esker help blktrace convert` names them
+    #[arg(long, value_name = "FORMAT", default_value = "fio3")]
+    to: Format,
+    /// Seed of all random choices
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Length of the trace in hours [default: as the profile says]
+    #[arg(long)]
+    hours: Option<f64>,
+    /// Volumes of so many times the size, with so many times the requests (0.000001 to 1000)
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = factor)]
+    scale: f64,
+    /// Print target and measured figures instead of writing a trace
+    #[arg(long, conflicts_with_all = ["target", "show"])]
+    calibrate: bool,
+    /// Print the profile instead of writing a trace
+    #[arg(long, conflicts_with = "target")]
+    show: bool,
+    /// Replace the target if it exists
+    #[arg(long)]
+    force: bool,
+    /// The outcome as a JSON object on standard output
+    #[arg(long, conflicts_with = "show")]
+    json: bool,
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    let factor = text.parse().ok().filter(|factor| (1e-6..=1e3).contains(factor));
+    factor.ok_or_else(|| "expected a number from 0.000001 to 1000".to_string())
+}
+
+/// Why nothing was generated, or not what the profile says.
+#[derive(Debug, thiserror::Error)]
+enum GenerateError {
+    #[error("{path}: cannot be read: {source}")]
+    Unread { path: String, source: io::Error },
+    #[error("{0}: the trace is not what the profile says")]
+    Wrong(String),
+}
+
+impl Run for Generate {
+    fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        if self.target.as_deref() == Some("-") && self.json {
+            return Err(Failure::Usage("--json and the trace both want standard output; name a target file".into()));
+        }
+        let text = self.text()?;
+        let profile = Profile::parse(&self.profile, &text)?.scaled(self.scale);
+        let hours = self.hours.unwrap_or(profile.hours);
+        match &self.target {
+            None if self.calibrate => self.calibrate(&profile, hours, terminal),
+            None => terminal.say(text.trim_end()),
+            Some(target) => self.write(target, &profile, hours, terminal),
+        }
+    }
+}
+
+impl Generate {
+    /// The profile's TOML.
+    fn text(&self) -> Result<String, Failure> {
+        if let Some(builtin) = BUILTIN.iter().find(|builtin| builtin.name == self.profile) {
+            return Ok(builtin.text.to_string());
+        }
+        if !self.profile.ends_with(".toml") {
+            // The library words the error.
+            Profile::builtin(&self.profile)?;
+        }
+        let unread = |source| GenerateError::Unread { path: self.profile.clone(), source };
+        Ok(fs::read_to_string(&self.profile).map_err(unread)?)
+    }
+
+    fn calibrate(&self, profile: &Profile, hours: f64, terminal: &mut Terminal) -> Result<(), Failure> {
+        let bar = terminal.steps(1_000);
+        let progress = |part: f64| bar.set_position((part * 1_000.0) as u64);
+        let calibration: Calibration = calibrate(&self.profile, profile, self.seed, hours, progress)?;
+        bar.finish_and_clear();
+        let header = format!("{}: seed {}, {hours} h, scale {}", self.profile, self.seed, self.scale);
+        terminal.say(&match self.json {
+            true => json!({
+                "profile": self.profile, "seed": self.seed, "hours": hours, "scale": self.scale,
+                "right": calibration.is_right(), "calibration": calibration,
+            })
+            .to_string(),
+            false => format!("{header}\n{calibration}"),
+        })?;
+        if calibration.is_right() { Ok(()) } else { Err(GenerateError::Wrong(header).into()) }
+    }
+
+    fn write(&self, target: &str, profile: &Profile, hours: f64, terminal: &mut Terminal) -> Result<(), Failure> {
+        let mut trace = Generator::new(&self.profile, profile, self.seed, hours)?;
+        let written = match target {
+            "-" => convert(&mut trace, RecordSink::new(self.to, Box::new(io::stdout()))?)?,
+            path => target::write(path, self.force, |file| {
+                Ok(convert(&mut trace, RecordSink::to_file(self.to, Box::new(file)))?)
+            })?,
+        };
+        self.tell(target, &written, terminal)
+    }
+
+    fn tell(&self, target: &str, written: &Written, terminal: &mut Terminal) -> Result<(), Failure> {
+        let Written { records, losses, .. } = written;
+        if self.json {
+            let object = json!({
+                "profile": self.profile, "seed": self.seed, "scale": self.scale, "target": target,
+                "to": self.to.name(), "written": records, "dropped": losses.dropped(), "losses": losses.to_string(),
+            });
+            return terminal.say(&object.to_string());
+        }
+        terminal.complain(&format!("{target}: {records} records written; {losses}"));
+        Ok(())
+    }
+}
