@@ -4,7 +4,7 @@
 //!
 //! Reading order: [`verb`] (what a verb is, and the command line made of all), [`verbs`] (the table, one file for each
 //! verb), [`failure`] (exit status and messages), [`terminal`], then what verbs share: [`stack_text`],
-//! [`trace`], [`control`] and [`patience`], [`log`], [`signals`] and [`outputs`].
+//! [`trace`], [`control`] and [`patience`], [`log`], [`signals`], [`outputs`] and [`target`].
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -20,6 +20,7 @@ mod outputs;
 mod patience;
 mod signals;
 mod stack_text;
+mod target;
 mod terminal;
 mod trace;
 mod verb;

@@ -1,12 +1,12 @@
 //! `esker blktrace convert`: any trace into any format.
 
-use std::fs::{self, File, OpenOptions};
 use std::io;
 
 use esker_blktrace::{Format, RecordSink, Speed, Written, convert};
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::target;
 use crate::terminal::Terminal;
 use crate::trace::{Reading, Trace, report_json};
 use crate::verb::{About, Example, Run, Verb};
@@ -57,15 +57,6 @@ fn speed(text: &str) -> Result<Speed, String> {
     factor.ok_or_else(|| "expected a number from 0.000001 to 1000000".to_string())
 }
 
-/// Why the target cannot be written.
-#[derive(Debug, thiserror::Error)]
-enum TargetError {
-    #[error("{0}: exists; choose another name, or add --force to replace it")]
-    Exists(String),
-    #[error("{path}: cannot be written: {source}")]
-    Io { path: String, source: io::Error },
-}
-
 impl Run for Convert {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         if self.target == "-" && self.json {
@@ -75,7 +66,8 @@ impl Run for Convert {
         let written = if self.target == "-" {
             convert(trace.source(), RecordSink::new(self.to, Box::new(io::stdout()))?)?
         } else {
-            self.write_file(&mut trace)?
+            let write = |file| Ok(convert(trace.source(), RecordSink::to_file(self.to, Box::new(file)))?);
+            target::write(&self.target, self.force, write)?
         };
         bar.finish_and_clear();
         self.tell(&trace, &written, terminal)?;
@@ -84,26 +76,6 @@ impl Run for Convert {
 }
 
 impl Convert {
-    /// Writes beside the target and renames at the end, so that a failure leaves what was there.
-    fn write_file(&self, trace: &mut Trace) -> Result<Written, Failure> {
-        let failed = |source| TargetError::Io { path: self.target.clone(), source };
-        if !self.force && fs::symlink_metadata(&self.target).is_ok() {
-            return Err(TargetError::Exists(self.target.clone()).into());
-        }
-        let part = format!("{}.part", self.target);
-        let file = create(&part).map_err(failed)?;
-        let written = convert(trace.source(), RecordSink::to_file(self.to, Box::new(file)));
-        let written = written.map_err(Failure::from).and_then(|written| {
-            fs::rename(&part, &self.target).map_err(failed)?;
-            Ok(written)
-        });
-        if written.is_err() {
-            // What failed is worth more to the user than that this fails too.
-            let _ = fs::remove_file(&part);
-        }
-        written
-    }
-
     fn tell(&self, trace: &Trace, written: &Written, terminal: &mut Terminal) -> Result<(), Failure> {
         let lost = written.losses;
         if self.json {
@@ -119,8 +91,4 @@ impl Convert {
         terminal.complain(&format!("{}: {} records written; {lost}", self.target, written.records));
         Ok(())
     }
-}
-
-fn create(path: &str) -> io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).open(path)
 }

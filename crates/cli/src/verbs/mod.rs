@@ -1,6 +1,7 @@
 //! The table of verbs. A new verb is a file here and a line in [`ALL`].
 
 mod blktrace_convert;
+mod blktrace_generate;
 mod blktrace_stat;
 mod calibrate;
 mod completions;
@@ -23,7 +24,7 @@ use crate::verb::Verb;
 /// First words of verbs with two words, in the order of the help.
 pub const GROUPS: &[(&str, &str)] = &[
     ("stack", "Check, show and change stacks"),
-    ("blktrace", "Describe and convert block traces"),
+    ("blktrace", "Describe, convert and generate block traces"),
     ("lab", "Measure the figures of the documents"),
 ];
 
@@ -41,6 +42,7 @@ pub const ALL: &[Verb] = &[
     stack_reorder::VERB,
     blktrace_stat::VERB,
     blktrace_convert::VERB,
+    blktrace_generate::VERB,
     lab_list::VERB,
     lab_run::VERB,
     kinds::VERB,
