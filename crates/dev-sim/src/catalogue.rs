@@ -98,15 +98,15 @@ fn number(value: &toml::Value, sources: &Table) -> Result<Number, String> {
 /// # Errors
 /// [`KindError::BadValue`] with the names that exist.
 pub fn find(kind: &str, name: &str) -> Result<Entry, KindError> {
-    let mut fitting: Vec<Entry> = all().into_iter().filter(|entry| entry.kind == kind).collect();
-    match fitting.iter().position(|entry| entry.name == name) {
-        Some(at) => Ok(fitting.swap_remove(at)),
-        None => {
-            let names: Vec<&str> = fitting.iter().map(|entry| entry.name.as_str()).collect();
-            let want = format!("one of {}", names.join(", "));
-            Err(KindError::BadValue { param: "profile".to_string(), text: name.to_string(), want })
-        }
-    }
+    let found = all().into_iter().find(|entry| entry.kind == kind && entry.name == name);
+    found.ok_or_else(|| unknown(name, |entry| entry.kind == kind))
+}
+
+/// The error for a name that is none of the devices that would fit.
+pub(crate) fn unknown(name: &str, fits: impl Fn(&Entry) -> bool) -> KindError {
+    let names: Vec<String> = all().into_iter().filter(|entry| fits(entry)).map(|entry| entry.name).collect();
+    let want = format!("one of {}", names.join(", "));
+    KindError::BadValue { param: "profile".to_string(), text: name.to_string(), want }
 }
 
 /// The numbers of one device: those of its arguments, and of its catalogue entry where the arguments are silent.
@@ -123,7 +123,8 @@ impl Numbers {
     /// An unknown name, and what [`Numbers::of_entry`] refuses.
     pub fn of_args(kind: &Kind, args: &Args) -> Result<Numbers, KindError> {
         let mut numbers = Numbers::of_entry(kind, &find(kind.name, args.text("profile"))?)?;
-        let given = kind.params.iter().filter_map(|param| Some((param.name.to_string(), args.get(param.name)?.clone())));
+        let given =
+            kind.params.iter().filter_map(|param| Some((param.name.to_string(), args.get(param.name)?.clone())));
         numbers.values.extend(given);
         Ok(numbers)
     }

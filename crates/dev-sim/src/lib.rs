@@ -7,11 +7,12 @@
 //! Invariant: never touches a real medium, and never asks anything but `Rt` for the time.
 //!
 //! Reading order: [`media`] (content and what a power cut leaves of it), [`meter`] (energy), [`catalogue`] (the numbers
-//! of real devices), [`setup`] (what all models are told), [`disk_model`], [`ssd_model`].
+//! of real devices), [`setup`] (what all models are told), [`disk_model`], [`ssd_model`], [`array_model`].
 
 #![forbid(unsafe_code)]
 
 mod access;
+pub mod array_model;
 pub mod catalogue;
 pub mod disk_model;
 pub mod media;

@@ -3,7 +3,9 @@
 use std::rc::Rc;
 
 use esker_base::Nanos;
-use esker_block::{Arity, Build, Device, Durability, Kind, KindError, Limits, Make, OpKind, OpSet, Param, ParamType, Role, Worlds};
+use esker_block::{
+    Arity, Build, Device, Durability, Kind, KindError, Limits, Make, OpKind, OpSet, Param, ParamType, Role, Worlds,
+};
 
 use crate::access::{self, Content};
 
@@ -23,7 +25,8 @@ pub struct Setup {
 }
 
 /// The parameter that limits the bytes used.
-pub(crate) const SIZE: Param = Param::optional("size", ParamType::Size, "Bytes to use, from the first on; all by default.");
+pub(crate) const SIZE: Param =
+    Param::optional("size", ParamType::Size, "Bytes to use, from the first on; all by default.");
 
 /// The parameter that chooses the logical block. It is also the unit at which a power cut tears writes: a device that
 /// tears its own blocks would break what `Limits::atomic` promises.

@@ -21,8 +21,19 @@ pub struct Layout {
     pub zones: Vec<ZoneSpec>,
     /// Where spares are.
     pub sparing: Sparing,
-    /// Every other cylinder goes through its surfaces backwards.
-    pub serpentine: bool,
+    /// Which cylinders go through their surfaces backwards.
+    pub backwards: Backwards,
+}
+
+/// Cylinders in which the data goes from the last surface to the first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Backwards {
+    /// None.
+    Never,
+    /// Every other one, from the second of each zone on.
+    OddOfZone,
+    /// Every other one, from the second of the disk on.
+    OddOfDisk,
 }
 
 /// Shape of a disk.
@@ -30,7 +41,7 @@ pub struct Layout {
 pub struct Geometry {
     rpm: u64,
     heads: u64,
-    serpentine: bool,
+    backwards: Backwards,
     zones: Vec<Zone>,
     cylinders: u32,
     capacity: u64,
@@ -85,7 +96,7 @@ impl Geometry {
         }
         let cylinders = layout.zones.iter().map(|zone| zone.last + 1).max().unwrap_or(1);
         let heads = u64::from(layout.heads);
-        Geometry { rpm, heads, serpentine: layout.serpentine, zones, cylinders, capacity: start * SECTOR }
+        Geometry { rpm, heads, backwards: layout.backwards, zones, cylinders, capacity: start * SECTOR }
     }
 
     /// Cylinders.
@@ -124,7 +135,11 @@ impl Geometry {
         let zone = self.zone_of(sector);
         let slot = zone.slot((sector - zone.start).min(zone.data.saturating_sub(1)));
         let cylinder = zone.first + slot.cylinder as u32;
-        let backwards = self.serpentine && !slot.cylinder.is_multiple_of(2);
+        let backwards = match self.backwards {
+            Backwards::Never => false,
+            Backwards::OddOfZone => !slot.cylinder.is_multiple_of(2),
+            Backwards::OddOfDisk => !cylinder.is_multiple_of(2),
+        };
         let surface = if backwards { self.heads - 1 - slot.head } else { slot.head } as u32;
         let into = slot.sector * TURN / zone.sectors;
         let width = (slot.sector + 1) * TURN / zone.sectors - into;
@@ -202,7 +217,7 @@ mod tests {
             ..ZoneSpec::default()
         };
         let zones = vec![zone(0, 99, 60), zone(100, 299, 50)];
-        let layout = Layout { heads: 3, zones, sparing: Sparing::Zone(false), serpentine: true };
+        let layout = Layout { heads: 3, zones, sparing: Sparing::Zone(false), backwards: Backwards::OddOfZone };
         Geometry::new(&layout, 7200, Nanos::micros(500), Nanos::millis(1))
     }
 

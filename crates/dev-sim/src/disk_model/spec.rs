@@ -4,7 +4,7 @@ use esker_base::Nanos;
 use esker_base::units::SECTOR;
 use esker_block::KindError;
 
-use super::geometry::{Geometry, Layout};
+use super::geometry::{Backwards, Geometry, Layout};
 use super::parts::{BufferSpec, DiskParts, Interface};
 use super::seek::SeekCurve;
 use super::zone::{Sparing, ZoneSpec};
@@ -179,7 +179,7 @@ impl DiskSpec {
             }
         };
         let zones = (0..ZONES).map(zone).collect();
-        Ok(Layout { heads: self.heads, zones, sparing: Sparing::Zone(false), serpentine: false })
+        Ok(Layout { heads: self.heads, zones, sparing: Sparing::Zone(false), backwards: Backwards::Never })
     }
 }
 

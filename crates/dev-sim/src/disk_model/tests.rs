@@ -18,7 +18,8 @@ use crate::testing::{
 
 const PAGE: u64 = 4 * KIB;
 
-const PROFILES: [&str; 5] = ["hdd-7200-2022", "hdd-7200-2021", "hdd-10k-2016", "hdd-15k-2008", "hdd-7200-2008"];
+const PROFILES: [&str; 6] =
+    ["hdd-10k-1999", "hdd-7200-2022", "hdd-7200-2021", "hdd-10k-2016", "hdd-15k-2008", "hdd-7200-2008"];
 
 fn spec() -> DiskSpec {
     DiskSpec::profile("hdd-7200-2021").unwrap()

@@ -7,7 +7,7 @@
 use esker_base::Nanos;
 use esker_base::units::SECTOR;
 
-use super::geometry::{Geometry, Layout};
+use super::geometry::{Backwards, Geometry, Layout};
 use super::parts::{BufferSpec, DiskParts, Interface};
 use super::seek::SeekCurve;
 use super::zone::{Sparing, ZoneSpec};
@@ -282,7 +282,11 @@ fn seek_curve(mechanics: &Found<'_>, files: &[File]) -> Result<SeekCurve, DiskSi
 }
 
 fn read_layout(found: &Found<'_>, heads: u32) -> Result<Layout, DiskSimError> {
-    let mapping = found.count("LBN-to-PBN mapping scheme", 2)?;
+    let backwards = match found.count("LBN-to-PBN mapping scheme", 2)? {
+        0 => Backwards::Never,
+        1 => Backwards::OddOfZone,
+        _ => Backwards::OddOfDisk,
+    };
     let range = found.number_or("Rangesize for sparing", 1.0)?.clamp(1.0, 1e6) as u32;
     let sparing = match found.count("Sparing scheme used", 10)? {
         0 => Sparing::Zone(false),
@@ -304,7 +308,7 @@ fn read_layout(found: &Found<'_>, heads: u32) -> Result<Layout, DiskSimError> {
     if zones.is_empty() || heads == 0 {
         return found.wrong("Zones", "expected a zone and a surface");
     }
-    Ok(Layout { heads, zones, sparing, serpentine: mapping > 0 })
+    Ok(Layout { heads, zones, sparing, backwards })
 }
 
 /// Bounds that keep all arithmetic of a zone within 64 bits.
