@@ -4,7 +4,7 @@
 //!
 //! Reading order: [`verb`] (what a verb is, and the command line made of all), [`verbs`] (the table, one file for each
 //! verb), [`failure`] (exit status and messages), [`terminal`], then what verbs share: [`stack_text`],
-//! [`trace`], [`control`] and [`patience`], [`log`], [`signals`], [`outputs`] and [`target`].
+//! [`trace`] and [`trace_files`], [`control`] and [`patience`], [`log`], [`signals`], [`outputs`] and [`target`].
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -23,6 +23,7 @@ mod stack_text;
 mod target;
 mod terminal;
 mod trace;
+mod trace_files;
 mod verb;
 mod verbs;
 

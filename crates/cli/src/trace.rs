@@ -1,20 +1,27 @@
 //! The arguments TRACE, --from and --volume of verbs that read block traces.
 
-use std::fs::File;
 use std::io;
 
-use esker_blktrace::{Ending, Format, OneVolume, Record, Report, Source, Sped, Speed, TraceError, TraceReader};
+use esker_base::Nanos;
+use esker_base::units::parse_span;
+use esker_blktrace::{
+    Ending, Format, Index, IndexError, OneVolume, Record, Report, Source, Sped, Speed, TraceError, TraceReader,
+};
 use indicatif::ProgressBar;
 
 use crate::failure::Failure;
 use crate::terminal::Terminal;
+use crate::trace_files;
 
 /// How traces are read.
 #[derive(clap::Args)]
 pub struct Reading {
-    /// Format of the trace: load, vscsi1, vscsi2, oracle-general, msr, fio2 or fio3 [default: told by its beginning]
+    /// Format of the trace, such as msr, blkparse or ebt [default: told by its beginning]
     #[arg(long, value_name = "FORMAT")]
     from: Option<Format>,
+    /// Only requests from this time of the trace on; a trace in format ebt is sought by its index
+    #[arg(long, value_name = "TIME", value_parser = parse_span, default_value = "0")]
+    start: Nanos,
     /// Only the requests to this volume
     #[arg(long, value_name = "NAME")]
     volume: Option<String>,
@@ -39,6 +46,14 @@ struct Unopened {
     source: io::Error,
 }
 
+/// The trace's index could not be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: {source}")]
+struct Unsought {
+    path: String,
+    source: IndexError,
+}
+
 /// The trace ends in the middle. What came before was used, yet the command cannot count as done.
 #[derive(Debug, thiserror::Error)]
 #[error("{file}: is truncated or damaged: only the {records} records before byte {offset} (unpacked) were {used}")]
@@ -50,20 +65,49 @@ struct Cut {
 }
 
 impl Reading {
-    /// Opens the trace in file `path` to be read at `speed`, with a bar that shows how much of the file was read.
+    /// Opens the trace at `path` (a file, a folder or an archive) to be read at `speed`, with a bar that shows how much was
+    /// read.
     ///
     /// # Errors
     /// If it cannot be opened, or is no trace.
     pub fn open(&self, path: &str, speed: Speed, terminal: &Terminal) -> Result<(Trace, ProgressBar), Failure> {
         let unopened = |source| Unopened { path: path.to_string(), source };
-        let file = File::open(path).map_err(unopened)?;
-        let bar = terminal.progress(path, file.metadata().map_err(unopened)?.len());
-        let reader = TraceReader::open(path, Box::new(bar.wrap_read(file)), self.from)?;
+        let files = trace_files::open(path).map_err(unopened)?;
+        let lens = files.iter().map(|(_, file)| Ok(file.metadata()?.len())).collect::<io::Result<Vec<u64>>>();
+        let bar = terminal.progress(path, lens.map_err(unopened)?.iter().sum());
+        let reader = match self.seek(path, &files, &bar)? {
+            Some(reader) => reader,
+            None => {
+                let inputs = files.into_iter().map(|(name, file)| (name, Box::new(bar.wrap_read(file)) as Box<_>));
+                let mut reader = TraceReader::open_parts(path, inputs.collect(), self.from)?;
+                reader.skip_until(self.start);
+                reader
+            }
+        };
         let selection = match &self.volume {
             None => Selection::All(reader),
             Some(volume) => Selection::One(OneVolume::new(reader, volume)),
         };
         Ok((Trace(Sped::new(selection, speed)), bar))
+    }
+
+    /// Opens the trace by its index, if a start is asked for and the trace has an index.
+    fn seek(&self, path: &str, files: &[trace_files::Part], bar: &ProgressBar) -> Result<Option<TraceReader>, Failure> {
+        let [(_, file)] = files else { return Ok(None) };
+        let other = self.from.is_some_and(|format| format != Format::Ebt);
+        if self.start == Nanos::ZERO || other {
+            return Ok(None);
+        }
+        let unsought = |source| Unsought { path: path.to_string(), source };
+        let mut file = file.try_clone().map_err(|e| unsought(e.into()))?;
+        match Index::load(&mut file) {
+            Ok(index) => Ok(Some(TraceReader::open_at(path, bar.wrap_read(file), &index, self.start)?)),
+            Err(IndexError::OtherFormat) => {
+                io::Seek::rewind(&mut file).map_err(|e| unsought(e.into()))?;
+                Ok(None)
+            }
+            Err(e) => Err(unsought(e).into()),
+        }
     }
 }
 

@@ -36,7 +36,7 @@ struct Convert {
     trace: String,
     /// File to write, or - for standard output
     target: String,
-    /// Format to write: load, vscsi1, vscsi2, oracle-general, msr, fio2 or fio3
+    /// Format to write, such as msr, fio3, blkparse or ebt (the one that keeps everything)
     #[arg(long, value_name = "FORMAT")]
     to: Format,
     #[command(flatten)]

@@ -1,5 +1,6 @@
 //! The table of verbs. A new verb is a file here and a line in [`ALL`].
 
+mod blktrace_check;
 mod blktrace_convert;
 mod blktrace_generate;
 mod blktrace_stat;
@@ -24,7 +25,7 @@ use crate::verb::Verb;
 /// First words of verbs with two words, in the order of the help.
 pub const GROUPS: &[(&str, &str)] = &[
     ("stack", "Check, show and change stacks"),
-    ("blktrace", "Describe, convert and generate block traces"),
+    ("blktrace", "Describe, convert, check and generate block traces"),
     ("lab", "Measure the figures of the documents"),
 ];
 
@@ -42,6 +43,7 @@ pub const ALL: &[Verb] = &[
     stack_reorder::VERB,
     blktrace_stat::VERB,
     blktrace_convert::VERB,
+    blktrace_check::VERB,
     blktrace_generate::VERB,
     lab_list::VERB,
     lab_run::VERB,
