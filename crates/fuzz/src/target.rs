@@ -9,6 +9,10 @@ use crate::{blktrace, control, nbd, stack};
 pub enum Target {
     /// Block traces of one format.
     Blktrace(Format),
+    /// Packed block traces.
+    BlktracePacked,
+    /// The index of a block trace in Esker's own format.
+    BlktraceIndex,
     /// A server's side of an NBD connection.
     NbdSession,
     /// Replies to an NBD client.
@@ -23,7 +27,7 @@ pub enum Target {
 
 impl Target {
     /// Every target.
-    pub const ALL: [Target; 12] = [
+    pub const ALL: [Target; 24] = [
         Target::Blktrace(Format::Load),
         Target::Blktrace(Format::Vscsi1),
         Target::Blktrace(Format::Vscsi2),
@@ -31,6 +35,18 @@ impl Target {
         Target::Blktrace(Format::Msr),
         Target::Blktrace(Format::Fio2),
         Target::Blktrace(Format::Fio3),
+        Target::Blktrace(Format::Alibaba),
+        Target::Blktrace(Format::Tencent),
+        Target::Blktrace(Format::Fiu),
+        Target::Blktrace(Format::Mqsim),
+        Target::Blktrace(Format::Disksim),
+        Target::Blktrace(Format::Arc),
+        Target::Blktrace(Format::Blkparse),
+        Target::Blktrace(Format::Blktrace),
+        Target::Blktrace(Format::Octf),
+        Target::Blktrace(Format::Ebt),
+        Target::BlktracePacked,
+        Target::BlktraceIndex,
         Target::NbdSession,
         Target::NbdReplies,
         Target::Stack,
@@ -42,6 +58,8 @@ impl Target {
     pub fn name(self) -> String {
         match self {
             Target::Blktrace(format) => format!("blktrace-{}", format.name()),
+            Target::BlktracePacked => "blktrace-packed".to_string(),
+            Target::BlktraceIndex => "blktrace-index".to_string(),
             Target::NbdSession => "nbd-session".to_string(),
             Target::NbdReplies => "nbd-replies".to_string(),
             Target::Stack => "stack".to_string(),
@@ -54,6 +72,8 @@ impl Target {
     pub fn corpus(self) -> Vec<Vec<u8>> {
         match self {
             Target::Blktrace(format) => blktrace::corpus(format),
+            Target::BlktracePacked => blktrace::packed_corpus(),
+            Target::BlktraceIndex => blktrace::index_corpus(),
             Target::NbdSession => nbd::session_corpus(),
             Target::NbdReplies => nbd::replies_corpus(),
             Target::Stack => stack::corpus(),
@@ -69,6 +89,8 @@ impl Target {
     pub fn try_input(self, input: &[u8]) -> Result<bool, String> {
         match self {
             Target::Blktrace(format) => blktrace::try_input(format, input),
+            Target::BlktracePacked => blktrace::try_input(Format::Msr, input),
+            Target::BlktraceIndex => blktrace::try_index(input),
             Target::NbdSession => nbd::try_session(input),
             Target::NbdReplies => nbd::try_replies(input),
             Target::Stack => stack::try_input(input),
