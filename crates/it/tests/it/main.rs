@@ -4,5 +4,6 @@
 
 mod conformance;
 mod docs;
+mod kills;
 mod paced;
 mod power_cuts;
