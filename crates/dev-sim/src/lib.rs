@@ -7,7 +7,8 @@
 //! Invariant: never touches a real medium, and never asks anything but `Rt` for the time.
 //!
 //! Reading order: [`media`] (content and what a power cut leaves of it), [`meter`] (energy), [`catalogue`] (the numbers
-//! of real devices), [`setup`] (what all models are told), [`disk_model`], [`ssd_model`], [`array_model`].
+//! of real devices), [`setup`] (what all models are told), [`disk_model`], [`ssd_model`],
+//! [`nvm_model`], [`array_model`].
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +18,7 @@ pub mod catalogue;
 pub mod disk_model;
 pub mod media;
 pub mod meter;
+pub mod nvm_model;
 pub mod setup;
 pub mod ssd_model;
 #[cfg(test)]

@@ -14,6 +14,7 @@ pub const ALL: &[&Kind] = &[
     &esker_dev::raw::KIND,
     &esker_dev_sim::disk_model::KIND,
     &esker_dev_sim::ssd_model::KIND,
+    &esker_dev_sim::nvm_model::KIND,
     &esker_dev_sim::array_model::KIND,
     &esker_layers::pass::KIND,
     &esker_layers::offset::KIND,

@@ -10,12 +10,12 @@ use esker_rt::sim::twice;
 use esker_rt::{Rt, Sim};
 
 use super::*;
-use crate::Content;
 use crate::media::Media;
 use crate::testing::{
     build, check_blocks, check_no_early_answer, check_power_cut, check_refusals, flood, read, seeded, stat, timed,
     write,
 };
+use crate::{Content, catalogue};
 
 const PAGE: u64 = 4 * KIB;
 const PROFILES: [&str; 2] = ["ssd-nvme-2022", "ssd-sata-2021"];
@@ -374,6 +374,14 @@ fn a_write_in_flight_may_be_torn_even_without_a_cache() {
 fn blocks_are_those_of_present_drives_unless_told_otherwise() {
     check_blocks(&KIND);
     assert!(KIND.passes.has(OpKind::Discard));
+}
+
+#[test]
+fn every_drive_of_the_catalogue_can_be_built() {
+    let sim = Sim::new(seeded(1));
+    let entries = catalogue::all().into_iter().filter(|entry| entry.kind == KIND.name);
+    let sizes = entries.map(|entry| build(&sim.rt(), &KIND, &[("profile", &entry.name)]).unwrap().limits().size);
+    assert!(sizes.filter(|size| *size > 1 << 30).count() >= 2);
 }
 
 #[test]

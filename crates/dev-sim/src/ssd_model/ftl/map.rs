@@ -53,15 +53,14 @@ impl Map {
         Held::of(chunk.get((unit % CHUNK) as usize).copied().unwrap_or(0))
     }
 
-    /// Puts `unit` to `place` and returns what was known before.
+    /// Puts `unit` to `place`. It does not look at what was known before: that would wait for memory.
     #[inline]
-    pub fn put(&mut self, unit: u32, place: Place) -> Held {
+    pub fn put(&mut self, unit: u32, place: Place) {
         let chunk = &mut self.chunks[(unit >> CHUNK_BITS) as usize];
         if chunk.is_empty() {
             *chunk = vec![0; CHUNK as usize].into_boxed_slice();
         }
-        let entry = &mut chunk[(unit % CHUNK) as usize];
-        Held::of(std::mem::replace(entry, place + FIRST_PLACE))
+        chunk[(unit % CHUNK) as usize] = place + FIRST_PLACE;
     }
 
     /// Trims the units from `first` to before `end`, and tells where those were that had been written.
@@ -89,8 +88,9 @@ mod tests {
     #[test]
     fn an_entry_is_what_was_last_put_or_trimmed() {
         let mut map = Map::new(3 * CHUNK);
-        assert_eq!(map.put(CHUNK + 1, 7), Held::Never);
-        assert_eq!(map.put(CHUNK + 1, PLACE_MAX), Held::At(7));
+        assert_eq!(map.get(CHUNK + 1), Held::Never);
+        map.put(CHUNK + 1, 7);
+        map.put(CHUNK + 1, PLACE_MAX);
         map.put(CHUNK - 1, 3);
         let mut were = Vec::new();
         map.trim(CHUNK - 1, 3 * CHUNK, |place| were.push(place));

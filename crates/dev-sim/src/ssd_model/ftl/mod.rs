@@ -106,8 +106,9 @@ impl Counts {
     }
 }
 
-/// The collector works while no more blocks than these are free.
-const LOW: usize = 3;
+/// The collector works while no more blocks than these are free. In the long run, as much as these hold is unwritten: free
+/// blocks and the rest of open ones.
+pub const LOW: usize = 3;
 /// The host opens a block only if the collector finds another one.
 const HOST_NEEDS: usize = 2;
 /// As many units from the host as it takes to have a victim free at once.
@@ -241,19 +242,21 @@ impl Ftl {
     #[inline]
     pub fn write(&mut self, unit: u32, flash: &mut impl Flash) -> bool {
         self.counts.host += 1;
-        if let Held::At(old) = self.map.get(unit)
-            && self.page_of(old) == self.page_of(self.host.place)
-        {
-            self.counts.absorbed += 1;
-            return false;
-        }
         if self.host.place == self.host.end {
             while self.blocks.free() < HOST_NEEDS {
                 self.clean(DRAIN, flash);
             }
             self.open(Writer::Host);
         }
-        self.append(Writer::Host, unit, flash);
+        let old = match self.map.get(unit) {
+            Held::At(old) if self.page_of(old) == self.page_of(self.host.place) => {
+                self.counts.absorbed += 1;
+                return false;
+            }
+            Held::At(old) => Some(old),
+            Held::Never | Held::Trimmed => None,
+        };
+        self.append(Writer::Host, unit, old, flash);
         self.unpaced += 1;
         if self.host.place & (self.geometry.page_units - 1) == 0 || self.host.place == self.host.end {
             self.keep_pace(flash);
@@ -300,14 +303,15 @@ impl Ftl {
         *self.point(writer) = Point { block, place, end: place + self.geometry.block_units(), die: 0 };
     }
 
-    /// Puts a unit behind the last one of an open point.
+    /// Puts a unit that was at `old` behind the last one of an open point.
     #[inline]
-    fn append(&mut self, writer: Writer, unit: u32, flash: &mut impl Flash) {
+    fn append(&mut self, writer: Writer, unit: u32, old: Option<Place>, flash: &mut impl Flash) {
         let point = self.point(writer);
         let place = point.place;
         point.place += 1;
         self.blocks.own(place, unit);
-        if let Held::At(old) = self.map.put(unit, place) {
+        self.map.put(unit, place);
+        if let Some(old) = old {
             self.blocks.kill(old);
         }
         if (place + 1) & (self.geometry.page_units - 1) == 0 {
@@ -392,7 +396,7 @@ impl Ftl {
         if self.point(writer).place == self.point(writer).end {
             self.open(writer);
         }
-        self.append(writer, self.blocks.owner(place), flash);
+        self.append(writer, self.blocks.owner(place), Some(place), flash);
         victim.next = place + 1;
         victim.moved += 1;
         self.counts.moved += 1;
