@@ -19,6 +19,8 @@ mod file_vs_fio;
 pub mod machine;
 pub mod peer;
 mod rt_throughput;
+mod sim_throughput;
+mod ssd_wa;
 mod timing;
 mod try_quick;
 mod try_truth;
@@ -28,6 +30,8 @@ pub use experiment::{Experiment, Figure, LabError, Options, Peer, Report};
 /// Every experiment, in the order in which it is listed.
 pub const ALL: &[Experiment] = &[
     rt_throughput::EXPERIMENT,
+    sim_throughput::EXPERIMENT,
+    ssd_wa::EXPERIMENT,
     file_vs_fio::EXPERIMENT,
     try_quick::EXPERIMENT,
     try_truth::EXPERIMENT,
