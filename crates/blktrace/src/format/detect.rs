@@ -53,6 +53,7 @@ fn by_name(name: &str) -> Option<Format> {
 
 fn by_records(head: &[u8]) -> Option<Format> {
     let versions = [(vscsi::Version::V2, Format::Vscsi2), (vscsi::Version::V1, Format::Vscsi1)];
-    let vscsi = versions.into_iter().find(|(version, _)| vscsi::fits(*version, head)).map(|(_, format)| format);
-    vscsi.or_else(|| octf::fits(head).then_some(Format::Octf))
+    // Two events of OCTF say more than two version bytes.
+    let octf = octf::fits(head).then_some(Format::Octf);
+    octf.or_else(|| versions.into_iter().find(|(version, _)| vscsi::fits(*version, head)).map(|(_, format)| format))
 }
