@@ -31,6 +31,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
+/// How much later a round begins.
+const SHIFT: Nanos = Nanos::micros(1_700);
 /// Figures of one stack.
 const FIGURES: usize = 3;
 
@@ -131,7 +133,7 @@ static CASES: &[Case] = &[
         stack: "vol = disk-model size=8GiB | stats | rate iops=400 @",
         depth: 0,
         gap: Nanos::millis(15),
-        requests: 100,
+        requests: 200,
         read_share: 0.6,
         ..DISK_READS
     },
@@ -162,7 +164,7 @@ const DISK_READS: Case = Case {
     ids: ids!("disk_qd4"),
     stack: "vol = disk-model size=8GiB @",
     depth: 4,
-    requests: 200,
+    requests: 500,
     reach: 8 << 30,
     read_share: 1.0,
     ..PLAIN
@@ -198,14 +200,21 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         calibrator.round(&mut |_| {})?;
         for (case, runs) in CASES.iter().zip(&mut real) {
             progress(&format!("round {round} of {rounds}: {}", case.stack));
-            runs.push(measured(&case.prepared(dir.path(), options.seed, None)?.run_really(0, &silent())?));
+            let prepared = case.prepared(dir.path(), options.seed, round, None)?;
+            runs.push(measured(&prepared.run_really(0, &silent())?));
         }
     }
     let calibration = calibrator.finish();
     let mut errors = Vec::new();
     for (case, runs) in CASES.iter().zip(real) {
-        let predicted = case.prepared(dir.path(), options.seed, Some(calibration.clone()))?.run(0, &silent())?;
-        errors.extend(compared(case, measured(&predicted), &runs));
+        progress(&format!("predicting {}", case.stack));
+        let predict = |round| {
+            let prepared = case.prepared(dir.path(), options.seed, round, Some(calibration.clone()))?;
+            Ok::<_, PredictError>(measured(&prepared.run(0, &silent())?))
+        };
+        // In closed loop the rounds are equal.
+        let predicted: Result<Vec<_>, _> = (1..=if case.depth == 0 { rounds } else { 1 }).map(predict).collect();
+        errors.extend(compared(case, &predicted?, &runs));
     }
     Ok(figures(errors))
 }
@@ -219,7 +228,13 @@ fn measured(run: &Run) -> Measured {
 }
 
 impl Case {
-    fn prepared(&self, dir: &Path, seed: u64, calibration: Option<Calibration>) -> Result<Prepared, PredictError> {
+    fn prepared(
+        &self,
+        dir: &Path,
+        seed: u64,
+        round: u64,
+        calibration: Option<Calibration>,
+    ) -> Result<Prepared, PredictError> {
         let text = self.stack.replace("PATH", &dir.join("served").display().to_string());
         let spec = Spec::parse("try-truth", &text).unwrap_or_else(|e| panic!("the experiment's own text: {e}"));
         let candidate = Candidate { name: "vol".to_string(), what: text, spec };
@@ -233,14 +248,15 @@ impl Case {
             load,
             speed: SpeedChoice::Factor(1.0),
             calibration: calibration.map(|calibration| ("this run".to_string(), calibration)),
-            ..Plan::of(vec![Trace::from_records("requests", self.records(seed))])
+            ..Plan::of(vec![Trace::from_records("requests", self.records(seed, round))])
         };
         plan.prepare(&silent())
     }
 
-    fn records(&self, seed: u64) -> Vec<Record> {
+    /// The same requests in each round, in open loop a little later: a disk has turned on meanwhile.
+    fn records(&self, seed: u64, round: u64) -> Vec<Record> {
         let mut random = Stream::named(seed, self.ids[0]);
-        let mut at = Nanos::ZERO;
+        let mut at = Nanos(SHIFT.0 * round);
         let record = |_| {
             at = Nanos(at.0 + (random.exponential() * self.gap.0 as f64) as u64);
             let len = self.lens[random.below(self.lens.len() as u64) as usize];
@@ -253,14 +269,15 @@ impl Case {
 }
 
 /// The errors of a case, with what was predicted and what was real.
-fn compared(case: &Case, predicted: Measured, runs: &[Measured]) -> Vec<(&'static Class, Figure)> {
+fn compared(case: &Case, predicted: &[Measured], runs: &[Measured]) -> Vec<(&'static Class, Figure)> {
     let units = ["requests/s", "ns", "ns"];
     // In open loop the requests themselves say how many there are in a second.
     let first = usize::from(case.depth == 0);
     let figure = |at: usize| {
-        let real = median(runs.iter().map(|run| run[at]).collect());
-        let peer = Peer { name: format!("{} in real time, predicted {:.0}", units[at], predicted[at]), value: real };
-        let error = (predicted[at] / real - 1.0).abs();
+        let middle = |runs: &[Measured]| median(runs.iter().map(|run| run[at]).collect());
+        let (real, predicted) = (middle(runs), middle(predicted));
+        let peer = Peer { name: format!("{} in real time, predicted {predicted:.0}", units[at]), value: real };
+        let error = (predicted / real - 1.0).abs();
         (case.class, Figure { peer: Some(peer), ..Figure::alone(case.ids[at], error, "relative error") })
     };
     (first..FIGURES).map(figure).collect()

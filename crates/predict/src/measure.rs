@@ -24,12 +24,12 @@ pub(crate) struct Latencies {
 }
 
 impl Latencies {
-    fn new(digits: u8) -> Latencies {
+    pub fn new(digits: u8) -> Latencies {
         let histogram = Histogram::new(digits).expect("a histogram has 0 to 5 digits");
         Latencies { histogram, sum: 0, max: 0 }
     }
 
-    fn record(&mut self, latency: Nanos) {
+    pub fn record(&mut self, latency: Nanos) {
         self.histogram.record(latency.0).expect("the histogram grows as needed");
         self.sum += u128::from(latency.0);
         self.max = self.max.max(latency.0);

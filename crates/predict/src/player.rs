@@ -7,7 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use esker_base::{ByteRange, Nanos, Time};
+use esker_base::{ByteRange, Nanos, Stream, Time};
 use esker_blktrace::{Op, Record, Speed};
 use esker_block::{Bio, Buf, Device, Done, Limits, OpKind, Step, Support};
 use esker_rt::mem::Pool;
@@ -37,8 +37,9 @@ pub(crate) struct Player {
     pub quiet: Notify,
     pub watch: Watch,
     pub name: String,
-    /// CPU time of making a request and counting its answer.
+    /// CPU time of making a request and counting its answer, and how late a client wakes.
     pub client: ClientCost,
+    pub wakes: RefCell<Stream>,
     /// What is written, where bytes must be there.
     pub pattern: RefCell<Buf>,
     /// When the run began.
@@ -71,7 +72,12 @@ pub(crate) async fn play_all(player: Rc<Player>, volumes: Vec<(Export, Feed)>) -
 async fn play_open(player: Rc<Player>, volume: usize, export: Export, mut feed: Feed) -> Result<(), PredictError> {
     while let Some(record) = player.next(&mut feed)? {
         let due = player.start + player.speed.apply(record.at);
+        let slept = due.since(player.rt.now());
         player.rt.sleep_until(due).await;
+        let late = player.client.late(slept, &mut player.wakes.borrow_mut());
+        if late > Nanos::ZERO {
+            player.rt.sleep(late).await;
+        }
         let Some(bio) = player.bio(&record, export.limits()) else { continue };
         if !player.credits.try_take(1) {
             player.held.set(player.held.get() + 1);

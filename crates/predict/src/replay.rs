@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_blktrace::Speed;
-use esker_block::{Bio, Buf, Device, Kind};
+use esker_block::{Bio, Buf, Device, ExtentState, Kind, Reply};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::sync::{Credits, Notify};
@@ -112,14 +112,14 @@ impl Play<'_> {
         Ok(Built { stack, pool, client })
     }
 
-    /// Writes all bytes of the exports whose payload is carried.
+    /// Writes all bytes of the exports whose payload is carried, unless all of them hold data.
     ///
     /// # Errors
     /// A stack without the exports.
     pub fn fill(&self, world: &World, built: &Built) -> Result<(), PredictError> {
         for export in self.exports(&built.stack)? {
             let limits = export.limits();
-            if !limits.described {
+            if !limits.described && world.run(&self.candidate.name, has_holes(export.clone()))? {
                 let pieces = ByteRange::new(0, limits.size).into_iter().flat_map(|all| all.split_at_multiples(FILL));
                 world.run(&self.candidate.name, write_all(export.clone(), built.pool.clone(), pieces.collect()))?;
             }
@@ -175,6 +175,7 @@ impl Play<'_> {
             watch: self.watch.clone(),
             name: self.candidate.name.clone(),
             client: built.client.clone(),
+            wakes: RefCell::new(rt.rng("client wakes")),
             pattern: RefCell::new(Buf::empty()),
             start,
         }
@@ -250,6 +251,15 @@ impl Play<'_> {
         }
         let is_late = drain > DRAIN_MIN && drain.as_secs_f64() > DRAIN_SHARE * span.as_secs_f64();
         is_late.then(|| format!("it needed {drain} after the last arrival of a run of {span} to answer what waited"))
+    }
+}
+
+/// Whether a volume has, or may have, bytes that were never written.
+async fn has_holes(export: Export) -> bool {
+    let answer = export.request(Bio::extents(0, export.limits().size)).await;
+    match answer.result {
+        Ok(Reply::Extents(extents)) => extents.iter().any(|extent| extent.state != ExtentState::Data),
+        _ => true,
     }
 }
 

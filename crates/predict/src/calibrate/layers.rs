@@ -1,6 +1,6 @@
 //! What layers cost.
 
-use esker_base::units::{GIB, KIB, size_text};
+use esker_base::units::{KIB, MIB, size_text};
 use esker_blktrace::Op;
 use esker_block::{Arity, Build, Kind, ParamType, Worlds};
 use esker_stack::{DeviceSpec, Spec};
@@ -16,12 +16,13 @@ const COPIES: usize = 8;
 const LOWERS: usize = 4;
 /// Short and long requests, in bytes.
 const LENS: [u64; 2] = [4 * KIB, 64 * KIB];
-/// Requests of one batch: about a millisecond.
-const BATCH: u64 = 4096;
+/// Requests of one batch: so short that another program seldom comes between.
+const BATCH: u64 = 512;
+/// Batches of each stack in a round, of which the fastest counts: nothing makes a batch faster than it is.
+const BATCHES: usize = 12;
 const OPS: &[Op] = &[Op::Read, Op::Write];
-/// Bytes of the device below. One that keeps bytes is small, so that its own time varies little.
-const NULL_SIZE: u64 = 64 * GIB;
-const MEMORY_SIZE: u64 = 256 * KIB;
+/// Bytes of the memory below. Moving them pushes what a layer needs out of the nearest caches, as it does in use.
+const SIZE: u64 = 32 * MIB;
 
 /// Parameters without which a kind cannot be built, or would do what is not to be measured.
 const GIVEN: &[(&str, &[(&str, &str)])] = &[("rate", &[("iops", "1000000000")]), ("stripe", &[("chunk", "64KiB")])];
@@ -74,13 +75,11 @@ fn given(kind: &Kind) -> &'static [(&'static str, &'static str)] {
 
 /// A stack with so many copies of the layer; with none, what they would stand on.
 fn devices(kind: &Kind, copies: usize) -> Vec<DeviceSpec> {
-    let base = |name: &str| match kind.needs_bytes {
-        true => device(name, "memory", &[], &[("size", &size_text(MEMORY_SIZE))]),
-        false => device(name, "null", &[], &[("size", &size_text(NULL_SIZE))]),
-    };
     let count = if kind.lowers == Arity::One || copies == 0 { 1 } else { LOWERS };
     let names: Vec<String> = (0..count).map(|at| format!("d{at}")).collect();
-    let mut devices: Vec<DeviceSpec> = names.iter().map(|name| base(name)).collect();
+    let size = size_text(SIZE / count as u64);
+    let mut devices: Vec<DeviceSpec> =
+        names.iter().map(|name| device(name, "memory", &[], &[("size", &size)])).collect();
     let mut on: Vec<&str> = names.iter().map(String::as_str).collect();
     let tops: Vec<String> = (0..copies).map(|copy| format!("l{copy}")).collect();
     for top in &tops {
@@ -103,16 +102,17 @@ impl LayerBench {
     pub fn round(&mut self, seed: u64) -> Result<(), PredictError> {
         let without = Bench::new(devices(self.kind, 0), seed)?;
         let with = Bench::new(devices(self.kind, self.copies), seed)?;
-        let size = if self.kind.needs_bytes { MEMORY_SIZE } else { NULL_SIZE };
+        without.fill()?;
+        with.fill()?;
         for (len, costs) in LENS.into_iter().zip(&mut self.costs) {
             let requests = Requests { ops: OPS, len, depth: 1, count: BATCH };
-            // The first batch of each warms up.
-            let cycles = |bench: &Bench| Ok::<_, PredictError>(bench.take(requests, size, seed)?.cycle_ns);
-            (cycles(&without)?, cycles(&with)?);
-            for _ in 0..3 {
-                let (base, more) = (cycles(&without)?, cycles(&with)?);
-                costs.push((more - base) / self.copies as f64);
+            let cycle = |bench: &Bench| Ok::<_, PredictError>(bench.take(requests, SIZE, seed)?.cycle_ns);
+            let (mut base, mut more) = (f64::INFINITY, f64::INFINITY);
+            for _ in 0..BATCHES {
+                base = base.min(cycle(&without)?);
+                more = more.min(cycle(&with)?);
             }
+            costs.push((more - base) / self.copies as f64);
         }
         Ok(())
     }

@@ -5,16 +5,18 @@
 //! times are those of its requests. All is measured in rounds and each figure is the median of its rounds, because other
 //! programs disturb a round but seldom most of them.
 //!
-//! Reading order: [`Calibrator`], `bench` (one stack, played many times), `layers`, `devices`.
+//! Reading order: [`Calibrator`], `bench` (one stack, played many times), `layers`, `devices`, `wakes` (of a client).
 
 mod bench;
 mod devices;
 mod layers;
+mod wakes;
 
 use crate::calibration::{Calibration, Skipped, VERSION, WRITTEN_BY};
 use crate::error::PredictError;
 use devices::DeviceBench;
 use layers::LayerBench;
+use wakes::WakeBench;
 
 /// What is measured, and how thoroughly.
 #[derive(Clone, Debug)]
@@ -36,6 +38,7 @@ pub struct Calibrator {
     layers: Vec<LayerBench>,
     skipped: Vec<Skipped>,
     devices: Vec<DeviceBench>,
+    wakes: WakeBench,
 }
 
 impl Calibrator {
@@ -43,7 +46,7 @@ impl Calibrator {
     pub fn new(options: Options) -> Calibrator {
         let (layers, skipped) = if options.only_devices { Default::default() } else { layers::all() };
         let devices = devices::all(options.file.as_deref());
-        Calibrator { options, rounds: 0, layers, skipped, devices }
+        Calibrator { options, rounds: 0, layers, skipped, devices, wakes: WakeBench::default() }
     }
 
     /// Steps of a round, each told to its `watch`.
@@ -65,6 +68,7 @@ impl Calibrator {
             watch(device.name());
             device.round(seed)?;
         }
+        self.wakes.round(seed)?;
         self.rounds += 1;
         Ok(())
     }
@@ -77,6 +81,7 @@ impl Calibrator {
             machine: self.options.machine.clone(),
             seed: self.options.seed,
             rounds: self.rounds,
+            wake_late_ns: self.wakes.late(),
             kinds: self.layers.iter().map(LayerBench::cost).collect(),
             skipped: self.skipped.clone(),
             devices: self.devices.iter().map(DeviceBench::times).collect(),

@@ -34,6 +34,9 @@ pub struct Calibration {
     pub seed: u64,
     /// How often everything was measured; each figure is a median over the rounds.
     pub rounds: u32,
+    /// How late a client wakes that slept until a request is due: means of the groups of [`times::GROUPS`].
+    #[serde(default)]
+    pub wake_late_ns: Vec<f64>,
     /// Layers.
     #[serde(default, rename = "kind")]
     pub kinds: Vec<KindCost>,
@@ -119,6 +122,10 @@ impl Calibration {
             )));
         }
         let is_sound = |x: f64| x.is_finite() && x >= 0.0;
+        if !matches!(read.wake_late_ns.len(), 0 | times::GROUP_COUNT) || !read.wake_late_ns.iter().all(|x| is_sound(*x))
+        {
+            return Err(wrong(format!("wake_late_ns needs {} finite numbers from 0 on", times::GROUP_COUNT)));
+        }
         if let Some(kind) = read.kinds.iter().find(|k| !is_sound(k.ns) || !is_sound(k.ns_per_kib)) {
             return Err(wrong(format!("kind \"{}\": times are finite numbers from 0 on", kind.name)));
         }

@@ -1,16 +1,18 @@
 //! Service times of a device: distributions by operation, length and requests in flight, and what lies between.
 
-use esker_base::Nanos;
+use esker_base::{Nanos, Stream};
 use esker_blktrace::Op;
 use serde::{Deserialize, Serialize};
 
 /// The distribution of a time is told as means of these groups of requests, from the fastest to the slowest: bounds in
 /// ten-thousandths. The median, and the 95th, 99th and 99.9th percentile, each lie in the middle of a group; the last
 /// group's mean keeps the mean of all right.
-pub const GROUPS: [u32; 30] = [
+pub const GROUPS: [u32; GROUP_COUNT] = [
     0, 250, 750, 1250, 1750, 2250, 2750, 3250, 3750, 4250, 4750, 5250, 5750, 6250, 6750, 7250, 7750, 8250, 8750, 9250,
     9450, 9550, 9650, 9750, 9850, 9890, 9910, 9950, 9985, 9995,
 ];
+/// How many groups there are.
+pub const GROUP_COUNT: usize = 30;
 /// The bound behind the last group.
 pub const WHOLE: u32 = 10_000;
 
@@ -152,24 +154,38 @@ pub(crate) fn group_of(share: f64) -> usize {
     GROUPS.partition_point(|bound| *bound <= point).saturating_sub(1)
 }
 
-/// CPU time of who makes the requests.
+/// A client that slept less than this did so without the kernel, and wakes in time.
+const SPUN: Nanos = Nanos::micros(50);
+
+/// What it takes to make requests.
 #[derive(Clone, Debug, Default)]
-pub struct ClientCost(Option<DeviceTimes>);
+pub struct ClientCost {
+    times: Option<DeviceTimes>,
+    wake_late_ns: Vec<f64>,
+}
 
 impl ClientCost {
-    /// As for a device that was measured.
-    pub fn measured(times: &DeviceTimes) -> ClientCost {
-        ClientCost(Some(times.clone()))
+    /// As for a device that was measured, if one was.
+    pub fn measured(times: Option<&DeviceTimes>, wake_late_ns: &[f64]) -> ClientCost {
+        ClientCost { times: times.cloned(), wake_late_ns: wake_late_ns.to_vec() }
     }
 
-    /// For one request.
+    /// CPU time of one request.
     pub(crate) fn of(&self, op: Op, len: u64) -> Nanos {
-        let Some(times) = &self.0 else { return Nanos::ZERO };
+        let Some(times) = &self.times else { return Nanos::ZERO };
         let op = match op {
             Op::Read => OpName::Read,
             Op::Write => OpName::Write,
             Op::Flush | Op::Discard => OpName::Flush,
         };
         Nanos(times.client(op, len).round() as u64)
+    }
+
+    /// How late a client comes that slept for `slept`; zero draws nothing.
+    pub(crate) fn late(&self, slept: Nanos, random: &mut Stream) -> Nanos {
+        if slept <= SPUN || self.wake_late_ns.is_empty() {
+            return Nanos::ZERO;
+        }
+        Nanos(self.wake_late_ns[group_of(random.unit())].round() as u64)
     }
 }

@@ -9,7 +9,7 @@ use esker_base::units::{parse_size, size_text};
 use esker_block::{Build, Kind, Worlds};
 use esker_stack::{DeviceSpec, Spec};
 
-use super::{Calibration, CalibrationError, ClientCost, cpu, measured};
+use super::{Calibration, CalibrationError, ClientCost, DeviceTimes, cpu, measured};
 
 /// All kinds, with layers that take no CPU time by themselves, and the two that twins are made of.
 pub(crate) fn kinds() -> &'static [&'static Kind] {
@@ -35,30 +35,31 @@ pub(crate) struct Twin {
 /// # Errors
 /// A device that exists only in the real world and was not measured, or has no size in the text.
 pub(crate) fn of(calibration: &Calibration, candidate: &str, spec: &Spec) -> Result<Twin, CalibrationError> {
-    let (mut devices, mut client) = (Vec::new(), None);
+    let (mut devices, mut measured) = (Vec::new(), None);
     for device in &spec.devices {
         match device.on.is_empty() {
             true => {
-                let (leaf, cost) = leaf(calibration, candidate, device)?;
+                let (leaf, times) = leaf(calibration, candidate, device)?;
                 devices.push(leaf);
-                client = client.or(cost);
+                measured = measured.or(times);
             }
             false => layer(calibration, device, &mut devices),
         }
     }
-    let models = || calibration.device("null", 0).map(ClientCost::measured);
-    let client = client.or_else(models).unwrap_or_default();
+    let times = measured.or_else(|| calibration.device("null", 0));
+    let client = ClientCost::measured(times, &calibration.wake_late_ns);
     Ok(Twin { spec: Spec { devices, exports: spec.exports.clone() }, client })
 }
 
 /// Parameters that change how long an answer takes: a device that has one is no longer the one that was measured.
 const TIMING: [&str; 3] = ["latency", "defer", "direct"];
 
-fn leaf(
-    calibration: &Calibration,
+/// The twin of a device, and the times that it stands for.
+fn leaf<'a>(
+    calibration: &'a Calibration,
     candidate: &str,
     device: &DeviceSpec,
-) -> Result<(DeviceSpec, Option<ClientCost>), CalibrationError> {
+) -> Result<(DeviceSpec, Option<&'a DeviceTimes>), CalibrationError> {
     let (candidate, name, kind) = (candidate.to_string(), device.name.clone(), device.kind.clone());
     let size = device.args.get("size").and_then(|text| parse_size(text).ok());
     let is_plain = !TIMING.iter().any(|param| device.args.contains_key(*param));
@@ -69,7 +70,7 @@ fn leaf(
             let json = serde_json::to_string(times).expect("all keys are texts");
             let args = BTreeMap::from([("size".to_string(), size_text(size)), ("times".to_string(), json)]);
             let twin = DeviceSpec::new(&name, measured::KIND.name, Vec::new(), args, device.at.clone());
-            Ok((twin, Some(ClientCost::measured(times))))
+            Ok((twin, Some(times)))
         }
         (Some(_), None) => Err(CalibrationError::Size { candidate, device: name }),
         (None, _) if is_real => Err(CalibrationError::NotMeasured { candidate, device: name, kind }),

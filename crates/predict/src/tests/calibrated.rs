@@ -23,6 +23,7 @@ fn calibration(kind: &str, on_cpu: bool) -> Calibration {
         machine: "a test".to_string(),
         seed: 1,
         rounds: 1,
+        wake_late_ns: Vec::new(),
         kinds: vec![KindCost { name: "pass".to_string(), ns: 10.0, ns_per_kib: 2.0, spread_ns: 0.0 }],
         skipped: Vec::new(),
         devices: vec![DeviceTimes { kind: kind.to_string(), size: 1 << 20, block: 512, on_cpu, times }],
