@@ -100,7 +100,8 @@ impl Limits {
     }
 
     /// What holds for a request that may go to either device: the stricter of both. Size is the caller's business
-    /// and is kept from `self`. Monotone: neither argument's limits are exceeded by the result.
+    /// and is kept from `self`. Monotone: neither argument's limits are exceeded by the result, except that the atomic unit
+    /// is never below the block: a caller refuses devices that tear inside the other's block.
     pub fn strictest(&self, other: &Limits) -> Limits {
         Limits {
             size: self.size,
