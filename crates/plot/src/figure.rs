@@ -230,12 +230,28 @@ impl Figure {
     }
 }
 
-/// A number without needless digits.
+/// A number without needless digits; from 10,000 on in thousands (k), millions (M) and so on.
 fn tick(value: &f64) -> String {
+    let large = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
+    let unit = large.into_iter().find(|(factor, _)| value.abs() >= *factor && value.abs() >= 1e4);
+    let (factor, unit) = unit.unwrap_or((1.0, ""));
+    let value = value / factor;
     match value.abs() {
         0.0 => "0".to_string(),
-        x if x >= 100.0 => format!("{value:.0}"),
-        x if x >= 1.0 => format!("{}", (value * 100.0).round() / 100.0),
+        x if x >= 100.0 => format!("{value:.0}{unit}"),
+        x if x >= 1.0 => format!("{}{unit}", (value * 100.0).round() / 100.0),
         _ => format!("{}", (value * 1e6).round() / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_short() {
+        let shown =
+            [0.0, 0.001, 1.5, 250.0, 9_999.0, 10_000.0, 250_000.0, 1e6, 1.5e11, -2e13].map(|value| tick(&value));
+        assert_eq!(shown, ["0", "0.001", "1.5", "250", "9999", "10k", "250k", "1M", "150G", "-20T"]);
     }
 }

@@ -110,7 +110,7 @@ impl WorkingSet {
         let exact = if self.one_in == 1 { String::new() } else { format!(", estimated from 1 in {}", self.one_in) };
         row(f, name, &format!("{} of {}{exact}", self.unique, size_human(self.unit_bytes)))?;
         let kinds = format!("{}, {}, {}", size(self.read_only), size(self.written_only), size(self.both));
-        row(f, "  read, wrote, both", &kinds)?;
+        row(f, "  read/wrote/both", &kinds)?;
         row(f, "  top 1 %, 20 %", &format!("{}, {} of uses", percent(self.top_1_share), percent(self.top_20_share)))?;
         row(f, "  Zipf's law", &self.zipf.map_or_else(|| "too few uses".to_string(), |fit| fit.to_string()))?;
         row(f, "  in an hour", &spans(&self.hours, size))?;
@@ -121,17 +121,18 @@ impl WorkingSet {
     }
 }
 
-/// Mean size of the spans, and how much of it was in use in the span before.
+/// Mean size of the spans, and how much of it was in use in the span before. The last of several is cut off by the end of
+/// the trace and left out of the mean.
 fn spans(spans: &[Span], size: impl Fn(u64) -> String) -> String {
-    let sum = |of: fn(&Span) -> u64| spans.iter().map(of).sum::<u64>();
-    let later: u64 = spans.iter().skip(1).map(|span| span.unique).sum();
-    let mean = size(sum(|span| span.unique) / (spans.len() as u64).max(1));
+    let sum = |spans: &[Span], of: fn(&Span) -> u64| spans.iter().map(of).sum::<u64>();
+    let whole = &spans[..spans.len().saturating_sub(1).max(spans.len().min(1))];
+    let mean = size(sum(whole, |span| span.unique) / (whole.len() as u64).max(1));
     let largest = size(spans.iter().map(|span| span.unique).max().unwrap_or(0));
-    match later {
+    match sum(spans.get(1..).unwrap_or(&[]), |span| span.unique) {
         0 => format!("{mean}, at most {largest}"),
-        _ => {
-            let again = percent(sum(|span| span.again) as f64 / later as f64);
-            format!("{mean}, at most {largest}; {again} of it in the one before too")
+        later => {
+            let again = percent(sum(spans, |span| span.again) as f64 / later as f64);
+            format!("{mean}, at most {largest}; {again} in the one before too")
         }
     }
 }
