@@ -47,9 +47,8 @@ struct State {
     overflow: VecDeque<Command>,
     dirty: Dirty,
     destaging: Option<Run>,
-    /// Where the last access, and the last cached write, ended.
+    /// Where the last access ended.
     last_byte: u64,
-    last_cached: u64,
     /// Cached writes that wait for room, and flushes by the number of the last write that they cover.
     stalled: VecDeque<(Run, Sender<Nanos>)>,
     flushes: Vec<(u64, Sender<Nanos>)>,
@@ -105,7 +104,6 @@ impl Disk {
             dirty: Dirty::default(),
             destaging: None,
             last_byte: 0,
-            last_cached: u64::MAX,
             stalled: VecDeque::new(),
             flushes: Vec::new(),
             link: Time::ZERO,
@@ -209,8 +207,7 @@ impl Core {
         }
         let mut state = self.state.borrow_mut();
         state.writes += 1;
-        let follows = std::mem::replace(&mut state.last_cached, bio.range.end()) == bio.range.start();
-        let overhead = self.model.cached_write(&state.head, follows);
+        let overhead = self.model.cached_write(&state.head);
         state.head.note(true);
         let until = self.take_link(&mut state, &bio, overhead);
         let run = Run { range: bio.range, oldest: state.writes, newest, ready: until };

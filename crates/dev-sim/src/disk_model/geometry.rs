@@ -3,7 +3,7 @@
 use esker_base::units::SECTOR;
 use esker_base::{Nanos, Time};
 
-use super::zone::{Sparing, Zone, ZoneSpec};
+use super::zone::{Slot, Sparing, Zone, ZoneSpec};
 
 /// Ticks of a full turn. One nanosecond is `rpm` ticks, so that the angle at any instant is a whole number.
 pub const TURN: u64 = 60_000_000_000;
@@ -165,6 +165,22 @@ impl Geometry {
         self.offset_at(place.at - wait.min(place.into) / width * width + width / 2)
     }
 
+    /// Where the data of the track that holds the byte before `offset` begins and ends.
+    pub fn track(&self, offset: u64) -> (u64, u64) {
+        let place = self.place(offset.saturating_sub(1));
+        let begin = place.at - place.into;
+        (self.offset_at(begin), self.offset_at(begin + TURN))
+    }
+
+    /// Where the data of the cylinder that holds the byte before `offset` ends.
+    pub fn cylinder_end(&self, offset: u64) -> u64 {
+        let sector = offset.div_ceil(SECTOR).saturating_sub(1);
+        let zone = self.zone_of(sector);
+        let slot = zone.slot((sector - zone.start).min(zone.data.saturating_sub(1)));
+        let last = Slot { head: self.heads - 1, sector: 0, ..slot };
+        self.offset_at(zone.base + zone.ticks(&last) + TURN)
+    }
+
     fn offset_at(&self, ticks: u64) -> u64 {
         let zone = &self.zones[self.zones.partition_point(|zone| zone.base <= ticks).saturating_sub(1)];
         (zone.start + zone.passed(ticks.saturating_sub(zone.base))) * SECTOR
@@ -260,6 +276,17 @@ mod tests {
         let target = disk.place(70 * SECTOR);
         let before = |sectors: u64| disk.offset_before(&target, sectors * TURN / 60 + TURN / 200) / SECTOR;
         assert_eq!([before(0), before(1), before(10), before(11), before(50)], [70, 69, 60, 60, 60]);
+    }
+
+    #[test]
+    fn tracks_and_cylinders_end_where_the_next_begin() {
+        let disk = disk();
+        let sectors = |(begin, end): (u64, u64)| (begin / SECTOR, end / SECTOR);
+        assert_eq!(
+            [1, 60, 61, 180].map(|sector| sectors(disk.track(sector * SECTOR))),
+            [(0, 60), (0, 60), (60, 120), (120, 180)]
+        );
+        assert_eq!([1, 180, 181].map(|sector| disk.cylinder_end(sector * SECTOR) / SECTOR), [180, 180, 360]);
     }
 
     proptest! {

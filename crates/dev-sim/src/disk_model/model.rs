@@ -4,7 +4,7 @@ use esker_base::units::SECTOR;
 use esker_base::{Nanos, Time};
 
 use super::geometry::{Approach, Geometry, Place, TURN};
-use super::parts::DiskParts;
+use super::parts::{DiskParts, ReadsOn};
 use super::segments::{Segment, Segments};
 use crate::access::Access;
 
@@ -85,12 +85,10 @@ impl DiskModel {
         Placed { access, begin: geometry.place(range.start()), end: geometry.end(range.end()) }
     }
 
-    /// Overhead of a write that the cache takes; `follows` if it continues what the cache holds.
+    /// Overhead of a write that the cache takes.
     #[inline]
-    pub fn cached_write(&self, head: &Head, follows: bool) -> Nanos {
-        let interface = &self.parts.interface;
-        let before = if follows { interface.write_hit } else { interface.write_miss };
-        before[usize::from(head.wrote)] + interface.completion[1]
+    pub fn cached_write(&self, head: &Head) -> Nanos {
+        self.parts.interface.write_hit[usize::from(head.wrote)] + self.parts.interface.completion[1]
     }
 
     /// Overhead of a read that the write cache serves, or of a command that moves no data.
@@ -131,10 +129,17 @@ impl DiskModel {
 
     /// Serves `placed`, a command that arrived at `arrived`, from `now` on, and moves the head.
     pub fn serve(&self, head: &mut Head, placed: &Placed, arrived: Time, now: Time) -> Plan {
-        match head.segments.serving(&placed.access) {
+        let serving = head.segments.serving(&placed.access);
+        match serving.filter(|at| self.reaches(&head.segments.get(*at), placed, now)) {
             Some(at) => self.serve_hit(head, at, placed, arrived, now),
             None => self.serve_mechanical(head, placed, now.max(self.ready(head, &placed.access, arrived))),
         }
+    }
+
+    /// Whether a segment has some of an access's bytes, or the head is still on its way to them.
+    fn reaches(&self, segment: &Segment, placed: &Placed, now: Time) -> bool {
+        let begins_in = placed.access.range.start() < segment.limit;
+        begins_in || segment.at + self.span_to(segment, &self.parts.geometry.end(segment.limit)) > now
     }
 
     /// Positions the arm, waits for the sector and transfers.
@@ -193,9 +198,12 @@ impl DiskModel {
                 let room = spec.segment.saturating_sub(range.len());
                 from = self.parts.geometry.offset_before(&placed.begin, waited).max(from.saturating_sub(room));
             }
-            limit = self.reads_on_to(range.end()).min((from + spec.segment).max(range.end()));
+            limit = self.reads_on_to(&head.segments, range.end());
+            if !spec.replaces {
+                limit = limit.min((range.start() + spec.segment).max(range.end()));
+            }
         }
-        let from = from.max(range.end().saturating_sub(spec.segment));
+        let from = from.max(limit.saturating_sub(spec.segment));
         let written = placed.access.write;
         let (next, place, reading) = (range.end(), placed.end, !written);
         head.segments.insert(Segment { from, next, place, at: media, limit, written, reading }, spec);
@@ -208,7 +216,7 @@ impl DiskModel {
         let mut finish = start + self.host(range.len());
         let mut segment = head.segments.get(at);
         if segment.reading {
-            segment = self.read_on(segment, start, range.end());
+            segment = self.read_on(&head.segments, segment, start, range.end());
             if range.end() > segment.next {
                 let passed = segment.at + self.span_to(&segment, &placed.end);
                 segment = Segment { next: range.end(), place: placed.end, at: passed, ..segment };
@@ -227,14 +235,14 @@ impl DiskModel {
 
     /// The stream when at `start` a hit asks for bytes up to `end`. If its window had filled by then, reading starts
     /// again where it stopped, when the disk has turned there.
-    fn read_on(&self, stream: Segment, start: Time, end: u64) -> Segment {
+    fn read_on(&self, segments: &Segments, stream: Segment, start: Time, end: u64) -> Segment {
         let (geometry, spec) = (&self.parts.geometry, &self.parts.buffer);
         let stop = geometry.end(stream.limit);
         let filled = stream.at + self.span_to(&stream, &stop);
         let stopped = filled <= start;
         let mut stream =
             if stopped { Segment { next: stream.limit, place: stop, at: filled, ..stream } } else { stream };
-        let limit = self.reads_on_to(end);
+        let limit = self.reads_on_to(segments, end).max(end);
         if limit <= stream.limit || !(spec.read_on_hit || end > stream.limit) {
             return stream;
         }
@@ -244,7 +252,19 @@ impl DiskModel {
         Segment { from: stream.from.max(limit.saturating_sub(spec.segment)).min(end), limit, ..stream }
     }
 
-    fn reads_on_to(&self, end: u64) -> u64 {
-        end.saturating_add(self.parts.buffer.read_ahead).min(self.parts.capacity)
+    /// Where reading on after a read up to `end` stops.
+    fn reads_on_to(&self, segments: &Segments, end: u64) -> u64 {
+        let (geometry, spec) = (&self.parts.geometry, &self.parts.buffer);
+        let window = end.saturating_add(spec.read_ahead).min(self.parts.capacity);
+        match spec.reads_on {
+            ReadsOn::Window => window,
+            ReadsOn::Track => window.min(geometry.track(end).1),
+            ReadsOn::Cylinder => window.min(geometry.cylinder_end(end)),
+            ReadsOn::NextTrack => {
+                let (begin, stop) = geometry.track(end);
+                let follows = begin > 0 && segments.touches(geometry.track(begin).0, begin);
+                window.min(if follows { geometry.track(stop + 1).1 } else { stop })
+            }
+        }
     }
 }

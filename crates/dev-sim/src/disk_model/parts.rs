@@ -38,14 +38,27 @@ pub struct Interface {
     pub read_hit: [Nanos; 2],
     /// Reads that need the medium.
     pub read_miss: [Nanos; 2],
-    /// Writes into the cache that follow the one before.
+    /// Writes into the cache.
     pub write_hit: [Nanos; 2],
-    /// Other writes.
+    /// Writes that wait for the medium.
     pub write_miss: [Nanos; 2],
     /// After the last byte, by `[read, write]`.
     pub completion: [Nanos; 2],
     /// Part of a read that is buffered before its transfer begins, and of a write before its seek may end.
     pub watermark: [f64; 2],
+}
+
+/// How far a disk reads on after a read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReadsOn {
+    /// To the end of the track.
+    Track,
+    /// To the end of the track, and of the next one for a read that follows another from track to track.
+    NextTrack,
+    /// To the end of the cylinder.
+    Cylinder,
+    /// As far as the window goes.
+    Window,
 }
 
 /// The buffer that reads share with writes.
@@ -57,8 +70,12 @@ pub struct BufferSpec {
     pub write_segments: usize,
     /// Bytes of a segment.
     pub segment: u64,
-    /// Bytes read on after a read.
+    /// How far the disk reads on after a read.
+    pub reads_on: ReadsOn,
+    /// Most bytes of it.
     pub read_ahead: u64,
+    /// Whether what is read on may take the place of the bytes that were asked for, when the segment is full.
+    pub replaces: bool,
     /// Whether a hit in a full segment starts reading on again.
     pub read_on_hit: bool,
     /// Whether sectors that pass while the head waits are kept.
@@ -75,7 +92,9 @@ impl BufferSpec {
         segments: 0,
         write_segments: 0,
         segment: 0,
+        reads_on: ReadsOn::Window,
         read_ahead: 0,
+        replaces: false,
         read_on_hit: false,
         read_free: false,
         any_order: false,

@@ -49,6 +49,11 @@ impl Segments {
         if access.write { None } else { self.0.iter().position(serves) }
     }
 
+    /// Whether a segment holds bytes that were read from `from` to `to`.
+    pub fn touches(&self, from: u64, to: u64) -> bool {
+        self.0.iter().any(|segment| !segment.written && segment.from < to && segment.next > from)
+    }
+
     /// A segment, by its place in the order of use.
     pub fn get(&self, at: usize) -> Segment {
         self.0[at]

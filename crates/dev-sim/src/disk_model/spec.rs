@@ -5,7 +5,7 @@ use esker_base::units::SECTOR;
 use esker_block::KindError;
 
 use super::geometry::{Backwards, Geometry, Layout};
-use super::parts::{BufferSpec, DiskParts, Interface};
+use super::parts::{BufferSpec, DiskParts, Interface, ReadsOn};
 use super::seek::SeekCurve;
 use super::zone::{Sparing, ZoneSpec};
 use crate::catalogue::{self, Numbers};
@@ -114,7 +114,9 @@ impl DiskSpec {
                 segments: self.segments as usize,
                 write_segments: 1,
                 segment: self.read_ahead.saturating_mul(2).max(SECTOR),
+                reads_on: ReadsOn::Window,
                 read_ahead: self.read_ahead,
+                replaces: true,
                 read_on_hit: true,
                 read_free: false,
                 any_order: false,

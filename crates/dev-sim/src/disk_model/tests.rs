@@ -10,6 +10,7 @@ use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::sim::twice;
 
+use super::parts::ReadsOn;
 use super::*;
 use crate::testing::{
     build, check_blocks, check_energy, check_no_early_answer, check_power_cut, check_refusals, flood, read, seeded,
@@ -271,4 +272,95 @@ fn numbers_that_do_not_fit_are_refused_by_name() {
 #[test]
 fn in_the_real_world_no_answer_is_early() {
     check_no_early_answer(&KIND, &[("overhead", "2ms")], Nanos::millis(2));
+}
+
+/// A disk of one zone with 100 sectors a track and four heads, and reads of one sector.
+fn small_disk(rt: &Rt, buffer: parts::BufferSpec) -> Disk {
+    let zone = zone::ZoneSpec { last: 999, sectors: 100, track_skew: 20.0, cylinder_skew: 30.0, ..Default::default() };
+    let (sparing, backwards) = (zone::Sparing::Zone(false), geometry::Backwards::Never);
+    let layout = geometry::Layout { heads: 4, zones: vec![zone], sparing, backwards };
+    let disk = DiskSimSpec {
+        layout,
+        rpm: 6000,
+        seek: seek::SeekCurve::Table(vec![(1, Nanos::millis(1)), (1000, Nanos::millis(10))]),
+        head_switch: Nanos::millis(1),
+        write_settle: Nanos::ZERO,
+        interface: parts::Interface::plain(100_000_000, Nanos::micros(100)),
+        buffer,
+    };
+    let parts = disk.parts(spec().bill, None);
+    let content = crate::Content::None;
+    let common = Setup { size: parts.capacity, block: 512, depth: 1, cache: false, content };
+    Disk::new(rt, DiskModel::new(parts), DiskSetup { common, age_max: Nanos::secs(1) })
+}
+
+/// Whether each of these sectors is a hit, each read 100 ms after the one before.
+fn hits(buffer: parts::BufferSpec, sectors: &'static [u64]) -> Vec<bool> {
+    twice(seeded(1), move |rt| async move {
+        let disk = small_disk(&rt, buffer);
+        let mut hits = Vec::new();
+        for sector in sectors {
+            let before = stat(&disk, "cache_hits");
+            timed(&rt, &disk, read(sector * 512, 512)).await;
+            hits.push(stat(&disk, "cache_hits") > before);
+            rt.sleep(Nanos::millis(100)).await;
+        }
+        hits
+    })
+}
+
+#[test]
+fn what_the_buffer_holds_depends_on_how_far_the_disk_reads_on() {
+    let buffer = |reads_on| parts::BufferSpec {
+        segments: 2,
+        segment: 300 * 512,
+        read_ahead: 300 * 512,
+        reads_on,
+        ..parts::BufferSpec::NONE
+    };
+    let sectors = &[50, 99, 100, 349, 350];
+    assert_eq!(hits(buffer(ReadsOn::Window), sectors), [false, true, true, true, false]);
+    assert_eq!(hits(buffer(ReadsOn::Track), sectors), [false, true, false, false, true]);
+    assert_eq!(
+        hits(buffer(ReadsOn::NextTrack), &[50, 120, 250]),
+        [false, false, true],
+        "the second track follows the first"
+    );
+    assert_eq!(hits(buffer(ReadsOn::NextTrack), &[50, 320, 400]), [false, false, false]);
+    assert_eq!(hits(buffer(ReadsOn::Cylinder), &[150, 399, 400]), [false, true, false]);
+    let replaces = |replaces| parts::BufferSpec { replaces, ..buffer(ReadsOn::Window) };
+    assert_eq!(hits(replaces(true), &[50, 350, 50]), [false, true, false], "reading on replaced what was asked for");
+    assert_eq!(hits(replaces(false), &[50, 349, 50]), [false, true, true]);
+    let none = parts::BufferSpec { read_ahead: 0, ..buffer(ReadsOn::Window) };
+    assert_eq!(hits(none, &[50, 50, 51, 150, 250, 50]), [false, true, false, false, false, false], "two segments");
+    let on_hit = |read_on_hit| parts::BufferSpec { read_on_hit, ..replaces(false) };
+    assert_eq!(hits(on_hit(false), &[50, 300, 360]), [false, true, false]);
+    assert_eq!(hits(on_hit(true), &[50, 300, 360]), [false, true, true]);
+}
+
+#[test]
+fn free_blocks_are_those_that_pass_while_the_head_waits() {
+    let free = |read_free| parts::BufferSpec {
+        segments: 1,
+        segment: 300 * 512,
+        reads_on: ReadsOn::Track,
+        read_free,
+        ..parts::BufferSpec::NONE
+    };
+    // The head is there 0.1 ms after a turn begins, which is one sector, and waits for sector 80 of its track.
+    assert_eq!(hits(free(true), &[80, 79, 2]), [false, true, true]);
+    assert_eq!(hits(free(true), &[80, 0]), [false, false]);
+    assert_eq!(hits(free(false), &[80, 79]), [false, false]);
+}
+
+#[test]
+fn sectors_in_any_order_take_a_turn_and_in_order_nearly_two() {
+    let took = |any_order| {
+        let buffer = parts::BufferSpec { any_order, ..parts::BufferSpec::NONE };
+        twice(seeded(1), move |rt| async move { timed(&rt, &small_disk(&rt, buffer), read(0, 100 * 512)).await })
+    };
+    // A turn takes 10 ms. The command's overhead of 0.1 ms lets the first sector pass.
+    let (any, ordered) = (took(true), took(false));
+    assert!(any > Nanos::millis(10) && any < Nanos::micros(10_700), "{any}");
+    assert!(ordered > Nanos::micros(19_900) && ordered < Nanos::micros(20_200), "{ordered}");
 }

@@ -135,14 +135,21 @@ impl Zone {
         let at = at + self.dead;
         let room = self.group - self.spares;
         let (group, within) = (at / room, at % room);
-        let begin = group * self.group + if self.front { self.spares } else { 0 };
+        let begin = group * self.group;
+        let slips = &self.slips[self.slips.partition_point(|slip| slip * self.unit < begin)..];
         let mut place = begin + within;
-        let first = self.slips.partition_point(|slip| slip * self.unit < begin);
-        for slip in &self.slips[first..] {
-            if slip * self.unit > place {
-                break;
+        if self.front {
+            // Data ends with the group, and makes room for bad slots towards the spares at its begin.
+            place += self.spares;
+            let own = slips.partition_point(|slip| *slip < begin + self.group);
+            slips[..own].iter().rev().for_each(|slip| place -= u64::from(*slip >= place && place > begin));
+        } else {
+            for slip in slips {
+                if slip * self.unit > place {
+                    break;
+                }
+                place += self.unit;
             }
-            place += self.unit;
         }
         match self.remaps.binary_search_by_key(&place, |(bad, _)| *bad) {
             Ok(found) => self.remaps[found].1,
@@ -153,12 +160,14 @@ impl Zone {
     /// Data sectors that lie before slot `place`: the inverse of [`Zone::slot`], for a sector that is not remapped.
     fn data_before(&self, place: u64) -> u64 {
         let (group, within) = (place / self.group, place % self.group);
-        let room = self.group - self.spares;
-        let begin = group * self.group;
-        let from = self.slips.partition_point(|slip| slip * self.unit < begin);
-        let to = self.slips.partition_point(|slip| slip * self.unit < place);
-        let within = within.saturating_sub(if self.front { self.spares } else { 0 });
-        let within = within.saturating_sub((to - from) as u64 * self.unit).min(room);
+        let (room, begin) = (self.group - self.spares, group * self.group);
+        let below = |slot: u64| self.slips.partition_point(|slip| slip * self.unit < slot) as u64 * self.unit;
+        let within = if self.front {
+            let bad = below(begin + self.group) - below(place);
+            room.saturating_sub((self.group - within).saturating_sub(bad))
+        } else {
+            within.saturating_sub(below(place) - below(begin)).min(room)
+        };
         (group * room + within).saturating_sub(self.dead).min(self.data)
     }
 
@@ -213,6 +222,8 @@ mod tests {
         assert_eq!((per_cylinder.data, slots(&per_cylinder, &[2, 3, 76, 78, 79])), (780, vec![2, 4, 77, 80, 82]));
         let at_front = zone(Sparing::CylinderFront, 2, &[]);
         assert_eq!(slots(&at_front, &[0, 77, 78]), [2, 79, 82]);
+        let slipped = zone(Sparing::CylinderFront, 2, &[30]);
+        assert_eq!(slots(&slipped, &[0, 27, 28, 29, 77, 78]), [1, 28, 29, 31, 79, 82]);
         let per_track = zone(Sparing::Track, 1, &[22]);
         assert_eq!((per_track.data, slots(&per_track, &[18, 19, 21])), (760, vec![18, 20, 23]));
         let by_track = zone(Sparing::ZoneTracks, 3, &[1, 2]);
@@ -243,7 +254,7 @@ mod tests {
                 Sparing::CylinderFront, Sparing::ZoneTracks,
             ]),
         ) {
-            let zone = zone(scheme, 1, &[3, 4, 30]);
+            let zone = zone(scheme, 3, &[3, 4, 30]);
             prop_assume!(at < zone.data);
             let slot = zone.slot(at);
             let begin = zone.ticks(&slot);

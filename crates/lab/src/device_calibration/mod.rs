@@ -62,6 +62,7 @@ struct Ids {
     median_error_in_phase: &'static str,
     median_error_medium_in_phase: &'static str,
     rpm: &'static str,
+    agreement: &'static str,
 }
 
 macro_rules! drive {
@@ -87,6 +88,7 @@ macro_rules! drive {
                 median_error_in_phase: concat!("median_error_in_phase_", $name),
                 median_error_medium_in_phase: concat!("median_error_medium_in_phase_", $name),
                 rpm: concat!("rpm_", $name),
+                agreement: concat!("agreement_", $name),
             },
         }
     };
@@ -114,9 +116,10 @@ fn run(_: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabEr
         let parts = spec.parts(BILL, None);
         figures.extend(compare(drive, &parts, &requests, &play(&parts, &requests, None)));
         let half = requests.len() / 2;
-        let spec = phase::calibrated(&spec, &requests[..half]);
+        let (spec, agreement) = phase::calibrated(&spec, &requests[..half]);
         let parts = spec.parts(BILL, None);
         let modelled = play(&parts, &requests, Some(Tracker::new(&spec)));
+        figures.push(Figure::alone(drive.ids.agreement, agreement, "of 1 if one rotation explains all reads"));
         figures.extend(in_phase(drive, &parts, &requests[half..], &modelled[half..]));
     }
     Ok(figures)

@@ -131,8 +131,9 @@ fn best_skew(pairs: &[Pair], rpm: f64, sectors: u32, heads: u32) -> f64 {
     skews.max_by(|a, b| score(a).total_cmp(&score(b)).then(b.abs().total_cmp(&a.abs()))).unwrap_or(0.0)
 }
 
-/// The drive with what its own requests say of its rotation and skews. Turns a minute stay a whole number.
-pub fn calibrated(spec: &DiskSimSpec, requests: &[Measured]) -> DiskSimSpec {
+/// The drive with what its own requests say of its rotation and skews, and how well all reads of each zone then agree (1
+/// at best, near 0 if the layout is wrong in other ways). Turns a minute stay a whole number.
+pub fn calibrated(spec: &DiskSimSpec, requests: &[Measured]) -> (DiskSimSpec, f64) {
     let parts = spec.parts(BILL, None);
     let seen = sightings(spec, &parts, requests);
     let zones: Vec<Vec<Pair>> = (0..spec.layout.zones.len()).map(|zone| pairs(&seen, zone)).collect();
@@ -150,23 +151,28 @@ pub fn calibrated(spec: &DiskSimSpec, requests: &[Measured]) -> DiskSimSpec {
         rpm = best_rpm(&zones, &sectors, &skews, rpm, 5);
         skews = fit(rpm);
     }
+    let pairs: f64 = zones.iter().map(|pairs| pairs.len() as f64).sum();
+    let agreement = weighed(&zones, &sectors, &skews, rpm) / pairs.max(1.0);
     let mut spec = spec.clone();
     spec.rpm = rpm as u32;
     for (zone, skew) in spec.layout.zones.iter_mut().zip(skews) {
         zone.cylinder_skew = (zone.cylinder_skew + skew).rem_euclid(f64::from(zone.sectors));
     }
-    spec
+    (spec, agreement)
+}
+
+/// How well the zones' pairs agree, each zone by the number of its pairs.
+fn weighed(zones: &[Vec<Pair>], sectors: &[u32], skews: &[f64], rpm: f64) -> f64 {
+    let zones = zones.iter().zip(sectors).zip(skews);
+    let angles = zones.map(|((pairs, sectors), skew)| agreement(pairs, rpm, skew / f64::from(*sectors)));
+    angles.map(|angles| angles.agreement() * angles.count).sum()
 }
 
 /// The turns a minute, a whole number at most `reach` from `rpm`, with which the zones' pairs agree best.
 fn best_rpm(zones: &[Vec<Pair>], sectors: &[u32], skews: &[f64], rpm: f64, reach: i32) -> f64 {
-    let score = |rpm: f64| -> f64 {
-        let zones = zones.iter().zip(sectors).zip(skews);
-        let angles = zones.map(|((pairs, sectors), skew)| agreement(pairs, rpm, skew / f64::from(*sectors)));
-        angles.map(|angles| angles.agreement() * angles.count).sum()
-    };
+    let score = |rpm: &f64| weighed(zones, sectors, skews, *rpm);
     let candidates = (-reach..=reach).map(|step| (rpm + f64::from(step)).round());
-    candidates.max_by(|a, b| score(*a).total_cmp(&score(*b))).unwrap_or(rpm)
+    candidates.max_by(|a, b| score(a).total_cmp(&score(b))).unwrap_or(rpm)
 }
 
 /// Follows the drive's rotation by what its completions told so far.
@@ -228,7 +234,8 @@ mod tests {
         let mut asked = requests(drive).unwrap();
         let answers = play(&real.parts(BILL, None), &asked, None);
         asked.iter_mut().zip(&answers).for_each(|(request, answer)| request.service = answer.service);
-        let found = calibrated(&files, &asked);
+        let (found, agreement) = calibrated(&files, &asked);
+        assert!(agreement > 0.9, "{agreement}");
         assert!(found.rpm.abs_diff(10_003) <= 1, "{}", found.rpm);
         for (at, (found, real)) in found.layout.zones.iter().zip(&real.layout.zones).enumerate() {
             let off = found.cylinder_skew - real.cylinder_skew;

@@ -8,7 +8,7 @@ use esker_base::Nanos;
 use esker_base::units::SECTOR;
 
 use super::geometry::{Backwards, Geometry, Layout};
-use super::parts::{BufferSpec, DiskParts, Interface};
+use super::parts::{BufferSpec, DiskParts, Interface, ReadsOn};
 use super::seek::SeekCurve;
 use super::zone::{Sparing, ZoneSpec};
 use crate::meter::{Bill, Rest};
@@ -419,7 +419,13 @@ fn buffer(spec: &Found<'_>) -> Result<BufferSpec, DiskSimError> {
     }
     let blocks = |name: &str| Ok(spec.count(name, u64::from(u32::MAX))? * SECTOR);
     let segment = blocks("Segment size (in blks)")?;
-    let reads_on = spec.number("Buffer continuous read")? > 0.0;
+    let reads_on = match spec.count("Buffer continuous read", 4)? {
+        1 => ReadsOn::Track,
+        2 => ReadsOn::Cylinder,
+        4 => ReadsOn::NextTrack,
+        _ => ReadsOn::Window,
+    };
+    let reads_none = spec.count("Buffer continuous read", 4)? == 0;
     let written = spec.count("Maximum number of write segments", 4096)?;
     // Level 0 waits for the medium; 1 is for writes that continue others; 2 is for all.
     let fast = spec.number("Fast write level")? >= 2.0;
@@ -427,7 +433,9 @@ fn buffer(spec: &Found<'_>) -> Result<BufferSpec, DiskSimError> {
         segments: spec.count("Number of buffer segments", 4096)? as usize,
         write_segments: if spec.flag("Allow read hits on write data")? { written as usize } else { 0 },
         segment,
-        read_ahead: if reads_on { blocks("Maximum read-ahead (blks)")? } else { 0 },
+        reads_on,
+        read_ahead: if reads_none { 0 } else { blocks("Maximum read-ahead (blks)")? },
+        replaces: spec.flag("Read-ahead over requested")?,
         read_on_hit: spec.flag("Read-ahead on idle hit")?,
         read_free: spec.flag("Read any free blocks")?,
         any_order: spec.flag("Immediate buffer read")?,
