@@ -253,7 +253,7 @@ impl Prepared {
                 .to_string(),
             self.load_caveat().to_string(),
             "Writes are answered from volatile write caches, and the traces hold no flush unless one is counted; data \
-             that a cache still holds at the end is not written out. The solid-state model has no translation layer."
+             that a cache still holds at the end is not written out."
                 .to_string(),
         ];
         told.extend(self.facts.iter().filter_map(unaligned));

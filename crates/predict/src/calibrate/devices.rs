@@ -16,7 +16,7 @@ const FILE_SIZE: u64 = 256 * MIB;
 const LENS: [u64; 3] = [4 * KIB, 16 * KIB, 64 * KIB];
 const DEPTHS: [u32; 4] = [1, 4, 16, 32];
 /// Requests of a batch to a device that answers at once, and to one that waits.
-const BATCH_NOW: u64 = 4096;
+const BATCH_NOW: u64 = 16_384;
 const BATCH_WAITING: u64 = 512;
 /// Flushes of a batch.
 const FLUSHES: u64 = 32;
