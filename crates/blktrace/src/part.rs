@@ -62,14 +62,10 @@ impl Part {
                 return Ok(Step::Record(record));
             }
             Ok(Yield::Nothing) => report.skipped += 1,
-            Ok(Yield::Many(records)) => {
-                report.records += records.len() as u64;
-                self.block = records.into_iter();
-            }
+            Ok(Yield::Many(records)) => self.block = counted(records, report),
             Ok(Yield::After(reason, records)) => {
                 report.fault(|| fault(reason));
-                report.records += records.len() as u64;
-                self.block = records.into_iter();
+                self.block = counted(records, report);
             }
             Err(reason) => {
                 report.fault(|| fault(reason));
@@ -96,6 +92,11 @@ impl Part {
             report.ending = ending;
         }
     }
+}
+
+fn counted(records: Vec<Record>, report: &mut Report) -> vec::IntoIter<Record> {
+    report.records += records.len() as u64;
+    records.into_iter()
 }
 
 /// `found`, unless it comes too late to be sorted in.

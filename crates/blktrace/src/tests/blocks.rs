@@ -239,7 +239,7 @@ fn a_trace_of_a_newer_program_is_refused_by_its_features() {
         let crc = crc32fast::hash(&bytes[..28]).to_le_bytes();
         bytes[28..32].copy_from_slice(&crc);
         let refused = TraceReader::from_bytes(bytes.clone(), Format::Ebt).err().expect("refused").to_string();
-        (refused, Index::load(&mut Cursor::new(bytes)).err().expect("refused").to_string())
+        (refused, Index::load(&mut Cursor::new(bytes)).expect_err("refused").to_string())
     };
     let (stream, seek) = newer(12, 0x81);
     assert!(stream.contains("features 0x80 are not known; read the trace with a newer esker"), "{stream}");
@@ -249,7 +249,7 @@ fn a_trace_of_a_newer_program_is_refused_by_its_features() {
 
 #[test]
 fn other_files_have_no_index() {
-    let e = Index::load(&mut Cursor::new(b"1 1 0 0\n".to_vec())).err().expect("refused").to_string();
+    let e = Index::load(&mut Cursor::new(b"1 1 0 0\n".to_vec())).expect_err("refused").to_string();
     assert!(e.contains("is not an unpacked trace in format ebt"), "{e}");
 }
 

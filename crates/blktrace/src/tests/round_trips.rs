@@ -73,11 +73,14 @@ proptest! {
 
     /// Any format into any other: what comes out is what was neither dropped nor changed.
     #[test]
-    fn conversions_count_every_loss(raw in vec(any::<(u32, u32, u8, u32, u32)>(), 1..60)) {
-        for (from, to) in Format::ALL.into_iter().flat_map(|f| Format::ALL.map(|t| (f, t))) {
-            let records = exact(from, &raw);
-            let (bytes, _) = write_all(&records, &[], from);
-            let (_, mut source) = (0, crate::TraceReader::from_bytes(bytes, from).unwrap());
+    fn conversions_count_every_loss(
+        raw in vec(any::<(u32, u32, u8, u32, u32)>(), 1..60),
+        from in proptest::sample::select(Format::ALL.to_vec()),
+    ) {
+        let records = exact(from, &raw);
+        let (bytes, _) = write_all(&records, &[], from);
+        for to in Format::ALL {
+            let mut source = crate::TraceReader::from_bytes(bytes.clone(), from).unwrap();
             let out = Shared::default();
             let written = convert(&mut source, RecordSink::to_file(to, Box::new(out.clone()))).unwrap();
             prop_assert_eq!(written.records + written.losses.dropped(), records.len() as u64);

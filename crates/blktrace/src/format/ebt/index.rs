@@ -172,8 +172,11 @@ fn read_at(file: &mut (impl Read + Seek), offset: u64, len: usize) -> io::Result
     Ok(bytes)
 }
 
-/// The block at `offset`: its head, payload and length.
-fn read_block(file: &mut (impl Read + Seek), offset: u64) -> io::Result<Result<(Head, Vec<u8>, u64), Reason>> {
+/// A block: its head, payload and length.
+type Block = (Head, Vec<u8>, u64);
+
+/// The block at `offset`.
+fn read_block(file: &mut (impl Read + Seek), offset: u64) -> io::Result<Result<Block, Reason>> {
     let head = match Head::take(&read_at(file, offset, BLOCK_HEAD_BYTES)?) {
         Ok(head) => head,
         Err(reason) => return Ok(Err(reason)),

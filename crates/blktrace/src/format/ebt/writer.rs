@@ -41,7 +41,8 @@ impl Writer {
             self.names.push(crate::format::unnamed(self.names.len() as u32));
         }
         if self.names.len() == number as usize {
-            let end = name.floor_char_boundary(NAME_MAX);
+            let mut ends = (0..=name.len().min(NAME_MAX)).rev();
+            let end = ends.find(|end| name.is_char_boundary(*end)).unwrap_or(0);
             self.names.push(name[..end].to_string());
         }
     }
