@@ -1,0 +1,259 @@
+//! The exact model: what becomes of every request in a stack, by propagating tokens from top to bottom.
+//!
+//! A token stands for all requests with the same origin, the same last handler and the same destination. Extensions
+//! may choose among their routes per request, so a token leads to one token for each route: what the model allows is
+//! what can happen, no more and no less.
+
+use std::collections::BTreeMap;
+
+use crate::set::{ExtId, ExtSet, Set, VolId, VolSet};
+use crate::setting::Setting;
+
+/// How a token came about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum How {
+    /// A client sent it.
+    Sent,
+    /// An extension passed it on.
+    Forwarded,
+    /// An extension created it because of the one before.
+    Generated,
+    /// An extension created it by itself.
+    Spontaneous,
+}
+
+/// Requests that have the same past and destination as far as dominance can tell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Token {
+    /// The volume that the client addressed; none for what extensions created.
+    pub origin: Option<VolId>,
+    /// The extension that handled it last.
+    pub last: Option<ExtId>,
+    /// Where it goes.
+    pub at: VolId,
+    /// How it came about.
+    pub how: How,
+    /// The token that it came from.
+    parent: Option<usize>,
+}
+
+/// Who handles the requests to a volume last: those that clients addressed to it, and those that end on it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Handlers {
+    /// Last handlers.
+    pub extensions: ExtSet,
+    /// Whether some requests are handled by no extension.
+    pub unhandled: bool,
+}
+
+impl Handlers {
+    /// The only last handler of all requests, if there is one.
+    pub fn dominant(self) -> Option<ExtId> {
+        if self.unhandled { None } else { self.extensions.only() }
+    }
+
+    /// Whether there are no requests.
+    pub fn is_empty(self) -> bool {
+        self.extensions.is_empty() && !self.unhandled
+    }
+
+    fn add(&mut self, last: Option<ExtId>) {
+        match last {
+            Some(extension) => self.extensions |= Set::one(extension),
+            None => self.unhandled = true,
+        }
+    }
+}
+
+/// One step of a request's path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hop {
+    /// The extension that did it; none for the client.
+    pub by: Option<ExtId>,
+    /// Where the request was addressed before; the same as `to` for a start.
+    pub from: VolId,
+    /// Where it goes.
+    pub to: VolId,
+    /// What was done.
+    pub how: How,
+}
+
+/// The requests of a stack, from entry to volume.
+#[derive(Clone, Debug)]
+pub struct Run<'a> {
+    setting: &'a Setting,
+    order: Vec<ExtId>,
+    tokens: Vec<Token>,
+    /// Tokens that reached the volumes.
+    ends: Vec<usize>,
+    /// For each extension of the stack, the volumes whose requests it sees.
+    seen: Vec<VolSet>,
+}
+
+impl<'a> Run<'a> {
+    /// Propagates through `order`, top first. An extension stands at most once in it.
+    pub fn of(setting: &'a Setting, order: &[ExtId]) -> Run<'a> {
+        Run::propagate(setting, order, None)
+    }
+
+    /// As [`Run::of`], but routes on which extensions other than `seen` only look leave no trace: who observes a
+    /// request does not keep the one before from having done its work.
+    pub fn without_observers(setting: &'a Setting, order: &[ExtId], seen: ExtId) -> Run<'a> {
+        Run::propagate(setting, order, Some(seen))
+    }
+
+    fn propagate(setting: &'a Setting, order: &[ExtId], seen: Option<ExtId>) -> Run<'a> {
+        let order = order.to_vec();
+        let mut run = Run { setting, order, tokens: Vec::new(), ends: Vec::new(), seen: Vec::new() };
+        for at in setting.visible().iter() {
+            run.ends.push(run.tokens.len());
+            run.tokens.push(Token { origin: Some(at), last: None, at, how: How::Sent, parent: None });
+        }
+        for id in run.order.clone() {
+            run.step(id, seen.is_none_or(|seen| seen == id));
+        }
+        run
+    }
+
+    /// Takes all live tokens through one extension.
+    fn step(&mut self, id: ExtId, leaves_trace: bool) {
+        let extension = self.setting.extension(id);
+        let mut level = Level { tokens: &mut self.tokens, live: BTreeMap::new() };
+        let mut seen = VolSet::EMPTY;
+        for index in std::mem::take(&mut self.ends) {
+            let token = level.tokens[index];
+            let Some(route) = extension.route(token.at) else {
+                level.keep(index);
+                continue;
+            };
+            seen |= Set::one(token.at);
+            let observes = !extension.properties().mutator && route.generate.is_empty();
+            if observes && !leaves_trace {
+                level.keep(index);
+                continue;
+            }
+            for at in route.forward.iter() {
+                level.add(Token { last: Some(id), at, how: How::Forwarded, parent: Some(index), ..token });
+            }
+            for at in route.generate.iter() {
+                level.add(Token { origin: None, last: Some(id), at, how: How::Generated, parent: Some(index) });
+            }
+        }
+        if extension.properties().spontaneous {
+            for at in extension.generated().iter() {
+                level.add(Token { origin: None, last: Some(id), at, how: How::Spontaneous, parent: None });
+            }
+        }
+        self.ends = level.live.into_values().collect();
+        self.seen.push(seen);
+    }
+
+    /// Volumes and extensions.
+    pub fn setting(&self) -> &'a Setting {
+        self.setting
+    }
+
+    /// The stack, top first.
+    pub fn order(&self) -> &[ExtId] {
+        &self.order
+    }
+
+    /// Extensions that see no request.
+    pub fn starved(&self) -> ExtSet {
+        let starved = self.order.iter().zip(&self.seen).filter(|(_, seen)| seen.is_empty());
+        starved.map(|(id, _)| *id).collect()
+    }
+
+    /// The extensions of the stack, top first, each with the volumes whose requests it sees.
+    pub fn seen(&self) -> impl Iterator<Item = (ExtId, VolSet)> {
+        self.order.iter().copied().zip(self.seen.iter().copied())
+    }
+
+    /// Tokens that reached the volumes.
+    pub fn ends(&self) -> impl Iterator<Item = &Token> {
+        self.ends.iter().map(|index| &self.tokens[*index])
+    }
+
+    /// Who handles the requests to `volume` last.
+    pub fn handlers(&self, volume: VolId) -> Handlers {
+        let mut handlers = Handlers::default();
+        self.ends().filter(|token| concerns(token, volume)).for_each(|token| handlers.add(token.last));
+        handlers
+    }
+
+    /// The last handlers of all volumes: what makes two stacks equivalent.
+    pub fn dominance(&self) -> Vec<Handlers> {
+        self.setting.volume_ids().map(|volume| self.handlers(volume)).collect()
+    }
+
+    /// The path of a request to `volume` that `extension` is not the last to handle, if there is one. The shortest, so
+    /// that a reader sees the cause.
+    pub fn witness(&self, extension: ExtId, volume: VolId) -> Option<Vec<Hop>> {
+        self.shortest(|token| concerns(token, volume) && token.last != Some(extension))
+    }
+
+    /// The shortest path of a request that clients addressed to `volume`.
+    pub fn fate(&self, volume: VolId) -> Option<Vec<Hop>> {
+        self.shortest(|token| token.origin == Some(volume))
+    }
+
+    fn shortest(&self, wanted: impl Fn(&Token) -> bool) -> Option<Vec<Hop>> {
+        let found = self.ends.iter().filter(|index| wanted(&self.tokens[**index]));
+        found.map(|index| self.path(*index)).min_by_key(Vec::len)
+    }
+
+    fn path(&self, end: usize) -> Vec<Hop> {
+        let mut path: Vec<Hop> = std::iter::successors(Some(end), |index| self.tokens[*index].parent)
+            .map(|index| self.hop(&self.tokens[index]))
+            .collect();
+        path.reverse();
+        path
+    }
+
+    fn hop(&self, token: &Token) -> Hop {
+        let from = token.parent.map_or(token.at, |parent| self.tokens[parent].at);
+        Hop { by: token.last, from, to: token.at, how: token.how }
+    }
+
+    /// All that `extension` does with what it sees.
+    pub fn hops(&self, extension: ExtId) -> Vec<Hop> {
+        let own = self.setting.extension(extension);
+        let seen = self.seen().find(|(id, _)| *id == extension).map_or(VolSet::EMPTY, |(_, seen)| seen);
+        let mut hops = Vec::new();
+        for (from, route) in seen.iter().filter_map(|from| own.route(from).map(|route| (from, route))) {
+            let hop = |to, how| Hop { by: Some(extension), from, to, how };
+            hops.extend(route.forward.iter().map(|to| hop(to, How::Forwarded)));
+            hops.extend(route.generate.iter().map(|to| hop(to, How::Generated)));
+        }
+        if own.properties().spontaneous {
+            let created = own.generated().iter();
+            hops.extend(created.map(|at| Hop { by: Some(extension), from: at, to: at, how: How::Spontaneous }));
+        }
+        hops
+    }
+}
+
+fn concerns(token: &Token, volume: VolId) -> bool {
+    token.origin == Some(volume) || token.at == volume
+}
+
+/// The tokens below one extension; equal ones are one.
+struct Level<'t> {
+    tokens: &'t mut Vec<Token>,
+    live: BTreeMap<(Option<VolId>, Option<ExtId>, VolId), usize>,
+}
+
+impl Level<'_> {
+    fn keep(&mut self, index: usize) {
+        let token = self.tokens[index];
+        self.live.entry((token.origin, token.last, token.at)).or_insert(index);
+    }
+
+    fn add(&mut self, token: Token) {
+        let next = self.tokens.len();
+        let index = *self.live.entry((token.origin, token.last, token.at)).or_insert(next);
+        if index == next {
+            self.tokens.push(token);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Reports for people.
+
+use std::fmt::Write as _;
+
+use crate::effect::Effect;
+use crate::explain::{Analysis, ExtensionView, GoalView, Lost, lost_text};
+use crate::goals::{Priorities, Score};
+use crate::grid::Claim;
+use crate::report::{claim_text, handlers_text};
+use crate::search::Found;
+use crate::set::{ExtId, VolId};
+use crate::setting::Setting;
+
+/// Rows of cells as columns that stand under each other.
+pub fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |at: usize| rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|at| width(at).unwrap_or(0)).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
+fn row(cells: &[&str]) -> Vec<String> {
+    cells.iter().map(ToString::to_string).collect()
+}
+
+/// An order as people read it, top first.
+pub fn order_text(setting: &Setting, order: &[ExtId]) -> String {
+    match order {
+        [] => "nothing".to_string(),
+        _ => setting.names(order).join(" > "),
+    }
+}
+
+/// A score: each rank with its goal.
+pub fn score_text(priorities: &Priorities, score: &Score) -> String {
+    let names = |rank: usize| match priorities.of_volume.is_empty() {
+        true => priorities.general[rank].clone(),
+        false => format!("priority {}", rank + 1),
+    };
+    let ranks = score.ranks.iter().enumerate().map(|(rank, count)| format!("{} {count}", names(rank)));
+    match score.ranks.is_empty() {
+        true => "no goals were given".to_string(),
+        false => ranks.collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// What a search did.
+pub fn search_text(found: &Found) -> String {
+    match found.is_proven {
+        true => format!("{} stacks and parts of stacks looked at; none is better", found.looked_at),
+        false => format!(
+            "stopped after {} stacks and parts of stacks: this is the best of them, but another may be better",
+            found.looked_at
+        ),
+    }
+}
+
+/// The whole analysis.
+pub fn analysis(analysis: &Analysis<'_>, priorities: &Priorities) -> String {
+    let mut text = format!("order (top to bottom): {}\n", order_text(analysis.setting, analysis.run.order()));
+    let _ = writeln!(text, "volumes dominated: {}", score_text(priorities, &analysis.score));
+    text.push('\n');
+    text.push_str(&volumes(analysis));
+    text.push('\n');
+    text.push_str(&extensions(analysis));
+    text.push_str(&goals(analysis));
+    text.push_str(&swaps(analysis));
+    text.push_str(&disagreements(analysis));
+    text
+}
+
+fn volumes(analysis: &Analysis<'_>) -> String {
+    let setting = analysis.setting;
+    let mut rows = vec![row(&["volume", "clients", "handled last by", "the grid says"])];
+    for view in &analysis.volumes {
+        let volume = setting.volume(view.volume);
+        let clients = if volume.visible { "yes" } else { "no" };
+        let (last, grid) = (handlers_text(setting, view.handlers), claim_text(setting, view.claim));
+        rows.push(vec![volume.name.clone(), clients.to_string(), last, grid]);
+    }
+    table(&rows)
+}
+
+fn extensions(analysis: &Analysis<'_>) -> String {
+    let setting = analysis.setting;
+    let mut rows = vec![row(&["extension", "goal", "input", "output", "dominant on", "effect"])];
+    for view in &analysis.extensions {
+        let extension = setting.extension(view.id);
+        let dominant = analysis.volumes.iter().filter(|v| v.handlers.dominant() == Some(view.id));
+        let dominant = dominant.map(|v| v.volume).collect();
+        let or_dash = |text: String| if text.is_empty() { "-".to_string() } else { text };
+        rows.push(vec![
+            extension.name().to_string(),
+            or_dash(extension.goals().join(", ")),
+            setting.volume_names(extension.input()),
+            setting.volume_names(extension.output()),
+            or_dash(setting.volume_names(dominant)),
+            effect_text(setting, view),
+        ]);
+    }
+    table(&rows)
+}
+
+fn effect_text(setting: &Setting, view: &ExtensionView) -> String {
+    if view.is_starved && view.effects.iter().all(|(_, effect)| !effect.is_proven()) {
+        return "starved".to_string();
+    }
+    let with = |wanted: fn(Effect) -> bool| view.effects.iter().filter(|e| wanted(e.1)).map(|e| e.0).collect();
+    let (proven, open) = (with(Effect::is_proven), with(|effect| effect == Effect::Undecided));
+    let part = |what: &str, volumes| match setting.volume_names(volumes) {
+        names if names.is_empty() => None,
+        names => Some(format!("{what} on {names}")),
+    };
+    let parts: Vec<String> = part("certain", proven).into_iter().chain(part("open", open)).collect();
+    if parts.is_empty() { "none".to_string() } else { parts.join(", ") }
+}
+
+fn goals(analysis: &Analysis<'_>) -> String {
+    if analysis.goals.is_empty() {
+        return String::new();
+    }
+    let lines = analysis.goals.iter().map(|view| format!("  {}\n", goal(analysis.setting, view)));
+    format!("\ngoals:\n{}", lines.collect::<String>())
+}
+
+fn places(setting: &Setting, places: &[(VolId, ExtId)]) -> String {
+    let place = |(volume, id): &(VolId, ExtId)| {
+        format!("{} by {}", setting.volume(*volume).name, setting.extension(*id).name())
+    };
+    places.iter().map(place).collect::<Vec<_>>().join(", ")
+}
+
+/// One goal: where it is reached, or why nowhere.
+pub fn goal(setting: &Setting, view: &GoalView) -> String {
+    let dominant = (!view.dominant.is_empty()).then(|| format!("dominant on {}", places(setting, &view.dominant)));
+    let effective = (!view.effective.is_empty()).then(|| format!("certain on {}", places(setting, &view.effective)));
+    let met: Vec<String> = dominant.into_iter().chain(effective).collect();
+    if !met.is_empty() {
+        return format!("{}: met: {}", view.goal, met.join("; "));
+    }
+    let shown = view.lost.iter().map(|(id, lost)| lost_text(setting, *id, lost));
+    let why = shown.collect::<Vec<_>>().join("\n    ");
+    let why = if why.is_empty() { "no extension of this stack serves it".to_string() } else { why };
+    format!("{}: NOT MET:\n    {why}", view.goal)
+}
+
+fn swaps(analysis: &Analysis<'_>) -> String {
+    let pair = |pair: &(ExtId, ExtId)| {
+        format!("{} and {}", analysis.setting.extension(pair.0).name(), analysis.setting.extension(pair.1).name())
+    };
+    match analysis.swaps.is_empty() {
+        true => String::new(),
+        false => {
+            let pairs = analysis.swaps.iter().map(pair).collect::<Vec<_>>().join("; ");
+            format!("\nneighbours whose order makes no difference: {pairs}\n")
+        }
+    }
+}
+
+fn disagreements(analysis: &Analysis<'_>) -> String {
+    let setting = analysis.setting;
+    let mut text = String::new();
+    for found in &analysis.disagreements {
+        let volume = &setting.volume(found.volume).name;
+        let handlers = crate::exact::Handlers { extensions: found.exact, unhandled: found.unhandled };
+        let exact = handlers_text(setting, handlers);
+        let _ = match found.grid {
+            Claim::Dominant(id) => {
+                let claimed = setting.extension(id).name();
+                let path = analysis.run.witness(id, found.volume).unwrap_or_default();
+                let path = crate::explain::path_text(setting, &path);
+                writeln!(text, "  {volume}: the grid says {claimed} is dominant, which is wrong ({exact}): {path}")
+            }
+            _ => writeln!(text, "  {volume}: the grid says nobody is dominant, but {exact} is"),
+        };
+    }
+    if text.is_empty() { text } else { format!("\nthe grid of the thesis disagrees with the exact model:\n{text}") }
+}
+
+/// Every volume of every extension on which it is not dominant; `only` limits it to one extension, one volume or both.
+pub fn witnesses(analysis: &Analysis<'_>, only: (Option<ExtId>, Option<VolId>)) -> String {
+    let shown = |view: &&ExtensionView| only.0.is_none_or(|id| id == view.id);
+    let mut lines = String::new();
+    for view in analysis.extensions.iter().filter(shown) {
+        let fits = |lost: &&Lost| only.1.is_none_or(|volume| volume == lost.volume);
+        for lost in view.lost.iter().filter(fits) {
+            let _ = writeln!(
+                lines,
+                "  {}: {}",
+                analysis.setting.extension(view.id).name(),
+                lost_text(analysis.setting, view.id, lost)
+            );
+        }
+    }
+    match lines.is_empty() {
+        true => "each extension asked for is dominant wherever it looks\n".to_string(),
+        false => format!("why extensions are not dominant on volumes of their domains:\n{lines}"),
+    }
+}

@@ -1,0 +1,191 @@
+//! A stack of which the upper part is built, reduced to what the rest of it can still change.
+//!
+//! A request that no extension left to place can see is *settled*: its last handler is known. All others will be
+//! handled again, so who handled them last so far does not matter, only where they came from and where they go. Two
+//! upper parts in the same state have the same future: the search keeps one.
+
+use crate::constraint::Constraints;
+use crate::goals::Score;
+use crate::search::Problem;
+use crate::set::{ExtId, ExtSet, Member, Set, VolId, VolSet};
+
+/// What is known of a volume's last handlers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Settled {
+    /// Nothing is settled yet.
+    Nothing,
+    /// All that is settled was handled last by this extension.
+    By(ExtId),
+    /// Several extensions, or none: nobody can become dominant.
+    Split,
+}
+
+/// The state of the upper part.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct State {
+    /// Extensions that are not placed yet.
+    pub rest: ExtSet,
+    /// Destinations of requests that are not settled, for each origin, and last for those without.
+    open: Vec<VolSet>,
+    settled: Vec<Settled>,
+}
+
+/// One extension, as the search needs it.
+struct Part {
+    input: VolSet,
+    output: VolSet,
+    /// What is created without a request.
+    spontaneous: VolSet,
+    /// By volume.
+    forward: Vec<VolSet>,
+    generate: Vec<VolSet>,
+}
+
+/// Tables that a search looks things up in.
+pub(super) struct Tables {
+    parts: Vec<Part>,
+    visible: VolSet,
+    /// Ranks and weights by volume and extension.
+    gains: Vec<Vec<Vec<(usize, u32)>>>,
+    ranks: usize,
+    before: Vec<ExtSet>,
+    pub constraints: Constraints,
+}
+
+impl Tables {
+    pub fn of(problem: &Problem<'_>) -> Tables {
+        let setting = problem.setting;
+        let part = |id: ExtId| {
+            let extension = setting.extension(id);
+            let route = |volume| extension.route(volume).unwrap_or_default();
+            let is_spontaneous = extension.properties().spontaneous;
+            Part {
+                input: extension.input(),
+                output: extension.output(),
+                spontaneous: if is_spontaneous { extension.generated() } else { VolSet::EMPTY },
+                forward: setting.volume_ids().map(|volume| route(volume).forward).collect(),
+                generate: setting.volume_ids().map(|volume| route(volume).generate).collect(),
+            }
+        };
+        Tables {
+            parts: setting.ids().map(part).collect(),
+            visible: setting.visible(),
+            gains: problem.priorities.table(setting),
+            ranks: problem.priorities.ranks(),
+            before: problem.constraints.before(setting),
+            constraints: problem.constraints.clone(),
+        }
+    }
+
+    /// Volumes that extensions of `rest` see.
+    fn seen_by(&self, rest: ExtSet) -> VolSet {
+        rest.iter().fold(VolSet::EMPTY, |set, id| set | self.parts[id.index()].input)
+    }
+
+    /// The empty stack.
+    pub fn start(&self) -> State {
+        let rest: ExtSet = (0..self.parts.len()).map(ExtId::of).collect();
+        let count = self.gains.len();
+        let mut state = State { rest, open: vec![VolSet::EMPTY; count + 1], settled: vec![Settled::Nothing; count] };
+        let seen = self.seen_by(rest);
+        for volume in self.visible.iter() {
+            match seen.has(volume) {
+                true => state.open[volume.index()] = Set::one(volume),
+                false => state.settled[volume.index()] = Settled::Split,
+            }
+        }
+        state
+    }
+
+    /// Extensions that may come next at `place`, below `above`.
+    pub fn choices(&self, state: &State, place: usize, above: Option<ExtId>) -> ExtSet {
+        let pinned = &self.constraints.pinned;
+        let not_below = self.constraints.forbidden_below(above);
+        let fits = |id: &ExtId| match pinned.get(id) {
+            Some(at) => *at == place,
+            None => !pinned.values().any(|at| *at == place),
+        };
+        let is_free = |id: &ExtId| !self.before[id.index()].meets(state.rest) && !not_below.has(*id);
+        state.rest.iter().filter(|id| fits(id) && is_free(id)).collect()
+    }
+
+    /// Puts an extension under the upper part, and tells whether it is starved there.
+    pub fn place(&self, state: &mut State, id: ExtId) -> bool {
+        let part = &self.parts[id.index()];
+        state.rest = state.rest - Set::one(id);
+        let seen = self.seen_by(state.rest);
+        let clients = self.gains.len();
+        let mut taken = VolSet::EMPTY;
+        for origin in 0..=clients {
+            let hit = state.open[origin] & part.input;
+            if hit.is_empty() {
+                continue;
+            }
+            taken |= hit;
+            let forward = hit.iter().fold(VolSet::EMPTY, |set, at| set | part.forward[at.index()]);
+            state.open[origin] = (state.open[origin] - hit) | (forward & seen);
+            let settled = forward - seen;
+            if origin < clients && !settled.is_empty() {
+                state.settle(VolId::of(origin), id);
+            }
+            settled.iter().for_each(|at| state.settle(at, id));
+        }
+        let created = taken.iter().fold(part.spontaneous, |set, at| set | part.generate[at.index()]);
+        state.open[clients] |= created & seen;
+        (created - seen).iter().for_each(|at| state.settle(at, id));
+        taken.is_empty()
+    }
+
+    /// A score that no stack with this upper part exceeds, of which `live` extensions see requests. For a whole stack
+    /// it is the score.
+    pub fn bound(&self, state: &State, live: usize) -> Score {
+        let mut score = Score { ranks: vec![0; self.ranks], live: live + state.rest.len() };
+        let mut best = vec![0; self.ranks];
+        for (volume, gains) in self.gains.iter().enumerate() {
+            best.fill(0);
+            let candidates = self.candidates(state, VolId::of(volume));
+            for (rank, weight) in candidates.iter().flat_map(|id| &gains[id.index()]) {
+                best[*rank] = *weight;
+            }
+            score.ranks.iter_mut().zip(&best).for_each(|(sum, weight)| *sum = sum.saturating_add(*weight));
+        }
+        score
+    }
+
+    /// Extensions that may still be dominant on `volume` in the end.
+    fn candidates(&self, state: &State, volume: VolId) -> ExtSet {
+        let open = state.open[volume.index()];
+        match state.settled[volume.index()] {
+            Settled::By(id) if open.is_empty() => Set::one(id),
+            // What is open will be handled by another one.
+            Settled::By(_) | Settled::Split => ExtSet::EMPTY,
+            Settled::Nothing if open.is_empty() => {
+                let sends = |id: &ExtId| self.parts[id.index()].output.has(volume);
+                state.rest.iter().filter(sends).collect()
+            }
+            Settled::Nothing => self.handlers(state.rest, open),
+        }
+    }
+
+    /// Extensions of `rest` that requests to `at` can come to in some order.
+    fn handlers(&self, rest: ExtSet, at: VolSet) -> ExtSet {
+        let (mut reached, mut found) = (at, ExtSet::EMPTY);
+        loop {
+            let more = (rest - found).iter().find(|id| self.parts[id.index()].input.meets(reached));
+            let Some(id) = more else { return found };
+            found |= Set::one(id);
+            reached |= self.parts[id.index()].output;
+        }
+    }
+}
+
+impl State {
+    fn settle(&mut self, volume: VolId, by: ExtId) {
+        let settled = &mut self.settled[volume.index()];
+        *settled = match *settled {
+            Settled::Nothing => Settled::By(by),
+            Settled::By(id) if id == by => Settled::By(id),
+            _ => Settled::Split,
+        };
+    }
+}

@@ -1,0 +1,112 @@
+//! The declaration text: volumes, extensions that somebody built or only thought of, priorities and constraints.
+//!
+//! `docs/compose.md` describes it. The text is TOML and may hold a stack's text too, whose devices and layers are then
+//! extensions and volumes like declared ones ([`built`](crate::built)).
+//!
+//! Reading order: this file, [`error`], then `form` (what TOML says), `resolve` (names become volumes and extensions)
+//! and `sections` (which lines belong to the stack's text).
+
+pub mod error;
+mod form;
+mod resolve;
+mod sections;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::{Problem, TextError, TextErrors};
+pub use sections::stack_part;
+
+use crate::built::Built;
+use crate::constraint::Constraints;
+use crate::goals::Priorities;
+use crate::search::Problem as SearchProblem;
+use crate::set::ExtId;
+use crate::setting::{Order, Setting};
+
+/// Longest text in bytes.
+pub const TEXT_MAX: usize = 1 << 20;
+
+/// What a text says.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Declaration {
+    /// Volumes and extensions.
+    pub setting: Setting,
+    /// The stack, top first. Extensions that are not in it are candidates.
+    pub order: Order,
+    /// What is wanted.
+    pub priorities: Priorities,
+    /// What must hold.
+    pub constraints: Constraints,
+    /// Extensions that are layers of a stack's text, by their names there.
+    pub built: Vec<ExtId>,
+}
+
+impl Declaration {
+    /// Reads a text; `file` is its name in messages. `built` is what the stack's text in it says, if there is one.
+    ///
+    /// # Errors
+    /// Everything that is wrong, with lines.
+    pub fn parse(file: &str, text: &str, built: &Built) -> Result<Declaration, TextErrors> {
+        if text.len() > TEXT_MAX {
+            let problem = Problem::TooLong { bytes: text.len(), max: TEXT_MAX };
+            return Err(TextErrors::one(file, 1, problem));
+        }
+        let document = form::read(file, text)?;
+        resolve::declaration(file, text, document, built)
+    }
+
+    /// What a stack's text alone says.
+    ///
+    /// # Errors
+    /// More volumes or layers than can be reasoned about.
+    pub fn of_stack(file: &str, built: &Built) -> Result<Declaration, TextErrors> {
+        Declaration::parse(file, "", built)
+    }
+
+    /// The extensions that are not in the stack.
+    pub fn candidates(&self) -> Vec<ExtId> {
+        self.setting.ids().filter(|id| !self.order.contains(id)).collect()
+    }
+
+    /// The question that the text asks.
+    pub fn problem(&self) -> SearchProblem<'_> {
+        SearchProblem { setting: &self.setting, priorities: &self.priorities, constraints: &self.constraints }
+    }
+
+    /// Adds a list of priorities as a command line gives it: `space,energy` for all volumes, or `D=space,energy` for
+    /// the volume D.
+    ///
+    /// # Errors
+    /// An unknown volume or goal, or a list that is too long or names a goal twice.
+    pub fn want(&mut self, text: &str) -> Result<(), Problem> {
+        let (volume, list) = match text.split_once('=') {
+            Some((name, list)) => {
+                let id = self.setting.find_volume(name);
+                (Some(id.ok_or_else(|| resolve::unknown_volume("--goals", name, &self.setting))?), list)
+            }
+            None => (None, text),
+        };
+        let goals: Vec<String> = list.split(',').map(|goal| goal.trim().to_string()).collect();
+        resolve::check_goals(&goals, &self.setting)?;
+        match volume {
+            Some(id) => drop(self.priorities.of_volume.insert(id, goals)),
+            None => self.priorities.general = goals,
+        }
+        Ok(())
+    }
+
+    /// The extension of that name.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn extension(&self, name: &str) -> Result<ExtId, Problem> {
+        self.setting.find(name).ok_or_else(|| resolve::unknown_extension("the command line", name, &self.setting))
+    }
+}
+
+/// Whether `name` can name a volume, extension or goal.
+fn is_sound_name(name: &str) -> bool {
+    let is_fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    (1..=64).contains(&name.len()) && !name.starts_with('-') && name.chars().all(is_fine)
+}
