@@ -198,7 +198,9 @@ fn row(target: &Target, trace: &Measured<'_>) -> Row {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bounds = [("at least ", self.at_least), ("at most ", self.at_most)];
-        let mut texts: Vec<String> = self.is.iter().map(|is| format!("{is} ± {:.0} %", self.within * 100.0)).collect();
+        let short = |value: f64| (value * 1e6).round() / 1e6;
+        let is = self.is.map(|is| format!("{} ± {:.0} %", short(is), self.within * 100.0));
+        let mut texts: Vec<String> = is.into_iter().collect();
         texts.extend(bounds.into_iter().filter_map(|(words, bound)| Some(format!("{words}{}", bound?))));
         texts.extend(self.over.map(|hours| format!("over {hours} h")));
         f.write_str(&texts.join(", "))
