@@ -1,11 +1,13 @@
 //! Block traces: reads, writes, merges and describes them as streams of [`Record`]s.
 //!
 //! Invariant: never opens a file, never panics on any input, and never holds more of a trace than one buffer for each of
-//! its files and the window that sorts it (statistics and the oracleGeneral writer also keep the working set).
+//! its files and the window that sorts it (statistics keep a bounded sample of the working set, the oracleGeneral writer
+//! all of it).
 //!
 //! Reading order: [`record`], [`format`] (one module per format: layout, parser, encoder), [`input`] (unpacking,
 //! cutting into lines and records), [`reader`], [`fault`] (what was wrong with a trace), [`source`] (what yields
-//! records: selection, speed), [`merge`], [`sink`] and [`convert`], [`stats`].
+//! records: selection, speed), [`merge`], [`sink`] and [`convert`], [`stats`] (what a trace is like),
+//! [`generate`] (traces from numbers).
 
 #![forbid(unsafe_code)]
 
