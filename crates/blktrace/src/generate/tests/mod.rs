@@ -1,3 +1,5 @@
+//! Generators: equal seeds, independent flows, and calibration of every profile.
+
 use super::calibration::Verdict;
 use super::profile::BUILTIN;
 use super::*;
