@@ -3,8 +3,8 @@
 //! Invariant: the only place that reads arguments, environment and terminal; holds no logic of its own.
 //!
 //! Reading order: [`verb`] (what a verb is, and the command line made of all), [`verbs`] (the table, one file for each
-//! verb), [`failure`] (exit status and messages), [`terminal`], then what verbs share: [`stack_text`],
-//! [`trace`] and [`trace_files`], [`control`] and [`patience`], [`log`], [`signals`], [`outputs`] and [`target`].
+//! verb), [`failure`] (exit status and messages), [`terminal`], then what verbs share: [`stack_text`], [`composition`],
+//! [`trace`] and [`trace_files`], [`control`] and [`patience`], [`doors`], [`log`], [`signals`], [`outputs`] and [`target`].
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -13,7 +13,9 @@
     reason = "the command line is where files, arguments and the terminal come from"
 )]
 
+mod composition;
 mod control;
+mod doors;
 mod failure;
 mod log;
 mod outputs;

@@ -50,8 +50,24 @@ impl StackText {
     /// # Errors
     /// An unreadable file, or everything that is wrong with the text.
     pub fn load(&self, terminal: &mut Terminal) -> Result<(Spec, Plan), Failure> {
-        let text = self.text().map_err(|source| Unreadable { name: self.name().to_string(), source })?;
-        let spec = Spec::parse(self.name(), &text)?;
+        let text = self.read()?;
+        self.check(&text, terminal)
+    }
+
+    /// What stands there.
+    ///
+    /// # Errors
+    /// An unreadable file.
+    pub fn read(&self) -> Result<String, Failure> {
+        Ok(self.text().map_err(|source| Unreadable { name: self.name().to_string(), source })?)
+    }
+
+    /// Reads and checks `text`, all of this text or the part of it that is a stack's; tells warnings.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the text.
+    pub fn check(&self, text: &str, terminal: &mut Terminal) -> Result<(Spec, Plan), Failure> {
+        let spec = Spec::parse(self.name(), text)?;
         let plan = spec.check(esker_kinds::ALL)?;
         for warning in plan.warnings() {
             terminal.complain(&format!("warning: {warning}"));

@@ -10,10 +10,14 @@ mod kinds;
 mod lab_list;
 mod lab_run;
 mod man;
+mod ranges;
 mod serve;
 mod stack_check;
+mod stack_compose;
 mod stack_dump;
+mod stack_explain;
 mod stack_insert;
+mod stack_query;
 mod stack_remove;
 mod stack_reorder;
 mod status;
@@ -24,7 +28,7 @@ use crate::verb::Verb;
 
 /// First words of verbs with two words, in the order of the help.
 pub const GROUPS: &[(&str, &str)] = &[
-    ("stack", "Check, show and change stacks"),
+    ("stack", "Check, show, compose and change stacks"),
     ("blktrace", "Describe, convert, check and generate block traces"),
     ("lab", "Measure the figures of the documents"),
 ];
@@ -35,9 +39,13 @@ pub const ALL: &[Verb] = &[
     calibrate::VERB,
     serve::VERB,
     status::VERB,
+    ranges::VERB,
     stop::VERB,
     stack_check::VERB,
     stack_dump::VERB,
+    stack_compose::VERB,
+    stack_explain::VERB,
+    stack_query::VERB,
     stack_insert::VERB,
     stack_remove::VERB,
     stack_reorder::VERB,

@@ -75,8 +75,8 @@ impl Drawing<'_> {
         let label = escaped(title);
         let _ = writeln!(
             self.svg,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
-             height=\"{height}\" role=\"img\" aria-label=\"{label}\">\n<!-- Written by esker stack -->\n\
+            "<!-- Written by esker stack -->\n<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
+             height=\"{height}\" role=\"img\" aria-label=\"{label}\">\n\
              <rect width=\"100%\" height=\"100%\" fill=\"white\"/>"
         );
         self.text(16, 26, 16, "start", title);

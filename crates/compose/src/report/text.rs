@@ -7,9 +7,11 @@ use crate::explain::{Analysis, ExtensionView, GoalView, Lost, lost_text};
 use crate::goals::{Priorities, Score};
 use crate::grid::Claim;
 use crate::report::{claim_text, handlers_text};
-use crate::search::Found;
+use crate::search::insertion::Place;
+use crate::search::{Found, NoOrder};
 use crate::set::{ExtId, VolId};
 use crate::setting::Setting;
+use crate::text::contradiction_text;
 
 /// Rows of cells as columns that stand under each other.
 pub fn table(rows: &[Vec<String>]) -> String {
@@ -127,7 +129,7 @@ fn goals(analysis: &Analysis<'_>) -> String {
     format!("\ngoals:\n{}", lines.collect::<String>())
 }
 
-fn places(setting: &Setting, places: &[(VolId, ExtId)]) -> String {
+fn reached(setting: &Setting, places: &[(VolId, ExtId)]) -> String {
     let place = |(volume, id): &(VolId, ExtId)| {
         format!("{} by {}", setting.volume(*volume).name, setting.extension(*id).name())
     };
@@ -136,8 +138,8 @@ fn places(setting: &Setting, places: &[(VolId, ExtId)]) -> String {
 
 /// One goal: where it is reached, or why nowhere.
 pub fn goal(setting: &Setting, view: &GoalView) -> String {
-    let dominant = (!view.dominant.is_empty()).then(|| format!("dominant on {}", places(setting, &view.dominant)));
-    let effective = (!view.effective.is_empty()).then(|| format!("certain on {}", places(setting, &view.effective)));
+    let dominant = (!view.dominant.is_empty()).then(|| format!("dominant on {}", reached(setting, &view.dominant)));
+    let effective = (!view.effective.is_empty()).then(|| format!("certain on {}", reached(setting, &view.effective)));
     let met: Vec<String> = dominant.into_iter().chain(effective).collect();
     if !met.is_empty() {
         return format!("{}: met: {}", view.goal, met.join("; "));
@@ -200,4 +202,57 @@ pub fn witnesses(analysis: &Analysis<'_>, only: (Option<ExtId>, Option<VolId>)) 
         true => "each extension asked for is dominant wherever it looks\n".to_string(),
         false => format!("why extensions are not dominant on volumes of their domains:\n{lines}"),
     }
+}
+
+/// Why there is no order, and what to do.
+pub fn no_order(setting: &Setting, why: &NoOrder) -> String {
+    match why {
+        NoOrder::Contradiction(contradiction) => contradiction_text(setting, contradiction),
+        NoOrder::Forbidden => "every order breaks a constraint; remove or weaken one of them".to_string(),
+        NoOrder::GaveUp(looks) => {
+            format!("no order that keeps the constraints was met in {looks} looks; allow more, or weaken a constraint")
+        }
+        NoOrder::TooMany { count, max } => {
+            format!("{count} extensions have too many orders to count them all; leave out some, {max} can be counted")
+        }
+    }
+}
+
+/// All places of an insertion with what each would bring; `analyses` are those of the places' orders.
+pub fn places(places: &[Place], analyses: &[Analysis<'_>], priorities: &Priorities) -> String {
+    let mut rows =
+        vec![row(&["place", "order (top to bottom)", "volumes dominated", "goals met", "dominant", "starved"])];
+    for (place, of) in places.iter().zip(analyses) {
+        let setting = of.setting;
+        let met: Vec<&str> = of.goals.iter().filter(|goal| goal.is_met()).map(|goal| goal.goal.as_str()).collect();
+        let dominant = of.volumes.iter().filter(|view| setting.volume(view.volume).visible);
+        let dominant = dominant
+            .map(|view| format!("{}: {}", setting.volume(view.volume).name, handlers_text(setting, view.handlers)));
+        let starved: Vec<ExtId> = of.run.starved().iter().collect();
+        let or_dash = |text: String| if text.is_empty() { "-".to_string() } else { text };
+        let score = match place.score {
+            Some(_) => score_text(priorities, &of.score),
+            None => "forbidden".to_string(),
+        };
+        rows.push(vec![
+            place.at.to_string(),
+            order_text(setting, &place.order),
+            score,
+            or_dash(met.join(", ")),
+            dominant.collect::<Vec<_>>().join("; "),
+            or_dash(setting.names(&starved).join(", ")),
+        ]);
+    }
+    table(&rows)
+}
+
+/// What an administrator asked for in vain: each goal that is reached nowhere, with the request that shows it. Empty if
+/// there is none.
+pub fn unmet(analysis: &Analysis<'_>) -> String {
+    let why = |view: &GoalView| {
+        let first = view.lost.first().map(|(id, lost)| lost_text(analysis.setting, *id, lost));
+        let why = first.unwrap_or_else(|| "no extension of this stack serves it".to_string());
+        format!("the goal {} is not met: {why}", view.goal)
+    };
+    analysis.failed().map(why).collect::<Vec<_>>().join("\n")
 }

@@ -67,7 +67,7 @@ impl Search<'_> {
                 return;
             }
             self.looked_at += 1;
-            if self.beats(&child.bound) && self.is_new(&child) {
+            if self.may_beat(&child.bound) && self.is_new(&child) {
                 self.upper.push(child.id);
                 self.descend(&child.state, child.live);
                 self.upper.pop();
@@ -79,12 +79,19 @@ impl Search<'_> {
         self.best.as_ref().is_none_or(|(best, _)| score > best)
     }
 
-    /// Whether no upper part with the same future was at least as good.
+    /// Whether a part with this bound is worth a look. How many extensions starve decides only between orders that are
+    /// met anyway: to prove that no equal order starves fewer, all equal orders would have to be looked at.
+    fn may_beat(&self, bound: &Score) -> bool {
+        self.best.as_ref().is_none_or(|(best, _)| bound.ranks > best.ranks)
+    }
+
+    /// Whether no upper part with the same future was met; with a limit on starving, none that starved as few.
     fn is_new(&mut self, child: &Child) -> bool {
+        let counts = self.tables.constraints.starved_max.is_some();
         let neighbour = (!self.tables.constraints.forbidden.is_empty()).then_some(child.id);
         let key = (child.state.clone(), neighbour);
         if let Some(live) = self.known.get_mut(&key) {
-            let is_better = child.live > *live;
+            let is_better = counts && child.live > *live;
             *live = child.live.max(*live);
             return is_better;
         }

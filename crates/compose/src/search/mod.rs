@@ -37,7 +37,8 @@ impl Problem<'_> {
 /// The answer to a search.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Found {
-    /// The best order, top first. Of equally good ones the one found first, which depends on nothing but the problem.
+    /// The best order, top first: no allowed one has better ranks. Which of equally good ones it is depends on nothing but
+    /// the problem; those that starve fewer extensions are looked at first.
     pub order: Order,
     /// Its score.
     pub score: Score,

@@ -163,18 +163,26 @@ impl Tables {
                 let sends = |id: &ExtId| self.parts[id.index()].output.has(volume);
                 state.rest.iter().filter(sends).collect()
             }
-            Settled::Nothing => self.handlers(state.rest, open),
+            Settled::Nothing => {
+                let can = |id: &ExtId| open.within(self.led_to(*id, state.rest));
+                state.rest.iter().filter(can).collect()
+            }
         }
     }
 
-    /// Extensions of `rest` that requests to `at` can come to in some order.
-    fn handlers(&self, rest: ExtSet, at: VolSet) -> ExtSet {
-        let (mut reached, mut found) = (at, ExtSet::EMPTY);
+    /// Volumes from which extensions of `rest` can lead every request to `id`, each in the order that suits best.
+    fn led_to(&self, id: ExtId, rest: ExtSet) -> VolSet {
+        let mut led = self.parts[id.index()].input;
         loop {
-            let more = (rest - found).iter().find(|id| self.parts[id.index()].input.meets(reached));
-            let Some(id) = more else { return found };
-            found |= Set::one(id);
-            reached |= self.parts[id.index()].output;
+            let mut more = led;
+            for part in (rest - Set::one(id)).iter().map(|other| &self.parts[other.index()]) {
+                let new = (part.input - led).iter().filter(|at| part.forward[at.index()].within(led));
+                more |= new.collect();
+            }
+            if more == led {
+                return led;
+            }
+            led = more;
         }
     }
 }

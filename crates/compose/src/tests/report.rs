@@ -50,7 +50,7 @@ fn the_drawing_is_sound_xml_with_every_name_escaped() {
     let order = order(&setting, "BV IO DD MF IS LC");
     let analysis = Analysis::of(&setting, &order, &crate::goals::Priorities::default());
     let drawn = svg::draw(&analysis, "six & \"more\"");
-    assert!(drawn.starts_with("<svg ") && drawn.ends_with("</svg>\n"));
+    assert!(drawn.starts_with("<!-- Written by esker stack -->\n<svg ") && drawn.ends_with("</svg>\n"));
     assert!(drawn.contains("six &amp; &quot;more&quot;") && !drawn.contains("& "));
     for name in setting.names(&order) {
         assert!(drawn.contains(&format!(">{name}</text>")), "{name}");

@@ -21,7 +21,7 @@ use crate::built::Built;
 use crate::constraint::Constraints;
 use crate::goals::Priorities;
 use crate::search::Problem as SearchProblem;
-use crate::set::ExtId;
+use crate::set::{ExtId, VolId};
 use crate::setting::{Order, Setting};
 
 /// Longest text in bytes.
@@ -69,6 +69,26 @@ impl Declaration {
         self.setting.ids().filter(|id| !self.order.contains(id)).collect()
     }
 
+    /// What `order` changes in the stack's text: each chain of layers that may change places and does, top first.
+    pub fn reordered(&self, order: &[ExtId]) -> Vec<Vec<&str>> {
+        let is_free = |id: &&ExtId| self.setting.extension(**id).input() == self.setting.extension(**id).output();
+        let mut chains: Vec<Vec<&str>> = Vec::new();
+        let mut seen = Vec::new();
+        for first in self.built.iter().filter(is_free) {
+            let volumes = self.setting.extension(*first).input();
+            let of_chain = |order: &[ExtId]| -> Order {
+                let here = |id: &ExtId| self.built.contains(id) && self.setting.extension(*id).input() == volumes;
+                order.iter().copied().filter(here).filter(|id| is_free(&id)).collect()
+            };
+            let (old, new) = (of_chain(&self.order), of_chain(order));
+            if !seen.contains(&volumes) && old != new {
+                chains.push(self.setting.names(&new));
+            }
+            seen.push(volumes);
+        }
+        chains
+    }
+
     /// The question that the text asks.
     pub fn problem(&self) -> SearchProblem<'_> {
         SearchProblem { setting: &self.setting, priorities: &self.priorities, constraints: &self.constraints }
@@ -96,6 +116,14 @@ impl Declaration {
         Ok(())
     }
 
+    /// The volume of that name.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn volume(&self, name: &str) -> Result<VolId, Problem> {
+        self.setting.find_volume(name).ok_or_else(|| resolve::unknown_volume("the command line", name, &self.setting))
+    }
+
     /// The extension of that name.
     ///
     /// # Errors
@@ -103,6 +131,11 @@ impl Declaration {
     pub fn extension(&self, name: &str) -> Result<ExtId, Problem> {
         self.setting.find(name).ok_or_else(|| resolve::unknown_extension("the command line", name, &self.setting))
     }
+}
+
+/// What is wrong with constraints, for people.
+pub(crate) fn contradiction_text(setting: &Setting, contradiction: &crate::constraint::Contradiction) -> String {
+    resolve::contradiction_problem(setting, contradiction).to_string()
 }
 
 /// Whether `name` can name a volume, extension or goal.

@@ -442,7 +442,7 @@ fn domain_problem(setting: &Setting, extension: &str, error: DomainError) -> Pro
 }
 
 /// What is wrong with constraints, for people.
-pub(crate) fn contradiction_problem(setting: &Setting, contradiction: &Contradiction) -> Problem {
+pub(super) fn contradiction_problem(setting: &Setting, contradiction: &Contradiction) -> Problem {
     let (what, fix) = match contradiction {
         Contradiction::Cycle(cycle) => {
             let what = format!("they stand above each other: {}", setting.names(cycle).join(" > "));
