@@ -9,6 +9,7 @@ const LINES: &str = r#"{"do":"status"}
 {"do":"insert","device":"st = stats","above":"d1","patience_ms":100}
 {"do":"remove","name":"st"}
 {"do":"reorder","names":["a","b"]}
+{"do":"ranges","export":"vol","ops":[{"clone":{"from":0,"len":4096,"to":8192}},{"delete":{"at":0,"len":4096}}]}
 {"do":"stop"}
 {"ok":false,"error":"no"}
 {"ok":true,"result":{"dead":null}}
@@ -39,6 +40,13 @@ fn try_line(line: &[u8]) -> Result<bool, String> {
     let Ok(command) = Command::parse(line) else { return Ok(false) };
     if let Command::Insert { device, .. } = &command {
         let _layer = parse_layer(device);
+    }
+    if let Command::Ranges { ops, .. } = &command {
+        let sound =
+            ops.iter().filter_map(|op| op.op()?.ranges()).all(|(src, dst)| src.is_none_or(|s| s.len() == dst.len()));
+        if !sound {
+            return Err(format!("{command:?} has a range that wraps"));
+        }
     }
     match Command::parse(command.line().as_bytes()) {
         Ok(again) if again == command => Ok(true),

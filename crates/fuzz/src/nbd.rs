@@ -2,8 +2,11 @@
 
 use esker_base::ByteRange;
 use esker_nbd::proto::feed::{Event, Feeder};
-use esker_nbd::proto::wire::{MAX_OPTION, MAX_PAYLOAD, OPTION, opt};
-use esker_nbd::proto::{ExportInfo, Exports, Heard, Need, Op, Remote, Replies, Request, Session, Terms};
+use esker_nbd::proto::request::Header;
+use esker_nbd::proto::wire::{MAX_OPTION, MAX_PAYLOAD, OPTION, cmd, cmd_flag, opt};
+use esker_nbd::proto::{
+    Context, Contexts, ExportInfo, Exports, Form, Heard, Need, Op, Remote, Replies, Request, Session, Terms, TlsMode,
+};
 
 const SIZE: u64 = 1 << 20;
 const BLOCK: u32 = 512;
@@ -39,38 +42,53 @@ fn requests() -> Vec<Request> {
         Op::Flush,
         Op::Trim { range, fua: false },
         Op::WriteZeroes { range, fua: false, no_hole: true, fast: false },
-        Op::BlockStatus { range, one: false },
+        Op::BlockStatus { range, one: false, contexts: Contexts::default() },
+        Op::Cache { range },
     ];
     ops.into_iter().enumerate().map(|(cookie, op)| Request { cookie: cookie as u64, op }).collect()
 }
 
+const FORMS: [Form; 3] = [Form::Simple, Form::Structured, Form::Extended];
+
+fn all_contexts() -> Contexts {
+    Context::ALL.into_iter().collect()
+}
+
 pub fn session_corpus() -> Vec<Vec<u8>> {
-    let conversation = |structured: bool| {
+    let conversation = |form: Form| {
         let mut bytes = 3u32.to_be_bytes().to_vec();
         bytes.extend(option(opt::LIST, &[]));
         bytes.extend(option(opt::INFO, &choice(&[1, 2, 3])));
-        if structured {
-            bytes.extend(option(opt::STRUCTURED_REPLY, &[]));
-            bytes.extend(option(opt::SET_META_CONTEXT, &contexts(&["base:allocation"])));
+        if form != Form::Simple {
+            let negotiated = if form == Form::Extended { opt::EXTENDED_HEADERS } else { opt::STRUCTURED_REPLY };
+            bytes.extend(option(negotiated, &[]));
+            bytes.extend(option(opt::LIST_META_CONTEXT, &contexts(&["base:", "esker:"])));
+            bytes.extend(option(opt::SET_META_CONTEXT, &contexts(&Context::ALL.map(Context::name))));
         }
         bytes.extend(option(opt::GO, &choice(&[3])));
         for request in requests() {
-            bytes.extend(request.encode().expect("a short range"));
+            bytes.extend(request.encode(form).expect("a short range"));
             if matches!(request.op, Op::Write { .. }) {
                 bytes.extend([0xaa; 1024]);
             }
         }
-        bytes.extend(Replies::goodbye());
+        if form == Form::Extended {
+            let flags = cmd_flag::PAYLOAD_LEN;
+            bytes.extend(Header { flags, command: cmd::BLOCK_STATUS, cookie: 9, offset: 512, len: 16 }.encode(form));
+            bytes.extend([&1024u64.to_be_bytes()[..], &1u32.to_be_bytes(), &2u32.to_be_bytes()].concat());
+        }
+        bytes.extend(Replies::goodbye(form));
         bytes
     };
     let old = [&3u32.to_be_bytes()[..], &option(opt::EXPORT_NAME, b"disk")].concat();
-    vec![conversation(false), conversation(true), old]
+    let secured = [&3u32.to_be_bytes()[..], &option(opt::STARTTLS, &[]), &conversation(Form::Structured)[4..]].concat();
+    FORMS.map(conversation).into_iter().chain([old, secured]).collect()
 }
 
 pub fn try_session(input: &[u8]) -> Result<bool, String> {
-    let disk = ExportInfo { trim: true, write_zeroes: true, allocation: true, ..ExportInfo::new("disk", SIZE, BLOCK) };
+    let disk = ExportInfo { cache: true, contexts: all_contexts(), ..ExportInfo::new("disk", SIZE, BLOCK) };
     let exports = Exports::new(vec![disk, ExportInfo::new("other", SIZE, 4096)]).map_err(|e| e.to_string())?;
-    let mut feeder = Feeder::new(Session::new(exports));
+    let mut feeder = Feeder::new(Session::new(exports).with_tls(TlsMode::On));
     let mut began = false;
     // Two pieces, so that messages are cut somewhere.
     for piece in [&input[..input.len() / 2], &input[input.len() / 2..]] {
@@ -97,9 +115,11 @@ fn check_op(op: &Op) -> Result<(), String> {
 }
 
 /// A client with one request of each kind under way.
-fn asking(structured: bool) -> Replies {
-    let terms = Terms { structured, allocation: structured };
-    let remote = Remote { size: SIZE, flags: u16::MAX, context: 1, terms, ..Remote::default() };
+fn asking(form: Form) -> Replies {
+    let selected = if form == Form::Simple { Contexts::default() } else { all_contexts() };
+    let contexts = selected.iter().map(|context| (context.id(), context)).collect();
+    let terms = Terms { form, contexts: selected };
+    let remote = Remote { size: SIZE, flags: u16::MAX, contexts, terms, ..Remote::default() };
     let mut replies = Replies::new(&remote);
     requests().into_iter().for_each(|request| drop(replies.ask(request)));
     replies
@@ -120,13 +140,29 @@ pub fn replies_corpus() -> Vec<Vec<u8>> {
     let simple_all = [simple(0, &[7; 1024]), simple(1, &[]), simple(2, &[]), simple(3, &[]), simple(4, &[])].concat();
     let chunks =
         [chunk(0, 1, 0, &data), chunk(1, 2, 0, &hole), chunk(1, 5, 5, &status), chunk(1, 0x8001, 1, &error)].concat();
+    let long = |flags: u16, kind: u16, cookie: u64, offset: u64, data: &[u8]| {
+        let head = [&0x6e8a_278cu32.to_be_bytes()[..], &flags.to_be_bytes(), &kind.to_be_bytes()].concat();
+        [&head[..], &cookie.to_be_bytes(), &offset.to_be_bytes(), &(data.len() as u64).to_be_bytes(), data].concat()
+    };
+    let extents = |id: u32| {
+        let head = [id.to_be_bytes(), 1u32.to_be_bytes()].concat();
+        [&head[..], &1024u64.to_be_bytes(), &3u64.to_be_bytes()].concat()
+    };
+    let long_all = [
+        long(0, 1, 0, 4096, &data),
+        long(1, 2, 0, 4096, &hole),
+        long(0, 6, 5, 4096, &extents(1)),
+        long(1, 6, 5, 4096, &extents(2)),
+        long(1, 0x8001, 1, 4096, &error),
+    ]
+    .concat();
     // The first byte says which way of replying the client agreed to.
-    vec![[&[0][..], &simple_all].concat(), [&[1][..], &chunks].concat()]
+    [simple_all, chunks, long_all].iter().zip(0u8..).map(|(bytes, form)| [&[form][..], bytes].concat()).collect()
 }
 
 pub fn try_replies(input: &[u8]) -> Result<bool, String> {
     let Some((mode, mut bytes)) = input.split_first() else { return Ok(false) };
-    let mut replies = asking(mode % 2 == 1);
+    let mut replies = asking(FORMS[usize::from(mode % 3)]);
     let mut answered = false;
     for _ in 0..STEPS_MAX {
         let (len, is_payload) = match replies.need() {

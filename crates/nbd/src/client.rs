@@ -11,10 +11,13 @@ use esker_rt::net::Stream;
 use esker_rt::sync::{self, oneshot};
 use esker_rt::{JoinHandle, Rt};
 
+use crate::link::Link;
 use crate::outbox::Outbox;
 use crate::proto::{
-    Answer, ClientError, Extent, Failure, Handshake, HandshakeStep, Heard, Need, Op, Remote, Replies, Request,
+    Answer, ClientError, Context, Contexts, Extent, Failure, Handshake, HandshakeStep, Heard, Need, Op, Remote,
+    Replies, Request,
 };
+use crate::tls::ClientTls;
 
 /// Why a request brought no result.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +31,12 @@ pub enum Fault {
     /// The connection was lost while the request was under way.
     #[error("the connection was lost: {0}")]
     Lost(String),
+    /// The server came back as another export.
+    #[error("the export is not what it was before the connection was lost: {0}")]
+    Changed(String),
+    /// Writes that were answered before the connection was lost may be gone with their server.
+    #[error("the connection was lost after writes that no flush covers; they may be lost, so write them again")]
+    Forgotten,
     /// The server refused this request; the connection goes on.
     #[error("the server answers {0}")]
     Server(Failure),
@@ -56,7 +65,7 @@ pub struct Client {
     remote: Remote,
     shared: Rc<Shared>,
     outbox: Rc<Outbox<()>>,
-    stream: Stream,
+    link: Link,
     writer: JoinHandle<io::Result<()>>,
     reader: JoinHandle<()>,
 }
@@ -67,7 +76,31 @@ impl Client {
     /// # Errors
     /// [`Fault::Protocol`] with the server's text if it refuses, or the stream's failure.
     pub async fn connect(rt: &Rt, pool: &Pool, stream: Stream, export: &str) -> Result<Client, Fault> {
-        let remote = shake(&stream, Handshake::new(export)?).await?;
+        Client::start(rt, pool, Link::new(stream), Handshake::new(export)?, None).await
+    }
+
+    /// The same inside TLS.
+    ///
+    /// # Errors
+    /// As for [`Client::connect`]; also when one side does not believe the other's certificate.
+    pub async fn connect_tls(
+        rt: &Rt,
+        pool: &Pool,
+        stream: Stream,
+        export: &str,
+        tls: &ClientTls,
+    ) -> Result<Client, Fault> {
+        Client::start(rt, pool, Link::new(stream), Handshake::new(export)?.with_tls(), Some(tls)).await
+    }
+
+    async fn start(
+        rt: &Rt,
+        pool: &Pool,
+        link: Link,
+        handshake: Handshake,
+        tls: Option<&ClientTls>,
+    ) -> Result<Client, Fault> {
+        let remote = shake(&link, handshake, tls).await?;
         let shared = Rc::new(Shared {
             replies: RefCell::new(Replies::new(&remote)),
             waiting: RefCell::default(),
@@ -75,9 +108,9 @@ impl Client {
             next_cookie: Cell::new(1),
             pool: pool.clone(),
         });
-        let (outbox, writer) = Outbox::start(rt, stream.clone());
-        let reader = rt.spawn("nbd-hear", shared.clone().hear(stream.clone()));
-        Ok(Client { remote, shared, outbox, stream, writer, reader })
+        let (outbox, writer) = Outbox::start(rt, link.clone(), Rc::default());
+        let reader = rt.spawn("nbd-hear", shared.clone().hear(link.clone()));
+        Ok(Client { remote, shared, outbox, link, writer, reader })
     }
 
     /// What the server said about the export.
@@ -129,12 +162,36 @@ impl Client {
         self.request(Op::WriteZeroes { range, fua, no_hole, fast: false }, None, None).await.map(drop)
     }
 
-    /// Status of the bytes from the start of `range`: at least one extent, maybe not up to its end.
+    /// Says that the range will be read soon.
+    ///
+    /// # Errors
+    /// [`Fault`], as for every request.
+    pub async fn cache(&self, range: ByteRange) -> Result<(), Fault> {
+        self.request(Op::Cache { range }, None, None).await.map(drop)
+    }
+
+    /// Allocation of the bytes from the start of `range`: at least one extent, maybe not up to its end.
     ///
     /// # Errors
     /// [`Fault`], as for every request.
     pub async fn block_status(&self, range: ByteRange, one: bool) -> Result<Vec<Extent>, Fault> {
-        Ok(self.request(Op::BlockStatus { range, one }, None, None).await?.1.extents)
+        self.status(Context::Allocation, range, one).await
+    }
+
+    /// The same in another context; nothing if the server does not know it.
+    ///
+    /// # Errors
+    /// [`Fault`], as for every request.
+    pub async fn status(&self, context: Context, range: ByteRange, one: bool) -> Result<Vec<Extent>, Fault> {
+        let op = Op::BlockStatus { range, one, contexts: Contexts::default().with(context) };
+        let (_, answer) = self.request(op, None, None).await?;
+        Ok(answer.status(context).unwrap_or_default())
+    }
+
+    /// Says goodbye. Requests under way are answered; later ones are not.
+    pub fn say_goodbye(&self) {
+        self.outbox.push(vec![Part::heap(Replies::goodbye(self.remote.terms.form))], ());
+        self.outbox.close();
     }
 
     /// Says goodbye and waits until the server has closed the connection.
@@ -142,8 +199,7 @@ impl Client {
     /// # Errors
     /// If the goodbye could not be sent.
     pub async fn disconnect(mut self) -> Result<(), Fault> {
-        self.outbox.push(vec![Part::heap(Replies::goodbye().to_vec())], ());
-        self.outbox.close();
+        self.say_goodbye();
         (&mut self.writer).await?;
         (&mut self.reader).await;
         Ok(())
@@ -173,31 +229,31 @@ impl Drop for Client {
     /// Without [`Client::disconnect`] the server sees the stream end.
     fn drop(&mut self) {
         self.outbox.close();
-        self.stream.shutdown();
+        self.link.shutdown();
     }
 }
 
 impl Shared {
-    async fn hear(self: Rc<Self>, stream: Stream) {
-        let why = match self.hear_all(&stream).await {
+    async fn hear(self: Rc<Self>, link: Link) {
+        let why = match self.hear_all(&link).await {
             Ok(()) => "the server closed it".to_string(),
             Err(fault) => fault.to_string(),
         };
         *self.lost.borrow_mut() = Some(why);
-        stream.shutdown();
+        link.shutdown();
         // Their receivers see their senders go and report the loss.
         self.waiting.borrow_mut().clear();
     }
 
-    async fn hear_all(&self, stream: &Stream) -> Result<(), Fault> {
+    async fn hear_all(&self, link: &Link) -> Result<(), Fault> {
         loop {
             let need = self.replies.borrow().need();
             let Need::Message(len) = need else { return Ok(()) };
-            let Some(bytes) = read_message(stream, Vec::new(), len).await? else { return Ok(()) };
+            let Some(bytes) = read_message(link, Vec::new(), len).await? else { return Ok(()) };
             let heard = self.replies.borrow_mut().message(&bytes)?;
             let heard = match heard {
                 Heard::Data { cookie, range } => {
-                    self.receive(stream, cookie, range).await?;
+                    self.receive(link, cookie, range).await?;
                     self.replies.borrow_mut().taken()?
                 }
                 other => other,
@@ -209,11 +265,11 @@ impl Shared {
     }
 
     /// Receives bytes of a read straight to where the caller wants them.
-    async fn receive(&self, stream: &Stream, cookie: u64, range: ByteRange) -> Result<(), Fault> {
+    async fn receive(&self, link: &Link, cookie: u64, range: ByteRange) -> Result<(), Fault> {
         let taken = self.waiting.borrow_mut().get_mut(&cookie).and_then(|w| Some((w.slab.take()?, w.start)));
         let (slab, start) = taken.ok_or(ClientError::Cookie(cookie))?;
         let part = Part { mem: Mem::Unique(slab), start: (range.start() - start) as usize, len: range.len() as usize };
-        let back = stream.read_exact(vec![part]).await?.pop();
+        let back = link.read_exact(vec![part]).await?.pop();
         let Some(Part { mem: Mem::Unique(slab), .. }) = back else {
             unreachable!("a stream gives parts back as they were")
         };
@@ -238,30 +294,35 @@ impl Shared {
     }
 }
 
-async fn shake(stream: &Stream, mut handshake: Handshake) -> Result<Remote, Fault> {
+async fn shake(link: &Link, mut handshake: Handshake, tls: Option<&ClientTls>) -> Result<Remote, Fault> {
     loop {
         let Need::Message(len) = handshake.need() else { unreachable!("a handshake needs messages until it is over") };
-        let bytes = read_message(stream, Vec::new(), len).await?;
+        let bytes = read_message(link, Vec::new(), len).await?;
         let bytes = bytes.ok_or_else(|| Fault::Lost("the server closed it during the handshake".into()))?;
-        match handshake.message(&bytes)? {
-            HandshakeStep::Ready(remote) => return Ok(remote),
-            HandshakeStep::Send(out) if out.is_empty() => {}
-            HandshakeStep::Send(out) => drop(stream.write_all(vec![Part::heap(out)]).await?),
+        match (handshake.message(&bytes)?, tls) {
+            (HandshakeStep::Ready(remote), _) => return Ok(remote),
+            (HandshakeStep::Secure, Some(tls)) => {
+                link.secure(tls.session().map_err(io::Error::other)?, Rc::default()).await?;
+                link.write_all(vec![Part::heap(handshake.secured())]).await?;
+            }
+            (HandshakeStep::Secure, None) => unreachable!("a handshake without TLS does not ask for it"),
+            (HandshakeStep::Send(out), _) if out.is_empty() => {}
+            (HandshakeStep::Send(out), _) => link.write_all(vec![Part::heap(out)]).await?,
         }
     }
 }
 
 /// Reads a message of `len` bytes into `buffer`; none if the stream ends before its first byte.
-pub(crate) async fn read_message(stream: &Stream, mut buffer: Vec<u8>, len: usize) -> io::Result<Option<Vec<u8>>> {
+pub(crate) async fn read_message(link: &Link, mut buffer: Vec<u8>, len: usize) -> io::Result<Option<Vec<u8>>> {
     buffer.resize(len, 0);
-    let (mut parts, result) = stream.read(vec![Part::heap(buffer)]).await;
+    let (mut parts, result) = link.read(vec![Part::heap(buffer)]).await;
     let got = result?;
     if got == 0 {
         return Ok(None);
     }
     if got < len {
         parts[0].advance(got);
-        parts = stream.read_exact(parts).await?;
+        parts = link.read_exact(parts).await?;
     }
     match parts.pop().map(|part| part.mem) {
         Some(Mem::Heap(bytes)) => Ok(Some(bytes)),

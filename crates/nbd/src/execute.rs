@@ -5,10 +5,16 @@ use esker_block::{Bio, BioError, Buf, Device, Done, ExtentState, OpKind, Reply, 
 use esker_rt::mem::{Part, Pool};
 use esker_rt::sync::join_all;
 
-use crate::proto::{Errno, Extent, Failure, Op, Part as ReadPart, Request, Terms};
+use crate::proto::{
+    Context, Contexts, Errno, Extent, Failure, Form, Op, Part as ReadPart, ReplyTo, Request, Statuses, Terms,
+};
+use crate::written::Written;
 
 /// Reads from this size on first ask where the holes are; for shorter ones the question costs more than it saves.
 const HOLE_READ_BYTES: u64 = 128 << 10;
+
+/// What a client announced to read is read in pieces of this size.
+const CACHE_BYTES: u64 = 1 << 20;
 
 /// A read in more parts than this is answered whole: a gathered write has a bounded number of elements.
 const READ_PARTS: usize = 16;
@@ -18,19 +24,28 @@ pub(crate) struct Executor<'a> {
     pub device: &'a dyn Device,
     pub pool: &'a Pool,
     pub terms: Terms,
+    pub written: &'a Written,
     /// The connection, for attribution below.
     pub tag: Tag,
 }
 
 impl Executor<'_> {
     /// Carries out `request` and gives the message that answers it.
-    pub async fn run(&self, Request { cookie, op }: Request, payload: Option<Part>) -> Vec<Part> {
-        let answer = match op {
-            Op::Read { range, whole } => self.read(cookie, range, whole).await,
-            Op::BlockStatus { range, one } => self.status(cookie, range, one).await,
-            other => self.change(other, payload).await.map(|()| vec![Part::heap(self.terms.done(cookie))]),
+    pub async fn run(&self, request: Request, payload: Option<Part>) -> Vec<Part> {
+        let to = request.reply_to();
+        self.mark(&request.op);
+        let answer = match request.op {
+            Op::Read { range, whole } => self.read(to, range, whole).await,
+            Op::BlockStatus { range, one, contexts } => self.status(to, range, one, contexts).await,
+            other => self.change(other, payload).await.map(|()| vec![Part::heap(self.terms.done(to))]),
         };
-        answer.unwrap_or_else(|failure| vec![Part::heap(self.terms.failed(cookie, &failure))])
+        answer.unwrap_or_else(|failure| vec![Part::heap(self.terms.failed(to, &failure))])
+    }
+
+    fn mark(&self, op: &Op) {
+        if let Op::Write { range, .. } | Op::Trim { range, .. } | Op::WriteZeroes { range, .. } = op {
+            self.written.mark(*range);
+        }
     }
 
     /// Requests whose answer is only that they succeeded.
@@ -41,6 +56,7 @@ impl Executor<'_> {
                 return self.write(range, fua, buf).await;
             }
             Op::Flush => self.submit(Bio::flush()).await?,
+            Op::Cache { range } => return self.cache(range).await,
             Op::Trim { range, fua } => {
                 let done = self.submit(Bio::discard(range.start(), range.len())).await?;
                 // A hint has no durability of its own.
@@ -75,14 +91,22 @@ impl Executor<'_> {
         self.submit_all(pieces.collect()).await.map(drop)
     }
 
-    async fn read(&self, cookie: u64, range: ByteRange, whole: bool) -> Result<Vec<Part>, Failure> {
+    /// Reads into nothing: whatever keeps what was read has it then.
+    async fn cache(&self, range: ByteRange) -> Result<(), Failure> {
+        for piece in range.split_at_multiples(CACHE_BYTES.min(self.transfer_max())) {
+            self.submit(Bio::read(piece.start(), Buf::unique(self.pool, piece.len() as usize))).await?;
+        }
+        Ok(())
+    }
+
+    async fn read(&self, to: ReplyTo, range: ByteRange, whole: bool) -> Result<Vec<Part>, Failure> {
         let parts = if whole { None } else { self.holes(range).await? };
         let Some(parts) = parts else {
-            let head = Part::heap(self.terms.data(cookie, range));
+            let head = Part::heap(self.terms.data(to, range));
             return Ok(std::iter::once(head).chain(self.read_bytes(range).await?).collect());
         };
         let mut message = Vec::new();
-        for (head, part) in self.terms.parts(cookie, &parts).into_iter().zip(&parts) {
+        for (head, part) in self.terms.parts(to, &parts).into_iter().zip(&parts) {
             message.push(Part::heap(head));
             if !part.hole {
                 message.extend(self.read_bytes(part.range).await?);
@@ -94,10 +118,10 @@ impl Executor<'_> {
     /// The parts of a long read, if some of it need not be read or sent.
     async fn holes(&self, range: ByteRange) -> Result<Option<Vec<ReadPart>>, Failure> {
         let known = self.device.limits().support(OpKind::Extents) == Support::Native;
-        if !known || !self.terms.structured || range.len() < HOLE_READ_BYTES {
+        if !known || self.terms.form == Form::Simple || range.len() < HOLE_READ_BYTES {
             return Ok(None);
         }
-        let parts = parts_of(range, &self.extents(range).await?);
+        let parts = parts_of(range, &self.allocation(range).await?);
         let worth_it = parts.len() <= READ_PARTS && parts.iter().any(|part| part.hole);
         Ok(worth_it.then_some(parts))
     }
@@ -117,20 +141,25 @@ impl Executor<'_> {
         if buf.is_described() { buf.into_unique(self.pool) } else { buf }
     }
 
-    async fn status(&self, cookie: u64, range: ByteRange, one: bool) -> Result<Vec<Part>, Failure> {
-        let extents = self.extents(range).await?;
-        Ok(vec![Part::heap(self.terms.status(cookie, range, one, &extents))])
+    async fn status(&self, to: ReplyTo, range: ByteRange, one: bool, asked: Contexts) -> Result<Vec<Part>, Failure> {
+        let mut statuses = Statuses::new();
+        for context in asked.iter() {
+            let extents = match context {
+                Context::Allocation => self.allocation(range).await?,
+                Context::Written => self.written.extents(range),
+            };
+            statuses.push((context, extents));
+        }
+        Ok(vec![Part::heap(self.terms.status(to, range, one, &statuses))])
     }
 
-    async fn extents(&self, range: ByteRange) -> Result<Vec<Extent>, Failure> {
+    async fn allocation(&self, range: ByteRange) -> Result<Vec<Extent>, Failure> {
         let done = self.submit(Bio::extents(range.start(), range.len())).await?;
         let Ok(Reply::Extents(list)) = done.result else { return Ok(Vec::new()) };
-        let flags = |e: &esker_block::Extent| Extent {
-            len: e.len,
-            hole: e.state == ExtentState::Hole,
-            zero: e.state != ExtentState::Data,
+        let seen = |e: &esker_block::Extent| {
+            Extent::allocation(e.len, e.state == ExtentState::Hole, e.state != ExtentState::Data)
         };
-        Ok(list.iter().map(flags).collect())
+        Ok(list.iter().map(seen).collect())
     }
 
     fn transfer_max(&self) -> u64 {
@@ -157,14 +186,14 @@ impl Executor<'_> {
 fn parts_of(range: ByteRange, extents: &[Extent]) -> Vec<ReadPart> {
     let mut parts: Vec<ReadPart> = Vec::new();
     let mut at = range.start();
-    let rest = Extent { len: u64::MAX, hole: false, zero: false };
+    let rest = Extent::allocation(u64::MAX, false, false);
     for extent in extents.iter().chain([&rest]) {
         let len = extent.len.min(range.end() - at);
         let Some(piece) = ByteRange::new(at, len).filter(|piece| !piece.is_empty()) else { continue };
         at = piece.end();
-        match parts.last_mut().filter(|last| last.hole == extent.zero) {
+        match parts.last_mut().filter(|last| last.hole == extent.zero()) {
             Some(last) => last.range = joined(last.range, piece),
-            None => parts.push(ReadPart { range: piece, hole: extent.zero }),
+            None => parts.push(ReadPart { range: piece, hole: extent.zero() }),
         }
     }
     parts
@@ -199,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_read_is_cut_along_extents_and_the_unknown_is_data() {
-        let extent = |len, zero| Extent { len, hole: zero, zero };
+        let extent = |len, zero| Extent::allocation(len, zero, zero);
         let part = |start, len, hole| ReadPart { range: r(start, len), hole };
         let list = [extent(512, true), extent(512, true), extent(512, false)];
         assert_eq!(parts_of(r(1024, 4096), &list), [part(1024, 1024, true), part(2048, 3072, false)]);

@@ -1,24 +1,31 @@
 //! The network block device protocol: a server for block exports, and a client for tools and tests.
 //!
-//! Invariant: no payload byte is ever copied between a socket and a device, and no client makes the server hold
-//! more memory than its stated limits.
+//! Invariant: no payload byte is ever copied between a bare socket and a device (TLS must copy, and is counted), and
+//! no client makes the server hold more memory than its stated limits.
 //!
-//! Reading order: [`proto`] (the protocol as state machines over bytes, no I/O), [`uri`], [`listen`],
-//! [`server`] (exports and connections), [`session`] (one connection), [`client`].
+//! Reading order: [`proto`] (the protocol as state machines over bytes, no I/O), [`uri`], [`listen`], [`tls`],
+//! [`server`] (exports and connections), [`session`] (one connection), [`client`], [`persistent`] (a client that
+//! connects again).
 
 #![forbid(unsafe_code)]
 
 mod admission;
 pub mod client;
 mod execute;
+mod link;
 pub mod listen;
 mod outbox;
+pub mod persistent;
 pub mod proto;
 pub mod server;
 pub mod session;
+pub mod tls;
 pub mod uri;
+mod watch;
+mod written;
 
 pub use client::Client;
+pub use persistent::Persistent;
 pub use server::{Config, Export, Server};
 pub use uri::Uri;
 

@@ -1,7 +1,8 @@
 //! Listening: what stands in the way is named, and only the socket of a dead server is replaced.
 
+use std::fs::Permissions;
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -34,6 +35,14 @@ pub enum ListenError {
     /// A path that does not fit in a socket address.
     #[error("socket path {0:?} is too long for the kernel (at most 107 bytes); choose a shorter one")]
     LongPath(String),
+    /// Permissions that could not be set.
+    #[error("cannot set owner or mode of socket {place:?}: {source}; a foreign owner needs root")]
+    Access {
+        /// The socket.
+        place: String,
+        /// The kernel's reason.
+        source: io::Error,
+    },
     /// Anything else that the kernel says.
     #[error("cannot listen at {place}: {source}")]
     Other {
@@ -60,6 +69,34 @@ pub fn listen(rt: &Rt, address: &Address) -> Result<Listener, ListenError> {
         }
         (Address::Tcp(_), ErrorKind::AddrInUse) => bind_after_the_dying(rt, address).map_err(|e| explain(address, e)),
         _ => Err(explain(address, error)),
+    }
+}
+
+/// Who may connect to a Unix socket, beyond what its directory and the process's mask say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Access {
+    /// Permission bits; connecting needs the one for writing.
+    pub mode: Option<u32>,
+    /// User, and group if it shall change too, by number.
+    pub owner: Option<(u32, Option<u32>)>,
+}
+
+/// Sets who may connect to a Unix socket; TCP has no such thing. Until then the process's mask decides, so a socket that
+/// must never be open to others belongs in a directory that is not.
+///
+/// # Errors
+/// [`ListenError`], mostly for an owner that only root may set.
+#[allow(clippy::disallowed_methods, reason = "a front end owns its socket's path")]
+pub fn grant(address: &Address, access: Access) -> Result<(), ListenError> {
+    let Address::Unix(path) = address else { return Ok(()) };
+    let other = |source| ListenError::Access { place: path.display().to_string(), source };
+    if let Some((user, group)) = access.owner {
+        std::os::unix::fs::chown(path, Some(user), group).map_err(other)?;
+    }
+    // After the owner: a change of owner may take bits away.
+    match access.mode {
+        Some(mode) => std::fs::set_permissions(path, Permissions::from_mode(mode)).map_err(other),
+        None => Ok(()),
     }
 }
 

@@ -6,9 +6,11 @@ use std::io;
 use std::rc::Rc;
 
 use esker_rt::mem::Part;
-use esker_rt::net::Stream;
 use esker_rt::sync::Notify;
 use esker_rt::{JoinHandle, Rt};
+
+use crate::link::Link;
+use crate::watch::Stage;
 
 /// Elements of one gathered write, over all messages in it.
 const BATCH_PARTS: usize = 64;
@@ -22,16 +24,16 @@ pub(crate) struct Outbox<G> {
 }
 
 impl<G: 'static> Outbox<G> {
-    /// Starts the task that writes to `stream`. It ends after [`Outbox::close`] or the first failure, which also ends
-    /// the stream, so that its reader notices.
-    pub fn start(rt: &Rt, stream: Stream) -> (Rc<Outbox<G>>, JoinHandle<io::Result<()>>) {
+    /// Starts the task that writes to `link`, while which the peer is waited for in `stage`. It ends after
+    /// [`Outbox::close`] or the first failure, which also ends the stream, so that its reader notices.
+    pub fn start(rt: &Rt, link: Link, stage: Rc<Stage>) -> (Rc<Outbox<G>>, JoinHandle<io::Result<()>>) {
         let outbox = Rc::new(Outbox {
             queue: RefCell::default(),
             changed: Notify::default(),
             closed: Cell::new(false),
             broken: Cell::new(false),
         });
-        let task = rt.spawn("nbd-write", outbox.clone().drain(stream));
+        let task = rt.spawn("nbd-write", outbox.clone().drain(link, stage));
         (outbox, task)
     }
 
@@ -49,17 +51,19 @@ impl<G: 'static> Outbox<G> {
         self.changed.notify_one();
     }
 
-    async fn drain(self: Rc<Self>, stream: Stream) -> io::Result<()> {
+    async fn drain(self: Rc<Self>, link: Link, stage: Rc<Stage>) -> io::Result<()> {
         loop {
             self.changed.wait_until(|| !self.queue.borrow().is_empty() || self.closed.get()).await;
             let (parts, guards) = self.batch();
             if guards.is_empty() {
+                // A peer that went away does not need to hear it.
+                let _heard = stage.during(link.finish()).await;
                 return Ok(());
             }
-            if let Err(error) = stream.write_all(parts).await {
+            if let Err(error) = stage.during(link.write_all(parts)).await {
                 self.broken.set(true);
                 self.queue.borrow_mut().clear();
-                stream.shutdown();
+                link.shutdown();
                 return Err(error);
             }
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::rc::Rc;
 
-use esker_base::Nanos;
+use esker_base::{ByteRange, Nanos};
 use esker_block::{Device, OpKind, Support};
 use esker_rt::mem::Pool;
 use esker_rt::net::{Listener, Stream};
@@ -14,20 +14,28 @@ use esker_rt::{JoinHandle, Level, Rt};
 
 use crate::admission::{Gate, Limits};
 use crate::proto::wire::MAX_PAYLOAD;
-use crate::proto::{ExportError, ExportInfo, Exports};
+use crate::proto::{Context, ExportError, ExportInfo, Exports};
 use crate::session::{Closing, Connection};
+use crate::tls::ServerTls;
+use crate::watch::Patience;
+use crate::written::Written;
 
 /// Bounds of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
     /// Connections at a time; more wait to be accepted.
     pub connections_max: u64,
+    /// Connections of one export; more are refused.
+    pub export_connections_max: u64,
     /// Requests under way per connection; more wait on the wire.
     pub requests_max: u64,
     /// Bytes of payload under way per connection.
     pub payload_bytes_max: u64,
     /// A connection that has not chosen an export by then is closed.
     pub handshake_time_max: Nanos,
+    /// A client that takes longer to send one payload, or to take one batch of replies, is closed, within twice the
+    /// time.
+    pub stall_time_max: Nanos,
     /// When the server stops, requests under way have this long to be answered.
     pub stop_time_max: Nanos,
 }
@@ -37,11 +45,17 @@ impl Config {
     pub fn production() -> Config {
         Config {
             connections_max: 32,
+            export_connections_max: 16,
             requests_max: 128,
             payload_bytes_max: 64 << 20,
             handshake_time_max: Nanos::secs(30),
+            stall_time_max: Nanos::secs(60),
             stop_time_max: Nanos::secs(10),
         }
+    }
+
+    pub(crate) fn patience(&self) -> Patience {
+        Patience { handshake: self.handshake_time_max, stall: self.stall_time_max }
     }
 
     /// For tests: bounds that are reached at once.
@@ -70,10 +84,19 @@ impl Export {
             trim: can(OpKind::Discard),
             write_zeroes: can(OpKind::Zero),
             fast_zero: limits.support(OpKind::Zero) == Support::Native,
-            allocation: can(OpKind::Extents),
+            contexts: [(Context::Allocation, can(OpKind::Extents)), (Context::Written, can(OpKind::Write))]
+                .into_iter()
+                .filter_map(|(context, known)| known.then_some(context))
+                .collect(),
             ..ExportInfo::new(name, limits.size, limits.block)
         };
         Export { info, device }
+    }
+
+    /// The same; `cached` says whether something below keeps what was read, so that announcing a read helps.
+    pub fn cached(mut self, cached: bool) -> Export {
+        self.info.cache = cached;
+        self
     }
 }
 
@@ -86,13 +109,34 @@ pub(crate) struct Shared {
     pub pool: Pool,
     pub exports: Exports,
     pub devices: Vec<Rc<dyn Device>>,
+    /// What was changed, for each export.
+    pub written: Vec<Written>,
     pub config: Config,
+    pub tls: Option<ServerTls>,
+    /// Bytes that TLS copied.
+    pub secured: Rc<Cell<u64>>,
     pub stopping: Cell<bool>,
     stop: Gate,
     slots: Credits,
     next_number: Cell<u64>,
     open: RefCell<BTreeMap<u64, Open>>,
+    /// Connections of each export.
+    users: RefCell<Vec<u64>>,
     closed: Notify,
+}
+
+impl Shared {
+    /// The exports that take no more connections.
+    pub fn full(&self) -> Vec<usize> {
+        let users = self.users.borrow();
+        (0..users.len()).filter(|export| users[*export] >= self.config.export_connections_max).collect()
+    }
+
+    /// Counts a connection of an export, or its end.
+    pub fn count_user(&self, export: usize, comes: bool) {
+        let users = &mut self.users.borrow_mut()[export];
+        *users = if comes { *users + 1 } else { *users - 1 };
+    }
 }
 
 /// What the server keeps of a connection.
@@ -108,13 +152,31 @@ impl Server {
     /// # Errors
     /// [`ExportError`] if the protocol cannot offer an export as it is described.
     pub fn new(rt: &Rt, pool: &Pool, exports: Vec<Export>, config: Config) -> Result<Server, ExportError> {
-        let (infos, devices) = exports.into_iter().map(|e| (e.info, e.device)).unzip();
+        Server::with_tls(rt, pool, exports, config, None)
+    }
+
+    /// The same with TLS.
+    ///
+    /// # Errors
+    /// As for [`Server::new`].
+    pub fn with_tls(
+        rt: &Rt,
+        pool: &Pool,
+        exports: Vec<Export>,
+        config: Config,
+        tls: Option<ServerTls>,
+    ) -> Result<Server, ExportError> {
+        let (infos, devices): (Vec<_>, Vec<_>) = exports.into_iter().map(|e| (e.info, e.device)).unzip();
         Ok(Server(Rc::new(Shared {
             rt: rt.clone(),
             pool: pool.clone(),
+            written: infos.iter().map(|info| Written::new(info.size)).collect(),
+            users: RefCell::new(vec![0; infos.len()]),
             exports: Exports::new(infos)?,
             devices,
             config,
+            tls,
+            secured: Rc::default(),
             stopping: Cell::new(false),
             stop: Gate::closed(),
             slots: Credits::new(config.connections_max),
@@ -165,6 +227,18 @@ impl Server {
             shared.closed.notify_all();
             closing
         })
+    }
+
+    /// Bytes of content and messages that TLS copied between buffers; without TLS nothing is.
+    pub fn secured_bytes(&self) -> u64 {
+        self.0.secured.get()
+    }
+
+    /// Notes that bytes of an export are about to be changed on another way than by a client of this server.
+    pub fn note_change(&self, export: &str, range: ByteRange) {
+        if let Some(index) = self.0.exports.list().iter().position(|info| info.name == export) {
+            self.0.written[index].mark(range);
+        }
     }
 
     /// Connections that are open.

@@ -1,6 +1,5 @@
 //! One connection: reads requests, starts a task for each, and lets them reply through one queue.
 
-use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::rc::Rc;
@@ -8,15 +7,16 @@ use std::rc::Rc;
 use esker_block::Tag;
 use esker_rt::mem::{Mem, Part};
 use esker_rt::net::Stream;
-use esker_rt::sync::{Either, race};
 use esker_rt::{Level, Rt};
 
-use crate::admission::{Gate, Limits, Ticket};
+use crate::admission::{Limits, Ticket};
 use crate::client::read_message;
 use crate::execute::Executor;
+use crate::link::Link;
 use crate::outbox::Outbox;
-use crate::proto::{End, Need, Op, Request, Session, Step, Terms, Violation};
+use crate::proto::{End, Need, Op, Request, Session, Step, Terms, TlsMode, Violation};
 use crate::server::Shared;
+use crate::watch::{Verdict, Watch};
 
 /// Unwanted bytes are read in pieces of this size.
 const SKIP_BYTES: usize = 64 << 10;
@@ -32,6 +32,8 @@ pub enum Closing {
     CutOff,
     /// The client chose no export in time.
     Late,
+    /// The client sent no payload or took no replies for too long.
+    Stalled,
     /// The client broke the protocol.
     Dropped(Violation),
     /// The stream failed.
@@ -52,6 +54,7 @@ impl fmt::Display for Closing {
             Closing::HungUp => f.write_str("the client hung up"),
             Closing::CutOff => f.write_str("the client hung up in the middle of a message"),
             Closing::Late => f.write_str("closed: the client chose no export in time"),
+            Closing::Stalled => f.write_str("closed: the client sent no payload or took no replies for too long"),
             Closing::Dropped(violation) => write!(f, "dropped: {violation}"),
             Closing::Failed(error) => write!(f, "failed: {error}"),
         }
@@ -78,7 +81,7 @@ struct Chosen {
 pub(crate) struct Connection {
     server: Rc<Shared>,
     number: u64,
-    stream: Stream,
+    link: Link,
     limits: Rc<Limits>,
     session: Session,
     chosen: Option<Chosen>,
@@ -86,22 +89,28 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub fn new(server: Rc<Shared>, number: u64, stream: Stream, limits: Rc<Limits>) -> Connection {
-        let session = Session::new(server.exports.clone());
-        Connection { server, number, stream, limits, session, chosen: None }
+        let mode = server.tls.as_ref().map_or(TlsMode::Off, |tls| tls.mode());
+        let session = Session::new(server.exports.clone()).with_tls(mode);
+        Connection { server, number, link: Link::new(stream), limits, session, chosen: None }
     }
 
     /// Serves until the client or the server ends it. Requests under way are finished first, whatever the reason.
     pub async fn run(mut self) -> Closing {
-        let (outbox, writer) = Outbox::start(&self.server.rt, self.stream.clone());
-        let watch = Watch::start(&self);
+        let watch = Watch::start(&self.server.rt, self.link.clone(), self.server.config.patience());
+        let (outbox, writer) = Outbox::start(&self.server.rt, self.link.clone(), watch.sending.clone());
         let end = self.converse(&outbox, &watch).await;
         watch.chosen();
         self.limits.idle().await;
         outbox.close();
         let written = writer.await;
-        self.stream.shutdown();
+        watch.ended();
+        self.link.shutdown();
+        if let Some(Chosen { export, .. }) = self.chosen {
+            self.server.count_user(export, false);
+        }
         match (end, written) {
-            _ if watch.late.get() => Closing::Late,
+            _ if watch.verdict() == Some(Verdict::Late) => Closing::Late,
+            _ if watch.verdict() == Some(Verdict::Stalled) => Closing::Stalled,
             (Ok(End::Drop(violation)), _) => Closing::Dropped(violation),
             (Ok(End::Goodbye), _) => Closing::Goodbye,
             // A failed write ends the stream for the reader too; the first failure is the cause.
@@ -116,14 +125,17 @@ impl Connection {
         loop {
             let step = match self.session.need() {
                 Need::Message(len) => {
-                    buffer = read_message(&self.stream, buffer, len).await?.ok_or(Closing::HungUp)?;
+                    buffer = read_message(&self.link, buffer, len).await?.ok_or(Closing::HungUp)?;
+                    if self.chosen.is_none() {
+                        self.session.note_full(self.server.full());
+                    }
                     if self.server.stopping.get() {
                         self.session.stop();
                     }
                     self.session.message(&buffer)
                 }
                 Need::Payload(len) | Need::Skip(len) => {
-                    skip(&self.stream, len).await?;
+                    watch.receiving.during(skip(&self.link, len)).await?;
                     self.session.taken()
                 }
                 Need::Nothing => return Ok(End::Goodbye),
@@ -135,7 +147,8 @@ impl Connection {
                     self.begin(Chosen { export, terms });
                     self.send(outbox, reply).await;
                 }
-                Step::Serve(request) => self.serve(outbox, request).await?,
+                Step::Secure(reply) => self.secure(outbox, reply).await?,
+                Step::Serve(request) => self.serve(outbox, watch, request).await?,
                 Step::End(reply, end) => {
                     self.send(outbox, reply).await;
                     return Ok(end);
@@ -144,7 +157,18 @@ impl Connection {
         }
     }
 
+    /// Begins TLS once the reply that agrees to it has left. Bytes that a client sent too early are still on the wire:
+    /// they are taken for TLS and end it.
+    async fn secure(&mut self, outbox: &Outbox<Ticket>, reply: Vec<u8>) -> Result<(), Closing> {
+        let Some(tls) = &self.server.tls else { return Ok(()) };
+        let session = tls.session().map_err(io::Error::other)?;
+        self.send(outbox, reply).await;
+        self.limits.idle().await;
+        Ok(self.link.secure(session, self.server.secured.clone()).await?)
+    }
+
     fn begin(&mut self, chosen: Chosen) {
+        self.server.count_user(chosen.export, true);
         let name = &self.server.exports.list()[chosen.export].name;
         self.server.rt.log(Level::Info, format_args!("nbd: connection {}: uses export {name:?}", self.number));
         self.chosen = Some(chosen);
@@ -160,19 +184,20 @@ impl Connection {
     }
 
     /// Receives the payload of a write straight into its slab, and starts the request's task.
-    async fn serve(&mut self, outbox: &Rc<Outbox<Ticket>>, request: Request) -> Result<(), Closing> {
+    async fn serve(&mut self, outbox: &Rc<Outbox<Ticket>>, watch: &Watch, request: Request) -> Result<(), Closing> {
         let Some(Chosen { export, terms }) = self.chosen else { return Ok(()) };
         let len = request.op.payload();
         note(&self.server.rt, &request);
         let ticket = self.limits.admit(len as u64).await;
         let payload = match request.op {
-            Op::Write { .. } => Some(self.payload(len).await?),
+            Op::Write { .. } => Some(watch.receiving.during(self.payload(len)).await?),
             _ => None,
         };
         let (server, outbox) = (self.server.clone(), outbox.clone());
         let tag = Tag { stream: self.number as u32, ..Tag::default() };
         let task = async move {
-            let executor = Executor { device: &*server.devices[export], pool: &server.pool, terms, tag };
+            let (device, written) = (&*server.devices[export], &server.written[export]);
+            let executor = Executor { device, pool: &server.pool, terms, written, tag };
             let reply = executor.run(request, payload).await;
             outbox.push(reply, ticket);
         };
@@ -182,7 +207,7 @@ impl Connection {
 
     async fn payload(&mut self, len: usize) -> Result<Part, Closing> {
         let slab = self.server.pool.slab(len);
-        let parts = self.stream.read_exact(vec![Part { mem: Mem::Unique(slab), start: 0, len }]).await?;
+        let parts = self.link.read_exact(vec![Part { mem: Mem::Unique(slab), start: 0, len }]).await?;
         // What follows is the next request: there is nothing to send.
         let _next = self.session.taken();
         Ok(parts.into_iter().next().expect("one part went in"))
@@ -196,38 +221,11 @@ fn note(rt: &Rt, request: &Request) {
 }
 
 /// Takes `len` bytes off the wire that nobody wants.
-async fn skip(stream: &Stream, mut len: usize) -> io::Result<()> {
+async fn skip(link: &Link, mut len: usize) -> io::Result<()> {
     while len > 0 {
         let piece = len.min(SKIP_BYTES);
-        stream.read_exact(vec![Part::heap(vec![0; piece])]).await?;
+        link.read_exact(vec![Part::heap(vec![0; piece])]).await?;
         len -= piece;
     }
     Ok(())
-}
-
-/// Closes the stream of a client that chooses no export in time.
-struct Watch {
-    done: Rc<Gate>,
-    late: Rc<Cell<bool>>,
-}
-
-impl Watch {
-    fn start(connection: &Connection) -> Watch {
-        let watch = Watch { done: Rc::new(Gate::closed()), late: Rc::default() };
-        let (done, late) = (watch.done.clone(), watch.late.clone());
-        let (rt, stream) = (connection.server.rt.clone(), connection.stream.clone());
-        let limit = connection.server.config.handshake_time_max;
-        let task = async move {
-            if let Either::Right(()) = race(done.wait(), rt.sleep(limit)).await {
-                late.set(true);
-                stream.shutdown();
-            }
-        };
-        connection.server.rt.spawn("nbd-watch", task).detach();
-        watch
-    }
-
-    fn chosen(&self) {
-        self.done.open();
-    }
 }

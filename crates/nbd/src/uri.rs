@@ -1,4 +1,5 @@
-//! NBD URIs: `nbd://HOST[:PORT]/EXPORT` and `nbd+unix:///EXPORT?socket=PATH` (the NBD URI specification, without TLS).
+//! NBD URIs: `nbd://HOST[:PORT]/EXPORT` and `nbd+unix:///EXPORT?socket=PATH`, or `nbds` for TLS (the NBD URI
+//! specification; its parameters for certificates are the client's own).
 
 use std::fmt;
 use std::path::PathBuf;
@@ -16,6 +17,8 @@ pub struct Uri {
     pub address: Address,
     /// The export; empty for the default one.
     pub export: String,
+    /// Whether it is spoken inside TLS.
+    pub tls: bool,
 }
 
 /// A text that is no NBD URI, and why.
@@ -39,6 +42,11 @@ fn parse(text: &str) -> Result<Uri, &'static str> {
     let (rest, query) = rest.split_once('?').map_or((rest, None), |(rest, query)| (rest, Some(query)));
     let (host, export) = rest.split_once('/').unwrap_or((rest, ""));
     let export = decode(export).ok_or("a percent sign is not followed by two hexadecimal digits of UTF-8 text")?;
+    let (scheme, tls) = match scheme {
+        "nbds" => ("nbd", true),
+        "nbds+unix" => ("nbd+unix", true),
+        plain => (plain, false),
+    };
     let address = match scheme {
         "nbd" if query.is_some() => return Err("nbd:// takes no parameters"),
         "nbd" if host.is_empty() => return Err("the host is missing"),
@@ -50,10 +58,9 @@ fn parse(text: &str) -> Result<Uri, &'static str> {
                 decode(path.ok_or("the socket is missing")?).ok_or("the socket's path is no text")?,
             ))
         }
-        "nbds" | "nbds+unix" => return Err("TLS is not spoken"),
         _ => return Err("its scheme is neither nbd nor nbd+unix"),
     };
-    Ok(Uri { address, export })
+    Ok(Uri { address, export, tls })
 }
 
 /// The host with the registered port unless it has one. Colons inside brackets belong to an IPv6 address.
@@ -84,9 +91,10 @@ fn encode(text: &str) -> String {
 impl fmt::Display for Uri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let export = encode(&self.export);
+        let scheme = if self.tls { "nbds" } else { "nbd" };
         match &self.address {
-            Address::Tcp(host) => write!(f, "nbd://{host}/{export}"),
-            Address::Unix(path) => write!(f, "nbd+unix:///{export}?socket={}", encode(&path.to_string_lossy())),
+            Address::Tcp(host) => write!(f, "{scheme}://{host}/{export}"),
+            Address::Unix(path) => write!(f, "{scheme}+unix:///{export}?socket={}", encode(&path.to_string_lossy())),
         }
     }
 }
@@ -96,16 +104,18 @@ mod tests {
     use super::*;
 
     fn tcp(host: &str, export: &str) -> Uri {
-        Uri { address: Address::Tcp(host.into()), export: export.into() }
+        Uri { address: Address::Tcp(host.into()), export: export.into(), tls: false }
     }
 
     #[test]
     fn uris_name_a_server_and_an_export() {
-        let unix = Uri { address: Address::Unix("/run/a b.sock".into()), export: "disk".into() };
+        let unix = Uri { address: Address::Unix("/run/a b.sock".into()), export: "disk".into(), tls: false };
         for (text, uri) in [
             ("nbd://localhost", tcp("localhost:10809", "")),
             ("nbd://localhost:1/vm%201", tcp("localhost:1", "vm 1")),
             ("nbd://[::1]/a/b", tcp("[::1]:10809", "a/b")),
+            ("nbds://localhost/disk", Uri { tls: true, ..tcp("localhost:10809", "disk") }),
+            ("nbds+unix:///disk?socket=/run/a%20b.sock", Uri { tls: true, ..unix.clone() }),
             ("nbd+unix:///disk?socket=/run/a%20b.sock", unix),
         ] {
             assert_eq!(text.parse(), Ok(uri.clone()), "{text}");
@@ -119,7 +129,7 @@ mod tests {
             ("disk", "no scheme"),
             ("nbd:///disk", "host is missing"),
             ("nbd+unix:///disk", "socket is missing"),
-            ("nbds://host/", "TLS"),
+            ("nbds:///disk", "host is missing"),
             ("http://host/", "scheme is neither"),
             ("nbd://host/%zz", "percent"),
         ] {

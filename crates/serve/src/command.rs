@@ -1,6 +1,7 @@
 //! What the control socket understands: one JSON object on a line, and its answer on a line.
 
-use esker_base::Nanos;
+use esker_base::{ByteRange, Nanos};
+use esker_block::RangeOp;
 use esker_stack::{DeviceSpec, Spec};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -44,8 +45,58 @@ pub enum Command {
         #[serde(default = "patience")]
         patience_ms: u64,
     },
+    /// Changes where ranges of an export lead, all of them or none.
+    Ranges {
+        /// The export.
+        export: String,
+        /// What is done, in this order.
+        ops: Vec<RangeCommand>,
+    },
     /// Stops the server as a signal does.
     Stop {},
+}
+
+/// One range operation; offsets and lengths are in bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum RangeCommand {
+    /// `to` reads as `from` does from then on.
+    Clone {
+        /// First byte of the source.
+        from: u64,
+        /// Bytes.
+        len: u64,
+        /// First byte of the destination.
+        to: u64,
+    },
+    /// The same, and the source reads as zeroes.
+    Move {
+        /// First byte of the source.
+        from: u64,
+        /// Bytes.
+        len: u64,
+        /// First byte of the destination.
+        to: u64,
+    },
+    /// The range reads as zeroes and takes no space.
+    Delete {
+        /// First byte.
+        at: u64,
+        /// Bytes.
+        len: u64,
+    },
+}
+
+impl RangeCommand {
+    /// As the stack takes it. None if a range passes the last byte that can be addressed.
+    pub fn op(&self) -> Option<RangeOp> {
+        let op = match *self {
+            RangeCommand::Clone { from, len, to } => RangeOp::Clone { src: ByteRange::new(from, len)?, dst: to },
+            RangeCommand::Move { from, len, to } => RangeOp::Move { src: ByteRange::new(from, len)?, dst: to },
+            RangeCommand::Delete { at, len } => RangeOp::Delete { at: ByteRange::new(at, len)? },
+        };
+        op.ranges().map(|_| op)
+    }
 }
 
 fn patience() -> u64 {
@@ -144,6 +195,14 @@ mod tests {
             Command::Insert { device: "st = stats".into(), above: "d1".into(), patience_ms: 5 },
             Command::Remove { name: "st".into(), patience_ms: PATIENCE_MS },
             Command::Reorder { names: vec!["a".into(), "b".into()], patience_ms: 0 },
+            Command::Ranges {
+                export: "vol".into(),
+                ops: vec![
+                    RangeCommand::Clone { from: 0, len: 4096, to: 8192 },
+                    RangeCommand::Move { from: 0, len: 4096, to: 8192 },
+                    RangeCommand::Delete { at: 0, len: u64::MAX },
+                ],
+            },
             Command::Stop {},
         ];
         for command in all {
@@ -168,6 +227,13 @@ mod tests {
             let error = Command::parse(line).unwrap_err().to_string();
             assert!(error.contains(why) && error.contains("{\"do\":\"status\"}"), "{error}");
         }
+    }
+
+    #[test]
+    fn ranges_beyond_the_last_byte_are_none() {
+        assert!(RangeCommand::Clone { from: 0, len: 4096, to: u64::MAX - 4096 }.op().is_some());
+        assert_eq!(RangeCommand::Clone { from: 0, len: 4096, to: u64::MAX - 4095 }.op(), None);
+        assert_eq!(RangeCommand::Delete { at: 1, len: u64::MAX }.op(), None);
     }
 
     #[test]

@@ -3,13 +3,14 @@
 use std::rc::Rc;
 
 use esker_base::Nanos;
+use esker_block::{Bio, Device, RangeOp};
 use esker_rt::Level;
 use esker_rt::mem::{Mem, Part};
 use esker_rt::net::{Listener, Stream};
 use esker_rt::sync::{Credits, Either, race};
 use serde_json::{Value, json};
 
-use crate::command::{Command, answer, bounded, parse_layer};
+use crate::command::{Command, RangeCommand, answer, bounded, parse_layer};
 use crate::lines::Lines;
 use crate::server::Shared;
 use crate::status;
@@ -88,6 +89,7 @@ async fn perform(shared: &Rc<Shared>, line: &[u8]) -> Result<Value, String> {
             shared.ask_to_stop();
             return Ok(Value::Null);
         }
+        Command::Ranges { ref export, ref ops } => return change_ranges(shared, export, ops).await,
         Command::Insert { ref device, ref above, patience_ms } => {
             let layer = parse_layer(device).map_err(|e| e.to_string())?;
             stack.insert(layer, above, bounded(patience_ms)).await
@@ -106,5 +108,32 @@ async fn perform(shared: &Rc<Shared>, line: &[u8]) -> Result<Value, String> {
             shared.rt.log(Level::Warn, format_args!("control: not done: {}: {error}", what.trim_end()));
             Err(error.to_string())
         }
+    }
+}
+
+/// Most operations of one command; a line holds hardly more.
+const RANGES_MAX: usize = 1024;
+
+async fn change_ranges(shared: &Rc<Shared>, name: &str, ops: &[RangeCommand]) -> Result<Value, String> {
+    let export = shared.stack.export(name).ok_or_else(|| format!("no export is named \"{name}\""))?;
+    let wanted: Option<Vec<RangeOp>> = ops.iter().map(RangeCommand::op).collect();
+    let wanted = wanted.ok_or("a range passes the last byte that can be addressed")?;
+    if wanted.is_empty() || wanted.len() > RANGES_MAX {
+        return Err(format!("{} operations; give 1 to {RANGES_MAX}", wanted.len()));
+    }
+    if export.is_read_only() {
+        return Err(format!("export \"{name}\" is read-only"));
+    }
+    let size = export.limits().size;
+    let touched = wanted.iter().filter_map(RangeOp::ranges).flat_map(|(src, dst)| src.into_iter().chain([dst]));
+    for range in touched {
+        if range.end() > size {
+            return Err(format!("{range} passes the end of \"{name}\" at {size}; nothing was changed"));
+        }
+        shared.doors.iter().for_each(|door| door.server.note_change(name, range));
+    }
+    match export.request(Bio::ranges(wanted)).await.result {
+        Ok(_) => Ok(json!({ "done": ops.len() })),
+        Err(error) => Err(error.to_string()),
     }
 }

@@ -7,8 +7,9 @@ use std::rc::Rc;
 
 use esker_base::Time;
 use esker_block::{Bio, BioError, Device, Kind};
-use esker_nbd::listen::{ListenError, listen};
-use esker_nbd::proto::ExportError;
+use esker_nbd::listen::{Access, ListenError, grant, listen};
+use esker_nbd::proto::{ExportError, TlsMode};
+use esker_nbd::tls::ServerTls;
 use esker_nbd::{Uri, server as nbd};
 use esker_rt::mem::Pool;
 use esker_rt::net::{Address, Listener};
@@ -20,12 +21,16 @@ use esker_stack::{BuildError, Export, ExportSpec, Place, Spec, Stack};
 use crate::console;
 
 /// How a stack is served.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Config {
     /// Where commands are taken.
     pub control: Address,
     /// Bounds of each NBD server.
     pub nbd: nbd::Config,
+    /// TLS of all exports.
+    pub tls: Option<ServerTls>,
+    /// Who may connect to the Unix sockets of exports.
+    pub access: Access,
     /// How the kernel is reached, for the status.
     pub io: String,
 }
@@ -151,7 +156,7 @@ impl Served {
         let control = listen(rt, &config.control).map_err(ServeError::Control)?;
         let (mut doors, mut ready) = (Vec::new(), Vec::new());
         for exports in by_address(rt, spec) {
-            let (door, mut opened) = open(&stack, &exports, config.nbd)?;
+            let (door, mut opened) = open(&stack, &exports, &config)?;
             doors.push(door);
             ready.append(&mut opened);
         }
@@ -240,25 +245,38 @@ fn by_address<'a>(rt: &Rt, spec: &'a Spec) -> Vec<Vec<&'a ExportSpec>> {
 }
 
 /// Listens for the exports of one address, of which there is at least one.
-fn open(stack: &Rc<Stack>, specs: &[&ExportSpec], bounds: nbd::Config) -> Result<(Door, Vec<Ready>), ServeError> {
+fn open(stack: &Rc<Stack>, specs: &[&ExportSpec], config: &Config) -> Result<(Door, Vec<Ready>), ServeError> {
     let first = specs[0];
     let (at, name) = (first.at.clone(), first.name.clone());
     let address = address::parse(first.nbd.as_deref().unwrap_or_default());
     let address = address.map_err(|why| ServeError::Address { at: at.clone(), export: name.clone(), why })?;
     let exports: Vec<(&str, Export)> =
         specs.iter().filter_map(|spec| Some((spec.name.as_str(), stack.export(&spec.name)?))).collect();
-    let offered = exports.iter().map(|(name, export)| nbd::Export::new(name, Rc::new(export.clone())));
-    let server = nbd::Server::new(stack.rt(), stack.pool(), offered.collect(), bounds);
+    let cached = |name: &str| specs.iter().any(|spec| spec.name == name && keeps_reads(&stack.spec(), &spec.device));
+    let offered =
+        exports.iter().map(|(name, export)| nbd::Export::new(name, Rc::new(export.clone())).cached(cached(name)));
+    let server = nbd::Server::with_tls(stack.rt(), stack.pool(), offered.collect(), config.nbd, config.tls.clone());
     let server = server.map_err(|source| ServeError::Export { at: at.clone(), source })?;
-    let listener = listen(stack.rt(), &address).map_err(|source| ServeError::Listen { at, export: name, source })?;
+    let listener = listen(stack.rt(), &address).and_then(|l| grant(l.address(), config.access).map(|()| l));
+    let listener = listener.map_err(|source| ServeError::Listen { at, export: name, source })?;
+    let tls = config.tls.as_ref().is_some_and(|tls| tls.mode() == TlsMode::Require);
     let ready = exports.iter().map(|(name, export)| Ready {
         export: name.to_string(),
-        uri: Uri { address: listener.address().clone(), export: name.to_string() },
+        uri: Uri { address: listener.address().clone(), export: name.to_string(), tls },
         size: export.limits().size,
         read_only: export.is_read_only(),
     });
     let ready = ready.collect();
     Ok((Door { server, listener: Rc::new(listener) }, ready))
+}
+
+/// Whether something below `device` (a name, maybe with a port) keeps what was read: today that is the page cache of
+/// files without direct I/O.
+fn keeps_reads(spec: &Spec, device: &str) -> bool {
+    let name = device.split_once('.').map_or(device, |(name, _)| name);
+    let Some(device) = spec.devices.iter().find(|device| device.name == name) else { return false };
+    let buffered = device.kind == "file" && device.args.get("direct").is_some_and(|flag| flag == "false");
+    buffered || device.on.iter().any(|lower| keeps_reads(spec, lower))
 }
 
 /// Flushes the exports, whose layers may still hold something back, and then the devices at the bottom.

@@ -15,6 +15,7 @@ pub(crate) fn of(shared: &Shared) -> Value {
         "inflight": stack.inflight(),
         "connections": shared.doors.iter().map(|door| door.server.connections()).sum::<usize>(),
         "bounced_bytes": stack.pool().bounced(),
+        "tls_bytes": shared.doors.iter().map(|door| door.server.secured_bytes()).sum::<u64>(),
         "changes": shared.changes.get(),
         "exports": shared.ready.iter().map(|ready| json!({
             "name": ready.export,

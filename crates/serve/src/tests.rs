@@ -5,6 +5,8 @@ use std::path::Path;
 use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
+use esker_nbd::listen::Access;
+use esker_nbd::proto::Context;
 use esker_nbd::{Client, server as nbd};
 use esker_rt::mem::{Part, Pool};
 use esker_rt::net::{Address, Stream};
@@ -14,6 +16,7 @@ use esker_rt::{JoinHandle, Rt};
 use esker_stack::Spec;
 use serde_json::Value;
 
+use crate::command::RangeCommand;
 use crate::command::parse_answer;
 use crate::lines::LINE_MAX;
 use crate::{Command, Config, ServeError, Served, StopError};
@@ -23,6 +26,8 @@ fn start(rt: &Rt, dir: &Path, text: &str) -> Result<Served, ServeError> {
     let spec = Spec::parse("test", &text).unwrap();
     let config = Config {
         control: Address::Unix(dir.join("ctl")),
+        tls: None,
+        access: Access { mode: Some(0o600), owner: None },
         nbd: nbd::Config { stop_time_max: Nanos::secs(5), ..nbd::Config::production() },
         io: "test".to_string(),
     };
@@ -124,6 +129,65 @@ fn commands_change_and_describe_the_stack() {
         assert!(unknown.contains("no \"st\""), "{unknown}");
         assert_eq!(server.ask(Command::Stop {}).await, Ok(Value::Null));
         server.end.await.unwrap();
+    });
+}
+
+#[test]
+fn ranges_are_changed_all_or_none_and_clients_are_told() {
+    in_world(|rt, dir| async move {
+        let text = "m = memory size=1MiB; d = emulate on m; export vol = d nbd=unix:DIR/sock; export ro = d nbd=unix:DIR/sock read_only=true; export bare = m nbd=unix:DIR/sock";
+        let server = Running::new(&rt, &dir, text);
+        let client = server.client("vol").await;
+        client.write(0, Part::heap(vec![7; 65536]), false).await.unwrap();
+        let ranges = |export: &str, ops| Command::Ranges { export: export.into(), ops };
+        let clone = |from, to| RangeCommand::Clone { from, len: 65536, to };
+        let done = server.ask(ranges("vol", vec![clone(0, 131_072), RangeCommand::Delete { at: 0, len: 4096 }])).await;
+        assert_eq!(done.unwrap()["done"].as_u64(), Some(2));
+        let read = |at| client.read(ByteRange::new(at, 4096).unwrap());
+        assert!(read(131_072).await.unwrap()[..4096].iter().all(|byte| *byte == 7));
+        assert!(read(0).await.unwrap()[..4096].iter().all(|byte| *byte == 0));
+        for (export, ops, why) in [
+            ("vol", vec![clone(0, 262_144), clone(0, 1 << 20)], "nothing was changed"),
+            ("vol", vec![clone(0, u64::MAX)], "last byte"),
+            ("vol", vec![], "give 1 to"),
+            ("ro", vec![clone(0, 262_144)], "read-only"),
+            ("none", vec![clone(0, 262_144)], "no export is named"),
+            ("bare", vec![clone(0, 262_144)], "clone is not supported here"),
+        ] {
+            let error = server.ask(ranges(export, ops)).await.unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+        assert!(
+            read(262_144).await.unwrap()[..4096].iter().all(|byte| *byte == 0),
+            "nothing of a refused vector is done"
+        );
+        let whole = ByteRange::new(0, 1 << 20).unwrap();
+        let written = client.status(Context::Written, whole, false).await.unwrap();
+        let seen: Vec<_> = written.iter().map(|e| (e.len, e.flags)).collect();
+        assert_eq!(seen[..3], [(65536, 1), (65536, 0), (65536, 1)]);
+    });
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "the mode of a socket is looked at where others see it")]
+fn a_socket_has_the_mode_that_was_asked_for() {
+    use std::os::unix::fs::PermissionsExt;
+    in_world(|rt, dir| async move {
+        let _server = start(&rt, &dir, "vol = memory size=1MiB @ nbd=unix:DIR/sock").unwrap();
+        let mode = std::fs::metadata(dir.join("sock")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    });
+}
+
+#[test]
+fn reads_are_announced_only_to_what_keeps_them() {
+    in_world(|rt, dir| async move {
+        let text = "a = file path=DIR/a size=1MiB direct=false | stats @ nbd=unix:DIR/sock; b = memory size=1MiB @ nbd=unix:DIR/sock";
+        let server = Running::new(&rt, &dir, text);
+        let range = ByteRange::new(0, 4096).unwrap();
+        assert!(server.client("a").await.cache(range).await.is_ok());
+        let refused = server.client("b").await.cache(range).await.unwrap_err().to_string();
+        assert!(refused.contains("nothing here would make a later read faster"), "{refused}");
     });
 }
 

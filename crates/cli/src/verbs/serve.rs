@@ -10,6 +10,7 @@ use esker_rt::{Level, Rt};
 use esker_serve::{Config, Served};
 use serde_json::json;
 
+use crate::doors::Doors;
 use crate::failure::Failure;
 use crate::log::ErrorLog;
 use crate::signals::Signals;
@@ -49,6 +50,8 @@ struct Serve {
     /// Seed of the layers that act at random
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    #[command(flatten)]
+    doors: Doors,
     /// The lines about exports as JSON, for programs
     #[arg(long)]
     json: bool,
@@ -95,7 +98,13 @@ impl Run for Serve {
             Backend::Threads => "threads",
             Backend::Uring | Backend::Auto => "io_uring",
         };
-        let config = Config { control: Address::Unix(self.control()), nbd: Bounds::production(), io: io.to_string() };
+        let config = Config {
+            control: Address::Unix(self.control()),
+            nbd: Bounds::production(),
+            tls: self.doors.tls()?,
+            access: self.doors.access(),
+            io: io.to_string(),
+        };
         let pool = Pool::new(KEPT_BYTES_MAX);
         let served = Served::start(&rt, &pool, esker_kinds::ALL, &spec, config)?;
         announce(&served, self.json, terminal)?;

@@ -7,4 +7,5 @@ mod harness;
 mod killed;
 mod live;
 mod refusals;
+mod secured;
 mod stopping;

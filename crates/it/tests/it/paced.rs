@@ -8,6 +8,7 @@ use std::sync::Arc;
 use esker_base::units::{GIB, KIB};
 use esker_base::{ByteRange, Nanos, Stream as Random};
 use esker_blktrace::{Op, Record};
+use esker_nbd::listen::Access;
 use esker_nbd::{Client, server as nbd};
 use esker_predict::{Candidate, Load, Plan, Run, Trace};
 use esker_rt::Rt;
@@ -45,7 +46,13 @@ async fn served(rt: Rt, dir: &Path) -> (Vec<Nanos>, serde_json::Value) {
     let text = format!("{DISK} @ nbd=unix:{}/sock", dir.display());
     let spec = Spec::parse("paced", &text).unwrap();
     let control = Address::Unix(dir.join("ctl"));
-    let config = Config { control: control.clone(), nbd: nbd::Config::production(), io: "test".to_string() };
+    let config = Config {
+        control: control.clone(),
+        nbd: nbd::Config::production(),
+        tls: None,
+        access: Access::default(),
+        io: "test".to_string(),
+    };
     let pool = Pool::default();
     let served = Served::start(&rt, &pool, esker_kinds::ALL, &spec, config).unwrap();
     let door = served.ready()[0].uri.address.clone();

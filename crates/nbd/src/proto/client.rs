@@ -4,11 +4,11 @@
 use esker_base::codec::{Reader, Short};
 
 use super::Need;
+use super::context::{Context, Contexts};
 use super::option::{Malformed, encode, text};
-use super::reply::Terms;
+use super::reply::{Form, Terms};
 use super::wire::{
-    BASE_ALLOCATION, GREETING, GREETING_LEN, MAX_OPTION, OPTION, OPTION_REPLY, OPTION_REPLY_LEN, Put, flag, handshake,
-    info, opt, rep,
+    GREETING, GREETING_LEN, MAX_OPTION, OPTION, OPTION_REPLY, OPTION_REPLY_LEN, Put, flag, handshake, info, opt, rep,
 };
 
 /// Why a client gives up.
@@ -48,6 +48,9 @@ pub enum ClientError {
         /// The server's text.
         message: String,
     },
+    /// TLS was wanted.
+    #[error("the server does not speak TLS: {0}")]
+    NoTls(String),
     /// An acknowledgement without information.
     #[error("the server accepts export {0:?} without telling its size")]
     NoSize(String),
@@ -102,8 +105,8 @@ pub struct Remote {
     pub description: Option<String>,
     /// What was negotiated.
     pub terms: Terms,
-    /// Number of `base:allocation` in block status replies.
-    pub context: u32,
+    /// The server's numbers of the contexts in block status replies.
+    pub contexts: Vec<(u32, Context)>,
 }
 
 impl Remote {
@@ -118,6 +121,8 @@ impl Remote {
 pub enum HandshakeStep {
     /// Send these bytes (there may be none) and go on.
     Send(Vec<u8>),
+    /// Shake hands for TLS, and go on inside it with what [`Handshake::secured`] says.
+    Secure,
     /// Requests may be sent.
     Ready(Remote),
 }
@@ -127,6 +132,7 @@ enum State {
     Greeting,
     ReplyHead,
     ReplyData { kind: u32, len: usize },
+    Securing,
     Over,
 }
 
@@ -139,6 +145,7 @@ pub struct Handshake {
     asked: u32,
     remote: Remote,
     sized: bool,
+    tls: bool,
 }
 
 impl Handshake {
@@ -151,7 +158,18 @@ impl Handshake {
             asked: 0,
             remote: Remote::default(),
             sized: false,
+            tls: false,
         })
+    }
+
+    /// The same, with everything after the greeting inside TLS.
+    pub fn with_tls(self) -> Handshake {
+        Handshake { tls: true, ..self }
+    }
+
+    /// What is sent first inside TLS, after [`HandshakeStep::Secure`].
+    pub fn secured(&mut self) -> Vec<u8> {
+        self.ask(opt::EXTENDED_HEADERS)
     }
 
     /// What the machine needs next from the wire.
@@ -160,7 +178,7 @@ impl Handshake {
             State::Greeting => Need::Message(GREETING_LEN),
             State::ReplyHead => Need::Message(OPTION_REPLY_LEN),
             State::ReplyData { len, .. } => Need::Message(len),
-            State::Over => Need::Nothing,
+            State::Securing | State::Over => Need::Nothing,
         }
     }
 
@@ -175,7 +193,7 @@ impl Handshake {
             State::Greeting => self.greeting(bytes),
             State::ReplyHead => self.reply_head(bytes),
             State::ReplyData { kind, .. } => self.reply(kind, bytes),
-            State::Over => Err(ClientError::Feeding { need, got: bytes.len() }),
+            State::Securing | State::Over => Err(ClientError::Feeding { need, got: bytes.len() }),
         }
     }
 
@@ -190,7 +208,7 @@ impl Handshake {
         }
         let mut out = Vec::new();
         out.u32(u32::from(flags & (handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES)));
-        out.bytes(&self.ask(opt::STRUCTURED_REPLY));
+        out.bytes(&self.ask(if self.tls { opt::STARTTLS } else { opt::EXTENDED_HEADERS }));
         Ok(HandshakeStep::Send(out))
     }
 
@@ -202,7 +220,10 @@ impl Handshake {
         match option {
             opt::SET_META_CONTEXT => {
                 self.put_name(&mut data);
-                data.u32(1).u32(BASE_ALLOCATION.len() as u32).bytes(BASE_ALLOCATION.as_bytes());
+                data.u32(Context::ALL.len() as u32);
+                for name in Context::ALL.map(Context::name) {
+                    data.u32(name.len() as u32).bytes(name.as_bytes());
+                }
             }
             opt::GO => {
                 self.put_name(&mut data);
@@ -239,21 +260,33 @@ impl Handshake {
             return Ok(HandshakeStep::Send(Vec::new()));
         }
         let agreed = kind == rep::ACK;
+        let message = || String::from_utf8_lossy(data).into_owned();
         match self.asked {
+            opt::STARTTLS if agreed => {
+                self.state = State::Securing;
+                Ok(HandshakeStep::Secure)
+            }
+            opt::STARTTLS => Err(ClientError::NoTls(message())),
+            opt::EXTENDED_HEADERS if agreed => {
+                self.remote.terms.form = Form::Extended;
+                Ok(HandshakeStep::Send(self.ask(opt::SET_META_CONTEXT)))
+            }
+            opt::EXTENDED_HEADERS => Ok(HandshakeStep::Send(self.ask(opt::STRUCTURED_REPLY))),
             opt::STRUCTURED_REPLY if agreed => {
-                self.remote.terms.structured = true;
+                self.remote.terms.form = Form::Structured;
                 Ok(HandshakeStep::Send(self.ask(opt::SET_META_CONTEXT)))
             }
             opt::SET_META_CONTEXT => {
-                self.remote.terms.allocation &= agreed;
+                if !agreed {
+                    self.remote.contexts.clear();
+                }
+                self.remote.terms.contexts =
+                    self.remote.contexts.iter().map(|(_, context)| *context).collect::<Contexts>();
                 Ok(HandshakeStep::Send(self.ask(opt::GO)))
             }
             opt::GO if agreed && self.sized => Ok(HandshakeStep::Ready(std::mem::take(&mut self.remote))),
             opt::GO if agreed => Err(ClientError::NoSize(self.name.clone())),
-            opt::GO => {
-                let message = String::from_utf8_lossy(data).into_owned();
-                Err(ClientError::Refused { name: self.name.clone(), kind, message })
-            }
+            opt::GO => Err(ClientError::Refused { name: self.name.clone(), kind, message: message() }),
             _ => Ok(HandshakeStep::Send(self.ask(opt::GO))),
         }
     }
@@ -264,9 +297,9 @@ impl Handshake {
         match (self.asked, kind) {
             (opt::SET_META_CONTEXT, rep::META_CONTEXT) => {
                 let id = r.be_u32()?;
-                if text(r.take(r.left())?)? == BASE_ALLOCATION {
-                    (self.remote.context, self.remote.terms.allocation) = (id, true);
-                }
+                let context = Context::named(text(r.take(r.left())?)?);
+                let known = self.remote.contexts.iter().any(|(other, of)| *other == id || Some(*of) == context);
+                self.remote.contexts.extend(context.filter(|_| !known).map(|context| (id, context)));
             }
             (opt::GO, rep::INFO) => self.information(&mut r)?,
             _ => {}

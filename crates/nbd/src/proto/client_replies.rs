@@ -7,11 +7,12 @@ use esker_base::codec::Reader;
 
 use super::Need;
 use super::client::{ClientError, Remote};
-use super::reply::{Extent, Failure};
+use super::context::Context;
+use super::reply::{Extent, Failure, Form, Statuses};
 use super::request::{Header, Op, Request};
 use super::wire::{
-    CHUNK, CHUNK_LEN, Errno, MAX_EXTENTS, MAX_PAYLOAD, MAX_STRING, REQUEST_LEN, SIMPLE_REPLY, SIMPLE_REPLY_LEN, chunk,
-    cmd, state,
+    CHUNK, CHUNK_LEN, EXTENDED_CHUNK, EXTENDED_LEN, Errno, MAX_EXTENTS, MAX_PAYLOAD, MAX_STRING, SIMPLE_REPLY,
+    SIMPLE_REPLY_LEN, chunk, cmd,
 };
 
 /// What a reply says.
@@ -40,8 +41,15 @@ pub enum Heard {
 pub struct Answer {
     /// Parts of a read that are zeroes and were not sent.
     pub holes: Vec<ByteRange>,
-    /// Status of consecutive bytes from the start of the request's range.
-    pub extents: Vec<Extent>,
+    /// Status of consecutive bytes from the start of the request's range, for each context.
+    pub statuses: Statuses,
+}
+
+impl Answer {
+    /// The status in one context; none if it was not selected.
+    pub fn status(self, context: Context) -> Option<Vec<Extent>> {
+        self.statuses.into_iter().find(|(of, _)| *of == context).map(|(_, extents)| extents)
+    }
 }
 
 /// A request under way.
@@ -82,14 +90,14 @@ enum State {
 /// The client's machine of the transmission phase.
 #[derive(Debug)]
 pub struct Replies {
-    structured: bool,
-    context: u32,
+    form: Form,
+    contexts: Vec<(u32, Context)>,
     pending: BTreeMap<u64, Pending>,
     state: State,
 }
 
 /// Largest chunk that is read as a message rather than as data.
-const MAX_MESSAGE: usize = 4 + 8 * MAX_EXTENTS;
+const MAX_MESSAGE: usize = 8 + 16 * MAX_EXTENTS;
 const _: () = assert!(MAX_MESSAGE >= MAX_STRING + 14);
 /// Chunks in one reply; a read of the largest size in pieces of 512 bytes.
 const MAX_CHUNKS: usize = MAX_PAYLOAD as usize / 512 + 1;
@@ -98,8 +106,8 @@ impl Replies {
     /// The machine after a handshake.
     pub fn new(remote: &Remote) -> Replies {
         Replies {
-            structured: remote.terms.structured,
-            context: remote.context,
+            form: remote.terms.form,
+            contexts: remote.contexts.clone(),
             pending: BTreeMap::new(),
             state: State::Head,
         }
@@ -108,7 +116,7 @@ impl Replies {
     /// Notes a request as under way and returns its header for the wire. None if its cookie is in use or its range
     /// is too long for the wire.
     pub fn ask(&mut self, request: Request) -> Option<Vec<u8>> {
-        let head = request.encode().filter(|_| !self.pending.contains_key(&request.cookie))?;
+        let head = request.encode(self.form).filter(|_| !self.pending.contains_key(&request.cookie))?;
         let pending =
             Pending { op: request.op, seen: BTreeMap::new(), chunks: 0, answer: Answer::default(), failed: None };
         self.pending.insert(request.cookie, pending);
@@ -116,9 +124,8 @@ impl Replies {
     }
 
     /// The header that says goodbye.
-    pub fn goodbye() -> [u8; REQUEST_LEN] {
-        let bytes = Header { flags: 0, command: cmd::DISC, cookie: 0, offset: 0, len: 0 }.encode();
-        std::array::from_fn(|i| bytes[i])
+    pub fn goodbye(form: Form) -> Vec<u8> {
+        Header { flags: 0, command: cmd::DISC, cookie: 0, offset: 0, len: 0 }.encode(form)
     }
 
     /// Requests under way.
@@ -129,6 +136,7 @@ impl Replies {
     /// What the machine needs next from the wire.
     pub fn need(&self) -> Need {
         match &self.state {
+            State::Head if self.form == Form::Extended => Need::Message(EXTENDED_LEN),
             State::Head => Need::Message(SIMPLE_REPLY_LEN),
             State::ChunkLength(_) => Need::Message(CHUNK_LEN - SIMPLE_REPLY_LEN),
             State::ChunkBody(Chunk { kind: chunk::OFFSET_DATA, .. }) => Need::Message(8),
@@ -167,11 +175,20 @@ impl Replies {
     fn head(&mut self, bytes: &[u8]) -> Result<Heard, ClientError> {
         let mut r = Reader::new(bytes);
         match r.be_u32()? {
-            SIMPLE_REPLY => {
+            SIMPLE_REPLY if self.form != Form::Extended => {
                 let (error, cookie) = (r.be_u32()?, r.be_u64()?);
                 self.simple(error, cookie)
             }
-            CHUNK if self.structured => {
+            EXTENDED_CHUNK if self.form == Form::Extended => {
+                let (flags, kind, cookie) = (r.be_u16()?, r.be_u16()?, r.be_u64()?);
+                let (offset, len) = (r.be_u64()?, r.be_u64()?);
+                if offset != (Request { cookie, op: self.find(cookie)?.op }).reply_to().offset {
+                    return Err(bad(cookie, "names another offset"));
+                }
+                let len = usize::try_from(len).map_err(|_| bad(cookie, "has a chunk of a wrong length"))?;
+                self.chunk(Chunk { kind, last: flags & chunk::DONE != 0, cookie, len })
+            }
+            CHUNK if self.form == Form::Structured => {
                 self.state = State::ChunkLength(std::array::from_fn(|i| bytes[i]));
                 Ok(Heard::More)
             }
@@ -180,7 +197,7 @@ impl Replies {
     }
 
     fn simple(&mut self, error: u32, cookie: u64) -> Result<Heard, ClientError> {
-        let structured = self.structured;
+        let structured = self.form != Form::Simple;
         let pending = self.find(cookie)?;
         if error != 0 {
             pending.failed = Some(Failure::new(Errno::from_code(error), "the server gives no text"));
@@ -204,7 +221,13 @@ impl Replies {
         r.be_u32()?;
         let (flags, kind, cookie) = (r.be_u16()?, r.be_u16()?, r.be_u64()?);
         let len = Reader::new(rest).be_u32()? as usize;
-        let chunk = Chunk { kind, last: flags & chunk::DONE != 0, cookie, len };
+        self.chunk(Chunk { kind, last: flags & chunk::DONE != 0, cookie, len })
+    }
+
+    /// Checks the header of a chunk of either form.
+    fn chunk(&mut self, chunk: Chunk) -> Result<Heard, ClientError> {
+        let Chunk { kind, cookie, len, .. } = chunk;
+        let extended = self.form == Form::Extended;
         let chunks = &mut self.find(cookie)?.chunks;
         *chunks += 1;
         if *chunks > MAX_CHUNKS {
@@ -212,9 +235,10 @@ impl Replies {
         }
         let fits = match kind {
             chunk::NONE => len == 0 && chunk.last,
-            chunk::OFFSET_DATA => len > 8,
+            chunk::OFFSET_DATA => len > 8 && len <= 8 + MAX_PAYLOAD as usize,
             chunk::OFFSET_HOLE => len == 12,
-            chunk::BLOCK_STATUS => len >= 12 && len % 8 == 4 && len <= MAX_MESSAGE,
+            chunk::BLOCK_STATUS => !extended && len >= 12 && len % 8 == 4 && len <= MAX_MESSAGE,
+            chunk::BLOCK_STATUS_EXT => extended && len >= 24 && len % 16 == 8 && len <= MAX_MESSAGE,
             _ if kind & chunk::ERROR_BIT != 0 => (6..=MAX_MESSAGE).contains(&len),
             _ => return Err(bad(cookie, "has a chunk of an unknown type")),
         };
@@ -243,7 +267,7 @@ impl Replies {
                 self.find(cookie)?.answer.holes.push(range);
                 self.next(cookie, last)
             }
-            chunk::BLOCK_STATUS => self.status(chunk, &mut r),
+            chunk::BLOCK_STATUS | chunk::BLOCK_STATUS_EXT => self.status(chunk, &mut r),
             _ => {
                 let failure =
                     read_failure(kind, &mut r).ok_or_else(|| bad(cookie, "has an error that cannot be read"))?;
@@ -254,22 +278,22 @@ impl Replies {
     }
 
     fn status(&mut self, chunk: Chunk, r: &mut Reader<'_>) -> Result<Heard, ClientError> {
-        let cookie = chunk.cookie;
-        let context = self.context;
+        let (cookie, wide) = (chunk.cookie, chunk.kind == chunk::BLOCK_STATUS_EXT);
+        let id = r.be_u32()?;
+        let context = self.contexts.iter().find(|(of, _)| *of == id).map(|(_, context)| *context);
         let pending = self.find(cookie)?;
+        let statuses = &mut pending.answer.statuses;
         let asked = matches!(pending.op, Op::BlockStatus { .. });
-        if !asked || r.be_u32()? != context || !pending.answer.extents.is_empty() {
-            return Err(bad(cookie, "has a status that was not asked for"));
+        let context = context.filter(|c| asked && statuses.iter().all(|(seen, _)| seen != c));
+        let context = context.ok_or_else(|| bad(cookie, "has a status that was not asked for"))?;
+        if wide && r.be_u32()? as usize != r.left() / 16 {
+            return Err(bad(cookie, "has another number of extents than it says"));
         }
-        let mut extents = Vec::with_capacity(r.left() / 8);
-        while r.left() > 0 {
-            let (len, flags) = (u64::from(r.be_u32()?), r.be_u32()?);
-            extents.push(Extent { len, hole: flags & state::HOLE != 0, zero: flags & state::ZERO != 0 });
-        }
+        let extents = read_extents(r, wide)?;
         if extents.iter().any(|e| e.len == 0) {
             return Err(bad(cookie, "has an extent without bytes"));
         }
-        pending.answer.extents = extents;
+        statuses.push((context, extents));
         self.next(cookie, chunk.last)
     }
 
@@ -313,7 +337,7 @@ impl Replies {
         }
         let whole = match op {
             Op::Read { range, .. } => seen.get(&range.start()) == Some(&range.end()),
-            Op::BlockStatus { .. } => !answer.extents.is_empty(),
+            Op::BlockStatus { .. } => answer.statuses.len() == self.contexts.len(),
             _ => true,
         };
         if !whole {
@@ -321,6 +345,18 @@ impl Replies {
         }
         Ok(Heard::Done { cookie, result: Ok(answer) })
     }
+}
+
+/// The extents of a status chunk. Flags that need more than 32 bits belong to no context that this client knows.
+fn read_extents(r: &mut Reader<'_>, wide: bool) -> Result<Vec<Extent>, ClientError> {
+    let mut extents = Vec::with_capacity(r.left() / if wide { 16 } else { 8 });
+    while r.left() > 0 {
+        extents.push(match wide {
+            true => Extent { len: r.be_u64()?, flags: r.be_u64()? as u32 },
+            false => Extent { len: u64::from(r.be_u32()?), flags: r.be_u32()? },
+        });
+    }
+    Ok(extents)
 }
 
 fn bad(cookie: u64, what: &'static str) -> ClientError {

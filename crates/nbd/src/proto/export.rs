@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use super::context::{Context, Contexts};
+use super::reply::{Form, Terms};
 use super::wire::{MAX_MIN_BLOCK, MAX_PAYLOAD, MAX_STRING, flag};
 
 /// Longest name of an export in bytes (the protocol's advice for portability).
@@ -30,8 +32,10 @@ pub struct ExportInfo {
     pub write_zeroes: bool,
     /// Zeroing is never slower than writing.
     pub fast_zero: bool,
-    /// Holes are known: the metadata context `base:allocation` is offered.
-    pub allocation: bool,
+    /// `NBD_CMD_CACHE` makes later reads faster; otherwise it is refused.
+    pub cache: bool,
+    /// Kinds of status that are known.
+    pub contexts: Contexts,
 }
 
 /// An export that breaks the protocol's rules, and which.
@@ -97,19 +101,22 @@ impl ExportInfo {
             trim: true,
             write_zeroes: true,
             fast_zero: false,
-            allocation: true,
+            cache: false,
+            contexts: Contexts::default().with(Context::Allocation),
         }
     }
 
     /// The transmission flags under this negotiation. Several connections are always safe: they share one device.
-    pub fn flags(&self, structured: bool) -> u16 {
+    pub fn flags(&self, terms: Terms) -> u16 {
         let bits = [
             (self.read_only, flag::READ_ONLY),
             (self.rotational, flag::ROTATIONAL),
             (self.takes_trim(), flag::SEND_TRIM),
             (self.takes_zeroes(), flag::SEND_WRITE_ZEROES),
             (self.takes_fast_zero(), flag::SEND_FAST_ZERO),
-            (structured, flag::SEND_DF),
+            (self.cache, flag::SEND_CACHE),
+            (terms.form != Form::Simple, flag::SEND_DF),
+            (terms.form == Form::Extended && !self.contexts.is_empty(), flag::BLOCK_STATUS_PAYLOAD),
         ];
         let always = flag::HAS_FLAGS | flag::SEND_FLUSH | flag::SEND_FUA | flag::CAN_MULTI_CONN;
         bits.iter().filter(|(on, _)| *on).fold(always, |flags, (_, bit)| flags | bit)

@@ -10,6 +10,8 @@ use super::session::{End, Session, Step};
 pub enum Event {
     /// It sent bytes.
     Sent(Vec<u8>),
+    /// It sent these bytes and would begin TLS, which a feeder leaves out.
+    Secured(Vec<u8>),
     /// An export was chosen.
     Began {
         /// Its index.
@@ -99,6 +101,7 @@ fn record(step: Step, events: &mut Vec<Event>) {
             events.extend(sent(reply));
             events.push(Event::Began { export, terms });
         }
+        Step::Secure(bytes) => events.push(Event::Secured(bytes)),
         Step::Serve(request) => events.push(Event::Serve(request)),
         Step::End(bytes, end) => {
             events.extend(sent(bytes));

@@ -4,14 +4,15 @@
 //! straight into the buffer that the device will write from. Replies are a short head plus the caller's payload,
 //! made for one gathered write.
 //!
-//! Source: the NBD protocol document (`doc/proto.md` of the NetworkBlockDevice project), baseline and "maximum
-//! interoperability" features without TLS.
+//! Source: the NBD protocol document (`doc/proto.md` of the NetworkBlockDevice project), and its branch
+//! `extension-ext-header` for extended headers. TLS itself is the caller's: a machine says when it begins.
 //!
-//! Reading order: [`wire`] (numbers), [`export`] (what is offered), [`option`] and [`session`] (a server's side of a
+//! Reading order: [`wire`] (numbers), [`context`], [`export`] (what is offered), [`option`] and [`session`] (a server's side of a
 //! connection), [`request`], [`reply`], [`client`], [`client_replies`], [`feed`] (any machine from chunks of bytes; for fuzzing).
 
 pub mod client;
 pub mod client_replies;
+pub mod context;
 pub mod export;
 pub mod feed;
 pub mod option;
@@ -25,10 +26,11 @@ mod tests;
 
 pub use client::{ClientError, Handshake, HandshakeStep, Remote};
 pub use client_replies::{Answer, Heard, Replies};
+pub use context::{Context, Contexts};
 pub use export::{ExportError, ExportInfo, Exports};
-pub use reply::{Extent, Failure, Part, Terms};
+pub use reply::{Extent, Failure, Form, Part, ReplyTo, Statuses, Terms};
 pub use request::{Op, Request};
-pub use session::{End, Session, Step, Violation};
+pub use session::{End, Session, Step, TlsMode, Violation};
 pub use wire::Errno;
 
 /// What a machine needs next from the wire.

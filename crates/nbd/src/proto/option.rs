@@ -4,8 +4,10 @@ use std::str;
 
 use esker_base::codec::{Reader, Short};
 
+use super::context::{Context, Contexts};
 use super::export::ExportInfo;
-use super::wire::{BASE_ALLOCATION, MAX_PAYLOAD, MAX_STRING, OPTION, OPTION_REPLY, Put, info, rep};
+use super::reply::Terms;
+use super::wire::{MAX_PAYLOAD, MAX_STRING, OPTION, OPTION_REPLY, Put, info, rep};
 
 /// Why the data of an option is refused; goes to the client as text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,7 +25,7 @@ pub enum Malformed {
     #[error("a string is not UTF-8 without NUL")]
     Text,
     /// A query without a namespace.
-    #[error("metadata context {0:?} has no namespace; write one such as {BASE_ALLOCATION:?}")]
+    #[error("metadata context {0:?} has no namespace; write one such as \"base:allocation\"")]
     Namespace(String),
 }
 
@@ -90,14 +92,16 @@ impl<'a> ContextQuery<'a> {
         at_end(&r, ContextQuery { name, queries })
     }
 
-    /// Whether a list with these queries names `base:allocation`; no query asks for all.
-    pub fn lists_allocation(&self) -> bool {
-        self.queries.is_empty() || self.queries.iter().any(|q| [BASE_ALLOCATION, "base:"].contains(q))
+    /// Those of `offered` that a list names: by name, by namespace, or all without a query.
+    pub fn listed(&self, offered: Contexts) -> Contexts {
+        let named =
+            |c: &Context| self.queries.is_empty() || [c.name(), c.namespace()].iter().any(|q| self.queries.contains(q));
+        offered.iter().filter(named).collect()
     }
 
-    /// Whether these queries select `base:allocation`; wildcards select nothing.
-    pub fn selects_allocation(&self) -> bool {
-        self.queries.contains(&BASE_ALLOCATION)
+    /// Those of `offered` that are selected: by name only.
+    pub fn selected(&self, offered: Contexts) -> Contexts {
+        offered.iter().filter(|context| self.queries.contains(&context.name())).collect()
     }
 }
 
@@ -138,18 +142,20 @@ impl OptionReply {
         self.push(rep::SERVER, &data)
     }
 
-    /// Adds one metadata context.
-    pub fn context(self, id: u32) -> OptionReply {
-        let mut data = Vec::new();
-        data.u32(id).bytes(BASE_ALLOCATION.as_bytes());
-        self.push(rep::META_CONTEXT, &data)
+    /// Adds metadata contexts, with their numbers if they are `selected`.
+    pub fn contexts(self, contexts: Contexts, selected: bool) -> OptionReply {
+        contexts.iter().fold(self, |reply, context| {
+            let mut data = Vec::new();
+            data.u32(if selected { context.id() } else { 0 }).bytes(context.name().as_bytes());
+            reply.push(rep::META_CONTEXT, &data)
+        })
     }
 
     /// Adds what is known of an export: always its size and flags, its block sizes if asked for or stricter than the
     /// default, and its name and description if asked for.
-    pub fn infos(self, export: &ExportInfo, structured: bool, wanted: &[u16]) -> OptionReply {
+    pub fn infos(self, export: &ExportInfo, terms: Terms, wanted: &[u16]) -> OptionReply {
         let mut reply = self.info(info::EXPORT, |d| {
-            d.u64(export.size).u16(export.flags(structured));
+            d.u64(export.size).u16(export.flags(terms));
         });
         if wanted.contains(&info::BLOCK_SIZE) || export.min_block > 1 {
             reply = reply.info(info::BLOCK_SIZE, |d| {

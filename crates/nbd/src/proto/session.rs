@@ -3,14 +3,30 @@
 use esker_base::codec::{Reader, Short};
 
 use super::Need;
-use super::export::Exports;
+use super::context::Contexts;
+use super::export::{ExportInfo, Exports};
 use super::option::{ContextQuery, InfoQuery, Malformed, OptionReply, text};
-use super::reply::{Failure, Terms};
+use super::reply::{Failure, Form, Terms};
 use super::request::{Header, Op, Request};
 use super::wire::{
-    BASE_ALLOCATION_ID, Errno, GREETING, MAX_OPTION, MAX_OPTIONS, MAX_PAYLOAD, OPTION, OPTION_LEN, Put, REQUEST_LEN,
-    RESERVED_LEN, cmd, handshake, opt, rep,
+    Errno, GREETING, MAX_OPTION, MAX_OPTIONS, MAX_PAYLOAD, OPTION, OPTION_LEN, Put, RESERVED_LEN, cmd, handshake, opt,
+    rep,
 };
+
+/// Most bytes of a payload that names contexts: a length and more numbers than there are contexts.
+const MAX_QUERY: u64 = 8 + 4 * 64;
+
+/// What a server says to clients about TLS.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum TlsMode {
+    /// Not spoken.
+    #[default]
+    Off,
+    /// Spoken with those who ask.
+    On,
+    /// Nothing is told and nothing served without it.
+    Require,
+}
 
 /// From this length on the data of an option is skipped.
 const LONG_OPTION: u32 = MAX_OPTION + 1;
@@ -56,8 +72,11 @@ pub enum Violation {
     #[error("a request begins with {0:#010x}, not with 0x25609513")]
     RequestMagic(u32),
     /// A payload that is too long even to skip.
-    #[error("a write of {0} bytes is longer than {MAX_PAYLOAD}")]
-    LongWrite(u32),
+    #[error("a payload of {0} bytes is longer than {MAX_PAYLOAD}")]
+    LongPayload(u64),
+    /// The old way to choose an export knows no error reply.
+    #[error("an export was chosen in the old way, {0}")]
+    OldWay(&'static str),
 }
 
 /// How a conversation ended.
@@ -83,6 +102,8 @@ pub enum Step {
         /// How to reply to requests.
         terms: Terms,
     },
+    /// Send these bytes, shake hands for TLS, and go on inside it.
+    Secure(Vec<u8>),
     /// Carry out this request. The payload of a write is what the machine needs next.
     Serve(Request),
     /// Send these bytes (there may be none), finish what is under way, and close.
@@ -96,6 +117,7 @@ enum State {
     OptionData { option: u32, len: u32 },
     LongOption { option: u32, len: u32 },
     Request { export: usize },
+    Query { export: usize, head: Header },
     Payload { export: usize, len: u32 },
     Refused { export: usize, len: u32, reply: Vec<u8> },
     Over,
@@ -108,10 +130,15 @@ pub struct Session {
     state: State,
     terms: Terms,
     no_zeroes: bool,
-    /// The export for which `base:allocation` was selected last.
-    context: Option<usize>,
+    /// The export for which contexts were selected last, and which.
+    selected: Option<(usize, Contexts)>,
     options: u32,
     stopping: bool,
+    tls: TlsMode,
+    /// All that is said now is inside TLS.
+    secured: bool,
+    /// Exports that take no more connections.
+    full: Vec<usize>,
 }
 
 impl Session {
@@ -122,10 +149,23 @@ impl Session {
             state: State::ClientFlags,
             terms: Terms::default(),
             no_zeroes: false,
-            context: None,
+            selected: None,
             options: 0,
             stopping: false,
+            tls: TlsMode::Off,
+            secured: false,
+            full: Vec::new(),
         }
+    }
+
+    /// The same with TLS.
+    pub fn with_tls(self, tls: TlsMode) -> Session {
+        Session { tls, ..self }
+    }
+
+    /// From now on these exports are refused to whom has not chosen yet.
+    pub fn note_full(&mut self, exports: Vec<usize>) {
+        self.full = exports;
     }
 
     /// What a server sends first.
@@ -147,7 +187,8 @@ impl Session {
             State::OptionHead => Need::Message(OPTION_LEN),
             State::OptionData { len, .. } => Need::Message(len as usize),
             State::LongOption { len, .. } | State::Refused { len, .. } => Need::Skip(len as usize),
-            State::Request { .. } => Need::Message(REQUEST_LEN),
+            State::Request { .. } => Need::Message(Header::size(self.terms.form)),
+            State::Query { head, .. } => Need::Message(head.len as usize),
             State::Payload { len, .. } => Need::Payload(len as usize),
             State::Over => Need::Nothing,
         }
@@ -164,6 +205,7 @@ impl Session {
             State::OptionHead => self.option_head(bytes),
             State::OptionData { option, .. } => self.option(option, bytes),
             State::Request { export } => self.request(export, bytes),
+            State::Query { export, head } => Ok(self.query(export, &head, bytes)),
             _ => Err(Violation::Feeding { need, got: bytes.len() }),
         };
         step.unwrap_or_else(|violation| self.end(Vec::new(), End::Drop(violation)))
@@ -237,29 +279,67 @@ impl Session {
         if self.stopping {
             return Ok(Step::Reply(reply.error(rep::ERR_SHUTDOWN, "the server is going down")));
         }
-        let bare = matches!(option, opt::LIST | opt::STRUCTURED_REPLY | opt::STARTTLS);
+        if self.lacks_tls() && option != opt::STARTTLS {
+            return Ok(Step::Reply(reply.error(rep::ERR_TLS_REQD, "this server speaks only inside TLS")));
+        }
+        let bare = matches!(option, opt::LIST | opt::STRUCTURED_REPLY | opt::EXTENDED_HEADERS | opt::STARTTLS);
         if bare && !data.is_empty() {
             return Ok(Step::Reply(reply.error(rep::ERR_INVALID, "this option takes no data")));
         }
         Ok(match option {
             opt::LIST => Step::Reply(self.exports.list().iter().fold(reply, OptionReply::server).ack()),
-            opt::STRUCTURED_REPLY => {
-                self.terms.structured = true;
-                Step::Reply(reply.ack())
-            }
+            opt::STRUCTURED_REPLY | opt::EXTENDED_HEADERS => Step::Reply(self.form(option)),
             opt::INFO | opt::GO => self.info(option, data),
             opt::LIST_META_CONTEXT | opt::SET_META_CONTEXT => Step::Reply(self.contexts(option, data)),
-            opt::STARTTLS => Step::Reply(reply.error(rep::ERR_UNSUP, "this server does not speak TLS")),
+            opt::STARTTLS => self.start_tls(reply),
             _ => Step::Reply(reply.error(rep::ERR_UNSUP, &format!("option {option} is not known"))),
         })
     }
 
+    fn lacks_tls(&self) -> bool {
+        self.tls == TlsMode::Require && !self.secured
+    }
+
+    /// What was agreed in the clear counts no more: somebody in between may have agreed to it.
+    fn start_tls(&mut self, reply: OptionReply) -> Step {
+        if self.secured {
+            return Step::Reply(reply.error(rep::ERR_INVALID, "this is inside TLS already"));
+        }
+        if self.tls == TlsMode::Off {
+            return Step::Reply(reply.error(rep::ERR_POLICY, "this server was not given a certificate for TLS"));
+        }
+        self.secured = true;
+        (self.terms, self.selected) = (Terms::default(), None);
+        Step::Secure(reply.ack())
+    }
+
+    fn form(&mut self, option: u32) -> Vec<u8> {
+        let reply = OptionReply::to(option);
+        if option == opt::EXTENDED_HEADERS {
+            self.terms.form = Form::Extended;
+        } else if self.terms.form == Form::Extended {
+            return reply.error(rep::ERR_EXT_HEADER_REQD, "extended headers were agreed on already");
+        } else {
+            self.terms.form = Form::Structured;
+        }
+        reply.ack()
+    }
+
     fn export_name(&mut self, data: &[u8]) -> Result<Step, Violation> {
+        if self.lacks_tls() {
+            return Err(Violation::OldWay("without TLS"));
+        }
+        if self.terms.form == Form::Extended {
+            return Err(Violation::OldWay("after extended headers were agreed on"));
+        }
         let name = text(data).map_err(Violation::ExportName)?;
         let export = self.exports.find(name).ok_or_else(|| Violation::UnknownExport(name.to_string()))?;
+        if self.full.contains(&export) {
+            return Err(Violation::OldWay("but it has as many connections as it takes"));
+        }
         let info = &self.exports.list()[export];
         let mut reply = Vec::new();
-        reply.u64(info.size).u16(info.flags(self.terms.structured));
+        reply.u64(info.size).u16(info.flags(self.terms));
         if !self.no_zeroes {
             reply.resize(reply.len() + RESERVED_LEN, 0);
         }
@@ -267,7 +347,8 @@ impl Session {
     }
 
     fn begin(&mut self, reply: Vec<u8>, export: usize) -> Step {
-        self.terms.allocation = self.context == Some(export);
+        let selected = self.selected.filter(|(of, _)| *of == export);
+        self.terms.contexts = selected.map_or(Contexts::default(), |(_, contexts)| contexts);
         self.state = State::Request { export };
         Step::Begin { reply, export, terms: self.terms }
     }
@@ -281,7 +362,12 @@ impl Session {
         let Some(export) = self.exports.find(query.name) else {
             return Step::Reply(reply.error(rep::ERR_UNKNOWN, &unknown(query.name)));
         };
-        let reply = reply.infos(&self.exports.list()[export], self.terms.structured, &query.wanted).ack();
+        if option == opt::GO && self.full.contains(&export) {
+            return Step::Reply(
+                reply.error(rep::ERR_POLICY, "the export has as many connections as it takes; close one"),
+            );
+        }
+        let reply = reply.infos(&self.exports.list()[export], self.terms, &query.wanted).ack();
         if option == opt::GO { self.begin(reply, export) } else { Step::Reply(reply) }
     }
 
@@ -290,10 +376,10 @@ impl Session {
         let set = option == opt::SET_META_CONTEXT;
         if set {
             // Even a refused selection replaces the one before.
-            self.context = None;
+            self.selected = None;
         }
-        if !self.terms.structured {
-            return reply.error(rep::ERR_INVALID, "structured replies must be negotiated first");
+        if self.terms.form == Form::Simple {
+            return reply.error(rep::ERR_INVALID, "structured replies or extended headers must be negotiated first");
         }
         let query = match ContextQuery::parse(data) {
             Ok(query) => query,
@@ -302,42 +388,54 @@ impl Session {
         let Some(export) = self.exports.find(query.name) else {
             return reply.error(rep::ERR_UNKNOWN, &unknown(query.name));
         };
-        let offered = self.exports.list()[export].allocation;
-        if set && offered && query.selects_allocation() {
-            self.context = Some(export);
-            return reply.context(BASE_ALLOCATION_ID).ack();
+        let offered = self.exports.list()[export].contexts;
+        let chosen = if set { query.selected(offered) } else { query.listed(offered) };
+        if set {
+            self.selected = Some((export, chosen));
         }
-        if !set && offered && query.lists_allocation() {
-            return reply.context(0).ack();
-        }
-        reply.ack()
+        reply.contexts(chosen, set).ack()
     }
 
     fn request(&mut self, export: usize, bytes: &[u8]) -> Result<Step, Violation> {
-        let head = Header::parse(bytes)?;
+        let head = Header::parse(bytes, self.terms.form)?;
         if head.command == cmd::DISC {
             return Ok(self.end(Vec::new(), End::Goodbye));
         }
-        let len = head.payload();
-        if len > MAX_PAYLOAD {
-            return Err(Violation::LongWrite(len));
+        let len = head.payload(self.terms.form);
+        let payload = u32::try_from(len).ok().filter(|len| *len <= MAX_PAYLOAD).ok_or(Violation::LongPayload(len))?;
+        if head.is_query(self.terms.form) && (1..=MAX_QUERY).contains(&len) {
+            self.state = State::Query { export, head };
+            return Ok(Step::Reply(Vec::new()));
         }
-        Ok(match self.accept(&head, export) {
+        Ok(match self.accept(export, |info, terms| head.check(info, terms)) {
             Ok(op) => {
-                if len > 0 {
-                    self.state = State::Payload { export, len };
+                if payload > 0 {
+                    self.state = State::Payload { export, len: payload };
                 }
                 Step::Serve(Request { cookie: head.cookie, op })
             }
-            Err(failure) => self.refuse(export, len, self.terms.failed(head.cookie, &failure)),
+            Err(failure) => self.refuse(export, payload, self.terms.failed(head.reply_to(), &failure)),
         })
     }
 
-    fn accept(&self, head: &Header, export: usize) -> Result<Op, Failure> {
+    /// A block status whose payload has come.
+    fn query(&mut self, export: usize, head: &Header, data: &[u8]) -> Step {
+        self.state = State::Request { export };
+        match self.accept(export, |info, terms| head.check_query(data, info, terms)) {
+            Ok(op) => Step::Serve(Request { cookie: head.cookie, op }),
+            Err(failure) => Step::Reply(self.terms.failed(head.reply_to(), &failure)),
+        }
+    }
+
+    fn accept(
+        &self,
+        export: usize,
+        check: impl FnOnce(&ExportInfo, Terms) -> Result<Op, Failure>,
+    ) -> Result<Op, Failure> {
         if self.stopping {
             return Err(Failure::new(Errno::Shutdown, "the server is going down"));
         }
-        head.check(&self.exports.list()[export], self.terms)
+        check(&self.exports.list()[export], self.terms)
     }
 
     /// The payload of a refused write must leave the wire before the next request can be found.

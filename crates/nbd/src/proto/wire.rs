@@ -8,6 +8,10 @@ pub const OPTION: u64 = 0x4948_4156_454f_5054;
 pub const OPTION_REPLY: u64 = 0x0003_e889_0455_65a9;
 /// Magic of a request.
 pub const REQUEST: u32 = 0x2560_9513;
+/// Magic of a request with a 64-bit length.
+pub const EXTENDED_REQUEST: u32 = 0x21e4_1c71;
+/// Magic of a chunk with a 64-bit length.
+pub const EXTENDED_CHUNK: u32 = 0x6e8a_278c;
 /// Magic of a simple reply.
 pub const SIMPLE_REPLY: u32 = 0x6744_6698;
 /// Magic of a chunk of a structured reply.
@@ -21,6 +25,8 @@ pub const OPTION_LEN: usize = 16;
 pub const OPTION_REPLY_LEN: usize = 20;
 /// Bytes of a request without its payload.
 pub const REQUEST_LEN: usize = 28;
+/// Bytes of a request with a 64-bit length, and of the header of a chunk that answers it.
+pub const EXTENDED_LEN: usize = 32;
 /// Bytes of a simple reply without its payload.
 pub const SIMPLE_REPLY_LEN: usize = 16;
 /// Bytes of the header of a chunk.
@@ -61,7 +67,9 @@ pub mod flag {
     pub const SEND_WRITE_ZEROES: u16 = 1 << 6;
     pub const SEND_DF: u16 = 1 << 7;
     pub const CAN_MULTI_CONN: u16 = 1 << 8;
+    pub const SEND_CACHE: u16 = 1 << 10;
     pub const SEND_FAST_ZERO: u16 = 1 << 11;
+    pub const BLOCK_STATUS_PAYLOAD: u16 = 1 << 12;
 }
 
 /// Options of the handshake.
@@ -76,6 +84,7 @@ pub mod opt {
     pub const STRUCTURED_REPLY: u32 = 8;
     pub const LIST_META_CONTEXT: u32 = 9;
     pub const SET_META_CONTEXT: u32 = 10;
+    pub const EXTENDED_HEADERS: u32 = 11;
 }
 
 /// Types of replies to options.
@@ -88,10 +97,13 @@ pub mod rep {
     /// Set in each error type.
     pub const ERROR: u32 = 1 << 31;
     pub const ERR_UNSUP: u32 = ERROR + 1;
+    pub const ERR_POLICY: u32 = ERROR + 2;
     pub const ERR_INVALID: u32 = ERROR + 3;
+    pub const ERR_TLS_REQD: u32 = ERROR + 5;
     pub const ERR_UNKNOWN: u32 = ERROR + 6;
     pub const ERR_SHUTDOWN: u32 = ERROR + 7;
     pub const ERR_TOO_BIG: u32 = ERROR + 9;
+    pub const ERR_EXT_HEADER_REQD: u32 = ERROR + 10;
 }
 
 /// Types of information about an export.
@@ -111,8 +123,10 @@ pub mod cmd {
     pub const DISC: u16 = 2;
     pub const FLUSH: u16 = 3;
     pub const TRIM: u16 = 4;
+    pub const CACHE: u16 = 5;
     pub const WRITE_ZEROES: u16 = 6;
     pub const BLOCK_STATUS: u16 = 7;
+    pub const RESIZE: u16 = 8;
 }
 
 /// Flags of commands.
@@ -123,6 +137,8 @@ pub mod cmd_flag {
     pub const DF: u16 = 1 << 2;
     pub const REQ_ONE: u16 = 1 << 3;
     pub const FAST_ZERO: u16 = 1 << 4;
+    /// The length is that of a payload; only with extended headers.
+    pub const PAYLOAD_LEN: u16 = 1 << 5;
 }
 
 /// Types of chunks.
@@ -132,6 +148,7 @@ pub mod chunk {
     pub const OFFSET_DATA: u16 = 1;
     pub const OFFSET_HOLE: u16 = 2;
     pub const BLOCK_STATUS: u16 = 5;
+    pub const BLOCK_STATUS_EXT: u16 = 6;
     /// Set in each error type.
     pub const ERROR_BIT: u16 = 1 << 15;
     pub const ERROR: u16 = ERROR_BIT + 1;
@@ -140,17 +157,14 @@ pub mod chunk {
     pub const DONE: u16 = 1;
 }
 
-/// Name of the one metadata context.
-pub const BASE_ALLOCATION: &str = "base:allocation";
-/// Number under which a session selects [`BASE_ALLOCATION`].
-pub const BASE_ALLOCATION_ID: u32 = 1;
-
 /// Status flags of `base:allocation`.
 pub mod state {
     /// Not allocated below.
     pub const HOLE: u32 = 1;
     /// Reads as zeroes.
     pub const ZERO: u32 = 1 << 1;
+    /// Of `esker:written`: changed since the server began.
+    pub const WRITTEN: u32 = 1;
 }
 
 /// The errors a reply may carry.

@@ -1,9 +1,12 @@
 //! The server and the client on streams, in both worlds.
 
 mod disk;
+mod hostile;
 mod on_stack;
+mod persistent;
 mod real;
 mod stopping;
+mod tls;
 mod virtual_time;
 
 use std::rc::Rc;
@@ -92,7 +95,7 @@ async fn load(client: &Client, pool: &Pool, mut random: Random, from: u64, block
             6 => {
                 let first = client.block_status(range, false).await.unwrap()[0];
                 let zero = model[place.start..][..first.len.min(range.len()) as usize].iter().all(|b| *b == 0);
-                assert!(zero || !first.zero, "{range} is said to be zero");
+                assert!(zero || !first.zero(), "{range} is said to be zero");
             }
             _ => {
                 let slab = client.read(range).await.unwrap();

@@ -1,6 +1,7 @@
 //! Ends of connections, and the bounds that protect the server from its clients.
 
 use super::*;
+use crate::proto::Form;
 use crate::proto::option::encode;
 use crate::proto::request::Header;
 use crate::proto::wire::{cmd, opt};
@@ -99,7 +100,7 @@ async fn shout(stream: Stream, request: Header, times: usize) {
     let hello = [3u32.to_be_bytes().to_vec(), encode(opt::GO, &go)].concat();
     stream.write_all(vec![Part::heap(hello)]).await.unwrap();
     for _ in 0..times {
-        stream.write_all(vec![Part::heap(request.encode())]).await.unwrap();
+        stream.write_all(vec![Part::heap(request.encode(Form::Simple))]).await.unwrap();
     }
 }
 

@@ -1,7 +1,7 @@
 //! Loads and errors in virtual time.
 
 use super::*;
-use crate::proto::{Session, Violation};
+use crate::proto::{Context, Session, Violation};
 use esker_block::{Limits, OpKind, Support};
 use esker_rt::sim::{Sim, SimConfig, twice};
 
@@ -71,7 +71,7 @@ fn long_reads_leave_holes_on_the_device_and_off_the_wire() {
         assert_eq!(slab[..4 << 20].iter().filter(|b| **b != 0).count(), 4096);
         assert_eq!(site.disk.state.bytes_read.get(), 4096);
         let status = client.block_status(r(0, 4 << 20), false).await.unwrap();
-        let seen: Vec<_> = status.iter().map(|e| (e.len, e.hole)).collect();
+        let seen: Vec<_> = status.iter().map(|e| (e.len, e.hole())).collect();
         assert_eq!(seen, [(1 << 20, true), (4096, false), ((3 << 20) - 4096, true)]);
         let one = client.block_status(r(0, 8192), true).await.unwrap();
         assert_eq!((one.len(), one[0].len), (1, 8192));
@@ -156,7 +156,7 @@ fn an_export_offers_what_its_device_can() {
         let site = Site::new(&rt, Disk::new(&rt, limits, Nanos::ZERO), Config::production());
         let (client, _) = site.client().await;
         assert_eq!(client.remote().blocks, Some((4096, 4096, 32 << 20)));
-        assert!(!client.remote().terms.allocation);
+        assert!(!client.remote().terms.contexts.contains(Context::Allocation));
         assert_eq!(refusal(client.trim(r(0, 4096), false).await.unwrap_err()).0, Errno::Inval);
         assert_eq!(refusal(client.write_zeroes(r(0, 4096), false, false).await.unwrap_err()).0, Errno::Inval);
         let partial = client.write(512, bytes(&site.pool, 512, 1), false).await.unwrap_err();

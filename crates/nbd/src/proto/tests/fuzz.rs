@@ -1,31 +1,40 @@
 //! Hostile bytes: random, and valid conversations with bytes changed, cut, doubled and moved.
 
 use super::*;
-use crate::proto::wire::{GREETING, MAX_OPTION, OPTION, cmd, info};
+use crate::proto::option::OptionReply;
+use crate::proto::wire::{GREETING, MAX_OPTION, OPTION, cmd, cmd_flag, info, rep};
 use esker_base::Stream;
 
 /// A conversation that uses every option and command.
-fn conversation(structured: bool) -> Vec<u8> {
+fn conversation(form: Form) -> Vec<u8> {
     let mut bytes = 3u32.to_be_bytes().to_vec();
     bytes.extend(encode(opt::LIST, &[]));
     bytes.extend(encode(opt::INFO, &go("rom", &[info::NAME, info::BLOCK_SIZE])));
     bytes.extend(encode(opt::STARTTLS, &[]));
-    if structured {
-        bytes.extend(encode(opt::STRUCTURED_REPLY, &[]));
+    if form != Form::Simple {
+        let option = if form == Form::Extended { opt::EXTENDED_HEADERS } else { opt::STRUCTURED_REPLY };
+        bytes.extend(encode(option, &[]));
         bytes.extend(encode(opt::LIST_META_CONTEXT, &contexts("disk", &["base:"])));
         bytes.extend(encode(opt::SET_META_CONTEXT, &contexts("disk", &["base:allocation", "qemu:x"])));
     }
     bytes.extend(encode(opt::GO, &go("disk", &[info::DESCRIPTION])));
-    for command in [cmd::READ, cmd::WRITE, cmd::TRIM, cmd::WRITE_ZEROES, cmd::BLOCK_STATUS] {
-        bytes.extend(request(command, 0, 1024, 512));
+    for command in [cmd::READ, cmd::WRITE, cmd::TRIM, cmd::CACHE, cmd::WRITE_ZEROES, cmd::BLOCK_STATUS] {
+        let flags = if form == Form::Extended && command == cmd::WRITE { cmd_flag::PAYLOAD_LEN } else { 0 };
+        bytes.extend(Header { flags, command, cookie: 7, offset: 1024, len: 512 }.encode(form));
         if command == cmd::WRITE {
             bytes.extend([0xaa; 512]);
         }
     }
-    bytes.extend(request(cmd::FLUSH, 0, 0, 0));
-    bytes.extend(Replies::goodbye());
+    if form == Form::Extended {
+        bytes.extend(long_request(cmd::BLOCK_STATUS, cmd_flag::PAYLOAD_LEN, 0, 12));
+        bytes.u64(1024).u32(Context::Allocation.id());
+    }
+    bytes.extend(Header { flags: 0, command: cmd::FLUSH, cookie: 7, offset: 0, len: 0 }.encode(form));
+    bytes.extend(Replies::goodbye(form));
     bytes
 }
+
+const FORMS: [Form; 3] = [Form::Simple, Form::Structured, Form::Extended];
 
 fn mutate(bytes: &mut Vec<u8>, rng: &mut Stream) {
     for _ in 0..=rng.below(4) {
@@ -75,8 +84,9 @@ fn feed_checked(bytes: &[u8], rng: &mut Stream) -> usize {
 #[test]
 fn the_valid_conversations_serve_every_command() {
     let mut rng = Stream::named(1, "fuzz");
-    assert_eq!(feed_checked(&conversation(true), &mut rng), 6);
-    assert_eq!(feed_checked(&conversation(false), &mut rng), 5, "no block status without structured replies");
+    assert_eq!(feed_checked(&conversation(Form::Extended), &mut rng), 8);
+    assert_eq!(feed_checked(&conversation(Form::Structured), &mut rng), 7);
+    assert_eq!(feed_checked(&conversation(Form::Simple), &mut rng), 6, "no block status without structured replies");
 }
 
 #[test]
@@ -84,7 +94,7 @@ fn changed_conversations_never_panic_or_break_bounds() {
     let mut rng = Stream::named(2, "fuzz");
     let (mut served, rounds) = (0, 40_000);
     for round in 0..rounds {
-        let mut bytes = conversation(round % 2 == 0);
+        let mut bytes = conversation(FORMS[round % 3]);
         mutate(&mut bytes, &mut rng);
         served += feed_checked(&bytes, &mut rng);
     }
@@ -98,35 +108,41 @@ fn random_bytes_never_panic_in_any_phase() {
         let mut junk = vec![0; 1 + rng.below(300) as usize];
         rng.fill(&mut junk);
         // Most junk dies at the first magic, so half of the rounds begin behind valid bytes.
-        let valid = conversation(true);
+        let valid = conversation(FORMS[round / 2 % 3]);
         let keep = if round % 2 == 0 { 0 } else { rng.below(valid.len() as u64) as usize };
         feed_checked(&[&valid[..keep], &junk].concat(), &mut rng);
     }
 }
 
 /// What a server sends to a client that shakes hands and reads, writes and asks for status.
-fn server_talk() -> Vec<u8> {
+fn server_talk(form: Form) -> Vec<u8> {
     let range = esker_base::ByteRange::new(0, 1024).unwrap();
-    let terms = Terms { structured: true, allocation: true };
+    let terms = Terms { form, contexts: Context::ALL.into_iter().collect() };
     let mut session = haggling();
     let mut bytes = Vec::new();
     bytes.u64(GREETING).u64(OPTION).u16(3);
-    let options = [
-        encode(opt::STRUCTURED_REPLY, &[]),
-        encode(opt::SET_META_CONTEXT, &contexts("disk", &["base:allocation"])),
-        encode(opt::GO, &go("disk", &[info::BLOCK_SIZE, info::NAME, info::DESCRIPTION])),
-    ];
+    let mut options = vec![encode(opt::EXTENDED_HEADERS, &[])];
+    if form != Form::Extended {
+        // As a server that has never heard of it.
+        bytes.extend(OptionReply::to(opt::EXTENDED_HEADERS).error(rep::ERR_UNSUP, "no"));
+        options = vec![encode(opt::STRUCTURED_REPLY, &[])];
+    }
+    options.push(encode(opt::SET_META_CONTEXT, &contexts("disk", &Context::ALL.map(Context::name))));
+    options.push(encode(opt::GO, &go("disk", &[info::BLOCK_SIZE, info::NAME, info::DESCRIPTION])));
     for event in options.iter().flat_map(|o| session.feed(o)) {
         if let Event::Sent(reply) = event {
             bytes.extend(reply);
         }
     }
     let (first, second) = (esker_base::ByteRange::new(0, 512).unwrap(), esker_base::ByteRange::new(512, 512).unwrap());
-    let heads = terms.parts(0, &[Part { range: first, hole: false }, Part { range: second, hole: true }]);
+    let to = |cookie, offset| ReplyTo { cookie, offset };
+    let heads = terms.parts(to(0, 0), &[Part { range: first, hole: false }, Part { range: second, hole: true }]);
     bytes.extend([&heads[0][..], &[1; 512], &heads[1]].concat());
-    bytes.extend(terms.done(1));
-    bytes.extend(terms.status(2, range, false, &[Extent { len: 1024, hole: true, zero: true }]));
-    bytes.extend(terms.failed(3, &Failure { at: Some(512), ..Failure::new(Errno::Io, "broken") }));
+    bytes.extend(terms.done(to(1, 0)));
+    let extent = |flags| vec![Extent { len: 1024, flags }];
+    let statuses = [(Context::Allocation, extent(3)), (Context::Written, extent(0))];
+    bytes.extend(terms.status(to(2, 0), range, false, &statuses));
+    bytes.extend(terms.failed(to(3, 0), &Failure { at: Some(512), ..Failure::new(Errno::Io, "broken") }));
     bytes
 }
 
@@ -145,7 +161,7 @@ fn hear(bytes: &[u8]) -> (usize, bool) {
         match handshake.message(piece) {
             Ok(HandshakeStep::Ready(remote)) => break remote,
             Ok(HandshakeStep::Send(_)) => {}
-            Err(_) => return (0, true),
+            Ok(HandshakeStep::Secure) | Err(_) => return (0, true),
         }
     };
     let range = esker_base::ByteRange::new(0, 1024).unwrap();
@@ -153,7 +169,7 @@ fn hear(bytes: &[u8]) -> (usize, bool) {
     let ops = [
         Op::Read { range, whole: false },
         Op::Write { range, fua: true },
-        Op::BlockStatus { range, one: false },
+        Op::BlockStatus { range, one: false, contexts: Contexts::default() },
         Op::Read { range, whole: true },
     ];
     ops.into_iter().enumerate().for_each(|(i, op)| assert!(replies.ask(Request { cookie: i as u64, op }).is_some()));
@@ -180,11 +196,13 @@ fn hear(bytes: &[u8]) -> (usize, bool) {
 
 #[test]
 fn a_client_never_panics_on_a_broken_server() {
-    assert_eq!(hear(&server_talk()), (4, false));
+    for form in [Form::Structured, Form::Extended] {
+        assert_eq!(hear(&server_talk(form)), (4, false), "{form:?}");
+    }
     let mut rng = Stream::named(4, "fuzz");
     let mut given_up = 0;
-    for _ in 0..40_000 {
-        let mut bytes = server_talk();
+    for round in 0..40_000 {
+        let mut bytes = server_talk(if round % 2 == 0 { Form::Structured } else { Form::Extended });
         mutate(&mut bytes, &mut rng);
         given_up += usize::from(hear(&bytes).1);
     }

@@ -26,7 +26,7 @@ fn the_list_names_each_export_with_its_description() {
 
 #[test]
 fn options_that_take_no_data_refuse_some() {
-    for option in [opt::LIST, opt::STRUCTURED_REPLY, opt::STARTTLS] {
+    for option in [opt::LIST, opt::STRUCTURED_REPLY, opt::EXTENDED_HEADERS, opt::STARTTLS] {
         assert_eq!(kinds(&haggle(&mut haggling(), option, b"x")), [rep::ERR_INVALID]);
     }
 }
@@ -34,8 +34,8 @@ fn options_that_take_no_data_refuse_some() {
 #[test]
 fn unknown_options_and_tls_are_refused_and_haggling_goes_on() {
     let mut feeder = haggling();
-    assert_eq!(kinds(&haggle(&mut feeder, opt::STARTTLS, &[])), [rep::ERR_UNSUP]);
-    assert_eq!(kinds(&haggle(&mut feeder, 11, b"abc")), [rep::ERR_UNSUP]);
+    assert_eq!(kinds(&haggle(&mut feeder, opt::STARTTLS, &[])), [rep::ERR_POLICY]);
+    assert_eq!(kinds(&haggle(&mut feeder, 12, b"abc")), [rep::ERR_UNSUP]);
     assert_eq!(kinds(&haggle(&mut feeder, 0xffff_ffff, b"abc")), [rep::ERR_UNSUP]);
     assert_eq!(kinds(&haggle(&mut feeder, opt::STRUCTURED_REPLY, &[])), [rep::ACK]);
 }
@@ -46,7 +46,7 @@ fn info_tells_all_that_is_asked_and_go_begins() {
     let data = go("disk", &[info::NAME, info::DESCRIPTION, info::BLOCK_SIZE, 99]);
     let replies = haggle(&mut feeder, opt::INFO, &data);
     assert_eq!(kinds(&replies), [rep::INFO, rep::INFO, rep::INFO, rep::INFO, rep::ACK]);
-    let flags = exports().list()[0].flags(false).to_be_bytes();
+    let flags = exports().list()[0].flags(Terms::default()).to_be_bytes();
     assert_eq!(replies[0].1, [&[0, 0][..], &(1u64 << 20).to_be_bytes(), &flags].concat());
     assert_eq!(replies[1].1, [0, 3, 0, 0, 2, 0, 0, 0, 16, 0, 2, 0, 0, 0]);
     assert_eq!(replies[2].1, b"\0\x01disk");
@@ -135,9 +135,14 @@ fn contexts_are_listed_by_wildcard_and_selected_by_name() {
     haggle(&mut feeder, opt::STRUCTURED_REPLY, &[]);
     let mut ask = |option, name, queries: &[&str]| kinds(&haggle(&mut feeder, option, &contexts(name, queries)));
     let found = [rep::META_CONTEXT, rep::ACK];
-    for queries in [&[][..], &["base:"], &["base:allocation"], &["x-other:y", "base:"]] {
+    for queries in [&["base:"][..], &["base:allocation"], &["x-other:y", "esker:"]] {
         assert_eq!(ask(opt::LIST_META_CONTEXT, "disk", queries), found, "{queries:?}");
     }
+    let both = [rep::META_CONTEXT, rep::META_CONTEXT, rep::ACK];
+    for queries in [&[][..], &["base:allocation", "esker:"]] {
+        assert_eq!(ask(opt::LIST_META_CONTEXT, "disk", queries), both, "{queries:?}");
+    }
+    assert_eq!(ask(opt::SET_META_CONTEXT, "disk", &["esker:written", "base:allocation"]), both);
     assert_eq!(ask(opt::LIST_META_CONTEXT, "disk", &["qemu:dirty"]), [rep::ACK]);
     assert_eq!(ask(opt::LIST_META_CONTEXT, "rom", &[]), [rep::ACK]);
     assert_eq!(ask(opt::LIST_META_CONTEXT, "nope", &[]), [rep::ERR_UNKNOWN]);
@@ -158,7 +163,7 @@ fn a_selection_holds_for_its_export_only_and_until_the_next_one() {
         }
         let events = feeder.feed(&encode(opt::GO, &go("disk", &[])));
         let Some(Event::Began { terms, .. }) = events.last() else { panic!("{events:?}") };
-        terms.allocation
+        terms.contexts.contains(Context::Allocation)
     };
     let select: &[&str] = &["base:allocation"];
     assert!(begun(&[("disk", select)]));
@@ -172,7 +177,10 @@ fn a_selection_holds_for_its_export_only_and_until_the_next_one() {
 #[test]
 fn transmission_flags_tell_what_an_export_takes() {
     let exports = exports();
-    let (disk, rom) = (exports.list()[0].flags(false), exports.list()[1].flags(true));
+    let (disk, rom) = (
+        exports.list()[0].flags(Terms::default()),
+        exports.list()[1].flags(Terms { form: Form::Structured, ..Terms::default() }),
+    );
     let writes = flag::SEND_TRIM | flag::SEND_WRITE_ZEROES;
     assert_eq!(disk & (writes | flag::READ_ONLY | flag::SEND_DF), writes);
     assert_eq!(rom & (writes | flag::READ_ONLY | flag::SEND_DF), flag::READ_ONLY | flag::SEND_DF);

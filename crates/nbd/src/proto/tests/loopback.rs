@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::*;
+use crate::proto::option::OptionReply;
 use crate::proto::wire::rep;
 use esker_base::ByteRange;
 use proptest::prelude::*;
@@ -40,35 +41,38 @@ impl Server {
         assert!(rest.iter().all(|e| matches!(e, Event::Payload(_))), "{rest:?}");
     }
 
-    fn serve(&mut self, Request { cookie, op }: Request, payload: &[u8]) {
+    fn serve(&mut self, request: Request, payload: &[u8]) {
+        let (to, op) = (request.reply_to(), request.op);
         let at = |range: ByteRange| range.start() as usize..range.end() as usize;
         match op {
-            Op::Read { range, whole } => return self.read(cookie, range, whole),
+            Op::Read { range, whole } => return self.read(to, range, whole),
             Op::Write { range, .. } => self.disk[at(range)].copy_from_slice(payload),
             Op::WriteZeroes { range, .. } | Op::Trim { range, .. } => self.disk[at(range)].fill(0),
-            Op::Flush => {}
-            Op::BlockStatus { range, one } => {
-                let extents = self.extents(range);
-                return self.send(self.terms.status(cookie, range, one, &extents));
+            Op::Flush | Op::Cache { .. } => {}
+            Op::BlockStatus { range, one, contexts } => {
+                let known =
+                    |context| (context, if context == Context::Allocation { self.extents(range) } else { vec![] });
+                let statuses: Statuses = contexts.iter().map(known).collect();
+                return self.send(self.terms.status(to, range, one, &statuses));
             }
         }
-        self.send(self.terms.done(cookie));
+        self.send(self.terms.done(to));
     }
 
     fn extents(&self, range: ByteRange) -> Vec<Extent> {
         let empty = |sector: &[u8]| sector.iter().all(|b| *b == 0);
         let sectors = self.disk[range.start() as usize..range.end() as usize].chunks(512);
-        sectors.map(|s| Extent { len: 512, hole: empty(s), zero: empty(s) }).collect()
+        sectors.map(|s| Extent::allocation(512, empty(s), empty(s))).collect()
     }
 
-    fn read(&mut self, cookie: u64, range: ByteRange, whole: bool) {
-        if whole || !self.terms.structured {
-            self.send(self.terms.data(cookie, range));
+    fn read(&mut self, to: ReplyTo, range: ByteRange, whole: bool) {
+        if whole || self.terms.form == Form::Simple {
+            self.send(self.terms.data(to, range));
             return self.send_bytes(range);
         }
         let pieces = range.split_at_multiples(512).zip(self.extents(range));
-        let parts: Vec<Part> = pieces.map(|(range, e)| Part { range, hole: e.zero }).collect();
-        for (head, part) in self.terms.parts(cookie, &parts).into_iter().zip(&parts) {
+        let parts: Vec<Part> = pieces.map(|(range, e)| Part { range, hole: e.zero() }).collect();
+        for (head, part) in self.terms.parts(to, &parts).into_iter().zip(&parts) {
             self.send(head);
             if !part.hole {
                 self.send_bytes(part.range);
@@ -93,6 +97,7 @@ fn shake(server: &mut Server, name: &str) -> Result<Remote, ClientError> {
         match handshake.message(&server.give(len))? {
             HandshakeStep::Ready(remote) => return Ok(remote),
             HandshakeStep::Send(bytes) => server.take(&bytes, &[]),
+            HandshakeStep::Secure => panic!("nobody asked for TLS"),
         }
     }
     unreachable!("a handshake ends with an answer")
@@ -129,9 +134,9 @@ fn a_handshake_learns_all_about_an_export() {
     let remote = shake(&mut Server::new(), "disk").unwrap();
     assert_eq!((remote.size, remote.blocks), (1 << 20, Some((512, 4096, 32 << 20))));
     assert_eq!((remote.name.as_deref(), remote.description.as_deref()), (Some("disk"), Some("a disk")));
-    assert_eq!(remote.terms, Terms { structured: true, allocation: true });
+    assert_eq!(remote.terms, Terms { form: Form::Extended, contexts: Context::ALL.into_iter().collect() });
     let rom = shake(&mut Server::new(), "rom").unwrap();
-    assert!(rom.read_only() && !rom.terms.allocation);
+    assert!(rom.read_only() && rom.terms.contexts.is_empty());
 }
 
 #[test]
@@ -157,13 +162,40 @@ fn ops() -> impl Strategy<Value = (u8, u64, u64, u8)> {
     (0u8..7, 0u64..2040, 1u64..8, 1u8..255)
 }
 
+fn forms() -> impl Strategy<Value = Form> {
+    prop_oneof![Just(Form::Simple), Just(Form::Structured), Just(Form::Extended)]
+}
+
+/// A handshake in which the server has never heard of longer forms than `form`.
+fn shake_for(server: &mut Server, form: Form) -> Remote {
+    let unknown: &[u32] = match form {
+        Form::Extended => &[],
+        Form::Structured => &[opt::EXTENDED_HEADERS],
+        Form::Simple => &[opt::EXTENDED_HEADERS, opt::STRUCTURED_REPLY],
+    };
+    let mut handshake = Handshake::new("disk").unwrap();
+    while let Need::Message(len) = handshake.need() {
+        match handshake.message(&server.give(len)).unwrap() {
+            HandshakeStep::Ready(remote) => return remote,
+            HandshakeStep::Send(bytes) => match unknown.iter().find(|option| bytes.ends_with(&encode(**option, &[]))) {
+                Some(option) => {
+                    server.take(&bytes[..bytes.len() - 16], &[]);
+                    server.send(OptionReply::to(*option).error(rep::ERR_UNSUP, "unheard of"));
+                }
+                None => server.take(&bytes, &[]),
+            },
+            HandshakeStep::Secure => panic!("nobody asked for TLS"),
+        }
+    }
+    unreachable!("a handshake ends with an answer")
+}
+
 proptest! {
     #[test]
-    fn a_random_load_reads_what_it_wrote(load in proptest::collection::vec(ops(), 1..60), structured: bool) {
+    fn a_random_load_reads_what_it_wrote(load in proptest::collection::vec(ops(), 1..60), form in forms()) {
         let mut server = Server::new();
-        let mut remote = shake(&mut server, "disk").unwrap();
-        server.terms.structured = structured;
-        remote.terms.structured = structured;
+        let remote = shake_for(&mut server, form);
+        let structured = form != Form::Simple;
         let mut replies = Replies::new(&remote);
         let mut model = vec![0u8; 1 << 20];
         for (kind, sector, count, fill) in load {
@@ -173,8 +205,9 @@ proptest! {
                 0 | 1 => (Op::Write { range, fua: kind == 1 }, vec![fill; place.len()]),
                 2 => (Op::WriteZeroes { range, fua: false, no_hole: false, fast: false }, vec![]),
                 3 => (Op::Trim { range, fua: false }, vec![]),
+                4 if fill % 2 == 0 => (Op::Cache { range }, vec![]),
                 4 => (Op::Flush, vec![]),
-                5 if structured => (Op::BlockStatus { range, one: fill % 2 == 0 }, vec![]),
+                5 if structured => (Op::BlockStatus { range, one: fill % 2 == 0, contexts: allocation() }, vec![]),
                 // Without structured replies the flag for one whole chunk is not offered.
                 _ => (Op::Read { range, whole: structured && fill % 2 == 0 }, vec![]),
             };
@@ -186,9 +219,9 @@ proptest! {
                 Op::Read { .. } => prop_assert_eq!(&read, &model[place]),
                 Op::BlockStatus { .. } => {
                     let zero = model[place.start..place.start + 512].iter().all(|b| *b == 0);
-                    prop_assert_eq!(answer.extents[0].zero, zero);
+                    prop_assert_eq!(answer.status(Context::Allocation).unwrap()[0].zero(), zero);
                 }
-                Op::Flush => {}
+                Op::Flush | Op::Cache { .. } => {}
             }
         }
     }

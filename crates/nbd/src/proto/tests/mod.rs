@@ -1,5 +1,6 @@
 //! Conversations in memory: raw bytes against the server's machine, and the client's machine against it.
 
+mod extended;
 mod fuzz;
 mod handshake;
 mod loopback;
@@ -15,9 +16,10 @@ use esker_base::codec::Reader;
 
 /// `disk` (1 MiB, blocks of 512, all abilities), `rom` (read-only, blocks of 4096, no holes known).
 fn exports() -> Exports {
-    let mut disk = ExportInfo::new("disk", 1 << 20, 512);
+    let mut disk = ExportInfo { cache: true, ..ExportInfo::new("disk", 1 << 20, 512) };
+    disk.contexts = Context::ALL.into_iter().collect();
     disk.description = "a disk".into();
-    let rom = ExportInfo { read_only: true, allocation: false, ..ExportInfo::new("rom", 1 << 16, 4096) };
+    let rom = ExportInfo { read_only: true, contexts: Contexts::default(), ..ExportInfo::new("rom", 1 << 16, 4096) };
     Exports::new(vec![disk, rom]).unwrap()
 }
 
@@ -40,6 +42,16 @@ fn serving(export: &str, structured: bool) -> Feeder {
         feeder.feed(&encode(opt::SET_META_CONTEXT, &contexts(export, &["base:allocation"])));
     }
     let events = feeder.feed(&encode(opt::GO, &go(export, &[])));
+    assert!(matches!(events.last(), Some(Event::Began { .. })), "{events:?}");
+    feeder
+}
+
+/// The same with extended headers and both contexts.
+fn serving_extended() -> Feeder {
+    let mut feeder = haggling();
+    feeder.feed(&encode(opt::EXTENDED_HEADERS, &[]));
+    feeder.feed(&encode(opt::SET_META_CONTEXT, &contexts("disk", &Context::ALL.map(Context::name))));
+    let events = feeder.feed(&encode(opt::GO, &go("disk", &[])));
     assert!(matches!(events.last(), Some(Event::Began { .. })), "{events:?}");
     feeder
 }
@@ -88,5 +100,14 @@ fn kinds(replies: &[(u32, Vec<u8>)]) -> Vec<u32> {
 }
 
 fn request(command: u16, flags: u16, offset: u64, len: u32) -> Vec<u8> {
-    Header { flags, command, cookie: 7, offset, len }.encode()
+    Header { flags, command, cookie: 7, offset, len: u64::from(len) }.encode(Form::Simple)
+}
+
+/// The same with extended headers.
+fn long_request(command: u16, flags: u16, offset: u64, len: u64) -> Vec<u8> {
+    Header { flags, command, cookie: 7, offset, len }.encode(Form::Extended)
+}
+
+fn allocation() -> Contexts {
+    Contexts::default().with(Context::Allocation)
 }

@@ -4,7 +4,13 @@ use super::*;
 use crate::proto::wire::{CHUNK_LEN, MAX_EXTENTS, state};
 use esker_base::ByteRange;
 
-const STRUCTURED: Terms = Terms { structured: true, allocation: true };
+fn structured() -> Terms {
+    Terms { form: Form::Structured, contexts: allocation() }
+}
+
+fn to(cookie: u64) -> ReplyTo {
+    ReplyTo { cookie, offset: 4096 }
+}
 
 fn r(start: u64, len: u64) -> ByteRange {
     ByteRange::new(start, len).unwrap()
@@ -12,7 +18,7 @@ fn r(start: u64, len: u64) -> ByteRange {
 
 /// Lengths and flags of a status reply.
 fn status(asked: ByteRange, one: bool, extents: &[Extent]) -> Vec<(u32, u32)> {
-    let bytes = STRUCTURED.status(9, asked, one, extents);
+    let bytes = structured().status(to(9), asked, one, &[(Context::Allocation, extents.to_vec())]);
     let mut r = Reader::new(&bytes);
     r.take(CHUNK_LEN - 4).unwrap();
     assert_eq!(r.be_u32().unwrap() as usize, r.left());
@@ -21,11 +27,11 @@ fn status(asked: ByteRange, one: bool, extents: &[Extent]) -> Vec<(u32, u32)> {
 }
 
 fn data(len: u64) -> Extent {
-    Extent { len, hole: false, zero: false }
+    Extent::allocation(len, false, false)
 }
 
 fn hole(len: u64) -> Extent {
-    Extent { len, hole: true, zero: true }
+    Extent::allocation(len, true, true)
 }
 
 const HOLE: u32 = state::HOLE | state::ZERO;
@@ -33,30 +39,30 @@ const HOLE: u32 = state::HOLE | state::ZERO;
 #[test]
 fn heads_have_the_bytes_of_the_protocol() {
     let simple = Terms::default();
-    assert_eq!(simple.done(1), [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
-    assert_eq!(simple.failed(1, &Failure::new(Errno::Io, "x"))[4..8], [0, 0, 0, 5]);
-    let head = STRUCTURED.data(2, r(512, 1024));
+    assert_eq!(simple.done(to(1)), [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    assert_eq!(simple.failed(to(1), &Failure::new(Errno::Io, "x"))[4..8], [0, 0, 0, 5]);
+    let head = structured().data(to(2), r(512, 1024));
     let expected = [0x66, 0x8e, 0x33, 0xef, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 2, 0];
     assert_eq!(head, expected);
-    assert_eq!(STRUCTURED.done(3)[4..8], [0, 1, 0, 0]);
+    assert_eq!(structured().done(to(3))[4..8], [0, 1, 0, 0]);
 }
 
 #[test]
 fn failures_carry_their_text_and_place() {
     let failure = Failure { at: Some(4096), ..Failure::new(Errno::Io, "bad sector") };
-    let bytes = STRUCTURED.failed(1, &failure);
+    let bytes = structured().failed(to(1), &failure);
     assert_eq!(bytes[4..8], [0, 1, 0x80, 2]);
     assert_eq!(bytes[16..26], [0, 0, 0, 24, 0, 0, 0, 5, 0, 10]);
     assert_eq!(bytes[26..36], *b"bad sector");
     assert_eq!(bytes[36..], 4096u64.to_be_bytes());
-    let long = STRUCTURED.failed(1, &Failure::new(Errno::Io, "é".repeat(4000)));
+    let long = structured().failed(to(1), &Failure::new(Errno::Io, "é".repeat(4000)));
     assert_eq!(long.len(), CHUNK_LEN + 6 + 4096, "texts are cut to the protocol's limit");
 }
 
 #[test]
 fn parts_of_a_read_end_with_the_last_one_only() {
     let parts = [Part { range: r(0, 512), hole: false }, Part { range: r(512, 512), hole: true }];
-    let heads = STRUCTURED.parts(1, &parts);
+    let heads = structured().parts(to(1), &parts);
     assert_eq!(heads[0][4..8], [0, 0, 0, 1]);
     assert_eq!(heads[1][4..8], [0, 1, 0, 2]);
     assert_eq!(heads[1][20..], [0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 2, 0]);

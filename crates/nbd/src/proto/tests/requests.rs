@@ -14,6 +14,13 @@ fn served(feeder: &mut Feeder, bytes: &[u8]) -> Op {
     op
 }
 
+#[test]
+fn a_cache_hint_that_would_do_nothing_is_refused() {
+    assert_eq!(refused(&mut serving("rom", true), &request(cmd::CACHE, 0, 0, 4096)), Errno::Inval);
+    let mut disk = serving("disk", true);
+    assert_eq!(refused(&mut disk, &request(cmd::CACHE, cmd_flag::DF, 0, 512)), Errno::Inval, "no flag goes with it");
+}
+
 /// The error code of the reply to a request that is refused.
 fn refused(feeder: &mut Feeder, bytes: &[u8]) -> Errno {
     let events = feeder.feed(bytes);
@@ -37,11 +44,12 @@ fn each_command_is_read_with_its_flags() {
     let mut s = serving("disk", true);
     assert_eq!(served(&mut s, &request(cmd::READ, 0, 512, 1024)), Op::Read { range: r(512, 1024), whole: false });
     assert_eq!(served(&mut s, &request(cmd::READ, cmd_flag::DF, 0, 512)), Op::Read { range: r(0, 512), whole: true });
+    assert_eq!(served(&mut s, &request(cmd::CACHE, 0, 512, 512)), Op::Cache { range: r(512, 512) });
     assert_eq!(served(&mut s, &request(cmd::FLUSH, cmd_flag::FUA, 0, 0)), Op::Flush);
     assert_eq!(served(&mut s, &request(cmd::TRIM, 1, 0, 512)), Op::Trim { range: r(0, 512), fua: true });
     let zeroes = Op::WriteZeroes { range: r(0, 1 << 20), fua: false, no_hole: true, fast: false };
     assert_eq!(served(&mut s, &request(cmd::WRITE_ZEROES, cmd_flag::NO_HOLE, 0, 1 << 20)), zeroes);
-    let status = Op::BlockStatus { range: r(0, 512), one: true };
+    let status = Op::BlockStatus { range: r(0, 512), one: true, contexts: allocation() };
     assert_eq!(served(&mut s, &request(cmd::BLOCK_STATUS, cmd_flag::REQ_ONE, 0, 512)), status);
 }
 
@@ -115,7 +123,7 @@ fn flags_that_do_not_go_with_a_command_are_invalid() {
 #[test]
 fn unknown_commands_are_invalid_and_the_session_goes_on() {
     let mut s = serving("disk", true);
-    for command in [5, 8, 0xffff] {
+    for command in [9, cmd::RESIZE, 0xffff] {
         assert_eq!(refused(&mut s, &request(command, 0, 0, 512)), Errno::Inval);
     }
 }
@@ -134,7 +142,7 @@ fn oversized_payloads_are_refused_or_dropped() {
     served(&mut begin(), &request(cmd::READ, 0, 0, MAX_PAYLOAD));
     served(&mut begin(), &request(cmd::TRIM, 0, 0, u32::MAX - 511));
     let events = begin().feed(&request(cmd::WRITE, 0, 0, too_long));
-    assert_eq!(events, [Event::Ended(End::Drop(Violation::LongWrite(too_long)))]);
+    assert_eq!(events, [Event::Ended(End::Drop(Violation::LongPayload(u64::from(too_long))))]);
 }
 
 #[test]
@@ -144,7 +152,7 @@ fn a_bad_magic_drops_the_connection_and_a_goodbye_ends_it() {
     let events = serving("disk", false).feed(&bytes);
     assert_eq!(events, [Event::Ended(End::Drop(Violation::RequestMagic(0x0060_9513)))]);
     let mut s = serving("disk", false);
-    assert_eq!(s.feed(&Replies::goodbye()), [Event::Ended(End::Goodbye)]);
+    assert_eq!(s.feed(&Replies::goodbye(Form::Simple)), [Event::Ended(End::Goodbye)]);
     assert_eq!(s.feed(&request(cmd::READ, 0, 0, 512)), [], "nothing is heard after the end");
 }
 

@@ -1,0 +1,118 @@
+//! Arguments of how clients reach exports: TLS, and who may connect to sockets.
+
+use std::path::{Path, PathBuf};
+
+use esker_nbd::listen::Access;
+use esker_nbd::proto::TlsMode;
+use esker_nbd::tls::{Identity, ServerTls};
+
+use crate::failure::Failure;
+
+/// How clients reach exports.
+#[derive(clap::Args)]
+pub struct Doors {
+    /// TLS for NBD clients: not at all, for those who ask, or for all
+    #[arg(long, value_enum, default_value = "off")]
+    tls: Tls,
+    /// Certificate chain of the server, in PEM form
+    #[arg(long, value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+    /// Private key of the certificate, in PEM form
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+    /// Inside TLS serve only clients with a certificate signed by one of these, in PEM form
+    #[arg(long, value_name = "FILE")]
+    tls_client_ca: Option<PathBuf>,
+    /// Permission bits of Unix sockets of exports, in octal, such as 660
+    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
+    socket_mode: Option<u32>,
+    /// Owner of Unix sockets of exports, by number: UID or UID:GID
+    #[arg(long, value_name = "UID[:GID]", value_parser = parse_owner)]
+    socket_owner: Option<Owner>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Tls {
+    /// Not spoken
+    Off,
+    /// Spoken with clients that ask
+    On,
+    /// Nothing is told or served without it
+    Require,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Owner {
+    user: u32,
+    group: Option<u32>,
+}
+
+/// A file that was named for TLS.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: cannot be read: {source}")]
+struct Unread {
+    path: String,
+    source: std::io::Error,
+}
+
+impl Doors {
+    /// TLS of the server.
+    ///
+    /// # Errors
+    /// Arguments that do not go together, and files that cannot be read or used.
+    pub fn tls(&self) -> Result<Option<ServerTls>, Failure> {
+        let mode = match self.tls {
+            Tls::Off => TlsMode::Off,
+            Tls::On => TlsMode::On,
+            Tls::Require => TlsMode::Require,
+        };
+        let (Some(chain), Some(key)) = (&self.tls_cert, &self.tls_key) else {
+            let none = self.tls_cert.is_none() && self.tls_key.is_none() && self.tls_client_ca.is_none();
+            return match (mode, none) {
+                (TlsMode::Off, true) => Ok(None),
+                _ => Err(Failure::Usage("TLS needs --tls-cert and --tls-key together".to_string())),
+            };
+        };
+        if mode == TlsMode::Off {
+            return Err(Failure::Usage("--tls-cert is of no use without --tls on or --tls require".to_string()));
+        }
+        let (chain, key) = (read(chain)?, read(key)?);
+        let client_ca = self.tls_client_ca.as_deref().map(read).transpose()?;
+        let identity = Identity { chain: &chain, key: &key };
+        Ok(Some(ServerTls::new(mode, identity, client_ca.as_deref())?))
+    }
+
+    /// Who may connect.
+    pub fn access(&self) -> Access {
+        Access { mode: self.socket_mode, owner: self.socket_owner.map(|owner| (owner.user, owner.group)) }
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Unread> {
+    std::fs::read(path).map_err(|source| Unread { path: path.display().to_string(), source })
+}
+
+fn parse_mode(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| "write up to three octal digits, such as 660".to_string())
+}
+
+fn parse_owner(text: &str) -> Result<Owner, String> {
+    let (user, group) = text.split_once(':').map_or((text, None), |(user, group)| (user, Some(group)));
+    let number = |text: &str| text.parse().map_err(|_| "write numbers, such as 1000 or 1000:100".to_string());
+    Ok(Owner { user: number(user)?, group: group.map(number).transpose()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_are_octal_and_owners_are_numbers() {
+        assert_eq!(parse_mode("660"), Ok(0o660));
+        assert!(["888", "1777", "rw"].iter().all(|text| parse_mode(text).is_err()));
+        assert_eq!(parse_owner("1000"), Ok(Owner { user: 1000, group: None }));
+        assert_eq!(parse_owner("0:100"), Ok(Owner { user: 0, group: Some(100) }));
+        assert!(["", "root", "1:", "1:2:3"].iter().all(|text| parse_owner(text).is_err()));
+    }
+}

@@ -1,0 +1,103 @@
+//! Foreign clients inside TLS, permissions of sockets, and ranges changed beside NBD.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use crate::harness::{Server, check_esker, check_tool, tool, write_image};
+
+const STACK: &str = "vol = memory size=32MiB @ nbd=unix:DIR/sock";
+
+/// An authority, a server's and a client's certificate, under the names that libnbd and qemu look for.
+fn write_papers(dir: &Path) {
+    let authority_key = rcgen::KeyPair::generate().unwrap();
+    let mut authority = rcgen::CertificateParams::new(vec![]).unwrap();
+    authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    authority.key_usages = vec![rcgen::KeyUsagePurpose::KeyCertSign, rcgen::KeyUsagePurpose::CrlSign];
+    let authority = authority.self_signed(&authority_key).unwrap();
+    fs::write(dir.join("ca-cert.pem"), authority.pem()).unwrap();
+    for (who, usage) in
+        [("server", rcgen::ExtendedKeyUsagePurpose::ServerAuth), ("client", rcgen::ExtendedKeyUsagePurpose::ClientAuth)]
+    {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut params = rcgen::CertificateParams::new(vec!["localhost".to_string()]).unwrap();
+        params.key_usages = vec![rcgen::KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![usage];
+        let signed = params.signed_by(&key, &authority, &authority_key).unwrap();
+        fs::write(dir.join(format!("{who}-cert.pem")), signed.pem()).unwrap();
+        fs::write(dir.join(format!("{who}-key.pem")), key.serialize_pem()).unwrap();
+    }
+}
+
+fn start_secured(dir: &Path, extra: &[&str]) -> Server {
+    let file = |name: &str| dir.join(name).display().to_string();
+    let (cert, key) = (file("server-cert.pem"), file("server-key.pem"));
+    let fixed = ["--tls", "require", "--tls-cert", &cert, "--tls-key", &key];
+    Server::start(dir, STACK, &[&fixed[..], extra].concat())
+}
+
+#[test]
+fn images_are_copied_inside_tls_and_nothing_is_told_outside() {
+    let dir = tempfile::tempdir().unwrap();
+    write_papers(dir.path());
+    let ca = dir.path().join("ca-cert.pem").display().to_string();
+    let server = start_secured(dir.path(), &["--tls-client-ca", &ca]);
+    let (image, copy) = (dir.path().join("in.img"), dir.path().join("out.img"));
+    write_image(&image, 32 << 20);
+    assert!(server.uris[0].starts_with("nbds+unix://"), "{}", server.uris[0]);
+    let uri = format!("{}&tls-certificates={}", server.uris[0], dir.path().display());
+    assert!(check_tool("nbdinfo", &["--size", &uri]).trim() == (32 << 20).to_string());
+    check_tool("nbdcopy", &[&image.display().to_string(), &uri]);
+    check_tool("nbdcopy", &[&uri, &copy.display().to_string()]);
+    assert!(fs::read(&image).unwrap() == fs::read(&copy).unwrap(), "the copy differs");
+    let creds = format!("tls-creds-x509,id=t,endpoint=client,dir={}", dir.path().display());
+    let options = format!(
+        "driver=nbd,server.type=unix,server.path={}/sock,export=vol,tls-creds=t,tls-hostname=localhost",
+        dir.path().display()
+    );
+    let info = check_tool("qemu-img", &["info", "--object", &creds, "--image-opts", &options]);
+    assert!(info.contains("32 MiB"), "{info}");
+    let status = server.check_status();
+    assert_eq!(status["bounced_bytes"].as_u64(), Some(0), "payload was copied below TLS");
+    assert!(status["tls_bytes"].as_u64() >= Some(64 << 20), "{status}");
+    let bare = server.uris[0].replace("nbds+unix", "nbd+unix");
+    assert!(!tool("nbdinfo", &["--size", &bare]).output().unwrap().status.success(), "served in the clear");
+    server.stop();
+}
+
+#[test]
+fn papers_and_modes_that_do_not_fit_are_refused_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    write_papers(dir.path());
+    let file = |name: &str| dir.path().join(name).display().to_string();
+    let stack = STACK.replace("DIR", &dir.path().display().to_string());
+    let (cert, key, other) = (file("server-cert.pem"), file("server-key.pem"), file("client-key.pem"));
+    for (args, status, why) in [
+        (vec!["--tls", "on"], 2, "needs --tls-cert and --tls-key"),
+        (vec!["--tls-cert", &cert, "--tls-key", &key], 2, "of no use without --tls on"),
+        (vec!["--tls", "on", "--tls-cert", &cert, "--tls-key", &other], 1, "certificate with its key cannot be used"),
+        (vec!["--tls", "on", "--tls-cert", &cert, "--tls-key", "nowhere"], 1, "nowhere: cannot be read"),
+        (vec!["--socket-mode", "999"], 2, "three octal digits"),
+    ] {
+        let error = check_esker(&[&["serve", &stack][..], &args].concat(), status);
+        assert!(error.contains(why), "{args:?}: {error}");
+    }
+}
+
+#[test]
+fn a_socket_has_its_mode_and_ranges_are_changed_beside_nbd() {
+    let dir = tempfile::tempdir().unwrap();
+    let stack = "vol = memory size=32MiB | emulate @ nbd=unix:DIR/sock";
+    let server = Server::start(dir.path(), stack, &["--socket-mode", "600"]);
+    let mode = fs::metadata(dir.path().join("sock")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let uri = &server.uris[0];
+    let qemu = |command: &str| check_tool("qemu-io", &["-f", "raw", "-c", command, uri]);
+    qemu("write -P 0x5a 0 64k");
+    check_esker(&["ranges", "--control", &server.control, "vol", "clone:0:64KiB:1MiB", "delete:0:4KiB"], 0);
+    qemu("read -P 0x5a 1M 64k");
+    qemu("read -P 0 0 4k");
+    let error = check_esker(&["ranges", "--control", &server.control, "vol", "clone:0:64KiB:32MiB"], 1);
+    assert!(error.contains("nothing was changed"), "{error}");
+    server.stop();
+}

@@ -1,0 +1,204 @@
+//! What a connection's bytes travel on: a stream, bare at first and inside TLS from [`Link::secure`] on.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::io::{self, Read, Write};
+use std::rc::Rc;
+
+use esker_rt::mem::{Mem, Part};
+use esker_rt::net::Stream;
+use esker_rt::sync::Credits;
+use rustls::Connection;
+
+/// Bytes that leave in one piece, before encryption.
+const SEND_BYTES: usize = 64 << 10;
+/// Bytes that are received at once, before decryption.
+const RECEIVE_BYTES: usize = 64 << 10;
+
+/// A stream, bare or inside TLS. Cheap to clone; clones are one link. One task reads and one writes.
+#[derive(Clone)]
+pub(crate) struct Link(Rc<Inner>);
+
+struct Inner {
+    stream: Stream,
+    tls: OnceCell<Tls>,
+}
+
+struct Tls {
+    session: RefCell<Connection>,
+    /// Held by the one who sends: records leave in the order in which they were made.
+    sending: Credits,
+    received: RefCell<Received>,
+    /// Bytes of content and messages that encryption moved from one buffer to another.
+    copied: Rc<Cell<u64>>,
+}
+
+/// Encrypted bytes that have come and are not decrypted yet.
+#[derive(Default)]
+struct Received {
+    bytes: Vec<u8>,
+    taken: usize,
+}
+
+impl Link {
+    pub fn new(stream: Stream) -> Link {
+        Link(Rc::new(Inner { stream, tls: OnceCell::new() }))
+    }
+
+    /// Shakes hands; nothing may be sent or received meanwhile. What TLS copies is added to `copied`.
+    pub async fn secure(&self, session: Connection, copied: Rc<Cell<u64>>) -> io::Result<()> {
+        let Inner { stream, tls } = &*self.0;
+        let (session, sending) = (RefCell::new(session), Credits::new(1));
+        let tls = tls.get_or_init(|| Tls { session, sending, received: RefCell::default(), copied });
+        loop {
+            tls.flush(stream).await?;
+            if !tls.session.borrow().is_handshaking() {
+                return Ok(());
+            }
+            if !tls.receive(stream).await? {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+
+    /// Reads at least one byte into the parts, in order, unless the stream has ended (0 bytes).
+    pub async fn read(&self, mut parts: Vec<Part>) -> (Vec<Part>, io::Result<usize>) {
+        match self.0.tls.get() {
+            None => self.0.stream.read(parts).await,
+            Some(tls) => {
+                let result = tls.read(&self.0.stream, &mut parts).await;
+                (parts, result)
+            }
+        }
+    }
+
+    /// Fills all parts, which come back as they were.
+    pub async fn read_exact(&self, mut parts: Vec<Part>) -> io::Result<Vec<Part>> {
+        let Some(tls) = self.0.tls.get() else { return self.0.stream.read_exact(parts).await };
+        for part in &mut parts {
+            let mut done = 0;
+            while done < part.len {
+                let out = part.bytes_mut().map(|bytes| &mut bytes[done..]).unwrap_or_default();
+                match tls.read_into(&self.0.stream, out).await? {
+                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    n => done += n,
+                }
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Writes all parts, in order.
+    pub async fn write_all(&self, parts: Vec<Part>) -> io::Result<()> {
+        match self.0.tls.get() {
+            None => self.0.stream.write_all(parts).await.map(drop),
+            Some(tls) => tls.write_all(&self.0.stream, &parts).await,
+        }
+    }
+
+    /// Says that nothing more is sent, where that can be said.
+    pub async fn finish(&self) -> io::Result<()> {
+        let Some(tls) = self.0.tls.get() else { return Ok(()) };
+        tls.session.borrow_mut().send_close_notify();
+        tls.flush(&self.0.stream).await
+    }
+
+    /// Ends the stream in both directions.
+    pub fn shutdown(&self) {
+        self.0.stream.shutdown();
+    }
+}
+
+impl Tls {
+    async fn read(&self, stream: &Stream, parts: &mut [Part]) -> io::Result<usize> {
+        let Some(first) = parts.iter_mut().find(|part| part.len > 0) else { return Ok(0) };
+        let out = first.bytes_mut().unwrap_or_default();
+        self.read_into(stream, out).await
+    }
+
+    async fn read_into(&self, stream: &Stream, out: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let got = self.session.borrow_mut().reader().read(out);
+            match got {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return other.inspect(|n| self.note(*n)),
+            }
+            self.receive(stream).await?;
+            self.flush(stream).await?;
+        }
+    }
+
+    /// Decrypts what has come, or waits for more. False at the end of the stream.
+    async fn receive(&self, stream: &Stream) -> io::Result<bool> {
+        if self.received.borrow().is_empty() {
+            let buffer = std::mem::take(&mut self.received.borrow_mut().bytes);
+            let (parts, got) = stream.read(vec![Part::heap(sized(buffer))]).await;
+            let got = got?;
+            if let Some(Part { mem: Mem::Heap(mut bytes), .. }) = parts.into_iter().next() {
+                bytes.truncate(got);
+                *self.received.borrow_mut() = Received { bytes, taken: 0 };
+            }
+        }
+        let mut received = self.received.borrow_mut();
+        let mut session = self.session.borrow_mut();
+        // Also without bytes: that is how the session learns that the stream has ended.
+        let taken = session.read_tls(&mut &received.bytes[received.taken..])?;
+        received.taken += taken;
+        session.process_new_packets().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        Ok(taken > 0)
+    }
+
+    async fn write_all(&self, stream: &Stream, parts: &[Part]) -> io::Result<()> {
+        let mut waiting = 0;
+        for piece in parts.iter().flat_map(|part| part.bytes().chunks(SEND_BYTES)) {
+            if waiting + piece.len() > SEND_BYTES {
+                self.flush(stream).await?;
+                waiting = 0;
+            }
+            let mut session = self.session.borrow_mut();
+            session.set_buffer_limit(None);
+            session.writer().write_all(piece)?;
+            waiting += piece.len();
+            self.note(piece.len());
+        }
+        self.flush(stream).await
+    }
+
+    /// Sends all records that were made.
+    async fn flush(&self, stream: &Stream) -> io::Result<()> {
+        if !self.session.borrow().wants_write() {
+            return Ok(());
+        }
+        self.sending.take(1).await;
+        let result = self.send_records(stream).await;
+        self.sending.give(1);
+        result
+    }
+
+    async fn send_records(&self, stream: &Stream) -> io::Result<()> {
+        loop {
+            let mut records = Vec::new();
+            while self.session.borrow().wants_write() {
+                self.session.borrow_mut().write_tls(&mut records)?;
+            }
+            if records.is_empty() {
+                return Ok(());
+            }
+            stream.write_all(vec![Part::heap(records)]).await?;
+        }
+    }
+
+    fn note(&self, bytes: usize) {
+        self.copied.set(self.copied.get() + bytes as u64);
+    }
+}
+
+impl Received {
+    fn is_empty(&self) -> bool {
+        self.taken == self.bytes.len()
+    }
+}
+
+fn sized(mut buffer: Vec<u8>) -> Vec<u8> {
+    buffer.resize(RECEIVE_BYTES, 0);
+    buffer
+}
