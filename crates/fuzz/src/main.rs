@@ -3,12 +3,13 @@
 //! Invariant: name, seed and number of events decide every byte that is tried; `--seconds` only ends a run earlier.
 //!
 //! Reading order: [`run`] (the loop), [`mutate`] (how inputs come about), [`target`] (the list), then one file per target:
-//! [`blktrace`], [`nbd`], [`stack`], [`control`].
+//! [`blktrace`], [`nbd`], [`stack`], [`compose`], [`control`].
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a developer's tool reads arguments and looks at the clock")]
 
 mod blktrace;
+mod compose;
 mod control;
 mod mutate;
 mod nbd;

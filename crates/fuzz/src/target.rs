@@ -2,7 +2,7 @@
 
 use esker_blktrace::Format;
 
-use crate::{blktrace, control, nbd, stack};
+use crate::{blktrace, compose, control, nbd, stack};
 
 /// What can be fuzzed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub enum Target {
     NbdReplies,
     /// The text of a stack.
     Stack,
+    /// Declarations of extensions, and the questions that are asked of them.
+    Compose,
     /// Lines of the control socket.
     Control,
     /// Fails on an input that is easily found: proves that the fuzzer finds.
@@ -27,7 +29,7 @@ pub enum Target {
 
 impl Target {
     /// Every target.
-    pub const ALL: [Target; 24] = [
+    pub const ALL: [Target; 25] = [
         Target::Blktrace(Format::Load),
         Target::Blktrace(Format::Vscsi1),
         Target::Blktrace(Format::Vscsi2),
@@ -50,6 +52,7 @@ impl Target {
         Target::NbdSession,
         Target::NbdReplies,
         Target::Stack,
+        Target::Compose,
         Target::Control,
         Target::Canary,
     ];
@@ -63,6 +66,7 @@ impl Target {
             Target::NbdSession => "nbd-session".to_string(),
             Target::NbdReplies => "nbd-replies".to_string(),
             Target::Stack => "stack".to_string(),
+            Target::Compose => "compose".to_string(),
             Target::Control => "control".to_string(),
             Target::Canary => "canary".to_string(),
         }
@@ -77,6 +81,7 @@ impl Target {
             Target::NbdSession => nbd::session_corpus(),
             Target::NbdReplies => nbd::replies_corpus(),
             Target::Stack => stack::corpus(),
+            Target::Compose => compose::corpus(),
             Target::Control => control::corpus(),
             Target::Canary => vec![b"a canary sings".to_vec()],
         }
@@ -94,6 +99,7 @@ impl Target {
             Target::NbdSession => nbd::try_session(input),
             Target::NbdReplies => nbd::try_replies(input),
             Target::Stack => stack::try_input(input),
+            Target::Compose => compose::try_input(input),
             Target::Control => control::try_input(input),
             Target::Canary => {
                 assert!(!input.contains(&0xff), "the canary is dead");
