@@ -59,7 +59,8 @@ fn images_are_copied_inside_tls_and_nothing_is_told_outside() {
     assert!(info.contains("32 MiB"), "{info}");
     let status = server.check_status();
     assert_eq!(status["bounced_bytes"].as_u64(), Some(0), "payload was copied below TLS");
-    assert!(status["tls_bytes"].as_u64() >= Some(64 << 20), "{status}");
+    // Half of the image is holes, which travel in neither direction.
+    assert!(status["tls_bytes"].as_u64() >= Some(32 << 20), "{status}");
     let bare = server.uris[0].replace("nbds+unix", "nbd+unix");
     assert!(!tool("nbdinfo", &["--size", &bare]).output().unwrap().status.success(), "served in the clear");
     server.stop();
