@@ -2,6 +2,7 @@
 
 use esker_compose::report::{json, text};
 use esker_compose::search::branch::{LOOKS_MAX, compose};
+use esker_compose::search::census::census;
 use esker_compose::search::insertion::insert;
 use esker_compose::{Analysis, Declaration};
 
@@ -38,6 +39,9 @@ struct Compose {
     /// Only accepts orders in which every extension sees requests
     #[arg(long)]
     no_starvation: bool,
+    /// Also looks at every order, of up to 9 extensions, and counts those that are equally good
+    #[arg(long, conflicts_with_all = ["insert", "json"])]
+    count: bool,
     /// Stacks and parts of stacks after which the search ends with the best order met so far
     #[arg(long, value_name = "N", default_value_t = LOOKS_MAX)]
     looks: u64,
@@ -63,6 +67,12 @@ impl Run for Compose {
         } else {
             terminal.say(text::analysis(&analysis, &declared.priorities).trim_end())?;
             terminal.say(&format!("\n{}", text::search_text(&found)))?;
+            if self.count {
+                let census = census(&declared.problem());
+                let census = census.map_err(|why| self.question.refused(text::no_order(&declared.setting, &why)))?;
+                terminal
+                    .say(&format!("allowed orders: {}, as good as this one: {}", census.allowed, census.optimal))?;
+            }
             terminal.say(changes(&declared, &found.order).trim_end())?;
         }
         draw(output, &analysis, &self.question.name())?;

@@ -5,7 +5,7 @@
 //! upper parts in the same state have the same future: the search keeps one.
 
 use crate::constraint::Constraints;
-use crate::goals::Score;
+use crate::goals::{GOALS_MAX, Score};
 use crate::search::Problem;
 use crate::set::{ExtId, ExtSet, Member, Set, VolId, VolSet};
 
@@ -140,14 +140,14 @@ impl Tables {
     /// it is the score.
     pub fn bound(&self, state: &State, live: usize) -> Score {
         let mut score = Score { ranks: vec![0; self.ranks], live: live + state.rest.len() };
-        let mut best = vec![0; self.ranks];
         for (volume, gains) in self.gains.iter().enumerate() {
-            best.fill(0);
+            // One extension at most is dominant on a volume, and rank by rank comparison survives addition: the best
+            // choice for each volume bounds the sum.
+            let worth =
+                |gains: &&Vec<(usize, u32)>| gains.iter().map(|(rank, _)| 1u32 << (GOALS_MAX - rank)).sum::<u32>();
             let candidates = self.candidates(state, VolId::of(volume));
-            for (rank, weight) in candidates.iter().flat_map(|id| &gains[id.index()]) {
-                best[*rank] = *weight;
-            }
-            score.ranks.iter_mut().zip(&best).for_each(|(sum, weight)| *sum = sum.saturating_add(*weight));
+            let best = candidates.iter().map(|id| &gains[id.index()]).max_by_key(worth);
+            score.add(best.map_or(&[], Vec::as_slice));
         }
         score
     }
