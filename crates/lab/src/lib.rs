@@ -17,6 +17,7 @@ mod device_calibration;
 pub mod experiment;
 mod file_vs_fio;
 pub mod machine;
+mod nbd_vs_peers;
 pub mod peer;
 mod rt_throughput;
 mod sim_throughput;
@@ -33,6 +34,7 @@ pub const ALL: &[Experiment] = &[
     sim_throughput::EXPERIMENT,
     ssd_wa::EXPERIMENT,
     file_vs_fio::EXPERIMENT,
+    nbd_vs_peers::EXPERIMENT,
     try_quick::EXPERIMENT,
     try_truth::EXPERIMENT,
     device_calibration::EXPERIMENT,

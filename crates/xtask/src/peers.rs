@@ -17,6 +17,8 @@ const PEERS: &[Peer] = &[
     Peer { program: "nbdcopy", package: "libnbd-bin", used_by: "it, lab: copying through a foreign NBD client" },
     Peer { program: "qemu-img", package: "qemu-utils", used_by: "it: images converted and compared over NBD" },
     Peer { program: "qemu-io", package: "qemu-utils", used_by: "it: reads, writes, zeroes and discards over NBD" },
+    Peer { program: "nbdkit", package: "nbdkit", used_by: "lab: a rival server of memory" },
+    Peer { program: "qemu-nbd", package: "qemu-utils", used_by: "lab: a rival server of raw files" },
     Peer { program: "fio", package: "fio", used_by: "lab: load on a served stack and on its rivals" },
 ];
 
