@@ -43,7 +43,7 @@ pub(crate) fn of(calibration: &Calibration, candidate: &str, spec: &Spec) -> Res
                 devices.push(leaf);
                 measured = measured.or(times);
             }
-            false => layer(calibration, device, &mut devices),
+            false => layer(calibration, spec, device, &mut devices),
         }
     }
     let times = measured.or_else(|| calibration.device("null", 0));
@@ -78,15 +78,21 @@ fn leaf<'a>(
     }
 }
 
+/// A name for the twin's device number `at` that no device of `spec` has.
+fn unused(spec: &Spec, at: usize) -> String {
+    let mut names = (0..=spec.devices.len()).map(|n| format!("cpu-{at}-{n}"));
+    let is_free = |name: &String| spec.devices.iter().all(|device| device.name != *name);
+    names.find(is_free).expect("one more name than devices")
+}
+
 /// Puts a layer on slots that take its time.
-fn layer(calibration: &Calibration, device: &DeviceSpec, devices: &mut Vec<DeviceSpec>) {
+fn layer(calibration: &Calibration, spec: &Spec, device: &DeviceSpec, devices: &mut Vec<DeviceSpec>) {
     let measured = calibration.kind(&device.kind).map(|cost| (cost.ns, cost.ns_per_kib));
     let stated = || esker_kinds::ALL.iter().find(|kind| kind.name == device.kind).map(|kind| (kind.cost.0 as f64, 0.0));
     let (ns, ns_per_kib) = measured.or_else(stated).unwrap_or_default();
     let mut on = Vec::new();
-    for (at, lower) in device.on.iter().enumerate() {
-        // No name of a user holds this sign.
-        let name = format!("{}~{at}", device.name);
+    for lower in &device.on {
+        let name = unused(spec, devices.len());
         let args =
             BTreeMap::from([("ns".to_string(), ns.to_string()), ("ns_per_kib".to_string(), ns_per_kib.to_string())]);
         devices.push(DeviceSpec::new(&name, cpu::KIND.name, vec![lower.clone()], args, device.at.clone()));
