@@ -59,10 +59,18 @@ impl Axis {
 pub enum Style {
     /// Joined, some of them with a mark.
     Line,
-    /// Joined by a grey line that stays behind.
+    /// Joined by a grey line, behind those that are not lines of help.
     Guide,
+    /// Joined by a dashed line, behind as well.
+    Dashed,
     /// Each with a mark.
     Marks,
+}
+
+impl Style {
+    fn is_help(self) -> bool {
+        matches!(self, Style::Guide | Style::Dashed)
+    }
 }
 
 /// Points that belong together.
@@ -80,6 +88,16 @@ impl Series {
     /// A line.
     pub fn line(name: &str, points: Vec<(f64, f64)>) -> Series {
         Series { name: name.to_string(), style: Style::Line, points }
+    }
+
+    /// Single points.
+    pub fn marks(name: &str, points: Vec<(f64, f64)>) -> Series {
+        Series { name: name.to_string(), style: Style::Marks, points }
+    }
+
+    /// A line of help without a name, for instance at a limit.
+    pub fn help(style: Style, points: Vec<(f64, f64)>) -> Series {
+        Series { name: String::new(), style, points }
     }
 }
 
@@ -119,6 +137,7 @@ fn colour(series: usize) -> RGBColor {
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Chart<'a, 'b, X, Y> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, Y>>;
 
 impl Figure {
     /// The figure as an SVG element, ready to stand in a page.
@@ -178,22 +197,21 @@ impl Figure {
             .build_cartesian_2d(x, y)
             .map_err(|e| e.to_string())?;
         self.mesh(&mut chart)?;
-        for (at, series) in self.series.iter().enumerate() {
+        let (help, shown): (Vec<_>, Vec<_>) = self.series.iter().enumerate().partition(|(_, one)| one.style.is_help());
+        for (at, series) in help.into_iter().chain(shown) {
             let points: Vec<(f64, f64)> = self.visible(series).collect();
-            let (line, first, every) = match series.style {
-                Style::Line => (Some(colour(at).stroke_width(2)), at * 2, MARK_EVERY),
-                Style::Guide => (Some(BLACK.mix(0.35).stroke_width(2)), points.len(), 1),
-                Style::Marks => (None, 0, 1),
+            join(&mut chart, series.style, at, &points)?;
+            let (first, every) = match series.style {
+                Style::Line => (at * 2, MARK_EVERY),
+                Style::Marks => (0, 1),
+                Style::Guide | Style::Dashed => (points.len(), 1),
             };
-            if let Some(style) = line {
-                chart.draw_series(LineSeries::new(points.iter().copied(), style)).map_err(|e| e.to_string())?;
-            }
             draw_marks!(chart.plotting_area(), at, points.iter().copied().skip(first).step_by(every));
         }
         Ok(())
     }
 
-    fn mesh<X, Y>(&self, chart: &mut ChartContext<'_, SVGBackend<'_>, Cartesian2d<X, Y>>) -> Result<(), String>
+    fn mesh<X, Y>(&self, chart: &mut Chart<'_, '_, X, Y>) -> Result<(), String>
     where
         X: Ranged<ValueType = f64> + ValueFormatter<f64>,
         Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
@@ -228,6 +246,22 @@ impl Figure {
         }
         Ok(rest)
     }
+}
+
+/// The line through the points of series number `at`, if its style has one.
+fn join<X, Y>(chart: &mut Chart<'_, '_, X, Y>, style: Style, at: usize, points: &[(f64, f64)]) -> Result<(), String>
+where
+    X: Ranged<ValueType = f64>,
+    Y: Ranged<ValueType = f64>,
+{
+    let points = points.iter().copied();
+    let drawn = match style {
+        Style::Line => chart.draw_series(LineSeries::new(points, colour(at).stroke_width(2))),
+        Style::Guide => chart.draw_series(LineSeries::new(points, BLACK.mix(0.35).stroke_width(2))),
+        Style::Dashed => chart.draw_series(DashedLineSeries::new(points, 6, 5, BLACK.mix(0.6).stroke_width(1))),
+        Style::Marks => return Ok(()),
+    };
+    drawn.map(drop).map_err(|e| e.to_string())
 }
 
 /// A number without needless digits; from 10,000 on in thousands (k), millions (M) and so on.

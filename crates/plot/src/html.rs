@@ -19,6 +19,30 @@ pub fn verbatim(text: &str) -> String {
     format!("<pre>{}</pre>\n", escaped(text))
 }
 
+/// A list of text.
+pub fn list(lines: &[String]) -> String {
+    let items: String = lines.iter().map(|line| format!("<li>{}</li>\n", escaped(line))).collect();
+    format!("<ul>\n{items}</ul>\n")
+}
+
+/// A table of text. Each column has a title and what the title means; the first column names the rows, and row number
+/// `best` stands out.
+pub fn table(columns: &[(&str, &str)], rows: &[Vec<String>], best: Option<usize>) -> String {
+    let column = |(title, means): &(&str, &str)| {
+        format!("<th scope=\"col\" title=\"{}\">{}</th>", escaped(means), escaped(title))
+    };
+    let head: String = columns.iter().map(column).collect();
+    let row = |(at, cells): (usize, &Vec<String>)| {
+        let class = if best == Some(at) { " class=\"best\"" } else { "" };
+        let name: String =
+            cells.iter().take(1).map(|cell| format!("<th scope=\"row\">{}</th>", escaped(cell))).collect();
+        let cells: String = cells.iter().skip(1).map(|cell| format!("<td>{}</td>", escaped(cell))).collect();
+        format!("<tr{class}>{name}{cells}</tr>\n")
+    };
+    let body: String = rows.iter().enumerate().map(row).collect();
+    format!("<div class=\"wide\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table></div>\n")
+}
+
 /// All figures.
 ///
 /// # Errors
@@ -35,12 +59,17 @@ fn figure(figure: &Figure) -> Result<String, PlotError> {
     Ok(format!("<figure>\n<h3>{title}</h3>\n{svg}\n<figcaption>{says}</figcaption>\n</figure>\n"))
 }
 
-/// A whole page; `mark` says in a comment who wrote it, and `body` is HTML.
+/// A whole page with its title as heading; `mark` says in a comment who wrote it, and `body` is HTML.
 pub fn page(title: &str, mark: &str, body: &str) -> String {
+    styled_page(title, mark, "", &format!("<h1>{}</h1>\n{body}", escaped(title)))
+}
+
+/// A whole page whose body brings its own heading, and whose `style` is CSS beside that of all pages.
+pub fn styled_page(title: &str, mark: &str, style: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<!-- {mark} -->\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n\
-         </head>\n<body>\n<main>\n<h1>{title}</h1>\n{body}</main>\n</body>\n</html>\n",
+         <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n<style>\n{STYLE}{style}</style>\n\
+         </head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n",
         mark = mark.replace("--", "- -"),
         title = escaped(title),
     )

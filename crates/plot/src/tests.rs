@@ -3,8 +3,9 @@ use super::*;
 fn figure(x: Axis, y: Axis, points: &[(f64, f64)]) -> Figure {
     let series = vec![
         Series::line("one", points.to_vec()),
-        Series { name: "two".into(), style: Style::Marks, points: points.to_vec() },
-        Series { name: String::new(), style: Style::Guide, points: points.to_vec() },
+        Series::marks("two", points.to_vec()),
+        Series::help(Style::Guide, points.to_vec()),
+        Series::help(Style::Dashed, points.to_vec()),
     ];
     Figure { title: "A <figure>".into(), says: "What \"it\" shows".into(), x, y, series }
 }
@@ -18,6 +19,30 @@ fn every_pair_of_axes_draws_every_style() {
         assert!(svg.contains("one") && svg.contains("two"), "{svg}");
         assert!(svg.matches("<polygon").count() >= 4, "three triangles and one in the legend");
     }
+}
+
+#[test]
+fn lines_of_help_are_behind_and_leave_colours_as_they_are() {
+    let points = vec![(1.0, 1.0), (2.0, 2.0)];
+    let drawn =
+        |series: Vec<Series>| Figure { series, ..figure(Axis::linear("a"), Axis::linear("b"), &[]) }.svg().unwrap();
+    let (line, dashed) = (Series::line("one", points.clone()), Series::help(Style::Dashed, points));
+    let svg = drawn(vec![line.clone(), dashed]);
+    let (alone, first) = (drawn(vec![line]), "stroke=\"#0072B2\"");
+    let help = svg.find("opacity=\"0.6\"").expect("dashes");
+    let start = svg.rfind("<polyline").expect("the line of the series");
+    assert!(help < start && svg[start..].contains(first), "{svg}");
+    assert!(alone.contains(first) && !alone.contains("opacity=\"0.6\""));
+}
+
+#[test]
+fn a_table_names_its_rows_explains_its_columns_and_marks_the_best() {
+    let rows = [vec!["<a>".to_string(), "1".to_string()], vec!["b".to_string(), "2 & 3".to_string()]];
+    let table = html::table(&[("name", "what \"it\" is"), ("n", "count")], &rows, Some(1));
+    assert!(table.contains("<th scope=\"col\" title=\"what &quot;it&quot; is\">name</th>"), "{table}");
+    assert!(table.contains("<tr><th scope=\"row\">&lt;a&gt;</th><td>1</td></tr>"), "{table}");
+    assert!(table.contains("<tr class=\"best\"><th scope=\"row\">b</th><td>2 &amp; 3</td></tr>"), "{table}");
+    assert_eq!(html::list(&["<x>".to_string()]), "<ul>\n<li>&lt;x&gt;</li>\n</ul>\n");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::io;
 
 use esker_blktrace::TraceError;
 use esker_block::KindError;
+use esker_plot::PlotError;
 use esker_stack::BuildError;
 
 use crate::calibration::CalibrationError;
@@ -112,6 +113,6 @@ pub enum PredictError {
     #[error("speed {0} is out of range; choose a factor from 0.000001 to 1000000")]
     Speed(f64),
     /// A figure could not be drawn.
-    #[error("a figure could not be drawn: {0}")]
-    Figure(String),
+    #[error(transparent)]
+    Figure(#[from] PlotError),
 }

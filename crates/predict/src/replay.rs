@@ -204,13 +204,6 @@ impl Play<'_> {
         let devices = devices(&built.stack, elapsed);
         let is_model = !devices.is_empty();
         let per_second = |count: u64| if elapsed == Nanos::ZERO { 0.0 } else { count as f64 / elapsed.as_secs_f64() };
-        let volume = |(tally, facts): (&VolumeTally, &Facts)| VolumeRun {
-            name: facts.volume.clone(),
-            reads: tally.reads.summary(),
-            writes: tally.writes.summary(),
-            read_bytes: tally.read_bytes,
-            written_bytes: tally.written_bytes,
-        };
         Run {
             name: self.candidate.name.clone(),
             what: self.candidate.what.clone(),
@@ -269,6 +262,16 @@ async fn write_all(export: Export, pool: Pool, pieces: Vec<ByteRange>) {
     for piece in pieces {
         let piece_bytes = bytes.slice(0, piece.len() as usize);
         export.request(Bio::write(piece.start(), piece_bytes)).await;
+    }
+}
+
+fn volume((tally, facts): (&VolumeTally, &Facts)) -> VolumeRun {
+    VolumeRun {
+        name: facts.volume.clone(),
+        reads: tally.reads.summary(),
+        writes: tally.writes.summary(),
+        read_bytes: tally.read_bytes,
+        written_bytes: tally.written_bytes,
     }
 }
 

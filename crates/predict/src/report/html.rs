@@ -2,8 +2,9 @@
 
 use esker_base::Nanos;
 use esker_base::units::size_human;
+use esker_plot::html::{escaped, figures, list, section, styled_page, table};
 
-use super::charts::{Figure, figures};
+use super::charts;
 use super::words::{COLUMNS, cells, changed, energy, percent};
 use crate::against::{Against, Difference, Differences};
 use crate::error::PredictError;
@@ -26,60 +27,25 @@ const STYLE: &str = include_str!("report.css");
 /// # Errors
 /// If a figure cannot be drawn.
 pub fn page(comparison: &Comparison, origin: &Origin) -> Result<String, PredictError> {
-    let figures: String = figures(comparison)?.iter().map(figure).collect();
-    let title = format!("{} is recommended", comparison.verdict.name);
-    Ok(format!(
-        "<!DOCTYPE html>\n<!-- Written by {WRITTEN_BY} {version}. Replaced by its next run in this folder. -->\n\
-         <html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n\
-         <title>esker try: {title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{head}{verdict}{table}\
-         <section>\n<h2>Figures</h2>\n<div class=\"figures\">\n{figures}</div>\n</section>\n{against}{traces}{devices}{caveats}\
-         {reproduce}</main>\n</body>\n</html>\n",
-        version = comparison.version,
-        title = escaped(&title),
-        head = head(comparison),
-        verdict = verdict(comparison),
-        table = comparison_table(comparison),
-        against = comparison.against.as_ref().map_or(String::new(), against),
-        traces = traces(&comparison.traces),
-        devices = devices(&comparison.runs),
-        caveats = section("Before you quote a figure", &list(&comparison.caveats)),
-        reproduce = reproduce(comparison, origin),
-    ))
+    let title = format!("esker try: {} is recommended", comparison.verdict.name);
+    let mark = format!("Written by {WRITTEN_BY} {}. Replaced by its next run in this folder.", comparison.version);
+    let body = [
+        head(comparison),
+        verdict(comparison),
+        comparison_table(comparison),
+        section("Figures", &figures(&charts::of(comparison))?),
+        comparison.against.as_ref().map_or(String::new(), against),
+        traces(&comparison.traces),
+        devices(&comparison.runs),
+        section("Before you quote a figure", &list(&comparison.caveats)),
+        reproduce(comparison, origin),
+    ];
+    Ok(styled_page(&title, &mark, STYLE, &body.concat()))
 }
 
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-fn section(title: &str, body: &str) -> String {
-    format!("<section>\n<h2>{}</h2>\n{body}</section>\n", escaped(title))
-}
-
-fn list(lines: &[String]) -> String {
-    let items: String = lines.iter().map(|line| format!("<li>{}</li>\n", escaped(line))).collect();
-    format!("<ul>\n{items}</ul>\n")
-}
-
-/// A table; the first column names its rows.
-fn table(titles: &[(String, String)], rows: &[Vec<String>], strong: Option<usize>) -> String {
-    let head: String = titles
-        .iter()
-        .map(|(title, means)| format!("<th scope=\"col\" title=\"{}\">{}</th>", escaped(means), escaped(title)))
-        .collect();
-    let body: String = rows
-        .iter()
-        .enumerate()
-        .map(|(at, row)| {
-            let class = if strong == Some(at) { " class=\"best\"" } else { "" };
-            let cells: String = row.iter().skip(1).map(|cell| format!("<td>{}</td>", escaped(cell))).collect();
-            format!("<tr{class}><th scope=\"row\">{}</th>{cells}</tr>\n", escaped(&row[0]))
-        })
-        .collect();
-    format!("<div class=\"wide\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table></div>\n")
-}
-
-fn titles(names: &[&str]) -> Vec<(String, String)> {
-    names.iter().map(|name| (name.to_string(), name.to_string())).collect()
+/// Columns whose titles say all.
+fn titles<'a>(names: &[&'a str]) -> Vec<(&'a str, &'a str)> {
+    names.iter().map(|name| (*name, *name)).collect()
 }
 
 fn head(comparison: &Comparison) -> String {
@@ -107,19 +73,9 @@ fn verdict(comparison: &Comparison) -> String {
 }
 
 fn comparison_table(comparison: &Comparison) -> String {
-    let columns = COLUMNS.map(|(title, means)| (title.to_string(), means.to_string()));
     let rows: Vec<Vec<String>> = comparison.runs.iter().map(|run| cells(run).into()).collect();
     let what = comparison.runs.iter().map(|run| format!("{}: {}", run.name, run.what)).collect::<Vec<_>>();
-    section("Comparison", &(table(&columns, &rows, Some(comparison.verdict.winner)) + &list(&what)))
-}
-
-fn figure(figure: &Figure) -> String {
-    format!(
-        "<figure>\n<h3>{title}</h3>\n{svg}\n<figcaption>{says}</figcaption>\n</figure>\n",
-        title = escaped(figure.title),
-        svg = figure.svg.replacen("<svg ", &format!("<svg aria-label=\"{}\" ", escaped(figure.says)), 1),
-        says = escaped(figure.says)
-    )
+    section("Comparison", &(table(&COLUMNS, &rows, Some(comparison.verdict.winner)) + &list(&what)))
 }
 
 /// A table of one candidate's figures then and now, for each.
