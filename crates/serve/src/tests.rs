@@ -169,17 +169,6 @@ fn ranges_are_changed_all_or_none_and_clients_are_told() {
 }
 
 #[test]
-#[allow(clippy::disallowed_methods, reason = "the mode of a socket is looked at where others see it")]
-fn a_socket_has_the_mode_that_was_asked_for() {
-    use std::os::unix::fs::PermissionsExt;
-    in_world(|rt, dir| async move {
-        let _server = start(&rt, &dir, "vol = memory size=1MiB @ nbd=unix:DIR/sock").unwrap();
-        let mode = std::fs::metadata(dir.join("sock")).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-    });
-}
-
-#[test]
 fn reads_are_announced_only_to_what_keeps_them() {
     in_world(|rt, dir| async move {
         let text = "a = file path=DIR/a size=1MiB direct=false | stats @ nbd=unix:DIR/sock; b = memory size=1MiB @ nbd=unix:DIR/sock";

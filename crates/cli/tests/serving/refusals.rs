@@ -81,7 +81,7 @@ fn live_changes_that_cannot_be_made_are_refused_and_change_nothing() {
     let before = check_tool(ESKER, &["stack", "dump", "--control", &server.control]);
     let cases: &[(&[&str], &str)] = &[
         (&["insert", "--above", "nobody", "x = stats"], "there is no \"nobody\""),
-        (&["insert", "--above", "d", "x = nokind"], "there is no kind \"nokind\""),
+        (&["insert", "--above", "d", "x = nokind"], "unknown kind \"nokind\""),
         (&["insert", "--above", "d", "d = stats"], "of this name already"),
         (&["insert", "--above", "d", "x = offset start=4096"], "cannot be changed live"),
         (&["insert", "--above", "d", "x = stats; y = stats"], "the text has 2 devices"),

@@ -30,6 +30,7 @@ pub const SAMPLES: &[Sample] = &[
     sample("disk-model", "v = disk-model size=8MiB content=memory"),
     sample("ssd-model", "v = ssd-model size=8MiB content=memory"),
     sample("nvm-model", "v = nvm-model size=8MiB content=memory"),
+    sample("array-model", "v = array-model members=2 layout=stripe content=memory size=8MiB"),
     sample("pass", "v = memory size=2MiB | pass"),
     sample("offset", "v = memory size=4MiB | offset start=64KiB size=1MiB"),
     sample("concat", "a = memory size=1MiB; b = memory size=64KiB block=4096 | align; v = concat on a,b"),

@@ -97,6 +97,7 @@ fn sockets_carry_tls() {
         let stream = Stream::connect(&rt, listener.address()).unwrap();
         let client = Client::connect_tls(&rt, &site.pool, stream, "", &tls).await.unwrap();
         loads(&rt, &site.pool, client, 4, 256).await.disconnect().await.unwrap();
+        assert!(site.server.secured_bytes() > 256 << 10, "{}", site.server.secured_bytes());
         site.server.stop().await;
         serving.await;
     });
