@@ -225,11 +225,19 @@ impl Listener {
     /// # Errors
     /// The kernel's.
     pub async fn accept(&self) -> io::Result<Stream> {
+        let fd = self.accept_fd().await?;
+        Ok(Stream(Kind::Socket { kernel: self.kernel.clone(), fd: Arc::new(fd) }))
+    }
+
+    /// The same, for protocols that need the socket itself: those that hand over descriptors.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub async fn accept_fd(&self) -> io::Result<OwnedFd> {
         let outcome = self.kernel.start(Op::Accept { fd: self.fd.clone() }).await?;
         let raw = outcome.result?;
         // SAFETY: the kernel just made this descriptor for this call, and nobody else knows it.
-        let fd = unsafe { OwnedFd::from_raw_fd(raw as i32) };
-        Ok(Stream(Kind::Socket { kernel: self.kernel.clone(), fd: Arc::new(fd) }))
+        Ok(unsafe { OwnedFd::from_raw_fd(raw as i32) })
     }
 }
 

@@ -32,6 +32,12 @@ impl Kernel {
         InFlight { rt: self.rt.clone(), key: Some(real.start(op)) }
     }
 
+    /// Waits until `fd` has something to read, or for a shorter time: look whether there is. Dropping the future ends
+    /// the wait.
+    pub fn readable(&self, fd: Arc<OwnedFd>) -> InFlight {
+        self.start(Op::Readable { fd })
+    }
+
     /// Makes a file that is only ever appended to, such as a trace. Its writes block: call them on a worker.
     ///
     /// # Errors

@@ -59,6 +59,11 @@ pub enum Op {
         /// Listening socket.
         fd: Arc<OwnedFd>,
     },
+    /// Waits until there is something to read, and reads nothing. May end early: look whether there is.
+    Readable {
+        /// Event descriptor, pipe or socket.
+        fd: Arc<OwnedFd>,
+    },
 }
 
 impl Op {
@@ -66,7 +71,7 @@ impl Op {
     pub fn into_parts(self) -> Vec<Part> {
         match self {
             Op::Read { parts, .. } | Op::Write { parts, .. } => parts,
-            Op::Sync { .. } | Op::Fallocate { .. } | Op::Accept { .. } => Vec::new(),
+            Op::Sync { .. } | Op::Fallocate { .. } | Op::Accept { .. } | Op::Readable { .. } => Vec::new(),
         }
     }
 }

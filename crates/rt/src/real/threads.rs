@@ -20,6 +20,9 @@ use super::workers::Workers;
 /// Threads at most; operations beyond that wait.
 const THREADS_MAX: usize = 256;
 
+/// A wait that nobody wants any more holds its thread for so long.
+const READABLE_MAX: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
 type Finished = Arc<Mutex<Vec<(usize, Outcome)>>>;
 
 enum State {
@@ -124,6 +127,10 @@ fn perform(mut op: Op) -> Outcome {
         }
         Op::Accept { fd } => {
             rustix::net::accept_with(&**fd, SocketFlags::CLOEXEC).map(|connection| connection.into_raw_fd() as u32)
+        }
+        Op::Readable { fd } => {
+            let mut fds = [PollFd::new(&**fd, PollFlags::IN)];
+            rustix::event::poll(&mut fds, Some(&READABLE_MAX)).map(|ready| ready as u32)
         }
     };
     Outcome { result: result.map_err(io::Error::from), op }

@@ -127,7 +127,15 @@ impl Uring {
         let Some(inflight) = self.inflight[key].as_mut() else { return };
         match inflight.state {
             State::Done(_) => self.release(key),
-            _ => inflight.state = State::Abandoned,
+            _ => {
+                inflight.state = State::Abandoned;
+                // It might wait for ever.
+                if matches!(inflight.op, Op::Readable { .. }) {
+                    let cancel = opcode::AsyncCancel::new(key as u64).build().user_data(CANCEL);
+                    // What cannot be cancelled now is cancelled with the ring.
+                    let _later = self.push(&cancel);
+                }
+            }
         }
     }
 
@@ -298,6 +306,7 @@ fn describe(inflight: &mut Inflight) -> squeue::Entry {
         Op::Accept { fd } => opcode::Accept::new(types::Fd(fd.as_raw_fd()), std::ptr::null_mut(), std::ptr::null_mut())
             .flags(libc::SOCK_CLOEXEC)
             .build(),
+        Op::Readable { fd } => opcode::PollAdd::new(types::Fd(fd.as_raw_fd()), libc::POLLIN as u32).build(),
     }
 }
 

@@ -98,6 +98,23 @@ fn sockets_carry_vectors_both_ways() {
 }
 
 #[test]
+fn a_descriptor_is_waited_for_without_being_read() {
+    check((1, 7), |rt| async move {
+        let flags = rustix::event::EventfdFlags::NONBLOCK;
+        let event = Arc::new(rustix::event::eventfd(0, flags).unwrap());
+        let kernel = rt.kernel().unwrap();
+        // A wait that nobody wants any more ends, and disturbs no other one.
+        drop(kernel.readable(event.clone()));
+        let wait = kernel.readable(event.clone());
+        rustix::io::write(&*event, &7u64.to_ne_bytes()).unwrap();
+        let ready = wait.await.unwrap().result.unwrap();
+        let mut count = [0; 8];
+        rustix::io::read(&*event, &mut count).unwrap();
+        (ready, u64::from_ne_bytes(count))
+    });
+}
+
+#[test]
 fn timers_fire_in_order_and_not_early() {
     check(vec![1, 2, 3], |rt| async move {
         let order = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
