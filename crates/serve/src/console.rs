@@ -2,12 +2,12 @@
 
 use std::rc::Rc;
 
-use esker_base::Nanos;
+use esker_base::{ByteRange, Nanos};
 use esker_block::{Bio, Device, RangeOp};
 use esker_rt::Level;
 use esker_rt::mem::{Mem, Part};
 use esker_rt::net::{Listener, Stream};
-use esker_rt::sync::{Credits, Either, race};
+use esker_rt::sync::{Credits, Either, join_all, race};
 use serde_json::{Value, json};
 
 use crate::command::{Command, RangeCommand, answer, bounded, parse_layer};
@@ -126,13 +126,18 @@ async fn change_ranges(shared: &Rc<Shared>, name: &str, ops: &[RangeCommand]) ->
     }
     let size = export.limits().size;
     let touched = wanted.iter().filter_map(RangeOp::ranges).flat_map(|(src, dst)| src.into_iter().chain([dst]));
-    for range in touched {
+    let touched: Vec<ByteRange> = touched.collect();
+    for range in &touched {
         if range.end() > size {
             return Err(format!("{range} passes the end of \"{name}\" at {size}; nothing was changed"));
         }
-        shared.doors.iter().for_each(|door| door.server.note_change(name, range));
+        shared.doors.iter().for_each(|door| door.server.note_change(name, *range));
     }
-    match export.request(Bio::ranges(wanted)).await.result {
+    let fronts = shared.fronts();
+    join_all(fronts.iter().map(|front| front.before_change(name, &touched))).await;
+    let done = export.request(Bio::ranges(wanted)).await;
+    join_all(fronts.iter().map(|front| front.after_change(name, &touched))).await;
+    match done.result {
         Ok(_) => Ok(json!({ "done": ops.len() })),
         Err(error) => Err(error.to_string()),
     }

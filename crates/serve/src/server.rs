@@ -1,6 +1,6 @@
 //! Start, run and stop of a served stack.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::rc::Rc;
@@ -19,6 +19,7 @@ use esker_stack::text::address;
 use esker_stack::{BuildError, Export, ExportSpec, Place, Spec, Stack};
 
 use crate::console;
+use crate::front::{Front, Offer};
 
 /// How a stack is served.
 #[derive(Clone)]
@@ -100,6 +101,13 @@ pub struct Ready {
     pub read_only: bool,
 }
 
+impl Ready {
+    fn offer(&self) -> Offer {
+        let Ready { export, uri, size, read_only } = self;
+        Offer { export: export.clone(), at: uri.to_string(), size: *size, read_only: *read_only }
+    }
+}
+
 /// One address: a listener and the server behind it.
 pub(crate) struct Door {
     pub server: nbd::Server,
@@ -111,6 +119,7 @@ pub(crate) struct Shared {
     pub stack: Rc<Stack>,
     pub doors: Vec<Door>,
     pub ready: Vec<Ready>,
+    fronts: RefCell<Vec<Rc<dyn Front>>>,
     pub io: String,
     pub started: Time,
     /// Live changes made.
@@ -121,9 +130,44 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    fn build(
+        rt: &Rt,
+        pool: &Pool,
+        kinds: &'static [&'static Kind],
+        spec: &Spec,
+        config: &Config,
+    ) -> Result<Shared, ServeError> {
+        // First of all: devices lock their media, and a second server must fail there before it touches a socket.
+        let stack = Stack::build(rt, pool, kinds, spec)?;
+        label_models(&stack, spec);
+        Ok(Shared {
+            rt: rt.clone(),
+            stack,
+            doors: Vec::new(),
+            ready: Vec::new(),
+            fronts: RefCell::default(),
+            io: config.io.clone(),
+            started: rt.now(),
+            changes: Cell::new(0),
+            control: Rc::new(listen(rt, &config.control).map_err(ServeError::Control)?),
+            stop: Cell::new(false),
+            stopped: Notify::default(),
+        })
+    }
+
     pub fn ask_to_stop(&self) {
         self.stop.set(true);
         self.stopped.notify_all();
+    }
+
+    /// The ways beside NBD.
+    pub fn fronts(&self) -> Vec<Rc<dyn Front>> {
+        self.fronts.borrow().clone()
+    }
+
+    /// What clients can reach, on every way.
+    pub fn offers(&self) -> Vec<Offer> {
+        self.ready.iter().map(Ready::offer).chain(self.fronts().iter().flat_map(|front| front.offers())).collect()
     }
 
     /// Waits until the server is asked to stop.
@@ -150,28 +194,37 @@ impl Served {
         if spec.exports.iter().all(|export| export.nbd.is_none()) {
             return Err(ServeError::Nothing);
         }
-        // First of all: devices lock their media, and a second server must fail there before it touches a socket.
-        let stack = Stack::build(rt, pool, kinds, spec)?;
-        label_models(&stack, spec);
-        let control = listen(rt, &config.control).map_err(ServeError::Control)?;
-        let (mut doors, mut ready) = (Vec::new(), Vec::new());
+        let mut shared = Shared::build(rt, pool, kinds, spec, &config)?;
         for exports in by_address(rt, spec) {
-            let (door, mut opened) = open(&stack, &exports, &config)?;
-            doors.push(door);
-            ready.append(&mut opened);
+            let (door, mut opened) = open(&shared.stack, &exports, &config)?;
+            shared.doors.push(door);
+            shared.ready.append(&mut opened);
         }
-        Ok(Served(Rc::new(Shared {
-            rt: rt.clone(),
-            stack,
-            doors,
-            ready,
-            io: config.io,
-            started: rt.now(),
-            changes: Cell::new(0),
-            control: Rc::new(control),
-            stop: Cell::new(false),
-            stopped: Notify::default(),
-        })))
+        Ok(Served(Rc::new(shared)))
+    }
+
+    /// Builds the stack and its control socket, without NBD: clients come through the fronts that [`Served::add`] gets.
+    ///
+    /// # Errors
+    /// [`ServeError::Build`] and [`ServeError::Control`].
+    pub fn over(
+        rt: &Rt,
+        pool: &Pool,
+        kinds: &'static [&'static Kind],
+        spec: &Spec,
+        config: &Config,
+    ) -> Result<Served, ServeError> {
+        Ok(Served(Rc::new(Shared::build(rt, pool, kinds, spec, config)?)))
+    }
+
+    /// From now on clients come through this front too; it is ended with the server.
+    pub fn add(&self, front: Rc<dyn Front>) {
+        self.0.fronts.borrow_mut().push(front);
+    }
+
+    /// The stack.
+    pub fn stack(&self) -> &Rc<Stack> {
+        &self.0.stack
     }
 
     /// What clients can reach, in the order of the addresses in the text.
@@ -201,6 +254,7 @@ impl Served {
         }
         shared.rt.log(Level::Info, format_args!("stopping: {} requests in flight", shared.stack.inflight()));
         join_all(shared.doors.iter().map(|door| door.server.stop())).await;
+        join_all(shared.fronts().iter().map(|front| front.stop())).await;
         console.await;
         let flushed = flush_all(&shared.stack).await;
         shared.stack.close().await;

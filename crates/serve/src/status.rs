@@ -13,16 +13,17 @@ pub(crate) fn of(shared: &Shared) -> Value {
         "io": shared.io,
         "dead": stack.dead(),
         "inflight": stack.inflight(),
-        "connections": shared.doors.iter().map(|door| door.server.connections()).sum::<usize>(),
+        "connections": shared.doors.iter().map(|door| door.server.connections()).sum::<usize>()
+            + shared.fronts().iter().map(|front| front.clients()).sum::<usize>(),
         "bounced_bytes": stack.pool().bounced(),
         "tls_bytes": shared.doors.iter().map(|door| door.server.secured_bytes()).sum::<u64>(),
         "changes": shared.changes.get(),
-        "exports": shared.ready.iter().map(|ready| json!({
-            "name": ready.export,
-            "uri": ready.uri.to_string(),
-            "size": ready.size,
-            "read_only": ready.read_only,
-            "block": stack.export(&ready.export).map(|export| export.limits().block),
+        "exports": shared.offers().iter().map(|offer| json!({
+            "name": offer.export,
+            "uri": offer.at,
+            "size": offer.size,
+            "read_only": offer.read_only,
+            "block": stack.export(&offer.export).map(|export| export.limits().block),
         })).collect::<Vec<_>>(),
         "parts": stack.stats().iter().map(part).collect::<Vec<_>>(),
     })
