@@ -4,7 +4,8 @@
 //!
 //! Reading order: [`verb`] (what a verb is, and the command line made of all), [`verbs`] (the table, one file for each
 //! verb), [`failure`] (exit status and messages), [`terminal`], then what verbs share: [`stack_text`], [`composition`],
-//! [`trace`] and [`trace_files`], [`control`] and [`patience`], [`doors`], [`log`], [`signals`], [`outputs`] and [`target`].
+//! [`trace`] and [`trace_files`], [`control`] and [`patience`], [`doors`], [`log`], [`secrets`], [`signals`], [`outputs`] and
+//! [`target`].
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -20,6 +21,7 @@ mod failure;
 mod log;
 mod outputs;
 mod patience;
+mod secrets;
 mod signals;
 mod stack_text;
 mod target;

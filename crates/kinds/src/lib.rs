@@ -22,6 +22,7 @@ pub const ALL: &[&Kind] = &[
     &esker_layers::stripe::KIND,
     &esker_layers::align::KIND,
     &esker_layers::emulate::KIND,
+    &esker_layers::crypt::KIND,
     &esker_layers::delay::KIND,
     &esker_layers::rate::KIND,
     &esker_layers::error::KIND,

@@ -3,20 +3,22 @@
 //! Invariant: nothing of theirs on media, no background work; what a layer holds of a request ends with that request.
 //!
 //! Reading order: [`pass`] (the smallest), [`offset`], [`split`] (what [`concat`] and [`stripe`] share), [`range_lock`]
-//! (what [`align`] and [`emulate`] share), [`flight`] (many requests for one), then the accessors [`delay`], [`rate`],
-//! [`error`], [`stats`] and [`tap`].
+//! (what [`align`] and [`emulate`] share), [`flight`] (many requests for one), [`cipher`] and [`crypt`], then the accessors
+//! [`delay`], [`rate`], [`error`], [`stats`] and [`tap`]. Locks and flights are public for the larger layers above.
 
 #![forbid(unsafe_code)]
 
 pub mod align;
+pub mod cipher;
 pub mod concat;
+pub mod crypt;
 pub mod delay;
 pub mod emulate;
 pub mod error;
-mod flight;
+pub mod flight;
 pub mod offset;
 pub mod pass;
-mod range_lock;
+pub mod range_lock;
 pub mod rate;
 mod split;
 pub mod stats;
@@ -45,11 +47,11 @@ fn resume_after(bio: &mut Bio, wait: impl Future<Output = ()> + 'static) -> Step
 }
 
 /// A range of an upper or lower end, whose bytes are all below 2^64 because the end's size is.
-fn span(start: u64, len: u64) -> ByteRange {
+pub fn span(start: u64, len: u64) -> ByteRange {
     ByteRange::new(start, len).expect("a range inside a device fits in 64 bits")
 }
 
 /// A request that is made to do a part of `whole`: same destination, flags and tag.
-fn part_of(whole: &Bio, op: Op, range: ByteRange, buf: Buf) -> Bio {
+pub fn part_of(whole: &Bio, op: Op, range: ByteRange, buf: Buf) -> Bio {
     Bio { op, range, flags: whole.flags, dest: whole.dest, buf, tag: whole.tag }
 }

@@ -17,6 +17,7 @@ static KINDS: &[&Kind] = &[
     &POOR,
     &crate::align::KIND,
     &crate::concat::KIND,
+    &crate::crypt::KIND,
     &crate::delay::KIND,
     &crate::emulate::KIND,
     &crate::error::KIND,

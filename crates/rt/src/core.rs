@@ -11,6 +11,7 @@ use esker_base::Time;
 use crate::handle::LogSink;
 use crate::real::RealState;
 use crate::remote::Remote;
+use crate::secret::SecretSource;
 use crate::sim::SimState;
 use crate::task::{LocalFuture, Running, TaskId, Tasks};
 use crate::timer::{TimerKey, Timers, Wakes};
@@ -29,6 +30,7 @@ pub(crate) struct Core {
     pub timers: RefCell<Timers>,
     pub killed: Cell<bool>,
     pub log: RefCell<Option<Box<dyn LogSink>>>,
+    pub secrets: RefCell<Option<SecretSource>>,
     tasks: RefCell<Tasks>,
     ready: RefCell<VecDeque<TaskId>>,
     woken: RefCell<Vec<TaskId>>,
@@ -44,6 +46,7 @@ impl Core {
             timers: RefCell::default(),
             killed: Cell::new(false),
             log: RefCell::new(None),
+            secrets: RefCell::new(None),
             tasks: RefCell::default(),
             ready: RefCell::default(),
             woken: RefCell::default(),

@@ -11,6 +11,7 @@ use esker_base::{Nanos, Stream, Time};
 use crate::core::{Core, World};
 use crate::join::{self, JoinHandle};
 use crate::real::RealState;
+use crate::secret::{Secret, SecretSource};
 use crate::sim::SimState;
 use crate::timer::TimerKey;
 
@@ -171,6 +172,26 @@ impl Rt {
     /// Sets where this world's log lines go.
     pub fn set_log(&self, sink: Box<dyn LogSink>) {
         *self.core.log.borrow_mut() = Some(sink);
+    }
+
+    /// Sets where this world's secrets come from.
+    pub fn set_secrets(&self, source: SecretSource) {
+        *self.core.secrets.borrow_mut() = Some(source);
+    }
+
+    /// The secret that `reference` names. Texts hold references only, so that no dump, status or log can show a key.
+    ///
+    /// In virtual time without a source, it is made from the world's seed and the reference: what is simulated protects
+    /// nothing.
+    ///
+    /// # Errors
+    /// What the source says, or that there is none. The text never holds a secret.
+    pub fn secret(&self, reference: &str) -> Result<Secret, String> {
+        match self.core.secrets.borrow().as_ref() {
+            Some(source) => source(reference),
+            None if self.is_sim() => Ok(Secret::simulated(&mut self.rng(&format!("secret {reference}")))),
+            None => Err("this program gives its stacks no secrets".to_string()),
+        }
     }
 
     /// The reactor's file and socket operations.

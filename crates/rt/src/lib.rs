@@ -7,7 +7,7 @@
 //! Invariant: nothing in virtual time depends on addresses, threads, hash seeds or the real clock.
 //!
 //! Reading order: [`handle`] (`Rt`), [`sim`], [`sync`] (waiting for each other), [`mem`] (slabs the kernel may use),
-//! [`net`] (streams in both worlds), [`real`].
+//! [`net`] (streams in both worlds), [`secret`] (keys that no text shows), [`real`].
 
 mod core;
 pub mod handle;
@@ -16,6 +16,7 @@ pub mod mem;
 pub mod net;
 pub mod real;
 mod remote;
+pub mod secret;
 pub mod sim;
 pub mod sync;
 mod task;
@@ -23,4 +24,5 @@ mod timer;
 
 pub use handle::{Cpu, Level, Rt, Sleep};
 pub use join::JoinHandle;
+pub use secret::{Secret, SecretSource};
 pub use sim::{Halt, Sim, SimConfig};

@@ -91,6 +91,7 @@ impl Run for Serve {
         let reactor = Reactor::new(RealConfig { backend, ..RealConfig::seeded(self.seed) })?;
         let rt = reactor.rt();
         rt.set_log(Box::new(ErrorLog { least: self.least_level() }));
+        rt.set_secrets(crate::secrets::source());
         if let Some(reason) = reactor.fallback() {
             rt.log(Level::Warn, format_args!("{reason}"));
         }

@@ -7,9 +7,9 @@ use std::rc::Rc;
 use esker_block::conformance::{Options, check, check_real};
 use esker_block::kind::Worlds;
 use esker_block::{Device, OpKind};
-use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::real::Backend;
+use esker_rt::{Rt, Secret};
 use esker_stack::{Spec, Stack};
 
 /// A stack whose export is of one kind. DIR stands for a folder that vanishes.
@@ -40,6 +40,7 @@ pub const SAMPLES: &[Sample] = &[
     ),
     sample("align", "v = memory size=2MiB block=4096 defer=always latency=5us | align"),
     sample("emulate", "v = memory size=2MiB defer=always latency=5us | emulate staging=64KiB width=2 ranges=8"),
+    sample("crypt", "v = memory size=2MiB defer=always latency=5us | crypt key=file:any"),
     sample("delay", "v = memory size=2MiB | delay read=10us write=20us flush=30us jitter=50us"),
     sample("rate", "v = memory size=2MiB | rate iops=100000 bytes=1GiB"),
     sample("error", "v = memory size=2MiB | error probability=1 armed=false"),
@@ -51,6 +52,7 @@ pub const SAMPLES: &[Sample] = &[
 const ELSEWHERE: &str = "raw";
 
 fn export(rt: &Rt, text: &str) -> Rc<dyn Device> {
+    rt.set_secrets(Box::new(|reference| Ok(Secret::new(reference.bytes().cycle().take(64).collect()))));
     let spec = Spec::parse("sample", &format!("{text}; export out = v")).unwrap_or_else(|e| panic!("{text}: {e}"));
     let stack = Stack::build(rt, &Pool::default(), esker_kinds::ALL, &spec).unwrap_or_else(|e| panic!("{text}: {e}"));
     Rc::new(stack.export("out").expect("the text exports it"))

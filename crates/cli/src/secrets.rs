@@ -1,0 +1,85 @@
+//! Keys that stack texts refer to: `file:PATH` and `env:NAME`. Nothing here shows a byte of them.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+
+use esker_rt::{Secret, SecretSource};
+
+/// More than any key has; what is longer is a mistake, such as a disk in the place of its key.
+const BYTES_MAX: u64 = 4096;
+
+/// Reads keys from files and from the environment.
+pub fn source() -> SecretSource {
+    Box::new(|reference| match reference.split_once(':') {
+        Some(("file", path)) => from_file(path),
+        Some(("env", name)) => from_environment(name),
+        _ => Err("a key is named file:PATH or env:NAME".to_string()),
+    })
+}
+
+/// Only its owner may read a key, and only a regular file has an owner that matters.
+fn from_file(path: &str) -> Result<Secret, String> {
+    let unreadable = |error: io::Error| format!("cannot be read: {error}");
+    let file = File::open(path).map_err(unreadable)?;
+    let about = file.metadata().map_err(unreadable)?;
+    if !about.is_file() {
+        return Err("is no regular file".to_string());
+    }
+    if about.mode() & 0o077 != 0 {
+        let mode = about.mode() & 0o777;
+        return Err(format!("others than its owner may use this file (mode {mode:o}); chmod 600 it"));
+    }
+    if about.len() > BYTES_MAX {
+        return Err(format!("has {} bytes, which is no key", about.len()));
+    }
+    let mut bytes = Vec::with_capacity(BYTES_MAX as usize);
+    file.take(BYTES_MAX).read_to_end(&mut bytes).map_err(unreadable)?;
+    Ok(Secret::new(bytes))
+}
+
+fn from_environment(name: &str) -> Result<Secret, String> {
+    let value = std::env::var_os(name).ok_or("there is no such environment variable")?;
+    Ok(Secret::new(std::os::unix::ffi::OsStringExt::into_vec(value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn refused(reference: &str, why: &str) {
+        let error = source()(reference).unwrap_err();
+        assert!(error.contains(why), "{reference}: \"{error}\" should say \"{why}\"");
+    }
+
+    #[test]
+    fn a_key_comes_from_a_file_that_only_its_owner_may_use() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        std::fs::write(&path, [7; 64]).unwrap();
+        let reference = format!("file:{}", path.display());
+        for (mode, is_fine) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false)] {
+            std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            assert_eq!(source()(&reference).is_ok(), is_fine, "{mode:o}");
+        }
+        refused(&reference, "chmod 600");
+        refused(&format!("file:{}", dir.path().display()), "no regular file");
+        refused("file:no/such/key", "cannot be read");
+        std::fs::write(&path, [7; 5000]).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        refused(&reference, "5000 bytes, which is no key");
+    }
+
+    #[test]
+    fn a_key_comes_from_a_variable_that_exists() {
+        // Every program that cargo starts has it.
+        let name = "CARGO_MANIFEST_DIR";
+        let secret = source()(&format!("env:{name}")).unwrap();
+        assert_eq!(secret.bytes(), std::env::var(name).unwrap().as_bytes());
+        refused("env:THERE_IS_NO_SUCH_KEY", "no such environment variable");
+        refused("vault:x", "file:PATH or env:NAME");
+    }
+}
