@@ -1,7 +1,8 @@
 //! The real world: a reactor that one thread at a time enters.
 //!
 //! Reading order: [`reactor`] (the loop), [`op`] (what the kernel can be asked), [`uring`] and [`threads`] (the two
-//! backends), [`kernel`] (what devices and front ends call), [`cell`] (a stack that any thread may enter).
+//! backends), [`kernel`] (what devices and front ends call), [`cell`] (a stack that any thread may enter), [`apart`]
+//! (calls that this process may have to answer itself), [`loop_device`].
 
 #![allow(
     clippy::disallowed_methods,
@@ -9,9 +10,11 @@
     reason = "the real world is where clocks, files, sockets and threads are reached"
 )]
 
+pub mod apart;
 pub mod cell;
 pub mod cross;
 pub mod kernel;
+pub mod loop_device;
 pub mod op;
 pub mod reactor;
 mod socket;
@@ -19,6 +22,7 @@ mod threads;
 mod uring;
 mod workers;
 
+pub use apart::{Errand, run_apart};
 pub use cell::StackCell;
 pub use kernel::{File, Kernel, OpenMode};
 pub use op::{FallocateMode, Op, Outcome};
