@@ -5,9 +5,10 @@ use std::rc::Rc;
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
-use crate::bio::{Bio, Done, VolumeId};
+use crate::bio::{Bio, BioError, Done, VolumeId};
 use crate::device::{Stat, Usage};
-use crate::step::Step;
+use crate::kind::KindError;
+use crate::step::{LocalFuture, Step};
 
 /// What an extension decided about a request.
 pub enum Flow {
@@ -34,8 +35,11 @@ pub struct Below {
 
 /// Sends a request into a stack below a slot. Implemented by the stack's snapshots.
 pub trait Submit {
-    /// Starts `bio`, whose destination is one of the slot's lower volumes.
+    /// Starts `bio`, whose destination is one of the slot's lower volumes. What the slot may not send is refused.
     fn submit_below(self: Rc<Self>, slot: u16, bio: Bio) -> Step<Done>;
+
+    /// The slot's lower volumes, in the order in which the stack text lists them.
+    fn lowers_of(&self, slot: u16) -> &[VolumeId];
 }
 
 impl Below {
@@ -48,6 +52,81 @@ impl Below {
     pub fn submit(&self, bio: Bio) -> Step<Done> {
         self.submit.clone().submit_below(self.slot, bio)
     }
+
+    /// The volume of lower end `i`, as [`Ctx::lower`] gives it.
+    ///
+    /// # Panics
+    /// If there are fewer lower ends; the manifest and the stack text say how many there are.
+    pub fn lower(&self, i: usize) -> VolumeId {
+        self.lowers()[i]
+    }
+
+    /// The volumes of all lower ends.
+    pub fn lowers(&self) -> &[VolumeId] {
+        self.submit.lowers_of(self.slot)
+    }
+}
+
+/// Lets an extension work by itself: on timers, after failures, to move data. Implemented by the stack.
+pub trait Enter {
+    /// Waits until the stack lets work in; none if the extension has left it or the stack has ended.
+    fn enter(self: Rc<Self>) -> LocalFuture<Option<Job>>;
+}
+
+/// An extension's place in a running stack. Cheap to clone.
+#[derive(Clone)]
+pub struct Station(Rc<dyn Enter>);
+
+impl Station {
+    /// For the stack.
+    pub fn new(enter: Rc<dyn Enter>) -> Station {
+        Station(enter)
+    }
+
+    /// Begins a piece of work, once no change of the stack is under way. A change waits for pieces that have begun, so
+    /// they should be short; and whoever waits here must hold nothing that a request waits for.
+    ///
+    /// None tells a background task to end: the extension has left the stack, or the stack has ended.
+    pub async fn enter(&self) -> Option<Job> {
+        self.0.clone().enter().await
+    }
+}
+
+/// A piece of work of an extension. Like a request it keeps the arrangement of the stack under which it began, and
+/// changes of the stack wait until it is dropped.
+pub struct Job {
+    below: Below,
+    leave: Option<Box<dyn FnOnce()>>,
+}
+
+impl Job {
+    /// For the stack: `leave` is called when the work has ended.
+    pub fn new(below: Below, leave: impl FnOnce() + 'static) -> Job {
+        Job { below, leave: Some(Box::new(leave)) }
+    }
+
+    /// What is below the extension.
+    pub fn below(&self) -> &Below {
+        &self.below
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        self.leave.take().into_iter().for_each(|leave| leave());
+    }
+}
+
+/// What an extension is given when it has its place in a stack.
+pub struct Opening {
+    /// The world.
+    pub rt: Rt,
+    /// Where buffers come from.
+    pub pool: Pool,
+    /// What is below it now: for reading what it keeps there. Nothing else passes it meanwhile.
+    pub below: Below,
+    /// Its place, for work that it begins later.
+    pub station: Station,
 }
 
 /// What the loop lends an extension for one request.
@@ -94,6 +173,36 @@ impl<'a> Ctx<'a> {
 }
 
 /// A layer. One value serves all requests of its slot; state is in `Cell`s.
+///
+/// A completion cannot wait, because it is not a future:
+///
+/// ```compile_fail
+/// # use esker_block::{Bio, Ctx, Done, Extension, Flow, Step};
+/// struct Sleeper;
+/// impl Extension for Sleeper {
+///     fn issue(&self, _: &mut Ctx<'_>, _: &mut Bio) -> Step<Flow> {
+///         Step::Now(Flow::Down)
+///     }
+///     fn complete(&self, ctx: &mut Ctx<'_>, _: &mut Done) {
+///         ctx.rt.sleep(esker_base::Nanos(1)).await;
+///     }
+/// }
+/// ```
+///
+/// The same extension compiles when it looks at the clock without waiting:
+///
+/// ```
+/// # use esker_block::{Bio, Ctx, Done, Extension, Flow, Step};
+/// struct Watcher;
+/// impl Extension for Watcher {
+///     fn issue(&self, _: &mut Ctx<'_>, _: &mut Bio) -> Step<Flow> {
+///         Step::Now(Flow::Down)
+///     }
+///     fn complete(&self, ctx: &mut Ctx<'_>, _: &mut Done) {
+///         ctx.rt.now();
+///     }
+/// }
+/// ```
 pub trait Extension {
     /// Decides about a request. `bio.dest` is already lower end 0: a layer with one lower end just passes it down.
     ///
@@ -108,6 +217,25 @@ pub trait Extension {
     /// asked once, when the layer is built.
     fn completes(&self) -> bool {
         true
+    }
+
+    /// Called once when the layer has its place, before its first request and after everything below it is open: the
+    /// moment to restore what it keeps on media and to begin work of its own.
+    ///
+    /// # Errors
+    /// Why it cannot be used, and what to do. In a stack that is built, its upper ends then refuse every request with
+    /// this text, and the rest of the stack works; a live insertion is undone.
+    fn open(&self, _opening: Opening) -> Step<Result<(), KindError>> {
+        Step::Now(Ok(()))
+    }
+
+    /// Called when no request is in flight and none will come, before the layer leaves a stack or the stack closes:
+    /// what it holds back must reach `below` now.
+    ///
+    /// # Errors
+    /// What could not be brought home. A live removal is undone then.
+    fn settle(&self, _below: Below) -> Step<Result<(), BioError>> {
+        Step::Now(Ok(()))
     }
 
     /// Called once after the last request, when the layer leaves a stack or the stack closes.

@@ -256,6 +256,50 @@ pub enum Role {
     Modifier,
 }
 
+/// Some of a layer's lower ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ends {
+    /// None.
+    Nowhere,
+    /// All.
+    All,
+    /// The one with the number of the upper end that a request came in by.
+    Same,
+    /// Those with these numbers, as far as they are there.
+    These(&'static [usize]),
+}
+
+impl Ends {
+    /// Whether lower end `lower` is among them for a request that came in by upper end `port`.
+    pub fn has(self, port: usize, lower: usize) -> bool {
+        match self {
+            Ends::Nowhere => false,
+            Ends::All => true,
+            Ends::Same => port == lower,
+            Ends::These(ends) => ends.contains(&lower),
+        }
+    }
+}
+
+/// Where a layer leads requests: what the theory of stacking needs to know of it (ABLE, definitions 5.3.2 to 5.3.5), and
+/// what the loop holds it to. An accessor forwards as declared and creates nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Routes {
+    /// Lower ends to which a request, or a part of it, may go on.
+    pub forward: Ends,
+    /// Lower ends to which requests go that it creates.
+    pub generate: Ends,
+    /// Whether it also creates some without being given any: on timers, failures, changes of the system.
+    pub spontaneous: bool,
+}
+
+impl Routes {
+    /// What is assumed of a kind that declares nothing.
+    pub const WORST: Routes = Routes { forward: Ends::All, generate: Ends::All, spontaneous: false };
+    /// Passes requests, or parts of them, to any lower end and creates none.
+    pub const FORWARD: Routes = Routes { generate: Ends::Nowhere, ..Routes::WORST };
+}
+
 /// What a kind does to the durability that it finds below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Durability {
@@ -343,6 +387,8 @@ pub struct Kind {
     pub passes: OpSet,
     /// Accessor or modifier.
     pub role: Role,
+    /// Where it leads requests. Means nothing for a device.
+    pub routes: Routes,
     /// Effect on durability.
     pub durability: Durability,
     /// Whether payload bytes must be there (a described payload is refused).
@@ -368,6 +414,7 @@ impl Kind {
             lowers: Arity::One,
             passes: OpSet::ALL,
             role: Role::Accessor,
+            routes: Routes::WORST,
             durability: Durability::Keeps,
             needs_bytes: false,
             transparent: true,

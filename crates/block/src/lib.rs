@@ -3,8 +3,8 @@
 //! Invariant: no I/O and no policy; nothing here knows which devices or layers exist.
 //!
 //! Reading order: [`bio`] (requests and answers), [`buf`] (their payload), [`limits`] (what a device can do), [`step`]
-//! (now or later), [`device`], [`ext`] (extensions), [`kind`] (manifests and parameters), [`store`] (bytes of media in
-//! memory), [`conformance`] (what every device must pass).
+//! (now or later), [`device`], [`ext`] (extensions), [`kind`] (manifests and parameters), [`meter`] (counts and latencies),
+//! [`store`] (bytes of media in memory), [`conformance`] (what every device must pass).
 
 #![forbid(unsafe_code)]
 
@@ -15,15 +15,18 @@ pub mod device;
 pub mod ext;
 pub mod kind;
 pub mod limits;
+pub mod meter;
 pub mod step;
 pub mod store;
 
 pub use bio::{Bio, BioError, Class, Done, Extent, ExtentState, Flags, Op, OpKind, RangeOp, Reply, Tag, VolumeId};
 pub use buf::Buf;
 pub use device::{Device, Stat, Usage};
-pub use ext::{Below, Ctx, Extension, Flow, Route};
+pub use ext::{Below, Ctx, Enter, Extension, Flow, Job, Opening, Route, Station};
 pub use kind::{
-    Args, Arity, Build, Durability, Kind, KindError, Layer, Make, Param, ParamType, Role, Upper, Value, Worlds,
+    Args, Arity, Build, Durability, Ends, Kind, KindError, Layer, Make, Param, ParamType, Role, Routes, Upper, Value,
+    Worlds,
 };
 pub use limits::{Limits, OpSet, Support};
+pub use meter::{Meter, OpReading, Reading};
 pub use step::Step;

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use esker_base::Nanos;
 use esker_block::{
-    Arity, Build, Device, Durability, Kind, KindError, Limits, Make, OpKind, OpSet, Param, ParamType, Role, Worlds,
+    Arity, Build, Device, Durability, Kind, KindError, Limits, Make, OpKind, OpSet, Param, ParamType, Role, Routes, Worlds,
 };
 
 use crate::access::{self, Content};
@@ -103,6 +103,7 @@ pub(crate) const fn kind(
         lowers: Arity::None,
         passes: OpSet::of(passes),
         role: Role::Modifier,
+        routes: Routes::WORST,
         durability: Durability::Keeps,
         needs_bytes: false,
         transparent: false,

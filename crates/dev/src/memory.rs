@@ -5,7 +5,7 @@ use std::rc::Rc;
 use esker_base::Nanos;
 use esker_block::{
     Arity, Bio, BioError, Build, Device, Done, Durability, Kind, KindError, Limits, Make, Op, OpKind, OpSet, Param,
-    ParamType, Reply, Role, Stat, Step, Worlds,
+    ParamType, Reply, Role, Routes, Stat, Step, Worlds,
 };
 use esker_rt::Rt;
 
@@ -34,6 +34,7 @@ pub static KIND: Kind = Kind {
     lowers: Arity::None,
     passes: OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]),
     role: Role::Modifier,
+    routes: Routes::WORST,
     durability: Durability::Keeps,
     needs_bytes: true,
     transparent: false,

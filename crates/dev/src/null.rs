@@ -5,7 +5,7 @@ use std::rc::Rc;
 use esker_base::Nanos;
 use esker_block::{
     Arity, Bio, BioError, Build, Device, Done, Durability, Extent, ExtentState, Kind, KindError, Limits, Make, Op,
-    OpKind, OpSet, Param, ParamType, Reply, Role, Step, Worlds,
+    OpKind, OpSet, Param, ParamType, Reply, Role, Routes, Step, Worlds,
 };
 use esker_rt::Rt;
 
@@ -23,6 +23,7 @@ pub static KIND: Kind = Kind {
     lowers: Arity::None,
     passes: OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]),
     role: Role::Modifier,
+    routes: Routes::WORST,
     durability: Durability::Weakens,
     needs_bytes: false,
     transparent: false,

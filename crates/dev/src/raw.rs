@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use esker_base::Nanos;
 use esker_block::{
-    Arity, Build, Device, Durability, Kind, KindError, Make, OpKind, OpSet, Param, ParamType, Role, Worlds,
+    Arity, Build, Device, Durability, Kind, KindError, Make, OpKind, OpSet, Param, ParamType, Role, Routes, Worlds,
 };
 use esker_rt::real::{File, Kernel, OpenMode};
 
@@ -28,6 +28,7 @@ pub static KIND: Kind = Kind {
     lowers: Arity::None,
     passes: OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]),
     role: Role::Modifier,
+    routes: Routes::WORST,
     durability: Durability::Keeps,
     needs_bytes: true,
     transparent: false,

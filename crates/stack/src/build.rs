@@ -7,8 +7,9 @@ use esker_block::{Args, Build, Kind, KindError, Limits, Make, OpKind, Support, U
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
+use crate::meters::Measure;
 use crate::snapshot::{Handle, Instance, Leaf, Shared, Slot, Snapshot};
-use crate::stack::{Parts, Stack};
+use crate::stack::{EndStats, Parts, Stack};
 use crate::text::check::lowers_first;
 use crate::text::{DeviceSpec, Place, Spec, split_reference};
 
@@ -29,7 +30,7 @@ impl BuildError {
 }
 
 impl Stack {
-    /// Builds every device of `spec`, lowest first, and connects them.
+    /// Builds every device of `spec`, lowest first, connects them and opens them ([`Stack::opened`]).
     ///
     /// # Errors
     /// The first fault, with its place in the text. What was built before it is dropped again.
@@ -40,14 +41,16 @@ impl Stack {
         for device in lowers_first(spec) {
             build_part(&shared, kinds, &mut parts, &spec.devices[device])?;
         }
-        let snapshot = arrange(&shared, &parts, spec)?;
+        let snapshot = arrange(&shared, &parts, spec, Measure::Nothing)?;
         for export in &spec.exports {
             if !parts.volumes.contains_key(&export.device) {
                 let what = format!("export \"{}\": {}", export.name, unknown(&parts, &export.device));
                 return Err(BuildError { at: export.at.clone(), what });
             }
         }
-        Ok(Stack::assemble(shared, kinds, snapshot, spec.clone(), parts))
+        let stack = Stack::assemble(shared, kinds, snapshot, spec.clone(), parts);
+        stack.open_all(lowers_first(spec).into_iter().map(|at| spec.devices[at].name.clone()).collect());
+        Ok(stack)
     }
 }
 
@@ -116,8 +119,7 @@ fn build_kind(kind: &'static Kind, make: &Make<'_>, parts: &mut Parts, spec: &De
             let layer = build(make)?;
             layer.uppers.iter().try_for_each(|u| check_limits(&u.limits))?;
             let uppers = layer.uppers.into_iter().map(|u| Upper { limits: mask(kind, u.limits), ..u }).collect();
-            let instance =
-                Instance { name: name.clone(), kind, ext: layer.ext, uppers, violations: std::cell::Cell::new(0) };
+            let instance = Instance::new(name.clone(), kind, layer.ext, uppers);
             parts.instances.insert(name, Rc::new(instance));
         }
     }
@@ -148,11 +150,7 @@ fn volume_name(device: &str, upper: &Upper) -> String {
 }
 
 fn number_volumes(parts: &mut Parts, spec: &DeviceSpec) -> Result<(), String> {
-    let names = match parts.instances.get(&spec.name) {
-        Some(instance) => instance.uppers.iter().map(|u| volume_name(&spec.name, u)).collect(),
-        None => vec![spec.name.clone()],
-    };
-    for name in names {
+    for name in parts.ends(&spec.name) {
         let number = u16::try_from(parts.numbered).ok().filter(|n| *n < u16::MAX);
         let number = number.ok_or("the stack has had more than 65,534 volumes; restart it")?;
         parts.numbered += 1;
@@ -161,11 +159,17 @@ fn number_volumes(parts: &mut Parts, spec: &DeviceSpec) -> Result<(), String> {
     Ok(())
 }
 
-/// Places the parts as the text says.
-pub(crate) fn arrange(shared: &Rc<Shared>, parts: &Parts, spec: &Spec) -> Result<Handle, BuildError> {
+/// Places the parts as the text says, and a meter on each end that is measured.
+pub(crate) fn arrange(
+    shared: &Rc<Shared>,
+    parts: &Parts,
+    spec: &Spec,
+    measure: Measure,
+) -> Result<Handle, BuildError> {
     let mut slots = Vec::new();
     let mut leaves = Vec::new();
     for device in lowers_first(spec).into_iter().rev().map(|i| &spec.devices[i]) {
+        slots.extend(meter_slots(parts, &device.name, measure));
         if let Some(leaf) = parts.leaves.get(&device.name) {
             leaves.push((parts.volumes[&device.name], leaf.clone()));
         } else if let Some(instance) = parts.instances.get(&device.name) {
@@ -179,7 +183,38 @@ pub(crate) fn arrange(shared: &Rc<Shared>, parts: &Parts, spec: &Spec) -> Result
     Ok(Handle::new(Snapshot::new(shared.clone(), slots, leaves, parts.numbered)))
 }
 
+fn meter_slots(parts: &Parts, device: &str, measure: Measure) -> Vec<Slot> {
+    let slot = |name: String| Some(parts.meters.slot(&name, *parts.volumes.get(&name)?, parts.limits(&name)?));
+    parts.measured_ends(device, measure).into_iter().filter_map(slot).collect()
+}
+
 impl Parts {
+    /// The names of a part's upper ends.
+    pub fn ends(&self, device: &str) -> Vec<String> {
+        match self.instances.get(device) {
+            Some(instance) => instance.uppers.iter().map(|upper| volume_name(device, upper)).collect(),
+            None => vec![device.to_string()],
+        }
+    }
+
+    /// Those of them that are measured.
+    fn measured_ends(&self, device: &str, measure: Measure) -> Vec<String> {
+        match measure.covers(self.leaves.contains_key(device)) {
+            true => self.ends(device),
+            false => Vec::new(),
+        }
+    }
+
+    /// What a part's upper ends tell about themselves.
+    pub fn end_stats(&self, device: &str, measure: Measure) -> Vec<EndStats> {
+        let is_measured = measure.covers(self.leaves.contains_key(device));
+        let end = |name: String| {
+            let reading = if is_measured { self.meters.reading(&name) } else { None };
+            Some(EndStats { limits: self.limits(&name)?.clone(), reading, name })
+        };
+        self.ends(device).into_iter().filter_map(end).collect()
+    }
+
     /// Limits of the volume of that name.
     pub fn limits(&self, name: &str) -> Option<&Limits> {
         if let Some(leaf) = self.leaves.get(name) {
@@ -197,6 +232,7 @@ impl Parts {
             self.volumes.retain(|volume, _| !instance.uppers.iter().any(|u| *volume == volume_name(name, u)));
         }
         self.volumes.remove(name);
+        self.meters.keep(&self.volumes);
     }
 }
 

@@ -11,6 +11,8 @@ const ADMITTED_MAX: u64 = 4096;
 /// Admission to one stack.
 pub(crate) struct Door {
     closed: Cell<bool>,
+    /// Closed for good.
+    ended: Cell<bool>,
     inflight: Cell<u64>,
     changed: Notify,
     admitted: [Credits; Class::COUNT],
@@ -20,6 +22,7 @@ impl Default for Door {
     fn default() -> Door {
         Door {
             closed: Cell::new(false),
+            ended: Cell::new(false),
             inflight: Cell::new(0),
             changed: Notify::default(),
             admitted: std::array::from_fn(|_| Credits::new(ADMITTED_MAX)),
@@ -60,7 +63,23 @@ impl Door {
         }
     }
 
-    /// Requests that are in.
+    /// Waits until an extension's own work is let in; false if none will be any more.
+    pub async fn enter_job(&self) -> bool {
+        self.changed.wait_until(|| !self.closed.get() || self.ended.get()).await;
+        let is_in = !self.ended.get();
+        self.inflight.set(self.inflight.get() + u64::from(is_in));
+        is_in
+    }
+
+    /// Work that was let in has ended.
+    pub fn leave_job(&self) {
+        self.inflight.set(self.inflight.get() - 1);
+        if self.closed.get() {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Requests and pieces of work that are in.
     pub fn inflight(&self) -> u64 {
         self.inflight.get()
     }
@@ -68,6 +87,18 @@ impl Door {
     /// Lets nobody in any more; false if that was so already.
     pub fn close(&self) -> bool {
         !self.closed.replace(true)
+    }
+
+    /// Closes it for good and tells all work that waits.
+    pub fn end(&self) {
+        self.ended.set(true);
+        self.closed.set(true);
+        self.changed.notify_all();
+    }
+
+    /// Waits until it is open, or closed for good.
+    pub async fn opened(&self) {
+        self.changed.wait_until(|| !self.closed.get() || self.ended.get()).await;
     }
 
     /// Lets requests in again.

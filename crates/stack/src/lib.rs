@@ -3,22 +3,28 @@
 //! Invariant: knows no kind by name; every request through a stack passes the contract check at every hop.
 //!
 //! Reading order: [`text`] (what a user writes), [`snapshot`] (slots, volumes and where requests go next), [`run`] (the
-//! loop), [`build`], [`door`] (admission), [`stack`] (exports), [`live`] (insert, remove, reorder).
+//! loop), [`build`], [`door`] (admission), [`stack`] (exports), [`live`] (insert, remove, reorder), [`held`] (a stack at
+//! rest), [`meters`] (counters that can be put in and taken out).
 
 #![forbid(unsafe_code)]
 
 pub mod build;
 mod contract;
 mod door;
+pub mod held;
 pub mod live;
+mod meters;
 mod run;
 mod snapshot;
 pub mod stack;
+mod station;
 #[cfg(test)]
 mod tests;
 pub mod text;
 
 pub use build::BuildError;
+pub use held::{FlushError, Held};
 pub use live::LiveError;
-pub use stack::{Export, PartStats, Request, Stack};
+pub use meters::Measure;
+pub use stack::{EndStats, Export, PartStats, Request, Stack};
 pub use text::{DeviceSpec, ExportSpec, Place, Spec};

@@ -4,9 +4,9 @@
 use std::rc::Rc;
 
 use esker_base::Nanos;
-use esker_rt::sync::{Either, race};
 
 use crate::build::{BuildError, arrange, build_part, check, users};
+use crate::meters::Measure;
 use crate::snapshot::Handle;
 use crate::stack::Stack;
 use crate::text::{DeviceSpec, Spec};
@@ -33,6 +33,12 @@ pub enum LiveError {
     /// The names of a reordering are not one chain of this stack.
     #[error("{0}")]
     NotAChain(String),
+    /// Somebody else holds the stack.
+    #[error("the stack is held by another change, a drain or a freeze; try again when that is over")]
+    Busy,
+    /// The layer holds back what it cannot store.
+    #[error("{0}; nothing was changed")]
+    Unsettled(String),
     /// Requests did not end in time.
     #[error("{inflight} requests were still in flight after {waited}; nothing was changed, try again under less load")]
     TimedOut {
@@ -41,6 +47,14 @@ pub enum LiveError {
         /// How long was waited.
         waited: Nanos,
     },
+}
+
+/// What a change does to layers themselves, by name.
+#[derive(Clone, Copy)]
+enum Change<'a> {
+    Insert(&'a str),
+    Remove(&'a str),
+    Order,
 }
 
 impl Stack {
@@ -63,7 +77,7 @@ impl Stack {
         check(&spec, self.kinds)?;
         build_part(&self.shared, self.kinds, &mut self.parts.borrow_mut(), &new)?;
         let result = match self.check_transparent(&new.name) {
-            Ok(()) => self.switch(spec, patience).await,
+            Ok(()) => self.switch(spec, patience, Change::Insert(&new.name)).await,
             Err(error) => Err(error),
         };
         if result.is_err() {
@@ -83,7 +97,7 @@ impl Stack {
         self.check_transparent(name)?;
         let gone = spec.devices.remove(at);
         replace_references(&mut spec, name, &gone.on[0]);
-        self.switch(spec, patience).await?;
+        self.switch(spec, patience, Change::Remove(name)).await?;
         self.drop_part(name);
         Ok(())
     }
@@ -102,7 +116,7 @@ impl Stack {
             let lower = names.get(i + 1).unwrap_or(&bottom).clone();
             named(&mut spec, name).on = vec![lower];
         }
-        self.switch(spec, patience).await
+        self.switch(spec, patience, Change::Order).await
     }
 
     /// A layer may come, go or move under load only if the volume above it is like the one below it.
@@ -124,25 +138,32 @@ impl Stack {
     }
 
     /// Drains the stack, makes `spec` its arrangement, and lets requests in again.
-    async fn switch(&self, spec: Spec, patience: Nanos) -> Result<(), LiveError> {
-        let snapshot: Handle = arrange(&self.shared, &self.parts.borrow(), &spec)?;
-        let door = &self.shared.door;
-        if !door.close() {
-            let what = "another change of this stack is under way; try again".to_string();
-            return Err(LiveError::NotAChain(what));
+    async fn switch(&self, spec: Spec, patience: Nanos, change: Change<'_>) -> Result<(), LiveError> {
+        let snapshot: Handle = arrange(&self.shared, &self.parts.borrow(), &spec, self.measured())?;
+        self.rest(patience).await?;
+        let result = self.rearrange(snapshot, spec, change).await;
+        self.shared.door.open();
+        result
+    }
+
+    /// Nothing is in flight. A layer that leaves stores what it holds back; one that comes is opened, and if it cannot be,
+    /// the old arrangement comes back.
+    async fn rearrange(&self, snapshot: Handle, spec: Spec, change: Change<'_>) -> Result<(), LiveError> {
+        if let Change::Remove(name) = change {
+            self.settle(&[name.to_string()]).await.map_err(LiveError::Unsettled)?;
         }
-        let drained = matches!(race(door.emptied(), self.rt().sleep(patience)).await, Either::Left(()));
-        if drained {
-            *self.snapshot.borrow_mut() = snapshot;
-            *self.spec.borrow_mut() = spec;
-            self.retarget();
-            self.shared.forget_spare();
+        let before = self.snapshot.replace(snapshot);
+        self.shared.forget_spare();
+        if let Change::Insert(name) = change
+            && let Err(error) = self.open_part(name).await
+        {
+            *self.snapshot.borrow_mut() = before;
+            let new = spec.devices.iter().find(|device| device.name == name).expect("it was inserted");
+            return Err(BuildError::of(new, error).into());
         }
-        door.open();
-        match drained {
-            true => Ok(()),
-            false => Err(LiveError::TimedOut { inflight: self.inflight(), waited: patience }),
-        }
+        *self.spec.borrow_mut() = spec;
+        self.retarget();
+        Ok(())
     }
 
     fn drop_part(&self, name: &str) {

@@ -15,7 +15,7 @@ use esker_block::{Bio, BioError, Buf, Class, Done, Flow, Reply, Step, VolumeId};
 use esker_rt::Sleep;
 
 use crate::contract;
-use crate::snapshot::{Handle, Shared, Slot, Target};
+use crate::snapshot::{Handle, Shared, Target};
 
 const ON_ITS_WAY_DOWN: &str = "what goes down is a request";
 const ON_ITS_WAY_UP: &str = "what goes up is an answer";
@@ -242,7 +242,9 @@ impl Run {
         if slot.lowers.contains(&self.bio().dest) {
             return false;
         }
-        let error = outside_domain(slot, self.bio());
+        let dest = self.bio().dest.0;
+        let what = format_args!("sent a request to volume {dest}, which is not below it");
+        let error = slot.instance.violation(what);
         let bio = self.take_bio();
         self.answered(bio.fail(error))
     }
@@ -418,13 +420,6 @@ impl Drop for Run {
             shared.latch("a request was dropped while it was in flight");
         }
     }
-}
-
-#[cold]
-fn outside_domain(slot: &Slot, bio: &Bio) -> BioError {
-    let instance = &slot.instance;
-    instance.violations.set(instance.violations.get() + 1);
-    BioError::invalid(format!("{} sent a request to volume {}, which is not below it", instance.name, bio.dest.0))
 }
 
 /// Adds an answer to the digest of a virtual world.

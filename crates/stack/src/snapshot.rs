@@ -6,7 +6,9 @@ use std::rc::Rc;
 
 use esker_base::Nanos;
 use esker_block::ext::Submit;
-use esker_block::{Below, Bio, Class, Ctx, Device, Done, Extension, Kind, Limits, Route, Step, Upper, VolumeId};
+use esker_block::{
+    Below, Bio, BioError, Class, Ctx, Device, Done, Extension, Kind, Limits, Role, Route, Step, Upper, VolumeId,
+};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::sync::Credits;
@@ -14,6 +16,7 @@ use esker_rt::sync::Credits;
 use crate::contract::Fence;
 use crate::door::Door;
 use crate::run::{Run, note_answer};
+use crate::station::Unusable;
 
 /// What all snapshots of one stack share.
 pub(crate) struct Shared {
@@ -107,6 +110,38 @@ pub(crate) struct Instance {
     pub uppers: Vec<Upper>,
     /// How often it broke the contract (a destination outside its lower ends, a lost buffer).
     pub violations: Cell<u64>,
+    /// Requests that it created, or parts of requests.
+    pub generated: Cell<u64>,
+    /// Why it cannot be used, if opening it failed.
+    pub unusable: RefCell<Option<String>>,
+}
+
+impl Instance {
+    pub fn new(name: String, kind: &'static Kind, ext: Rc<dyn Extension>, uppers: Vec<Upper>) -> Instance {
+        Instance {
+            name,
+            kind,
+            ext,
+            uppers,
+            violations: Cell::new(0),
+            generated: Cell::new(0),
+            unusable: RefCell::default(),
+        }
+    }
+
+    /// Counts a broken contract and says it as an error.
+    #[cold]
+    pub fn violation(&self, what: std::fmt::Arguments<'_>) -> BioError {
+        self.violations.set(self.violations.get() + 1);
+        BioError::invalid(format!("{} {what}", self.name))
+    }
+
+    /// Whether it may send a request of its own, or a part of one, to its lower end `lower`.
+    fn may_send(&self, lower: usize) -> bool {
+        let routes = &self.kind.routes;
+        let is_forward = (0..self.uppers.len()).any(|port| routes.forward.has(port, lower));
+        self.kind.role != Role::Accessor && (is_forward || routes.generate.has(0, lower))
+    }
 }
 
 /// A layer at its place.
@@ -126,7 +161,11 @@ pub(crate) struct Slot {
 
 impl Slot {
     pub fn new(instance: Rc<Instance>, uppers: Vec<VolumeId>, lowers: Vec<VolumeId>) -> Slot {
-        let (ext, cost) = (instance.ext.clone(), instance.kind.cost);
+        let cost = instance.kind.cost;
+        let ext: Rc<dyn Extension> = match &*instance.unusable.borrow() {
+            Some(why) => Rc::new(Unusable(why.clone())),
+            None => instance.ext.clone(),
+        };
         Slot { completes: ext.completes(), ext, cost, instance, uppers, first: lowers[0], lowers, after: 0 }
     }
 }
@@ -233,8 +272,34 @@ impl Snapshot {
 
 impl Submit for Snapshot {
     fn submit_below(self: Rc<Self>, slot: u16, bio: Bio) -> Step<Done> {
+        let at = &self.slots[slot as usize];
+        let instance = &at.instance;
+        instance.generated.set(instance.generated.get() + 1);
+        match at.lowers.iter().position(|volume| *volume == bio.dest) {
+            Some(lower) if instance.may_send(lower) => {}
+            found => return Step::Now(refuse(instance, found, bio)),
+        }
         Run::fresh(Handle(self), slot + 1, Some(bio)).into_step()
     }
+
+    fn lowers_of(&self, slot: u16) -> &[VolumeId] {
+        &self.slots[slot as usize].lowers
+    }
+}
+
+/// The answer to a request of an extension that its declaration rules out.
+#[cold]
+fn refuse(instance: &Instance, lower: Option<usize>, bio: Bio) -> Done {
+    let error = match lower {
+        None => instance.violation(format_args!("sent a request to volume {}, which is not below it", bio.dest.0)),
+        Some(_) if instance.kind.role == Role::Accessor => {
+            instance.violation(format_args!("sent a request of its own, but its kind declares that it only looks"))
+        }
+        Some(lower) => {
+            instance.violation(format_args!("sent a request to its lower end {lower}, against its kind's declaration"))
+        }
+    };
+    bio.fail(error)
 }
 
 /// A counted reference to a snapshot. A type of ours, so that it can be a [`Route`] without touching the count.

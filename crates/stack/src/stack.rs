@@ -4,14 +4,15 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, ready};
 
 use esker_block::step::LocalFuture;
-use esker_block::{Bio, BioError, Class, Device, Done, Kind, Limits, OpKind, Stat, Step, Support, Usage, VolumeId};
-use esker_rt::Rt;
+use esker_block::{Bio, BioError, Class, Device, Done, Kind, Limits, OpKind, Reading, Stat, Step, Support, Usage, VolumeId};
 use esker_rt::mem::Pool;
+use esker_rt::{Level, Rt};
 
+use crate::meters::{Measure, Meters};
 use crate::run::Run;
 use crate::snapshot::{Handle, Instance, Leaf, Shared};
 use crate::text::Spec;
@@ -23,7 +24,10 @@ pub struct Stack {
     pub(crate) snapshot: RefCell<Handle>,
     pub(crate) spec: RefCell<Spec>,
     pub(crate) parts: RefCell<Parts>,
+    pub(crate) measure: Cell<Measure>,
     ends: RefCell<BTreeMap<String, Rc<End>>>,
+    /// For the places of its layers.
+    pub(crate) me: Weak<Stack>,
 }
 
 /// Everything that was built, by name. Volume numbers are never reused.
@@ -32,6 +36,7 @@ pub(crate) struct Parts {
     pub volumes: BTreeMap<String, VolumeId>,
     pub instances: BTreeMap<String, Rc<Instance>>,
     pub leaves: BTreeMap<String, Rc<Leaf>>,
+    pub meters: Meters,
     /// Volume numbers given out so far.
     pub numbered: usize,
 }
@@ -52,10 +57,27 @@ pub struct PartStats {
     pub kind: &'static str,
     /// How often it broke the contract.
     pub violations: u64,
+    /// Requests that it created, or parts of requests.
+    pub generated: u64,
+    /// Why it cannot be used, if opening it failed.
+    pub unusable: Option<String>,
     /// Its numbers.
     pub stats: Vec<Stat>,
     /// What it has used, if it is a model.
     pub usage: Option<Usage>,
+    /// Its upper ends.
+    pub ends: Vec<EndStats>,
+}
+
+/// One upper end of a part.
+#[derive(Clone, Debug)]
+pub struct EndStats {
+    /// Name in the stack text, with the port if there is one.
+    pub name: String,
+    /// What requests to it must keep to.
+    pub limits: Limits,
+    /// What its meter has seen since it was first put in, if it is measured now.
+    pub reading: Option<Reading>,
 }
 
 impl Stack {
@@ -66,12 +88,14 @@ impl Stack {
         spec: Spec,
         parts: Parts,
     ) -> Rc<Stack> {
-        Rc::new(Stack {
+        Rc::new_cyclic(|me| Stack {
+            me: me.clone(),
             shared,
             kinds,
             snapshot: RefCell::new(snapshot),
             spec: RefCell::new(spec),
             parts: RefCell::new(parts),
+            measure: Cell::default(),
             ends: RefCell::default(),
         })
     }
@@ -136,6 +160,11 @@ impl Stack {
         self.shared.is_dead().then(|| self.shared.cause())
     }
 
+    /// Which parts are measured.
+    pub fn measured(&self) -> Measure {
+        self.measure.get()
+    }
+
     /// Requests in flight.
     pub fn inflight(&self) -> u64 {
         self.shared.door.inflight()
@@ -149,26 +178,39 @@ impl Stack {
                 name: name.clone(),
                 kind: i.kind.name,
                 violations: i.violations.get(),
+                generated: i.generated.get(),
+                unusable: i.unusable.borrow().clone(),
                 stats: i.ext.stats(),
                 usage: i.ext.usage(),
+                ends: parts.end_stats(name, self.measured()),
             });
             let leaf = parts.leaves.get(name).map(|l| PartStats {
                 name: name.clone(),
                 kind: l.kind.name,
                 violations: 0,
+                generated: 0,
+                unusable: None,
                 stats: l.device.stats(),
                 usage: l.device.usage(),
+                ends: parts.end_stats(name, self.measured()),
             });
             layer.or(leaf)
         };
         spec.devices.iter().filter_map(|d| part(&d.name)).collect()
     }
 
-    /// Waits until nothing is in flight and closes every layer. Requests that come later wait forever: drop the
-    /// exports first.
+    /// Waits until nothing is in flight, has every layer store what it holds back, from the top down, and closes them.
+    /// Requests that come later wait forever: drop the exports first.
     pub async fn close(&self) {
         self.shared.door.close();
         self.shared.door.emptied().await;
+        let names: Vec<String> = self.snapshot.borrow().slots.iter().map(|slot| slot.instance.name.clone()).collect();
+        for name in names {
+            if let Err(why) = self.settle(std::slice::from_ref(&name)).await {
+                self.rt().log(Level::Error, format_args!("{why}"));
+            }
+        }
+        self.shared.door.end();
         let instances: Vec<Rc<Instance>> = self.parts.borrow().instances.values().cloned().collect();
         instances.iter().for_each(|i| i.ext.close());
     }
@@ -177,6 +219,7 @@ impl Stack {
 impl Drop for Stack {
     /// Ended requests hold their snapshot, and the snapshot what keeps them.
     fn drop(&mut self) {
+        self.shared.door.end();
         self.shared.keep_no_spare();
     }
 }

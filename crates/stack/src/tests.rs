@@ -7,7 +7,7 @@ use std::rc::Rc;
 use esker_base::{Nanos, Time};
 use esker_block::{
     Arity, Bio, Buf, Build, Ctx, Device, Done, Durability, Extension, Flow, Kind, KindError, Layer, Limits, Make,
-    OpSet, Param, ParamType, Role, Stat, Step, Upper, VolumeId, Worlds,
+    OpSet, Param, ParamType, Role, Routes, Stat, Step, Upper, VolumeId, Worlds,
 };
 use esker_rt::mem::Pool;
 use esker_rt::sim::{SimConfig, twice};
@@ -136,6 +136,7 @@ const PLAIN: Kind = Kind {
     lowers: Arity::None,
     passes: OpSet::ALL,
     role: Role::Modifier,
+    routes: Routes::WORST,
     durability: Durability::Keeps,
     needs_bytes: false,
     transparent: false,

@@ -8,7 +8,7 @@ use esker_base::{Nanos, Stream};
 use esker_block::store::SparseStore;
 use esker_block::{
     Arity, Bio, BioError, Buf, Build, Device, Done, Durability, Kind, KindError, Limits, Make, Op, OpKind, OpSet,
-    Param, ParamType, Reply, Role, Step, Worlds,
+    Param, ParamType, Reply, Role, Routes, Step, Worlds,
 };
 use esker_rt::Rt;
 
@@ -25,6 +25,7 @@ pub(super) static KIND: Kind = Kind {
     lowers: Arity::None,
     passes: OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]),
     role: Role::Modifier,
+    routes: Routes::WORST,
     durability: Durability::Keeps,
     needs_bytes: false,
     transparent: false,

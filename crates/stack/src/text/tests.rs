@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use esker_base::Nanos;
-use esker_block::kind::{Arity, Build, Durability, Kind, KindError, Param, ParamType, Role, Worlds};
+use esker_block::kind::{Arity, Build, Durability, Kind, KindError, Param, ParamType, Role, Routes, Worlds};
 use esker_block::limits::OpSet;
 use proptest::prelude::*;
 
@@ -15,6 +15,7 @@ const fn kind(name: &'static str, lowers: Arity, params: &'static [Param]) -> Ki
         lowers,
         passes: OpSet::ALL,
         role: Role::Accessor,
+        routes: Routes::WORST,
         durability: Durability::Keeps,
         needs_bytes: false,
         transparent: true,

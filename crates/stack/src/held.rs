@@ -1,0 +1,91 @@
+//! A stack at rest: nothing is in flight, and new requests wait at the door.
+
+use std::rc::Rc;
+
+use esker_base::Nanos;
+use esker_block::{Bio, BioError, VolumeId};
+use esker_rt::Level;
+use esker_rt::sync::{Either, race};
+
+use crate::live::LiveError;
+use crate::run::Run;
+use crate::stack::Stack;
+
+/// Keeps a stack at rest until it is dropped.
+pub struct Held(Rc<Stack>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.shared.door.open();
+    }
+}
+
+/// A flush that failed: what was written since the last successful one may be lost.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("\"{device}\" could not be flushed: {error}")]
+pub struct FlushError {
+    /// The export or device.
+    pub device: String,
+    /// What it says.
+    pub error: BioError,
+}
+
+impl Stack {
+    /// Holds new requests back and waits until none is in flight.
+    ///
+    /// # Errors
+    /// [`LiveError::Busy`] if it is held already, [`LiveError::TimedOut`] if requests do not end in time; then it runs on.
+    pub async fn hold(self: &Rc<Self>, patience: Nanos) -> Result<Held, LiveError> {
+        self.rest(patience).await?;
+        Ok(Held(self.clone()))
+    }
+
+    /// Closes the door and waits until nobody is in; opens it again if that takes longer.
+    pub(crate) async fn rest(&self, patience: Nanos) -> Result<(), LiveError> {
+        let door = &self.shared.door;
+        if !door.close() {
+            return Err(LiveError::Busy);
+        }
+        if let Either::Right(()) = race(door.emptied(), self.rt().sleep(patience)).await {
+            let inflight = self.inflight();
+            door.open();
+            return Err(LiveError::TimedOut { inflight, waited: patience });
+        }
+        Ok(())
+    }
+
+    /// Flushes the exports, whose layers may still hold something back, and then the devices at the bottom; also while
+    /// the stack is held. Failures are logged, and all are tried.
+    ///
+    /// # Errors
+    /// The first failure.
+    pub async fn flush_all(&self) -> Result<(), FlushError> {
+        let mut first = Ok(());
+        for (name, volume) in self.ends() {
+            let done = match self.dead() {
+                Some(cause) => Err(BioError::Gone(cause.into())),
+                None => self.flush(volume).await,
+            };
+            if let Err(error) = done {
+                let error = FlushError { device: name, error };
+                self.rt().tell(Level::Error, "flush_failed", &[("device", &error.device)], format_args!("{error}"));
+                first = first.and(Err(error));
+            }
+        }
+        first
+    }
+
+    async fn flush(&self, volume: VolumeId) -> Result<(), BioError> {
+        let snapshot = self.snapshot.borrow().clone();
+        Run::fresh(snapshot, 0, Some(Bio::flush().to(volume))).into_step().await.result.map(drop)
+    }
+
+    /// Exports and then leaves, with the volumes to which they lead now.
+    fn ends(&self) -> Vec<(String, VolumeId)> {
+        let (spec, parts) = (self.spec(), self.parts.borrow());
+        let exports = spec.exports.iter().map(|export| (&export.name, &export.device));
+        let leaves = spec.devices.iter().filter(|device| device.on.is_empty()).map(|device| (&device.name, &device.name));
+        let volume = |(name, device): (&String, &String)| Some((name.clone(), *parts.volumes.get(device)?));
+        exports.chain(leaves).filter_map(volume).collect()
+    }
+}

@@ -1,0 +1,139 @@
+//! How extensions open, work by themselves and settle: their place in a running stack, beside the requests of clients.
+
+use std::rc::{Rc, Weak};
+
+use esker_block::step::LocalFuture;
+use esker_block::{Below, Bio, Ctx, Done, Enter, Extension, Flow, Job, KindError, Opening, Station, Step};
+use esker_rt::Level;
+
+use crate::build::arrange;
+use crate::snapshot::{Instance, Shared};
+use crate::stack::Stack;
+
+/// The place of one layer. Holds neither the stack nor the layer, which holds this.
+struct Place {
+    shared: Rc<Shared>,
+    stack: Weak<Stack>,
+    instance: Weak<Instance>,
+}
+
+impl Enter for Place {
+    fn enter(self: Rc<Self>) -> LocalFuture<Option<Job>> {
+        Box::pin(async move {
+            if !self.shared.door.enter_job().await {
+                return None;
+            }
+            // From here on, dropping the job is what leaves.
+            let shared = self.shared.clone();
+            let leave = move || shared.door.leave_job();
+            match self.below() {
+                Some(below) => Some(Job::new(below, leave)),
+                None => {
+                    leave();
+                    None
+                }
+            }
+        })
+    }
+}
+
+impl Place {
+    fn below(&self) -> Option<Below> {
+        self.stack.upgrade()?.below(&self.instance.upgrade()?)
+    }
+}
+
+/// Stands for a layer that could not be opened.
+pub(crate) struct Unusable(pub String);
+
+impl Extension for Unusable {
+    fn completes(&self) -> bool {
+        false
+    }
+
+    fn issue(&self, _: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
+        let error = esker_block::BioError::Gone(self.0.as_str().into());
+        Step::Now(Flow::Done(Done { ..bio.take().fail(error) }))
+    }
+}
+
+impl Stack {
+    /// What is below `instance` in the present arrangement, if it stands there.
+    fn below(&self, instance: &Rc<Instance>) -> Option<Below> {
+        let snapshot = self.snapshot.borrow();
+        let slot = snapshot.slots.iter().position(|slot| Rc::ptr_eq(&slot.instance, instance))?;
+        Some(esker_block::Route::below(&*snapshot, slot as u16))
+    }
+
+    /// Opens the layers of these names, lowest first. Nobody is let in until all have answered: layers recover from
+    /// what those below have recovered.
+    pub(crate) fn open_all(self: &Rc<Self>, names: Vec<String>) {
+        let mut names = names.into_iter();
+        while let Some(name) = names.next() {
+            match self.open_part(&name) {
+                Step::Now(result) => self.note_opened(&name, result),
+                step => {
+                    self.shared.door.close();
+                    let stack = self.clone();
+                    let rest = names.collect::<Vec<_>>();
+                    drop(self.rt().spawn("open", async move {
+                        stack.note_opened(&name, step.await);
+                        for name in rest {
+                            let result = stack.open_part(&name).await;
+                            stack.note_opened(&name, result);
+                        }
+                        stack.shared.door.open();
+                    }));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Opens one layer in the present arrangement.
+    pub(crate) fn open_part(&self, name: &str) -> Step<Result<(), KindError>> {
+        let instance = self.parts.borrow().instances.get(name).cloned();
+        let Some((instance, below)) = instance.and_then(|i| self.below(&i).map(|below| (i, below))) else {
+            return Step::Now(Ok(()));
+        };
+        let place = Place { shared: self.shared.clone(), stack: self.me.clone(), instance: Rc::downgrade(&instance) };
+        let opening =
+            Opening { rt: self.rt().clone(), pool: self.pool().clone(), below, station: Station::new(Rc::new(place)) };
+        instance.ext.open(opening)
+    }
+
+    /// A layer that could not be opened refuses everything and says why; the rest of the stack goes on.
+    fn note_opened(&self, name: &str, result: Result<(), KindError>) {
+        let Err(why) = result else { return };
+        let what = format!("{name} cannot be used: {why}");
+        self.rt().log(Level::Error, format_args!("{what}"));
+        let parts = self.parts.borrow();
+        let instance = parts.instances.get(name).expect("it was just opened");
+        *instance.unusable.borrow_mut() = Some(what);
+        let snapshot =
+            arrange(&self.shared, &parts, &self.spec.borrow(), self.measured()).expect("this arrangement stood before");
+        *self.snapshot.borrow_mut() = snapshot;
+    }
+
+    /// Brings home what the layers of these names hold back, in this order. The stack is drained.
+    ///
+    /// # Errors
+    /// The first that cannot, and why.
+    pub(crate) async fn settle(&self, names: &[String]) -> Result<(), String> {
+        for name in names {
+            let instance = self.parts.borrow().instances.get(name).cloned();
+            let Some((instance, below)) = instance.and_then(|i| self.below(&i).map(|below| (i, below))) else {
+                continue;
+            };
+            if instance.unusable.borrow().is_none() {
+                instance.ext.settle(below).await.map_err(|e| format!("{name} holds back what it cannot store: {e}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until every layer has been opened.
+    pub async fn opened(&self) {
+        self.shared.door.opened().await;
+    }
+}
