@@ -3,7 +3,8 @@
 //! Invariant: no I/O and no policy; nothing here knows which devices or layers exist.
 //!
 //! Reading order: [`bio`] (requests and answers), [`buf`] (their payload), [`limits`] (what a device can do), [`step`]
-//! (now or later), [`device`], [`ext`] (extensions), [`kind`] (manifests and parameters), [`meter`] (counts and latencies),
+//! (now or later), [`device`], [`ext`] (extensions), [`flight`] and
+//! [`locks`] (what several of them need), [`kind`] (manifests and parameters), [`meter`] (counts and latencies),
 //! [`store`] (bytes of media in memory), [`conformance`] (what every device must pass).
 
 #![forbid(unsafe_code)]
@@ -13,8 +14,10 @@ pub mod buf;
 pub mod conformance;
 pub mod device;
 pub mod ext;
+pub mod flight;
 pub mod kind;
 pub mod limits;
+pub mod locks;
 pub mod meter;
 pub mod step;
 pub mod store;

@@ -7,6 +7,7 @@
 use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
+use esker_block::locks::{Mode, RangeLocks};
 use esker_block::{
     Below, Bio, BioError, Buf, Ctx, Done, Extension, Extent, Flow, Kind, KindError, Layer, Limits, Make, Op, Param,
     ParamType, Reply, Role, Step,
@@ -14,7 +15,6 @@ use esker_block::{
 use esker_rt::mem::Pool;
 use esker_rt::sync::join_all;
 
-use crate::range_lock::{Mode, RangeLocks};
 use crate::{part_of, span, split};
 
 const PARAMS: &[Param] = &[Param::with_default("block", ParamType::Size, "512", "Block of the upper end.")];

@@ -7,15 +7,15 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
+use esker_block::locks::{Mode, RangeLocks};
 use esker_block::{
     Below, Bio, BioError, Buf, Ctx, Done, Durability, Extension, Flow, Kind, KindError, Layer, Limits, Make, Op,
-    OpKind, Param, ParamType, RangeOp, Reply, Role, Stat, Step, Support,
+    OpKind, Param, ParamType, RangeOp, Reply, Role, Stat, Step, Support, flight,
 };
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
-use crate::range_lock::{Mode, RangeLocks};
-use crate::{flight, part_of, span};
+use crate::{part_of, span};
 
 const PARAMS: &[Param] = &[
     Param::with_default("staging", ParamType::Size, "1MiB", "Bytes copied by one pair of read and write."),

@@ -2,9 +2,8 @@
 //!
 //! Invariant: nothing of theirs on media, no background work; what a layer holds of a request ends with that request.
 //!
-//! Reading order: [`pass`] (the smallest), [`offset`], [`split`] (what [`concat`] and [`stripe`] share), [`range_lock`]
-//! (what [`align`] and [`emulate`] share), [`flight`] (many requests for one), [`cipher`] and [`crypt`], then the accessors
-//! [`delay`], [`rate`], [`error`], [`stats`] and [`tap`]. Locks and flights are public for the larger layers above.
+//! Reading order: [`pass`] (the smallest), [`offset`], [`split`] (what [`concat`] and [`stripe`] share), [`align`],
+//! [`emulate`], [`cipher`] and [`crypt`], then the accessors [`delay`], [`rate`], [`error`], [`stats`] and [`tap`].
 
 #![forbid(unsafe_code)]
 
@@ -15,10 +14,8 @@ pub mod crypt;
 pub mod delay;
 pub mod emulate;
 pub mod error;
-pub mod flight;
 pub mod offset;
 pub mod pass;
-pub mod range_lock;
 pub mod rate;
 mod split;
 pub mod stats;

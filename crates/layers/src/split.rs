@@ -3,10 +3,10 @@
 use esker_base::ByteRange;
 use esker_block::{
     Bio, BioError, Buf, Ctx, Done, Extension, Flow, Kind, KindError, Limits, Make, Op, OpKind, OpSet, Reply, Role,
-    Step, VolumeId,
+    Step, VolumeId, flight,
 };
 
-use crate::{flight, part_of, span};
+use crate::{part_of, span};
 
 /// Parts of one request that are under way at once.
 const WIDTH: usize = 128;

@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
-use esker_block::Step;
 use esker_rt::{JoinHandle, Rt};
+
+use crate::Step;
 
 enum Part<T> {
     Here(T),

@@ -5,8 +5,9 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use esker_base::ByteRange;
-use esker_block::{Bio, Ctx, Flow, Step};
 use esker_rt::sync::Notify;
+
+use crate::{Bio, Ctx, Flow, Step};
 
 /// What a holder excludes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,8 +78,11 @@ impl RangeLocks {
         if self.is_granted(ticket) {
             return Step::Now(Flow::Down);
         }
-        let locks = self.clone();
-        crate::resume_after(bio, async move { locks.granted(ticket).await })
+        let (locks, bio) = (self.clone(), bio.take());
+        Step::later(async move {
+            locks.granted(ticket).await;
+            Flow::Resume(bio)
+        })
     }
 
     /// Gives up what [`RangeLocks::pass`] claimed, if the request came that way.
@@ -92,7 +96,10 @@ impl RangeLocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::span;
+
+    fn span(start: u64, len: u64) -> ByteRange {
+        ByteRange::new(start, len).unwrap()
+    }
 
     #[test]
     fn shared_claims_exclude_only_exclusive_ones() {
