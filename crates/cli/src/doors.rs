@@ -1,10 +1,11 @@
-//! Arguments of how clients reach exports: TLS, and who may connect to sockets.
+//! Arguments of how clients reach exports: TLS, who may connect to sockets, and disks of virtual machines.
 
 use std::path::{Path, PathBuf};
 
 use esker_nbd::listen::Access;
 use esker_nbd::proto::TlsMode;
 use esker_nbd::tls::{Identity, ServerTls};
+use esker_serve::VhostDoor;
 
 use crate::failure::Failure;
 
@@ -29,6 +30,9 @@ pub struct Doors {
     /// Owner of Unix sockets of exports, by number: UID or UID:GID
     #[arg(long, value_name = "UID[:GID]", value_parser = parse_owner)]
     socket_owner: Option<Owner>,
+    /// An export as a disk of a virtual machine, through a vhost-user-blk socket; may be given several times
+    #[arg(long, value_name = "EXPORT=SOCKET", value_parser = parse_vhost)]
+    vhost_user: Vec<VhostDoor>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -86,6 +90,20 @@ impl Doors {
     pub fn access(&self) -> Access {
         Access { mode: self.socket_mode, owner: self.socket_owner.map(|owner| (owner.user, owner.group)) }
     }
+
+    /// Disks of virtual machines.
+    pub fn vhost(&self) -> &[VhostDoor] {
+        &self.vhost_user
+    }
+}
+
+fn parse_vhost(text: &str) -> Result<VhostDoor, String> {
+    match text.split_once('=') {
+        Some((export, socket)) if !export.is_empty() && !socket.is_empty() => {
+            Ok(VhostDoor { export: export.to_string(), socket: socket.into() })
+        }
+        _ => Err("write the export's name and the path of the socket, such as vol=vm.sock".to_string()),
+    }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Unread> {
@@ -106,6 +124,13 @@ fn parse_owner(text: &str) -> Result<Owner, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn disks_of_virtual_machines_name_export_and_socket() {
+        let door = VhostDoor { export: "vol".to_string(), socket: "run/a=b.sock".into() };
+        assert_eq!(parse_vhost("vol=run/a=b.sock"), Ok(door));
+        assert!(["vol", "=x", "vol="].iter().all(|text| parse_vhost(text).is_err()));
+    }
 
     #[test]
     fn modes_are_octal_and_owners_are_numbers() {

@@ -3,21 +3,35 @@
 //! Invariant: no client of the control socket makes the server hold more than [`lines::LINE_MAX`] bytes for it, and a stop
 //! answers every request that was accepted and flushes every device before it reports success.
 //!
-//! Reading order: [`server`] (start, run, stop), [`front`] (other ways than NBD), [`command`] (what the control socket understands), [`lines`],
-//! `console` (its connections), `status` (what it tells).
+//! Reading order: [`server`] (start, run, stop), [`front`] (other ways than NBD), [`command`] (what the control socket
+//! understands), [`refusal`] (what it does not do, and why), [`lines`], `console` (its connections), `perform` (what they
+//! ask, done), `freeze`, `metered` and [`status`] (what is told), [`metrics`] and [`http`] (the same for Prometheus),
+//! [`view`] (what changed between two statuses), [`log`] (events as lines).
 
 #![forbid(unsafe_code)]
 
 pub mod command;
 mod console;
+mod freeze;
 pub mod front;
+pub mod http;
 pub mod lines;
+pub mod log;
+mod metered;
+pub mod metrics;
+mod perform;
+pub mod refusal;
 pub mod server;
-mod status;
+pub mod status;
+pub mod view;
 
 pub use command::{Command, CommandError};
 pub use front::{Front, Offer};
+pub use metered::Metered;
+pub use refusal::Refusal;
 pub use server::{Config, Ready, ServeError, Served, StopError};
+pub use status::Status;
+pub use view::View;
 
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,8 @@ use esker_rt::mem::Pool;
 use esker_rt::net::Address;
 use esker_rt::real::{Backend, Reactor, RealConfig};
 use esker_rt::{Level, Rt};
-use esker_serve::{Config, Served};
+use esker_serve::{Config, Served, VhostDoor, VhostFront};
+use esker_stack::Spec;
 use serde_json::json;
 
 use crate::doors::Doors;
@@ -107,8 +108,8 @@ impl Run for Serve {
             io: io.to_string(),
         };
         let pool = Pool::new(KEPT_BYTES_MAX);
-        let served = Served::start(&rt, &pool, esker_kinds::ALL, &spec, config)?;
-        announce(&served, self.json, terminal)?;
+        let served = self.start(&rt, &pool, &spec, config)?;
+        announce(&served, self.doors.vhost(), self.json, terminal)?;
         let stop = signals.first(&rt)?;
         reactor.block_on(async move { served.run(stop).await })?;
         log_end(&rt);
@@ -117,6 +118,20 @@ impl Run for Serve {
 }
 
 impl Serve {
+    /// Opens every door. Without NBD there must be another one.
+    fn start(&self, rt: &Rt, pool: &Pool, spec: &Spec, config: Config) -> Result<Served, Failure> {
+        let (doors, access) = (self.doors.vhost(), config.access);
+        let without_nbd = spec.exports.iter().all(|export| export.nbd.is_none()) && !doors.is_empty();
+        let served = match without_nbd {
+            true => Served::over(rt, pool, esker_kinds::ALL, spec, &config)?,
+            false => Served::start(rt, pool, esker_kinds::ALL, spec, config)?,
+        };
+        for door in doors {
+            served.add(VhostFront::open(served.stack(), door, access)?);
+        }
+        Ok(served)
+    }
+
     fn least_level(&self) -> Level {
         match self.log {
             LogLevel::Error => Level::Error,
@@ -137,7 +152,7 @@ fn log_end(rt: &Rt) {
 }
 
 /// One line for each export and one for the control socket; clients may connect once they are there.
-fn announce(served: &Served, as_json: bool, terminal: &mut Terminal) -> Result<(), Failure> {
+fn announce(served: &Served, disks: &[VhostDoor], as_json: bool, terminal: &mut Terminal) -> Result<(), Failure> {
     let control = match served.control() {
         Address::Unix(path) => path.display().to_string(),
         Address::Tcp(host) => host.clone(),
@@ -149,6 +164,12 @@ fn announce(served: &Served, as_json: bool, terminal: &mut Terminal) -> Result<(
             true => json!({ "export": ready.export, "uri": uri, "size": ready.size, "read_only": ready.read_only })
                 .to_string(),
             false => format!("export {}: {} bytes{only} at {uri}", ready.export, ready.size),
+        })?;
+    }
+    for VhostDoor { export, socket } in disks {
+        terminal.say(&match as_json {
+            true => json!({ "export": export, "vhost_user": socket }).to_string(),
+            false => format!("export {export}: vhost-user-blk at {}", socket.display()),
         })?;
     }
     terminal.say(&match as_json {

@@ -66,6 +66,7 @@ impl Server {
                 serde_json::from_str(&line.expect("lines are text")).expect("lines are JSON");
             match ready["uri"].as_str() {
                 Some(uri) => uris.push(uri.to_string()),
+                None if ready["vhost_user"].is_string() => {}
                 None => return Server { child, log, uris, control },
             }
         }

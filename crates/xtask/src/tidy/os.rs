@@ -13,6 +13,8 @@ const MAY_REACH_THE_OS: &[&str] = &[
     "crates/rt/src/real/",
     "crates/dev/",
     "crates/nbd/src/listen.rs",
+    "crates/vhost/src/handler.rs",
+    "crates/vhost/src/tests/",
     "crates/lab/",
     "crates/cli/",
     "crates/testkit/",

@@ -1,0 +1,94 @@
+//! Exports as disks of virtual machines, through vhost-user sockets.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use esker_base::ByteRange;
+use esker_block::Device;
+use esker_block::step::LocalFuture;
+use esker_nbd::listen::{Access, ListenError, grant, listen};
+use esker_rt::net::{Address, Listener};
+use esker_stack::Stack;
+use esker_vhost::{Config, Server};
+
+use crate::front::{Front, Offer};
+
+/// An export that virtual machines can use as a disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VhostDoor {
+    /// Its name.
+    pub export: String,
+    /// The Unix socket at which a machine's monitor finds it.
+    pub socket: PathBuf,
+}
+
+/// Why an export cannot be a disk.
+#[derive(Debug, thiserror::Error)]
+pub enum VhostError {
+    /// No such export.
+    #[error("no export is named \"{0}\", so no virtual machine can use it; the stack's text names the exports")]
+    Unknown(String),
+    /// The socket.
+    #[error("vhost-user socket of export \"{export}\": {source}")]
+    Listen {
+        /// The export.
+        export: String,
+        /// What stands in the way.
+        source: ListenError,
+    },
+}
+
+/// One export at one socket, for one virtual machine at a time.
+pub struct VhostFront {
+    offer: Offer,
+    server: Server,
+}
+
+impl VhostFront {
+    /// Listens at the socket and serves from then on.
+    ///
+    /// # Errors
+    /// [`VhostError`].
+    pub fn open(stack: &Rc<Stack>, door: &VhostDoor, access: Access) -> Result<Rc<VhostFront>, VhostError> {
+        let VhostDoor { export: name, socket } = door;
+        let export = stack.export(name).ok_or_else(|| VhostError::Unknown(name.clone()))?;
+        let (size, read_only) = (export.limits().size, export.is_read_only());
+        let listener = listener(stack, socket, access);
+        let listener = listener.map_err(|source| VhostError::Listen { export: name.clone(), source })?;
+        let at = format!("vhost-user:{}", socket.display());
+        let offer = Offer { export: name.clone(), at, size, read_only };
+        let server = Server::new(stack.rt(), stack.pool(), name, Rc::new(export), Config::production());
+        let serving = server.clone();
+        stack.rt().spawn("vhost-accept", async move { serving.serve(&listener).await }).detach();
+        Ok(Rc::new(VhostFront { offer, server }))
+    }
+}
+
+fn listener(stack: &Rc<Stack>, socket: &std::path::Path, access: Access) -> Result<Listener, ListenError> {
+    let listener = listen(stack.rt(), &Address::Unix(socket.to_path_buf()))?;
+    grant(listener.address(), access).map(|()| listener)
+}
+
+impl Front for VhostFront {
+    fn offers(&self) -> Vec<Offer> {
+        vec![self.offer.clone()]
+    }
+
+    fn clients(&self) -> usize {
+        usize::from(self.server.is_connected())
+    }
+
+    fn before_change(&self, _: &str, _: &[ByteRange]) -> LocalFuture<()> {
+        // Nothing is held back here: what the guest was told is with the device.
+        Box::pin(async {})
+    }
+
+    fn after_change(&self, _: &str, _: &[ByteRange]) -> LocalFuture<()> {
+        Box::pin(async {})
+    }
+
+    fn stop(&self) -> LocalFuture<()> {
+        let server = self.server.clone();
+        Box::pin(async move { server.stop().await })
+    }
+}

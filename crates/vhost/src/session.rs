@@ -1,0 +1,74 @@
+//! One monitor's connection on the reactor: its rings, and obeying its commands.
+
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use crate::disk::Disk;
+use crate::handler::{Answer, Command, Handler, serve};
+use crate::inflight::Area;
+use crate::mailbox::{Letter, mailbox};
+use crate::ring::Ring;
+
+/// Serves one monitor until it goes away; requests under way are finished first.
+///
+/// # Errors
+/// What the monitor did wrong, or why there is no thread for it.
+pub(crate) async fn run(disk: Rc<Disk>, socket: OwnedFd) -> Result<(), String> {
+    let rt = disk.rt.clone();
+    let kernel = rt.kernel().map_err(|error| error.to_string())?;
+    let rings: Vec<Rc<Ring>> = (0..disk.config.queues_max).map(|index| Ring::new(&disk, index)).collect();
+    for ring in &rings {
+        rt.spawn("vhost-ring", ring.clone().run(kernel.clone())).detach();
+    }
+    let (asker, answerer) = mailbox();
+    let handler = Handler::new(&disk, asker);
+    let thread_rt = rt.clone();
+    let thread = rt.spawn("vhost-monitor", async move {
+        thread_rt.agent("esker-vhost", move |_| async move { serve(socket, handler) }).await
+    });
+    while let Some(Letter { question, reply }) = answerer.next().await {
+        let answer = obey(&rings, question).await;
+        // An asker that went away does not hear it.
+        let _gone = reply.send(answer);
+    }
+    for ring in &rings {
+        ring.stop().await;
+        ring.end();
+    }
+    thread.await.map_err(|error| error.to_string())?
+}
+
+/// Carries out one command.
+async fn obey(rings: &[Rc<Ring>], command: Command) -> Answer {
+    let at = |ring: u16| &rings[usize::from(ring)];
+    match command {
+        Command::Features { by_index, flushes, enable } => {
+            for ring in rings {
+                ring.set_features(by_index, flushes);
+                if enable {
+                    ring.enable(true);
+                }
+            }
+        }
+        Command::Memory(memory) => rings.iter().for_each(|ring| ring.set_memory(memory.clone())),
+        Command::Track { region, len } => {
+            for (index, ring) in (0..).zip(rings) {
+                ring.set_area(Area::new(&region, index, len));
+            }
+        }
+        Command::Len { ring, len } => at(ring).set_len(len)?,
+        Command::Addresses { ring, at: place } => at(ring).set_addresses(place)?,
+        Command::Base { ring, index } => at(ring).set_base(index),
+        Command::Start { ring, kick } => at(ring).start(Some(kick))?,
+        Command::Call { ring, call } => at(ring).set_call(call),
+        Command::Enable { ring, enabled } => at(ring).enable(enabled),
+        Command::Stop { ring } => return Ok(at(ring).stop().await),
+        Command::Reset => {
+            for ring in rings {
+                ring.enable(false);
+                ring.stop().await;
+            }
+        }
+    }
+    Ok(0)
+}
