@@ -6,7 +6,7 @@
 //! Reading order: [`server`] (start, run, stop), [`front`] (other ways than NBD), [`command`] (what the control socket
 //! understands), [`refusal`] (what it does not do, and why), [`lines`], `console` (its connections), `perform` (what they
 //! ask, done), `freeze`, `metered` and [`status`] (what is told), [`metrics`] and [`http`] (the same for Prometheus),
-//! [`view`] (what changed between two statuses), [`log`] (events as lines).
+//! [`vhost`] (exports as disks of virtual machines), [`view`] (what changed between two statuses), [`log`] (events as lines).
 
 #![forbid(unsafe_code)]
 
@@ -23,6 +23,7 @@ mod perform;
 pub mod refusal;
 pub mod server;
 pub mod status;
+pub mod vhost;
 pub mod view;
 
 pub use command::{Command, CommandError};
@@ -31,6 +32,7 @@ pub use metered::Metered;
 pub use refusal::Refusal;
 pub use server::{Config, Ready, ServeError, Served, StopError};
 pub use status::Status;
+pub use vhost::{VhostDoor, VhostError, VhostFront};
 pub use view::View;
 
 #[cfg(test)]
