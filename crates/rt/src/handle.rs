@@ -174,6 +174,18 @@ impl Rt {
         *self.core.log.borrow_mut() = Some(sink);
     }
 
+    /// A number that nobody else has, for what is made now and must never be taken for another: from the kernel, whatever
+    /// this world's seed; in virtual time from the seed and the clock.
+    pub fn unique(&self) -> u128 {
+        match &self.core.world {
+            World::Real(_) => crate::real::unique(),
+            World::Sim(_) => {
+                let mut stream = self.rng(&format!("unique {}", self.now().0));
+                u128::from(stream.next_u64()) << 64 | u128::from(stream.next_u64())
+            }
+        }
+    }
+
     /// Sets where this world's secrets come from.
     pub fn set_secrets(&self, source: SecretSource) {
         *self.core.secrets.borrow_mut() = Some(source);

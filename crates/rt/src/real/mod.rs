@@ -30,3 +30,18 @@ pub use reactor::{Backend, Reactor, RealConfig, StartError};
 
 pub(crate) use reactor::{RealState, run_agent};
 pub(crate) use socket::{connect, listen, remove_socket};
+
+/// Sixteen bytes that nobody else has: from the kernel.
+pub(crate) fn unique() -> u128 {
+    let mut bytes = [0; 16];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        let got = rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty());
+        match got {
+            Ok(count) => filled += count,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => panic!("the kernel gives no random bytes: {error}"),
+        }
+    }
+    u128::from_le_bytes(bytes)
+}
