@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use esker_serve::Command;
+use esker_serve::{Command, Refusal};
 use esker_serve::command::parse_answer;
 use serde_json::Value;
 
@@ -36,7 +36,7 @@ enum ControlError {
     #[error("{0}: the server went away without an answer")]
     Silent(String),
     #[error("{0}")]
-    Refused(String),
+    Refused(Refusal),
 }
 
 impl Control {

@@ -1,30 +1,86 @@
-//! Log lines of a world, on standard error: seconds since the start, level, text.
+//! Arguments of logs: where a server's events go, and how they look.
 
-use std::fmt;
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use esker_base::Time;
-use esker_rt::Level;
-use esker_rt::handle::LogSink;
+use esker_rt::{Level, Rt};
+use esker_serve::log::{Format, Log};
 
-/// Writes what is at least as important as `least`.
-pub struct ErrorLog {
-    /// The least important level that is written.
-    pub least: Level,
+use crate::failure::Failure;
+
+/// Where the events of a server go.
+#[derive(clap::Args)]
+pub struct Logging {
+    /// Least important log lines to write: error, warn, info or debug
+    #[arg(long, value_enum, default_value = "info")]
+    log: LogLevel,
+    /// How log lines look: text for people, json for programs
+    #[arg(long, value_enum, default_value = "text")]
+    log_format: LogFormat,
+    /// Append log lines to this file instead of writing them to standard error
+    #[arg(long, value_name = "FILE")]
+    log_file: Option<PathBuf>,
 }
 
-impl LogSink for ErrorLog {
-    fn line(&mut self, at: Time, level: Level, text: fmt::Arguments<'_>) {
-        if level > self.least {
-            return;
-        }
-        let word = match level {
-            Level::Error => "error",
-            Level::Warn => "warn",
-            Level::Info => "info",
-            Level::Debug => "debug",
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum LogFormat {
+    /// Seconds since the start, level, text
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+/// The file of the log.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: the log cannot be written there: {source}")]
+struct LogFileError {
+    path: String,
+    source: io::Error,
+}
+
+impl Logging {
+    /// Sends the world's events there from now on.
+    ///
+    /// # Errors
+    /// A file that cannot be opened.
+    pub fn start(&self, rt: &Rt) -> Result<(), Failure> {
+        let out: Box<dyn Write> = match &self.log_file {
+            None => Box::new(io::stderr()),
+            Some(path) => {
+                let file = File::options().append(true).create(true).open(path);
+                Box::new(file.map_err(|source| LogFileError { path: path.display().to_string(), source })?)
+            }
         };
-        // There is nobody to tell if that fails.
-        let _unheard = writeln!(std::io::stderr(), "{:10.3} {word:<5} {text}", at.0 as f64 / 1e9);
+        let format = match self.log_format {
+            LogFormat::Text => Format::Text,
+            LogFormat::Json => Format::Json,
+        };
+        rt.set_log(Box::new(Log::new(out, format, self.least(), start_of(rt))));
+        Ok(())
     }
+
+    fn least(&self) -> Level {
+        match self.log {
+            LogLevel::Error => Level::Error,
+            LogLevel::Warn => Level::Warn,
+            LogLevel::Info => Level::Info,
+            LogLevel::Debug => Level::Debug,
+        }
+    }
+}
+
+/// Nanoseconds from 1970 to the start of the world.
+fn start_of(rt: &Rt) -> i128 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i128);
+    since_1970 - i128::from(rt.now().0)
 }

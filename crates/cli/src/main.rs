@@ -19,6 +19,8 @@ mod control;
 mod doors;
 mod failure;
 mod log;
+mod measured;
+mod notify;
 mod outputs;
 mod patience;
 mod secrets;

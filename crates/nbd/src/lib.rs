@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod account;
 mod admission;
 pub mod client;
 mod execute;
@@ -24,6 +25,7 @@ pub mod uri;
 mod watch;
 mod written;
 
+pub use account::ClientInfo;
 pub use client::Client;
 pub use persistent::Persistent;
 pub use server::{Config, Export, Server};

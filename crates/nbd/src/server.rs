@@ -12,6 +12,7 @@ use esker_rt::net::{Listener, Stream};
 use esker_rt::sync::{Credits, Either, Notify, race};
 use esker_rt::{JoinHandle, Level, Rt};
 
+use crate::account::{Account, ClientInfo};
 use crate::admission::{Gate, Limits};
 use crate::proto::wire::MAX_PAYLOAD;
 use crate::proto::{Context, ExportError, ExportInfo, Exports};
@@ -144,6 +145,7 @@ impl Shared {
 struct Open {
     stream: Stream,
     limits: Rc<Limits>,
+    account: Rc<Account>,
 }
 
 impl Server {
@@ -200,7 +202,8 @@ impl Server {
                 Either::Left(Ok(stream)) => self.attach(stream).await.detach(),
                 Either::Left(Err(error)) => {
                     // Out of descriptors, mostly: others will close theirs.
-                    shared.rt.log(Level::Warn, format_args!("nbd: cannot accept: {error}; trying again in 100 ms"));
+                    let text = format_args!("nbd: cannot accept: {error}; trying again in 100 ms");
+                    shared.rt.tell(Level::Warn, "accept_failed", &[("error", &error)], text);
                     shared.rt.sleep(Nanos::millis(100)).await;
                 }
                 Either::Right(()) => {}
@@ -217,11 +220,14 @@ impl Server {
         }
         let number = shared.next_number.replace(shared.next_number.get() + 1);
         let limits = Limits::new(shared.config.requests_max, shared.config.payload_bytes_max);
-        shared.open.borrow_mut().insert(number, Open { stream: stream.clone(), limits: limits.clone() });
+        let account = Rc::new(Account::new(number, stream.peer(), shared.rt.now()));
+        let open = Open { stream: stream.clone(), limits: limits.clone(), account: account.clone() };
+        shared.open.borrow_mut().insert(number, open);
         self.0.rt.spawn("nbd-connection", async move {
-            let closing = Connection::new(shared.clone(), number, stream, limits).run().await;
+            let closing = Connection::new(shared.clone(), account.clone(), stream, limits).run().await;
             let level = if closing.is_clean() { Level::Info } else { Level::Warn };
-            shared.rt.log(level, format_args!("nbd: connection {number}: {closing}"));
+            let fields: [(&str, &dyn std::fmt::Display); 2] = [("client", &number), ("peer", &account.peer)];
+            shared.rt.tell(level, closing.event(), &fields, format_args!("nbd: connection {number}: {closing}"));
             shared.open.borrow_mut().remove(&number);
             shared.slots.give(1);
             shared.closed.notify_all();
@@ -246,6 +252,13 @@ impl Server {
         self.0.open.borrow().len()
     }
 
+    /// The connections that are open, oldest first.
+    pub fn clients(&self) -> Vec<ClientInfo> {
+        let name = |export: usize| self.0.exports.list()[export].name.clone();
+        let info = |open: &Open| open.account.info(open.account.export.get().map(name));
+        self.0.open.borrow().values().map(info).collect()
+    }
+
     /// Stops: no new connections, new requests are answered with a shutdown error, those under way get their replies,
     /// and every connection is closed.
     pub async fn stop(&self) {
@@ -253,7 +266,7 @@ impl Server {
         shared.stopping.set(true);
         shared.stop.open();
         let open: Vec<Open> = shared.open.borrow().values().cloned().collect();
-        for Open { stream, limits } in open {
+        for Open { stream, limits, .. } in open {
             let rt = shared.rt.clone();
             let stop_time_max = shared.config.stop_time_max;
             let drain = async move {

@@ -9,6 +9,7 @@ use esker_rt::mem::{Mem, Part};
 use esker_rt::net::Stream;
 use esker_rt::{Level, Rt};
 
+use crate::account::Account;
 use crate::admission::{Limits, Ticket};
 use crate::client::read_message;
 use crate::execute::Executor;
@@ -45,6 +46,16 @@ impl Closing {
     pub fn is_clean(&self) -> bool {
         matches!(self, Closing::Goodbye | Closing::HungUp)
     }
+
+    /// The kind of event that it is in the log.
+    pub fn event(&self) -> &'static str {
+        match self {
+            Closing::Goodbye | Closing::HungUp => "client_left",
+            Closing::CutOff | Closing::Failed(_) => "client_lost",
+            Closing::Late | Closing::Stalled => "client_slow",
+            Closing::Dropped(_) => "client_dropped",
+        }
+    }
 }
 
 impl fmt::Display for Closing {
@@ -80,7 +91,7 @@ struct Chosen {
 /// One connection of a server.
 pub(crate) struct Connection {
     server: Rc<Shared>,
-    number: u64,
+    account: Rc<Account>,
     link: Link,
     limits: Rc<Limits>,
     session: Session,
@@ -88,10 +99,10 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub fn new(server: Rc<Shared>, number: u64, stream: Stream, limits: Rc<Limits>) -> Connection {
+    pub fn new(server: Rc<Shared>, account: Rc<Account>, stream: Stream, limits: Rc<Limits>) -> Connection {
         let mode = server.tls.as_ref().map_or(TlsMode::Off, |tls| tls.mode());
         let session = Session::new(server.exports.clone()).with_tls(mode);
-        Connection { server, number, link: Link::new(stream), limits, session, chosen: None }
+        Connection { server, account, link: Link::new(stream), limits, session, chosen: None }
     }
 
     /// Serves until the client or the server ends it. Requests under way are finished first, whatever the reason.
@@ -164,13 +175,19 @@ impl Connection {
         let session = tls.session().map_err(io::Error::other)?;
         self.send(outbox, reply).await;
         self.limits.idle().await;
-        Ok(self.link.secure(session, self.server.secured.clone()).await?)
+        self.link.secure(session, self.server.secured.clone()).await?;
+        self.account.tls.set(true);
+        Ok(())
     }
 
     fn begin(&mut self, chosen: Chosen) {
         self.server.count_user(chosen.export, true);
-        let name = &self.server.exports.list()[chosen.export].name;
-        self.server.rt.log(Level::Info, format_args!("nbd: connection {}: uses export {name:?}", self.number));
+        self.account.export.set(Some(chosen.export));
+        let (name, number) = (&self.server.exports.list()[chosen.export].name, self.account.number);
+        let fields: [(&str, &dyn fmt::Display); 3] =
+            [("client", &number), ("peer", &self.account.peer), ("export", name)];
+        let text = format_args!("nbd: connection {number}: uses export {name:?}");
+        self.server.rt.tell(Level::Info, "client_came", &fields, text);
         self.chosen = Some(chosen);
     }
 
@@ -193,13 +210,15 @@ impl Connection {
             Op::Write { .. } => Some(watch.receiving.during(self.payload(len)).await?),
             _ => None,
         };
-        let (server, outbox) = (self.server.clone(), outbox.clone());
-        let tag = Tag { stream: self.number as u32, ..Tag::default() };
+        let (server, outbox, account) = (self.server.clone(), outbox.clone(), self.account.clone());
+        account.asked(&request);
+        let tag = Tag { stream: account.number as u32, ..Tag::default() };
         let task = async move {
             let (device, written) = (&*server.devices[export], &server.written[export]);
             let executor = Executor { device, pool: &server.pool, terms, written, tag };
             let reply = executor.run(request, payload).await;
             outbox.push(reply, ticket);
+            account.answered();
         };
         self.server.rt.spawn("nbd-request", task).detach();
         Ok(())

@@ -34,10 +34,22 @@ pub enum Level {
     Debug,
 }
 
-/// Receives the log lines of one world.
+/// Something that happened, for logs.
+pub struct Event<'a> {
+    /// How much it matters.
+    pub level: Level,
+    /// What kind of thing it is, in `snake_case`, for programs and for bounds on how often one kind is written.
+    pub kind: &'static str,
+    /// What it is about, by name.
+    pub fields: &'a [(&'static str, &'a dyn fmt::Display)],
+    /// All of it in words.
+    pub text: fmt::Arguments<'a>,
+}
+
+/// Receives the events of one world.
 pub trait LogSink {
-    /// Takes one line with the world's time.
-    fn line(&mut self, at: Time, level: Level, text: fmt::Arguments<'_>);
+    /// Takes one event with the world's time.
+    fn event(&mut self, at: Time, event: &Event<'_>);
 }
 
 impl Rt {
@@ -162,10 +174,21 @@ impl Rt {
         }
     }
 
-    /// Sends a line to this world's log sink, if it has one.
+    /// Sends an event without fields, of the kind `note`, to this world's log sink, if it has one.
     pub fn log(&self, level: Level, text: fmt::Arguments<'_>) {
+        self.tell(level, "note", &[], text);
+    }
+
+    /// Sends an event to this world's log sink, if it has one. `text` says all of it in words, `fields` what it is about.
+    pub fn tell(
+        &self,
+        level: Level,
+        kind: &'static str,
+        fields: &[(&'static str, &dyn fmt::Display)],
+        text: fmt::Arguments<'_>,
+    ) {
         if let Some(sink) = self.core.log.borrow_mut().as_mut() {
-            sink.line(self.now(), level, text);
+            sink.event(self.now(), &Event { level, kind, fields, text });
         }
     }
 

@@ -22,7 +22,7 @@ pub mod sync;
 mod task;
 mod timer;
 
-pub use handle::{Cpu, Level, Rt, Sleep};
+pub use handle::{Cpu, Event, Level, Rt, Sleep};
 pub use join::JoinHandle;
 pub use secret::{Secret, SecretSource};
 pub use sim::{Halt, Sim, SimConfig};

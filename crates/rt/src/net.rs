@@ -102,6 +102,14 @@ impl Stream {
         Stream::from_socket(rt, crate::real::connect(address)?)
     }
 
+    /// Who is at the other end: a network address, or user and process of a local program. Empty if nobody can tell.
+    pub fn peer(&self) -> String {
+        match &self.0 {
+            Kind::Pipe { .. } => String::new(),
+            Kind::Socket { fd, .. } => crate::real::peer(fd),
+        }
+    }
+
     /// Reads at least one byte into the parts, in order, unless the stream has ended (0 bytes).
     pub async fn read(&self, mut parts: Vec<Part>) -> (Vec<Part>, io::Result<usize>) {
         match &self.0 {

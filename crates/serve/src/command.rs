@@ -1,20 +1,32 @@
 //! What the control socket understands: one JSON object on a line, and its answer on a line.
+//!
+//! [`PROTOCOL`] is the version: commands, keys of commands and codes of refusals may be added within a version, and keys of
+//! results too; none changes its meaning or goes.
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::RangeOp;
-use esker_stack::{DeviceSpec, Spec};
+use esker_stack::{DeviceSpec, Measure, Spec};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::refusal::Refusal;
+
+/// Version of the protocol.
+pub const PROTOCOL: u32 = 1;
+
 /// How long a live change waits for requests in flight, unless the command says otherwise.
 const PATIENCE_MS: u64 = 10_000;
-/// Longest patience of a command.
+/// Longest patience of a command, and longest freeze.
 const PATIENCE_MS_MAX: u64 = 600_000;
+/// How long a freeze lasts at most, unless the command says otherwise.
+const FREEZE_MS: u64 = 30_000;
 
 /// One command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Command {
+    /// Tells the version of the protocol and the commands.
+    Hello {},
     /// Tells parts, statistics, connections and health.
     Status {},
     /// Writes the stack as it is now.
@@ -52,8 +64,65 @@ pub enum Command {
         /// What is done, in this order.
         ops: Vec<RangeCommand>,
     },
+    /// Waits until nothing is in flight, flushes everything, and goes on.
+    Drain {
+        /// As for `Insert`.
+        #[serde(default = "patience")]
+        patience_ms: u64,
+    },
+    /// The same, but holds new requests until a thaw.
+    Freeze {
+        /// How long requests are held at most, in milliseconds.
+        #[serde(default = "freeze_limit")]
+        limit_ms: u64,
+        /// As for `Insert`.
+        #[serde(default = "patience")]
+        patience_ms: u64,
+    },
+    /// Lets requests go on.
+    Thaw {
+        /// The number that the freeze answered; any if it is left out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        freeze: Option<u64>,
+    },
+    /// Chooses which parts are measured.
+    Measure {
+        /// Which.
+        what: Measured,
+        /// As for `Insert`.
+        #[serde(default = "patience")]
+        patience_ms: u64,
+    },
     /// Stops the server as a signal does.
     Stop {},
+}
+
+/// The words of all commands.
+pub const COMMANDS: [&str; 12] = [
+    "hello", "status", "dump", "insert", "remove", "reorder", "ranges", "drain", "freeze", "thaw", "measure", "stop",
+];
+
+/// Which parts are measured, beside exports, which always are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measured {
+    /// None.
+    Nothing,
+    /// Devices at the bottom.
+    Devices,
+    /// Devices and layers.
+    All,
+}
+
+impl Measured {
+    /// As the stack takes it.
+    pub fn measure(self) -> Measure {
+        match self {
+            Measured::Nothing => Measure::Nothing,
+            Measured::Devices => Measure::Devices,
+            Measured::All => Measure::All,
+        }
+    }
 }
 
 /// One range operation; offsets and lengths are in bytes.
@@ -101,6 +170,10 @@ impl RangeCommand {
 
 fn patience() -> u64 {
     PATIENCE_MS
+}
+
+fn freeze_limit() -> u64 {
+    FREEZE_MS
 }
 
 /// A line that is no command, or a command that makes no sense.
@@ -161,7 +234,7 @@ pub fn parse_layer(text: &str) -> Result<DeviceSpec, CommandError> {
 }
 
 /// The line that answers a command, with its end.
-pub(crate) fn answer(result: Result<Value, String>) -> String {
+pub(crate) fn answer(result: Result<Value, Refusal>) -> String {
     let value = match result {
         Ok(result) => json!({ "ok": true, "result": result }),
         Err(error) => json!({ "ok": false, "error": error }),
@@ -172,14 +245,17 @@ pub(crate) fn answer(result: Result<Value, String>) -> String {
 /// The result in an answer's line.
 ///
 /// # Errors
-/// The error in it, or that it is no answer.
-pub fn parse_answer(line: &[u8]) -> Result<Value, String> {
-    let strange = || format!("the server answers something else: {}", String::from_utf8_lossy(line).trim_end());
+/// The refusal in it, or that it is no answer.
+pub fn parse_answer(line: &[u8]) -> Result<Value, Refusal> {
+    let strange = || {
+        let text = String::from_utf8_lossy(line);
+        Refusal::new("strange", "").with_what(format!("the server answers something else: {}", text.trim_end()))
+    };
     let mut value: Value = serde_json::from_slice(line).map_err(|_| strange())?;
-    match (value["ok"].as_bool(), value["error"].as_str()) {
-        (Some(true), _) => Ok(value["result"].take()),
-        (Some(false), Some(error)) => Err(error.to_string()),
-        _ => Err(strange()),
+    match value["ok"].as_bool() {
+        Some(true) => Ok(value["result"].take()),
+        Some(false) => Err(serde_json::from_value(value["error"].take()).unwrap_or_else(|_| strange())),
+        None => Err(strange()),
     }
 }
 
@@ -203,6 +279,12 @@ mod tests {
                     RangeCommand::Delete { at: 0, len: u64::MAX },
                 ],
             },
+            Command::Hello {},
+            Command::Drain { patience_ms: 1 },
+            Command::Freeze { limit_ms: 7, patience_ms: 1 },
+            Command::Thaw { freeze: None },
+            Command::Thaw { freeze: Some(3) },
+            Command::Measure { what: Measured::All, patience_ms: 1 },
             Command::Stop {},
         ];
         for command in all {
@@ -210,6 +292,9 @@ mod tests {
             assert!(line.ends_with('\n') && line.matches('\n').count() == 1);
             assert_eq!(Command::parse(line.as_bytes()), Ok(command));
         }
+        let names = Command::parse(br#"{"do":"?"}"#).unwrap_err().to_string();
+        let listed: Vec<String> = COMMANDS.iter().map(|name| format!("`{name}`")).collect();
+        assert!(names.contains(&listed.join(", ")), "{names}");
         let short = Command::parse(br#"{"do":"remove","name":"st"}"#).unwrap();
         assert_eq!(short, Command::Remove { name: "st".into(), patience_ms: PATIENCE_MS });
     }
@@ -219,7 +304,7 @@ mod tests {
         for (line, why) in [
             (&b""[..], "EOF"),
             (b"status", "expected value"),
-            (b"{\"do\":\"format\"}", "unknown variant `format`, expected one of `status`, `dump`"),
+            (b"{\"do\":\"format\"}", "unknown variant `format`, expected one of `hello`, `status`, `dump`"),
             (b"{\"do\":\"remove\"}", "missing field `name`"),
             (b"{\"do\":\"remove\",\"name\":\"a\",\"nmae\":1}", "unknown field `nmae`"),
             (b"\xff\xfe", "expected value"),
@@ -256,7 +341,11 @@ mod tests {
     #[test]
     fn answers_bring_results_or_errors() {
         assert_eq!(parse_answer(answer(Ok(json!(3))).as_bytes()), Ok(json!(3)));
-        assert_eq!(parse_answer(answer(Err("no".into())).as_bytes()), Err("no".to_string()));
-        assert!(parse_answer(b"220 smtp ready\n").unwrap_err().contains("220 smtp ready"));
+        let no = Refusal::new("busy", "no; wait");
+        assert_eq!(parse_answer(answer(Err(no.clone())).as_bytes()), Err(no));
+        for line in [&b"220 smtp ready"[..], b"{\"ok\":false,\"error\":\"220\"}", b"[220]"] {
+            let strange = parse_answer(line).unwrap_err();
+            assert!(strange.code == "strange" && strange.what.contains("220"), "{strange}");
+        }
     }
 }

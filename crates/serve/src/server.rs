@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::rc::Rc;
 
-use esker_base::Time;
-use esker_block::{Bio, BioError, Device, Kind};
+use esker_base::{Nanos, Time};
+use esker_block::{Device, Kind};
 use esker_nbd::listen::{Access, ListenError, grant, listen};
 use esker_nbd::proto::{ExportError, TlsMode};
 use esker_nbd::tls::ServerTls;
@@ -16,10 +16,13 @@ use esker_rt::net::{Address, Listener};
 use esker_rt::sync::{Either, Notify, join_all, race};
 use esker_rt::{Level, Rt};
 use esker_stack::text::address;
-use esker_stack::{BuildError, Export, ExportSpec, Place, Spec, Stack};
+use esker_stack::{BuildError, Export, ExportSpec, FlushError, Measure, Place, Spec, Stack};
 
 use crate::console;
+use crate::freeze::Freezer;
 use crate::front::{Front, Offer};
+use crate::http;
+use crate::metered::{Metered, Meters};
 
 /// How a stack is served.
 #[derive(Clone)]
@@ -34,6 +37,10 @@ pub struct Config {
     pub access: Access,
     /// How the kernel is reached, for the status.
     pub io: String,
+    /// Which parts are measured from the start.
+    pub measure: Measure,
+    /// Where metrics are handed out over HTTP. Whoever can connect may read them.
+    pub metrics: Option<Address>,
 }
 
 /// Why a stack could not be served.
@@ -73,6 +80,12 @@ pub enum ServeError {
     /// The control socket.
     #[error("control socket: {0}; --control PATH names another one")]
     Control(ListenError),
+    /// The address of the metrics.
+    #[error("metrics: {0}; --metrics ADDRESS names another one")]
+    Metrics(ListenError),
+    /// An address of the metrics that more than this machine could reach.
+    #[error("metrics: {0} is not on this machine alone, and metrics have no lock; use unix:PATH or tcp:127.0.0.1:PORT")]
+    MetricsOpen(String),
     /// No export has an address.
     #[error("no export has an nbd address, so no client could reach this server; add nbd = \"unix:PATH\" to an export")]
     Nothing,
@@ -80,13 +93,8 @@ pub enum ServeError {
 
 /// A stop that could not make everything durable.
 #[derive(Debug, thiserror::Error)]
-#[error("stopped, but \"{device}\" could not be flushed: {error}; writes since its last successful flush may be lost")]
-pub struct StopError {
-    /// The export or device.
-    pub device: String,
-    /// What it says.
-    pub error: BioError,
-}
+#[error("stopped, but {0}; writes since its last successful flush may be lost")]
+pub struct StopError(#[from] FlushError);
 
 /// An export that clients can reach.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,7 +132,12 @@ pub(crate) struct Shared {
     pub started: Time,
     /// Live changes made.
     pub changes: Cell<u64>,
+    /// Meters of the exports.
+    pub meters: Meters,
+    pub freezer: Freezer,
+    measure: Measure,
     control: Rc<Listener>,
+    metrics: Option<Rc<Listener>>,
     stop: Cell<bool>,
     stopped: Notify,
 }
@@ -149,7 +162,11 @@ impl Shared {
             io: config.io.clone(),
             started: rt.now(),
             changes: Cell::new(0),
+            meters: Meters::default(),
+            freezer: Freezer::default(),
+            measure: config.measure,
             control: Rc::new(listen(rt, &config.control).map_err(ServeError::Control)?),
+            metrics: config.metrics.as_ref().map(|address| listen_for_metrics(rt, address)).transpose()?,
             stop: Cell::new(false),
             stopped: Notify::default(),
         })
@@ -158,6 +175,11 @@ impl Shared {
     pub fn ask_to_stop(&self) {
         self.stop.set(true);
         self.stopped.notify_all();
+    }
+
+    /// Whether the server was asked to stop.
+    pub fn is_stopping(&self) -> bool {
+        self.stop.get()
     }
 
     /// The ways beside NBD.
@@ -196,7 +218,7 @@ impl Served {
         }
         let mut shared = Shared::build(rt, pool, kinds, spec, &config)?;
         for exports in by_address(rt, spec) {
-            let (door, mut opened) = open(&shared.stack, &exports, &config)?;
+            let (door, mut opened) = open(&shared, &exports, &config)?;
             shared.doors.push(door);
             shared.ready.append(&mut opened);
         }
@@ -227,6 +249,16 @@ impl Served {
         &self.0.stack
     }
 
+    /// An export whose requests count in the status and in the metrics: what a front should hand on to.
+    pub fn export(&self, name: &str) -> Option<Metered> {
+        Some(self.0.meters.on(name, self.0.stack.export(name)?))
+    }
+
+    /// Where metrics are handed out, with the port that the kernel chose.
+    pub fn metrics(&self) -> Option<&Address> {
+        self.0.metrics.as_ref().map(|listener| listener.address())
+    }
+
     /// What clients can reach, in the order of the addresses in the text.
     pub fn ready(&self) -> &[Ready] {
         &self.0.ready
@@ -244,21 +276,52 @@ impl Served {
     /// [`StopError`] for the first device that could not be flushed.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), StopError> {
         let shared = &self.0;
+        let own = shared.clone();
+        shared.rt.spawn("measure", async move { start_measuring(&own).await }).detach();
         for Door { server, listener } in &shared.doors {
             let (server, listener) = (server.clone(), listener.clone());
             shared.rt.spawn("nbd-accept", async move { server.serve(&listener).await }).detach();
         }
         let console = shared.rt.spawn("control-accept", console::serve(shared.clone(), shared.control.clone()));
+        let metrics = shared.metrics.iter().map(|listener| http::serve(shared.clone(), listener.clone()));
+        let metrics: Vec<_> = metrics.map(|task| shared.rt.spawn("metrics-accept", task)).collect();
         if let Either::Left(()) = race(stop, shared.stopping()).await {
             shared.ask_to_stop();
         }
-        shared.rt.log(Level::Info, format_args!("stopping: {} requests in flight", shared.stack.inflight()));
+        let inflight = shared.stack.inflight();
+        let text = format_args!("stopping: {inflight} requests in flight");
+        shared.rt.tell(Level::Info, "stopping", &[("in_flight", &inflight)], text);
         join_all(shared.doors.iter().map(|door| door.server.stop())).await;
         join_all(shared.fronts().iter().map(|front| front.stop())).await;
         console.await;
-        let flushed = flush_all(&shared.stack).await;
+        join_all(metrics).await;
+        let flushed = shared.stack.flush_all().await;
         shared.stack.close().await;
-        flushed
+        Ok(flushed?)
+    }
+}
+
+fn listen_for_metrics(rt: &Rt, address: &Address) -> Result<Rc<Listener>, ServeError> {
+    if let Address::Tcp(host) = address
+        && !is_local(host)
+    {
+        return Err(ServeError::MetricsOpen(host.clone()));
+    }
+    listen(rt, address).map(Rc::new).map_err(ServeError::Metrics)
+}
+
+/// Whether an address with a port can be reached from this machine only.
+fn is_local(host: &str) -> bool {
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    name == "localhost" || host.parse().is_ok_and(|address: std::net::SocketAddr| address.ip().is_loopback())
+}
+
+/// A stack that cannot be measured is served all the same.
+async fn start_measuring(shared: &Shared) {
+    let patience = Nanos::secs(10);
+    shared.stack.opened().await;
+    if let Err(error) = shared.stack.measure(shared.measure, patience).await {
+        shared.rt.tell(Level::Warn, "not_measured", &[("error", &error)], format_args!("not measured: {error}"));
     }
 }
 
@@ -299,7 +362,8 @@ fn by_address<'a>(rt: &Rt, spec: &'a Spec) -> Vec<Vec<&'a ExportSpec>> {
 }
 
 /// Listens for the exports of one address, of which there is at least one.
-fn open(stack: &Rc<Stack>, specs: &[&ExportSpec], config: &Config) -> Result<(Door, Vec<Ready>), ServeError> {
+fn open(shared: &Shared, specs: &[&ExportSpec], config: &Config) -> Result<(Door, Vec<Ready>), ServeError> {
+    let stack = &shared.stack;
     let first = specs[0];
     let (at, name) = (first.at.clone(), first.name.clone());
     let address = address::parse(first.nbd.as_deref().unwrap_or_default());
@@ -307,8 +371,10 @@ fn open(stack: &Rc<Stack>, specs: &[&ExportSpec], config: &Config) -> Result<(Do
     let exports: Vec<(&str, Export)> =
         specs.iter().filter_map(|spec| Some((spec.name.as_str(), stack.export(&spec.name)?))).collect();
     let cached = |name: &str| specs.iter().any(|spec| spec.name == name && keeps_reads(&stack.spec(), &spec.device));
-    let offered =
-        exports.iter().map(|(name, export)| nbd::Export::new(name, Rc::new(export.clone())).cached(cached(name)));
+    let offered = exports.iter().map(|(name, export)| {
+        let metered = Rc::new(shared.meters.on(name, export.clone()));
+        nbd::Export::new(name, metered).cached(cached(name))
+    });
     let server = nbd::Server::with_tls(stack.rt(), stack.pool(), offered.collect(), config.nbd, config.tls.clone());
     let server = server.map_err(|source| ServeError::Export { at: at.clone(), source })?;
     let listener = listen(stack.rt(), &address).and_then(|l| grant(l.address(), config.access).map(|()| l));
@@ -331,20 +397,4 @@ fn keeps_reads(spec: &Spec, device: &str) -> bool {
     let Some(device) = spec.devices.iter().find(|device| device.name == name) else { return false };
     let buffered = device.kind == "file" && device.args.get("direct").is_some_and(|flag| flag == "false");
     buffered || device.on.iter().any(|lower| keeps_reads(spec, lower))
-}
-
-/// Flushes the exports, whose layers may still hold something back, and then the devices at the bottom.
-async fn flush_all(stack: &Rc<Stack>) -> Result<(), StopError> {
-    let spec = stack.spec();
-    let exports = spec.exports.iter().filter_map(|e| Some((&e.name, stack.export(&e.name)?)));
-    let leaves = spec.devices.iter().filter(|d| d.on.is_empty());
-    let leaves = leaves.filter_map(|d| Some((&d.name, stack.device(&d.name)?)));
-    let mut first = Ok(());
-    for (name, export) in exports.chain(leaves) {
-        if let Err(error) = export.request(Bio::flush()).await.result {
-            stack.rt().log(Level::Error, format_args!("\"{name}\" could not be flushed: {error}"));
-            first = first.and(Err(StopError { device: name.clone(), error }));
-        }
-    }
-    first
 }

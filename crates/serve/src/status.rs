@@ -1,54 +1,364 @@
-//! What a server tells about itself, as JSON. Numbers are since the start, sizes in bytes.
+//! What a server tells about itself. Numbers are since the start, sizes in bytes. Readers must pass over keys that they do
+//! not know: new ones may come without a new version of the protocol.
 
-use esker_block::{Device, Stat, Usage};
-use esker_stack::PartStats;
-use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
+use esker_base::Nanos;
+use esker_block::{Limits, Reading, Stat, Usage};
+use esker_nbd::ClientInfo;
+use esker_stack::{EndStats, PartStats, Spec};
+use serde::{Deserialize, Serialize};
+
+use crate::command::PROTOCOL;
 use crate::server::Shared;
 
-pub(crate) fn of(shared: &Shared) -> Value {
-    let stack = &shared.stack;
-    json!({
-        "uptime_s": shared.rt.now().since(shared.started).0 as f64 / 1e9,
-        "io": shared.io,
-        "dead": stack.dead(),
-        "inflight": stack.inflight(),
-        "connections": shared.doors.iter().map(|door| door.server.connections()).sum::<usize>()
-            + shared.fronts().iter().map(|front| front.clients()).sum::<usize>(),
-        "bounced_bytes": stack.pool().bounced(),
-        "tls_bytes": shared.doors.iter().map(|door| door.server.secured_bytes()).sum::<u64>(),
-        "changes": shared.changes.get(),
-        "exports": shared.offers().iter().map(|offer| json!({
-            "name": offer.export,
-            "uri": offer.at,
-            "size": offer.size,
-            "read_only": offer.read_only,
-            "block": stack.export(&offer.export).map(|export| export.limits().block),
-        })).collect::<Vec<_>>(),
-        "parts": stack.stats().iter().map(part).collect::<Vec<_>>(),
-    })
+/// All of it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Status {
+    /// Version of the control protocol.
+    pub protocol: u32,
+    /// Version of the program.
+    pub version: String,
+    /// Seconds since the start.
+    pub uptime_s: f64,
+    /// How the kernel is reached.
+    pub io: String,
+    /// Why the stack refuses everything, if it does.
+    pub dead: Option<String>,
+    /// Whether it was asked to stop.
+    pub stopping: bool,
+    /// The freeze in force.
+    pub frozen: Option<FrozenStatus>,
+    /// Which parts are measured: `nothing`, `devices` or `all`.
+    pub measured: String,
+    /// Requests that the stack has let in and not answered.
+    pub inflight: u64,
+    /// Clients that are connected.
+    pub connections: u64,
+    /// Payload bytes copied on their way.
+    pub bounced_bytes: u64,
+    /// Bytes that TLS copied.
+    pub tls_bytes: u64,
+    /// Live changes made.
+    pub changes: u64,
+    /// What clients can reach.
+    pub exports: Vec<ExportStatus>,
+    /// Devices and layers, in the order of the text.
+    pub parts: Vec<PartStatus>,
+    /// Clients, oldest first.
+    pub clients: Vec<ClientStatus>,
 }
 
-fn part(part: &PartStats) -> Value {
-    let stats: Map<String, Value> =
-        part.stats.iter().map(|Stat { name, value }| (name.to_string(), json!(value))).collect();
-    json!({
-        "name": part.name,
-        "kind": part.kind,
+/// A freeze.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FrozenStatus {
+    /// Its number.
+    pub freeze: u64,
+    /// Seconds since it began.
+    pub for_s: f64,
+    /// Seconds until it ends by itself.
+    pub left_s: f64,
+}
+
+/// One export on one way.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ExportStatus {
+    /// Its name.
+    pub name: String,
+    /// Where clients find it.
+    pub uri: String,
+    /// The device or layer that it leads to now.
+    pub device: String,
+    /// Bytes.
+    pub size: u64,
+    /// Whether changes are refused.
+    pub read_only: bool,
+    /// Smallest unit of a request in bytes.
+    pub block: Option<u32>,
+    /// What clients asked of it, on all ways together.
+    pub load: Load,
+}
+
+/// One device or layer.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PartStatus {
+    /// Its name.
+    pub name: String,
+    /// Its kind.
+    pub kind: String,
+    /// What it stands on.
+    pub on: Vec<String>,
+    /// Whether its speed is a model's.
+    pub modelled: bool,
+    /// How often it broke the contract.
+    pub violations: u64,
+    /// Requests that it made by itself.
+    pub generated: u64,
+    /// Why it cannot be used, if it could not be opened.
+    pub unusable: Option<String>,
+    /// Its own numbers, by name with the unit last.
+    pub stats: BTreeMap<String, f64>,
+    /// What it has used, if it is a model.
+    pub usage: Option<UsageStatus>,
+    /// Its upper ends.
+    pub ends: Vec<EndStatus>,
+}
+
+/// What a model has used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UsageStatus {
+    /// Joules.
+    pub energy_j: f64,
+    /// Seconds in which it worked on at least one request.
+    pub busy_s: f64,
+    /// What it costs to buy.
+    pub price_usd: f64,
+    /// Bytes written to the medium.
+    pub written_bytes: u64,
+    /// Bytes read from the medium.
+    pub read_bytes: u64,
+}
+
+/// One upper end of a device or layer.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EndStatus {
+    /// Its name: the part's, with the port if there is one.
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
+    /// Smallest unit of a request in bytes.
+    pub block: u32,
+    /// Longest transfer in bytes.
+    pub transfer_max: u32,
+    /// What came by, if it is measured.
+    pub load: Option<Load>,
+}
+
+/// What came by one place.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Load {
+    /// Requests without an answer.
+    pub in_flight: u64,
+    /// The most that there were at once.
+    pub in_flight_max: u64,
+    /// Operations that were answered at least once.
+    pub ops: Vec<OpLoad>,
+}
+
+/// What came by of one operation.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OpLoad {
+    /// `read`, `write`, `flush`, `zero`, `discard`, `ranges` or `extents`.
+    pub op: String,
+    /// Requests answered.
+    pub count: u64,
+    /// Those of them with an error.
+    pub failed: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Latencies added up, in nanoseconds.
+    pub time_ns: u64,
+    /// The latency that half of them did not exceed, in nanoseconds, a sixteenth too high at most.
+    pub p50_ns: u64,
+    /// Of 95 %.
+    pub p95_ns: u64,
+    /// Of 99 %.
+    pub p99_ns: u64,
+    /// Of 99.9 %.
+    pub p999_ns: u64,
+    /// Of all.
+    pub max_ns: u64,
+    /// Pairs of an upper bound in nanoseconds and the answers between the bound before and this one.
+    pub latency_ns: Vec<(u64, u64)>,
+}
+
+/// One client.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClientStatus {
+    /// Its number, as in the log.
+    pub client: u64,
+    /// Who it is, as far as the kernel knows.
+    pub peer: String,
+    /// The export that it uses.
+    pub export: Option<String>,
+    /// Whether it is inside TLS.
+    pub tls: bool,
+    /// Seconds since it came.
+    pub for_s: f64,
+    /// Requests that it made.
+    pub requests: u64,
+    /// Those of them without an answer.
+    pub in_flight: u64,
+    /// Bytes that it asked to read.
+    pub read_bytes: u64,
+    /// Bytes that it asked to write.
+    pub written_bytes: u64,
+}
+
+/// The latency that `share` of the answers did not exceed: the upper bound of its bucket. 0 if there are none.
+pub fn quantile(latency_ns: &[(u64, u64)], share: f64) -> u64 {
+    let total: u64 = latency_ns.iter().map(|(_, count)| count).sum();
+    let wanted = ((total as f64 * share).ceil() as u64).max(1);
+    let mut seen = 0;
+    let at = latency_ns.iter().find(|(_, count)| {
+        seen += count;
+        seen >= wanted
+    });
+    at.map_or(0, |(bound, _)| *bound)
+}
+
+impl Load {
+    fn of(reading: &Reading) -> Load {
+        let ops = reading.ops.iter().map(|op| {
+            let at = |share| quantile(&op.latency, share);
+            OpLoad {
+                op: op.op.to_string(),
+                count: op.count,
+                failed: op.failed,
+                bytes: op.bytes,
+                time_ns: op.time.0,
+                p50_ns: at(0.5),
+                p95_ns: at(0.95),
+                p99_ns: at(0.99),
+                p999_ns: at(0.999),
+                max_ns: at(1.0),
+                latency_ns: op.latency.clone(),
+            }
+        });
+        Load { in_flight: reading.in_flight, in_flight_max: reading.in_flight_max, ops: ops.collect() }
+    }
+
+    /// What came by of an operation; nothing if it never did.
+    pub fn op(&self, name: &str) -> Option<&OpLoad> {
+        self.ops.iter().find(|op| op.op == name)
+    }
+}
+
+fn seconds(span: Nanos) -> f64 {
+    span.0 as f64 / 1e9
+}
+
+impl Status {
+    pub(crate) fn of(shared: &Shared) -> Status {
+        let (stack, now, spec) = (&shared.stack, shared.rt.now(), shared.stack.spec());
+        let nbd = shared.doors.iter().flat_map(|door| door.server.clients());
+        let clients: Vec<_> = nbd.map(|info| client(info, |since| seconds(now.since(since)))).collect();
+        let others: usize = shared.fronts().iter().map(|front| front.clients()).sum();
+        Status {
+            protocol: PROTOCOL,
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            uptime_s: seconds(now.since(shared.started)),
+            io: shared.io.clone(),
+            dead: stack.dead(),
+            stopping: shared.is_stopping(),
+            frozen: shared.freezer.cold().map(|cold| FrozenStatus {
+                freeze: cold.number,
+                for_s: seconds(now.since(cold.since)),
+                left_s: seconds(cold.until.since(now)),
+            }),
+            measured: stack.measured().word().to_string(),
+            inflight: stack.inflight(),
+            connections: (clients.len() + others) as u64,
+            bounced_bytes: stack.pool().bounced(),
+            tls_bytes: shared.doors.iter().map(|door| door.server.secured_bytes()).sum(),
+            changes: shared.changes.get(),
+            exports: exports(shared, &spec),
+            parts: stack.stats().into_iter().map(|stats| part(stats, &spec)).collect(),
+            clients,
+        }
+    }
+}
+
+fn exports(shared: &Shared, spec: &Spec) -> Vec<ExportStatus> {
+    let device = |name: &str| spec.exports.iter().find(|e| e.name == name).map(|e| e.device.clone());
+    let block = |name: &str| {
+        let export = shared.stack.export(name)?;
+        Some(esker_block::Device::limits(&export).block)
+    };
+    let export = |offer: crate::Offer| ExportStatus {
+        uri: offer.at,
+        device: device(&offer.export).unwrap_or_default(),
+        size: offer.size,
+        read_only: offer.read_only,
+        block: block(&offer.export),
+        load: Load::of(&shared.meters.reading(&offer.export)),
+        name: offer.export,
+    };
+    shared.offers().into_iter().map(export).collect()
+}
+
+fn part(part: PartStats, spec: &Spec) -> PartStatus {
+    let on = spec.devices.iter().find(|device| device.name == part.name).map(|device| device.on.clone());
+    PartStatus {
+        kind: part.kind.to_string(),
+        on: on.unwrap_or_default(),
         // Only models know what they use.
-        "modelled": part.usage.is_some(),
-        "violations": part.violations,
-        "stats": stats,
-        "usage": part.usage.map(usage),
-    })
+        modelled: part.usage.is_some(),
+        violations: part.violations,
+        generated: part.generated,
+        unusable: part.unusable,
+        stats: part.stats.into_iter().map(|Stat { name, value }| (name.to_string(), value)).collect(),
+        usage: part.usage.map(usage),
+        ends: part.ends.into_iter().map(end).collect(),
+        name: part.name,
+    }
 }
 
-fn usage(usage: Usage) -> Value {
-    json!({
-        "energy_j": usage.energy_j,
-        "busy_s": usage.busy.0 as f64 / 1e9,
-        "price_usd": usage.price_usd,
-        "written_bytes": usage.written,
-        "read_bytes": usage.read,
-    })
+fn end(end: EndStats) -> EndStatus {
+    let Limits { size, block, transfer_max, .. } = end.limits;
+    EndStatus { name: end.name, size, block, transfer_max, load: end.reading.as_ref().map(Load::of) }
+}
+
+fn usage(usage: Usage) -> UsageStatus {
+    UsageStatus {
+        energy_j: usage.energy_j,
+        busy_s: seconds(usage.busy),
+        price_usd: usage.price_usd,
+        written_bytes: usage.written,
+        read_bytes: usage.read,
+    }
+}
+
+fn client(info: ClientInfo, age: impl Fn(esker_base::Time) -> f64) -> ClientStatus {
+    ClientStatus {
+        client: info.number,
+        peer: info.peer,
+        export: info.export,
+        tls: info.tls,
+        for_s: age(info.since),
+        requests: info.requests,
+        in_flight: info.in_flight,
+        read_bytes: info.read_bytes,
+        written_bytes: info.written_bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_bounds_of_buckets() {
+        let buckets = [(10, 50), (20, 49), (1000, 1)];
+        let seen = [0.0, 0.5, 0.51, 0.99, 0.991, 1.0].map(|share| quantile(&buckets, share));
+        assert_eq!(seen, [10, 10, 20, 20, 1000, 1000]);
+        assert_eq!(quantile(&[], 0.5), 0);
+    }
+
+    #[test]
+    fn a_status_reads_back_and_keys_that_are_new_or_missing_do_no_harm() {
+        let status = Status { protocol: 1, uptime_s: 2.5, dead: Some("x".into()), ..Status::default() };
+        let text = serde_json::to_string(&status).unwrap();
+        assert_eq!(serde_json::from_str::<Status>(&text).unwrap(), status);
+        let other: Status = serde_json::from_str(r#"{"uptime_s":1.0,"later":[1]}"#).unwrap();
+        assert_eq!(other.uptime_s, 1.0);
+    }
 }

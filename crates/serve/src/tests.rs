@@ -13,7 +13,7 @@ use esker_rt::net::{Address, Stream};
 use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::sync::Notify;
 use esker_rt::{JoinHandle, Rt};
-use esker_stack::Spec;
+use esker_stack::{Measure, Spec};
 use serde_json::Value;
 
 use crate::command::RangeCommand;
@@ -30,6 +30,8 @@ fn start(rt: &Rt, dir: &Path, text: &str) -> Result<Served, ServeError> {
         access: Access { mode: Some(0o600), owner: None },
         nbd: nbd::Config { stop_time_max: Nanos::secs(5), ..nbd::Config::production() },
         io: "test".to_string(),
+        measure: Measure::Devices,
+        metrics: Some(Address::Unix(dir.join("metrics"))),
     };
     Served::start(rt, &Pool::default(), esker_kinds::ALL, &spec, config)
 }
@@ -74,7 +76,7 @@ async fn say(stream: &Stream, line: &[u8]) -> Result<Value, String> {
             count => answer.extend_from_slice(&parts[0].bytes()[..count]),
         }
     }
-    parse_answer(&answer)
+    parse_answer(&answer).map_err(|refusal| refusal.to_string())
 }
 
 fn in_world<F: Future<Output = ()> + 'static>(scenario: impl FnOnce(Rt, std::path::PathBuf) -> F) {

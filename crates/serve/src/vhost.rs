@@ -12,6 +12,7 @@ use esker_stack::Stack;
 use esker_vhost::{Config, Server};
 
 use crate::front::{Front, Offer};
+use crate::server::Served;
 
 /// An export that virtual machines can use as a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,9 +50,10 @@ impl VhostFront {
     ///
     /// # Errors
     /// [`VhostError`].
-    pub fn open(stack: &Rc<Stack>, door: &VhostDoor, access: Access) -> Result<Rc<VhostFront>, VhostError> {
+    pub fn open(served: &Served, door: &VhostDoor, access: Access) -> Result<Rc<VhostFront>, VhostError> {
         let VhostDoor { export: name, socket } = door;
-        let export = stack.export(name).ok_or_else(|| VhostError::Unknown(name.clone()))?;
+        let stack = served.stack();
+        let export = served.export(name).ok_or_else(|| VhostError::Unknown(name.clone()))?;
         let (size, read_only) = (export.limits().size, export.is_read_only());
         let listener = listener(stack, socket, access);
         let listener = listener.map_err(|source| VhostError::Listen { export: name.clone(), source })?;

@@ -6,7 +6,6 @@ use std::rc::Rc;
 use esker_base::Nanos;
 
 use crate::build::{BuildError, arrange, build_part, check, users};
-use crate::meters::Measure;
 use crate::snapshot::Handle;
 use crate::stack::Stack;
 use crate::text::{DeviceSpec, Spec};

@@ -9,11 +9,14 @@ use esker_rt::real::{Backend, Reactor, RealConfig};
 use esker_rt::{Level, Rt};
 use esker_serve::{Config, Served, VhostDoor, VhostFront};
 use esker_stack::Spec;
+use esker_stack::text::address;
 use serde_json::json;
 
 use crate::doors::Doors;
 use crate::failure::Failure;
-use crate::log::ErrorLog;
+use crate::log::Logging;
+use crate::measured::What;
+use crate::notify;
 use crate::signals::Signals;
 use crate::stack_text::StackText;
 use crate::terminal::Terminal;
@@ -45,9 +48,14 @@ struct Serve {
     /// How files and sockets are reached
     #[arg(long, value_enum, default_value = "auto")]
     io: Io,
-    /// Least important log lines to write: error, warn, info or debug
-    #[arg(long, value_enum, default_value = "info")]
-    log: LogLevel,
+    #[command(flatten)]
+    logging: Logging,
+    /// What is counted and timed beside exports; more of it costs a little for each request
+    #[arg(long, value_enum, default_value = "devices")]
+    measure: What,
+    /// Hand out metrics for Prometheus over HTTP at unix:PATH or tcp:127.0.0.1:PORT
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
+    metrics: Option<Address>,
     /// Seed of the layers that act at random
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -69,12 +77,8 @@ enum Io {
     Threads,
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum LogLevel {
-    Error,
-    Warn,
-    Info,
-    Debug,
+fn parse_address(text: &str) -> Result<Address, String> {
+    address::parse(text).map_err(|why| format!("{why}; write unix:PATH or tcp:127.0.0.1:PORT"))
 }
 
 /// Bytes of buffers that are kept for reuse.
@@ -91,7 +95,7 @@ impl Run for Serve {
         };
         let reactor = Reactor::new(RealConfig { backend, ..RealConfig::seeded(self.seed) })?;
         let rt = reactor.rt();
-        rt.set_log(Box::new(ErrorLog { least: self.least_level() }));
+        self.logging.start(&rt)?;
         rt.set_secrets(crate::secrets::source());
         if let Some(reason) = reactor.fallback() {
             rt.log(Level::Warn, format_args!("{reason}"));
@@ -106,13 +110,16 @@ impl Run for Serve {
             tls: self.doors.tls()?,
             access: self.doors.access(),
             io: io.to_string(),
+            measure: self.measure.measured().measure(),
+            metrics: self.metrics.clone(),
         };
         let pool = Pool::new(KEPT_BYTES_MAX);
         let served = self.start(&rt, &pool, &spec, config)?;
         announce(&served, self.doors.vhost(), self.json, terminal)?;
-        let stop = signals.first(&rt)?;
+        let stop = notify::stopping(signals.first(&rt)?);
+        notify::ready(&rt);
         reactor.block_on(async move { served.run(stop).await })?;
-        log_end(&rt);
+        rt.tell(Level::Info, "stopped", &[], format_args!("stopped: everything is flushed"));
         Ok(())
     }
 }
@@ -127,28 +134,15 @@ impl Serve {
             false => Served::start(rt, pool, esker_kinds::ALL, spec, config)?,
         };
         for door in doors {
-            served.add(VhostFront::open(served.stack(), door, access)?);
+            served.add(VhostFront::open(&served, door, access)?);
         }
         Ok(served)
-    }
-
-    fn least_level(&self) -> Level {
-        match self.log {
-            LogLevel::Error => Level::Error,
-            LogLevel::Warn => Level::Warn,
-            LogLevel::Info => Level::Info,
-            LogLevel::Debug => Level::Debug,
-        }
     }
 
     fn control(&self) -> PathBuf {
         let beside = || self.stack.file().and_then(|file| file.parent()).map_or_else(PathBuf::new, PathBuf::from);
         self.control.clone().unwrap_or_else(|| beside().join("esker.ctl"))
     }
-}
-
-fn log_end(rt: &Rt) {
-    rt.log(Level::Info, format_args!("stopped: everything is flushed"));
 }
 
 /// One line for each export and one for the control socket; clients may connect once they are there.
@@ -170,6 +164,13 @@ fn announce(served: &Served, disks: &[VhostDoor], as_json: bool, terminal: &mut 
         terminal.say(&match as_json {
             true => json!({ "export": export, "vhost_user": socket }).to_string(),
             false => format!("export {export}: vhost-user-blk at {}", socket.display()),
+        })?;
+    }
+    if let Some(metrics) = served.metrics() {
+        let at = address::text(metrics);
+        terminal.say(&match as_json {
+            true => json!({ "metrics": at }).to_string(),
+            false => format!("metrics: {at}"),
         })?;
     }
     terminal.say(&match as_json {

@@ -17,7 +17,7 @@ use esker_rt::net::{Address, Stream};
 use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::sync::Notify;
 use esker_serve::{Config, Served};
-use esker_stack::Spec;
+use esker_stack::{Measure, Spec};
 
 const LEN: u64 = 4 * KIB;
 const READS: u64 = 120;
@@ -52,6 +52,8 @@ async fn served(rt: Rt, dir: &Path) -> (Vec<Nanos>, serde_json::Value) {
         tls: None,
         access: Access::default(),
         io: "test".to_string(),
+        measure: Measure::Nothing,
+        metrics: None,
     };
     let pool = Pool::default();
     let served = Served::start(&rt, &pool, esker_kinds::ALL, &spec, config).unwrap();

@@ -34,6 +34,17 @@ pub(crate) fn connect(address: &Address) -> io::Result<OwnedFd> {
     }
 }
 
+/// Who is at the other end of a connected socket; empty if the kernel cannot tell.
+pub(crate) fn peer(fd: &OwnedFd) -> String {
+    let address = rustix::net::getpeername(fd).ok().flatten();
+    if let Some(address) = address.and_then(|address| std::net::SocketAddr::try_from(address).ok()) {
+        return address.to_string();
+    }
+    // A program on this machine: its socket has no name, but the kernel knows who connected it.
+    let peer = rustix::net::sockopt::socket_peercred(fd);
+    peer.map_or_else(|_| String::new(), |peer| format!("pid {} uid {}", peer.pid, peer.uid.as_raw()))
+}
+
 /// Removes the path of a socket that we made; gone already is fine.
 pub(crate) fn remove_socket(path: &Path) {
     let _gone = std::fs::remove_file(path);

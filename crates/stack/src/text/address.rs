@@ -17,6 +17,14 @@ pub fn parse(text: &str) -> Result<Address, &'static str> {
     }
 }
 
+/// Writes an address so that [`parse`] reads it back.
+pub fn text(address: &Address) -> String {
+    match address {
+        Address::Unix(path) => format!("unix:{}", path.display()),
+        Address::Tcp(host) => format!("tcp:{host}"),
+    }
+}
+
 fn unix(path: &str) -> Result<Address, &'static str> {
     match path {
         "" => Err("the path is missing"),

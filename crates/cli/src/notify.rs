@@ -1,0 +1,38 @@
+//! What a service manager is told: ready, alive, stopping (the protocol of systemd's sd_notify). Without one, nothing.
+
+use std::future::Future;
+use std::time::Duration;
+
+use esker_base::Nanos;
+use esker_rt::Rt;
+use sd_notify::NotifyState;
+
+/// Where nobody listens, and when the listener has gone, there is nobody to tell.
+fn tell(state: &NotifyState<'_>) {
+    let _unheard = sd_notify::notify(std::slice::from_ref(state));
+}
+
+/// Says that clients may connect, and from then on, as often as was asked for, that the reactor turns: a server that hangs
+/// is restarted.
+pub fn ready(rt: &Rt) {
+    tell(&NotifyState::Ready);
+    if let Some(period) = sd_notify::watchdog_enabled() {
+        let own = rt.clone();
+        rt.spawn("watchdog", async move { keep_alive(&own, period).await }).detach();
+    }
+}
+
+/// Waits for `asked` and says that the server stops.
+pub async fn stopping(asked: impl Future<Output = ()>) {
+    asked.await;
+    tell(&NotifyState::Stopping);
+}
+
+/// Twice as often as needed, so that one late turn does no harm.
+async fn keep_alive(rt: &Rt, period: Duration) {
+    let pause = Nanos(u64::try_from(period.as_nanos() / 2).unwrap_or(u64::MAX));
+    loop {
+        rt.sleep(pause).await;
+        tell(&NotifyState::Watchdog);
+    }
+}

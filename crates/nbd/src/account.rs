@@ -1,0 +1,91 @@
+//! What a server knows of its connections, for those who operate it.
+
+use std::cell::Cell;
+
+use esker_base::Time;
+
+use crate::proto::{Op, Request};
+
+/// One connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientInfo {
+    /// Its number, from 1, never used again.
+    pub number: u64,
+    /// Who is at the other end, as far as the kernel knows.
+    pub peer: String,
+    /// The export that it chose; none while it has not.
+    pub export: Option<String>,
+    /// Whether it is inside TLS.
+    pub tls: bool,
+    /// When it came.
+    pub since: Time,
+    /// Requests that it made.
+    pub requests: u64,
+    /// Those of them that have no answer yet.
+    pub in_flight: u64,
+    /// Bytes that it asked to read.
+    pub read_bytes: u64,
+    /// Bytes that it asked to write.
+    pub written_bytes: u64,
+}
+
+/// The running account of one connection.
+pub(crate) struct Account {
+    pub number: u64,
+    pub peer: String,
+    pub since: Time,
+    pub export: Cell<Option<usize>>,
+    pub tls: Cell<bool>,
+    requests: Cell<u64>,
+    answered: Cell<u64>,
+    read_bytes: Cell<u64>,
+    written_bytes: Cell<u64>,
+}
+
+fn add(counter: &Cell<u64>, more: u64) {
+    counter.set(counter.get() + more);
+}
+
+impl Account {
+    pub fn new(number: u64, peer: String, since: Time) -> Account {
+        Account {
+            number,
+            peer,
+            since,
+            export: Cell::default(),
+            tls: Cell::default(),
+            requests: Cell::default(),
+            answered: Cell::default(),
+            read_bytes: Cell::default(),
+            written_bytes: Cell::default(),
+        }
+    }
+
+    /// A request begins; [`Account::answered`] ends it.
+    pub fn asked(&self, request: &Request) {
+        add(&self.requests, 1);
+        match &request.op {
+            Op::Read { range, .. } => add(&self.read_bytes, range.len()),
+            Op::Write { range, .. } => add(&self.written_bytes, range.len()),
+            _ => {}
+        }
+    }
+
+    pub fn answered(&self) {
+        add(&self.answered, 1);
+    }
+
+    pub fn info(&self, export: Option<String>) -> ClientInfo {
+        ClientInfo {
+            number: self.number,
+            peer: self.peer.clone(),
+            export,
+            tls: self.tls.get(),
+            since: self.since,
+            requests: self.requests.get(),
+            in_flight: self.requests.get() - self.answered.get(),
+            read_bytes: self.read_bytes.get(),
+            written_bytes: self.written_bytes.get(),
+        }
+    }
+}

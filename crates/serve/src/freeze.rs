@@ -1,0 +1,150 @@
+//! Freezing: everything on the media, nothing in flight, and new requests held back until a thaw, so that a snapshot of
+//! the media is a consistent state. A freeze has a limit, after which it ends by itself: a forgotten one is no outage.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use esker_base::{ByteRange, Nanos, Time};
+use esker_block::Device;
+use esker_rt::Level;
+use esker_rt::sync::{Either, join_all, race};
+use esker_stack::Held;
+
+use crate::refusal::Refusal;
+use crate::server::Shared;
+
+/// The state of one stack.
+#[derive(Default)]
+pub(crate) struct Freezer {
+    numbers: Cell<u64>,
+    now: RefCell<Option<Frozen>>,
+}
+
+/// A freeze in force.
+struct Frozen {
+    number: u64,
+    since: Time,
+    until: Time,
+    /// Lets requests in when it is dropped.
+    _held: Held,
+}
+
+/// What the status tells about a freeze.
+pub(crate) struct Cold {
+    pub number: u64,
+    pub since: Time,
+    pub until: Time,
+}
+
+/// How a freeze began, or how long it lasted.
+pub(crate) struct Done {
+    pub number: u64,
+    pub time: Nanos,
+}
+
+impl Freezer {
+    /// The freeze in force.
+    pub fn cold(&self) -> Option<Cold> {
+        self.now.borrow().as_ref().map(|f| Cold { number: f.number, since: f.since, until: f.until })
+    }
+
+    fn end(&self, number: Option<u64>) -> Option<Frozen> {
+        self.now.borrow_mut().take_if(|frozen| number.is_none_or(|number| frozen.number == number))
+    }
+}
+
+/// Waits until nothing is in flight, flushes everything, and lets requests go on. Gives the time for which they were held.
+///
+/// # Errors
+/// Requests that did not end in time, and devices that could not be flushed; requests go on in either case.
+pub(crate) async fn drain(shared: &Rc<Shared>, patience: Nanos) -> Result<Nanos, Refusal> {
+    let (began, held) = rest(shared, patience).await?;
+    shared.stack.flush_all().await?;
+    drop(held);
+    Ok(shared.rt.now().since(began))
+}
+
+/// The same, but requests are held until [`thaw`], or for `limit` at most. Gives the freeze's number and how long it took
+/// to begin.
+///
+/// # Errors
+/// As for [`drain`], and a stack that is frozen already.
+pub(crate) async fn freeze(shared: &Rc<Shared>, limit: Nanos, patience: Nanos) -> Result<Done, Refusal> {
+    if let Some(cold) = shared.freezer.cold() {
+        let what = format!("the stack is frozen already (freeze {}); thaw it first", cold.number);
+        return Err(Refusal::new("frozen", &what));
+    }
+    let began = shared.rt.now();
+    // What the fronts hold back goes down while requests are still let in, and so does most of what a flush has to do.
+    push_down(shared).await;
+    shared.stack.flush_all().await?;
+    let (since, held) = rest(shared, patience).await?;
+    flush_within(shared, limit).await?;
+    if shared.is_stopping() {
+        return Err(Refusal::new("stopping", "the server is stopping; it flushes everything itself"));
+    }
+    let number = shared.freezer.numbers.get() + 1;
+    shared.freezer.numbers.set(number);
+    let until = since + limit;
+    *shared.freezer.now.borrow_mut() = Some(Frozen { number, since, until, _held: held });
+    let own = shared.clone();
+    shared.rt.spawn("thaw", async move { thaw_at(&own, number, until).await }).detach();
+    let text = format_args!("freeze {number}: requests are held for at most {limit}");
+    shared.rt.tell(Level::Info, "frozen", &[("freeze", &number)], text);
+    Ok(Done { number, time: shared.rt.now().since(began) })
+}
+
+/// Ends a freeze, any if no number is given. Gives its number and how long requests were held.
+///
+/// # Errors
+/// If it is not in force any more: what was copied meanwhile may not be a consistent state.
+pub(crate) fn thaw(shared: &Shared, number: Option<u64>) -> Result<Done, Refusal> {
+    let Some(frozen) = shared.freezer.end(number) else {
+        let which = number.map_or("the stack is not frozen".to_string(), |n| format!("freeze {n} is not in force"));
+        let advice = "if it ended by its limit, what was copied meanwhile may not be consistent: freeze with a longer one";
+        return Err(Refusal::new("not_frozen", &format!("{which}; {advice}")));
+    };
+    let (number, time) = (frozen.number, shared.rt.now().since(frozen.since));
+    shared.rt.tell(Level::Info, "thawed", &[("freeze", &number)], format_args!("freeze {number}: thawed after {time}"));
+    Ok(Done { number, time })
+}
+
+async fn rest(shared: &Rc<Shared>, patience: Nanos) -> Result<(Time, Held), Refusal> {
+    let began = shared.rt.now();
+    Ok((began, shared.stack.hold(patience).await?))
+}
+
+/// The flush runs to its end in any case, because a request that is dropped on its way kills the stack; but nobody is held
+/// longer than `limit` for it.
+async fn flush_within(shared: &Rc<Shared>, limit: Nanos) -> Result<(), Refusal> {
+    let stack = shared.stack.clone();
+    let flush = shared.rt.spawn("freeze-flush", async move { stack.flush_all().await });
+    match race(flush, shared.rt.sleep(limit)).await {
+        Either::Left(flushed) => Ok(flushed?),
+        Either::Right(()) => {
+            let what = format!("the devices could not be flushed within the limit of {limit}; use a longer one");
+            Err(Refusal::new("timed_out", &what))
+        }
+    }
+}
+
+async fn push_down(shared: &Rc<Shared>) {
+    let exports = shared.stack.spec().exports;
+    for front in shared.fronts() {
+        let whole = |name: &str| ByteRange::new(0, shared.stack.export(name)?.limits().size);
+        let all = exports.iter().filter_map(|e| Some(front.before_change(&e.name, &[whole(&e.name)?])));
+        join_all(all.collect::<Vec<_>>()).await;
+    }
+}
+
+async fn thaw_at(shared: &Shared, number: u64, until: Time) {
+    // The end of the server ends the freeze too: requests that are held must be answered.
+    let why = match race(shared.rt.sleep_until(until), shared.stopping()).await {
+        Either::Left(()) => "its limit",
+        Either::Right(()) => "the stop of the server",
+    };
+    if shared.freezer.end(Some(number)).is_some() {
+        let text = format_args!("freeze {number}: ended by {why}; what was copied meanwhile may not be consistent");
+        shared.rt.tell(Level::Warn, "freeze_ended", &[("freeze", &number), ("cause", &why)], text);
+    }
+}

@@ -1,0 +1,226 @@
+//! The page that Prometheus reads, made from a [`Status`].
+//!
+//! Names and units follow the conventions of Prometheus: base units, counters that end in `_total`. `docs/operate.md` lists
+//! them.
+
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::status::{Load, OpLoad, PartStatus, Status, UsageStatus};
+
+/// What the page is, for HTTP.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Bounds of the histograms in nanoseconds; the last bucket has none.
+const BOUNDS: [u64; 19] = [
+    10_000,
+    25_000,
+    50_000,
+    100_000,
+    250_000,
+    500_000,
+    1_000_000,
+    2_500_000,
+    5_000_000,
+    10_000_000,
+    25_000_000,
+    50_000_000,
+    100_000_000,
+    250_000_000,
+    500_000_000,
+    1_000_000_000,
+    2_500_000_000,
+    5_000_000_000,
+    10_000_000_000,
+];
+
+/// The whole page.
+pub fn page(status: Status) -> String {
+    let mut registry = Registry::with_prefix("esker");
+    registry.register_collector(Box::new(Page(status)));
+    let mut page = String::new();
+    text::encode(&mut page, &registry).expect("a text takes all that is written to it");
+    page
+}
+
+#[derive(Debug)]
+struct Page(Status);
+
+impl Collector for Page {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let (mut out, status) = (Out(encoder), &self.0);
+        server(&mut out, status)?;
+        exports(&mut out, status)?;
+        parts(&mut out, status)?;
+        models(&mut out, status)
+    }
+}
+
+type Labels = Vec<(&'static str, String)>;
+
+/// Name, help and unit of a family.
+type Family<'a> = (&'a str, &'a str, Option<Unit>);
+
+/// Labels and a value.
+type Sample = (Labels, f64);
+
+struct Out<'a>(DescriptorEncoder<'a>);
+
+impl Out<'_> {
+    fn gauges(&mut self, (name, help, unit): Family<'_>, samples: impl IntoIterator<Item = Sample>) -> fmt::Result {
+        let mut family = self.0.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
+        samples.into_iter().try_for_each(|(labels, value)| family.encode_family(&labels)?.encode_gauge(&value))
+    }
+
+    fn counters(&mut self, (name, help, unit): Family<'_>, samples: impl IntoIterator<Item = Sample>) -> fmt::Result {
+        let mut family = self.0.encode_descriptor(name, help, unit.as_ref(), MetricType::Counter)?;
+        samples.into_iter().try_for_each(|(labels, value)| {
+            family.encode_family(&labels)?.encode_counter::<NoLabelSet, f64, f64>(&value, None)
+        })
+    }
+
+    fn latencies(&mut self, name: &str, help: &str, ops: &[(Labels, &OpLoad)]) -> fmt::Result {
+        let mut family = self.0.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
+        ops.iter().try_for_each(|(labels, op)| {
+            let sum = op.time_ns as f64 / 1e9;
+            family.encode_family(labels)?.encode_histogram::<NoLabelSet>(sum, op.count, &buckets(op), None)
+        })
+    }
+}
+
+/// Requests by bounds: a request counts in the first bucket that holds all of its fine bucket.
+fn buckets(op: &OpLoad) -> Vec<(f64, u64)> {
+    let mut counts = [0; BOUNDS.len() + 1];
+    for (latency, count) in &op.latency_ns {
+        counts[BOUNDS.partition_point(|bound| bound < latency)] += count;
+    }
+    let bounds = BOUNDS.iter().map(|bound| *bound as f64 / 1e9).chain([f64::INFINITY]);
+    bounds.zip(counts).collect()
+}
+
+fn one(value: f64) -> [Sample; 1] {
+    [(Vec::new(), value)]
+}
+
+fn server(out: &mut Out<'_>, status: &Status) -> fmt::Result {
+    let flag = |is: bool| one(f64::from(u8::from(is)));
+    let build = (vec![("version", status.version.clone()), ("io", status.io.clone())], 1.0);
+    out.gauges(("build_info", "The program that serves.", None), [build])?;
+    out.gauges(("uptime", "Time since the start.", Some(Unit::Seconds)), one(status.uptime_s))?;
+    out.gauges(("dead", "Whether the stack refuses everything.", None), flag(status.dead.is_some()))?;
+    out.gauges(("frozen", "Whether requests are held by a freeze.", None), flag(status.frozen.is_some()))?;
+    out.gauges(("in_flight", "Requests inside the stack.", None), one(status.inflight as f64))?;
+    out.gauges(("connections", "Clients that are connected.", None), one(status.connections as f64))?;
+    out.counters(("changes", "Live changes of the stack.", None), one(status.changes as f64))?;
+    let bytes = Some(Unit::Bytes);
+    out.counters(("copied", "Payload copied on its way.", bytes.clone()), one(status.bounced_bytes as f64))?;
+    out.counters(("tls_copied", "Bytes copied by TLS.", bytes), one(status.tls_bytes as f64))
+}
+
+fn exports(out: &mut Out<'_>, status: &Status) -> fmt::Result {
+    // An export may be there on several ways; its load is that of all.
+    let mut exports: Vec<_> = status.exports.iter().collect();
+    exports.sort_by_key(|export| &export.name);
+    exports.dedup_by_key(|export| &export.name);
+    let label = |name: &str| vec![("export", name.to_string())];
+    let size = exports.iter().map(|e| (label(&e.name), e.size as f64));
+    out.gauges(("export_size", "Size of an export.", Some(Unit::Bytes)), size)?;
+    let clients = |name: &str| status.clients.iter().filter(|c| c.export.as_deref() == Some(name)).count();
+    let users = exports.iter().map(|e| (label(&e.name), clients(&e.name) as f64));
+    out.gauges(("export_connections", "NBD clients of an export.", None), users)?;
+    let loads: Vec<_> = exports.iter().map(|e| (label(&e.name), &e.load)).collect();
+    place(out, "export", "an export", &loads)
+}
+
+fn parts(out: &mut Out<'_>, status: &Status) -> fmt::Result {
+    let label = |part: &PartStatus| vec![("device", part.name.clone()), ("kind", part.kind.clone())];
+    let ends = status.parts.iter().flat_map(|part| part.ends.iter().map(move |end| (part, end)));
+    let loads = ends.filter_map(|(part, end)| {
+        let labels = vec![("device", end.name.clone()), ("kind", part.kind.clone())];
+        Some((labels, end.load.as_ref()?))
+    });
+    place(out, "device", "a device or layer", &loads.collect::<Vec<_>>())?;
+    let each = |value: fn(&PartStatus) -> f64| status.parts.iter().map(move |part| (label(part), value(part)));
+    out.counters(("device_violations", "How often the contract was broken.", None), each(|p| p.violations as f64))?;
+    out.counters(("device_generated_requests", "Requests that it made.", None), each(|p| p.generated as f64))?;
+    let unusable = each(|part| f64::from(u8::from(part.unusable.is_some())));
+    out.gauges(("device_unusable", "Whether it could not be opened.", None), unusable)?;
+    let stats = status.parts.iter().flat_map(|part| {
+        let with = move |stat: &String| [label(part), vec![("stat", stat.clone())]].concat();
+        part.stats.iter().map(move |(stat, value)| (with(stat), *value))
+    });
+    out.gauges(("device_stat", "What a device or layer counts itself; the unit ends its name.", None), stats)
+}
+
+/// What is told of every place that is measured.
+fn place(out: &mut Out<'_>, prefix: &str, what: &str, loads: &[(Labels, &Load)]) -> fmt::Result {
+    let name = |end: &str| format!("{prefix}_{end}");
+    let in_flight = loads.iter().map(|(labels, load)| (labels.clone(), load.in_flight as f64));
+    out.gauges((&name("in_flight"), &format!("Requests inside {what}."), None), in_flight)?;
+    let with = |labels: &Labels, op: &OpLoad| [labels.clone(), vec![("op", op.op.clone())]].concat();
+    let ops: Vec<(Labels, &OpLoad)> =
+        loads.iter().flat_map(|(labels, load)| load.ops.iter().map(move |op| (with(labels, op), op))).collect();
+    let each = |value: fn(&OpLoad) -> u64| ops.iter().map(move |(labels, op)| (labels.clone(), value(op) as f64));
+    out.counters((&name("requests"), &format!("Requests answered by {what}."), None), each(|op| op.count))?;
+    out.counters((&name("errors"), &format!("Requests that failed at {what}."), None), each(|op| op.failed))?;
+    let bytes = Some(Unit::Bytes);
+    out.counters((&name("transferred"), &format!("Bytes asked of {what}."), bytes), each(|op| op.bytes))?;
+    out.latencies(&name("latency"), &format!("Time until the answer of {what}."), &ops)
+}
+
+fn models(out: &mut Out<'_>, status: &Status) -> fmt::Result {
+    let models: Vec<(Labels, UsageStatus)> =
+        status.parts.iter().filter_map(|part| Some((vec![("device", part.name.clone())], part.usage?))).collect();
+    let each = |value: fn(&UsageStatus) -> f64| models.iter().map(move |(labels, usage)| (labels.clone(), value(usage)));
+    let bytes = Some(Unit::Bytes);
+    out.counters(("model_energy", "Energy that a modelled device used.", Some(Unit::Joules)), each(|u| u.energy_j))?;
+    out.counters(("model_busy", "Time in which it worked.", Some(Unit::Seconds)), each(|u| u.busy_s))?;
+    let written = each(|usage| usage.written_bytes as f64);
+    out.counters(("model_medium_written", "Bytes written to its medium.", bytes.clone()), written)?;
+    out.counters(("model_medium_read", "Bytes read from its medium.", bytes), each(|usage| usage.read_bytes as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::{EndStatus, ExportStatus};
+
+    fn load() -> Load {
+        let latency_ns = vec![(9_000, 2), (10_000, 1), (10_001, 1), (60_000_000_000, 1)];
+        let op = OpLoad { op: "read".into(), count: 5, bytes: 4096, time_ns: 1_500_000_000, latency_ns, ..OpLoad::default() };
+        Load { in_flight: 3, in_flight_max: 4, ops: vec![op] }
+    }
+
+    #[test]
+    fn the_page_has_families_with_help_types_units_and_whole_histograms() {
+        let export = ExportStatus { name: "a \"b\"\\".into(), size: 8192, load: load(), ..ExportStatus::default() };
+        let usage = UsageStatus { energy_j: 2.5, ..UsageStatus::default() };
+        let ends = vec![EndStatus { name: "d".into(), load: Some(load()), ..EndStatus::default() }];
+        let part = PartStatus { name: "d".into(), kind: "k".into(), usage: Some(usage), ends, ..PartStatus::default() };
+        let twice = vec![export.clone(), export];
+        let page = page(Status { exports: twice, parts: vec![part], uptime_s: 1.5, ..Status::default() });
+        for line in [
+            "# HELP esker_uptime_seconds Time since the start.",
+            "# TYPE esker_uptime_seconds gauge",
+            "# UNIT esker_uptime_seconds seconds",
+            "esker_uptime_seconds 1.5",
+            "# TYPE esker_export_latency_seconds histogram",
+            r#"esker_export_size_bytes{export="a \"b\"\\"} 8192.0"#,
+            r#"esker_device_requests_total{device="d",kind="k",op="read"} 5.0"#,
+            r#"esker_device_latency_seconds_sum{device="d",kind="k",op="read"} 1.5"#,
+            r#"esker_device_latency_seconds_count{device="d",kind="k",op="read"} 5"#,
+            r#"esker_device_latency_seconds_bucket{le="0.00001",device="d",kind="k",op="read"} 3"#,
+            r#"esker_device_latency_seconds_bucket{le="0.000025",device="d",kind="k",op="read"} 4"#,
+            r#"esker_device_latency_seconds_bucket{le="10.0",device="d",kind="k",op="read"} 4"#,
+            r#"esker_device_latency_seconds_bucket{le="+Inf",device="d",kind="k",op="read"} 5"#,
+            r#"esker_model_energy_joules_total{device="d"} 2.5"#,
+        ] {
+            assert_eq!(page.lines().filter(|l| *l == line).count(), 1, "{line}\n{page}");
+        }
+        assert!(page.ends_with("# EOF\n"));
+    }
+}

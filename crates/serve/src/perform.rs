@@ -1,0 +1,131 @@
+//! Commands of the control socket, done.
+
+use std::rc::Rc;
+
+use esker_base::ByteRange;
+use esker_block::{Bio, Device, RangeOp};
+use esker_rt::Level;
+use esker_rt::sync::join_all;
+use serde_json::{Value, json};
+
+use crate::command::{COMMANDS, Command, PROTOCOL, RangeCommand, bounded, parse_layer};
+use crate::freeze;
+use crate::refusal::Refusal;
+use crate::server::Shared;
+use crate::status::Status;
+
+/// Does what a line asks.
+pub(crate) async fn perform(shared: &Rc<Shared>, line: &[u8]) -> Result<Value, Refusal> {
+    let command = Command::parse(line)?;
+    match command {
+        Command::Hello {} => Ok(hello()),
+        Command::Status {} => Ok(serde_json::to_value(Status::of(shared)).expect("a status is texts and numbers")),
+        Command::Dump {} => {
+            let spec = shared.stack.spec();
+            Ok(json!({ "toml": spec.to_toml(), "line": spec.to_line() }))
+        }
+        Command::Stop {} => {
+            shared.rt.tell(Level::Info, "stop_asked", &[], format_args!("control: asked to stop"));
+            shared.ask_to_stop();
+            Ok(Value::Null)
+        }
+        command => {
+            let result = act(shared, &command).await;
+            report(shared, &command, &result);
+            result
+        }
+    }
+}
+
+fn hello() -> Value {
+    json!({ "server": "esker", "version": env!("CARGO_PKG_VERSION"), "protocol": PROTOCOL, "commands": COMMANDS })
+}
+
+/// What changes something, or holds requests up.
+async fn act(shared: &Rc<Shared>, command: &Command) -> Result<Value, Refusal> {
+    let stack = &shared.stack;
+    match command {
+        Command::Ranges { export, ops } => return change_ranges(shared, export, ops).await,
+        Command::Drain { patience_ms } => {
+            let held = freeze::drain(shared, bounded(*patience_ms)).await?;
+            return Ok(json!({ "held_ms": held.0 as f64 / 1e6 }));
+        }
+        Command::Freeze { limit_ms, patience_ms } => {
+            let limit = bounded(*limit_ms);
+            let begun = freeze::freeze(shared, limit, bounded(*patience_ms)).await?;
+            let (took, limit) = (begun.time.0 as f64 / 1e6, limit.0 as f64 / 1e6);
+            return Ok(json!({ "freeze": begun.number, "took_ms": took, "limit_ms": limit }));
+        }
+        Command::Thaw { freeze } => {
+            let ended = freeze::thaw(shared, *freeze)?;
+            return Ok(json!({ "freeze": ended.number, "held_ms": ended.time.0 as f64 / 1e6 }));
+        }
+        Command::Measure { what, patience_ms } => {
+            stack.measure(what.measure(), bounded(*patience_ms)).await?;
+            return Ok(Value::Null);
+        }
+        Command::Insert { device, above, patience_ms } => {
+            stack.insert(parse_layer(device)?, above, bounded(*patience_ms)).await?;
+        }
+        Command::Remove { name, patience_ms } => stack.remove(name, bounded(*patience_ms)).await?,
+        Command::Reorder { names, patience_ms } => stack.reorder(names, bounded(*patience_ms)).await?,
+        Command::Hello {} | Command::Status {} | Command::Dump {} | Command::Stop {} => {
+            unreachable!("answered by the caller")
+        }
+    }
+    shared.changes.set(shared.changes.get() + 1);
+    Ok(Value::Null)
+}
+
+fn report(shared: &Shared, command: &Command, result: &Result<Value, Refusal>) {
+    let line = command.line();
+    let line = line.trim_end();
+    match result {
+        Ok(_) => shared.rt.tell(Level::Info, "command", &[("command", &line)], format_args!("control: done: {line}")),
+        Err(error) => {
+            let fields: [(&str, &dyn std::fmt::Display); 2] = [("command", &line), ("error", error)];
+            let text = format_args!("control: not done: {line}: {error}");
+            shared.rt.tell(Level::Warn, "command_refused", &fields, text);
+        }
+    }
+}
+
+/// Most operations of one command; a line holds hardly more.
+const RANGES_MAX: usize = 1024;
+
+async fn change_ranges(shared: &Rc<Shared>, name: &str, ops: &[RangeCommand]) -> Result<Value, Refusal> {
+    let refused = |code, text: String| Refusal::new(code, &text).at(name);
+    let export = shared.stack.export(name);
+    let export = export.ok_or_else(|| refused("unknown_name", "no export is named so; `esker status` lists them".into()))?;
+    let wanted = range_ops(ops).map_err(|error| error.at(name))?;
+    if export.is_read_only() {
+        return Err(refused("read_only", "this export is read-only".into()));
+    }
+    let size = export.limits().size;
+    let touched = wanted.iter().filter_map(RangeOp::ranges).flat_map(|(src, dst)| src.into_iter().chain([dst]));
+    let touched: Vec<ByteRange> = touched.collect();
+    for range in &touched {
+        if range.end() > size {
+            return Err(refused("bad_range", format!("{range} passes the end at {size}; nothing was changed")));
+        }
+        shared.doors.iter().for_each(|door| door.server.note_change(name, *range));
+    }
+    let fronts = shared.fronts();
+    join_all(fronts.iter().map(|front| front.before_change(name, &touched))).await;
+    let done = export.request(Bio::ranges(wanted)).await;
+    join_all(fronts.iter().map(|front| front.after_change(name, &touched))).await;
+    match done.result {
+        Ok(_) => Ok(json!({ "done": ops.len() })),
+        Err(error) => Err(Refusal::from(error).at(name)),
+    }
+}
+
+fn range_ops(ops: &[RangeCommand]) -> Result<Vec<RangeOp>, Refusal> {
+    let wanted: Option<Vec<RangeOp>> = ops.iter().map(RangeCommand::op).collect();
+    let beyond = "a range passes the last byte that can be addressed; nothing was changed";
+    let wanted = wanted.ok_or_else(|| Refusal::new("bad_range", beyond))?;
+    match wanted.len() {
+        1..=RANGES_MAX => Ok(wanted),
+        other => Err(Refusal::new("bad_range", &format!("{other} operations; give 1 to {RANGES_MAX}"))),
+    }
+}
