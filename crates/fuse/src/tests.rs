@@ -1,0 +1,161 @@
+//! A session with a kernel that is played by the test, over a socket that keeps messages apart.
+
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::thread;
+
+use esker_block::Device;
+use esker_dev::{Defer, Media, MemoryDevice};
+use esker_rt::Rt;
+use esker_rt::mem::Pool;
+use esker_rt::real::{Backend, Reactor, RealConfig};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::channel::{Channel, SMALL};
+use crate::proto::abi::*;
+use crate::session::Session;
+use crate::volume::Volume;
+
+const SIZE: u64 = 4 << 20;
+
+/// The other end of a session.
+struct Kernel {
+    socket: OwnedFd,
+    unique: u64,
+}
+
+impl Kernel {
+    /// Sends a request, and returns the error number and the body of its answer.
+    fn ask(&mut self, opcode: u32, node: u64, body: &[u8], payload: &[u8]) -> (i32, Vec<u8>) {
+        self.unique += 1;
+        let len = (size_of::<InHeader>() + body.len() + payload.len()) as u32;
+        let head = InHeader { len, opcode, unique: self.unique, node, pid: 42, ..InHeader::zero() };
+        let message = [head.as_bytes(), body, payload].concat();
+        rustix::io::write(&self.socket, &message).unwrap();
+        let mut answer = vec![0; SIZE as usize];
+        let len = rustix::io::read(&self.socket, &mut answer).unwrap();
+        answer.truncate(len);
+        let (head, body) = OutHeader::read_from_prefix(&answer).unwrap();
+        assert_eq!((head.len as usize, head.unique), (len, self.unique));
+        (head.error, body.to_vec())
+    }
+
+    fn ask_for<T: FromBytes>(&mut self, opcode: u32, node: u64, body: &(impl IntoBytes + Immutable)) -> T {
+        let (error, answer) = self.ask(opcode, node, body.as_bytes(), &[]);
+        assert_eq!(error, 0, "opcode {opcode}");
+        T::read_from_bytes(&answer).unwrap_or_else(|_| panic!("opcode {opcode}: {} bytes", answer.len()))
+    }
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> (i32, Vec<u8>) {
+        let body = WriteIn { offset, size: bytes.len() as u32, ..WriteIn::zero() };
+        self.ask(opcode::WRITE, 2, body.as_bytes(), bytes)
+    }
+
+    fn read(&mut self, offset: u64, size: u32) -> (i32, Vec<u8>) {
+        self.ask(opcode::READ, 2, ReadIn { offset, size, ..ReadIn::zero() }.as_bytes(), &[])
+    }
+
+    fn allocate(&mut self, offset: u64, length: u64, mode: u32) -> i32 {
+        self.ask(opcode::FALLOCATE, 2, FallocateIn { offset, length, mode, ..FallocateIn::zero() }.as_bytes(), &[]).0
+    }
+}
+
+/// Plays `scenario` against a session with one file of 4 MiB in blocks of 4 KiB, with both backends.
+fn with_session(scenario: fn(&mut Kernel)) {
+    for backend in [Backend::Auto, Backend::Threads] {
+        let kind = SocketFlags::CLOEXEC;
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, kind, None).unwrap();
+        for end in [&ours, &theirs] {
+            rustix::net::sockopt::set_socket_send_buffer_size(end, 4 << 20).unwrap();
+        }
+        rustix::io::ioctl_fionbio(&ours, true).unwrap();
+        let play = thread::spawn(move || scenario(&mut Kernel { socket: theirs, unique: 0 }));
+        let reactor = Reactor::new(RealConfig { backend, ..RealConfig::seeded(1) }).unwrap();
+        reactor.block_on(serve(reactor.rt(), ours));
+        play.join().unwrap();
+    }
+}
+
+async fn serve(rt: Rt, fd: OwnedFd) {
+    let pool = Pool::default();
+    let device: Rc<dyn Device> = Rc::new(MemoryDevice::over(&rt, Media::new(SIZE), 4096, Defer::Never));
+    let volume = Rc::new(Volume::new(&rt, &pool, "vol", device));
+    let channel = Channel::new(&rt, fd).unwrap();
+    Rc::new(Session::new(&rt, &pool, channel, vec![volume])).serve().await;
+    assert_eq!(pool.bounced(), 0, "no payload was copied");
+}
+
+fn greet(kernel: &mut Kernel, minor: u32) -> (i32, Vec<u8>) {
+    let hello = InitIn { major: 7, minor, flags: u32::MAX, max_readahead: 1 << 17 };
+    // Newer kernels say more than we read.
+    kernel.ask(opcode::INIT, 0, &[hello.as_bytes(), &[0; 48]].concat(), &[])
+}
+
+#[test]
+fn the_kernel_is_greeted_and_finds_the_file() {
+    with_session(|kernel| {
+        let (error, answer) = greet(kernel, 45);
+        let init = InitOut::read_from_bytes(&answer).unwrap();
+        assert_eq!((error, init.max_write, init.max_pages), (0, 1 << 20, 256));
+        assert_eq!(init.flags & ASYNC_DIO, ASYNC_DIO);
+        let (error, answer) = kernel.ask(opcode::LOOKUP, ROOT, b"vol\0", &[]);
+        let found = EntryOut::read_from_bytes(&answer).unwrap();
+        assert_eq!((error, found.node, found.attr.size), (0, 2, SIZE));
+        assert_eq!(kernel.ask(opcode::LOOKUP, ROOT, b"other\0", &[]).0, -2);
+        let open: OpenOut = kernel.ask_for(opcode::OPEN, 2, &OpenIn { flags: 2, open_flags: 0 });
+        assert_eq!(open.open_flags & FOPEN_DIRECT_IO, FOPEN_DIRECT_IO);
+        let statfs: Statfs = kernel.ask_for(opcode::STATFS, ROOT, &[0u8; 0]);
+        assert_eq!((statfs.bsize, statfs.blocks), (4096, SIZE / 4096));
+        assert_eq!(kernel.ask(99, ROOT, &[], &[]).0, -38, "what is not known is refused");
+    });
+}
+
+#[test]
+fn an_old_kernel_is_told_what_is_needed() {
+    with_session(|kernel| assert_eq!(greet(kernel, 20).0, -71));
+}
+
+#[test]
+fn payloads_of_all_sizes_arrive_and_come_back() {
+    with_session(|kernel| {
+        let sizes = [4096, SMALL, SMALL + 4096, 1 << 20, 4096];
+        for (n, size) in sizes.into_iter().enumerate() {
+            let bytes: Vec<u8> = (0..size).map(|i| (i / 512 * 7 + n) as u8 ^ i as u8).collect();
+            let (error, answer) = kernel.write(8192, &bytes);
+            assert_eq!((error, WriteOut::read_from_bytes(&answer).unwrap().size as usize), (0, size));
+            assert_eq!(kernel.read(8192, size as u32), (0, bytes), "{size} bytes");
+        }
+        assert_eq!(kernel.ask(opcode::FSYNC, 2, &[0; 16], &[]).0, 0);
+    });
+}
+
+#[test]
+fn reads_need_no_whole_blocks_but_writes_do_and_both_end_with_the_file() {
+    with_session(|kernel| {
+        let bytes: Vec<u8> = (0..8192).map(|i| (i % 251) as u8).collect();
+        kernel.write(SIZE - 8192, &bytes);
+        assert_eq!(kernel.read(SIZE - 5000, 100), (0, bytes[3192..3292].to_vec()));
+        assert_eq!(kernel.read(SIZE - 10, 100), (0, bytes[8182..].to_vec()));
+        assert_eq!(kernel.read(SIZE, 100), (0, Vec::new()));
+        assert_eq!(kernel.read(u64::MAX - 50, 100), (0, Vec::new()));
+        assert_eq!(kernel.write(512, &[1; 512]).0, -22);
+        assert_eq!(kernel.write(SIZE, &[1; 4096]).0, -22);
+    });
+}
+
+#[test]
+fn holes_and_zeroes_read_as_zeroes_and_what_cannot_be_done_is_said() {
+    with_session(|kernel| {
+        kernel.write(0, &[7; 16384]);
+        assert_eq!(kernel.allocate(4096, 4096, PUNCH_HOLE | KEEP_SIZE), 0);
+        assert_eq!(kernel.allocate(12288, 4096, ZERO_RANGE), 0);
+        let bytes = kernel.read(0, 16384).1;
+        let firsts: Vec<u8> = bytes.chunks(4096).map(|block| block[0]).collect();
+        assert_eq!(firsts, [7, 0, 7, 0]);
+        assert_eq!(kernel.allocate(0, 4096, 0), -95, "space cannot be reserved");
+        assert_eq!(kernel.allocate(SIZE, 4096, PUNCH_HOLE | KEEP_SIZE), -22);
+        let copy = CopyIn { node_out: 2, offset_out: 4096, length: 4096, ..CopyIn::zero() };
+        assert_eq!(kernel.ask(opcode::COPY_FILE_RANGE, 2, copy.as_bytes(), &[]).0, -95, "memory clones no ranges");
+    });
+}
