@@ -1,5 +1,12 @@
-//! Tests of several crates together, and the mutants that tests of any crate must notice (`mutants/`).
+//! Tests of several crates together, and of whole virtual machines on what Esker serves.
 //!
-//! Invariant: nothing depends on it, and it adds nothing to what is shipped.
+//! The tests lie in `tests/it/`, one module for each thing that they show. The program of this package, `it`, boots
+//! guests ([`guest`]), and is packed into them as the load that they verify ([`load`]).
+//!
+//! Invariant: reads nothing outside the project but Debian's packages, which it keeps in the target folder.
 
 #![forbid(unsafe_code)]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run programs, read documents and make files")]
+
+pub mod guest;
+pub mod load;

@@ -1,0 +1,82 @@
+# What jobs are made of. Each step prints one line: RESULT NAME ok|FAIL [SECONDS or reason].
+
+now() { cut -d' ' -f1 /proc/uptime; }
+
+# step NAME COMMAND...: the command's output is shown if it fails.
+step() {
+  local name=$1 start=$(now)
+  shift
+  "$@" >/tmp/step.out 2>&1
+  local status=$?
+  if [ $status -eq 0 ]; then
+    echo "RESULT $name ok $(echo "$(now) $start" | awk '{ printf "%.1f", $1 - $2 }') $(grep '^NOTE ' /tmp/step.out | tail -n 1 | cut -c6-)"
+  else
+    echo "RESULT $name FAIL status $status: $(tail -n 1 /tmp/step.out)"
+    tail -n 12 /tmp/step.out | sed 's/^/OUTPUT /'
+  fi
+  return $status
+}
+
+# A step that must fail.
+refused() { ! "$@"; }
+
+# equal EXPECTED FILE: for values in /sys.
+equal() { local found=$(cat "$2"); echo "NOTE $found"; [ "$found" = "$1" ] || { echo "$2 is $found, not $1"; return 1; }; }
+
+cold() { sync; echo 3 >/proc/sys/vm/drop_caches; }
+
+make() {
+  case $1 in
+    ext4) mke2fs -q -F -t ext4 "$2" ;;
+    xfs) mkfs.xfs -q -f "$2" ;;
+    nilfs2) mkfs.nilfs2 -q -f "$2" ;;
+    f2fs) mkfs.f2fs -q -f "$2" ;;
+    btrfs) mkfs.btrfs -q -f "$2" ;;
+  esac
+}
+
+# Changes nothing. NILFS2 has no checker: its recovery is a mount, and its log is listed.
+check() {
+  case $1 in
+    ext4) e2fsck -f -n "$2" ;;
+    xfs) xfs_repair -n "$2" ;;
+    nilfs2) lscp "$2" ;;
+    f2fs) fsck.f2fs --dry-run "$2" ;;
+    btrfs) btrfs check --readonly "$2" ;;
+  esac
+}
+
+attach() { mount -t "$1" -o noatime "$2" /mnt; }
+
+# filesystem PREFIX TYPE DEVICE STEPS: made, mounted, loaded, remounted, verified, trimmed, verified, checked.
+filesystem() {
+  local prefix=$1-$2 type=$2 device=$3 steps=$4
+  step "$prefix-mkfs" make "$type" "$device" || return
+  step "$prefix-mount" attach "$type" "$device" || return
+  step "$prefix-load" it load tree-write /mnt/a --seed 1 --steps "$steps"
+  step "$prefix-sync" sync
+  step "$prefix-umount" umount /mnt
+  cold
+  step "$prefix-remount" attach "$type" "$device"
+  step "$prefix-verify" it load tree-verify /mnt/a --seed 1 --steps "$steps"
+  step "$prefix-load2" it load tree-write /mnt/b --seed 2 --steps "$steps"
+  rm -r /mnt/b
+  sync
+  step "$prefix-trim" fstrim -v /mnt
+  cold
+  step "$prefix-verify2" it load tree-verify /mnt/a --seed 1 --steps "$steps"
+  step "$prefix-umount2" umount /mnt
+  step "$prefix-check" check "$type" "$device"
+}
+
+# raw PREFIX DEVICE MIB WRITES: blocks written at random, read back cold; then discarded and zeroed.
+raw() {
+  local prefix=$1-raw device=$2 bytes=$(($3 << 20)) writes=$4
+  step "$prefix-write" it load raw-write "$device" --seed 3 --bytes $bytes --writes "$writes"
+  cold
+  step "$prefix-verify" it load raw-verify "$device" --seed 3 --bytes $bytes --writes "$writes"
+  step "$prefix-discard" blkdiscard "$device"
+  step "$prefix-zero" blkdiscard -z -l $bytes "$device"
+  cold
+  step "$prefix-zeroes" it load raw-zero "$device" --bytes $bytes
+}
