@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use esker_block::kind::Role;
 use esker_compose::report::svg;
 use esker_compose::report::text::unmet;
 use esker_compose::text::stack_part;
-use esker_compose::{Analysis, Built, BuiltDevice, Declaration};
+use esker_compose::{Analysis, Built, Declaration};
 use esker_stack::Spec;
 use esker_stack::text::Plan;
 
@@ -86,18 +85,7 @@ impl Question {
 
 /// What the theory needs to know of a stack.
 fn built((spec, plan): (Spec, Plan)) -> Built {
-    let device = |at: usize| {
-        let device = &spec.devices[at];
-        let kind = esker_kinds::ALL.iter().find(|kind| kind.name == device.kind);
-        BuiltDevice {
-            name: device.name.clone(),
-            on: device.on.clone(),
-            is_accessor: kind.is_some_and(|kind| kind.role == Role::Accessor),
-            is_transparent: kind.is_some_and(|kind| kind.transparent),
-        }
-    };
-    let devices = plan.uppers_first().map(device).collect();
-    Built { devices, exports: spec.exports.iter().map(|export| export.device.clone()).collect() }
+    esker_primitives::registrar::built(&spec, &plan, esker_kinds::ALL)
 }
 
 impl Answer {

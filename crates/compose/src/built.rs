@@ -18,8 +18,12 @@ pub struct BuiltDevice {
     pub name: String,
     /// What it stands on: `NAME` or `NAME.PORT`; nothing for a leaf.
     pub on: Vec<String>,
-    /// Whether it only looks.
-    pub is_accessor: bool,
+    /// What its kind declares of it.
+    pub properties: Properties,
+    /// Places in `on` to which requests go on; all if its kind does not say.
+    pub forward: Option<Vec<usize>>,
+    /// The same for requests that it creates.
+    pub generate: Option<Vec<usize>>,
     /// Whether its upper end is like its lower one.
     pub is_transparent: bool,
 }
@@ -40,6 +44,9 @@ pub(crate) struct DraftLayer {
     pub input: Vec<String>,
     pub output: Vec<String>,
     pub properties: Properties,
+    /// Where requests go on to, and where those go that it creates.
+    pub forward: Vec<String>,
+    pub generate: Vec<String>,
     /// Whether it makes the volumes of its input.
     makes: bool,
 }
@@ -72,8 +79,15 @@ impl Draft {
             if !device.on.is_empty() {
                 let output: Vec<String> = device.on.iter().map(&volume).collect();
                 let input = if makes { made } else { output.clone() };
-                let properties = if device.is_accessor && !makes { Properties::ACCESSOR } else { Properties::WORST };
-                draft.layers.push(DraftLayer { name: device.name.clone(), input, output, properties, makes });
+                // Whatever makes a volume gives requests another target.
+                let properties = Properties { mutator: device.properties.mutator || makes, ..device.properties };
+                let ends = |places: &Option<Vec<usize>>| match places {
+                    Some(places) => places.iter().filter_map(|place| output.get(*place).cloned()).collect(),
+                    None => output.clone(),
+                };
+                let (forward, generate) = (ends(&device.forward), ends(&device.generate));
+                let name = device.name.clone();
+                draft.layers.push(DraftLayer { name, input, output, properties, forward, generate, makes });
             }
         }
         for exported in built.exports.iter().map(volume) {
@@ -143,7 +157,8 @@ mod tests {
 
     fn device(name: &str, on: &[&str], is_transparent: bool) -> BuiltDevice {
         let on = on.iter().map(ToString::to_string).collect();
-        BuiltDevice { name: name.to_string(), on, is_accessor: is_transparent, is_transparent }
+        let properties = if is_transparent { Properties::ACCESSOR } else { Properties::WORST };
+        BuiltDevice { name: name.to_string(), on, properties, forward: None, generate: None, is_transparent }
     }
 
     fn draft(devices: Vec<BuiltDevice>, exports: &[&str]) -> Draft {
@@ -200,6 +215,18 @@ mod tests {
         let draft = draft(devices, &["top", "vm.two"]);
         assert_eq!(domains(&draft, "vm"), pair("vm.one,vm.two", "a"));
         assert_eq!(domains(&draft, "top"), pair("vm.one", "vm.one"));
+    }
+
+    #[test]
+    fn declared_lower_ends_are_all_that_a_layer_sends_to() {
+        let mut off = device("off", &["home", "away"], false);
+        (off.forward, off.generate) = (None, Some(vec![1]));
+        let mut look = device("look", &["off"], false);
+        look.properties = Properties::ACCESSOR;
+        let draft = draft(vec![look, off, device("home", &[], false), device("away", &[], false)], &["look"]);
+        let layer = |name: &str| draft.layers.iter().find(|layer| layer.name == name).unwrap();
+        assert_eq!((layer("off").forward.join(","), layer("off").generate.join(",")), pair("home,away", "away"));
+        assert_eq!(layer("look").properties, Properties { mutator: true, ..Properties::ACCESSOR });
     }
 
     #[test]

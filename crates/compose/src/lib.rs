@@ -9,7 +9,7 @@
 //! Reading order: [`set`], [`setting`] (volumes, extensions, the algebra of domains), [`grid`] (the nine rules),
 //! [`exact`] (what becomes of every request), [`effect`], [`goals`], [`constraint`], [`search`] (the best order),
 //! [`explain`] (an order and its witnesses), [`built`] (stacks that can be built), [`text`] (declarations), [`report`],
-//! [`samples`].
+//! [`samples`] and [`published`].
 
 #![forbid(unsafe_code)]
 
@@ -20,6 +20,7 @@ pub mod exact;
 pub mod explain;
 pub mod goals;
 pub mod grid;
+pub mod published;
 pub mod report;
 pub mod samples;
 pub mod search;

@@ -8,7 +8,8 @@
 //!
 //! Reading order: [`media`] (content and what a power cut leaves of it), [`meter`] (energy), [`catalogue`] (the numbers
 //! of real devices), [`setup`] (what all models are told), [`disk_model`], [`ssd_model`],
-//! [`nvm_model`], [`array_model`].
+//! [`nvm_model`], [`array_model`], [`fault`] (plans of faults as text) and [`faulty`] (any
+//! device, with faults).
 
 #![forbid(unsafe_code)]
 
@@ -16,6 +17,8 @@ mod access;
 pub mod array_model;
 pub mod catalogue;
 pub mod disk_model;
+pub mod fault;
+pub mod faulty;
 pub mod media;
 pub mod meter;
 pub mod nvm_model;

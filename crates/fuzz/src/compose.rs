@@ -51,7 +51,9 @@ fn built() -> Built {
     let device = |name: &str, on: &[&str]| BuiltDevice {
         name: name.to_string(),
         on: on.iter().map(ToString::to_string).collect(),
-        is_accessor: true,
+        properties: esker_compose::setting::Properties::ACCESSOR,
+        forward: None,
+        generate: None,
         is_transparent: !on.is_empty(),
     };
     Built { devices: vec![device("low", &["d"]), device("d", &[])], exports: vec!["low".to_string()] }

@@ -46,7 +46,7 @@ mod tests {
     fn defaults_are_values_of_their_parameters() {
         for (kind, param) in ALL.iter().flat_map(|kind| kind.params.iter().map(move |param| (kind, param))) {
             assert!(param.default.is_none_or(|text| param.read(text).is_ok()), "{kind:?}: {}", param.name);
-            assert!(!matches!(param.name, "kind" | "on"), "{kind:?}: a stack text has its own `{}`", param.name);
+            assert!(!matches!(param.name, "kind" | "on" | "check"), "{kind:?}: a stack text has its own `{}`", param.name);
         }
     }
 }

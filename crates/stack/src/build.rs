@@ -10,8 +10,9 @@ use esker_rt::mem::Pool;
 use crate::meters::Measure;
 use crate::snapshot::{Handle, Instance, Leaf, Shared, Slot, Snapshot};
 use crate::stack::{EndStats, Parts, Stack};
-use crate::text::check::lowers_first;
+use crate::text::check::{self as rules, lowers_first};
 use crate::text::{DeviceSpec, Place, Spec, split_reference};
+use crate::watch::watched;
 
 /// Why a stack could not be built, and where in its text.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -75,13 +76,15 @@ pub(crate) fn build_part(
     let fault = |e: &dyn std::fmt::Display| BuildError::of(spec, e);
     let kind = kinds.iter().find(|k| k.name == spec.kind);
     let kind = *kind.ok_or_else(|| fault(&format!("there is no kind \"{}\"; `esker kinds` lists them", spec.kind)))?;
-    let args = Args::read(kind, &spec.args).map_err(|e| fault(&e))?;
+    let (given, strict) = rules::strictness(kind, &spec.args).map_err(|e| fault(&e))?;
+    let args = Args::read(kind, &given).map_err(|e| fault(&e))?;
     let lowers = lower_limits(parts, spec)?;
     if kind.worlds == Worlds::RealOnly && shared.rt.is_sim() {
         return Err(fault(&format!("kind \"{}\" exists only in the real world, not in virtual time", kind.name)));
     }
     let make = Make { rt: &shared.rt, pool: &shared.pool, name: &spec.name, args: &args, lowers: &lowers };
     build_kind(kind, &make, parts, spec).map_err(|e| fault(&e))?;
+    parts.instances.get(&spec.name).into_iter().for_each(|instance| instance.strict.set(strict));
     number_volumes(parts, spec).map_err(|e| fault(&e))
 }
 
@@ -160,12 +163,7 @@ fn number_volumes(parts: &mut Parts, spec: &DeviceSpec) -> Result<(), String> {
 }
 
 /// Places the parts as the text says, and a meter on each end that is measured.
-pub(crate) fn arrange(
-    shared: &Rc<Shared>,
-    parts: &Parts,
-    spec: &Spec,
-    measure: Measure,
-) -> Result<Handle, BuildError> {
+pub(crate) fn arrange(shared: &Rc<Shared>, parts: &Parts, spec: &Spec, measure: Measure) -> Result<Handle, BuildError> {
     let mut slots = Vec::new();
     let mut leaves = Vec::new();
     for device in lowers_first(spec).into_iter().rev().map(|i| &spec.devices[i]) {
@@ -177,7 +175,7 @@ pub(crate) fn arrange(
             let lowers = device.on.iter().map(|lower| parts.volumes.get(lower).copied());
             let lowers: Option<Vec<VolumeId>> = lowers.collect();
             let lowers = lowers.ok_or_else(|| BuildError::of(device, "stands on something that is gone"))?;
-            slots.push(Slot::new(instance.clone(), uppers, lowers));
+            slots.push(watched(Slot::new(instance.clone(), uppers, lowers), &shared.watch));
         }
     }
     Ok(Handle::new(Snapshot::new(shared.clone(), slots, leaves, parts.numbered)))

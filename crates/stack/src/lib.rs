@@ -4,7 +4,8 @@
 //!
 //! Reading order: [`text`] (what a user writes), [`snapshot`] (slots, volumes and where requests go next), [`run`] (the
 //! loop), [`build`], [`door`] (admission), [`stack`] (exports), [`live`] (insert, remove, reorder), [`held`] (a stack at
-//! rest), [`meters`] (counters that can be put in and taken out).
+//! rest), [`meters`] (counters that can be put in and taken out),
+//! [`watch`] (extensions with somebody who looks on).
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +15,8 @@ mod door;
 pub mod held;
 pub mod live;
 mod meters;
+#[cfg(test)]
+mod router_tests;
 mod run;
 mod snapshot;
 pub mod stack;
@@ -21,6 +24,7 @@ mod station;
 #[cfg(test)]
 mod tests;
 pub mod text;
+pub mod watch;
 
 pub use build::BuildError;
 pub use held::{FlushError, Held};
@@ -28,3 +32,4 @@ pub use live::LiveError;
 pub use meters::Measure;
 pub use stack::{EndStats, Export, PartStats, Request, Stack};
 pub use text::{DeviceSpec, ExportSpec, Place, Spec};
+pub use watch::{Handled, Watching, Work};

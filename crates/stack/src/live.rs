@@ -56,6 +56,26 @@ enum Change<'a> {
     Order,
 }
 
+impl Spec {
+    /// The text with `new` (whose `on` is ignored) directly above the device or layer `above`: what stood on that one stands
+    /// on the new layer.
+    ///
+    /// # Errors
+    /// No such device, or a name that is taken.
+    pub fn with_layer(mut self, mut new: DeviceSpec, above: &str) -> Result<Spec, LiveError> {
+        let at = self.devices.iter().position(|d| d.name == above);
+        let at = at.ok_or_else(|| LiveError::Unknown(above.to_string()))?;
+        if self.devices.iter().any(|d| d.name == new.name) {
+            let what = "there is a device of this name already; choose another";
+            return Err(BuildError::of(&new, what).into());
+        }
+        replace_references(&mut self, above, &new.name);
+        new.on = vec![above.to_string()];
+        self.devices.insert(at + 1, new);
+        Ok(self)
+    }
+}
+
 impl Stack {
     /// Builds `new` (whose `on` is ignored) and puts it directly above the device or layer `above`: everything that
     /// stood on that one now stands on the new layer.
@@ -63,16 +83,8 @@ impl Stack {
     /// # Errors
     /// [`LiveError`]; the stack is then as before.
     pub async fn insert(&self, mut new: DeviceSpec, above: &str, patience: Nanos) -> Result<(), LiveError> {
-        let mut spec = self.spec();
-        let at = spec.devices.iter().position(|d| d.name == above);
-        let at = at.ok_or_else(|| LiveError::Unknown(above.to_string()))?;
-        if spec.devices.iter().any(|d| d.name == new.name) {
-            let what = "there is a device of this name already; choose another";
-            return Err(BuildError::of(&new, what).into());
-        }
-        replace_references(&mut spec, above, &new.name);
+        let spec = self.spec().with_layer(new.clone(), above)?;
         new.on = vec![above.to_string()];
-        spec.devices.insert(at + 1, new.clone());
         check(&spec, self.kinds)?;
         build_part(&self.shared, self.kinds, &mut self.parts.borrow_mut(), &new)?;
         let result = match self.check_transparent(&new.name) {

@@ -49,6 +49,8 @@ pub(crate) struct Run {
     /// The answer, which the slots change in place on its way up.
     answer: Option<Done>,
     frames: Vec<Frame>,
+    /// What the client addressed; only known while who handles requests is watched.
+    origin: Option<VolumeId>,
     /// Slots before this position are behind the request.
     position: u16,
     /// Length of the buffer that the slot or leaf which has the request now must give back.
@@ -64,6 +66,8 @@ pub(crate) struct Run {
 enum Stop {
     /// The request arrived at a leaf.
     Leaf(u16),
+    /// The same, where arrivals are counted.
+    Marked(u16),
     /// A slot decided something else than simply "down".
     Decided(Flow),
     /// A slot waits.
@@ -82,6 +86,7 @@ impl Run {
             bio,
             answer: None,
             frames: Vec::with_capacity(8),
+            origin: None,
             position,
             issued_len: 0,
             checked: false,
@@ -116,6 +121,14 @@ impl Run {
         self.down();
     }
 
+    /// As [`Run::start`], while who handles requests is watched.
+    #[cold]
+    pub fn start_watched(&mut self) {
+        self.origin = Some(self.bio().dest);
+        self.shared().watch.enter();
+        self.start();
+    }
+
     /// Answers a request that does not even start.
     pub fn turn_away(&mut self, error: BioError) {
         self.answer = Some(self.take_bio().fail(error));
@@ -125,6 +138,11 @@ impl Run {
     #[inline]
     pub fn is_answered(&self) -> bool {
         matches!(self.wait, Wait::Nothing)
+    }
+
+    /// Whether the request may change what its destination holds.
+    pub fn changes_data(&self) -> bool {
+        self.bio().changes_data()
     }
 
     fn take_bio(&mut self) -> Bio {
@@ -164,6 +182,10 @@ impl Run {
         loop {
             match self.descend() {
                 Stop::Leaf(leaf) => return self.enter_leaf(leaf),
+                Stop::Marked(leaf) => {
+                    self.shared().watch.reached(self.origin, self.snapshot.leaves[leaf as usize].0);
+                    return self.enter_leaf(leaf);
+                }
                 Stop::Decided(flow) => {
                     if self.decided(flow) {
                         return true;
@@ -196,6 +218,7 @@ impl Run {
             let (index, port) = match hop.target {
                 Target::Slot { index, port } => (index, port),
                 Target::Leaf(leaf) => return Stop::Leaf(leaf),
+                Target::Marked(leaf) => return Stop::Marked(leaf),
                 Target::Nowhere => return Stop::Nowhere,
             };
             let slot = &snapshot.slots[index as usize];
@@ -263,7 +286,11 @@ impl Run {
                 self.bio = Some(bio);
                 self.check_domain()
             }
-            Flow::Done(done) => self.answered(done),
+            Flow::Done(done) => {
+                let slot = &self.snapshot.slots[self.position as usize - 1];
+                self.shared().watch.answered(self.origin, &slot.instance.name);
+                self.answered(done)
+            }
         }
     }
 

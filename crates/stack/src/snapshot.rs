@@ -17,13 +17,17 @@ use crate::contract::Fence;
 use crate::door::Door;
 use crate::run::{Run, note_answer};
 use crate::station::Unusable;
+use crate::watch::{Watch, Work};
 
 /// What all snapshots of one stack share.
 pub(crate) struct Shared {
     pub rt: Rt,
     pub pool: Pool,
     pub door: Door,
+    pub watch: Rc<Watch>,
     dead: Cell<bool>,
+    /// Whether requests of clients are to be looked at when they come: the stack is dead, or who handles them is watched.
+    special: Cell<bool>,
     cause: RefCell<String>,
     /// Requests that ended, kept so that the next ones need no allocation.
     #[expect(clippy::vec_box, reason = "a request stays in its box when it is reused")]
@@ -40,7 +44,9 @@ impl Shared {
             rt,
             pool,
             door: Door::default(),
+            watch: Rc::default(),
             dead: Cell::new(false),
+            special: Cell::new(false),
             cause: RefCell::default(),
             spare: RefCell::default(),
             spare_max: Cell::new(SPARE_MAX),
@@ -51,6 +57,7 @@ impl Shared {
     #[cold]
     pub fn latch(&self, cause: impl Into<String>) {
         if !self.dead.replace(true) {
+            self.special.set(true);
             *self.cause.borrow_mut() = cause.into();
             self.rt.log(esker_rt::Level::Error, format_args!("the stack is dead: {}", self.cause.borrow()));
         }
@@ -97,6 +104,16 @@ impl Shared {
         self.dead.get()
     }
 
+    #[inline]
+    pub fn is_special(&self) -> bool {
+        self.special.get()
+    }
+
+    /// What is watched has changed.
+    pub fn mark_special(&self) {
+        self.special.set(self.dead.get() || self.watch.what.get().handlers);
+    }
+
     pub fn cause(&self) -> String {
         self.cause.borrow().clone()
     }
@@ -114,6 +131,10 @@ pub(crate) struct Instance {
     pub generated: Cell<u64>,
     /// Why it cannot be used, if opening it failed.
     pub unusable: RefCell<Option<String>>,
+    /// Whether its text demands that it be held to its kind's declaration.
+    pub strict: Cell<bool>,
+    /// What it did while its work was watched.
+    pub work: Cell<Work>,
 }
 
 impl Instance {
@@ -126,6 +147,8 @@ impl Instance {
             violations: Cell::new(0),
             generated: Cell::new(0),
             unusable: RefCell::default(),
+            strict: Cell::new(false),
+            work: Cell::default(),
         }
     }
 
@@ -193,9 +216,14 @@ impl Leaf {
 /// Where a request goes next.
 #[derive(Clone, Copy)]
 pub(crate) enum Target {
-    Slot { index: u16, port: u16 },
+    Slot {
+        index: u16,
+        port: u16,
+    },
     Leaf(u16),
     Nowhere,
+    /// As `Leaf`, where arrivals are counted.
+    Marked(u16),
 }
 
 /// What a request meets at one position when it is addressed to one volume.
@@ -231,7 +259,8 @@ impl Snapshot {
         let mut row = vec![NOWHERE; volumes];
         for (i, (volume, leaf)) in leaves.iter().enumerate() {
             limits[volume.0 as usize] = Some(leaf.device.limits().clone());
-            row[volume.0 as usize] = Hop { fence: Fence::new(leaf.device.limits()), target: Target::Leaf(i as u16) };
+            row[volume.0 as usize] =
+                Hop { fence: Fence::new(leaf.device.limits()), target: leaf_target(&shared, i as u16) };
         }
         let mut rows = vec![row.clone()];
         for (index, slot) in slots.iter().enumerate().rev() {
@@ -270,6 +299,10 @@ impl Snapshot {
     }
 }
 
+fn leaf_target(shared: &Shared, leaf: u16) -> Target {
+    if shared.watch.what.get().handlers { Target::Marked(leaf) } else { Target::Leaf(leaf) }
+}
+
 impl Submit for Snapshot {
     fn submit_below(self: Rc<Self>, slot: u16, bio: Bio) -> Step<Done> {
         let at = &self.slots[slot as usize];
@@ -279,6 +312,7 @@ impl Submit for Snapshot {
             Some(lower) if instance.may_send(lower) => {}
             found => return Step::Now(refuse(instance, found, bio)),
         }
+        self.shared.watch.left(&instance.name);
         Run::fresh(Handle(self), slot + 1, Some(bio)).into_step()
     }
 

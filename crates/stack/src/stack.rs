@@ -16,6 +16,7 @@ use crate::meters::{Measure, Meters};
 use crate::run::Run;
 use crate::snapshot::{Handle, Instance, Leaf, Shared};
 use crate::text::Spec;
+use crate::watch::Work;
 
 /// A stack of devices and layers on one world.
 pub struct Stack {
@@ -57,8 +58,8 @@ pub struct PartStats {
     pub kind: &'static str,
     /// How often it broke the contract.
     pub violations: u64,
-    /// Requests that it created, or parts of requests.
-    pub generated: u64,
+    /// What it did while [`crate::Watching::work`] was on; the requests that it created are counted always.
+    pub work: Work,
     /// Why it cannot be used, if opening it failed.
     pub unusable: Option<String>,
     /// Its numbers.
@@ -178,7 +179,7 @@ impl Stack {
                 name: name.clone(),
                 kind: i.kind.name,
                 violations: i.violations.get(),
-                generated: i.generated.get(),
+                work: Work { generated: i.generated.get(), ..i.work.get() },
                 unusable: i.unusable.borrow().clone(),
                 stats: i.ext.stats(),
                 usage: i.ext.usage(),
@@ -188,7 +189,7 @@ impl Stack {
                 name: name.clone(),
                 kind: l.kind.name,
                 violations: 0,
-                generated: 0,
+                work: Work::default(),
                 unusable: None,
                 stats: l.device.stats(),
                 usage: l.device.usage(),
@@ -266,13 +267,23 @@ impl Export {
     #[inline(always)]
     fn enter(&self, bio: &mut Option<Bio>) -> Box<Run> {
         let shared = &self.stack.shared;
-        let is_refused = shared.is_dead() || self.end.read_only && bio.as_ref().is_some_and(Bio::changes_data);
+        let is_special = shared.is_special() || self.end.read_only && bio.as_ref().is_some_and(Bio::changes_data);
         let mut run = shared.run(&self.stack.snapshot.borrow(), self.end.volume.get(), bio);
-        match is_refused {
+        match is_special {
             false => run.start(),
-            true => run.turn_away(self.refusal()),
+            true => self.enter_specially(&mut run),
         }
         run
+    }
+
+    /// The stack is dead, its handlers are watched, or a read-only export is to be changed.
+    #[cold]
+    fn enter_specially(&self, run: &mut Run) {
+        let is_refused = self.stack.shared.is_dead() || self.end.read_only && run.changes_data();
+        match is_refused {
+            false => run.start_watched(),
+            true => run.turn_away(self.refusal()),
+        }
     }
 
     #[cold]

@@ -4,13 +4,12 @@
 //!
 //! Reading order: [`log`] (what happened, and what it leaves open), [`promise`] (what a client may rely on), [`recorder`]
 //! (a device that keeps a log), [`crash`] (the states), [`power`] (the suite with a crash at every write), [`kill`] (the same
-//! for a device with a medium of its own), [`fault`] (plans as text), [`faulty`] (a device that follows a plan), [`sweep`] (each request fails once).
+//! for a device with a medium of its own), [`sweep`] (each request fails once; plans of faults and the
+//! device that follows them are in `esker-dev-sim`).
 
 #![forbid(unsafe_code)]
 
 pub mod crash;
-pub mod fault;
-pub mod faulty;
 pub mod kill;
 pub mod log;
 pub mod power;
@@ -19,8 +18,8 @@ pub mod recorder;
 pub mod sweep;
 
 pub use crash::{Bound, Count, Image};
-pub use fault::{Fault, Plan, PlanError};
-pub use faulty::{Faulty, Injector};
+pub use esker_dev_sim::fault::{Fault, Plan, PlanError};
+pub use esker_dev_sim::faulty::{Faulty, Injector};
 pub use log::Log;
 pub use promise::{Lost, Promise};
 pub use recorder::{Journal, Recorder};

@@ -3,9 +3,8 @@
 use std::rc::Rc;
 
 use esker_block::OpKind;
-
-use crate::fault::{Fault, Plan};
-use crate::faulty::Injector;
+use esker_dev_sim::fault::{Fault, Plan};
+use esker_dev_sim::faulty::Injector;
 
 /// Requests of one scenario that are made to fail, at most: a scenario that never ends is a bug.
 const RUNS_MAX: u64 = 100_000;

@@ -6,7 +6,7 @@ use crate::effect::{Effect, effects};
 use crate::exact::Run;
 use crate::goals::Priorities;
 use crate::grid::{self, Cell, Claim};
-use crate::samples;
+use crate::{published, samples};
 use crate::search::branch::{LOOKS_MAX, compose};
 use crate::search::census::{census, classes};
 use crate::search::insertion::{insert, places};
@@ -14,79 +14,13 @@ use crate::search::{NoOrder, Problem};
 use crate::set::{ExtId, VolSet};
 use crate::setting::Setting;
 
-/// All pairs: top, bottom, cell, what the grid says of D, F and D_r, and the exact last handlers of D, F, D_r and M.
-const PAIRS: &str = "
-BV DD (1,3) BV BV DD     BV BV DD -
-BV IO (2,3) IO BV .      IO BV split -
-BV MF (2,3) x MF .       BV MF split -
-BV IS (2,3) IS IS .      IS IS split -
-BV LC (2,3) LC x .       LC BV split LC
-DD BV (1,1) BV BV x      BV BV split -
-DD IO (1,1) IO . x       IO none split -
-DD MF (1,1) . MF DD      none MF DD -
-DD IS (1,1) IS IS DD     IS IS DD -
-DD LC (1,1) LC . DD      LC none DD LC
-IO BV (3,1) x BV .       IO BV split -
-IO DD (1,2) DD . DD      DD none DD -
-IO MF (1,1) IO MF .      IO MF split -
-IO IS (3,1) x IS .       split IS split -
-IO LC (2,1) IO . .       IO none split -
-MF BV (3,2) BV BV .      BV BV split -
-MF DD (1,1) . MF DD      none MF DD -
-MF IO (1,1) IO MF .      IO MF split -
-MF IS (3,2) IS IS .      IS IS none -
-MF LC (1,1) LC MF .      LC MF none LC
-IS BV (2,2) BV BV .      BV BV split -
-IS DD (1,1) IS IS DD     IS IS DD -
-IS IO (2,3) IO IS .      IO IS split -
-IS MF (2,3) x MF .       IS MF none -
-IS LC (2,3) LC x .       LC IS none LC
-LC BV (3,3) mix BV .     split BV split LC
-LC DD (1,1) LC . DD      LC none DD LC
-LC IO (2,3) mix . .      split none split LC
-LC MF (1,1) LC MF .      LC MF none LC
-LC IS (3,3) mix IS .     split IS none LC
-";
-
-/// The maps of the table: DD, IO and MF create requests, and IS to both of its volumes.
-fn grid_word(setting: &Setting, claim: Claim) -> String {
-    match claim {
-        Claim::Dominant(id) => setting.extension(id).name().to_string(),
-        Claim::Nobody => "x".to_string(),
-        Claim::Mixed => "mix".to_string(),
-        Claim::Silent => ".".to_string(),
-    }
-}
-
-fn exact_word(setting: &Setting, run: &Run<'_>, volume: &str) -> String {
-    let handlers = run.handlers(setting.find_volume(volume).unwrap());
-    match handlers.dominant() {
-        Some(id) => setting.extension(id).name().to_string(),
-        None if handlers.is_empty() => "-".to_string(),
-        None if handlers.extensions.is_empty() => "none".to_string(),
-        None => "split".to_string(),
-    }
-}
-
-fn words(setting: &Setting, names: &str) -> String {
-    let order = order(setting, names);
-    let (row, column) = grid::cell(setting, order[0], order[1]).numbers();
-    let claims = grid::pair(setting, order[0], order[1]);
-    let run = Run::of(setting, &order);
-    let grid = claims[..3].iter().map(|claim| grid_word(setting, *claim));
-    let exact = ["D", "F", "D_r", "M"].map(|volume| exact_word(setting, &run, volume));
-    let words: Vec<String> = [format!("({row},{column})")].into_iter().chain(grid).chain(exact).collect();
-    format!("{names} {}", words.join(" "))
-}
-
 #[test]
 fn all_30_pairs_are_as_the_table_says() {
     let setting = six();
-    let rows: Vec<&str> = PAIRS.lines().filter(|line| !line.is_empty()).collect();
+    let rows: Vec<String> = published::pairs().collect();
     assert_eq!(rows.len(), 30);
-    for row in rows {
-        let wanted = row.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert_eq!(words(&setting, &wanted[..5]), wanted);
+    for wanted in rows {
+        assert_eq!(published::pair_words(&setting, &wanted[..5]), wanted);
     }
 }
 
@@ -173,7 +107,7 @@ fn the_first_two_columns_hold_for_all_domains_over_four_volumes() {
 
 fn dominance(setting: &Setting, names: &str) -> Vec<String> {
     let run = Run::of(setting, &order(setting, names));
-    setting.volumes.iter().map(|volume| exact_word(setting, &run, &volume.name)).collect()
+    setting.volumes.iter().map(|volume| published::exact_word(setting, &run, &volume.name)).collect()
 }
 
 #[test]
@@ -321,40 +255,9 @@ fn the_720_orders_fall_into_57_classes_or_20_and_starve_only_the_cache() {
     assert_eq!(starved, [0, 0, 0, 0, 0, 240]);
 }
 
-/// Priorities, best ranks, an optimal order, how many orders are optimal.
-const LISTS: [(&str, [u32; 4], &str, u64); 9] = [
-    ("rel space energy perf", [1, 2, 0, 0], "BV MF IS IO DD LC", 18),
-    ("rel energy space perf", [1, 1, 0, 0], "BV DD MF IS IO LC", 34),
-    ("rel perf space energy", [1, 1, 1, 0], "BV IO DD MF IS LC", 85),
-    ("space energy rel perf", [2, 0, 1, 0], "BV MF IS IO DD LC", 18),
-    ("space perf rel energy", [2, 1, 0, 0], "BV IS IO DD MF LC", 24),
-    ("energy space rel perf", [1, 0, 1, 0], "BV DD MF IS IO LC", 34),
-    ("energy perf rel space", [1, 1, 0, 0], "BV DD IS IO MF LC", 26),
-    ("perf rel space energy", [2, 0, 1, 0], "BV IO DD IS MF LC", 59),
-    ("perf space rel energy", [2, 1, 0, 0], "BV IO DD IS MF LC", 59),
-];
-
-const LISTS_NONE_STARVED: [(&str, [u32; 4], &str, u64); 9] = [
-    ("rel space energy perf", [1, 1, 0, 1], "BV IO DD MF IS LC", 85),
-    ("rel energy space perf", [1, 0, 1, 1], "BV IO DD MF IS LC", 85),
-    ("rel perf space energy", [1, 1, 1, 0], "BV IO DD MF IS LC", 85),
-    ("space energy rel perf", [1, 0, 1, 1], "BV IO DD MF IS LC", 85),
-    ("space perf rel energy", [1, 2, 0, 0], "BV IO DD IS MF LC", 59),
-    ("energy space rel perf", [0, 1, 1, 1], "BV IO DD MF IS LC", 85),
-    ("energy perf rel space", [0, 2, 0, 1], "BV IO DD IS MF LC", 59),
-    ("perf rel space energy", [2, 0, 1, 0], "BV IO DD IS MF LC", 59),
-    ("perf space rel energy", [2, 1, 0, 0], "BV IO DD IS MF LC", 59),
-];
-
-fn check_list((goals, ranks, optimal, count): (&str, [u32; 4], &str, u64), starved_max: Option<usize>) {
+fn check_list((goals, ranks, optimal, count): published::List, starved_max: Option<usize>) {
     let setting = six();
-    let long = |word: &str| match word {
-        "rel" => "reliability".to_string(),
-        "perf" => "performance".to_string(),
-        word => word.to_string(),
-    };
-    let goals: Vec<String> = goals.split(' ').map(long).collect();
-    let priorities = Priorities { general: goals.clone(), ..Priorities::default() };
+    let priorities = published::priorities(goals);
     let constraints = Constraints { starved_max, ..Constraints::default() };
     let problem = Problem { setting: &setting, priorities: &priorities, constraints: &constraints };
     let found = compose(&problem, LOOKS_MAX).unwrap();
@@ -368,12 +271,12 @@ fn check_list((goals, ranks, optimal, count): (&str, [u32; 4], &str, u64), starv
 
 #[test]
 fn nine_priority_lists_have_the_listed_best_scores() {
-    LISTS.into_iter().for_each(|list| check_list(list, None));
+    published::LISTS.into_iter().for_each(|list| check_list(list, None));
 }
 
 #[test]
 fn nine_priority_lists_have_the_listed_best_scores_if_nobody_may_starve() {
-    LISTS_NONE_STARVED.into_iter().for_each(|list| check_list(list, Some(0)));
+    published::LISTS_NONE_STARVED.into_iter().for_each(|list| check_list(list, Some(0)));
 }
 
 #[test]

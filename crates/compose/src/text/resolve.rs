@@ -49,6 +49,16 @@ struct Reader<'t> {
     declared: Declaration,
 }
 
+/// Leaves only what a kind declares of the worst case.
+fn narrow(routes: &mut [(VolId, Route)], forward: VolSet, generate: VolSet) {
+    for (_, route) in routes {
+        let narrowed = route.forward & forward;
+        // A kind that forwards nothing answers everything itself; the theory has no word for that.
+        route.forward = if narrowed.is_empty() { route.forward } else { narrowed };
+        route.generate = route.generate & generate;
+    }
+}
+
 /// Entries in the order of the text.
 fn in_order<T>(table: Named<T>) -> Vec<(Spanned<String>, T)> {
     let mut entries: Vec<_> = table.into_iter().collect();
@@ -114,7 +124,10 @@ impl Reader<'_> {
             let what = format!("layer \"{}\"", layer.name);
             let input = self.volume_set(&what, offset, &layer.input);
             let output = self.volume_set(&what, offset, &layer.output);
-            self.extension(&layer.name, offset, form, (input, output, layer.properties));
+            let forward = self.volume_set(&what, offset, &layer.forward);
+            let generate = self.volume_set(&what, offset, &layer.generate);
+            let known = (form.properties.is_none()).then_some((forward, generate));
+            self.extension(&layer.name, offset, form, (input, output, layer.properties), known);
             self.declared.built.extend(self.setting().find(&layer.name));
         }
         for (name, form) in forms {
@@ -128,22 +141,27 @@ impl Reader<'_> {
                 self.refused.insert(name);
                 continue;
             }
-            self.extension(&name, offset, form, (input, output, Properties::WORST));
+            self.extension(&name, offset, form, (input, output, Properties::WORST), None);
         }
     }
 
-    /// Adds an extension whose domains are known, with the properties it has unless the text says otherwise.
+    /// Adds an extension whose domains are known, with the properties it has unless the text says otherwise. `known` is
+    /// where its kind says that requests and created ones go.
     fn extension(
         &mut self,
         name: &str,
         offset: usize,
         form: ExtensionForm,
         (input, output, properties): (VolSet, VolSet, Properties),
+        known: Option<(VolSet, VolSet)>,
     ) {
         let before = self.found.len();
         let mut properties = self.properties(name, &form.properties).unwrap_or(properties);
-        properties.spontaneous = form.spontaneous;
+        properties.spontaneous |= form.spontaneous;
         let mut routes = Extension::worst_routes(properties, input, output);
+        if let Some((forward, generate)) = known {
+            narrow(&mut routes, forward, generate);
+        }
         let maps = form.forward.iter().map(|map| (map, true)).chain(form.generate.iter().map(|map| (map, false)));
         for (map, is_forward) in maps {
             self.map(name, map, &mut routes, is_forward);

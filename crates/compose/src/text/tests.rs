@@ -1,5 +1,6 @@
 use super::*;
 use crate::built::BuiltDevice;
+use crate::setting::Properties;
 
 const HEAD: &str = "[volume.D]\n[volume.E]\n[extension.A]\ngoal = \"space\"\ninput = \"D\"\noutput = \"E\"\n";
 
@@ -148,7 +149,9 @@ fn built() -> Built {
     let device = |name: &str, on: &[&str]| BuiltDevice {
         name: name.to_string(),
         on: on.iter().map(ToString::to_string).collect(),
-        is_accessor: true,
+        properties: Properties::ACCESSOR,
+        forward: None,
+        generate: None,
         is_transparent: !on.is_empty(),
     };
     Built {

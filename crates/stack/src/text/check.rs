@@ -104,7 +104,14 @@ fn check_kind(device: &DeviceSpec, kinds: &[&Kind], found: &mut Vec<TextError>) 
     let mut refuse = |at: Place, source: KindError| {
         found.push(Problem::Param { device: device.name.clone(), source }.at(at));
     };
-    for (name, text) in &device.args {
+    let given = match strictness(kind, &device.args) {
+        Ok((given, _)) => given,
+        Err(error) => {
+            refuse(device.place_of(CHECK), error);
+            BTreeMap::new()
+        }
+    };
+    for (name, text) in &given {
         let error = match kind.param(name) {
             Some(param) => param.read(text).err(),
             None => Args::read(kind, &BTreeMap::from([(name.clone(), text.clone())])).err(),
@@ -118,6 +125,26 @@ fn check_kind(device: &DeviceSpec, kinds: &[&Kind], found: &mut Vec<TextError>) 
         refuse(device.at.clone(), KindError::MissingParam { param: param.name, kind: kind.name, doc: param.doc });
     }
     found.extend(check_lower_ends(device, kind));
+}
+
+/// The parameter that every layer has.
+const CHECK: &str = "check";
+
+/// The kind's own parameters, and whether the layer is to be held to its kind's declaration (`check=strict`).
+pub(crate) fn strictness(
+    kind: &Kind,
+    args: &BTreeMap<String, String>,
+) -> Result<(BTreeMap<String, String>, bool), KindError> {
+    let mut given = args.clone();
+    let Some(word) = given.remove(CHECK) else { return Ok((given, false)) };
+    if kind.lowers == Arity::None {
+        return Err(KindError::Unfit("`check` is for layers, which pass requests on; leave it out".into()));
+    }
+    match word.as_str() {
+        "strict" => Ok((given, true)),
+        "domains" => Ok((given, false)),
+        _ => Err(KindError::BadValue { param: CHECK.into(), text: word, want: "strict or domains".into() }),
+    }
 }
 
 fn check_lower_ends(device: &DeviceSpec, kind: &Kind) -> Option<TextError> {

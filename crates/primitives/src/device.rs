@@ -1,0 +1,278 @@
+//! The device manager: what an extension knows of the ends below it, and simulated disks to try it on.
+//!
+//! A stack does not say where the arm of a disk is, and nobody should rely on it: the position is that of the last request
+//! that this extension sent, so it is right as long as nobody else uses the device much. Nothing here decides; whoever
+//! asks does.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use esker_block::{Bio, BioError, Device, Done, Limits, Op};
+use esker_dev::{Defer, Media, MemoryDevice, NullDevice};
+use esker_dev_sim::fault::Plan;
+use esker_dev_sim::faulty::{Faulty, Injector};
+use esker_rt::Rt;
+
+/// Which way an arm went last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Way {
+    /// Not at all, as far as is known.
+    #[default]
+    Unknown,
+    /// To higher addresses.
+    Up,
+    /// To lower addresses.
+    Down,
+}
+
+/// Where the arm of a device probably is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Head {
+    /// The byte after the last one that was asked for.
+    pub at: u64,
+    /// Which way it went to get there.
+    pub way: Way,
+}
+
+/// What does not change about a lower end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Characteristics {
+    /// Bytes.
+    pub size: u64,
+    /// Logical block in bytes.
+    pub block: u32,
+    /// Largest write in bytes that a power cut leaves whole or undone.
+    pub atomic: u32,
+    /// Granularity of discards in bytes: the erase unit of flash.
+    pub discard: u32,
+    /// Whether completed writes can be lost until a flush.
+    pub volatile_cache: bool,
+}
+
+/// What changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct State {
+    /// Whether it answers.
+    pub is_plugged: bool,
+    /// Requests of this extension that it has not answered.
+    pub in_flight: u64,
+    /// Requests that it has answered.
+    pub answered: u64,
+    /// Those of them that failed.
+    pub failed: u64,
+    /// Where its arm probably is.
+    pub head: Head,
+}
+
+/// Something that happened to a lower end.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Event {
+    /// It is there again.
+    Plug,
+    /// It is gone.
+    Unplug,
+}
+
+/// A lower end that is not there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("there is no lower end {lower}; there are {count}")]
+pub struct NoLower {
+    /// Its number.
+    pub lower: usize,
+    /// How many there are.
+    pub count: usize,
+}
+
+struct Lower {
+    characteristics: Characteristics,
+    plugged: Cell<bool>,
+    in_flight: Cell<u64>,
+    answered: Cell<u64>,
+    failed: Cell<u64>,
+    head: Cell<Head>,
+}
+
+type Handler = Rc<dyn Fn(usize, Event)>;
+
+/// What an extension knows of its lower ends.
+pub struct Lowers {
+    lowers: Vec<Lower>,
+    /// Handlers by number, each for one lower end or all and one event or all.
+    handlers: RefCell<BTreeMap<u64, (Option<usize>, Option<Event>, Handler)>>,
+    last_handler: Cell<u64>,
+}
+
+impl Lowers {
+    /// For an extension whose lower ends have these limits, as it is built. All are taken as plugged.
+    pub fn new(limits: &[Limits]) -> Lowers {
+        let lower = |limits: &Limits| Lower {
+            characteristics: Characteristics {
+                size: limits.size,
+                block: limits.block,
+                atomic: limits.atomic,
+                discard: limits.discard,
+                volatile_cache: limits.volatile_cache,
+            },
+            plugged: Cell::new(true),
+            in_flight: Cell::default(),
+            answered: Cell::default(),
+            failed: Cell::default(),
+            head: Cell::default(),
+        };
+        Lowers {
+            lowers: limits.iter().map(lower).collect(),
+            handlers: RefCell::default(),
+            last_handler: Cell::default(),
+        }
+    }
+
+    fn lower(&self, lower: usize) -> Result<&Lower, NoLower> {
+        self.lowers.get(lower).ok_or(NoLower { lower, count: self.lowers.len() })
+    }
+
+    /// Notes that `bio` goes to lower end `lower`.
+    ///
+    /// # Errors
+    /// No such lower end; so do all functions that name one.
+    pub fn sent(&self, lower: usize, bio: &Bio) -> Result<(), NoLower> {
+        let lower = self.lower(lower)?;
+        lower.in_flight.set(lower.in_flight.get() + 1);
+        if matches!(bio.op, Op::Read | Op::Write | Op::Zero) {
+            let way = if bio.offset() < lower.head.get().at { Way::Down } else { Way::Up };
+            lower.head.set(Head { at: bio.range.end(), way });
+        }
+        Ok(())
+    }
+
+    /// Notes its answer. That the device is gone is an [`Event::Unplug`], the first time.
+    ///
+    /// # Errors
+    /// No such lower end.
+    pub fn answered(&self, number: usize, done: &Done) -> Result<(), NoLower> {
+        let lower = self.lower(number)?;
+        lower.in_flight.set(lower.in_flight.get().saturating_sub(1));
+        lower.answered.set(lower.answered.get() + 1);
+        lower.failed.set(lower.failed.get() + u64::from(done.result.is_err()));
+        if matches!(done.result, Err(BioError::Gone(_))) {
+            self.report(number, Event::Unplug)?;
+        }
+        Ok(())
+    }
+
+    /// What does not change about it.
+    ///
+    /// # Errors
+    /// No such lower end.
+    pub fn characteristics(&self, lower: usize) -> Result<&Characteristics, NoLower> {
+        Ok(&self.lower(lower)?.characteristics)
+    }
+
+    /// What does.
+    ///
+    /// # Errors
+    /// No such lower end.
+    pub fn state(&self, lower: usize) -> Result<State, NoLower> {
+        let lower = self.lower(lower)?;
+        Ok(State {
+            is_plugged: lower.plugged.get(),
+            in_flight: lower.in_flight.get(),
+            answered: lower.answered.get(),
+            failed: lower.failed.get(),
+            head: lower.head.get(),
+        })
+    }
+
+    /// Of the lower ends in `among` that are plugged, the one whose arm has the shortest way to `offset`; of equally near ones
+    /// the first in `among`. None if all are gone.
+    pub fn closest(&self, among: &[usize], offset: u64) -> Option<usize> {
+        let there = among.iter().copied().filter(|lower| self.lowers.get(*lower).is_some_and(|l| l.plugged.get()));
+        there.min_by_key(|lower| self.lowers[*lower].head.get().at.abs_diff(offset))
+    }
+
+    /// Calls `handler` for each `event` (or any) of `lower` (or any) from now on, until [`Lowers::forget`] is called with the
+    /// number that this gives.
+    ///
+    /// # Errors
+    /// No such lower end.
+    pub fn on(
+        &self,
+        lower: Option<usize>,
+        event: Option<Event>,
+        handler: impl Fn(usize, Event) + 'static,
+    ) -> Result<u64, NoLower> {
+        lower.map(|lower| self.lower(lower)).transpose()?;
+        let number = self.last_handler.get() + 1;
+        self.last_handler.set(number);
+        self.handlers.borrow_mut().insert(number, (lower, event, Rc::new(handler)));
+        Ok(number)
+    }
+
+    /// Calls a handler no more. Whether there was one.
+    pub fn forget(&self, handler: u64) -> bool {
+        self.handlers.borrow_mut().remove(&handler).is_some()
+    }
+
+    /// Says that something happened. Handlers are called once for each change, in the order in which they came: what a lower
+    /// end is already is no event. Whether it was one.
+    ///
+    /// # Errors
+    /// No such lower end.
+    pub fn report(&self, lower: usize, event: Event) -> Result<bool, NoLower> {
+        let plugged = event == Event::Plug;
+        if self.lower(lower)?.plugged.replace(plugged) == plugged {
+            return Ok(false);
+        }
+        let wants = |of: &Option<usize>, which: &Option<Event>| {
+            of.is_none_or(|of| of == lower) && which.is_none_or(|which| which == event)
+        };
+        // A handler may register or forget others.
+        let handlers = self.handlers.borrow();
+        let called: Vec<Handler> =
+            handlers.values().filter(|(of, which, _)| wants(of, which)).map(|h| h.2.clone()).collect();
+        drop(handlers);
+        called.iter().for_each(|handler| handler(lower, event));
+        Ok(true)
+    }
+}
+
+/// What a simulated disk keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Simulated {
+    /// All that is written, in memory: for tests of consistency.
+    Memory,
+    /// Nothing, for exploring code fast.
+    Nothing,
+}
+
+/// A disk that exists only here, and its faults. Dropping it frees it.
+pub struct SimulatedDisk {
+    /// The device.
+    pub device: Rc<dyn Device>,
+    /// Its faults, and how often they struck.
+    pub faults: Rc<Injector>,
+}
+
+/// A size that no disk has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a simulated disk of {0} bytes cannot be made; use a positive multiple of 512")]
+pub struct BadSize(u64);
+
+/// Makes a simulated disk of `size` bytes in blocks of 512 that follows a plan of faults (`alloc_simulated_disk`).
+///
+/// # Errors
+/// A size that no disk has.
+pub fn simulated(rt: &Rt, keeps: Simulated, size: u64, plan: Plan) -> Result<SimulatedDisk, BadSize> {
+    if size == 0 || !size.is_multiple_of(512) {
+        return Err(BadSize(size));
+    }
+    let inner: Rc<dyn Device> = match keeps {
+        Simulated::Memory => Rc::new(MemoryDevice::over(rt, Media::new(size), 512, Defer::Never)),
+        Simulated::Nothing => Rc::new(NullDevice::new(size, 512)),
+    };
+    let faults = Injector::new(plan);
+    Ok(SimulatedDisk { device: Faulty::over(rt, inner, &faults), faults })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,273 @@
+//! The mover of blocks: copies, gathers and scatters while clients go on.
+//!
+//! A unit that moves is in one of three states: *not yet moved*, and clients' requests go to its source; *being moved*, and
+//! they wait; *moved*, and they go to its destination. Which of the first and last holds, the map of the extension says,
+//! which is asked only after the wait. A claim on ranges of the extension's upper end makes the middle state: clients
+//! hold shared claims from before they are routed until they are answered ([`Mover::pass`]), a batch of moves holds an
+//! exclusive one from before it reads until the map has changed. So no write is lost between the copy and the map.
+//!
+//! Lock order: a batch enters the stack first and claims then. A request that waits for a claim therefore never waits
+//! for a batch that is held at the door while the stack is changed.
+//!
+//! Reading order: this file, `order` (how batches are cut and runs are formed), `transfer` (one batch).
+
+mod order;
+mod transfer;
+
+use std::rc::Rc;
+
+use esker_base::{ByteRange, Nanos};
+use esker_block::locks::{Mode, RangeLocks};
+use esker_block::{Bio, BioError, Class, Ctx, Flow, Job, Op, Station, Step, Tag};
+use esker_rt::Rt;
+use esker_rt::mem::Pool;
+
+use crate::io::Io;
+use crate::split::{Place, Run, pieces, redirect, span};
+
+pub use order::BadMoves;
+
+/// How a mover works.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Bytes that one batch moves at most, and that are held in memory; clients of these bytes wait meanwhile.
+    pub batch: u64,
+    /// Requests of a batch under way at once.
+    pub width: usize,
+    /// Time between batches, in which clients have the devices to themselves.
+    pub pause: Nanos,
+    /// Whether what was moved must be durable before the map changes.
+    pub durable: bool,
+    /// The tag of all requests.
+    pub tag: Tag,
+}
+
+impl Settings {
+    /// For moving in the background beside clients: batches of 1 MiB, durable.
+    pub fn background() -> Settings {
+        let tag = Tag { class: Class::Background, ..Tag::default() };
+        Settings { batch: 1 << 20, width: 32, pause: Nanos::ZERO, durable: true, tag }
+    }
+
+    /// Small batches, so that tests see many.
+    pub fn tiny() -> Settings {
+        Settings { batch: 8 << 10, width: 2, ..Settings::background() }
+    }
+}
+
+/// Bytes that move.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Move {
+    /// Where the extension's clients find them, before and after.
+    pub upper: u64,
+    /// Where they lie.
+    pub from: Place,
+    /// Where they shall lie.
+    pub to: Place,
+    /// How many they are (> 0).
+    pub len: u64,
+}
+
+impl Move {
+    fn upper_range(&self) -> ByteRange {
+        span(self.upper, self.len)
+    }
+}
+
+/// What came of moving.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Report {
+    /// Bytes that were moved.
+    pub moved: u64,
+    /// Requests that read and wrote.
+    pub reads: u64,
+    /// The same for writes.
+    pub writes: u64,
+    /// What was not moved, and why. Its source is still what clients see.
+    pub failed: Vec<(Move, BioError)>,
+    /// Whether the stack or the extension ended before all was tried.
+    pub ended: bool,
+}
+
+/// How a mover gets to what is below the extension.
+pub enum Way {
+    /// By itself: each batch is a piece of work of its own, so that changes of the stack need not wait for all.
+    Station(Rt, Pool, Station),
+    /// Inside a request or piece of work.
+    Io(Io),
+}
+
+impl Way {
+    fn rt(&self) -> &Rt {
+        match self {
+            Way::Station(rt, ..) => rt,
+            Way::Io(io) => io.rt(),
+        }
+    }
+
+    async fn enter(&self) -> Option<(Option<Job>, Io)> {
+        match self {
+            Way::Io(io) => Some((None, io.clone())),
+            Way::Station(rt, pool, station) => {
+                let job = station.enter().await?;
+                let io = Io::new(rt, pool, job.below().clone());
+                Some((Some(job), io))
+            }
+        }
+    }
+}
+
+/// Called when moves have been copied (and flushed, if the mover is [`Settings::durable`]) and nobody can see them: the
+/// extension's map changes here, and is made durable here if it must be.
+pub type Moved<'a> = &'a dyn Fn(&Io, &[Move]) -> Step<Result<(), BioError>>;
+
+/// For copies after which clients still find the bytes where they were.
+pub fn nothing(_: &Io, _: &[Move]) -> Step<Result<(), BioError>> {
+    Step::Now(Ok(()))
+}
+
+/// What is scattered, and what lies together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Shape {
+    /// Sources and destinations are anywhere.
+    Copy,
+    /// Destinations lie together.
+    Gather,
+    /// Sources lie together.
+    Scatter,
+}
+
+/// Moves bytes below one extension.
+pub struct Mover {
+    settings: Settings,
+    locks: Rc<RangeLocks>,
+}
+
+impl Mover {
+    /// A mover.
+    ///
+    /// # Panics
+    /// If a batch holds no byte or nothing may be under way.
+    pub fn new(settings: Settings) -> Mover {
+        assert!(settings.batch > 0 && settings.width > 0, "a mover that may move nothing: {settings:?}");
+        Mover { settings, locks: Rc::default() }
+    }
+
+    /// Passes a client's request, waiting while its bytes are being moved: to where `map` says that they lie then, in
+    /// parts if they lie apart. [`Mover::complete`] must follow in the extension's `complete`. Flushes and range vectors
+    /// are the extension's own business.
+    pub fn pass(&self, ctx: &mut Ctx<'_>, bio: &mut Bio, map: impl Fn(u64) -> Run + 'static) -> Step<Flow> {
+        if matches!(bio.op, Op::Flush | Op::Ranges(_)) {
+            return Step::Now(Flow::Down);
+        }
+        let ticket = self.locks.enter([bio.range], Mode::Shared);
+        let (io, locks) = (Io::of(ctx), self.locks.clone());
+        if self.locks.is_granted(ticket) {
+            let pieces = pieces(bio.range, map);
+            let step = redirect(&io, bio, &pieces);
+            return match step {
+                Step::Now(Flow::Down) => {
+                    ctx.scratch = ticket;
+                    step
+                }
+                step => leave_after(step, locks, ticket),
+            };
+        }
+        let mut bio = bio.take();
+        // The request may be answered in parts or go down; either way this claim must end when it does. It is known only
+        // later which, so a request that waited always goes down by itself.
+        Step::later(async move {
+            locks.granted(ticket).await;
+            let pieces = pieces(bio.range, map);
+            let done = match redirect(&io, &mut bio, &pieces).await {
+                Flow::Done(done) => done,
+                Flow::Down => io.submit(bio).await,
+                Flow::Resume(other) => io.submit(other).await,
+            };
+            locks.leave(ticket);
+            Flow::Done(done)
+        })
+    }
+
+    /// Ends what [`Mover::pass`] began for a request that went down.
+    pub fn complete(&self, ctx: &mut Ctx<'_>) {
+        let ticket = std::mem::take(&mut ctx.scratch);
+        if ticket != 0 {
+            self.locks.leave(ticket);
+        }
+    }
+
+    /// Waits until nothing that moves touches `range` of the upper end, and keeps it so until the claim is given back with
+    /// [`Mover::release`]: for requests that the extension answers by itself.
+    pub async fn claim(&self, range: ByteRange) -> u64 {
+        let ticket = self.locks.enter([range], Mode::Shared);
+        self.locks.granted(ticket).await;
+        ticket
+    }
+
+    /// Ends a claim.
+    pub fn release(&self, ticket: u64) {
+        self.locks.leave(ticket);
+    }
+
+    /// Copies `moves`, in the order of their sources.
+    ///
+    /// # Errors
+    /// Moves that contradict each other; nothing is moved then. What fails on the way is in the report.
+    pub async fn copy(&self, way: &Way, moves: Vec<Move>, moved: Moved<'_>) -> Result<Report, BadMoves> {
+        self.run(way, moves, Shape::Copy, moved).await
+    }
+
+    /// Copies scattered `moves` together. Batches are cut by destination, so that each is written in one piece; inside a
+    /// batch the sources are read in order.
+    ///
+    /// # Errors
+    /// As [`Mover::copy`].
+    pub async fn gather(&self, way: &Way, moves: Vec<Move>, moved: Moved<'_>) -> Result<Report, BadMoves> {
+        self.run(way, moves, Shape::Gather, moved).await
+    }
+
+    /// Copies what lies together to where it belongs: the inverse of [`Mover::gather`].
+    ///
+    /// # Errors
+    /// As [`Mover::copy`].
+    pub async fn scatter(&self, way: &Way, moves: Vec<Move>, moved: Moved<'_>) -> Result<Report, BadMoves> {
+        self.run(way, moves, Shape::Scatter, moved).await
+    }
+
+    async fn run(&self, way: &Way, moves: Vec<Move>, shape: Shape, moved: Moved<'_>) -> Result<Report, BadMoves> {
+        order::check(&moves)?;
+        let mut report = Report::default();
+        for (number, batch) in order::batches(moves, shape, self.settings.batch).into_iter().enumerate() {
+            if number > 0 && self.settings.pause > Nanos::ZERO {
+                way.rt().sleep(self.settings.pause).await;
+            }
+            let Some((job, io)) = way.enter().await else {
+                report.ended = true;
+                break;
+            };
+            self.batch(job, io, batch, moved, &mut report).await;
+        }
+        Ok(report)
+    }
+
+    /// Moves one batch; the job is held until it is done.
+    async fn batch(&self, job: Option<Job>, io: Io, batch: Vec<Move>, moved: Moved<'_>, report: &mut Report) {
+        let ticket = self.locks.enter(batch.iter().map(Move::upper_range), Mode::Exclusive);
+        self.locks.granted(ticket).await;
+        transfer::batch(&io, &self.settings, batch, moved, report).await;
+        self.locks.leave(ticket);
+        drop(job);
+    }
+}
+
+/// Gives a claim up when a request has been answered in parts.
+fn leave_after(step: Step<Flow>, locks: Rc<RangeLocks>, ticket: u64) -> Step<Flow> {
+    step.map(move |flow: Flow| {
+        locks.leave(ticket);
+        flow
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! Requests over mapped pages.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use esker_block::{Buf, Device, VolumeId};
+use esker_dev::{Defer, Media, MemoryDevice};
+use esker_rt::mem::Pool;
+use esker_rt::sim::{SimConfig, twice};
+use proptest::prelude::*;
+
+use super::*;
+
+const BLOCK: u64 = 512;
+/// A page of the thesis' example: 8 blocks.
+const PAGE: u64 = 8 * BLOCK;
+
+/// A map of pages: what is not in it lies on lower end 0 where the client thinks it does.
+fn map(pages: &BTreeMap<u64, Place>, at: u64) -> Run {
+    let (page, inside) = (at / PAGE, at % PAGE);
+    let place = pages.get(&page).map_or(Place { lower: 0, at }, |place| place.plus(inside));
+    Run { place, len: PAGE - inside }
+}
+
+/// Page 0 (block 0) lies at block 40 of the second device, page 2 (block 16) at its block 24; page 1 is not mapped.
+fn thesis() -> BTreeMap<u64, Place> {
+    BTreeMap::from([(0, Place { lower: 1, at: 40 * BLOCK }), (2, Place { lower: 1, at: 24 * BLOCK })])
+}
+
+/// The pieces of blocks `[first, first + count)` as (first block, blocks, lower end, block there).
+fn cut(first: u64, count: u64) -> Vec<(u64, u64, usize, u64)> {
+    let pages = thesis();
+    pieces(span(first * BLOCK, count * BLOCK), |at| map(&pages, at))
+        .into_iter()
+        .map(|piece| {
+            let (part, place) = (piece.part, piece.place);
+            (part.start() / BLOCK, part.len() / BLOCK, place.lower, place.at / BLOCK)
+        })
+        .collect()
+}
+
+#[test]
+fn the_thesis_example_of_mapped_and_unmapped_pages_is_split_as_it_says() {
+    // The tail of page 0, all of page 1, the head of page 2.
+    assert_eq!(cut(5, 14), [(5, 3, 1, 45), (8, 8, 0, 8), (16, 3, 1, 24)]);
+    assert_eq!(cut(0, 24), [(0, 8, 1, 40), (8, 8, 0, 8), (16, 8, 1, 24)]);
+    assert_eq!(cut(9, 2), [(9, 2, 0, 9)]);
+    assert_eq!(cut(24, 16), [(24, 16, 0, 24)], "neighbours that stay neighbours are one piece");
+}
+
+#[test]
+fn a_request_over_several_pages_reads_and_writes_each_where_it_lies() {
+    twice(SimConfig::seeded(1), |rt| async move {
+        let media = [Media::new(64 * BLOCK), Media::new(64 * BLOCK)];
+        let device = |media: &Rc<Media>| -> Rc<dyn Device> {
+            Rc::new(MemoryDevice::over(&rt, media.clone(), 512, Defer::Always(esker_base::Nanos(10))))
+        };
+        let pool = Pool::default();
+        let io = Io::over(&rt, &pool, media.iter().map(device).collect());
+        let run = async |mut bio: Bio| {
+            let pages = thesis();
+            let pieces = pieces(bio.range, |at| map(&pages, at));
+            match redirect(&io, &mut bio, &pieces).await {
+                Flow::Done(done) => done,
+                _ => io.submit(bio).await,
+            }
+        };
+        let bytes: Vec<u8> = (0..14 * BLOCK).map(|i| (i / BLOCK) as u8 + 1).collect();
+        assert!(run(Bio::write(5 * BLOCK, Buf::from_bytes(&pool, &bytes))).await.result.is_ok());
+        let done = run(Bio::read(5 * BLOCK, Buf::unique(&pool, bytes.len()))).await;
+        assert_eq!(done.buf.to_vec(), bytes);
+        let at = async |lower: u16, block: u64| {
+            io.read(VolumeId(lower), block * BLOCK, BLOCK as usize).await.unwrap().to_vec()[0]
+        };
+        assert_eq!((at(1, 45).await, at(1, 47).await, at(0, 8).await, at(0, 15).await), (1, 3, 4, 11));
+        assert_eq!((at(1, 24).await, at(1, 26).await, at(0, 5).await, at(0, 16).await), (12, 14, 0, 0));
+        let error = run(Bio::read(63 * BLOCK, Buf::unique(&pool, 2 * BLOCK as usize))).await;
+        assert_eq!(error.buf.len(), 2 * BLOCK as usize);
+        let error = error.result.unwrap_err().to_string();
+        assert!(error.contains("of a device of 32768 bytes"), "{error}");
+    });
+}
+
+proptest! {
+    #[test]
+    fn pieces_cover_the_range_in_order_and_agree_with_the_map(
+        pages in prop::collection::btree_map(0u64..8, (0usize..3, 0u64..64), 0..6), first in 0u64..60, count in 1u64..40,
+    ) {
+        let pages = pages.into_iter().map(|(k, (lower, block))| (k, Place { lower, at: block * BLOCK })).collect();
+        let range = span(first * BLOCK, count * BLOCK);
+        let pieces = pieces(range, |at| map(&pages, at));
+        let mut at = range.start();
+        for piece in &pieces {
+            prop_assert_eq!(piece.part.start(), at);
+            for block in 0..piece.part.len() / BLOCK {
+                prop_assert_eq!(map(&pages, at + block * BLOCK).place, piece.place.plus(block * BLOCK));
+            }
+            at = piece.part.end();
+        }
+        prop_assert_eq!(at, range.end());
+        prop_assert!(pieces.windows(2).all(|two| two[0].place.plus(two[0].part.len()) != two[1].place));
+    }
+}

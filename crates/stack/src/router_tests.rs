@@ -1,0 +1,556 @@
+//! What extensions may rely on in a stack, and what they are held to: the router of ABLE, seen from outside.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use esker_base::Nanos;
+use esker_block::{
+    Arity, Bio, BioError, Buf, Build, Ctx, Device, Done, Durability, Ends, Extension, Flow, Kind, KindError, Layer,
+    Limits, Make, OpKind, OpSet, Opening, Param, ParamType, Role, Routes, Stat, Step, Support, Upper, VolumeId, Worlds,
+};
+use esker_rt::mem::Pool;
+use esker_rt::sim::{SimConfig, twice};
+use esker_rt::{Rt, sync};
+
+use crate::{DeviceSpec, Handled, LiveError, Place, Spec, Stack, Watching};
+
+const SIZE: u64 = 1 << 20;
+
+thread_local! {
+    /// What happened in the stacks of this thread's test, in order.
+    static TRACE: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    /// Whether devices answer.
+    static STUCK: Cell<bool> = const { Cell::new(false) };
+}
+
+fn note(what: String) {
+    TRACE.with_borrow_mut(|trace| trace.push(what));
+}
+
+fn traced() -> Vec<String> {
+    TRACE.with_borrow_mut(std::mem::take)
+}
+
+/// Bytes in memory, answered after a while; or not, while it is stuck.
+struct Disk {
+    rt: Rt,
+    name: String,
+    limits: Limits,
+    bytes: Rc<RefCell<Vec<u8>>>,
+}
+
+impl Device for Disk {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn submit(&self, mut bio: Bio) -> Step<Done> {
+        note(format!("{} gets {:?} {}", self.name, bio.op, bio.offset()));
+        let (rt, bytes) = (self.rt.clone(), self.bytes.clone());
+        Step::later(async move {
+            rt.sleep(Nanos::micros(10)).await;
+            while STUCK.get() {
+                rt.sleep(Nanos::micros(10)).await;
+            }
+            let at = bio.offset() as usize;
+            match bio.op {
+                esker_block::Op::Read => bio.buf.fill(0, &bytes.borrow()[at..at + bio.len() as usize]),
+                esker_block::Op::Write => bio.buf.copy_to(&mut bytes.borrow_mut()[at..at + bio.len() as usize]),
+                _ => {}
+            }
+            bio.ok()
+        })
+    }
+}
+
+fn build_disk(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
+    let limits = Limits::plain(SIZE, 512).with(OpKind::Zero, Support::No);
+    let bytes = Rc::new(RefCell::new(vec![0; SIZE as usize]));
+    Ok(Rc::new(Disk { rt: make.rt.clone(), name: make.name.to_string(), limits, bytes }))
+}
+
+/// A layer that does as its mode says, with an upper end for each lower one.
+struct Actor {
+    name: String,
+    mode: String,
+    closed: Cell<bool>,
+    calls: Cell<u64>,
+    spent: Cell<u64>,
+}
+
+impl Actor {
+    fn spend(&self, rt: &Rt, ns: u64) {
+        rt.charge(Nanos(ns));
+        self.spent.set(self.spent.get() + ns);
+    }
+
+    fn generate(&self, ctx: &Ctx<'_>, lower: usize, len: usize) -> Step<Done> {
+        ctx.below().submit(Bio::write(8192, Buf::zeroed(ctx.pool, len)).to(ctx.lower(lower)))
+    }
+}
+
+impl Extension for Actor {
+    fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
+        assert!(!self.closed.get(), "{} was called after it had left", self.name);
+        note(format!("{} sees {:?} {} by port {}", self.name, bio.op, bio.offset(), ctx.port));
+        self.calls.set(self.calls.get() + 1);
+        self.spend(ctx.rt, 100);
+        bio.dest = ctx.lower(ctx.port as usize);
+        match self.mode.as_str() {
+            "redirect" => bio.dest = ctx.lower(1),
+            "stray" => bio.dest = VolumeId(77),
+            "spoil" => bio.buf = Buf::from_bytes(ctx.pool, &vec![0xee; bio.buf.len()]),
+            "shift" => bio.range = esker_base::ByteRange::new(bio.offset() + 512, bio.len()).unwrap(),
+            "answer" => return Step::Now(Flow::Done(bio.take().ok())),
+            "create" | "create stray" | "create one" => {
+                let dest = if self.mode == "create stray" { VolumeId(78) } else { ctx.lower(ctx.port as usize) };
+                let created = Bio::write(8192, Buf::zeroed(ctx.pool, 512)).to(dest);
+                let (below, bio, name) = (ctx.below(), bio.take(), self.name.clone());
+                return Step::later(async move {
+                    let done = below.submit(created).await;
+                    note(format!(
+                        "{name} created one: {}",
+                        done.result.map_or_else(|e| e.to_string(), |_| "ok".into())
+                    ));
+                    Flow::Resume(bio)
+                });
+            }
+            "nested" => drop(ctx.rt.spawn("nested", self.generate(ctx, 0, 512).into_future())),
+            "slow" => {
+                let (rt, bio) = (ctx.rt.clone(), bio.take());
+                return Step::later(async move {
+                    rt.sleep(Nanos::micros(3)).await;
+                    Flow::Resume(bio)
+                });
+            }
+            _ => {}
+        }
+        Step::Now(Flow::Down)
+    }
+
+    fn complete(&self, ctx: &mut Ctx<'_>, done: &mut Done) {
+        assert!(!self.closed.get(), "{} was called after it had left", self.name);
+        note(format!("{} completes", self.name));
+        self.spend(ctx.rt, 50);
+        match self.mode.as_str() {
+            "spoil answer" => done.buf = Buf::from_bytes(ctx.pool, &vec![0xee; done.buf.len()]),
+            "fail answer" => done.result = Err(BioError::io("made up")),
+            _ => {}
+        }
+    }
+
+    fn open(&self, opening: Opening) -> Step<Result<(), KindError>> {
+        note(format!("{} opens", self.name));
+        match self.mode.as_str() {
+            "unusable" => Step::Now(Err(KindError::Outside("its metadata is damaged".into()))),
+            "reads first" => Step::later(async move {
+                let lower = opening.below.lower(0);
+                let done = opening.below.submit(Bio::read(0, Buf::unique(&opening.pool, 512)).to(lower)).await;
+                done.result.map(drop).map_err(|e| KindError::Outside(e.to_string()))
+            }),
+            _ => Step::Now(Ok(())),
+        }
+    }
+
+    fn settle(&self, _: esker_block::Below) -> Step<Result<(), BioError>> {
+        note(format!("{} settles", self.name));
+        Step::Now(if self.mode == "unsettled" { Err(BioError::io("no room")) } else { Ok(()) })
+    }
+
+    fn close(&self) {
+        note(format!("{} closes", self.name));
+        self.closed.set(true);
+    }
+
+    fn stats(&self) -> Vec<Stat> {
+        vec![
+            Stat { name: "calls", value: self.calls.get() as f64 },
+            Stat { name: "spent_ns", value: self.spent.get() as f64 },
+        ]
+    }
+}
+
+fn build_actor(make: &Make<'_>) -> Result<Layer, KindError> {
+    let actor = Actor {
+        name: make.name.to_string(),
+        mode: make.args.text("mode").to_string(),
+        closed: Cell::new(false),
+        calls: Cell::new(0),
+        spent: Cell::new(0),
+    };
+    if make.lowers.len() == 1 {
+        return Ok(Layer::single(actor, make.lowers[0].clone()));
+    }
+    let upper = |(i, limits): (usize, &Limits)| Upper { port: format!("v{i}"), limits: limits.clone() };
+    Ok(Layer { ext: Rc::new(actor), uppers: make.lowers.iter().enumerate().map(upper).collect() })
+}
+
+const MODE: &[Param] = &[Param::with_default("mode", ParamType::Text, "pass", "What it does.")];
+static DISK: Kind = Kind {
+    name: "disk",
+    summary: "A disk.",
+    params: &[],
+    lowers: Arity::None,
+    passes: OpSet::ALL,
+    role: Role::Modifier,
+    routes: Routes::WORST,
+    durability: Durability::Keeps,
+    needs_bytes: true,
+    transparent: false,
+    worlds: Worlds::Both,
+    cost: Nanos::ZERO,
+    build: Build::Device(build_disk),
+};
+static LOOKER: Kind = Kind::layer("looker", "Looks only, it says.", MODE, build_actor);
+static CHANGER: Kind = Kind { role: Role::Modifier, ..Kind::layer("changer", "Changes.", MODE, build_actor) };
+/// Declares to keep each request on its own volume, and to create requests on lower end 0 only.
+static KEEPER: Kind = Kind {
+    role: Role::Modifier,
+    lowers: Arity::AtLeast(1),
+    transparent: false,
+    routes: Routes { forward: Ends::Same, generate: Ends::These(&[0]), spontaneous: false },
+    ..Kind::layer("keeper", "Keeps volumes apart.", MODE, build_actor)
+};
+static WIDE: Kind = Kind {
+    role: Role::Modifier,
+    lowers: Arity::AtLeast(1),
+    transparent: false,
+    ..Kind::layer("wide", "Goes anywhere.", MODE, build_actor)
+};
+static KINDS: [&Kind; 5] = [&DISK, &LOOKER, &CHANGER, &KEEPER, &WIDE];
+
+fn stack(rt: &Rt, text: &str) -> Rc<Stack> {
+    let spec = Spec::parse("test", text).unwrap_or_else(|e| panic!("{text}: {e}"));
+    Stack::build(rt, &Pool::default(), &KINDS, &spec).unwrap_or_else(|e| panic!("{text}: {e}"))
+}
+
+async fn write(stack: &Rc<Stack>, device: &str, byte: u8) -> Result<(), BioError> {
+    let device = stack.device(device).unwrap();
+    let done = device.request(Bio::write(4096, Buf::from_bytes(stack.pool(), &[byte; 512]))).await;
+    done.result.map(drop)
+}
+
+async fn read(stack: &Rc<Stack>, device: &str) -> Result<Vec<u8>, BioError> {
+    let device = stack.device(device).unwrap();
+    let done = device.request(Bio::read(4096, Buf::unique(stack.pool(), 512))).await;
+    done.result.map(|_| done.buf.to_vec())
+}
+
+fn violations(stack: &Stack) -> Vec<(String, u64)> {
+    stack.stats().into_iter().filter(|p| p.violations > 0).map(|p| (p.name, p.violations)).collect()
+}
+
+/// The trace of one write to `device` of a stack.
+fn trace_of(text: &'static str, device: &'static str) -> Vec<String> {
+    twice(SimConfig::seeded(1), move |rt| async move {
+        let stack = stack(&rt, text);
+        traced();
+        let result = write(&stack, device, 7).await;
+        note(format!("the client gets {}", result.map_or_else(|e| e.to_string(), |()| "ok".into())));
+        traced()
+    })
+}
+
+#[test]
+fn item_1_and_2_requests_go_down_and_their_completions_come_back_in_reverse() {
+    let trace = trace_of("d = disk; c = looker on d; b = changer on c; a = looker on b", "a");
+    let expected = [
+        "a sees Write 4096 by port 0",
+        "b sees Write 4096 by port 0",
+        "c sees Write 4096 by port 0",
+        "d gets Write 4096",
+        "c completes",
+        "b completes",
+        "a completes",
+        "the client gets ok",
+    ];
+    assert_eq!(trace, expected);
+}
+
+#[test]
+fn item_3_what_an_extension_creates_never_visits_those_above_or_itself() {
+    let trace = trace_of("d = disk; c = looker on d; b = changer mode=create on c; a = looker on b", "a");
+    let created = [
+        "a sees Write 4096 by port 0",
+        "b sees Write 4096 by port 0",
+        "c sees Write 8192 by port 0",
+        "d gets Write 8192",
+        "c completes",
+        "b created one: ok",
+        "c sees Write 4096 by port 0",
+    ];
+    assert_eq!(trace[..7], created);
+}
+
+#[test]
+fn item_4_after_a_redirect_only_layers_on_the_new_volume_see_the_request() {
+    let text = "d = disk; r = disk; on_d = looker on d; on_r = looker on r; top = wide mode=redirect on on_d,on_r";
+    let trace = trace_of(text, "top.v0");
+    assert_eq!(trace[1..3], ["on_r sees Write 4096 by port 0", "r gets Write 4096"]);
+    assert!(trace.iter().all(|line| !line.starts_with("on_d") && !line.starts_with("d ")), "{trace:?}");
+}
+
+#[test]
+fn item_5_requests_outside_the_output_domain_are_refused_counted_and_attributed() {
+    let check = |text: &'static str, device: &'static str, guilty: &'static str, words: &'static str| {
+        let (trace, counted) = twice(SimConfig::seeded(1), move |rt| async move {
+            let stack = stack(&rt, text);
+            let result = write(&stack, device, 7).await;
+            note(format!("the client gets {result:?}"));
+            (traced(), violations(&stack))
+        });
+        assert_eq!(counted, [(guilty.to_string(), 1)], "{text}");
+        assert!(trace.iter().any(|line| line.contains(words)), "{text}: {trace:?}");
+    };
+    check("d = disk; x = changer mode=stray on d", "x", "x", "x sent a request to volume 77, which is not below it");
+    check(
+        "d = disk; x = changer mode=\"create stray\" on d",
+        "x",
+        "x",
+        "created one: invalid request: x sent a request",
+    );
+    check("d = disk; x = looker mode=create on d", "x", "x", "but its kind declares that it only looks");
+    check("d = disk; r = disk; x = keeper mode=create on d,r", "x.v1", "x", "the client gets Ok");
+    check(
+        "d = disk; r = disk; x = keeper check=strict mode=redirect on d,r",
+        "x.v0",
+        "x",
+        "against its kind's declaration",
+    );
+}
+
+/// Whether a layer of this mode is caught at a write or read of a strict stack, and not in one that is not.
+fn check_accessor(mode: &'static str, words: &'static str) {
+    let answers = twice(SimConfig::seeded(1), move |rt| async move {
+        let mut answers = Vec::new();
+        for check in ["domains", "strict"] {
+            let stack =
+                stack(&rt, &format!("d = disk; x = looker check={check} mode=\"{mode}\" on d; a = looker on x"));
+            let written = write(&stack, "a", 7).await;
+            let got = read(&stack, "a").await;
+            let worst = written.and(got.map(drop)).map_or_else(|e| e.to_string(), |()| "ok".into());
+            answers.push((worst, violations(&stack)));
+        }
+        traced();
+        answers
+    });
+    assert_eq!(answers[0].1, [], "{mode}: what is not looked at is not found");
+    assert!(answers[1].0.contains(words), "{mode}: {answers:?}");
+    assert!(answers[1].1.len() == 1 && answers[1].1[0].0 == "x", "{mode}: {answers:?}");
+}
+
+#[test]
+fn item_6_an_accessor_that_changes_payload_target_or_answer_is_caught_in_strict_mode() {
+    check_accessor("spoil", "x changed a request");
+    check_accessor("shift", "x changed a request");
+    check_accessor("answer", "x answered a request");
+    check_accessor("spoil answer", "x changed an answer");
+    check_accessor("fail answer", "x changed an answer");
+}
+
+#[test]
+fn item_6_strict_mode_lets_honest_layers_through_and_covers_a_whole_stack() {
+    twice(SimConfig::seeded(1), |rt| async move {
+        let honest = stack(&rt, "d = disk; x = looker on d; y = changer mode=slow on x; z = looker mode=slow on y");
+        honest.watch(Watching { strict: true, ..Watching::default() }).unwrap();
+        assert_eq!(write(&honest, "z", 7).await, Ok(()));
+        assert_eq!(read(&honest, "z").await, Ok(vec![7; 512]));
+        assert_eq!(violations(&honest), []);
+        let liar = stack(&rt, "d = disk; x = looker mode=spoil on d");
+        assert_eq!(write(&liar, "x", 7).await, Ok(()));
+        liar.watch(Watching { strict: true, ..Watching::default() }).unwrap();
+        assert!(write(&liar, "x", 7).await.is_err());
+        liar.watch(Watching::default()).unwrap();
+        assert_eq!(write(&liar, "x", 7).await, Ok(()));
+        traced();
+    });
+}
+
+#[test]
+fn a_wrong_check_is_refused_in_the_text() {
+    let check = |text: &str, words: &str| {
+        let sim = esker_rt::Sim::new(SimConfig::seeded(1));
+        let spec = Spec::parse("test", text).unwrap();
+        let error = Stack::build(&sim.rt(), &Pool::default(), &KINDS, &spec).map(drop).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    };
+    check("d = disk; x = looker check=maybe on d", "expected strict or domains");
+    check("d = disk check=strict", "`check` is for layers");
+}
+
+/// One client's writes and reads of its own blocks, against a shadow.
+async fn client(rt: Rt, stack: Rc<Stack>, number: u64, stop: Rc<Cell<bool>>) -> u64 {
+    let export = stack.export("vol").unwrap();
+    let mut shadow = BTreeMap::new();
+    let mut rng = rt.rng(&format!("client {number}"));
+    let mut done = 0;
+    while !stop.get() {
+        let at = (number * 64 + rng.below(64)) * 512;
+        if rng.below(2) == 0 {
+            let byte = rng.below(255) as u8;
+            let answer = export.request(Bio::write(at, Buf::from_bytes(stack.pool(), &[byte; 512]))).await;
+            assert!(answer.result.is_ok());
+            shadow.insert(at, byte);
+        } else {
+            let answer = export.request(Bio::read(at, Buf::unique(stack.pool(), 512))).await;
+            let expected = shadow.get(&at).copied().unwrap_or(0);
+            assert_eq!(answer.buf.to_vec(), [expected; 512], "client {number} at {at}");
+        }
+        done += 1;
+        traced();
+    }
+    done
+}
+
+fn layer(name: &str) -> DeviceSpec {
+    let args = BTreeMap::from([("mode".to_string(), "slow".to_string())]);
+    DeviceSpec::new(name, "looker", vec![], args, Place::default())
+}
+
+#[test]
+fn item_7_layers_come_and_go_under_eight_clients_and_no_acknowledged_write_is_lost() {
+    let (answered, changes) = twice(SimConfig::seeded(1), |rt| async move {
+        let stack = stack(&rt, "vol = disk | changer mode=slow | looker @");
+        let stop = Rc::new(Cell::new(false));
+        let clients: Vec<_> =
+            (0..8).map(|n| rt.spawn("client", client(rt.clone(), stack.clone(), n, stop.clone()))).collect();
+        let mut changes = 0;
+        for round in 0..100u32 {
+            rt.sleep(Nanos::micros(200)).await;
+            let above = if round % 2 == 0 { "vol-1" } else { "vol-2" };
+            stack.insert(layer("new"), above, Nanos::millis(10)).await.unwrap();
+            rt.sleep(Nanos::micros(200)).await;
+            stack.remove("new", Nanos::millis(10)).await.unwrap();
+            changes += 2;
+        }
+        stop.set(true);
+        (sync::join_all(clients).await.iter().sum::<u64>(), changes)
+    });
+    assert!(answered > 5_000 && changes == 200, "{answered}");
+}
+
+#[test]
+fn item_8_a_stuck_device_makes_a_removal_time_out_and_leaves_the_stack_usable() {
+    twice(SimConfig::seeded(1), |rt| async move {
+        let stack = stack(&rt, "vol = disk | changer @");
+        stack.insert(layer("new"), "vol-1", Nanos::millis(1)).await.unwrap();
+        STUCK.set(true);
+        let writer = {
+            let stack = stack.clone();
+            rt.spawn("writer", async move { write(&stack, "vol", 9).await })
+        };
+        rt.sleep(Nanos::micros(50)).await;
+        let error = stack.remove("new", Nanos::millis(1)).await.unwrap_err();
+        assert!(matches!(error, LiveError::TimedOut { inflight: 1, .. }), "{error}");
+        STUCK.set(false);
+        assert_eq!(writer.await, Ok(()));
+        assert_eq!(read(&stack, "vol").await.unwrap(), [9; 512]);
+        assert_eq!(stack.remove("new", Nanos::millis(1)).await, Ok(()));
+        assert_eq!(read(&stack, "vol").await.unwrap(), [9; 512]);
+        traced();
+    });
+}
+
+#[test]
+fn layers_open_from_the_bottom_up_before_requests_and_settle_before_they_close() {
+    let trace = twice(SimConfig::seeded(1), |rt| async move {
+        let stack = stack(&rt, "d = disk; x = changer mode=\"reads first\" on d; y = changer on x");
+        assert_eq!(write(&stack, "y", 7).await, Ok(()));
+        stack.close().await;
+        traced()
+    });
+    let expected = [
+        "x opens",
+        "d gets Read 0",
+        "y opens",
+        "y sees Write 4096 by port 0",
+        "x sees Write 4096 by port 0",
+        "d gets Write 4096",
+        "x completes",
+        "y completes",
+        "y settles",
+        "x settles",
+        "x closes",
+        "y closes",
+    ];
+    assert_eq!(trace, expected);
+}
+
+#[test]
+fn item_54_a_layer_that_cannot_be_opened_refuses_with_its_reason_and_the_rest_works() {
+    twice(SimConfig::seeded(1), |rt| async move {
+        let stack =
+            stack(&rt, "d = disk; e = disk; x = changer mode=unusable on d; y = changer on x; z = changer on e");
+        let error = write(&stack, "y", 7).await.unwrap_err().to_string();
+        assert!(error.contains("x cannot be used: its metadata is damaged"), "{error}");
+        assert_eq!(write(&stack, "z", 7).await, Ok(()));
+        let part = stack.stats().into_iter().find(|part| part.name == "x").unwrap();
+        assert!(part.unusable.is_some());
+        let mut bad = layer("new");
+        bad.args.insert("mode".into(), "unusable".into());
+        let error = stack.insert(bad, "e", Nanos::millis(1)).await.unwrap_err().to_string();
+        assert!(error.contains("its metadata is damaged"), "{error}");
+        assert_eq!(write(&stack, "z", 8).await, Ok(()));
+        traced();
+    });
+}
+
+#[test]
+fn a_layer_that_cannot_settle_stays() {
+    twice(SimConfig::seeded(1), |rt| async move {
+        let stack = stack(&rt, "vol = disk | changer @");
+        let mut new = layer("new");
+        new.args.insert("mode".into(), "unsettled".into());
+        stack.insert(new, "vol-1", Nanos::millis(1)).await.unwrap();
+        let error = stack.remove("new", Nanos::millis(1)).await.unwrap_err().to_string();
+        assert!(error.contains("new holds back what it cannot store: I/O error: no room"), "{error}");
+        assert_eq!(write(&stack, "vol", 7).await, Ok(()));
+        traced();
+    });
+}
+
+#[test]
+fn the_last_handler_of_each_volume_is_seen_live() {
+    let handled = twice(SimConfig::seeded(1), |rt| async move {
+        let text = "d = disk; r = disk; low = looker on r; top = wide mode=redirect on d,low";
+        let stack = stack(&rt, text);
+        stack.watch(Watching { handlers: true, ..Watching::default() }).unwrap();
+        write(&stack, "top.v0", 1).await.unwrap();
+        write(&stack, "low", 1).await.unwrap();
+        write(&stack, "d", 1).await.unwrap();
+        write(&stack, "d", 1).await.unwrap();
+        traced();
+        stack.handled()
+    });
+    let one = |origin: &str, last: Option<&str>, end: &str, requests| Handled {
+        origin: Some(origin.to_string()),
+        last: last.map(str::to_string),
+        end: Some(end.to_string()),
+        requests,
+    };
+    let mut handled = handled;
+    handled.sort();
+    assert_eq!(handled, [one("d", None, "d", 2), one("low", Some("low"), "r", 1), one("top.v0", Some("low"), "r", 1)]);
+}
+
+#[test]
+fn item_19_counted_work_is_the_sum_of_all_calls() {
+    let parts = twice(SimConfig::seeded(1), |rt| async move {
+        let stack = stack(&rt, "d = disk; x = changer mode=slow on d; y = changer mode=nested on x; z = looker on y");
+        stack.watch(Watching { work: true, ..Watching::default() }).unwrap();
+        for _ in 0..50 {
+            write(&stack, "z", 7).await.unwrap();
+        }
+        rt.sleep(Nanos::millis(1)).await;
+        traced();
+        stack.stats()
+    });
+    for (name, requests, generated) in [("x", 100, 0), ("y", 50, 50), ("z", 50, 0)] {
+        let part = parts.iter().find(|part| part.name == name).unwrap();
+        let spent = part.stats[1].value + 10.0 * requests as f64;
+        assert_eq!((part.work.requests, part.work.generated), (requests, generated), "{name}");
+        let counted = part.work.time.0 as f64;
+        assert!((counted / spent - 1.0).abs() < 0.01, "{name}: {counted} ns counted, {spent} ns spent");
+    }
+}
