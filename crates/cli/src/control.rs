@@ -5,8 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use esker_serve::{Command, Refusal};
 use esker_serve::command::parse_answer;
+use esker_serve::{Command, Refusal, Status};
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -35,6 +35,8 @@ enum ControlError {
     Lost { path: String, source: io::Error },
     #[error("{0}: the server went away without an answer")]
     Silent(String),
+    #[error("{path}: this is not a status that this program understands: {source}; is the server of another version?")]
+    Strange { path: String, source: serde_json::Error },
     #[error("{0}")]
     Refused(Refusal),
 }
@@ -48,7 +50,22 @@ impl Control {
         Ok(Asked::new(&self.path, command)?.answer()?)
     }
 
-    /// The same, and waits until the server has closed the connection.
+    /// Asks for the status, and waits no longer than `patience`.
+    ///
+    /// # Errors
+    /// As for [`Control::ask`], and a status that is none.
+    pub fn status(&self, patience: Duration) -> Result<Status, Failure> {
+        let value = Asked::within(&self.path, &Command::Status {}, patience)?.answer()?;
+        let path = self.path.display().to_string();
+        Ok(serde_json::from_value(value).map_err(|source| ControlError::Strange { path, source })?)
+    }
+
+    /// Where the server is.
+    pub fn place(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// The same as [`Control::ask`], and waits until the server has closed the connection.
     ///
     /// # Errors
     /// As for [`Control::ask`].
@@ -75,13 +92,17 @@ struct Asked {
 
 impl Asked {
     fn new(path: &Path, command: &Command) -> Result<Asked, ControlError> {
+        Asked::within(path, command, ANSWER_MAX)
+    }
+
+    fn within(path: &Path, command: &Command, patience: Duration) -> Result<Asked, ControlError> {
         let name = path.display().to_string();
         let mut stream = UnixStream::connect(path).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => ControlError::Missing(name.clone()),
             io::ErrorKind::ConnectionRefused => ControlError::Dead(name.clone()),
             _ => ControlError::Unreached { path: name.clone(), source },
         })?;
-        let sent = stream.set_read_timeout(Some(ANSWER_MAX)).and_then(|()| stream.write_all(command.line().as_bytes()));
+        let sent = stream.set_read_timeout(Some(patience)).and_then(|()| stream.write_all(command.line().as_bytes()));
         sent.map_err(|source| ControlError::Lost { path: name.clone(), source })?;
         Ok(Asked { path: name, stream: BufReader::new(stream) })
     }

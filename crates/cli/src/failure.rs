@@ -26,6 +26,14 @@ impl<E: Error + 'static> From<E> for Failure {
 }
 
 impl Failure {
+    /// What the user is told.
+    pub fn text(&self) -> String {
+        match self {
+            Failure::Usage(text) => text.clone(),
+            Failure::Error(error) => with_causes(error.as_ref()),
+        }
+    }
+
     /// Tells the user and returns the exit status. A reader that closed our output has seen enough: that is no failure.
     pub fn report(&self, terminal: &mut Terminal) -> u8 {
         match self {

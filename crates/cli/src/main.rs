@@ -5,7 +5,7 @@
 //! Reading order: [`verb`] (what a verb is, and the command line made of all), [`verbs`] (the table, one file for each
 //! verb), [`failure`] (exit status and messages), [`terminal`], then what verbs share: [`stack_text`], [`composition`],
 //! [`trace`] and [`trace_files`], [`control`] and [`patience`], [`doors`], [`log`], [`secrets`], [`signals`], [`outputs`] and
-//! [`target`].
+//! [`target`]; [`top`] is the screen of the verb of that name.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -28,6 +28,7 @@ mod signals;
 mod stack_text;
 mod target;
 mod terminal;
+mod top;
 mod trace;
 mod trace_files;
 mod verb;

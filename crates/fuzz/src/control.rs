@@ -1,8 +1,8 @@
 //! The control socket: lines come out of any bytes within their bound, and commands read back as they were written.
 
-use esker_serve::Command;
 use esker_serve::command::{parse_answer, parse_layer};
 use esker_serve::lines::{LINE_MAX, Lines};
+use esker_serve::{Command, Status, View, metrics};
 
 const LINES: &str = r#"{"do":"status"}
 {"do":"dump"}
@@ -10,9 +10,14 @@ const LINES: &str = r#"{"do":"status"}
 {"do":"remove","name":"st"}
 {"do":"reorder","names":["a","b"]}
 {"do":"ranges","export":"vol","ops":[{"clone":{"from":0,"len":4096,"to":8192}},{"delete":{"at":0,"len":4096}}]}
+{"do":"hello"}
+{"do":"drain","patience_ms":5}
+{"do":"freeze","limit_ms":7,"patience_ms":5}
+{"do":"thaw","freeze":3}
+{"do":"measure","what":"all"}
 {"do":"stop"}
-{"ok":false,"error":"no"}
-{"ok":true,"result":{"dead":null}}
+{"ok":false,"error":{"code":"busy","what":"held","where":"vol","do":"wait"}}
+{"ok":true,"result":{"dead":null,"exports":[{"name":"vol","load":{"ops":[{"op":"read","count":3,"latency_ns":[[10,1],[20,2]]}]}}]}}
 "#;
 
 pub fn corpus() -> Vec<Vec<u8>> {
@@ -35,9 +40,12 @@ pub fn try_input(input: &[u8]) -> Result<bool, String> {
 }
 
 fn try_line(line: &[u8]) -> Result<bool, String> {
-    // Its answer is a text whatever it says.
-    let _answer = parse_answer(line);
-    let Ok(command) = Command::parse(line) else { return Ok(false) };
+    let answered = match parse_answer(line) {
+        Ok(result) => try_status(result)?,
+        // A refusal is a text whatever it says.
+        Err(refusal) => refusal.code != "strange" && !refusal.to_string().is_empty(),
+    };
+    let Ok(command) = Command::parse(line) else { return Ok(answered) };
     if let Command::Insert { device, .. } = &command {
         let _layer = parse_layer(device);
     }
@@ -52,4 +60,15 @@ fn try_line(line: &[u8]) -> Result<bool, String> {
         Ok(again) if again == command => Ok(true),
         other => Err(format!("{command:?} reads back as {other:?}")),
     }
+}
+
+/// What claims to be a status is compared with itself and told to Prometheus.
+fn try_status(result: serde_json::Value) -> Result<bool, String> {
+    let Ok(status) = serde_json::from_value::<Status>(result) else { return Ok(false) };
+    let view = View::between(Some(&status), &status);
+    if view.rows.iter().filter_map(|row| row.flow).any(|flow| !flow.ops_s.is_finite() || flow.ops_s < 0.0) {
+        return Err(format!("{status:?} has rates that are none"));
+    }
+    let page = metrics::page(status);
+    if page.ends_with("# EOF\n") { Ok(true) } else { Err(format!("the page has no end: {page}")) }
 }

@@ -2,7 +2,7 @@
 
 use esker_blktrace::Format;
 
-use crate::{blktrace, compose, control, nbd, stack};
+use crate::{blktrace, compose, control, http, nbd, stack};
 
 /// What can be fuzzed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,13 +23,15 @@ pub enum Target {
     Compose,
     /// Lines of the control socket.
     Control,
+    /// Requests for metrics.
+    Metrics,
     /// Fails on an input that is easily found: proves that the fuzzer finds.
     Canary,
 }
 
 impl Target {
     /// Every target.
-    pub const ALL: [Target; 25] = [
+    pub const ALL: [Target; 26] = [
         Target::Blktrace(Format::Load),
         Target::Blktrace(Format::Vscsi1),
         Target::Blktrace(Format::Vscsi2),
@@ -54,6 +56,7 @@ impl Target {
         Target::Stack,
         Target::Compose,
         Target::Control,
+        Target::Metrics,
         Target::Canary,
     ];
 
@@ -68,6 +71,7 @@ impl Target {
             Target::Stack => "stack".to_string(),
             Target::Compose => "compose".to_string(),
             Target::Control => "control".to_string(),
+            Target::Metrics => "metrics".to_string(),
             Target::Canary => "canary".to_string(),
         }
     }
@@ -83,6 +87,7 @@ impl Target {
             Target::Stack => stack::corpus(),
             Target::Compose => compose::corpus(),
             Target::Control => control::corpus(),
+            Target::Metrics => http::corpus(),
             Target::Canary => vec![b"a canary sings".to_vec()],
         }
     }
@@ -101,6 +106,7 @@ impl Target {
             Target::Stack => stack::try_input(input),
             Target::Compose => compose::try_input(input),
             Target::Control => control::try_input(input),
+            Target::Metrics => http::try_input(input),
             Target::Canary => {
                 assert!(!input.contains(&0xff), "the canary is dead");
                 Ok(true)

@@ -98,9 +98,8 @@ pub enum Command {
 }
 
 /// The words of all commands.
-pub const COMMANDS: [&str; 12] = [
-    "hello", "status", "dump", "insert", "remove", "reorder", "ranges", "drain", "freeze", "thaw", "measure", "stop",
-];
+pub const COMMANDS: [&str; 12] =
+    ["hello", "status", "dump", "insert", "remove", "reorder", "ranges", "drain", "freeze", "thaw", "measure", "stop"];
 
 /// Which parts are measured, beside exports, which always are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -101,7 +101,8 @@ pub(crate) async fn freeze(shared: &Rc<Shared>, limit: Nanos, patience: Nanos) -
 pub(crate) fn thaw(shared: &Shared, number: Option<u64>) -> Result<Done, Refusal> {
     let Some(frozen) = shared.freezer.end(number) else {
         let which = number.map_or("the stack is not frozen".to_string(), |n| format!("freeze {n} is not in force"));
-        let advice = "if it ended by its limit, what was copied meanwhile may not be consistent: freeze with a longer one";
+        let advice =
+            "if it ended by its limit, what was copied meanwhile may not be consistent: freeze with a longer one";
         return Err(Refusal::new("not_frozen", &format!("{which}; {advice}")));
     };
     let (number, time) = (frozen.number, shared.rt.now().since(frozen.since));

@@ -14,13 +14,13 @@ use crate::server::Shared;
 use crate::status::Status;
 
 /// Connections at a time; more wait to be accepted.
-const CONNECTIONS_MAX: u64 = 4;
+const CONNECTIONS_MAX: u64 = 16;
 /// Longest head of a request in bytes.
 pub const HEAD_MAX: usize = 8 << 10;
 /// Most header lines of a request.
 const HEADERS_MAX: usize = 64;
 /// A client may take so long to send its request, and as long again to take the answer.
-const CLIENT_TIME_MAX: Nanos = Nanos::secs(10);
+const CLIENT_TIME_MAX: Nanos = Nanos::secs(5);
 /// A page is handed out again for so long, however often it is asked for.
 const PAGE_AGE_MAX: Nanos = Nanos::millis(100);
 
@@ -44,7 +44,9 @@ pub fn asked(head: &[u8]) -> Asked {
     match request.parse(head) {
         Err(httparse::Error::TooManyHeaders) => Asked::Refused("431 Request Header Fields Too Large"),
         Err(_) => Asked::Refused("400 Bad Request"),
-        Ok(httparse::Status::Partial) if head.len() >= HEAD_MAX => Asked::Refused("431 Request Header Fields Too Large"),
+        Ok(httparse::Status::Partial) if head.len() >= HEAD_MAX => {
+            Asked::Refused("431 Request Header Fields Too Large")
+        }
         Ok(httparse::Status::Partial) => Asked::More,
         Ok(httparse::Status::Complete(_)) => route(request.method, request.path),
     }

@@ -73,13 +73,17 @@ struct Out<'a>(DescriptorEncoder<'a>);
 impl Out<'_> {
     fn gauges(&mut self, (name, help, unit): Family<'_>, samples: impl IntoIterator<Item = Sample>) -> fmt::Result {
         let mut family = self.0.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
-        samples.into_iter().try_for_each(|(labels, value)| family.encode_family(&labels)?.encode_gauge(&value))
+        samples.into_iter().try_for_each(|(labels, value)| match labels.is_empty() {
+            true => family.encode_gauge(&value),
+            false => family.encode_family(&labels)?.encode_gauge(&value),
+        })
     }
 
     fn counters(&mut self, (name, help, unit): Family<'_>, samples: impl IntoIterator<Item = Sample>) -> fmt::Result {
         let mut family = self.0.encode_descriptor(name, help, unit.as_ref(), MetricType::Counter)?;
-        samples.into_iter().try_for_each(|(labels, value)| {
-            family.encode_family(&labels)?.encode_counter::<NoLabelSet, f64, f64>(&value, None)
+        samples.into_iter().try_for_each(|(labels, value)| match labels.is_empty() {
+            true => family.encode_counter::<NoLabelSet, f64, f64>(&value, None),
+            false => family.encode_family(&labels)?.encode_counter::<NoLabelSet, f64, f64>(&value, None),
         })
     }
 
@@ -175,7 +179,8 @@ fn place(out: &mut Out<'_>, prefix: &str, what: &str, loads: &[(Labels, &Load)])
 fn models(out: &mut Out<'_>, status: &Status) -> fmt::Result {
     let models: Vec<(Labels, UsageStatus)> =
         status.parts.iter().filter_map(|part| Some((vec![("device", part.name.clone())], part.usage?))).collect();
-    let each = |value: fn(&UsageStatus) -> f64| models.iter().map(move |(labels, usage)| (labels.clone(), value(usage)));
+    let each =
+        |value: fn(&UsageStatus) -> f64| models.iter().map(move |(labels, usage)| (labels.clone(), value(usage)));
     let bytes = Some(Unit::Bytes);
     out.counters(("model_energy", "Energy that a modelled device used.", Some(Unit::Joules)), each(|u| u.energy_j))?;
     out.counters(("model_busy", "Time in which it worked.", Some(Unit::Seconds)), each(|u| u.busy_s))?;
@@ -191,7 +196,14 @@ mod tests {
 
     fn load() -> Load {
         let latency_ns = vec![(9_000, 2), (10_000, 1), (10_001, 1), (60_000_000_000, 1)];
-        let op = OpLoad { op: "read".into(), count: 5, bytes: 4096, time_ns: 1_500_000_000, latency_ns, ..OpLoad::default() };
+        let op = OpLoad {
+            op: "read".into(),
+            count: 5,
+            bytes: 4096,
+            time_ns: 1_500_000_000,
+            latency_ns,
+            ..OpLoad::default()
+        };
         Load { in_flight: 3, in_flight_max: 4, ops: vec![op] }
     }
 

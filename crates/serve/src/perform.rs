@@ -96,7 +96,8 @@ const RANGES_MAX: usize = 1024;
 async fn change_ranges(shared: &Rc<Shared>, name: &str, ops: &[RangeCommand]) -> Result<Value, Refusal> {
     let refused = |code, text: String| Refusal::new(code, &text).at(name);
     let export = shared.stack.export(name);
-    let export = export.ok_or_else(|| refused("unknown_name", "no export is named so; `esker status` lists them".into()))?;
+    let export =
+        export.ok_or_else(|| refused("unknown_name", "no export is named so; `esker status` lists them".into()))?;
     let wanted = range_ops(ops).map_err(|error| error.at(name))?;
     if export.is_read_only() {
         return Err(refused("read_only", "this export is read-only".into()));

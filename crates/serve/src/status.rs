@@ -303,7 +303,7 @@ fn part(part: PartStats, spec: &Spec) -> PartStatus {
         // Only models know what they use.
         modelled: part.usage.is_some(),
         violations: part.violations,
-        generated: part.generated,
+        generated: part.work.generated,
         unusable: part.unusable,
         stats: part.stats.into_iter().map(|Stat { name, value }| (name.to_string(), value)).collect(),
         usage: part.usage.map(usage),

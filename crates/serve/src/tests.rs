@@ -16,10 +16,10 @@ use esker_rt::{JoinHandle, Rt};
 use esker_stack::{Measure, Spec};
 use serde_json::Value;
 
-use crate::command::RangeCommand;
-use crate::command::parse_answer;
+use crate::command::{Measured, RangeCommand, parse_answer};
 use crate::lines::LINE_MAX;
-use crate::{Command, Config, ServeError, Served, StopError};
+use crate::status::{Load, Status};
+use crate::{Command, Config, Refusal, ServeError, Served, StopError};
 
 fn start(rt: &Rt, dir: &Path, text: &str) -> Result<Served, ServeError> {
     let text = text.replace("DIR", &dir.display().to_string());
@@ -61,22 +61,30 @@ impl Running {
     }
 
     async fn ask(&self, command: Command) -> Result<Value, String> {
+        self.try_ask(command).await.map_err(|refusal| refusal.to_string())
+    }
+
+    async fn try_ask(&self, command: Command) -> Result<Value, Refusal> {
         let stream = Stream::connect(&self.rt, &self.control).unwrap();
         say(&stream, command.line().as_bytes()).await
     }
+
+    async fn status(&self) -> Status {
+        serde_json::from_value(self.ask(Command::Status {}).await.unwrap()).unwrap()
+    }
 }
 
-async fn say(stream: &Stream, line: &[u8]) -> Result<Value, String> {
+async fn say(stream: &Stream, line: &[u8]) -> Result<Value, Refusal> {
     stream.write_all(vec![Part::heap(line.to_vec())]).await.unwrap();
     let mut answer = Vec::new();
     while !answer.ends_with(b"\n") {
         let (parts, count) = stream.read(vec![Part::heap(vec![0; 4096])]).await;
         match count.unwrap() {
-            0 => return Err(format!("closed after {:?}", String::from_utf8_lossy(&answer))),
+            0 => panic!("closed after {:?}", String::from_utf8_lossy(&answer)),
             count => answer.extend_from_slice(&parts[0].bytes()[..count]),
         }
     }
-    parse_answer(&answer).map_err(|refusal| refusal.to_string())
+    parse_answer(&answer)
 }
 
 fn in_world<F: Future<Output = ()> + 'static>(scenario: impl FnOnce(Rt, std::path::PathBuf) -> F) {
@@ -187,10 +195,10 @@ fn nonsense_is_answered_and_an_endless_line_ends_the_connection() {
     in_world(|rt, dir| async move {
         let server = Running::new(&rt, &dir, "vol = memory size=1MiB @ nbd=unix:DIR/sock");
         let stream = Stream::connect(&rt, &server.control).unwrap();
-        let error = say(&stream, b"GET / HTTP/1.1\r\n").await.unwrap_err();
+        let error = say(&stream, b"GET / HTTP/1.1\r\n").await.unwrap_err().to_string();
         assert!(error.contains("this is no command"), "{error}");
         assert!(say(&stream, b"{\"do\":\"status\"}\n").await.is_ok(), "the connection goes on");
-        let error = say(&stream, &vec![b'x'; LINE_MAX + 1]).await.unwrap_err();
+        let error = say(&stream, &vec![b'x'; LINE_MAX + 1]).await.unwrap_err().to_string();
         assert!(error.contains("a line of more than 65536 bytes"), "{error}");
         let (_, count) = stream.read(vec![Part::heap(vec![0; 1])]).await;
         assert!(!matches!(count, Ok(1..)), "closed");
@@ -209,5 +217,155 @@ fn exports_of_one_address_share_a_server_and_one_without_address_is_not_offered(
         drop(served);
         let error = start(&rt, &dir, "d = memory size=1MiB @").err().unwrap();
         assert!(matches!(error, ServeError::Nothing), "{error}");
+    });
+}
+
+/// What status a command has, and what it answered.
+fn code(refused: Result<Value, Refusal>) -> String {
+    refused.expect_err("it is refused").code
+}
+
+const FLUSHED: &str = "vol = memory size=1MiB | stats @ nbd=unix:DIR/sock";
+
+fn freeze(limit_ms: u64) -> Command {
+    Command::Freeze { limit_ms, patience_ms: 1000 }
+}
+
+#[test]
+fn a_freeze_flushes_and_holds_requests_until_the_thaw() {
+    in_world(|rt, dir| async move {
+        let server = Running::new(&rt, &dir, FLUSHED);
+        let client = Rc::new(server.client("vol").await);
+        client.write(0, Part::heap(vec![7; 4096]), false).await.unwrap();
+        let frozen = server.ask(freeze(60_000)).await.unwrap();
+        let number = frozen["freeze"].as_u64();
+        let status = server.status().await;
+        assert_eq!(status.frozen.as_ref().map(|frozen| frozen.freeze), number);
+        assert!(status.parts[1].stats["flushes"] >= 1.0 && status.inflight == 0, "{status:?}");
+        let writer = client.clone();
+        let write = rt.spawn("w", async move { writer.write(4096, Part::heap(vec![8; 4096]), false).await });
+        rt.sleep(Nanos::millis(30)).await;
+        assert_eq!(server.status().await.parts[1].stats["writes"], 1.0, "the second one waits");
+        assert_eq!(code(server.try_ask(freeze(1000)).await), "frozen");
+        let insert = Command::Insert { device: "p = pass".into(), above: "vol-1".into(), patience_ms: 1000 };
+        assert_eq!(code(server.try_ask(insert).await), "busy");
+        assert_eq!(code(server.try_ask(Command::Drain { patience_ms: 10 }).await), "busy");
+        assert_eq!(code(server.try_ask(Command::Thaw { freeze: Some(99) }).await), "not_frozen");
+        let thawed = server.ask(Command::Thaw { freeze: number }).await.unwrap();
+        assert!(thawed["held_ms"].as_f64() >= Some(30.0), "{thawed}");
+        write.await.unwrap();
+        assert_eq!(server.status().await.parts[1].stats["writes"], 2.0);
+        assert_eq!(code(server.try_ask(Command::Thaw { freeze: number }).await), "not_frozen");
+    });
+}
+
+#[test]
+fn a_forgotten_freeze_ends_by_itself_and_says_so() {
+    in_world(|rt, dir| async move {
+        let server = Running::new(&rt, &dir, FLUSHED);
+        let client = server.client("vol").await;
+        let frozen = server.ask(freeze(50)).await.unwrap();
+        let began = rt.now();
+        client.write(0, Part::heap(vec![7; 4096]), false).await.unwrap();
+        assert!(rt.now().since(began) >= Nanos::millis(30), "it was held");
+        let late = server.try_ask(Command::Thaw { freeze: frozen["freeze"].as_u64() }).await.unwrap_err();
+        assert!(late.code == "not_frozen" && late.to_string().contains("may not be consistent"), "{late}");
+        assert!(server.ask(freeze(50)).await.is_ok(), "it can be frozen again");
+    });
+}
+
+#[test]
+fn a_stop_ends_a_freeze_and_answers_what_it_held() {
+    in_world(|rt, dir| async move {
+        let server = Running::new(&rt, &dir, FLUSHED);
+        let client = Rc::new(server.client("vol").await);
+        server.ask(freeze(600_000)).await.unwrap();
+        let writer = client.clone();
+        let write = rt.spawn("w", async move { writer.write(0, Part::heap(vec![8; 4096]), false).await });
+        rt.sleep(Nanos::millis(20)).await;
+        let began = rt.now();
+        server.stop.notify_one();
+        server.end.await.unwrap();
+        write.await.expect("a request that was held is answered");
+        assert!(rt.now().since(began) < Nanos::secs(3));
+    });
+}
+
+#[test]
+fn a_drain_ends_with_everything_flushed_or_changes_nothing() {
+    in_world(|rt, dir| async move {
+        let server = Running::new(&rt, &dir, "vol = memory size=1MiB | stats | delay read=300ms @ nbd=unix:DIR/sock");
+        let client = Rc::new(server.client("vol").await);
+        assert!(server.ask(Command::Drain { patience_ms: 1000 }).await.is_ok());
+        assert!(server.status().await.parts[1].stats["flushes"] >= 1.0);
+        let reader = client.clone();
+        let read = rt.spawn("r", async move { reader.read(ByteRange::new(0, 4096).unwrap()).await });
+        rt.sleep(Nanos::millis(20)).await;
+        assert_eq!(code(server.try_ask(Command::Drain { patience_ms: 10 }).await), "timed_out");
+        client.write(0, Part::heap(vec![7; 4096]), false).await.expect("requests go on");
+        read.await.unwrap();
+    });
+}
+
+#[test]
+fn what_is_measured_can_be_chosen_and_counts_go_on() {
+    in_world(|rt, dir| async move {
+        let server = Running::new(&rt, &dir, "vol = memory size=1MiB | pass @ nbd=unix:DIR/sock");
+        let client = server.client("vol").await;
+        let write = |at| client.write(at, Part::heap(vec![7; 4096]), false);
+        let counts = |status: &Status| {
+            let writes = |load: Option<&Load>| load.map(|load| load.op("write").map_or(0, |op| op.count));
+            let [memory, pass] = [0, 1].map(|part| writes(status.parts[part].ends[0].load.as_ref()));
+            (writes(Some(&status.exports[0].load)).unwrap(), memory, pass)
+        };
+        write(0).await.unwrap();
+        assert_eq!(counts(&server.status().await), (1, Some(1), None), "devices, from the start");
+        for (what, wanted) in [
+            (Measured::All, (2, Some(2), Some(1))),
+            (Measured::Nothing, (3, None, None)),
+            (Measured::All, (4, Some(3), Some(2))),
+        ] {
+            server.ask(Command::Measure { what, patience_ms: 1000 }).await.unwrap();
+            write(4096).await.unwrap();
+            assert_eq!(counts(&server.status().await), wanted, "{what:?}");
+        }
+        let status = server.status().await;
+        let load = status.parts[0].ends[0].load.clone().unwrap();
+        let writes = load.op("write").unwrap();
+        assert_eq!((load.in_flight, writes.bytes, writes.failed), (0, 3 * 4096, 0));
+        assert!(writes.p50_ns > 0 && writes.p50_ns <= writes.p99_ns && writes.time_ns > 0, "{writes:?}");
+        let seen = &status.clients[0];
+        assert_eq!((seen.requests, seen.in_flight, seen.written_bytes), (4, 0, 4 * 4096));
+        assert!(seen.export.as_deref() == Some("vol") && seen.peer.starts_with("pid "), "{seen:?}");
+    });
+}
+
+#[test]
+fn refusals_say_what_where_and_what_to_do() {
+    in_world(|rt, dir| async move {
+        let server = Running::new(&rt, &dir, FLUSHED);
+        let hello = server.ask(Command::Hello {}).await.unwrap();
+        assert_eq!(hello["protocol"].as_u64(), Some(1));
+        assert!(hello["commands"].as_array().unwrap().iter().any(|name| name == "freeze"));
+        let unknown = server.try_ask(Command::Remove { name: "x".into(), patience_ms: 5 }).await.unwrap_err();
+        assert_eq!((unknown.code.as_str(), unknown.advice.is_some()), ("unknown_name", true), "{unknown:?}");
+        let ops = vec![RangeCommand::Delete { at: 0, len: 1 << 30 }];
+        let beyond = server.try_ask(Command::Ranges { export: "vol".into(), ops }).await.unwrap_err();
+        assert_eq!((beyond.code.as_str(), beyond.place.as_deref()), ("bad_range", Some("vol")), "{beyond:?}");
+        let bad = Command::Insert { device: "a = nosuch".into(), above: "vol-1".into(), patience_ms: 5 };
+        assert_eq!(code(server.try_ask(bad).await), "bad_layer");
+    });
+}
+
+#[test]
+fn idle_connections_to_the_control_socket_do_not_hold_up_a_stop() {
+    in_world(|rt, dir| async move {
+        let server = Running::new(&rt, &dir, FLUSHED);
+        let idle: Vec<_> = (0..12).map(|_| Stream::connect(&rt, &server.control).unwrap()).collect();
+        rt.sleep(Nanos::millis(20)).await;
+        let began = rt.now();
+        server.stop.notify_one();
+        server.end.await.unwrap();
+        assert!(rt.now().since(began) < Nanos::secs(3), "{} connections were idle", idle.len());
     });
 }

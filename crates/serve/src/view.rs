@@ -255,7 +255,14 @@ mod tests {
     use crate::status::{EndStatus, ExportStatus, UsageStatus};
 
     fn op(op: &str, count: u64, latency_ns: Vec<(u64, u64)>) -> OpLoad {
-        OpLoad { op: op.into(), count, bytes: count * 4096, time_ns: count * 1_000_000, latency_ns, ..OpLoad::default() }
+        OpLoad {
+            op: op.into(),
+            count,
+            bytes: count * 4096,
+            time_ns: count * 1_000_000,
+            latency_ns,
+            ..OpLoad::default()
+        }
     }
 
     fn status(uptime_s: f64, ops: Vec<OpLoad>, energy_j: f64) -> Status {
@@ -264,8 +271,12 @@ mod tests {
         let ends = vec![EndStatus { name: "d".into(), load: Some(load), ..EndStatus::default() }];
         let usage = Some(UsageStatus { energy_j, busy_s: uptime_s / 2.0, ..UsageStatus::default() });
         let part = PartStatus { name: "d".into(), kind: "disk-model".into(), ends, usage, ..PartStatus::default() };
-        let client =
-            ClientStatus { client: 1, export: Some("vol".into()), requests: uptime_s as u64 * 10, ..Default::default() };
+        let client = ClientStatus {
+            client: 1,
+            export: Some("vol".into()),
+            requests: uptime_s as u64 * 10,
+            ..Default::default()
+        };
         Status { uptime_s, exports: vec![export], parts: vec![part], clients: vec![client], ..Status::default() }
     }
 
@@ -282,7 +293,10 @@ mod tests {
         assert_eq!(flow.queue, 2);
         assert!((flow.queue_mean - 0.101).abs() < 1e-9);
         let device = &view.rows[1];
-        assert_eq!((device.what, device.power_w, device.energy_j, device.busy), (What::Device, Some(5.0), Some(60.0), Some(0.5)));
+        assert_eq!(
+            (device.what, device.power_w, device.energy_j, device.busy),
+            (What::Device, Some(5.0), Some(60.0), Some(0.5))
+        );
         assert_eq!(view.clients[0].ops_s, 10.0);
     }
 

@@ -6,10 +6,13 @@ mod blktrace_generate;
 mod blktrace_stat;
 mod calibrate;
 mod completions;
+mod drain;
+mod freeze;
 mod kinds;
 mod lab_list;
 mod lab_run;
 mod man;
+mod measure;
 mod ranges;
 mod serve;
 mod stack_check;
@@ -22,6 +25,8 @@ mod stack_remove;
 mod stack_reorder;
 mod status;
 mod stop;
+mod thaw;
+mod top;
 mod try_stacks;
 
 use crate::verb::Verb;
@@ -39,7 +44,12 @@ pub const ALL: &[Verb] = &[
     calibrate::VERB,
     serve::VERB,
     status::VERB,
+    top::VERB,
+    measure::VERB,
     ranges::VERB,
+    drain::VERB,
+    freeze::VERB,
+    thaw::VERB,
     stop::VERB,
     stack_check::VERB,
     stack_dump::VERB,

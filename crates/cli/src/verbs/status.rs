@@ -1,7 +1,9 @@
 //! `esker status`: what a server tells about itself.
 
-use esker_serve::Command;
-use serde_json::Value;
+use esker_serve::Status;
+use esker_serve::status::{ClientStatus, EndStatus, ExportStatus, Load, PartStatus};
+
+use std::time::Duration;
 
 use crate::control::Control;
 use crate::failure::Failure;
@@ -9,10 +11,11 @@ use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
 /// The record.
-pub const VERB: Verb = Verb::of::<Status>(About {
+pub const VERB: Verb = Verb::of::<Show>(About {
     words: &["status"],
-    summary: "Show health, connections and statistics of a server",
-    details: "Exit status 1 if the server's stack is dead, which it is after a layer broke the contract.",
+    summary: "Show health, clients and statistics of a server",
+    details: "Numbers are since the server's start; `esker top` shows rates. Exit status 1 if the server's stack is dead, which \
+              it is after a layer broke the contract.",
     examples: &[
         Example { line: "esker status --control run/esker.ctl", does: "shows it for people" },
         Example { line: "esker status --json", does: "for programs, of the server with esker.ctl here" },
@@ -20,7 +23,7 @@ pub const VERB: Verb = Verb::of::<Status>(About {
 });
 
 #[derive(clap::Args)]
-struct Status {
+struct Show {
     #[command(flatten)]
     control: Control,
     /// JSON, for programs
@@ -28,52 +31,93 @@ struct Status {
     json: bool,
 }
 
+/// A server that is alive answers at once.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 #[derive(Debug, thiserror::Error)]
 #[error("the stack is dead: {0}; restart the server")]
 struct Dead(String);
 
-impl Run for Status {
+impl Run for Show {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
-        let status = self.control.ask(&Command::Status {})?;
-        terminal.say(&if self.json { status.to_string() } else { page(&status) })?;
-        match status["dead"].as_str() {
-            Some(cause) => Err(Dead(cause.to_string()).into()),
+        let status = self.control.status(PATIENCE)?;
+        terminal.say(&if self.json { serde_json::to_string(&status)? } else { page(&status) })?;
+        match status.dead {
+            Some(cause) => Err(Dead(cause).into()),
             None => Ok(()),
         }
     }
 }
 
 /// The status for people.
-fn page(status: &Value) -> String {
-    let number = |key: &str| status[key].as_u64().unwrap_or_default();
-    let mut text = format!(
-        "up             {:.1} s, {}\nconnections    {}\nin flight      {}\nlive changes   {}\nbytes copied   {}",
-        status["uptime_s"].as_f64().unwrap_or_default(),
-        status["io"].as_str().unwrap_or("?"),
-        number("connections"),
-        number("inflight"),
-        number("changes"),
-        number("bounced_bytes"),
-    );
-    for export in status["exports"].as_array().into_iter().flatten() {
-        let field = |key: &str| export[key].as_str().unwrap_or("?").to_string();
-        text += &format!("\nexport {}: {} bytes at {}", field("name"), export["size"], field("uri"));
+fn page(status: &Status) -> String {
+    let mut lines = vec![
+        format!("up             {:.1} s, {}", status.uptime_s, status.io),
+        format!("connections    {}", status.connections),
+        format!("in flight      {}", status.inflight),
+        format!("live changes   {}", status.changes),
+        format!("bytes copied   {}", status.bounced_bytes),
+    ];
+    if let Some(frozen) = &status.frozen {
+        lines.push(format!("frozen         for {:.1} s, {:.1} s left", frozen.for_s, frozen.left_s));
     }
-    for part in status["parts"].as_array().into_iter().flatten() {
-        text += &format!("\n{}", part_line(part));
+    for export in &status.exports {
+        lines.push(export_line(export));
+        lines.extend(load_lines(&export.load));
     }
-    text
+    for part in &status.parts {
+        lines.push(part_line(part));
+        lines.extend(part.ends.iter().flat_map(|end| end_lines(part, end)));
+    }
+    lines.extend(status.clients.iter().map(client_line));
+    lines.join("\n")
 }
 
-fn part_line(part: &Value) -> String {
-    let field = |key: &str| part[key].as_str().unwrap_or("?").to_string();
-    let stats = part["stats"].as_object().into_iter().flatten().map(|(name, value)| format!(" {name}={value}"));
-    let usage = part["usage"].as_object().into_iter().flatten().map(|(name, value)| format!(" {name}={value}"));
-    let numbers: String = stats.chain(usage).collect();
-    let violations = match part["violations"].as_u64() {
-        Some(n @ 1..) => format!(" violations={n}"),
-        _ => String::new(),
+fn export_line(export: &ExportStatus) -> String {
+    format!("export {}: {} bytes at {}", export.name, export.size, export.uri)
+}
+
+/// One line for each operation that was seen.
+fn load_lines(load: &Load) -> Vec<String> {
+    let line = |op: &esker_serve::status::OpLoad| {
+        let latency = [("p50", op.p50_ns), ("p99", op.p99_ns), ("max", op.max_ns)];
+        let latency: String = latency.iter().map(|(name, ns)| format!(" {name}_ns={ns}")).collect();
+        format!("  {}: count={} bytes={} failed={}{latency}", op.op, op.count, op.bytes, op.failed)
     };
-    let modelled = if part["modelled"] == true { ", modelled: paced in real time" } else { "" };
-    format!("{} ({}{modelled}){violations}{numbers}", field("name"), field("kind"))
+    load.ops.iter().map(line).collect()
+}
+
+fn part_line(part: &PartStatus) -> String {
+    let stats: String = part.stats.iter().map(|(name, value)| format!(" {name}={value:?}")).collect();
+    let usage = part.usage.map(|usage| {
+        format!(
+            " energy_j={:?} busy_s={:?} price_usd={:?} written_bytes={} read_bytes={}",
+            usage.energy_j, usage.busy_s, usage.price_usd, usage.written_bytes, usage.read_bytes
+        )
+    });
+    let violations = if part.violations > 0 { format!(" violations={}", part.violations) } else { String::new() };
+    let modelled = if part.modelled { ", modelled: paced in real time" } else { "" };
+    let unusable = part.unusable.as_ref().map_or(String::new(), |why| format!(" unusable: {why}"));
+    format!("{} ({}{modelled}){violations}{stats}{}{unusable}", part.name, part.kind, usage.unwrap_or_default())
+}
+
+fn end_lines(part: &PartStatus, end: &EndStatus) -> Vec<String> {
+    let Some(load) = &end.load else { return Vec::new() };
+    let port = (end.name != part.name && !load.ops.is_empty()).then(|| format!("  at {}:", end.name));
+    port.into_iter().chain(load_lines(load)).collect()
+}
+
+fn client_line(client: &ClientStatus) -> String {
+    let export = client.export.as_ref().map_or("no export yet".to_string(), |name| format!("export {name}"));
+    let tls = if client.tls { ", TLS" } else { "" };
+    format!(
+        "client {} ({}{tls}): {export} for_s={:.1} requests={} in_flight={} read_bytes={} written_bytes={}",
+        client.client,
+        client.peer,
+        client.for_s,
+        client.requests,
+        client.in_flight,
+        client.read_bytes,
+        client.written_bytes
+    )
 }

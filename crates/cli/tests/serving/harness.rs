@@ -14,6 +14,8 @@ pub struct Server {
     /// Where its exports are, in the order of the text.
     pub uris: Vec<String>,
     pub control: String,
+    /// Where its metrics are.
+    pub metrics: Option<String>,
 }
 
 /// Runs `esker ARGS`.
@@ -60,14 +62,15 @@ impl Server {
             .stderr(fs::File::options().create(true).append(true).open(&log).expect("the log can be made"))
             .spawn()
             .expect("the program starts");
-        let mut uris = Vec::new();
+        let (mut uris, mut metrics) = (Vec::new(), None);
         for line in BufReader::new(child.stdout.take().expect("it is piped")).lines() {
             let ready: serde_json::Value =
                 serde_json::from_str(&line.expect("lines are text")).expect("lines are JSON");
             match ready["uri"].as_str() {
                 Some(uri) => uris.push(uri.to_string()),
                 None if ready["vhost_user"].is_string() => {}
-                None => return Server { child, log, uris, control },
+                None if ready["metrics"].is_string() => metrics = ready["metrics"].as_str().map(String::from),
+                None => return Server { child, log, uris, control, metrics },
             }
         }
         panic!("the server ended at once: {}", fs::read_to_string(&log).unwrap_or_default());

@@ -1,0 +1,7 @@
+//! What `esker top` shows, and how: rows and columns for any width, a screen that listens to keys, plain text for scripts.
+
+pub mod app;
+pub mod columns;
+mod figures;
+pub mod screen;
+pub mod text;

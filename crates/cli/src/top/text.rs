@@ -1,0 +1,64 @@
+//! A view as plain text.
+
+use esker_serve::View;
+
+use super::columns::{CLIENTS, PLACES, Sort, lines as lines_of};
+use super::figures::{rate, span};
+
+/// Widest lines.
+const WIDTH: usize = 132;
+
+/// What to show of a view.
+#[derive(Clone, Copy)]
+pub struct Choice {
+    /// The order of rows.
+    pub sort: Sort,
+    /// Whether clients are listed too.
+    pub clients: bool,
+}
+
+/// One line about the server as a whole.
+pub fn headline(view: &View) -> String {
+    let flows = view.rows.iter().filter(|row| row.kind.is_empty()).filter_map(|row| row.flow.as_ref());
+    let ops: f64 = flows.map(|flow| flow.ops_s).sum();
+    let what = [
+        format!("up {}", span(view.uptime_s)),
+        view.io.clone(),
+        format!("{} clients", view.connections),
+        format!("{} in flight", view.inflight),
+        format!("{} ops/s", rate(ops)),
+        format!("measuring {}", view.measured),
+    ];
+    what.join(", ")
+}
+
+/// What an operator must not miss.
+pub fn alarms(view: &View) -> Vec<String> {
+    let dead = view.dead.iter().map(|cause| format!("the stack is dead: {cause}"));
+    let frozen =
+        view.frozen_left_s.iter().map(|left| format!("frozen: requests are held for {left:.1} s more at most"));
+    let stopping = view.stopping.then(|| "the server is stopping".to_string());
+    let parts = view.rows.iter().filter_map(|row| {
+        let unusable = row.unusable.as_ref().map(|why| format!("\"{}\" cannot be used: {why}", row.name));
+        let broken =
+            (row.violations > 0).then(|| format!("\"{}\" broke the contract {} times", row.name, row.violations));
+        unusable.or(broken)
+    });
+    dead.chain(frozen).chain(stopping).chain(parts).collect()
+}
+
+/// All of it, in lines.
+pub fn page(view: &View, choice: Choice) -> String {
+    let mut lines = vec![headline(view)];
+    lines.extend(alarms(view).into_iter().map(|alarm| format!("! {alarm}")));
+    let mut rows = view.rows.clone();
+    choice.sort.places(&mut rows);
+    lines.extend(lines_of(&PLACES, &rows, WIDTH));
+    if choice.clients {
+        let mut clients = view.clients.clone();
+        choice.sort.clients(&mut clients);
+        lines.push(String::new());
+        lines.extend(lines_of(&CLIENTS, &clients, WIDTH));
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,36 @@
+//! `esker thaw`: lets requests go on after a freeze.
+
+use esker_serve::Command;
+
+use crate::control::Control;
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+use crate::verb::{About, Example, Run, Verb};
+
+/// The record.
+pub const VERB: Verb = Verb::of::<Thaw>(About {
+    words: &["thaw"],
+    summary: "Let requests go on after a freeze",
+    details: "Exit status 1 if that freeze is not in force any more: it ended by its limit, and what was copied meanwhile \
+              may not be consistent.",
+    examples: &[
+        Example { line: "esker thaw", does: "ends the freeze in force" },
+        Example { line: "esker thaw 3", does: "ends freeze 3, if it lasted until now" },
+    ],
+});
+
+#[derive(clap::Args)]
+struct Thaw {
+    #[command(flatten)]
+    control: Control,
+    /// Number that `esker freeze` printed
+    #[arg(value_name = "FREEZE")]
+    freeze: Option<u64>,
+}
+
+impl Run for Thaw {
+    fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        let done = self.control.ask(&Command::Thaw { freeze: self.freeze })?;
+        terminal.say(&format!("freeze {}: requests were held for {} ms", done["freeze"], done["held_ms"]))
+    }
+}

@@ -1,0 +1,74 @@
+//! A server as a service: what a service manager is told, and the unit that comes with it.
+
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::harness::{ESKER, check_esker, tool};
+
+fn next(socket: &UnixDatagram) -> String {
+    let mut message = [0; 256];
+    let length = socket.recv(&mut message).expect("a message comes");
+    String::from_utf8_lossy(&message[..length]).trim().to_string()
+}
+
+#[test]
+fn a_service_manager_is_told_when_it_is_ready_that_it_lives_and_that_it_stops() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("notify");
+    let socket = UnixDatagram::bind(&at).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let [door, control] = ["sock", "ctl"].map(|name| dir.path().join(name).display().to_string());
+    let mut child = Command::new(ESKER)
+        .args(["serve", &format!("d = memory size=1MiB @ nbd=unix:{door}"), "--control", &control])
+        .env("NOTIFY_SOCKET", &at)
+        .env("WATCHDOG_USEC", "200000")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    assert_eq!(next(&socket), "READY=1");
+    check_esker(&["status", "--control", &control], 0);
+    assert_eq!([next(&socket), next(&socket)], ["WATCHDOG=1", "WATCHDOG=1"], "the reactor turns");
+    assert!(tool("kill", &["-TERM", &child.id().to_string()]).status().unwrap().success());
+    let last = std::iter::repeat_with(|| next(&socket)).find(|message| message != "WATCHDOG=1");
+    assert_eq!(last.as_deref(), Some("STOPPING=1"));
+    assert!(child.wait().unwrap().success());
+}
+
+fn unit() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/esker@.service");
+    fs::read_to_string(path).expect("the unit is there")
+}
+
+#[test]
+fn the_units_command_lines_are_understood() {
+    let dir = tempfile::tempdir().unwrap();
+    let unit = unit();
+    for key in ["ExecStart=", "ExecStop="] {
+        let line = unit.lines().find_map(|line| line.strip_prefix(key)).expect(key);
+        let line = line.replace("%i", "x").replace("%t", &dir.path().display().to_string());
+        let line = line.replace("/etc/esker", &dir.path().display().to_string());
+        let args: Vec<&str> = line.split_whitespace().skip(1).collect();
+        // Neither stack nor server is there: that is said, and nothing about the arguments.
+        let error = check_esker(&args, 1);
+        assert!(error.contains("x.toml") || error.contains("there is no control socket"), "{error}");
+    }
+}
+
+#[test]
+fn systemd_finds_nothing_wrong_with_the_unit() {
+    let dir = tempfile::tempdir().unwrap();
+    let copy = dir.path().join("esker@x.service");
+    fs::write(&copy, unit().replace("/usr/bin/esker", ESKER)).unwrap();
+    match tool("systemd-analyze", &["verify", "--man=no", &copy.display().to_string()]).output() {
+        Err(error) => eprintln!("SKIPPED: systemd-analyze cannot be run ({error}); install systemd to check the unit"),
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let ours: Vec<&str> = said.lines().filter(|line| line.contains("esker@")).collect();
+            assert!(ours.is_empty() && output.status.success(), "{said}");
+        }
+    }
+}
