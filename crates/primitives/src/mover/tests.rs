@@ -122,7 +122,7 @@ async fn client(rt: Rt, vol: Export, number: u64, rounds: u64) {
         let count = 1 + rng.below(20.min(blocks - first));
         let (at, len) = ((first * STEP) as usize, (count * STEP) as usize);
         if rng.below(2) == 0 {
-            let bytes = vec![round as u8 + 1; len];
+            let bytes = vec![(round % 255) as u8 + 1; len];
             shadow[at..at + len].copy_from_slice(&bytes);
             let buf = Buf::from_bytes(vol.stack().pool(), &bytes);
             assert!(vol.submit(Bio::write(begin + at as u64, buf)).await.result.is_ok());

@@ -93,7 +93,7 @@ fn automatic_registration_takes_the_best_place_and_unregistering_undoes_it() {
         registrar.unregister("m", patience).await.unwrap();
         assert_eq!(stack.spec(), spec);
         let position = registrar.register_at(layer("m", "make"), "vol", patience).await.unwrap();
-        assert!(position.goals.is_empty(), "the layers below come after it: {position:?}");
+        assert_eq!(position.goals, ["security"], "the layer that changes comes after it");
         registrar.unregister("m", patience).await.unwrap();
         let error = registrar.register_at(layer("m", "make"), "nobody", patience).await.unwrap_err().to_string();
         assert!(error.contains("no \"nobody\""), "{error}");
