@@ -4,7 +4,7 @@
 //!
 //! Reading order: [`verb`] (what a verb is, and the command line made of all), [`verbs`] (the table, one file for each
 //! verb), [`failure`] (exit status and messages), [`terminal`], then what verbs share: [`stack_text`], [`composition`],
-//! [`trace`] and [`trace_files`], [`control`] and [`patience`], [`doors`], [`log`], [`secrets`], [`signals`], [`outputs`] and
+//! [`trace`] and [`trace_files`], [`control`] and [`patience`], [`doors`], [`world`], [`log`], [`secrets`], [`signals`], [`outputs`] and
 //! [`target`]; [`top`] is the screen of the verb of that name.
 
 #![forbid(unsafe_code)]
@@ -33,6 +33,7 @@ mod trace;
 mod trace_files;
 mod verb;
 mod verbs;
+mod world;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -6,10 +6,11 @@
 //! Reading order: [`server`] (start, run, stop), [`front`] (other ways than NBD), [`command`] (what the control socket
 //! understands), [`refusal`] (what it does not do, and why), [`lines`], `console` (its connections), `perform` (what they
 //! ask, done), `freeze`, `metered` and [`status`] (what is told), [`metrics`] and [`http`] (the same for Prometheus),
-//! [`vhost`] (exports as disks of virtual machines), [`view`] (what changed between two statuses), [`log`] (events as lines).
+//! [`vhost`] (exports as disks of virtual machines), [`attach`] (as block devices of this machine), [`view`] (what changed between two statuses), [`log`] (events as lines).
 
 #![forbid(unsafe_code)]
 
+pub mod attach;
 pub mod command;
 mod console;
 mod freeze;
@@ -26,6 +27,7 @@ pub mod status;
 pub mod vhost;
 pub mod view;
 
+pub use attach::{AttachFront, AttachFrontError};
 pub use command::{Command, CommandError};
 pub use front::{Front, Offer};
 pub use metered::Metered;

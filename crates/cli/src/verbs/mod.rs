@@ -1,11 +1,13 @@
 //! The table of verbs. A new verb is a file here and a line in [`ALL`].
 
+mod attach;
 mod blktrace_check;
 mod blktrace_convert;
 mod blktrace_generate;
 mod blktrace_stat;
 mod calibrate;
 mod completions;
+mod detach;
 mod drain;
 mod freeze;
 mod kinds;
@@ -43,6 +45,8 @@ pub const ALL: &[Verb] = &[
     try_stacks::VERB,
     calibrate::VERB,
     serve::VERB,
+    attach::VERB,
+    detach::VERB,
     status::VERB,
     top::VERB,
     measure::VERB,

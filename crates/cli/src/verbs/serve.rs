@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use esker_nbd::server::Config as Bounds;
 use esker_rt::mem::Pool;
 use esker_rt::net::Address;
-use esker_rt::real::{Backend, Reactor, RealConfig};
 use esker_rt::{Level, Rt};
 use esker_serve::{Config, Served, VhostDoor, VhostFront};
 use esker_stack::Spec;
@@ -14,13 +13,12 @@ use serde_json::json;
 
 use crate::doors::Doors;
 use crate::failure::Failure;
-use crate::log::Logging;
-use crate::measured::What;
 use crate::notify;
 use crate::signals::Signals;
 use crate::stack_text::StackText;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
+use crate::world::{World, io_of};
 
 /// The record.
 pub const VERB: Verb = Verb::of::<Serve>(About {
@@ -45,20 +43,8 @@ struct Serve {
     /// Control socket [default: esker.ctl beside the stack's file, else in the current directory]
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
-    /// How files and sockets are reached
-    #[arg(long, value_enum, default_value = "auto")]
-    io: Io,
     #[command(flatten)]
-    logging: Logging,
-    /// What is counted and timed beside exports; more of it costs a little for each request
-    #[arg(long, value_enum, default_value = "devices")]
-    measure: What,
-    /// Hand out metrics for Prometheus over HTTP at unix:PATH or tcp:127.0.0.1:PORT
-    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
-    metrics: Option<Address>,
-    /// Seed of the layers that act at random
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    world: World,
     #[command(flatten)]
     doors: Doors,
     /// The lines about exports as JSON, for programs
@@ -66,52 +52,23 @@ struct Serve {
     json: bool,
 }
 
-/// Backends by name.
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Io {
-    /// io_uring where it is permitted, else threads
-    Auto,
-    /// io_uring or an error
-    Uring,
-    /// Blocking calls on threads
-    Threads,
-}
-
-fn parse_address(text: &str) -> Result<Address, String> {
-    address::parse(text).map_err(|why| format!("{why}; write unix:PATH or tcp:127.0.0.1:PORT"))
-}
-
 /// Bytes of buffers that are kept for reuse.
-const KEPT_BYTES_MAX: usize = 256 << 20;
+pub const KEPT_BYTES_MAX: usize = 256 << 20;
 
 impl Run for Serve {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let (spec, _) = self.stack.load(terminal)?;
         let signals = Signals::catch()?;
-        let backend = match self.io {
-            Io::Auto => Backend::Auto,
-            Io::Uring => Backend::Uring,
-            Io::Threads => Backend::Threads,
-        };
-        let reactor = Reactor::new(RealConfig { backend, ..RealConfig::seeded(self.seed) })?;
+        let reactor = self.world.start()?;
         let rt = reactor.rt();
-        self.logging.start(&rt)?;
-        rt.set_secrets(crate::secrets::source());
-        if let Some(reason) = reactor.fallback() {
-            rt.log(Level::Warn, format_args!("{reason}"));
-        }
-        let io = match reactor.backend() {
-            Backend::Threads => "threads",
-            Backend::Uring | Backend::Auto => "io_uring",
-        };
         let config = Config {
             control: Address::Unix(self.control()),
             nbd: Bounds::production(),
             tls: self.doors.tls()?,
             access: self.doors.access(),
-            io: io.to_string(),
-            measure: self.measure.measured().measure(),
-            metrics: self.metrics.clone(),
+            io: io_of(&reactor).to_string(),
+            measure: self.world.measure(),
+            metrics: self.world.metrics(),
         };
         let pool = Pool::new(KEPT_BYTES_MAX);
         let served = self.start(&rt, &pool, &spec, config)?;

@@ -1,0 +1,271 @@
+//! `esker attach`: exports as block devices of this machine.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use esker_fuse::registry::{Claim, Entry, Record, RecordedDisk};
+use esker_fuse::{Registry, Setup, harden};
+use esker_nbd::listen::Access;
+use esker_nbd::server::Config as Bounds;
+use esker_rt::mem::Pool;
+use esker_rt::net::Address;
+use esker_rt::real::Reactor;
+use esker_rt::sync::race;
+use esker_rt::{Level, Rt};
+use esker_serve::{AttachFront, Config, Served};
+use esker_stack::Spec;
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::notify;
+use crate::signals::Signals;
+use crate::stack_text::StackText;
+use crate::terminal::Terminal;
+use crate::verb::{About, Example, Run, Verb};
+use crate::verbs::serve::KEPT_BYTES_MAX;
+use crate::world::{World, io_of};
+
+/// The record.
+pub const VERB: Verb = Verb::of::<Attach>(About {
+    words: &["attach"],
+    summary: "Make exports of a stack block devices of this machine",
+    details: "Opens the devices, gives each export a block device /dev/loopN, prints one line for each, and serves them \
+              until a signal (SIGINT, SIGTERM) or `esker detach`. Then the devices are released, which waits for whoever \
+              has mounted them, and everything is flushed. A second signal ends it at once. Takes root. \
+              The control socket takes the same verbs as that of `esker serve`. After the process was killed, requests \
+              to its devices fail; `esker attach --list` shows that, and `esker detach` or the next attach of the same \
+              name cleans up.",
+    examples: &[
+        Example { line: "esker attach stack.toml", does: "attaches all exports of the file" },
+        Example { line: "esker attach stack.toml --export vol --background", does: "attaches one and returns" },
+        Example { line: "esker attach --list", does: "shows what is attached on this machine" },
+    ],
+});
+
+#[derive(clap::Args)]
+struct Attach {
+    #[command(flatten)]
+    stack: Option<StackText>,
+    /// Show what is attached on this machine, alive or dead
+    #[arg(long, conflicts_with_all = ["source", "exports", "background", "partitions"])]
+    list: bool,
+    /// Attach this export (may be repeated) [default: all]
+    #[arg(long = "export", value_name = "NAME")]
+    exports: Vec<String>,
+    /// Name of the attachment [default: the name of its first export]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Return when the devices are there; log lines go to NAME.log in the directory of attachments
+    #[arg(long)]
+    background: bool,
+    /// Be the process behind --background
+    #[arg(long, hide = true)]
+    behind: bool,
+    /// Let the kernel look for partitions on the devices
+    #[arg(long)]
+    partitions: bool,
+    #[command(flatten)]
+    run_dir: RunDir,
+    #[command(flatten)]
+    world: World,
+    /// The lines as JSON, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+/// Where attachments are noted down.
+#[derive(clap::Args)]
+pub struct RunDir {
+    /// Directory in which attachments are noted down and mounted
+    #[arg(long, value_name = "DIR", default_value = "/run/esker")]
+    run_dir: PathBuf,
+}
+
+impl RunDir {
+    /// The registry there.
+    pub fn registry(&self) -> Registry {
+        Registry::new(std::path::absolute(&self.run_dir).unwrap_or_else(|_| self.run_dir.clone()))
+    }
+}
+
+/// Why an attachment in the background did not come up.
+#[derive(Debug, thiserror::Error)]
+enum BackgroundError {
+    #[error("{path}: {source}")]
+    Log { path: String, source: std::io::Error },
+    #[error("the process in the background cannot be started: {0}")]
+    Start(std::io::Error),
+    #[error("not attached; the process in the background said:\n{0}")]
+    Ended(String),
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the stack has no export, so there is nothing to attach; add [[export]] to its text, or @ at the end of its line"
+)]
+struct NothingToAttach;
+
+impl Run for Attach {
+    fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        if self.list {
+            return list(&self.run_dir.registry(), self.json, terminal);
+        }
+        let Some(stack) = &self.stack else { return Err(Failure::Usage("name a stack, or --list".to_string())) };
+        if self.background && stack.name() == "standard input" {
+            return Err(Failure::Usage("a stack from standard input cannot go to the background; write a file".into()));
+        }
+        let (spec, _) = stack.load(terminal)?;
+        let exports = self.wanted(&spec)?;
+        let name = self.name.clone().unwrap_or_else(|| exports[0].clone());
+        match self.background && !self.behind {
+            true => self.go_behind(&name, exports.len(), terminal),
+            false => self.serve(stack.name(), &spec, &exports, &name, terminal),
+        }
+    }
+}
+
+impl Attach {
+    fn wanted(&self, spec: &Spec) -> Result<Vec<String>, NothingToAttach> {
+        let all = || spec.exports.iter().map(|export| export.name.clone()).collect();
+        let wanted: Vec<String> = if self.exports.is_empty() { all() } else { self.exports.clone() };
+        if wanted.is_empty() { Err(NothingToAttach) } else { Ok(wanted) }
+    }
+
+    fn serve(
+        &self,
+        stack: &str,
+        spec: &Spec,
+        exports: &[String],
+        name: &str,
+        terminal: &mut Terminal,
+    ) -> Result<(), Failure> {
+        if self.behind {
+            harden::leave_session()?;
+        }
+        let signals = Signals::catch()?;
+        let reactor = self.world.start()?;
+        let rt = reactor.rt();
+        let claim = self.run_dir.registry().claim(name)?;
+        tell_cleaned(&rt, &claim);
+        let pool = Pool::new(KEPT_BYTES_MAX);
+        let served = Served::over(&rt, &pool, esker_kinds::ALL, spec, &self.config(&reactor, &claim))?;
+        for missing in harden::harden(&pool) {
+            rt.log(Level::Warn, format_args!("{missing}"));
+        }
+        let setup = Setup { mount: claim.mount(), partitions: self.partitions };
+        let names = exports.to_vec();
+        let (served, front) = reactor.block_on(async move {
+            let front = AttachFront::open(&served, &names, &setup).await;
+            (served, front)
+        });
+        let front = front?;
+        served.add(front.clone());
+        let disks: Vec<RecordedDisk> = front.disks().into_iter().map(RecordedDisk::from).collect();
+        announce(&disks, &claim.control(), self.json, terminal)?;
+        claim.record(&Record { pid: std::process::id(), stack: stack.to_string(), control: claim.control(), disks })?;
+        let stop = notify::stopping(signals.first(&rt)?);
+        notify::ready(&rt);
+        reactor.block_on(async move {
+            let ended = async move { front.ended().await };
+            let stop = async move {
+                race(stop, ended).await;
+            };
+            served.run(stop).await
+        })?;
+        rt.tell(Level::Info, "stopped", &[], format_args!("stopped: everything is flushed"));
+        Ok(())
+    }
+
+    fn config(&self, reactor: &Reactor, claim: &Claim) -> Config {
+        Config {
+            control: Address::Unix(claim.control()),
+            nbd: Bounds::production(),
+            tls: None,
+            access: Access { mode: None, owner: None },
+            io: io_of(reactor).to_string(),
+            measure: self.world.measure(),
+            metrics: self.world.metrics(),
+        }
+    }
+
+    /// Starts the same command as a process of its own and waits until it has told all its lines.
+    fn go_behind(&self, name: &str, exports: usize, terminal: &mut Terminal) -> Result<(), Failure> {
+        let path = self.run_dir.registry().log(name)?;
+        let log =
+            File::create(&path).map_err(|source| BackgroundError::Log { path: path.display().to_string(), source });
+        let args = std::env::args_os().skip(1).chain(["--behind".into()]);
+        let program = std::env::current_exe().map_err(BackgroundError::Start)?;
+        let mut command = Command::new(program);
+        command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log?);
+        let mut child = command.spawn().map_err(BackgroundError::Start)?;
+        let told = lines(&mut child, exports + 1);
+        if told.len() <= exports {
+            // It has ended, or is about to.
+            let _status = child.wait();
+            return Err(BackgroundError::Ended(fs::read_to_string(&path).unwrap_or_default()).into());
+        }
+        told.iter().try_for_each(|line| terminal.say(line))
+    }
+}
+
+/// The first lines that a process writes, fewer if it ends before.
+fn lines(child: &mut Child, count: usize) -> Vec<String> {
+    let out = child.stdout.take().expect("asked for above");
+    BufReader::new(out).lines().map_while(Result::ok).take(count).collect()
+}
+
+fn tell_cleaned(rt: &Rt, claim: &Claim) {
+    let Some(Entry { name, devices, .. }) = &claim.cleaned else { return };
+    let devices: Vec<_> = devices.iter().map(|device| device.display().to_string()).collect();
+    let what = if devices.is_empty() { "no device".to_string() } else { devices.join(", ") };
+    rt.log(Level::Warn, format_args!("cleaned up what a dead process had left as \"{name}\": {what}"));
+}
+
+/// One line for each device and one for the control socket.
+fn announce(disks: &[RecordedDisk], control: &Path, as_json: bool, terminal: &mut Terminal) -> Result<(), Failure> {
+    for RecordedDisk { export, device, size, read_only } in disks {
+        let only = if *read_only { ", read-only" } else { "" };
+        terminal.say(&match as_json {
+            true => json!({ "export": export, "device": device, "size": size, "read_only": read_only }).to_string(),
+            false => format!("export {export}: {size} bytes{only} at {}", device.display()),
+        })?;
+    }
+    terminal.say(&match as_json {
+        true => json!({ "control": control }).to_string(),
+        false => format!("control socket: {}", control.display()),
+    })?;
+    terminal.finish()
+}
+
+fn list(registry: &Registry, as_json: bool, terminal: &mut Terminal) -> Result<(), Failure> {
+    let entries = registry.list()?;
+    if as_json {
+        let rows = entries.iter().map(|entry| json!({ "attachment": entry, "users": entry.users() }));
+        return terminal.say(&json!(rows.collect::<Vec<_>>()).to_string());
+    }
+    entries.iter().flat_map(describe).try_for_each(|line| terminal.say(&line))
+}
+
+/// An attachment for people: a line for itself, one for each device, one for each user.
+fn describe(entry: &Entry) -> Vec<String> {
+    let Entry { name, alive, record, devices, .. } = entry;
+    let mut lines = vec![match (alive, record) {
+        (true, Some(record)) => {
+            format!("{name}: process {}, {}, control socket {}", record.pid, record.stack, record.control.display())
+        }
+        (true, None) => format!("{name}: starting or stopping"),
+        (false, _) => format!("{name}: DEAD, its requests fail; `esker detach {name}` cleans up"),
+    }];
+    let disks = record.iter().flat_map(|record| &record.disks);
+    lines.extend(devices.iter().map(|device| match disks.clone().find(|disk| disk.device == *device) {
+        Some(RecordedDisk { export, size, read_only, .. }) => {
+            let only = if *read_only { ", read-only" } else { "" };
+            format!("  {}: export {export}, {size} bytes{only}", device.display())
+        }
+        None => format!("  {}", device.display()),
+    }));
+    lines.extend(entry.users().iter().map(|user| format!("  {user}")));
+    lines
+}

@@ -1,0 +1,85 @@
+//! Arguments of the world in which a server runs: how the kernel is reached, what is logged and measured.
+
+use esker_rt::Level;
+use esker_rt::net::Address;
+use esker_rt::real::{Backend, Reactor, RealConfig};
+use esker_stack::Measure;
+use esker_stack::text::address;
+
+use crate::failure::Failure;
+use crate::log::Logging;
+use crate::measured::What;
+
+/// The world of a server.
+#[derive(clap::Args)]
+pub struct World {
+    /// How files and sockets are reached
+    #[arg(long, value_enum, default_value = "auto")]
+    io: Io,
+    #[command(flatten)]
+    logging: Logging,
+    /// What is counted and timed beside exports; more of it costs a little for each request
+    #[arg(long, value_enum, default_value = "devices")]
+    measure: What,
+    /// Hand out metrics for Prometheus over HTTP at unix:PATH or tcp:127.0.0.1:PORT
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
+    metrics: Option<Address>,
+    /// Seed of the layers that act at random
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Backends by name.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Io {
+    /// io_uring where it is permitted, else threads
+    Auto,
+    /// io_uring or an error
+    Uring,
+    /// Blocking calls on threads
+    Threads,
+}
+
+fn parse_address(text: &str) -> Result<Address, String> {
+    address::parse(text).map_err(|why| format!("{why}; write unix:PATH or tcp:127.0.0.1:PORT"))
+}
+
+impl World {
+    /// Makes the world, with its log and its secrets.
+    ///
+    /// # Errors
+    /// What the kernel refuses, and a log that cannot be written.
+    pub fn start(&self) -> Result<Reactor, Failure> {
+        let backend = match self.io {
+            Io::Auto => Backend::Auto,
+            Io::Uring => Backend::Uring,
+            Io::Threads => Backend::Threads,
+        };
+        let reactor = Reactor::new(RealConfig { backend, ..RealConfig::seeded(self.seed) })?;
+        let rt = reactor.rt();
+        self.logging.start(&rt)?;
+        rt.set_secrets(crate::secrets::source());
+        if let Some(reason) = reactor.fallback() {
+            rt.log(Level::Warn, format_args!("{reason}"));
+        }
+        Ok(reactor)
+    }
+
+    /// What is measured from the start.
+    pub fn measure(&self) -> Measure {
+        self.measure.measured().measure()
+    }
+
+    /// Where metrics are handed out.
+    pub fn metrics(&self) -> Option<Address> {
+        self.metrics.clone()
+    }
+}
+
+/// How a world reaches the kernel, in a word.
+pub fn io_of(reactor: &Reactor) -> &'static str {
+    match reactor.backend() {
+        Backend::Threads => "threads",
+        Backend::Uring | Backend::Auto => "io_uring",
+    }
+}
