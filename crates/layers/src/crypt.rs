@@ -10,7 +10,7 @@ use std::rc::Rc;
 use esker_base::Nanos;
 use esker_block::{
     Bio, BioError, Buf, Ctx, Done, Extension, Extent, ExtentState, Flow, Kind, KindError, Layer, Limits, Make, Op,
-    OpKind, OpSet, Param, ParamType, Reply, Role, Stat, Step, Support,
+    OpKind, OpSet, Param, ParamType, Reply, Role, Routes, Stat, Step, Support,
 };
 use esker_rt::{Level, Rt};
 
@@ -30,6 +30,7 @@ const PASSES: OpSet = OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, Op
 pub static KIND: Kind = Kind {
     passes: PASSES,
     role: Role::Modifier,
+    routes: Routes::FORWARD,
     needs_bytes: true,
     transparent: false,
     cost: Nanos(50),

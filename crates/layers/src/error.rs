@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use esker_base::{ByteRange, Stream};
 use esker_block::{
     Bio, BioError, Ctx, Extension, Flow, Kind, KindError, Layer, Make, Op, OpKind, OpSet, Param, ParamType, RangeOp,
-    Role, Stat, Step,
+    Role, Routes, Stat, Step,
 };
 
 const PARAMS: &[Param] = &[
@@ -23,7 +23,11 @@ const PARAMS: &[Param] = &[
 ];
 
 /// The manifest.
-pub static KIND: Kind = Kind { role: Role::Modifier, ..Kind::layer("error", "Fails chosen requests.", PARAMS, build) };
+pub static KIND: Kind = Kind {
+    role: Role::Modifier,
+    routes: Routes::FORWARD,
+    ..Kind::layer("error", "Fails chosen requests.", PARAMS, build)
+};
 
 struct Error {
     name: String,

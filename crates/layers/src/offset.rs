@@ -2,7 +2,7 @@
 
 use esker_base::ByteRange;
 use esker_block::{
-    Bio, Ctx, Extension, Flow, Kind, KindError, Layer, Limits, Make, Op, Param, ParamType, RangeOp, Role, Step,
+    Bio, Ctx, Extension, Flow, Kind, KindError, Layer, Limits, Make, Op, Param, ParamType, RangeOp, Role, Routes, Step,
 };
 
 use crate::span;
@@ -15,6 +15,7 @@ const PARAMS: &[Param] = &[
 /// The manifest.
 pub static KIND: Kind = Kind {
     role: Role::Modifier,
+    routes: Routes::FORWARD,
     transparent: false,
     ..Kind::layer("offset", "Shows a window of the device below.", PARAMS, build)
 };

@@ -3,7 +3,7 @@
 use esker_base::ByteRange;
 use esker_block::{
     Bio, BioError, Buf, Ctx, Done, Extension, Flow, Kind, KindError, Limits, Make, Op, OpKind, OpSet, Reply, Role,
-    Step, VolumeId, flight,
+    Routes, Step, VolumeId, flight,
 };
 
 use crate::{part_of, span};
@@ -60,7 +60,7 @@ pub fn limits(make: &Make<'_>, size: Option<u64>) -> Result<Limits, KindError> {
 
 /// The manifest of a split device; `lowers` and parameters are the kind's own.
 pub const fn kind(kind: Kind) -> Kind {
-    Kind { passes: PASSES, role: Role::Modifier, transparent: false, ..kind }
+    Kind { passes: PASSES, role: Role::Modifier, routes: Routes::FORWARD, transparent: false, ..kind }
 }
 
 /// The extension over a layout.
