@@ -50,8 +50,8 @@ struct State {
     /// Where the last access ended.
     last_byte: u64,
     /// Cached writes that wait for room, and flushes by the number of the last write that they cover.
-    stalled: VecDeque<(Run, Sender<Nanos>)>,
-    flushes: Vec<(u64, Sender<Nanos>)>,
+    stalled: VecDeque<(Run, Sender<Time>)>,
+    flushes: Vec<(u64, Sender<Time>)>,
     /// The host interface is taken until then.
     link: Time,
     writes: u64,
@@ -79,18 +79,18 @@ struct Command {
     arrived: Time,
     /// Number of its write on the media.
     write: u64,
-    done: Sender<Nanos>,
+    done: Sender<Time>,
 }
 
 /// What the arm does until it is free.
 struct Work {
     free: Time,
-    /// When the host has its answer, if later.
+    /// When the host has its answer, which may be later.
     finish: Time,
     range: ByteRange,
     /// Number up to which the media are settled then; `None` for reads.
     settles: Option<u64>,
-    done: Option<Sender<Nanos>>,
+    done: Option<Sender<Time>>,
 }
 
 impl Disk {
@@ -248,13 +248,13 @@ impl Core {
         })
     }
 
-    /// Answers when the arm says so, and the span later that it tells.
-    fn answer_after(self: &Rc<Self>, bio: Bio, receiver: Receiver<Nanos>) -> Step<Done> {
+    /// Answers when the arm has said so, at the instant that it tells.
+    fn answer_after(self: &Rc<Self>, bio: Bio, receiver: Receiver<Time>) -> Step<Done> {
         let core = self.clone();
         Step::later(async move {
-            let Ok(more) = receiver.await else { return bio.fail(BioError::Gone("disk-model".into())) };
-            if more > Nanos::ZERO {
-                core.rt.sleep(more).await;
+            let Ok(until) = receiver.await else { return bio.fail(BioError::Gone("disk-model".into())) };
+            if until > core.rt.now() {
+                core.rt.sleep_until(until).await;
             }
             core.setup.common.content.answer(bio)
         })
@@ -267,10 +267,9 @@ impl Core {
         }
     }
 
-    /// Chooses what the arm does next; `None` puts it to rest.
-    fn begin(&self) -> Option<Work> {
+    /// Chooses what the arm does next, being free since `now`; `None` puts it to rest.
+    fn begin(&self, now: Time) -> Option<Work> {
         let state = &mut *self.state.borrow_mut();
-        let now = self.rt.now();
         let due = !state.flushes.is_empty() || !state.stalled.is_empty();
         let destage = !state.dirty.is_empty() && (state.queue.is_empty() || (due && state.served));
         state.served = !destage;
@@ -280,6 +279,8 @@ impl Core {
     }
 
     fn begin_command(&self, state: &mut State, now: Time) -> Option<Work> {
+        let earliest = state.queue.iter().map(|command| command.arrived).min()?;
+        let now = now.max(earliest);
         let chosen = self.choose(state, now)?;
         let command = state.queue.swap_remove(chosen);
         state.queue.extend(state.overflow.pop_front());
@@ -294,7 +295,8 @@ impl Core {
     }
 
     /// The command that is too old to wait, or else the one with the shortest positioning time (SPTF: M. Seltzer,
-    /// P. Chen and J. Ousterhout, *Disk Scheduling Revisited*, USENIX 1990); the older one of two equals.
+    /// P. Chen and J. Ousterhout, *Disk Scheduling Revisited*, USENIX 1990); the older one of two equals. What came later
+    /// than `now` is not known yet.
     fn choose(&self, state: &State, now: Time) -> Option<usize> {
         let oldest = state.queue.iter().enumerate().min_by_key(|(_, command)| command.arrived)?;
         if now.since(oldest.1.arrived) >= self.setup.age_max {
@@ -302,7 +304,8 @@ impl Core {
         }
         let angle = self.model.geometry().angle(now);
         let cost = |c: &Command| self.model.positioning(&state.head, &c.placed, c.arrived, now, angle);
-        state.queue.iter().enumerate().min_by_key(|(_, c)| (cost(c), c.arrived)).map(|(at, _)| at)
+        let known = state.queue.iter().enumerate().filter(|(_, command)| command.arrived <= now);
+        known.min_by_key(|(_, c)| (cost(c), c.arrived)).map(|(at, _)| at)
     }
 
     /// Writes cached bytes to the medium: of the runs that the arm meets next, or of the oldest ones if a flush waits
@@ -332,7 +335,7 @@ impl Core {
             self.setup.common.content.settle(work.range, write);
         }
         if let Some(done) = work.done {
-            return done.send(work.finish.since(work.free));
+            return done.send(work.finish);
         }
         let state = &mut *self.state.borrow_mut();
         state.destaging = None;
@@ -343,14 +346,14 @@ impl Core {
                 break;
             }
             state.dirty.insert(run);
-            done.send(Nanos::ZERO);
+            done.send(work.free);
         }
         let flushes = std::mem::take(&mut state.flushes);
         let (ended, waiting) = flushes.into_iter().partition(|(covered, _)| state.is_stable(*covered));
         state.flushes = waiting;
-        let ended: Vec<(u64, Sender<Nanos>)> = ended;
-        let overhead = self.model.cached_read(&state.head);
-        ended.into_iter().for_each(|(_, done)| done.send(overhead));
+        let ended: Vec<(u64, Sender<Time>)> = ended;
+        let until = work.free + self.model.cached_read(&state.head);
+        ended.into_iter().for_each(|(_, done)| done.send(until));
     }
 }
 
@@ -383,10 +386,13 @@ impl State {
     }
 }
 
-/// The arm: one access after the other, until there is nothing to do.
+/// The arm: one access after the other, until there is nothing to do. It has its own time: that this task may wake late, in
+/// the real world or on a busy simulated CPU, is nothing that a disk would notice.
 async fn arm(core: Rc<Core>) {
-    while let Some(work) = core.begin() {
-        core.rt.sleep_until(work.free).await;
+    let mut free = core.rt.now();
+    while let Some(work) = core.begin(free) {
+        free = work.free;
+        core.rt.sleep_until(free).await;
         core.end(work);
     }
 }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use esker_base::units::{KIB, MIB};
-use esker_base::{Nanos, Stream};
+use esker_base::{Nanos, Stream, Time};
 use esker_block::{Bio, BioError, Buf, Device, Support};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
@@ -132,6 +132,42 @@ fn ordering_32_commands_doubles_the_rate_of_random_reads() {
     let (fifo, sptf) = (random_read_rate(1), random_read_rate(32));
     let gain = sptf / fifo;
     assert!((2.0..3.5).contains(&gain), "{fifo}/s one by one, {sptf}/s ordered: {gain}");
+}
+
+/// When two reads at far ends of a disk are answered; if `hog_at` is given, a program keeps the only CPU for 2 ms then.
+fn two_reads(hog_at: Option<Time>) -> Vec<Time> {
+    twice(seeded(1), move |rt| async move {
+        let disk = disk(&rt, &[("read_ahead", "0")]);
+        let places = [disk.limits().size / 2, disk.limits().size - PAGE];
+        let reads = places.map(|at| {
+            let (rt2, disk) = (rt.clone(), disk.clone());
+            rt.spawn("read", async move {
+                timed(&rt2, &*disk, read(at, PAGE)).await;
+                rt2.now()
+            })
+        });
+        if let Some(at) = hog_at {
+            rt.sleep_until(at).await;
+            rt.charge(Nanos::millis(2));
+            rt.yield_now().await;
+        }
+        let mut ends = Vec::new();
+        for read in reads {
+            ends.push(read.await);
+        }
+        ends
+    })
+}
+
+#[test]
+fn a_busy_cpu_sees_answers_late_and_does_not_slow_the_arm() {
+    let alone = two_reads(None);
+    let (first, second) = (*alone.iter().min().unwrap(), *alone.iter().max().unwrap());
+    assert!(second.since(first) > Nanos::millis(3), "{alone:?}");
+    let hogged = two_reads(Some(Time(first.0 - 10)));
+    let (late, same) = (*hogged.iter().min().unwrap(), *hogged.iter().max().unwrap());
+    assert!(late.since(first) > Nanos::millis(1), "the program has the CPU: {late:?} after {first:?}");
+    assert_eq!(same, second);
 }
 
 #[test]
