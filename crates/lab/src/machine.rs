@@ -33,3 +33,47 @@ impl Machine {
         }
     }
 }
+
+/// What the CPUs have done since the start of the machine, in the kernel's ticks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CpuTimes {
+    /// Worked, for whatever.
+    worked: u64,
+    /// Wanted to work while the host of this virtual machine let others.
+    stolen: u64,
+}
+
+impl CpuTimes {
+    /// Until now; all zero where the kernel does not tell.
+    pub fn now() -> CpuTimes {
+        CpuTimes::parse(&std::fs::read_to_string("/proc/stat").unwrap_or_default())
+    }
+
+    /// The first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal (proc_stat(5)).
+    fn parse(text: &str) -> CpuTimes {
+        let line = text.lines().find(|line| line.starts_with("cpu ")).unwrap_or_default();
+        let ticks: Vec<u64> = line.split_whitespace().skip(1).map(|field| field.parse().unwrap_or(0)).collect();
+        let at = |field: usize| ticks.get(field).copied().unwrap_or(0);
+        CpuTimes { worked: [0, 1, 2, 5, 6].into_iter().map(at).sum(), stolen: at(7) }
+    }
+
+    /// The share of the CPU time asked for since `before` that others got.
+    pub fn stolen_since(&self, before: &CpuTimes) -> f64 {
+        let stolen = self.stolen.saturating_sub(before.stolen);
+        let worked = self.worked.saturating_sub(before.worked);
+        stolen as f64 / (stolen + worked).max(1) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stolen_time_is_a_share_of_what_was_asked_for() {
+        let at = |text| CpuTimes::parse(text);
+        let (before, after) = (at("cpu  100 0 50 900 7 0 0 10 0 0\ncpu0 1"), at("cpu  160 0 60 990 9 0 0 40 0 0"));
+        assert_eq!(after.stolen_since(&before), 0.3);
+        assert_eq!(at("nothing").stolen_since(&before), 0.0);
+    }
+}

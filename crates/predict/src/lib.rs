@@ -43,6 +43,7 @@ pub use calibration::{Calibration, CalibrationError};
 pub use candidate::{Candidate, MeasuredDisk};
 pub use error::PredictError;
 pub use load::Load;
+pub use measure::Latencies;
 pub use outcome::{Comparison, Run};
 pub use plan::{Plan, Prepared, Watch};
 pub use speed::{SpeedChoice, SpeedFound};

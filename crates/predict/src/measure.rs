@@ -17,19 +17,20 @@ const INTERVAL_DIGITS: u8 = 2;
 const QUANTILES_FINE: [f64; 8] = [0.991, 0.993, 0.995, 0.997, 0.999, 0.9995, 0.9999, 1.0];
 
 /// Latencies in nanoseconds: mean and maximum are exact, percentiles as fine as the histogram.
-pub(crate) struct Latencies {
+#[derive(Clone, Debug, PartialEq)]
+pub struct Latencies {
     histogram: Histogram<u64>,
     sum: u128,
     max: u64,
 }
 
 impl Latencies {
-    pub fn new(digits: u8) -> Latencies {
+    pub(crate) fn new(digits: u8) -> Latencies {
         let histogram = Histogram::new(digits).expect("a histogram has 0 to 5 digits");
         Latencies { histogram, sum: 0, max: 0 }
     }
 
-    pub fn record(&mut self, latency: Nanos) {
+    pub(crate) fn record(&mut self, latency: Nanos) {
         self.histogram.record(latency.0).expect("the histogram grows as needed");
         self.sum += u128::from(latency.0);
         self.max = self.max.max(latency.0);
@@ -55,7 +56,7 @@ impl Latencies {
     }
 
     /// The distribution: latency, and the share of requests within it.
-    pub fn cdf(&self) -> Vec<(u64, f64)> {
+    pub(crate) fn cdf(&self) -> Vec<(u64, f64)> {
         if self.histogram.is_empty() {
             return Vec::new();
         }
@@ -64,14 +65,14 @@ impl Latencies {
     }
 
     /// Requests and their mean, exactly.
-    pub fn mean(&self) -> (u64, f64) {
+    pub(crate) fn mean(&self) -> (u64, f64) {
         let requests = self.histogram.len();
         (requests, self.sum as f64 / requests.max(1) as f64)
     }
 
     /// The mean of each group of requests, from the fastest on: the groups begin at `bounds` (from 0 on, in parts of
     /// `whole`) and the last one ends at `whole`. The last group's mean is such that the mean of all is exact.
-    pub fn group_means(&self, bounds: &[u32], whole: u32) -> Vec<f64> {
+    pub(crate) fn group_means(&self, bounds: &[u32], whole: u32) -> Vec<f64> {
         let (requests, mean) = self.mean();
         let share = |at: usize| f64::from(bounds.get(at).copied().unwrap_or(whole)) / f64::from(whole);
         let mut means: Vec<f64> = (0..bounds.len()).map(|at| self.mean_between(share(at), share(at + 1))).collect();
@@ -99,7 +100,14 @@ impl Latencies {
         if to > from { sum / (to - from) } else { 0.0 }
     }
 
-    fn add(&mut self, other: &Latencies) {
+    /// Those of several runs, as if they were one.
+    pub fn pooled<'a>(of: impl IntoIterator<Item = &'a Latencies>) -> Latencies {
+        let mut all = Latencies::new(DIGITS);
+        of.into_iter().for_each(|one| all.add(one));
+        all
+    }
+
+    pub(crate) fn add(&mut self, other: &Latencies) {
         self.histogram.add(&other.histogram).expect("histograms of one precision that grow as needed");
         self.sum += other.sum;
         self.max = self.max.max(other.max);
@@ -245,9 +253,7 @@ impl Tally {
 
     /// The latencies of all volumes that `select` names.
     pub fn sum(&self, select: impl Fn(&VolumeTally) -> Vec<&Latencies>) -> Latencies {
-        let mut sum = Latencies::new(DIGITS);
-        self.volumes.iter().flat_map(select).for_each(|latencies| sum.add(latencies));
-        sum
+        Latencies::pooled(self.volumes.iter().flat_map(select))
     }
 
     /// Bytes of answered reads and writes.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::against::Against;
 use crate::known_error::KnownError;
 use crate::load::Load;
+use crate::measure::Latencies;
 use crate::speed::SpeedFound;
 use crate::trace::{Facts, Limit};
 use crate::verdict::Verdict;
@@ -109,6 +110,9 @@ pub struct Run {
     pub stack: String,
     /// All requests to all volumes.
     pub all: Latency,
+    /// What `all` is the summary of, to be pooled with other runs.
+    #[serde(skip)]
+    pub latencies: Latencies,
     /// All reads.
     pub reads: Latency,
     /// All writes.

@@ -75,9 +75,7 @@ async fn play_open(player: Rc<Player>, volume: usize, export: Export, mut feed: 
         let slept = due.since(player.rt.now());
         player.rt.sleep_until(due).await;
         let late = player.client.late(slept, &mut player.wakes.borrow_mut());
-        if late > Nanos::ZERO {
-            player.rt.sleep(late).await;
-        }
+        player.waits(late).await;
         let Some(bio) = player.bio(&record, export.limits()) else { continue };
         if !player.credits.try_take(1) {
             player.held.set(player.held.get() + 1);
@@ -103,6 +101,7 @@ async fn play_closed(
         let due = player.rt.now();
         let request = player.enters(volume, &bio, due);
         let done = export.request(bio).await;
+        player.wakes_to(due).await;
         player.ended(&request, &done);
         // An answer may have come at once: the other clients are next all the same.
         match think {
@@ -178,12 +177,28 @@ impl Player {
             answer => {
                 let rt = self.rt.clone();
                 let task = rt.spawn("request", async move {
+                    let sent = self.rt.now();
                     let done = answer.await;
+                    self.wakes_to(sent).await;
                     self.ended(&request, &done);
                     self.credits.give(1);
                 });
                 task.detach();
             }
+        }
+    }
+
+    /// In virtual time: waits as long as the real world would be late to see an answer to what was `sent` then.
+    async fn wakes_to(&self, sent: Time) {
+        let took = self.rt.now().since(sent);
+        let late = self.client.sees_late(took, &mut self.wakes.borrow_mut());
+        self.waits(late).await;
+    }
+
+    /// Even a wait for nothing would let others run.
+    async fn waits(&self, span: Nanos) {
+        if span > Nanos::ZERO {
+            self.rt.sleep(span).await;
         }
     }
 

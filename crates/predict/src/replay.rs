@@ -230,6 +230,7 @@ impl Play<'_> {
             cdf: all.cdf(),
             intervals: tally.intervals(),
             all: all.summary(),
+            latencies: all,
         }
     }
 

@@ -20,8 +20,8 @@ pub const VERB: Verb = Verb::of::<Calibrate>(About {
     details: "Plays small requests through every layer and through devices in memory, in turns with the same stack \
               without the layer, and writes the CPU time of each layer and the service times of each device, for `esker \
               try` to charge in virtual time. With --scratch a file in that folder is measured too, by operation, length \
-              and requests in flight; it takes 256 MiB and is removed afterwards. Each figure is the median of all \
-              rounds. Let nothing else run meanwhile.",
+              and requests in flight; it takes 256 MiB and is removed afterwards. A layer's cost is the median \
+              of the rounds, a distribution that of all rounds together. Let nothing else run meanwhile.",
     examples: &[
         Example { line: "esker calibrate", does: "measures CPU and memory, and writes esker-calibration.toml" },
         Example {
@@ -96,7 +96,7 @@ fn scratch(folder: &Path) -> Result<tempfile::TempDir, OutputError> {
 }
 
 fn table(calibration: &Calibration) -> String {
-    let mut out = vec![format!("{WRITTEN_BY}: medians of {} rounds on {}", calibration.rounds, calibration.machine)];
+    let mut out = vec![format!("{WRITTEN_BY}: {} rounds on {}", calibration.rounds, calibration.machine)];
     out.push(String::new());
     out.push(format!("{:<12} {:>12} {:>14} {:>10}", "layer", "per request", "per KiB", "spread"));
     out.extend(calibration.kinds.iter().map(layer));

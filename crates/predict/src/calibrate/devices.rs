@@ -1,14 +1,16 @@
 //! How long devices take.
 
+use esker_base::Stream;
 use esker_base::units::{GIB, KIB, MIB, size_text};
 use esker_blktrace::Op;
 use esker_stack::DeviceSpec;
 
 use super::bench::{Bench, Requests, Taken, device};
-use super::median;
-use crate::calibration::times::{GROUPS, WHOLE};
+use super::{median, pooled_groups, tenths};
+use crate::calibration::times::mean_of;
 use crate::calibration::{DeviceTimes, OpName, Times};
 use crate::error::PredictError;
+use crate::measure::Latencies;
 
 /// Bytes that requests to memory are spread over: within the caches of a CPU, at their edge, and far beyond.
 const MEMORY_SIZES: [u64; 3] = [MIB, 32 * MIB, 256 * MIB];
@@ -42,10 +44,8 @@ struct Row {
 }
 
 struct Sample {
-    requests: u64,
     client_ns: f64,
-    mean_ns: f64,
-    groups_ns: Vec<f64>,
+    latencies: Latencies,
 }
 
 /// The devices that answer at once, and a file if there is a place for one.
@@ -83,23 +83,29 @@ fn rows(lens: &[u64], depths: &[u32], batch: u64) -> Vec<Row> {
 }
 
 impl DeviceBench {
-    /// The kind.
-    pub fn name(&self) -> &'static str {
-        self.kind
+    /// Steps of a round.
+    pub fn steps(&self) -> usize {
+        self.rows.len()
     }
 
-    /// Measures every row once more.
+    /// Measures every row once more, each told to `watch` before.
     ///
     /// # Errors
     /// What cannot be built or played.
-    pub fn round(&mut self, seed: u64) -> Result<(), PredictError> {
+    pub fn round(&mut self, seed: u64, watch: &mut dyn FnMut(&str)) -> Result<(), PredictError> {
         let bench = Bench::new(self.devices.clone(), seed)?;
         self.block = bench.block();
         if !(self.keeps && self.filled) {
             bench.fill()?;
             self.filled = true;
         }
-        for row in &mut self.rows {
+        // A medium remembers what was asked of it just before: no row always comes after the same one.
+        let mut random = Stream::named(seed, "rows");
+        let mut order: Vec<usize> = (0..self.rows.len()).collect();
+        order.sort_by_cached_key(|_| random.next_u64());
+        for at in order {
+            watch(self.kind);
+            let row = &mut self.rows[at];
             let warm_up = Requests { count: row.requests.count / 8, ..row.requests };
             bench.take(warm_up, self.size, seed ^ 1)?;
             let taken = bench.take(row.requests, self.size, seed)?;
@@ -108,7 +114,12 @@ impl DeviceBench {
         Ok(())
     }
 
-    /// The medians over the rounds.
+    /// Whether it answers at once.
+    pub fn is_on_cpu(&self) -> bool {
+        self.on_cpu
+    }
+
+    /// Over all rounds.
     pub fn times(&self) -> DeviceTimes {
         DeviceTimes {
             kind: self.kind.to_string(),
@@ -123,31 +134,30 @@ impl DeviceBench {
 impl Sample {
     fn of(taken: &Taken, row: &Row) -> Sample {
         let latencies = taken.latencies(row.op);
-        let (requests, mean_ns) = latencies.mean();
+        let (_, mean_ns) = latencies.mean();
         // Alone, a client either makes requests or waits for an answer.
         let is_alone = row.requests.depth == 1 && row.requests.ops.len() == 1;
         let client_ns = if is_alone { (taken.cycle_ns - mean_ns).max(0.0) } else { 0.0 };
-        Sample { requests, client_ns, mean_ns, groups_ns: latencies.group_means(&GROUPS, WHOLE) }
+        Sample { client_ns, latencies }
     }
 }
 
 impl Row {
     fn times(&self) -> Times {
-        let rounded = |x: f64| (x * 10.0).round() / 10.0;
-        let middle = |value: &dyn Fn(&Sample) -> f64| rounded(median(self.rounds.iter().map(value)));
         let op = match self.op {
             Op::Read => OpName::Read,
             Op::Write => OpName::Write,
             Op::Flush | Op::Discard => OpName::Flush,
         };
+        let groups_ns = pooled_groups(self.rounds.iter().map(|round| &round.latencies));
         Times {
             op,
             len: if self.op.is_transfer() { self.requests.len } else { 0 },
             depth: self.requests.depth,
-            requests: self.rounds.iter().map(|round| round.requests).sum(),
-            client_ns: middle(&|round| round.client_ns),
-            mean_ns: middle(&|round| round.mean_ns),
-            groups_ns: (0..GROUPS.len()).map(|group| middle(&|round| round.groups_ns[group])).collect(),
+            requests: self.rounds.iter().map(|round| round.latencies.mean().0).sum(),
+            client_ns: tenths(median(self.rounds.iter().map(|round| round.client_ns))),
+            mean_ns: tenths(mean_of(&groups_ns)),
+            groups_ns,
         }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Everything is measured through the player that predictions use, so that what it takes itself is known and can be told
 //! apart. A layer's cost is the difference between a stack with copies of it and one without, played in turns; a device's
-//! times are those of its requests. All is measured in rounds and each figure is the median of its rounds, because other
-//! programs disturb a round but seldom most of them.
+//! times are those of its requests. All is measured in rounds, because a machine that others use changes its speed: a
+//! layer's cost is the median of the rounds, a distribution that of all rounds together.
 //!
 //! Reading order: [`Calibrator`], `bench` (one stack, played many times), `layers`, `devices`, `wakes` (of a client).
 
@@ -12,8 +12,10 @@ mod devices;
 mod layers;
 mod wakes;
 
+use crate::calibration::times::{GROUPS, WHOLE};
 use crate::calibration::{Calibration, Skipped, VERSION, WRITTEN_BY};
 use crate::error::PredictError;
+use crate::measure::Latencies;
 use devices::DeviceBench;
 use layers::LayerBench;
 use wakes::WakeBench;
@@ -34,11 +36,30 @@ pub struct Options {
 /// Measures round by round.
 pub struct Calibrator {
     options: Options,
-    rounds: u32,
+    /// Of each part.
+    rounds: [u32; Part::ALL.len()],
     layers: Vec<LayerBench>,
     skipped: Vec<Skipped>,
     devices: Vec<DeviceBench>,
     wakes: WakeBench,
+}
+
+/// What is measured together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All layers.
+    Layers,
+    /// Devices that answer at once.
+    OnCpu,
+    /// Devices that wait.
+    Waiting,
+    /// Wakes of clients.
+    Wakes,
+}
+
+impl Part {
+    /// All of them.
+    pub const ALL: [Part; 4] = [Part::Layers, Part::OnCpu, Part::Waiting, Part::Wakes];
 }
 
 impl Calibrator {
@@ -46,12 +67,13 @@ impl Calibrator {
     pub fn new(options: Options) -> Calibrator {
         let (layers, skipped) = if options.only_devices { Default::default() } else { layers::all() };
         let devices = devices::all(options.file.as_deref());
-        Calibrator { options, rounds: 0, layers, skipped, devices, wakes: WakeBench::default() }
+        Calibrator { options, rounds: Default::default(), layers, skipped, devices, wakes: WakeBench::default() }
     }
 
     /// Steps of a round, each told to its `watch`.
     pub fn steps(&self) -> usize {
-        self.layers.len() + self.devices.len()
+        let rows: usize = self.devices.iter().map(DeviceBench::steps).sum();
+        self.layers.len() + rows + WakeBench::STEPS
     }
 
     /// Measures everything once more.
@@ -59,34 +81,55 @@ impl Calibrator {
     /// # Errors
     /// What the kernel refuses.
     pub fn round(&mut self, watch: &mut dyn FnMut(&str)) -> Result<(), PredictError> {
-        let seed = self.options.seed + u64::from(self.rounds);
-        for layer in &mut self.layers {
-            watch(layer.name());
-            layer.round(seed)?;
-        }
-        for device in &mut self.devices {
-            watch(device.name());
-            device.round(seed)?;
-        }
-        self.wakes.round(seed)?;
-        self.rounds += 1;
-        Ok(())
+        Part::ALL.into_iter().try_for_each(|part| self.round_of(part, watch))
     }
 
-    /// The medians of the rounds so far, of which there is at least one.
+    /// Measures one part once more, for those who do something else between.
+    ///
+    /// # Errors
+    /// As [`Calibrator::round`].
+    pub fn round_of(&mut self, part: Part, watch: &mut dyn FnMut(&str)) -> Result<(), PredictError> {
+        let rounds = &mut self.rounds[part as usize];
+        let seed = self.options.seed + u64::from(*rounds);
+        *rounds += 1;
+        let devices = |on_cpu: bool| move |device: &&mut DeviceBench| device.is_on_cpu() == on_cpu;
+        match part {
+            Part::Layers => self.layers.iter_mut().try_for_each(|layer| {
+                watch(layer.name());
+                layer.round(seed)
+            }),
+            Part::OnCpu | Part::Waiting => {
+                let mut devices = self.devices.iter_mut().filter(devices(part == Part::OnCpu));
+                devices.try_for_each(|device| device.round(seed, watch))
+            }
+            Part::Wakes => self.wakes.round(seed, watch),
+        }
+    }
+
+    /// What the rounds so far say, of which each part has at least one.
     pub fn finish(&self) -> Calibration {
         Calibration {
             written_by: WRITTEN_BY.to_string(),
             version: VERSION,
             machine: self.options.machine.clone(),
             seed: self.options.seed,
-            rounds: self.rounds,
-            wake_late_ns: self.wakes.late(),
+            rounds: self.rounds.into_iter().max().unwrap_or_default(),
+            wakes: self.wakes.wakes(),
             kinds: self.layers.iter().map(LayerBench::cost).collect(),
             skipped: self.skipped.clone(),
             devices: self.devices.iter().map(DeviceBench::times).collect(),
         }
     }
+}
+
+/// The groups of all rounds together. A stop of the machine weighs as much as it does in use, however short a round is.
+fn pooled_groups<'a>(rounds: impl Iterator<Item = &'a Latencies>) -> Vec<f64> {
+    Latencies::pooled(rounds).group_means(&GROUPS, WHOLE).into_iter().map(tenths).collect()
+}
+
+/// As fine as nanoseconds are told.
+fn tenths(ns: f64) -> f64 {
+    (ns * 10.0).round() / 10.0
 }
 
 /// The middle value, or the mean of the two middle ones; 0 without any.

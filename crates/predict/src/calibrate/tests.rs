@@ -30,7 +30,9 @@ fn a_round_measures_devices_in_an_order_that_holds_on_any_machine() {
     let mut calibrator = Calibrator::new(options(true));
     let mut steps = Vec::new();
     calibrator.round(&mut |step| steps.push(step.to_string())).unwrap();
-    assert_eq!(steps, ["null", "memory", "memory", "memory"]);
+    assert_eq!(steps.len(), calibrator.steps());
+    steps.dedup();
+    assert_eq!(steps, ["null", "memory", "wakes"]);
     let calibration = calibrator.finish();
     assert_eq!((calibration.rounds, calibration.kinds.len(), calibration.devices.len()), (1, 0, 4));
     for device in &calibration.devices {

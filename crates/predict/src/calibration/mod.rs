@@ -18,7 +18,7 @@ pub const FILE: &str = "esker-calibration.toml";
 /// The mark by which files of ours are known.
 pub const WRITTEN_BY: &str = "esker calibrate";
 /// Of the file's form.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What one machine takes. CPU times are of one core at the speed that it had.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,11 +32,11 @@ pub struct Calibration {
     pub machine: String,
     /// Seed of the requests.
     pub seed: u64,
-    /// How often everything was measured; each figure is a median over the rounds.
+    /// How often everything was measured.
     pub rounds: u32,
-    /// How late a client wakes that slept until a request is due: means of the groups of [`times::GROUPS`].
-    #[serde(default)]
-    pub wake_late_ns: Vec<f64>,
+    /// How late one wakes, by what one waited, from the shortest on.
+    #[serde(default, rename = "wake")]
+    pub wakes: Vec<Wake>,
     /// Layers.
     #[serde(default, rename = "kind")]
     pub kinds: Vec<KindCost>,
@@ -46,6 +46,16 @@ pub struct Calibration {
     /// Devices.
     #[serde(default, rename = "device")]
     pub devices: Vec<DeviceTimes>,
+}
+
+/// How late one wakes that waited for an instant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wake {
+    /// What was waited.
+    pub span_ns: u64,
+    /// Means of the groups of [`times::GROUPS`].
+    pub late_ns: Vec<f64>,
 }
 
 /// CPU time of one request through one layer.
@@ -122,9 +132,11 @@ impl Calibration {
             )));
         }
         let is_sound = |x: f64| x.is_finite() && x >= 0.0;
-        if !matches!(read.wake_late_ns.len(), 0 | times::GROUP_COUNT) || !read.wake_late_ns.iter().all(|x| is_sound(*x))
-        {
-            return Err(wrong(format!("wake_late_ns needs {} finite numbers from 0 on", times::GROUP_COUNT)));
+        let is_wake =
+            |wake: &Wake| wake.late_ns.len() == times::GROUP_COUNT && wake.late_ns.iter().all(|x| is_sound(*x));
+        if !read.wakes.iter().all(is_wake) || !read.wakes.is_sorted_by_key(|wake| wake.span_ns) {
+            let count = times::GROUP_COUNT;
+            return Err(wrong(format!("[[wake]] need rising spans, each with {count} finite numbers from 0 on")));
         }
         if let Some(kind) = read.kinds.iter().find(|k| !is_sound(k.ns) || !is_sound(k.ns_per_kib)) {
             return Err(wrong(format!("kind \"{}\": times are finite numbers from 0 on", kind.name)));

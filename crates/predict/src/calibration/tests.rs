@@ -1,5 +1,6 @@
 use super::times::{GROUPS, group_of};
 use super::*;
+use esker_base::{Nanos, Stream};
 
 /// A device whose read of any length takes `alone` ns and `crowded` ns among 4 of its kind; longer ones by length.
 fn device(kind: &str, on_cpu: bool, alone: f64, crowded: f64) -> DeviceTimes {
@@ -29,7 +30,7 @@ fn calibration(devices: Vec<DeviceTimes>) -> Calibration {
         machine: "test".to_string(),
         seed: 1,
         rounds: 1,
-        wake_late_ns: Vec::new(),
+        wakes: Vec::new(),
         kinds: vec![KindCost { name: "pass".to_string(), ns: 10.0, ns_per_kib: 0.5, spread_ns: 0.0 }],
         skipped: vec![Skipped { name: "tap".to_string(), why: "a file".to_string() }],
         devices,
@@ -42,10 +43,13 @@ fn the_file_reads_back_and_damage_is_told_with_its_line() {
     assert_eq!(Calibration::parse("c.toml", &written.to_toml()).unwrap(), written);
     let refused = |text: &str| Calibration::parse("c.toml", text).unwrap_err().to_string();
     assert!(refused("version = ").contains("line 1"), "{}", refused("version = "));
-    let newer = written.to_toml().replace("version = 1", "version = 9");
-    assert!(refused(&newer).contains("version 9 is not the version 1"));
+    let newer = written.to_toml().replace("version = 2", "version = 9");
+    assert!(refused(&newer).contains("version 9 is not the version 2"));
     let negative = written.to_toml().replace("ns = 10.0", "ns = -10.0");
     assert!(refused(&negative).contains("kind \"pass\""));
+    let wake = |span_ns| Wake { span_ns, late_ns: vec![1.0; GROUPS.len()] };
+    let falling = Calibration { wakes: vec![wake(2), wake(1)], ..written.clone() };
+    assert!(refused(&falling.to_toml()).contains("[[wake]] need rising spans"));
     let short = calibration(vec![DeviceTimes { times: Vec::new(), ..device("memory", true, 1.0, 1.0) }]);
     assert!(refused(&short.to_toml()).contains("device \"memory\": has no times"));
 }
@@ -74,6 +78,17 @@ fn among_equals_the_measured_time_holds_and_longer_neighbours_add_more() {
     assert_eq!(among(short, &[(OpName::Read, 4096, 3)]), 400.0);
     assert_eq!(among(long, &[(OpName::Read, 65_536, 3)]), 6400.0);
     assert_eq!(among(short, &[(OpName::Read, 65_536, 3)]), 100.0 + 4800.0);
+}
+
+#[test]
+fn who_waits_longer_comes_later_up_to_the_longest_measured_wait() {
+    let wake = |span_ns, late| Wake { span_ns, late_ns: vec![late; GROUPS.len()] };
+    let client = |is_paced| ClientCost::measured(None, &[wake(1000, 10.0), wake(3000, 30.0)], is_paced);
+    let mut random = Stream::named(1, "test");
+    let mut late = |span| client(true).late(Nanos(span), &mut random).0;
+    assert_eq!([0, 1, 1000, 2000, 9000].map(&mut late), [0, 10, 10, 20, 30]);
+    let mut seen = |is_paced| client(is_paced).sees_late(Nanos(2000), &mut random).0;
+    assert_eq!((seen(true), seen(false)), (20, 0), "times that were measured contain it");
 }
 
 proptest::proptest! {

@@ -4,6 +4,8 @@ use esker_base::{Nanos, Stream};
 use esker_blktrace::Op;
 use serde::{Deserialize, Serialize};
 
+use super::Wake;
+
 /// The distribution of a time is told as means of these groups of requests, from the fastest to the slowest: bounds in
 /// ten-thousandths. The median, and the 95th, 99th and 99.9th percentile, each lie in the middle of a group; the last
 /// group's mean keeps the mean of all right.
@@ -148,26 +150,32 @@ fn linear(points: &[(f64, f64)], x: f64) -> f64 {
     y0 + (y1 - y0) * (x - x0) / (x1 - x0)
 }
 
+/// The mean of all, of the means of groups.
+pub(crate) fn mean_of(groups_ns: &[f64]) -> f64 {
+    let ends = GROUPS.iter().skip(1).chain([&WHOLE]);
+    let share = |(from, to): (&u32, &u32)| f64::from(to - from) / f64::from(WHOLE);
+    groups_ns.iter().zip(GROUPS.iter().zip(ends).map(share)).map(|(mean, share)| mean * share).sum()
+}
+
 /// The group of a number from 0 to 1.
 pub(crate) fn group_of(share: f64) -> usize {
     let point = (share * f64::from(WHOLE)) as u32;
     GROUPS.partition_point(|bound| *bound <= point).saturating_sub(1)
 }
 
-/// A client that slept less than this did so without the kernel, and wakes in time.
-const SPUN: Nanos = Nanos::micros(50);
-
-/// What it takes to make requests.
+/// What it takes to make requests and to wait for answers.
 #[derive(Clone, Debug, Default)]
 pub struct ClientCost {
     times: Option<DeviceTimes>,
-    wake_late_ns: Vec<f64>,
+    wakes: Vec<Wake>,
+    is_paced: bool,
 }
 
 impl ClientCost {
-    /// As for a device that was measured, if one was.
-    pub fn measured(times: Option<&DeviceTimes>, wake_late_ns: &[f64]) -> ClientCost {
-        ClientCost { times: times.cloned(), wake_late_ns: wake_late_ns.to_vec() }
+    /// As for the device that `times` are of. `is_paced`: the devices are models, whose times do not contain how late one
+    /// wakes to an answer, as measured ones do.
+    pub fn measured(times: Option<&DeviceTimes>, wakes: &[Wake], is_paced: bool) -> ClientCost {
+        ClientCost { times: times.cloned(), wakes: wakes.to_vec(), is_paced }
     }
 
     /// CPU time of one request.
@@ -183,9 +191,17 @@ impl ClientCost {
 
     /// How late a client comes that slept for `slept`; zero draws nothing.
     pub(crate) fn late(&self, slept: Nanos, random: &mut Stream) -> Nanos {
-        if slept <= SPUN || self.wake_late_ns.is_empty() {
+        if slept == Nanos::ZERO || self.wakes.is_empty() {
             return Nanos::ZERO;
         }
-        Nanos(self.wake_late_ns[group_of(random.unit())].round() as u64)
+        let group = group_of(random.unit());
+        let points: Vec<_> = self.wakes.iter().map(|wake| (wake.span_ns as f64, wake.late_ns[group])).collect();
+        let longest = points[points.len() - 1].0;
+        Nanos(linear(&points, (slept.0 as f64).min(longest)).round() as u64)
+    }
+
+    /// How late an answer is seen that took `took`.
+    pub(crate) fn sees_late(&self, took: Nanos, random: &mut Stream) -> Nanos {
+        if self.is_paced { self.late(took, random) } else { Nanos::ZERO }
     }
 }

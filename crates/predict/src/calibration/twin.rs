@@ -47,7 +47,7 @@ pub(crate) fn of(calibration: &Calibration, candidate: &str, spec: &Spec) -> Res
         }
     }
     let times = measured.or_else(|| calibration.device("null", 0));
-    let client = ClientCost::measured(times, &calibration.wake_late_ns);
+    let client = ClientCost::measured(times, &calibration.wakes, measured.is_none());
     Ok(Twin { spec: Spec { devices, exports: spec.exports.clone() }, client })
 }
 

@@ -23,7 +23,7 @@ fn calibration(kind: &str, on_cpu: bool) -> Calibration {
         machine: "a test".to_string(),
         seed: 1,
         rounds: 1,
-        wake_late_ns: Vec::new(),
+        wakes: Vec::new(),
         kinds: vec![KindCost { name: "pass".to_string(), ns: 10.0, ns_per_kib: 2.0, spread_ns: 0.0 }],
         skipped: Vec::new(),
         devices: vec![DeviceTimes { kind: kind.to_string(), size: 1 << 20, block: 512, on_cpu, times }],
@@ -45,6 +45,19 @@ fn measured_costs_of_device_layers_and_client_add_up() {
     assert_eq!((bare.all.max_ns, bare.elapsed_ns), (1000, 200 * 1100));
     let layered = of("vol = memory size=1MiB | pass | pass @");
     assert_eq!((layered.all.max_ns, layered.elapsed_ns), (1036, 200 * 1136));
+}
+
+#[test]
+fn answers_of_models_are_seen_late_and_those_of_measured_devices_are_not() {
+    let late = |kind: &str, on_cpu| Calibration {
+        wakes: vec![crate::calibration::Wake { span_ns: 1, late_ns: vec![500.0; GROUPS.len()] }],
+        ..calibration(kind, on_cpu)
+    };
+    let of = |calibration, stack: &str| compared(with(calibration, 1, stack)).runs.remove(0).reads;
+    let model = "vol = null size=1MiB latency=1us @";
+    let (bare, seen) = (of(calibration("memory", true), model), of(late("memory", true), model));
+    assert_eq!((bare.p50_ns, seen.p50_ns), (1010, 1510), "a null device takes 10 ns of CPU");
+    assert_eq!(of(late("memory", true), "vol = memory size=1MiB @").p50_ns, 1000);
 }
 
 #[test]

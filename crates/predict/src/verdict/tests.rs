@@ -1,4 +1,5 @@
 use super::*;
+use crate::measure::Latencies;
 use crate::outcome::{Fitted, Latency};
 
 fn run(name: &str, p99_ms: u64, price: f64) -> Run {
@@ -16,6 +17,7 @@ fn run(name: &str, p99_ms: u64, price: f64) -> Run {
         what: String::new(),
         stack: String::new(),
         all: latency,
+        latencies: Latencies::pooled([]),
         reads: latency,
         writes: latency,
         volumes: Vec::new(),
