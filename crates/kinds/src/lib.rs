@@ -28,6 +28,8 @@ pub const ALL: &[&Kind] = &[
     &esker_layers::error::KIND,
     &esker_layers::stats::KIND,
     &esker_layers::tap::KIND,
+    &esker_layers::verify::KIND,
+    &esker_mirror::KIND,
 ];
 
 #[cfg(test)]
@@ -46,7 +48,11 @@ mod tests {
     fn defaults_are_values_of_their_parameters() {
         for (kind, param) in ALL.iter().flat_map(|kind| kind.params.iter().map(move |param| (kind, param))) {
             assert!(param.default.is_none_or(|text| param.read(text).is_ok()), "{kind:?}: {}", param.name);
-            assert!(!matches!(param.name, "kind" | "on" | "check"), "{kind:?}: a stack text has its own `{}`", param.name);
+            assert!(
+                !matches!(param.name, "kind" | "on" | "check"),
+                "{kind:?}: a stack text has its own `{}`",
+                param.name
+            );
         }
     }
 }

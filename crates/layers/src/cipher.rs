@@ -7,7 +7,7 @@ use xts_mode::{Xts128, get_tweak_default};
 use zeroize::Zeroizing;
 
 /// A sector number that no device reaches: what it encrypts to tells keys apart.
-const CHECK_SECTOR: u128 = u128::MAX;
+const FINGERPRINT_SECTOR: u128 = u128::MAX;
 
 /// Why bytes are no key. Never holds a part of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -64,9 +64,9 @@ impl Cipher {
     }
 
     /// Eight digits that tell this key from others and say nothing else about it.
-    pub fn check_value(&self) -> String {
+    pub fn fingerprint(&self) -> String {
         let mut block = [0; 16];
-        self.encrypt(&mut block, 16, CHECK_SECTOR);
+        self.encrypt(&mut block, 16, FINGERPRINT_SECTOR);
         block[..4].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
@@ -108,10 +108,10 @@ mod tests {
     }
 
     #[test]
-    fn digits_and_bytes_are_one_key_and_each_key_has_its_check_value() {
+    fn digits_and_bytes_are_one_key_and_each_key_has_its_fingerprint() {
         let key: Vec<u8> = (0..64).collect();
         let digits: String = key.iter().map(|byte| format!("{byte:02X}")).collect();
-        let value = |bytes: &[u8]| Cipher::read(&secret(bytes)).unwrap().check_value();
+        let value = |bytes: &[u8]| Cipher::read(&secret(bytes)).unwrap().fingerprint();
         assert_eq!(value(&key), value(format!("{digits}\n").as_bytes()));
         assert_ne!(value(&key), value(&key[..32]));
         assert_eq!(value(&key).len(), 8);

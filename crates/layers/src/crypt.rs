@@ -2,7 +2,7 @@
 //! `aes-xts-plain64` without a header, so either reads the other's volumes.
 //!
 //! Nothing is kept on the medium but data. Each sector is encrypted under its own number, so equal blocks differ below.
-//! The medium can tell nobody whether a key is right: `check` in the stack text can.
+//! The medium can tell nobody whether a key is right: `fingerprint` in the stack text can.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -19,7 +19,7 @@ use crate::part_of;
 
 const PARAMS: &[Param] = &[
     Param::required("key", ParamType::Text, "Where the key is: `file:PATH` or `env:NAME`."),
-    Param::optional("check", ParamType::Text, "Check value of the right key; another key is refused."),
+    Param::optional("fingerprint", ParamType::Text, "Fingerprint of the right key; another key is refused."),
     Param::with_default("sector", ParamType::Size, "512", "Bytes encrypted under one number."),
 ];
 
@@ -78,17 +78,17 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
 }
 
 fn check_key(make: &Make<'_>, cipher: &Cipher) -> Result<(), KindError> {
-    let (name, value) = (make.name, cipher.check_value());
-    match make.args.get("check") {
+    let (name, value) = (make.name, cipher.fingerprint());
+    match make.args.get("fingerprint") {
         None => {
-            let advice = format!("write check={value} in the stack text to have any other key refused");
+            let advice = format!("write fingerprint={value} in the stack text to have any other key refused");
             make.rt.log(Level::Info, format_args!("{name}: {advice}"));
             Ok(())
         }
-        Some(_) if make.args.text("check").eq_ignore_ascii_case(&value) => Ok(()),
+        Some(_) if make.args.text("fingerprint").eq_ignore_ascii_case(&value) => Ok(()),
         Some(_) => Err(KindError::Outside(format!(
-            "{name}: this is another key than the stack text's: its check value is {value}, not {}",
-            make.args.text("check")
+            "{name}: this is another key than the stack text's: its fingerprint is {value}, not {}",
+            make.args.text("fingerprint")
         ))),
     }
 }

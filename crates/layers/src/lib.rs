@@ -3,7 +3,7 @@
 //! Invariant: nothing of theirs on media, no background work; what a layer holds of a request ends with that request.
 //!
 //! Reading order: [`pass`] (the smallest), [`offset`], [`split`] (what [`concat`] and [`stripe`] share), [`align`],
-//! [`emulate`], [`cipher`] and [`crypt`], then the accessors [`delay`], [`rate`], [`error`], [`stats`] and [`tap`].
+//! [`emulate`], [`cipher`] and [`crypt`], [`verify`], then the accessors [`delay`], [`rate`], [`error`], [`stats`] and [`tap`].
 
 #![forbid(unsafe_code)]
 
@@ -25,6 +25,7 @@ pub mod tap;
 mod testing;
 #[cfg(test)]
 mod tests;
+pub mod verify;
 
 use esker_base::ByteRange;
 use esker_block::{Bio, Buf, Extension, Flow, KindError, Layer, Make, Op, Step};

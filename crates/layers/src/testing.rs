@@ -27,6 +27,8 @@ static KINDS: &[&Kind] = &[
     &crate::stats::KIND,
     &crate::stripe::KIND,
     &crate::tap::KIND,
+    &crate::verify::KIND,
+    &SPOIL,
 ];
 
 /// A device below that cannot zero and has a volatile cache.
@@ -43,6 +45,27 @@ impl Extension for Poor {
 fn build_poor(make: &Make<'_>) -> Result<Layer, KindError> {
     let limits = make.lowers[0].clone().with(OpKind::Zero, Support::No);
     Ok(Layer::single(Poor, Limits { volatile_cache: true, ..limits }))
+}
+
+/// A way down that changes one byte of each write.
+static SPOIL: Kind =
+    Kind { role: esker_block::Role::Modifier, ..Kind::layer("spoil", "Changes byte 700.", &[], build_spoil) };
+
+struct Spoil;
+
+impl Extension for Spoil {
+    fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
+        if bio.op == esker_block::Op::Write && bio.buf.len() > 700 {
+            let mut bytes = bio.buf.to_vec();
+            bytes[700] ^= 1;
+            bio.buf = esker_block::Buf::from_bytes(ctx.pool, &bytes);
+        }
+        Step::Now(Flow::Down)
+    }
+}
+
+fn build_spoil(make: &Make<'_>) -> Result<Layer, KindError> {
+    Ok(Layer::single(Spoil, make.lowers[0].clone()))
 }
 
 /// The device `vol` of a stack text.

@@ -41,6 +41,12 @@ pub const SAMPLES: &[Sample] = &[
     sample("align", "v = memory size=2MiB block=4096 defer=always latency=5us | align"),
     sample("emulate", "v = memory size=2MiB defer=always latency=5us | emulate staging=64KiB width=2 ranges=8"),
     sample("crypt", "v = memory size=2MiB defer=always latency=5us | crypt key=file:any"),
+    sample(
+        "mirror",
+        "a = memory size=1MiB defer=always latency=5us; b = memory size=1MiB defer=always latency=9us; \
+         v = mirror region=4KiB settle=50us on a,b",
+    ),
+    sample("verify", "v = memory size=2MiB defer=always latency=5us | verify"),
     sample("delay", "v = memory size=2MiB | delay read=10us write=20us flush=30us jitter=50us"),
     sample("rate", "v = memory size=2MiB | rate iops=100000 bytes=1GiB"),
     sample("error", "v = memory size=2MiB | error probability=1 armed=false"),

@@ -49,10 +49,10 @@ fn a_wrong_key_reads_garbage_and_is_refused_by_its_check_value() {
     let text = format!("raw = memory size=64KiB; other = crypt {KEY} on raw; vol = crypt {KEY} on raw");
     let stack = open(&rt, &text);
     with_key(&sim, 4);
-    let two = "raw = memory size=64KiB; vol = crypt key=env:K check=00000000 on raw";
+    let two = "raw = memory size=64KiB; vol = crypt key=env:K fingerprint=00000000 on raw";
     let error = try_open(&rt, two).err().expect("another key");
     assert!(error.contains("this is another key than the stack text's"), "{error}");
-    let value = error.split("its check value is ").nth(1).unwrap().split(',').next().unwrap().to_string();
+    let value = error.split("its fingerprint is ").nth(1).unwrap().split(',').next().unwrap().to_string();
     assert!(try_open(&rt, &two.replace("00000000", &value)).is_ok(), "{value}");
     sim.block_on(async move {
         write(&stack, 0, &[1; 512]).await;

@@ -1,0 +1,125 @@
+//! Whether halves agree: their labels, and their data in all regions that are not called dirty.
+
+use esker_base::ByteRange;
+
+use crate::assemble::{Assembly, Found, Refusal, Start, Trouble, assemble};
+use crate::label::{DATA_START, Label};
+
+/// Bytes compared at once.
+const STEP: u64 = 64 << 10;
+
+/// What was found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Verdict {
+    /// What the labels say together.
+    pub assembly: Assembly,
+    /// Bytes of data that were compared.
+    pub compared: u64,
+    /// Ranges of the volume (in steps of at most 64 KiB) that differ between two halves in sync although no label says so.
+    pub differing: Vec<ByteRange>,
+}
+
+/// Why halves cannot be compared.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// Their labels do not fit together.
+    #[error(transparent)]
+    Refusal(#[from] Refusal),
+    /// All are blank, or a first label was never followed by a second.
+    #[error("the halves are blank: there is no mirror yet")]
+    Blank,
+    /// Data of a half cannot be read.
+    #[error("half at lower end {0}: {1}")]
+    Unreadable(usize, std::io::Error),
+}
+
+/// Reads bytes of the half with this number, from this offset on.
+pub type ReadHalf<'a> = &'a mut dyn FnMut(usize, u64, &mut [u8]) -> std::io::Result<()>;
+
+/// Compares `halves` halves that nobody uses.
+///
+/// # Errors
+/// [`CheckError`].
+pub fn check(halves: usize, read: ReadHalf<'_>) -> Result<Verdict, CheckError> {
+    let found: Vec<Found> = (0..halves).map(|half| label_of(half, read)).collect();
+    if found.iter().all(|found| found.as_ref().map_or(true, |(label, _)| label.is_first())) {
+        return Err(CheckError::Blank);
+    }
+    let assembly = assemble(&found, || unreachable!("a label was found"), true)?;
+    let in_sync = (0..halves).filter(|half| assembly.halves[*half].start == Start::InSync);
+    let in_sync: Vec<usize> = in_sync.collect();
+    let (mut compared, mut differing) = (0, Vec::new());
+    for region in (0..assembly.label.dirty.len()).filter(|region| !assembly.label.dirty.has(*region)) {
+        let start = region as u64 * assembly.label.region;
+        let len = assembly.label.region.min(assembly.label.data - start);
+        let range = ByteRange::new(start, len).expect("inside the volume");
+        for step in range.split_at_multiples(STEP) {
+            compared += step.len();
+            if !are_equal(&in_sync, step, read)? {
+                differing.push(step);
+            }
+        }
+    }
+    Ok(Verdict { assembly, compared, differing })
+}
+
+fn label_of(half: usize, read: ReadHalf<'_>) -> Found {
+    let mut slots = vec![0; DATA_START as usize];
+    read(half, 0, &mut slots).map_err(|error| Trouble::Unreadable(error.to_string()))?;
+    Label::newest(&slots).map_err(Trouble::Label)
+}
+
+fn are_equal(halves: &[usize], range: ByteRange, read: ReadHalf<'_>) -> Result<bool, CheckError> {
+    let mut bytes = |half: usize| {
+        let mut out = vec![0; range.len() as usize];
+        let result = read(half, DATA_START + range.start(), &mut out);
+        result.map(|()| out).map_err(|error| CheckError::Unreadable(half, error))
+    };
+    let first = bytes(halves[0])?;
+    for half in &halves[1..] {
+        if bytes(*half)? != first {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two halves of 64 KiB of data in 16 regions, of which region 2 is dirty.
+    fn halves() -> Vec<Vec<u8>> {
+        let mut label = Label::new(9, 2, 64 << 10, 4096);
+        label.sequence = 2;
+        label.dirty.set(2);
+        let half = |member| [label.encode(member), vec![0; 4096], vec![7; 64 << 10]].concat();
+        vec![half(0), half(1)]
+    }
+
+    fn run(halves: &[Vec<u8>]) -> Result<Verdict, CheckError> {
+        check(halves.len(), &mut |half, at, out| {
+            out.copy_from_slice(&halves[half][at as usize..][..out.len()]);
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn differences_count_only_where_no_label_tells_of_them() {
+        let mut halves = halves();
+        halves[1][DATA_START as usize + 2 * 4096] ^= 1;
+        let verdict = run(&halves).unwrap();
+        assert_eq!((verdict.compared, verdict.differing.len()), (60 << 10, 0));
+        halves[1][DATA_START as usize + 5 * 4096 + 9] ^= 1;
+        let differing = run(&halves).unwrap().differing;
+        assert_eq!(differing, [ByteRange::new(5 * 4096, 4096).unwrap()]);
+    }
+
+    #[test]
+    fn blank_and_foreign_halves_are_told() {
+        assert!(matches!(run(&[vec![0; 80_000], vec![0; 80_000]]), Err(CheckError::Blank)));
+        let mut halves = halves();
+        halves[1] = halves[0].clone();
+        assert!(matches!(run(&halves), Err(CheckError::Refusal(Refusal::Twice(0, 1)))));
+    }
+}

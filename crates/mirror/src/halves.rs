@@ -1,0 +1,79 @@
+//! The halves of a running mirror: who is read, who is written, where the heads stand.
+
+use std::cell::Cell;
+
+/// What a half is used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// Reads and writes.
+    InSync,
+    /// Writes: it lacks what was written while it was out.
+    Catching,
+    /// Nothing.
+    Out,
+}
+
+/// One half.
+pub struct Half {
+    /// Its number in the set; none for one that held something else.
+    pub member: Option<u16>,
+    state: Cell<State>,
+    /// Where its last read or write ended: the estimate of its head.
+    head: Cell<u64>,
+}
+
+/// All halves, by lower end.
+pub struct Halves(Vec<Half>);
+
+impl Halves {
+    /// From numbers and states.
+    pub fn new(halves: impl IntoIterator<Item = (Option<u16>, State)>) -> Halves {
+        let half = |(member, state)| Half { member, state: Cell::new(state), head: Cell::new(0) };
+        Halves(halves.into_iter().map(half).collect())
+    }
+
+    /// Half at lower end `lower`.
+    pub fn get(&self, lower: usize) -> &Half {
+        &self.0[lower]
+    }
+
+    /// Lower ends in these states.
+    pub fn which(&self, is_meant: impl Fn(State) -> bool) -> Vec<usize> {
+        (0..self.0.len()).filter(|lower| is_meant(self.state(*lower))).collect()
+    }
+
+    /// Lower ends that take writes.
+    pub fn written(&self) -> Vec<usize> {
+        self.which(|state| state != State::Out)
+    }
+
+    /// How many are in this state.
+    pub fn count(&self, state: State) -> usize {
+        self.which(|other| other == state).len()
+    }
+
+    /// The half that decides where halves may differ: the first one in sync.
+    pub fn source(&self) -> Option<usize> {
+        self.which(|state| state == State::InSync).first().copied()
+    }
+
+    /// State of a half.
+    pub fn state(&self, lower: usize) -> State {
+        self.0[lower].state.get()
+    }
+
+    /// Changes it.
+    pub fn set_state(&self, lower: usize, state: State) {
+        self.0[lower].state.set(state);
+    }
+
+    /// Of some lower ends, that whose head is nearest to `offset`; of equal ones the first.
+    pub fn nearest(&self, lowers: &[usize], offset: u64) -> Option<usize> {
+        lowers.iter().copied().min_by_key(|lower| self.0[*lower].head.get().abs_diff(offset))
+    }
+
+    /// A request that ends at `end` was sent there.
+    pub fn moved(&self, lower: usize, end: u64) {
+        self.0[lower].head.set(end);
+    }
+}

@@ -1,0 +1,213 @@
+//! Work in the background: copying to halves that lack something, looking for halves that are out, forgetting regions that
+//! have become equal. One task does it all, a short piece at a time.
+
+use std::rc::Rc;
+
+use esker_base::{ByteRange, Nanos};
+use esker_block::Station;
+use esker_block::locks::Mode;
+use esker_block::{Below, Bio, BioError, Buf, Class, Tag};
+use esker_rt::Level;
+
+use crate::assemble::Trouble;
+use crate::halves::State;
+use crate::label::{Label, LabelError};
+use crate::run::{Mirror, find};
+
+/// A half that comes and goes is looked for ever more seldom, up to this many doublings.
+const DOUBLINGS_MAX: u32 = 6;
+
+const BACKGROUND: Tag =
+    Tag { trace: 0, issuer: 0, stream: 0, pid: 0, priority: 0, storage: 0, class: Class::Background };
+
+/// Runs until the mirror leaves its stack.
+pub(crate) async fn keep(mirror: Rc<Mirror>, station: Station) {
+    let mut failures = 0;
+    loop {
+        mirror.wake.wait_until(|| mirror.closing.get() || mirror.has_work()).await;
+        if mirror.closing.get() || mirror.is_latched() {
+            return;
+        }
+        if mirror.has_copying() && failures == 0 {
+            match mirror.copy_all(&station).await {
+                None => return,
+                Some(is_done) => failures = u32::from(!is_done),
+            }
+            continue;
+        }
+        mirror.rt().sleep(mirror.pause(failures)).await;
+        let Some(job) = station.enter().await else { return };
+        if mirror.halves.count(State::Out) > 0 {
+            let is_back = mirror.look(job.below()).await;
+            failures = if is_back { 0 } else { failures + 1 };
+        } else {
+            failures = 0;
+            mirror.forget(job.below()).await;
+        }
+    }
+}
+
+impl Mirror {
+    fn has_work(&self) -> bool {
+        let is_dirty = !self.label.borrow().dirty.is_empty();
+        self.has_copying() || self.halves.count(State::Out) > 0 || (is_dirty && self.is_whole())
+    }
+
+    fn has_copying(&self) -> bool {
+        self.halves.count(State::Catching) > 0 || !self.suspect.borrow().is_empty()
+    }
+
+    fn pause(&self, failures: u32) -> Nanos {
+        if self.halves.count(State::Out) == 0 && failures == 0 {
+            return self.config.settle;
+        }
+        Nanos(self.config.probe.0.saturating_mul(1 << failures.min(DOUBLINGS_MAX)))
+    }
+
+    /// Copies all regions in which halves may differ from the source to those that may lack something. None if the stack
+    /// has ended; false if some bytes could not be copied.
+    async fn copy_all(&self, station: &Station) -> Option<bool> {
+        let mut regions = self.label.borrow().dirty.clone();
+        regions.unite(&self.suspect.borrow());
+        let mut is_complete = true;
+        for region in regions.iter() {
+            let range = self.bytes_of(region);
+            for chunk in range.split_at_multiples(self.config.chunk) {
+                let job = station.enter().await?;
+                if self.closing.get() || self.is_latched() || !self.has_copying() {
+                    return Some(true);
+                }
+                is_complete &= self.copy(job.below(), region, chunk).await;
+            }
+            if is_complete {
+                self.suspect.borrow_mut().clear(region);
+            }
+        }
+        let job = station.enter().await?;
+        if is_complete {
+            return Some(self.admit(job.below()).await.is_ok());
+        }
+        for lower in self.halves.which(|state| state == State::Catching) {
+            self.lose(lower, &BioError::io("some bytes can be read from no other half"));
+        }
+        Some(false)
+    }
+
+    fn bytes_of(&self, region: usize) -> ByteRange {
+        let label = self.label.borrow();
+        let start = region as u64 * label.region;
+        ByteRange::new(start, label.region.min(label.data - start)).expect("inside the volume")
+    }
+
+    /// Whether the chunk is now equal on all halves that are left. No client changes it meanwhile, or a half would get the
+    /// older of two contents last.
+    async fn copy(&self, below: &Below, region: usize, chunk: ByteRange) -> bool {
+        let ticket = self.locks.enter([chunk], Mode::Exclusive);
+        self.locks.granted(ticket).await;
+        let result = self.copy_claimed(below, region, chunk).await;
+        self.locks.leave(ticket);
+        result.is_ok()
+    }
+
+    async fn copy_claimed(&self, below: &Below, region: usize, chunk: ByteRange) -> Result<(), BioError> {
+        let (source, buf) = self.read_any(below, chunk).await?;
+        let is_suspect = self.suspect.borrow().has(region);
+        let lacks = |state| state == State::Catching || (is_suspect && state == State::InSync);
+        let targets: Vec<usize> = self.halves.which(lacks).into_iter().filter(|lower| *lower != source).collect();
+        let mut bio = Bio::write(chunk.start(), buf).tagged(BACKGROUND);
+        let answers = self.to_all(below, &mut bio, &targets, self.config.tries).await;
+        for answer in answers {
+            match &answer.done.result {
+                Ok(_) => self.counts.copied.set(self.counts.copied.get() + chunk.len()),
+                Err(error) => self.lose(answer.lower, error),
+            }
+        }
+        Ok(())
+    }
+
+    /// The source's bytes, or where it cannot read them those of another half in sync.
+    async fn read_any(&self, below: &Below, chunk: ByteRange) -> Result<(usize, Buf), BioError> {
+        let mut last = BioError::Gone(self.config.name.as_str().into());
+        for lower in self.halves.which(|state| state == State::InSync) {
+            let buf = Buf::unique(self.pool(), chunk.len() as usize);
+            let done = self.submit(below, lower, Bio::read(chunk.start(), buf).tagged(BACKGROUND)).await;
+            match done.result {
+                Ok(_) => return Ok((lower, done.buf)),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// All halves that caught up are in sync, once what was copied is durable.
+    async fn admit(&self, below: &Below) -> Result<(), BioError> {
+        self.flush_all(below, BACKGROUND).await?;
+        let caught_up = self.halves.which(|state| state == State::Catching);
+        let members = caught_up.iter().filter_map(|lower| self.halves.get(*lower).member);
+        let in_sync = members.fold(self.label.borrow().in_sync, |set, member| set | 1 << member);
+        if caught_up.is_empty() {
+            return Ok(());
+        }
+        caught_up.iter().for_each(|lower| self.halves.set_state(*lower, State::InSync));
+        self.change_sync(in_sync);
+        self.commit(below).await?;
+        caught_up.iter().for_each(|lower| self.tell(Level::Info, *lower, "is in sync again"));
+        Ok(())
+    }
+
+    /// Looks at the halves that are out: who answers catches up. Whether one came back.
+    async fn look(&self, below: &Below) -> bool {
+        let mut is_back = false;
+        for lower in self.halves.which(|state| state == State::Out) {
+            is_back |= self.take_back(below, lower).await;
+        }
+        is_back
+    }
+
+    /// A half that lacks more than the dirty regions gets its label only after the other labels call all regions dirty: the
+    /// commit with it is the second one.
+    async fn take_back(&self, below: &Below, lower: usize) -> bool {
+        let needs_all = match find(below, self.pool(), lower).await {
+            Ok((label, member)) => match self.knows(lower, &label, member) {
+                true => label.sequence < self.label.borrow().base,
+                false => return false,
+            },
+            Err(Trouble::Label(LabelError::Blank)) if self.halves.get(lower).member.is_some() => true,
+            Err(_) => return false,
+        };
+        if needs_all {
+            self.label.borrow_mut().dirty.set_all();
+            self.ask();
+            if self.commit(below).await.is_err() {
+                return false;
+            }
+        }
+        self.halves.set_state(lower, State::Catching);
+        self.ask();
+        let is_written = self.commit(below).await.is_ok() && self.halves.state(lower) == State::Catching;
+        if is_written {
+            self.tell(Level::Info, lower, "is back and catches up");
+        }
+        is_written
+    }
+
+    fn knows(&self, lower: usize, label: &Label, member: u16) -> bool {
+        let own = self.label.borrow();
+        let is_ours = label.set == own.set && self.halves.get(lower).member == Some(member);
+        is_ours && label.generation <= own.generation && label.is_ancestor_of(&own)
+    }
+
+    /// Takes back the bits of regions that were quiet for a while: after a flush of all halves they are equal.
+    async fn forget(&self, below: &Below) {
+        let quiet = self.intent.quiet_since_last(&self.label.borrow().dirty);
+        if quiet.is_empty() || !self.is_whole() || self.flush_all(below, BACKGROUND).await.is_err() || !self.is_whole()
+        {
+            return;
+        }
+        let still = self.intent.still_quiet(quiet);
+        still.iter().for_each(|region| self.label.borrow_mut().dirty.clear(*region));
+        self.ask();
+        // Whoever writes next finds out what is wrong with the labels.
+        let _told_to_next_writer = self.commit(below).await;
+    }
+}

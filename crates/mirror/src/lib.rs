@@ -1,0 +1,193 @@
+//! `mirror`: equal halves on several devices; what one loses, the others still have.
+//!
+//! Invariant: never reads a half that may lack an acknowledged write, and never acknowledges a write that a half lacks
+//! before the labels of the others say so.
+//!
+//! Reading order: [`label`] (the format), [`assemble`] (from labels to halves), [`bits`], [`intent`] (regions in which halves
+//! may differ), [`halves`] (their states), `run` (requests), `keep` (work in the
+//! background), [`check`].
+
+#![forbid(unsafe_code)]
+
+pub mod assemble;
+pub mod bits;
+pub mod check;
+pub mod halves;
+pub mod intent;
+mod keep;
+pub mod label;
+mod run;
+#[cfg(test)]
+mod tests;
+
+use std::cell::OnceCell;
+use std::rc::Rc;
+
+use esker_base::Nanos;
+use esker_block::{
+    Arity, Below, Bio, BioError, Ctx, Ends, Extension, Flow, Kind, KindError, Layer, Limits, Make, Op, OpKind, OpSet,
+    Opening, Param, ParamType, Role, Routes, Stat, Step, Support,
+};
+
+use crate::label::{DATA_START, MEMBERS_MAX, PAGE, REGIONS_MAX};
+use crate::run::Mirror;
+
+const PARAMS: &[Param] = &[
+    Param::with_default(
+        "region",
+        ParamType::Size,
+        "1MiB",
+        "Bytes per bit of the log of writes; set when a mirror is made.",
+    ),
+    Param::with_default(
+        "new",
+        ParamType::Choice(&["copy", "equal"]),
+        "copy",
+        "What blank halves of a new mirror need.",
+    ),
+    Param::with_default("degraded", ParamType::Flag, "false", "Goes on without halves that may hold newer data."),
+    Param::with_default("tries", ParamType::Count, "3", "How often a failed write of one half is tried again."),
+    Param::with_default("settle", ParamType::Span, "1s", "Quiet time before a region counts as equal again."),
+    Param::with_default("probe", ParamType::Span, "1s", "Time between looks for a half that is out."),
+];
+
+const PASSES: OpSet =
+    OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]);
+
+/// The manifest.
+pub static KIND: Kind = Kind {
+    lowers: Arity::AtLeast(1),
+    passes: PASSES,
+    role: Role::Modifier,
+    routes: Routes { forward: Ends::All, generate: Ends::All, spontaneous: true },
+    transparent: false,
+    cost: Nanos(200),
+    ..Kind::layer("mirror", "Keeps equal halves on several devices.", PARAMS, build)
+};
+
+/// How a mirror is to behave.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Name in the stack text.
+    pub name: String,
+    /// Lower ends.
+    pub lowers: usize,
+    /// Bytes of data.
+    pub data: u64,
+    /// Bytes of a region, if the mirror is new.
+    pub region: u64,
+    /// Whether blank halves of a new mirror are taken as equal.
+    pub equal: bool,
+    /// Whether to go on without halves that may be newer.
+    pub degraded: bool,
+    /// How often a failed write of one half is tried again.
+    pub tries: u32,
+    /// Quiet time before a region counts as equal again.
+    pub settle: Nanos,
+    /// Time between looks for a half that is out.
+    pub probe: Nanos,
+    /// Bytes copied at once.
+    pub chunk: u64,
+    /// Whether all lower ends can zero.
+    pub zeroes: bool,
+}
+
+/// Bytes copied at once to a half that catches up; requests to them wait meanwhile.
+const CHUNK: u64 = 256 << 10;
+
+struct Extended {
+    config: Config,
+    mirror: Rc<OnceCell<Rc<Mirror>>>,
+}
+
+fn build(make: &Make<'_>) -> Result<Layer, KindError> {
+    let unfit = |what: String| KindError::Unfit(format!("{}: {what}", make.name));
+    let (first, rest) = make.lowers.split_first().expect("the manifest demands a lower end");
+    let both = rest.iter().fold(first.clone(), |all, next| all.strictest(next));
+    let smallest = make.lowers.iter().map(|lower| lower.size).min().unwrap_or(0);
+    let block = u64::from(both.block);
+    let data = smallest.saturating_sub(DATA_START) / block * block;
+    if make.lowers.len() > MEMBERS_MAX {
+        return Err(unfit(format!("{} halves; at most {MEMBERS_MAX} are possible", make.lowers.len())));
+    }
+    if data == 0 || block > PAGE as u64 || u64::from(both.transfer_max) < PAGE as u64 {
+        return Err(unfit(format!(
+            "each half needs more than {DATA_START} bytes, blocks of at most {PAGE} and requests of at least {PAGE} bytes"
+        )));
+    }
+    let zeroes = make.lowers.iter().all(|lower| lower.support(OpKind::Zero) == Support::Native);
+    let config = Config {
+        name: make.name.to_string(),
+        lowers: make.lowers.len(),
+        data,
+        region: region(make.args.int("region"), data, block).ok_or_else(|| unfit("region is too large".to_string()))?,
+        equal: make.args.text("new") == "equal",
+        degraded: make.args.flag("degraded"),
+        tries: u32::try_from(make.args.int("tries")).unwrap_or(u32::MAX),
+        settle: make.args.span("settle").max(Nanos::micros(1)),
+        probe: make.args.span("probe").max(Nanos::micros(1)),
+        chunk: CHUNK.min(u64::from(both.transfer_max)) / block * block,
+        zeroes,
+    };
+    let discard = if zeroes { Support::Native } else { Support::No };
+    let limits = Limits { size: data, ranges_max: 0, ..both }.with(OpKind::Discard, discard);
+    Ok(Layer::single(Extended { config, mirror: Rc::default() }, limits))
+}
+
+/// Bytes of a region: a power of two, at least what was asked for and so large that the label has a bit for each.
+fn region(asked: u64, data: u64, block: u64) -> Option<u64> {
+    data.div_ceil(REGIONS_MAX).max(asked).max(block).checked_next_power_of_two()
+}
+
+impl Extended {
+    fn mirror(&self) -> &Rc<Mirror> {
+        self.mirror.get().expect("the stack opens a layer before its first request")
+    }
+}
+
+impl Extension for Extended {
+    fn completes(&self) -> bool {
+        false
+    }
+
+    fn open(&self, opening: Opening) -> Step<Result<(), KindError>> {
+        let (config, opened) = (self.config.clone(), self.mirror.clone());
+        Step::later(async move {
+            let station = opening.station.clone();
+            let mirror = Rc::new(Mirror::open(config, opening).await?);
+            mirror.rt().spawn("mirror", keep::keep(mirror.clone(), station)).detach();
+            let is_first = opened.set(mirror).is_ok();
+            debug_assert!(is_first, "a layer is opened once");
+            Ok(())
+        })
+    }
+
+    fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
+        let mirror = self.mirror();
+        match bio.op {
+            Op::Read | Op::Extents => mirror.read(ctx.below(), bio.take()).map(Flow::Done),
+            Op::Write | Op::Zero | Op::Discard => {
+                let (mirror, below, bio) = (mirror.clone(), ctx.below(), bio.take());
+                Step::later(async move { Flow::Done(mirror.change(&below, bio).await) })
+            }
+            Op::Flush => {
+                let (mirror, below, bio) = (mirror.clone(), ctx.below(), bio.take());
+                Step::later(async move { Flow::Done(mirror.flush(&below, bio).await) })
+            }
+            Op::Ranges(_) => Step::Now(Flow::Done(bio.take().fail(BioError::Unsupported(OpKind::Clone)))),
+        }
+    }
+
+    fn settle(&self, below: Below) -> Step<Result<(), BioError>> {
+        let Some(mirror) = self.mirror.get().cloned() else { return Step::Now(Ok(())) };
+        Step::later(async move { mirror.settle(&below).await })
+    }
+
+    fn close(&self) {
+        self.mirror.get().inspect(|mirror| mirror.close());
+    }
+
+    fn stats(&self) -> Vec<Stat> {
+        self.mirror.get().map_or_else(Vec::new, |mirror| mirror.stats())
+    }
+}

@@ -1,0 +1,500 @@
+//! Requests: to all halves that take writes, to one that is read.
+
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::rc::Rc;
+
+use esker_base::ByteRange;
+use esker_block::locks::{Mode, RangeLocks};
+use esker_block::{Below, Bio, BioError, Buf, Class, Done, KindError, Op, Opening, Reply, Stat, Step, Tag};
+use esker_rt::mem::Pool;
+use esker_rt::sync::{Notify, join_all};
+use esker_rt::{Level, Rt};
+
+use crate::Config;
+use crate::assemble::{Assembly, Found, Start, Trouble, assemble};
+use crate::bits::Bits;
+use crate::halves::{Halves, State};
+use crate::intent::Intent;
+use crate::label::{DATA_START, Label, PAGE, SLOTS, all_of};
+
+/// A mirror in use. Lock order: a claim in `locks`, then the turn to write labels.
+pub struct Mirror {
+    pub(crate) config: Config,
+    rt: Rt,
+    pool: Pool,
+    pub(crate) halves: Halves,
+    /// What is to hold; its sequence is that of the last label that reached all halves that take writes.
+    pub(crate) label: RefCell<Label>,
+    /// Changes of `label` so far, the last one of `in_sync` among them, and how many of them are durable.
+    asked: Cell<u64>,
+    asked_sync: Cell<u64>,
+    durable: Cell<u64>,
+    /// Sequence of the last label that was tried.
+    tried: Cell<u64>,
+    writes_label: Cell<bool>,
+    label_written: Notify,
+    pub(crate) intent: Intent,
+    pub(crate) locks: RangeLocks,
+    /// Regions in which halves that are in sync may differ, since a crash: only the source is read there.
+    pub(crate) suspect: RefCell<Bits>,
+    /// Why it takes no changes any more.
+    latched: RefCell<Option<String>>,
+    pub(crate) closing: Cell<bool>,
+    pub(crate) wake: Notify,
+    pub(crate) counts: Counts,
+}
+
+/// What it tells about itself.
+#[derive(Default)]
+pub struct Counts {
+    retries: Cell<u64>,
+    read_elsewhere: Cell<u64>,
+    labels: Cell<u64>,
+    lost: Cell<u64>,
+    pub(crate) copied: Cell<u64>,
+}
+
+/// What a half answered.
+pub(crate) struct Answer {
+    pub lower: usize,
+    pub done: Done,
+}
+
+const METADATA: Tag = Tag { trace: 0, issuer: 0, stream: 0, pid: 0, priority: 0, storage: 0, class: Class::Metadata };
+
+impl Mirror {
+    /// Reads the labels, puts the set together and makes what holds now durable.
+    pub(crate) async fn open(config: Config, opening: Opening) -> Result<Mirror, KindError> {
+        let Opening { rt, pool, below, .. } = opening;
+        let outside = |what: &dyn std::fmt::Display| KindError::Outside(format!("{}: {what}", config.name));
+        let found = join_all((0..config.lowers).map(|lower| find(&below, &pool, lower))).await;
+        let fresh = || Label::new(rt.unique(), config.lowers as u16, config.data, config.region);
+        let assembly = assemble(&found, fresh, config.degraded).map_err(|refusal| outside(&refusal))?;
+        if assembly.label.data > config.data {
+            let (is, was) = (config.data, assembly.label.data);
+            return Err(outside(&format!("the smallest half has room for {is} bytes of data, the mirror has {was}")));
+        }
+        let mirror = Mirror::of(config, rt, pool, assembly);
+        let opened = mirror.begin(&below).await;
+        opened.map_err(|error| {
+            KindError::Outside(format!("{}: its labels cannot be written: {error}", mirror.config.name))
+        })?;
+        Ok(mirror)
+    }
+
+    fn of(config: Config, rt: Rt, pool: Pool, assembly: Assembly) -> Mirror {
+        let Assembly { label, halves, suspect } = assembly;
+        let state = |start| match start {
+            Start::InSync => State::InSync,
+            Start::Partial | Start::Full => State::Catching,
+            Start::Out => State::Out,
+        };
+        let needs_all = halves.iter().any(|half| half.start == Start::Full);
+        let mut label = label;
+        if needs_all {
+            label.dirty.set_all();
+        }
+        Mirror {
+            halves: Halves::new(halves.iter().map(|half| (half.member, state(half.start)))),
+            intent: Intent::new(Bits::new(label.dirty.len())),
+            tried: Cell::new(label.sequence),
+            label: RefCell::new(label),
+            suspect: RefCell::new(suspect),
+            asked: Cell::new(0),
+            asked_sync: Cell::new(0),
+            durable: Cell::new(0),
+            writes_label: Cell::new(false),
+            label_written: Notify::default(),
+            locks: RangeLocks::default(),
+            latched: RefCell::default(),
+            closing: Cell::new(false),
+            wake: Notify::default(),
+            counts: Counts::default(),
+            config,
+            rt,
+            pool,
+        }
+    }
+
+    /// Says who is there and writes the first label. A half that needs everything gets its own only after the others'
+    /// say so, or a crash would leave it with a label that is better than its data.
+    async fn begin(&self, below: &Below) -> Result<(), BioError> {
+        if self.label.borrow().sequence == 0 {
+            self.make(below).await?;
+        }
+        let present = self.in_sync();
+        if present != self.label.borrow().in_sync {
+            self.change_sync(present);
+        }
+        let catching = self.halves.which(|state| state == State::Catching);
+        catching.iter().for_each(|lower| self.halves.set_state(*lower, State::Out));
+        self.ask();
+        self.commit(below).await?;
+        if !catching.is_empty() {
+            catching.iter().for_each(|lower| self.halves.set_state(*lower, State::Catching));
+            self.ask();
+            self.commit(below).await?;
+        }
+        for lower in self.halves.which(|state| state != State::InSync) {
+            self.tell(Level::Warn, lower, "is not in sync");
+        }
+        Ok(())
+    }
+
+    /// The first label, without bits, so that what a crash leaves of it is known. Until a second one is on all halves, there
+    /// is no mirror.
+    async fn make(&self, below: &Below) -> Result<(), BioError> {
+        self.ask();
+        self.commit(below).await?;
+        if self.config.lowers > 1 && !self.config.equal {
+            self.label.borrow_mut().dirty.set_all();
+            self.suspect.borrow_mut().set_all();
+        }
+        Ok(())
+    }
+
+    fn in_sync(&self) -> u16 {
+        let members = self.halves.which(|state| state == State::InSync).into_iter();
+        members.filter_map(|lower| self.halves.get(lower).member).fold(0, |set, member| set | 1 << member)
+    }
+
+    /// Whether all halves of the set are in sync and nowhere suspected to differ.
+    pub(crate) fn is_whole(&self) -> bool {
+        let label = self.label.borrow();
+        label.in_sync == all_of(label.members) && self.suspect.borrow().is_empty()
+    }
+
+    pub(crate) fn rt(&self) -> &Rt {
+        &self.rt
+    }
+
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    pub(crate) fn tell(&self, level: Level, lower: usize, what: &str) {
+        self.rt.log(level, format_args!("{}: half {lower} {what}", self.config.name));
+    }
+
+    pub(crate) fn regions(&self, range: ByteRange) -> Range<usize> {
+        let region = self.label.borrow().region;
+        (range.start() / region) as usize..range.end().div_ceil(region) as usize
+    }
+
+    /// Sends a read to the half whose head is nearest, and on failure to the others.
+    pub(crate) fn read(self: &Rc<Self>, below: Below, bio: Bio) -> Step<Done> {
+        let readable = self.readable(bio.range);
+        let first = self.halves.nearest(&readable, bio.offset());
+        let Some(first) = first else { return Step::Now(bio.fail(BioError::Gone(self.config.name.as_str().into()))) };
+        let again = Bio { op: bio.op.clone(), buf: Buf::empty(), ..bio };
+        match self.submit(&below, first, bio) {
+            Step::Now(done) if done.result.is_ok() => Step::Now(done),
+            step => {
+                let mirror = self.clone();
+                Step::later(async move {
+                    let done = step.await;
+                    match done.result {
+                        Ok(_) => done,
+                        Err(error) => mirror.read_elsewhere(&below, Bio { buf: done.buf, ..again }, first, error).await,
+                    }
+                })
+            }
+        }
+    }
+
+    async fn read_elsewhere(&self, below: &Below, mut bio: Bio, first: usize, mut error: BioError) -> Done {
+        let (range, tag, flags, dest) = (bio.range, bio.tag, bio.flags, bio.dest);
+        self.note_failed_read(first, &error);
+        for lower in self.readable(range).into_iter().filter(|lower| *lower != first) {
+            self.counts.read_elsewhere.set(self.counts.read_elsewhere.get() + 1);
+            let op = bio.op.clone();
+            let done = self.submit(below, lower, bio).await;
+            match done.result {
+                Ok(_) => return done,
+                Err(next) => {
+                    self.note_failed_read(lower, &next);
+                    error = next;
+                }
+            }
+            bio = Bio { op, range, flags, dest, buf: done.buf, tag };
+        }
+        bio.fail(error)
+    }
+
+    /// A half that is gone is not asked again; one that cannot read some bytes still has the others.
+    fn note_failed_read(&self, lower: usize, error: &BioError) {
+        if matches!(error, BioError::Gone(_)) {
+            self.lose(lower, error);
+        }
+    }
+
+    /// Halves that may be read in `range`.
+    fn readable(&self, range: ByteRange) -> Vec<usize> {
+        let suspect = self.suspect.borrow();
+        if !suspect.is_empty() && self.regions(range).any(|region| suspect.has(region)) {
+            return self.halves.source().into_iter().collect();
+        }
+        self.halves.which(|state| state == State::InSync)
+    }
+
+    /// Sends a request for data to one half.
+    pub(crate) fn submit(&self, below: &Below, lower: usize, bio: Bio) -> Step<Done> {
+        if matches!(bio.op, Op::Read | Op::Write) {
+            self.halves.moved(lower, bio.range.end());
+        }
+        below.submit(placed(bio).to(below.lower(lower)))
+    }
+
+    /// Writes, zeroes or discards. Overlapping changes go one after the other, or halves could end up in another order.
+    pub(crate) async fn change(&self, below: &Below, mut bio: Bio) -> Done {
+        if bio.op == Op::Discard {
+            // Halves that did different things with a hint would differ.
+            bio.op = Op::Zero;
+            bio.flags.no_unmap = false;
+        }
+        let ticket = self.locks.enter([bio.range], Mode::Exclusive);
+        self.locks.granted(ticket).await;
+        let regions = self.regions(bio.range);
+        self.intend(regions.clone());
+        let result = self.change_claimed(below, &mut bio, regions.clone()).await;
+        self.intent.end(regions);
+        self.locks.leave(ticket);
+        Done { result, buf: bio.buf }
+    }
+
+    fn intend(&self, regions: Range<usize>) {
+        self.intent.begin(regions.clone());
+        let mut label = self.label.borrow_mut();
+        for region in regions.filter(|region| !label.dirty.has(*region)).collect::<Vec<_>>() {
+            label.dirty.set(region);
+            self.asked.set(self.asked.get() + 1);
+        }
+        drop(label);
+        self.wake.notify_all();
+    }
+
+    async fn change_claimed(&self, below: &Below, bio: &mut Bio, regions: Range<usize>) -> Result<Reply, BioError> {
+        self.check_latch()?;
+        if !self.intent.is_durable(regions.clone()) {
+            self.commit(below).await?;
+        }
+        let answers = self.to_all(below, bio, &self.halves.written(), self.config.tries).await;
+        self.judge(answers)?;
+        self.commit_sync(below).await?;
+        Ok(Reply::Empty)
+    }
+
+    pub(crate) async fn flush(&self, below: &Below, bio: Bio) -> Done {
+        let result = self.flush_all(below, bio.tag).await;
+        Done { result: result.map(|()| Reply::Empty), buf: bio.buf }
+    }
+
+    /// A flush is not tried again: after one that failed, nobody knows what is durable.
+    pub(crate) async fn flush_all(&self, below: &Below, tag: Tag) -> Result<(), BioError> {
+        self.check_latch()?;
+        let answers = self.to_all(below, &mut Bio::flush().tagged(tag), &self.halves.written(), 0).await;
+        self.judge(answers)?;
+        self.commit_sync(below).await
+    }
+
+    fn check_latch(&self) -> Result<(), BioError> {
+        let latched = self.latched.borrow();
+        latched.as_ref().map_or(Ok(()), |why| Err(BioError::ReadOnly(why.as_str().into())))
+    }
+
+    pub(crate) fn is_latched(&self) -> bool {
+        self.latched.borrow().is_some()
+    }
+
+    /// Sends a change or a flush to some halves at once.
+    pub(crate) async fn to_all(&self, below: &Below, bio: &mut Bio, lowers: &[usize], tries: u32) -> Vec<Answer> {
+        let sends = lowers.iter().map(|lower| {
+            let copy = Bio { op: bio.op.clone(), buf: bio.buf.share(), ..*bio };
+            self.halves.moved(*lower, copy.range.end());
+            self.send(below, *lower, placed(copy), tries)
+        });
+        join_all(sends.collect::<Vec<_>>()).await
+    }
+
+    /// Sends a request to one half, and again if it fails.
+    async fn send(&self, below: &Below, lower: usize, bio: Bio, tries: u32) -> Answer {
+        let mut bio = bio.to(below.lower(lower));
+        for _ in 0..tries {
+            let again = Bio { op: bio.op.clone(), buf: bio.buf.share(), ..bio };
+            let done = below.submit(bio).await;
+            if !matches!(done.result, Err(BioError::Io(_))) {
+                return Answer { lower, done };
+            }
+            self.counts.retries.set(self.counts.retries.get() + 1);
+            bio = again;
+        }
+        Answer { lower, done: below.submit(bio).await }
+    }
+
+    /// Draws the consequences of what the halves answered to a change or flush: who failed is out, as long as a half in
+    /// sync did it. If none did, nobody holds it for certain and the mirror takes no more changes.
+    pub(crate) fn judge(&self, answers: Vec<Answer>) -> Result<(), BioError> {
+        let is_done = |answer: &Answer| answer.done.result.is_ok() && self.halves.state(answer.lower) == State::InSync;
+        let somebody = answers.iter().any(is_done);
+        let mut first = None;
+        for Answer { lower, done } in answers {
+            let Err(error) = done.result else { continue };
+            if somebody || self.halves.state(lower) != State::InSync {
+                self.lose(lower, &error);
+            }
+            first.get_or_insert(error);
+        }
+        match first {
+            Some(error) if !somebody => {
+                if !matches!(error, BioError::Invalid(_) | BioError::Unsupported(_)) {
+                    self.latch(&error);
+                }
+                Err(error)
+            }
+            None | Some(_) => Ok(()),
+        }
+    }
+
+    fn latch(&self, error: &BioError) {
+        let why = format!("{}: no half could be written ({error}); repair one and restart", self.config.name);
+        self.rt.log(Level::Error, format_args!("{why}"));
+        self.latched.borrow_mut().get_or_insert(why);
+    }
+
+    /// A half is out, unless it is the last one in sync.
+    pub(crate) fn lose(&self, lower: usize, error: &BioError) {
+        let is_last = self.halves.state(lower) == State::InSync && self.halves.count(State::InSync) == 1;
+        if is_last || self.halves.state(lower) == State::Out {
+            return;
+        }
+        let was = self.halves.state(lower);
+        self.halves.set_state(lower, State::Out);
+        self.counts.lost.set(self.counts.lost.get() + 1);
+        if was == State::InSync {
+            self.change_sync(self.in_sync());
+        }
+        let left = self.halves.count(State::InSync);
+        self.tell(
+            Level::Error,
+            lower,
+            &format!("is out ({error}); {left} of {} are in sync", self.label.borrow().members),
+        );
+        self.wake.notify_all();
+    }
+
+    pub(crate) fn change_sync(&self, in_sync: u16) {
+        self.label.borrow_mut().change(in_sync);
+        self.ask();
+        self.asked_sync.set(self.asked.get());
+    }
+
+    /// The label has changed: a commit is due.
+    pub(crate) fn ask(&self) {
+        self.asked.set(self.asked.get() + 1);
+    }
+
+    /// What was acknowledged must not be on a half that nobody knows to be the only one.
+    async fn commit_sync(&self, below: &Below) -> Result<(), BioError> {
+        match self.durable.get() < self.asked_sync.get() {
+            true => self.commit(below).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Makes all changes of the label up to now durable. One label is written at a time; it serves all who wait.
+    pub(crate) async fn commit(&self, below: &Below) -> Result<(), BioError> {
+        let target = self.asked.get();
+        while self.durable.get() < target {
+            if self.writes_label.replace(true) {
+                self.label_written.wait().await;
+                continue;
+            }
+            let result = self.write_label(below).await;
+            self.writes_label.set(false);
+            self.label_written.notify_all();
+            result?;
+        }
+        Ok(())
+    }
+
+    /// Writes one label to all halves that take writes. If a half fails, its loss asks for the next label.
+    async fn write_label(&self, below: &Below) -> Result<(), BioError> {
+        let asked = self.asked.get();
+        let sequence = self.tried.get() + 1;
+        self.tried.set(sequence);
+        let mut label = self.label.borrow().clone();
+        label.sequence = sequence;
+        self.intent.leaving(&label.dirty);
+        let at = sequence % SLOTS * PAGE as u64;
+        let writes = self.halves.written().into_iter().map(|lower| {
+            let member = self.halves.get(lower).member.expect("a half that takes writes has a number");
+            let buf = Buf::from_bytes(&self.pool, &label.encode(member));
+            self.send(below, lower, Bio::write(at, buf).fua().tagged(METADATA), self.config.tries)
+        });
+        let answers = join_all(writes.collect::<Vec<_>>()).await;
+        self.counts.labels.set(self.counts.labels.get() + 1);
+        let is_complete = answers.iter().all(|answer| answer.done.result.is_ok());
+        self.judge(answers)?;
+        if is_complete {
+            self.label.borrow_mut().sequence = sequence;
+            self.intent.arrived(label.dirty);
+            self.durable.set(asked);
+        }
+        Ok(())
+    }
+
+    /// The last label: all halves are equal, so the next start has nothing to copy.
+    pub(crate) async fn settle(&self, below: &Below) -> Result<(), BioError> {
+        if self.is_latched() {
+            return Ok(());
+        }
+        self.flush_all(below, METADATA).await?;
+        if self.is_whole() {
+            self.label.borrow_mut().dirty.clear_all();
+            self.ask();
+        }
+        self.commit(below).await
+    }
+
+    pub(crate) fn close(&self) {
+        self.closing.set(true);
+        self.wake.notify_all();
+    }
+
+    pub(crate) fn stats(&self) -> Vec<Stat> {
+        let stat = |name, value: u64| Stat { name, value: value as f64 };
+        let halves = |state| self.halves.count(state) as u64;
+        vec![
+            stat("halves_in_sync", halves(State::InSync)),
+            stat("halves_catching_up", halves(State::Catching)),
+            stat("halves_out", halves(State::Out)),
+            stat("dirty_regions", self.label.borrow().dirty.count() as u64),
+            stat("suspect_regions", self.suspect.borrow().count() as u64),
+            stat("generation", self.label.borrow().generation),
+            stat("retries", self.counts.retries.get()),
+            stat("reads_elsewhere", self.counts.read_elsewhere.get()),
+            stat("losses", self.counts.lost.get()),
+            stat("labels_written", self.counts.labels.get()),
+            stat("copied_bytes", self.counts.copied.get()),
+        ]
+    }
+}
+
+/// A request for data at its place on a half; flushes are about all of it.
+fn placed(bio: Bio) -> Bio {
+    match bio.op {
+        Op::Flush => bio,
+        _ => Bio { range: ByteRange::new(bio.offset() + DATA_START, bio.len()).expect("inside a half"), ..bio },
+    }
+}
+
+/// Reads the label of one half.
+pub(crate) async fn find(below: &Below, pool: &Pool, lower: usize) -> Found {
+    let bio = Bio::read(0, Buf::unique(pool, DATA_START as usize)).tagged(METADATA).to(below.lower(lower));
+    let done = below.submit(bio).await;
+    match done.result {
+        Ok(_) => Label::newest(&done.buf.to_vec()).map_err(Trouble::Label),
+        Err(error) => Err(Trouble::Unreadable(error.to_string())),
+    }
+}

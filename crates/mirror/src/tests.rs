@@ -1,0 +1,285 @@
+//! What holds for the layer as a whole.
+
+mod power;
+
+use std::rc::Rc;
+
+use esker_base::Nanos;
+use esker_block::conformance::{self, Options};
+use esker_block::{Bio, Buf, Device, Kind, OpKind};
+use esker_rt::Rt;
+use esker_rt::mem::Pool;
+use esker_rt::sim::{Sim, SimConfig};
+use esker_stack::{Export, Spec, Stack};
+
+use crate::label::DATA_START;
+
+static KINDS: &[&Kind] = &[
+    &crate::KIND,
+    &esker_dev::memory::KIND,
+    &esker_layers::stats::KIND,
+    &esker_layers::error::KIND,
+    &esker_layers::delay::KIND,
+];
+
+const TWO: &str = "a = memory size=256KiB defer=always latency=5us; b = memory size=256KiB defer=always latency=7us;";
+
+async fn try_open(rt: &Rt, text: &str) -> Result<Export, String> {
+    let spec = Spec::parse("test", text).unwrap_or_else(|e| panic!("{text}: {e}"));
+    let stack = Stack::build(rt, &Pool::default(), KINDS, &spec).map_err(|e| e.to_string())?;
+    Ok(stack.device("vol").unwrap_or_else(|| panic!("{text}: no device \"vol\"")))
+}
+
+/// Runs `body` on the device `vol` of a text.
+fn with<F: Future<Output = ()> + 'static>(text: &str, body: impl FnOnce(Export) -> F + 'static) {
+    let sim = Sim::new(SimConfig::seeded(1));
+    let (rt, text) = (sim.rt(), text.to_string());
+    sim.block_on(async move {
+        let vol = try_open(&rt, &text).await.unwrap_or_else(|e| panic!("{text}: {e}"));
+        body(vol).await;
+    });
+}
+
+async fn write(vol: &Export, at: u64, bytes: &[u8]) {
+    let done = vol.submit(Bio::write(at, Buf::from_bytes(vol.stack().pool(), bytes))).await;
+    assert_eq!(done.result.err(), None, "write of {} bytes at {at}", bytes.len());
+}
+
+async fn read(vol: &Export, at: u64, len: usize) -> Vec<u8> {
+    let done = vol.submit(Bio::read(at, Buf::unique(vol.stack().pool(), len))).await;
+    assert_eq!(done.result.err(), None, "read of {len} bytes at {at}");
+    done.buf.to_vec()
+}
+
+fn stat(vol: &Export, name: &str) -> f64 {
+    let parts = vol.stack().stats();
+    let part = parts.iter().find(|part| part.kind == "mirror").expect("a mirror");
+    part.stats.iter().find(|s| s.name == name).map_or_else(|| panic!("no {name} in {:?}", part.stats), |s| s.value)
+}
+
+/// What one half holds of the data.
+async fn half(vol: &Export, name: &str, at: u64, len: usize) -> Vec<u8> {
+    read(&vol.stack().device(name).unwrap(), DATA_START + at, len).await
+}
+
+async fn check_equal(vol: &Export, len: usize) {
+    assert!(half(vol, "a", 0, len).await == half(vol, "b", 0, len).await, "the halves differ");
+}
+
+/// Waits until a number of the mirror is `value`.
+async fn until(vol: &Export, name: &str, value: f64) {
+    for _ in 0..10_000 {
+        if stat(vol, name) == value {
+            return;
+        }
+        vol.stack().rt().sleep(Nanos::millis(10)).await;
+    }
+    panic!("{name} stays {}", stat(vol, name));
+}
+
+#[test]
+fn a_mirror_conforms() {
+    for text in [
+        format!("{TWO} vol = mirror on a, b"),
+        format!("{TWO} vol = mirror region=4KiB settle=1ms new=equal on a, b"),
+        format!("{TWO} c = memory size=300KiB block=4096; vol = mirror region=4KiB settle=20us on a, b, c"),
+        "a = memory size=256KiB; vol = mirror on a".to_string(),
+    ] {
+        let options = Options::facade(7);
+        let report = conformance::check(
+            |rt| {
+                let spec = Spec::parse("test", &text).unwrap();
+                Rc::new(Stack::build(rt, &Pool::default(), KINDS, &spec).unwrap().device("vol").unwrap())
+            },
+            options,
+        );
+        assert!(report.answered(OpKind::Read) > 100 && report.answered(OpKind::Discard) > 5, "{text}: {report:?}");
+    }
+}
+
+#[test]
+fn every_write_is_on_both_halves_and_a_new_mirror_is_made_equal() {
+    with(&format!("{TWO} vol = mirror region=4KiB on a, b"), async |vol| {
+        let (a, b) = (vol.stack().device("a").unwrap(), vol.stack().device("b").unwrap());
+        write(&b, DATA_START + 100 * 512, &[7; 512]).await;
+        write(&vol, 4096, &[1; 8192]).await;
+        assert_eq!(read(&a, DATA_START + 4096, 8192).await, [1; 8192]);
+        assert_eq!(read(&b, DATA_START + 4096, 8192).await, [1; 8192]);
+        until(&vol, "suspect_regions", 0.0).await;
+        check_equal(&vol, 240 << 10).await;
+        until(&vol, "dirty_regions", 0.0).await;
+    });
+}
+
+#[test]
+fn a_single_error_is_tried_again_and_a_lasting_one_degrades_and_is_reported() {
+    let text = "a = memory size=256KiB; b = memory size=256KiB; e = error ops=write every=5 start=8KiB on b; \
+        vol = mirror new=equal tries=3 on a, e";
+    with(text, async |vol| {
+        for block in 0..40 {
+            write(&vol, block * 512, &[block as u8; 512]).await;
+        }
+        assert!(stat(&vol, "retries") >= 9.0 && stat(&vol, "halves_in_sync") == 2.0, "{:?}", vol.stack().stats());
+        check_equal(&vol, 40 * 512).await;
+    });
+    let text = text.replace("every=5", "probability=1");
+    with(&text, async |vol| {
+        write(&vol, 0, &[3; 512]).await;
+        assert_eq!((stat(&vol, "retries"), stat(&vol, "halves_in_sync"), stat(&vol, "halves_out")), (3.0, 1.0, 1.0));
+        assert_eq!(read(&vol, 0, 512).await, [3; 512]);
+        assert_eq!(stat(&vol, "losses"), 1.0);
+    });
+}
+
+#[test]
+fn reads_go_to_the_nearest_head_and_of_equals_to_the_first() {
+    with(&format!("{TWO} x = stats on a; y = stats on b; vol = mirror new=equal on x, y"), async |vol| {
+        // All heads are at 0: the first half is read and its head moves to 64 KiB.
+        let reads = async |at: u64| {
+            let before = readings(&vol);
+            read(&vol, at, 4096).await;
+            let after = readings(&vol);
+            (after.0 - before.0, after.1 - before.1)
+        };
+        assert_eq!(vol.submit(Bio::flush()).await.result.err(), None);
+        assert_eq!(reads(64 << 10).await, (1, 0), "a tie");
+        assert_eq!(reads(0).await, (0, 1), "the second head is still at 0");
+        assert_eq!(reads(70 << 10).await, (1, 0));
+        assert_eq!(reads(8 << 10).await, (0, 1));
+    });
+}
+
+/// Reads that reached each half.
+fn readings(vol: &Export) -> (u64, u64) {
+    let of = |name: &str| {
+        let parts = vol.stack().stats();
+        let part = parts.iter().find(|part| part.name == name).expect("it is there");
+        part.stats.iter().find(|stat| stat.name == "reads").map_or(0, |stat| stat.value as u64)
+    };
+    (of("x"), of("y"))
+}
+
+#[test]
+fn a_failed_half_is_not_read_and_a_failed_read_goes_elsewhere() {
+    let text = "a = memory size=256KiB; b = memory size=256KiB; e = error ops=read probability=1 start=8KiB on a; \
+        vol = mirror new=equal on e, b";
+    with(text, async |vol| {
+        write(&vol, 0, &[5; 512]).await;
+        assert_eq!(read(&vol, 0, 512).await, [5; 512]);
+        assert_eq!((stat(&vol, "reads_elsewhere"), stat(&vol, "halves_in_sync")), (1.0, 2.0));
+    });
+}
+
+/// Errors of a half can be switched on and off by inserting and removing a layer.
+async fn pull(vol: &Export, half: &str) {
+    let spec = Spec::parse("pull", "x = memory size=4KiB; gone = error probability=1 on x").unwrap();
+    let layer = spec.device("gone").unwrap().clone();
+    vol.stack().insert(layer, half, Nanos::secs(1)).await.unwrap_or_else(|e| panic!("{e}"));
+}
+
+async fn push_back(vol: &Export) {
+    vol.stack().remove("gone", Nanos::secs(1)).await.unwrap_or_else(|e| panic!("{e}"));
+}
+
+#[test]
+fn a_half_that_was_pulled_and_returns_gets_what_it_lacks_under_load() {
+    with(&format!("{TWO} vol = mirror region=4KiB new=equal probe=10ms settle=5ms on a, b"), async |vol| {
+        for block in 0..64 {
+            write(&vol, block * 512, &[1; 512]).await;
+        }
+        pull(&vol, "b").await;
+        write(&vol, 0, &[2; 1024]).await;
+        assert_eq!(stat(&vol, "halves_out"), 1.0);
+        write(&vol, 64 << 10, &[3; 512]).await;
+        assert_eq!(read(&vol, 0, 1024).await, [2; 1024]);
+        push_back(&vol).await;
+        // Writes go on while the half catches up.
+        let writer = vol.clone();
+        let load = vol.stack().rt().spawn("load", async move {
+            for round in 0..200u64 {
+                write(&writer, round * 7919 % 40 * 512, &[round as u8; 512]).await;
+            }
+        });
+        until(&vol, "halves_in_sync", 2.0).await;
+        load.await;
+        check_equal(&vol, 240 << 10).await;
+        assert!(stat(&vol, "copied_bytes") < 128.0 * 1024.0, "only what was written: {:?}", vol.stack().stats());
+        until(&vol, "dirty_regions", 0.0).await;
+    });
+}
+
+#[test]
+fn the_last_half_in_sync_is_never_given_up() {
+    with(&format!("{TWO} vol = mirror new=equal probe=1h on a, b"), async |vol| {
+        write(&vol, 0, &[1; 512]).await;
+        pull(&vol, "b").await;
+        write(&vol, 0, &[2; 512]).await;
+        let spec = Spec::parse("pull", "x = memory size=4KiB; too = error ops=write probability=1 on x").unwrap();
+        vol.stack().insert(spec.device("too").unwrap().clone(), "a", Nanos::secs(1)).await.unwrap();
+        let done = vol.submit(Bio::write(0, Buf::from_bytes(vol.stack().pool(), &[3; 512]))).await;
+        assert!(done.result.is_err());
+        let done = vol.submit(Bio::write(512, Buf::from_bytes(vol.stack().pool(), &[3; 512]))).await;
+        assert!(matches!(done.result, Err(esker_block::BioError::ReadOnly(_))), "{:?}", done.result);
+        assert_eq!((stat(&vol, "halves_in_sync"), stat(&vol, "halves_out")), (1.0, 1.0));
+        assert!(matches!(read(&vol, 0, 512).await[0], 2 | 3));
+    });
+}
+
+#[test]
+fn a_stack_that_is_closed_leaves_halves_with_nothing_to_copy() {
+    with(&format!("{TWO} vol = mirror region=4KiB new=equal settle=1h on a, b"), async |vol| {
+        write(&vol, 0, &[1; 8192]).await;
+        assert_eq!(stat(&vol, "dirty_regions"), 2.0);
+        vol.stack().close().await;
+        assert_eq!(stat(&vol, "dirty_regions"), 0.0);
+    });
+}
+
+#[test]
+fn the_labels_tell_of_a_half_before_a_write_that_it_lacks_is_answered() {
+    with(&format!("{TWO} vol = mirror new=equal probe=1h on a, b"), async |vol| {
+        write(&vol, 0, &[1; 512]).await;
+        let in_sync = async || {
+            let head = read(&vol.stack().device("a").unwrap(), 0, DATA_START as usize).await;
+            crate::label::Label::newest(&head).unwrap().0.in_sync
+        };
+        assert_eq!(in_sync().await, 0b11);
+        pull(&vol, "b").await;
+        // Its region is dirty already, so that nothing but the loss asks for a label.
+        write(&vol, 512, &[2; 512]).await;
+        assert_eq!(in_sync().await, 0b01);
+    });
+}
+
+#[test]
+fn after_a_crash_only_one_half_is_read_where_they_may_differ() {
+    // The halves of a new mirror may differ everywhere, as those of any mirror where writes were under way. The slow first
+    // half keeps the copying waiting.
+    let text =
+        "x = memory size=256KiB; a = delay read=10ms on x; b = memory size=256KiB; vol = mirror probe=1h on a, b";
+    with(text, async |vol| {
+        write(&vol.stack().device("b").unwrap(), DATA_START, &[7; 512]).await;
+        for at in [200 << 10, 0, 200 << 10, 0] {
+            assert_eq!(read(&vol, at, 512).await, [0; 512], "byte {at}");
+        }
+        until(&vol, "suspect_regions", 0.0).await;
+        check_equal(&vol, 240 << 10).await;
+    });
+}
+
+#[test]
+fn a_flush_reaches_all_halves() {
+    let text = "a = memory size=256KiB; b = memory size=256KiB; x = stats on a; y = stats on b; \
+        vol = mirror new=equal settle=1h on x, y";
+    with(text, async |vol| {
+        let flushes = |name: &str| {
+            let parts = vol.stack().stats();
+            let part = parts.iter().find(|part| part.name == name).expect("it is there");
+            part.stats.iter().find(|stat| stat.name == "flushes").map_or(0, |stat| stat.value as u64)
+        };
+        write(&vol, 0, &[1; 512]).await;
+        let before = [flushes("x"), flushes("y")];
+        assert_eq!(vol.submit(Bio::flush()).await.result.err(), None);
+        assert_eq!([flushes("x") - before[0], flushes("y") - before[1]], [1, 1]);
+    });
+}

@@ -1,0 +1,99 @@
+//! What power cuts leave.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use esker_block::conformance::Options;
+use esker_block::{Bio, Buf, Device, Done, Kind, Limits, Step};
+use esker_rt::Rt;
+use esker_rt::mem::Pool;
+use esker_stack::{Export, Spec, Stack};
+use esker_testkit::Bound;
+use esker_testkit::power::{self, RECORDED};
+
+use crate::check;
+
+static KINDS: &[&Kind] = &[&crate::KIND, &RECORDED];
+
+const HALVES: &str = "a = recorded bed=BED size=64KiB latency=3us; b = recorded bed=BED size=64KiB latency=7us;";
+const BOTH: &str = "v = mirror region=4KiB settle=40us";
+
+fn open(rt: &Rt, text: &str, bed: u64) -> Export {
+    let text = text.replace("BED", &bed.to_string());
+    let spec = Spec::parse("test", &text).unwrap_or_else(|e| panic!("{text}: {e}"));
+    let stack = Stack::build(rt, &Pool::default(), KINDS, &spec).unwrap_or_else(|e| panic!("{text}: {e}"));
+    stack.device("v").expect("the text names it")
+}
+
+/// A volume over two halves that are compared before its first request, as the power cut left them.
+struct Compared {
+    volume: Export,
+    compared: Rc<Cell<bool>>,
+}
+
+impl Device for Compared {
+    fn limits(&self) -> &Limits {
+        self.volume.limits()
+    }
+
+    fn submit(&self, bio: Bio) -> Step<Done> {
+        let (volume, is_first) = (self.volume.clone(), !self.compared.replace(true));
+        Step::later(async move {
+            if is_first {
+                compare(&volume).await;
+            }
+            volume.submit(bio).await
+        })
+    }
+}
+
+/// Halves that call each other in sync are equal wherever no label says that they may differ.
+async fn compare(volume: &Export) {
+    let mut halves = Vec::new();
+    for name in ["a", "b"] {
+        let half = volume.stack().device(name).expect("the text names it");
+        let done = half.submit(Bio::read(0, Buf::unique(volume.stack().pool(), 64 << 10))).await;
+        halves.push(done.buf.to_vec());
+    }
+    let verdict = check::check(2, &mut |half, at, out| {
+        out.copy_from_slice(&halves[half][at as usize..][..out.len()]);
+        Ok(())
+    });
+    if let Ok(verdict) = verdict {
+        assert_eq!(verdict.differing, [], "no label tells of it");
+    }
+}
+
+/// Runs the suite on one stack, and opens another one over each state that a power cut could leave.
+fn check(first: &str, then: &str, states_min: u64) {
+    let mut states = 0;
+    for seed in 1..=2 {
+        // The stack is built once to run and then once for each state.
+        let built = Cell::new(false);
+        let text = || format!("{HALVES} {}", if built.replace(true) { then } else { first });
+        let bound = Bound { states_max: 10, seed };
+        let volume = |rt: &Rt, bed| -> Rc<dyn Device> {
+            let compared = Rc::new(Cell::new(!built.get()));
+            Rc::new(Compared { compared, volume: open(rt, &text(), bed) })
+        };
+        let count = power::check(volume, Options::power_cuts(seed), bound);
+        states += count.unwrap_or_else(|broken| panic!("{then}: {broken}")).states;
+    }
+    assert!(states >= states_min, "only {states} states");
+}
+
+#[test]
+fn a_mirror_keeps_its_promises_in_every_crash_state() {
+    let text = format!("{BOTH} on a, b");
+    check(&text, &text, 2500);
+    let text = format!("{BOTH} new=equal on a, b");
+    check(&text, &text, 2500);
+}
+
+/// The power fails and one half never comes back: the other one has everything.
+#[test]
+fn either_half_keeps_all_promises_alone() {
+    for half in ["a", "b"] {
+        check(&format!("{BOTH} new=equal on a, b"), &format!("v = mirror degraded=true on {half}"), 2500);
+    }
+}

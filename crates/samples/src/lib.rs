@@ -1,0 +1,42 @@
+//! The simple extensions of "Improving Storage with Stackable Extensions" (5.5.3, 5.5.4), each written twice: on the primitives
+//! (`able`), and straight against the block interface and the runtime (`vanilla`), which does by hand what they give.
+//!
+//! Invariant: for comparison only: no kind of this crate is in the product's list, and both variants of an extension pass the
+//! same tests and behave alike.
+//!
+//! Reading order: [`raid1`], [`raw`], [`encryptor`], [`offload`]; in each `vanilla`, then `able`. `cargo xtask complexity` counts both; the
+//! products of these ideas are `mirror`, `verify` and `crypt`.
+
+#![forbid(unsafe_code)]
+
+pub mod encryptor;
+pub mod offload;
+pub mod raid1;
+pub mod raw;
+#[cfg(test)]
+mod tests;
+
+use esker_block::{Kind, OpKind, OpSet};
+
+/// An extension in both variants.
+#[derive(Clone, Copy)]
+pub struct Pair {
+    /// Its name in the thesis, in lower case.
+    pub name: &'static str,
+    /// Written straight against the block interface.
+    pub vanilla: &'static Kind,
+    /// Written on the primitives.
+    pub able: &'static Kind,
+}
+
+/// All of them.
+pub const ALL: &[Pair] = &[
+    Pair { name: "raid1", vanilla: &raid1::vanilla::KIND, able: &raid1::able::KIND },
+    Pair { name: "raw", vanilla: &raw::vanilla::KIND, able: &raw::able::KIND },
+    Pair { name: "offload", vanilla: &offload::vanilla::KIND, able: &offload::able::KIND },
+    Pair { name: "encryptor", vanilla: &encryptor::vanilla::KIND, able: &encryptor::able::KIND },
+];
+
+/// What the extensions let through: remapping is none of their business.
+const PASSES: OpSet =
+    OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]);

@@ -1,0 +1,261 @@
+//! One suite for both variants of each extension.
+
+use std::rc::Rc;
+
+use esker_base::Nanos;
+use esker_block::conformance::{self, Options};
+use esker_block::{
+    Bio, BioError, Buf, Ctx, Device, Extension, Flow, Kind, KindError, Layer, Make, Op, OpKind, Role, Step,
+};
+use esker_rt::Rt;
+use esker_rt::mem::Pool;
+use esker_rt::real::{Reactor, RealConfig};
+use esker_rt::sim::{Sim, SimConfig};
+use esker_stack::{Export, Spec, Stack};
+
+static KINDS: &[&Kind] = &[
+    &esker_dev::memory::KIND,
+    &esker_layers::error::KIND,
+    &esker_layers::stats::KIND,
+    &esker_layers::stripe::KIND,
+    &crate::raid1::vanilla::KIND,
+    &crate::raid1::able::KIND,
+    &crate::raw::vanilla::KIND,
+    &crate::raw::able::KIND,
+    &crate::encryptor::vanilla::KIND,
+    &crate::encryptor::able::KIND,
+    &crate::offload::vanilla::KIND,
+    &crate::offload::able::KIND,
+    &esker_dev::file::KIND,
+    &SPOIL,
+];
+
+/// A way down that changes one byte of each write.
+static SPOIL: Kind = Kind { role: Role::Modifier, ..Kind::layer("spoil", "Changes byte 100.", &[], build_spoil) };
+
+struct Spoil;
+
+impl Extension for Spoil {
+    fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
+        if bio.op == Op::Write {
+            let mut bytes = bio.buf.to_vec();
+            bytes[100] ^= 1;
+            bio.buf = Buf::from_bytes(ctx.pool, &bytes);
+        }
+        Step::Now(Flow::Down)
+    }
+}
+
+fn build_spoil(make: &Make<'_>) -> Result<Layer, KindError> {
+    Ok(Layer::single(Spoil, make.lowers[0].clone()))
+}
+
+const VARIANTS: [&str; 2] = ["vanilla", "able"];
+
+fn open(rt: &Rt, text: &str) -> Export {
+    let spec = Spec::parse("test", text).unwrap_or_else(|e| panic!("{text}: {e}"));
+    let stack = Stack::build(rt, &Pool::default(), KINDS, &spec).unwrap_or_else(|e| panic!("{text}: {e}"));
+    stack.device("vol").unwrap_or_else(|| panic!("{text}: no device \"vol\""))
+}
+
+/// Runs `body` on the device `vol` of both variants of a text in which VARIANT stands.
+fn with<F: Future<Output = ()> + 'static>(text: &str, body: impl Fn(Export) -> F + Clone + 'static) {
+    for variant in VARIANTS {
+        let (sim, text, body) = (Sim::new(SimConfig::seeded(1)), text.replace("VARIANT", variant), body.clone());
+        let rt = sim.rt();
+        sim.block_on(async move { body(open(&rt, &text)).await });
+    }
+}
+
+fn check_conforms(text: &str) {
+    for variant in VARIANTS {
+        let text = text.replace("VARIANT", variant);
+        let report = conformance::check(|rt| Rc::new(open(rt, &text)), Options::facade(7));
+        assert!(report.answered(OpKind::Read) > 100 && report.answered(OpKind::Write) > 100, "{text}: {report:?}");
+    }
+}
+
+async fn write(vol: &Export, at: u64, bytes: &[u8]) -> Result<(), BioError> {
+    vol.submit(Bio::write(at, Buf::from_bytes(vol.stack().pool(), bytes))).await.result.map(drop)
+}
+
+async fn read(vol: &Export, at: u64, len: usize) -> Result<Vec<u8>, BioError> {
+    let done = vol.submit(Bio::read(at, Buf::unique(vol.stack().pool(), len))).await;
+    done.result.map(|_| done.buf.to_vec())
+}
+
+fn stat(vol: &Export, part: &str, name: &str) -> f64 {
+    let parts = vol.stack().stats();
+    let part = parts.iter().find(|p| p.name == part).unwrap_or_else(|| panic!("no part {part}"));
+    part.stats.iter().find(|s| s.name == name).map_or(0.0, |s| s.value)
+}
+
+async fn below(vol: &Export, name: &str, at: u64, len: usize) -> Vec<u8> {
+    read(&vol.stack().device(name).unwrap(), at, len).await.unwrap()
+}
+
+#[test]
+fn all_variants_conform() {
+    let disks = "a = memory size=256KiB defer=always; b = memory size=256KiB defer=always;";
+    check_conforms(&format!("{disks} vol = raid1-VARIANT on a, b"));
+    let pair = "a = memory size=256KiB defer=always; b = memory size=512KiB defer=always;";
+    check_conforms(&format!("{pair} vol = offload-VARIANT on a, b"));
+    check_conforms(&format!("{pair} vol = offload-VARIANT rests=false on a, b"));
+    check_conforms("vol = memory size=256KiB defer=always latency=5us | raw-VARIANT");
+    check_conforms("vol = memory size=256KiB defer=always | encryptor-VARIANT key=file:k");
+    check_conforms(&format!("{disks} vol = stripe chunk=4096 on a, b | encryptor-VARIANT key=file:k"));
+}
+
+#[test]
+fn raid1_writes_both_disks_and_tries_again() {
+    let text =
+        "a = memory size=64KiB; b = memory size=64KiB; e = error ops=write every=3 on b; vol = raid1-VARIANT on a, e";
+    with(text, async |vol| {
+        for block in 0..20u8 {
+            write(&vol, u64::from(block) * 512, &[block; 512]).await.unwrap();
+        }
+        assert_eq!(below(&vol, "a", 0, 20 * 512).await, below(&vol, "b", 0, 20 * 512).await);
+        assert_eq!((stat(&vol, "vol", "disks_good"), stat(&vol, "e", "failed")), (2.0, 9.0));
+    });
+}
+
+#[test]
+fn raid1_leaves_a_disk_alone_that_fails_for_good() {
+    let text = "a = memory size=64KiB; b = memory size=64KiB; e = error probability=1 on a; s = stats on e; \
+        vol = raid1-VARIANT on s, b";
+    with(text, async |vol| {
+        write(&vol, 0, &[1; 512]).await.unwrap();
+        assert_eq!((stat(&vol, "vol", "disks_good"), stat(&vol, "e", "failed")), (1.0, 4.0));
+        for at in [0, 512, 8192] {
+            read(&vol, at, 512).await.unwrap();
+        }
+        write(&vol, 512, &[2; 512]).await.unwrap();
+        assert_eq!(stat(&vol, "e", "failed"), 4.0, "neither read nor written any more");
+    });
+}
+
+#[test]
+fn raid1_with_no_disk_left_gives_the_error() {
+    let text = "a = memory size=64KiB; b = memory size=64KiB; x = error ops=write probability=1 on a; \
+        y = error ops=write probability=1 on b; vol = raid1-VARIANT on x, y";
+    with(text, async |vol| {
+        assert!(matches!(write(&vol, 0, &[1; 512]).await, Err(BioError::Io(_))));
+        assert_eq!(stat(&vol, "vol", "disks_good"), 2.0, "neither is better than the other");
+        read(&vol, 0, 512).await.unwrap();
+    });
+}
+
+#[test]
+fn raid1_reads_from_the_nearest_head_and_of_equals_from_the_first() {
+    let text =
+        "a = memory size=1MiB; b = memory size=1MiB; x = stats on a; y = stats on b; vol = raid1-VARIANT on x, y";
+    with(text, async |vol| {
+        let mut seen = Vec::new();
+        for at in [64 << 10, 0, 70 << 10, 8 << 10, 300 << 10] {
+            let before = stat(&vol, "x", "reads");
+            read(&vol, at, 4096).await.unwrap();
+            seen.push(stat(&vol, "x", "reads") > before);
+        }
+        assert_eq!(seen, [true, false, true, false, true]);
+    });
+}
+
+#[test]
+fn raw_detects_every_silent_corruption() {
+    with("raw = memory size=64KiB; s = spoil on raw; vol = raw-VARIANT on s", async |vol| {
+        for block in 0..100u64 {
+            let at = block % 64 * 1024;
+            assert_eq!(write(&vol, at, &[block as u8; 1024]).await, Err(BioError::Corrupt(at)), "write {block}");
+        }
+    });
+}
+
+#[test]
+fn raw_raises_no_false_alarm_for_overlapping_writes() {
+    with("vol = memory size=64KiB defer=always latency=9us | raw-VARIANT", async |vol| {
+        let writes: Vec<_> = (0..20u8)
+            .map(|i| {
+                let writer = vol.clone();
+                let write = async move { write(&writer, 512 * u64::from(i % 3), &vec![i; 2048]).await };
+                vol.stack().rt().spawn("writer", write)
+            })
+            .collect();
+        for write in writes {
+            assert_eq!(write.await, Ok(()));
+        }
+    });
+}
+
+#[test]
+fn encryptor_stores_other_bytes_and_gives_the_plain_ones_back() {
+    with("raw = memory size=64KiB; vol = encryptor-VARIANT key=file:k on raw", async |vol| {
+        write(&vol, 4096, &[9; 1024]).await.unwrap();
+        let stored = below(&vol, "raw", 4096, 1024).await;
+        assert!(stored[..512] != [9; 512] && stored[..512] != stored[512..]);
+        assert_eq!(read(&vol, 4096, 1024).await.unwrap(), [9; 1024]);
+    });
+}
+
+#[test]
+fn both_variants_store_the_same() {
+    let stored = VARIANTS.map(|variant| {
+        let sim = Sim::new(SimConfig::seeded(1));
+        let rt = sim.rt();
+        sim.block_on(async move {
+            let text = format!("raw = memory size=64KiB; vol = encryptor-{variant} key=file:k on raw");
+            let vol = open(&rt, &text);
+            write(&vol, 0, &[7; 2048]).await.unwrap();
+            below(&vol, "raw", 0, 2048).await
+        })
+    });
+    assert!(stored[0] == stored[1]);
+}
+
+/// While the disk rests nothing reaches it; when it no longer does, all that was written comes home.
+#[test]
+fn offload_lets_the_disk_rest_and_brings_everything_home() {
+    for variant in VARIANTS {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().display();
+        let text = format!(
+            "a = file path={at}/a.img size=256KiB direct=false; b = file path={at}/b.img size=512KiB direct=false; \
+             disk = stats on a; vol = offload-{variant} rests=RESTS on disk, b"
+        );
+        let mut shadow = vec![0u8; 256 << 10];
+        let rests = text.replace("RESTS", "true");
+        let written = run_really(&rests, async move |vol| {
+            for i in 0..60u64 {
+                let (at, byte) = (i * 37 % 500 * 512, i as u8 + 1);
+                write(&vol, at, &[byte; 1024]).await.unwrap();
+                shadow[at as usize..at as usize + 1024].fill(byte);
+                assert_eq!(read(&vol, at, 1024).await.unwrap(), [byte; 1024]);
+            }
+            assert_eq!(vol.submit(Bio::flush()).await.result.err(), None);
+            assert_eq!((stat(&vol, "disk", "reads"), stat(&vol, "disk", "writes")), (0.0, 0.0), "{variant}");
+            shadow
+        });
+        let returns = text.replace("RESTS", "false");
+        run_really(&returns, async move |vol| {
+            assert!(read(&vol, 0, 256 << 10).await.unwrap() == written, "{variant}: served from where it is");
+            for _ in 0..400 {
+                if below(&vol, "a", 0, 256 << 10).await == written {
+                    return;
+                }
+                vol.stack().rt().sleep(Nanos::millis(10)).await;
+            }
+            panic!("{variant}: the disk does not become equal to the shadow copy");
+        });
+    }
+}
+
+/// Runs `body` on the device `vol` of a text, on real files.
+fn run_really<T: 'static, F: Future<Output = T> + 'static>(text: &str, body: impl FnOnce(Export) -> F + 'static) -> T {
+    let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
+    let (rt, text) = (reactor.rt(), text.to_string());
+    reactor.block_on(async move {
+        let vol = open(&rt, &text);
+        let value = body(vol.clone()).await;
+        vol.stack().close().await;
+        value
+    })
+}
