@@ -19,6 +19,9 @@ const PEERS: &[Peer] = &[
     Peer { program: "qemu-io", package: "qemu-utils", used_by: "it: reads, writes, zeroes and discards over NBD" },
     Peer { program: "nbdkit", package: "nbdkit", used_by: "lab: a rival server of memory" },
     Peer { program: "qemu-nbd", package: "qemu-utils", used_by: "lab: a rival server of raw files" },
+    Peer { program: "mkfs.ext4", package: "e2fsprogs", used_by: "cli: a file system on an attached device" },
+    Peer { program: "mkfs.xfs", package: "xfsprogs", used_by: "cli: a file system on an attached device" },
+    Peer { program: "mkfs.btrfs", package: "btrfs-progs", used_by: "cli: a file system on an attached device" },
     Peer { program: "fio", package: "fio", used_by: "lab: load on a served stack and on its rivals" },
 ];
 
