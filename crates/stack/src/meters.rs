@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use esker_base::Nanos;
-use esker_block::{Bio, Ctx, Done, Extension, Flow, Kind, KindError, Layer, Limits, Make, Meter, Reading, Step, Upper, VolumeId};
+use esker_block::{
+    Bio, Ctx, Done, Extension, Flow, Kind, KindError, Layer, Limits, Make, Meter, Reading, Step, Upper, VolumeId,
+};
 
 use crate::build::arrange;
 use crate::live::LiveError;
@@ -92,7 +94,10 @@ impl Stack {
 /// The meters of a stack by the volume that they stand on. One that was made stays until its part is gone: requests may
 /// still be inside, and its counts go on when it is put in again.
 #[derive(Default)]
-pub(crate) struct Meters(RefCell<BTreeMap<String, (Rc<Meter>, Rc<Instance>)>>);
+pub(crate) struct Meters(RefCell<BTreeMap<String, Placed>>);
+
+/// A meter and the layer that it stands in a stack as.
+type Placed = (Rc<Meter>, Rc<Instance>);
 
 impl Meters {
     /// A slot that measures `volume`.

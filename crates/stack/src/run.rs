@@ -66,8 +66,6 @@ pub(crate) struct Run {
 enum Stop {
     /// The request arrived at a leaf.
     Leaf(u16),
-    /// The same, where arrivals are counted.
-    Marked(u16),
     /// A slot decided something else than simply "down".
     Decided(Flow),
     /// A slot waits.
@@ -182,10 +180,6 @@ impl Run {
         loop {
             match self.descend() {
                 Stop::Leaf(leaf) => return self.enter_leaf(leaf),
-                Stop::Marked(leaf) => {
-                    self.shared().watch.reached(self.origin, self.snapshot.leaves[leaf as usize].0);
-                    return self.enter_leaf(leaf);
-                }
                 Stop::Decided(flow) => {
                     if self.decided(flow) {
                         return true;
@@ -218,7 +212,6 @@ impl Run {
             let (index, port) = match hop.target {
                 Target::Slot { index, port } => (index, port),
                 Target::Leaf(leaf) => return Stop::Leaf(leaf),
-                Target::Marked(leaf) => return Stop::Marked(leaf),
                 Target::Nowhere => return Stop::Nowhere,
             };
             let slot = &snapshot.slots[index as usize];
@@ -247,15 +240,21 @@ impl Run {
         }
     }
 
-    /// The contract in full, for what the fence of the hop does not simply admit.
+    /// The contract in full, for what the fence of the hop does not simply admit. While arrivals at leaves are counted, their
+    /// fences admit nothing, so that each is seen here.
     #[cold]
     fn check(&self) -> Result<(), BioError> {
         let bio = self.bio();
         let dest = bio.dest;
         match self.snapshot.limits(dest) {
-            Some(limits) => contract::check(limits, bio),
-            None => Err(BioError::invalid(format!("no volume {} in this stack", dest.0))),
+            Some(limits) => contract::check(limits, bio)?,
+            None => return Err(BioError::invalid(format!("no volume {} in this stack", dest.0))),
         }
+        let hop = self.snapshot.hop(self.snapshot.hop_at(self.position, dest));
+        if matches!(hop.target, Target::Leaf(_)) {
+            self.shared().watch.reached(self.origin, dest);
+        }
+        Ok(())
     }
 
     /// Enforces the domain of the slot that sent the request: a destination outside its lower ends is refused and
@@ -287,11 +286,19 @@ impl Run {
                 self.check_domain()
             }
             Flow::Done(done) => {
-                let slot = &self.snapshot.slots[self.position as usize - 1];
-                self.shared().watch.answered(self.origin, &slot.instance.name);
+                if self.shared().is_special() {
+                    self.note_own_answer();
+                }
                 self.answered(done)
             }
         }
+    }
+
+    /// While who handles requests is watched: the slot in front answered by itself.
+    #[cold]
+    fn note_own_answer(&self) {
+        let slot = &self.snapshot.slots[self.position as usize - 1];
+        self.shared().watch.answered(self.origin, &slot.instance.name);
     }
 
     /// The slot in front of the request answered by itself: its own completion does not run, but it must give the

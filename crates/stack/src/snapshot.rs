@@ -222,8 +222,6 @@ pub(crate) enum Target {
     },
     Leaf(u16),
     Nowhere,
-    /// As `Leaf`, where arrivals are counted.
-    Marked(u16),
 }
 
 /// What a request meets at one position when it is addressed to one volume.
@@ -260,7 +258,7 @@ impl Snapshot {
         for (i, (volume, leaf)) in leaves.iter().enumerate() {
             limits[volume.0 as usize] = Some(leaf.device.limits().clone());
             row[volume.0 as usize] =
-                Hop { fence: Fence::new(leaf.device.limits()), target: leaf_target(&shared, i as u16) };
+                Hop { fence: leaf_fence(&shared, leaf.device.limits()), target: Target::Leaf(i as u16) };
         }
         let mut rows = vec![row.clone()];
         for (index, slot) in slots.iter().enumerate().rev() {
@@ -299,8 +297,9 @@ impl Snapshot {
     }
 }
 
-fn leaf_target(shared: &Shared, leaf: u16) -> Target {
-    if shared.watch.what.get().handlers { Target::Marked(leaf) } else { Target::Leaf(leaf) }
+/// Where arrivals are counted, nothing simply passes the fence of a leaf: the full check is where they are seen.
+fn leaf_fence(shared: &Shared, limits: &Limits) -> Fence {
+    if shared.watch.what.get().handlers { Fence::CLOSED } else { Fence::new(limits) }
 }
 
 impl Submit for Snapshot {

@@ -1,8 +1,8 @@
 //! Watching extensions: whether they keep to what their kinds declare, how long they work, and who handles requests last.
 //!
 //! A slot that is watched runs its extension behind a [`Watched`], so the loop knows nothing of it and a stack that is
-//! not watched pays nothing. Which volume a request ends on only the loop can tell: it says so where it meets a leaf
-//! that is marked ([`crate::snapshot::Target::Marked`]).
+//! not watched pays nothing. Which volume a request ends on only the loop can tell: while that is watched, the fences of
+//! leaves are closed, so that each arrival takes the way of the full contract check, which counts it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -86,6 +86,9 @@ impl Watch {
 
     /// The request on its way has reached `end`.
     pub fn reached(&self, origin: Option<VolumeId>, end: VolumeId) {
+        if !self.what.get().handlers {
+            return;
+        }
         let last = self.last.borrow().clone();
         self.count((origin, last, Some(end)));
     }
