@@ -2,7 +2,7 @@
 
 use esker_blktrace::Format;
 
-use crate::{blktrace, compose, control, http, nbd, stack};
+use crate::{blktrace, compose, control, http, nbd, regions, stack};
 
 /// What can be fuzzed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,13 +25,15 @@ pub enum Target {
     Control,
     /// Requests for metrics.
     Metrics,
+    /// The medium of an area of regions.
+    Regions,
     /// Fails on an input that is easily found: proves that the fuzzer finds.
     Canary,
 }
 
 impl Target {
     /// Every target.
-    pub const ALL: [Target; 26] = [
+    pub const ALL: [Target; 27] = [
         Target::Blktrace(Format::Load),
         Target::Blktrace(Format::Vscsi1),
         Target::Blktrace(Format::Vscsi2),
@@ -57,6 +59,7 @@ impl Target {
         Target::Compose,
         Target::Control,
         Target::Metrics,
+        Target::Regions,
         Target::Canary,
     ];
 
@@ -72,6 +75,7 @@ impl Target {
             Target::Compose => "compose".to_string(),
             Target::Control => "control".to_string(),
             Target::Metrics => "metrics".to_string(),
+            Target::Regions => "regions".to_string(),
             Target::Canary => "canary".to_string(),
         }
     }
@@ -88,6 +92,7 @@ impl Target {
             Target::Compose => compose::corpus(),
             Target::Control => control::corpus(),
             Target::Metrics => http::corpus(),
+            Target::Regions => regions::corpus(),
             Target::Canary => vec![b"a canary sings".to_vec()],
         }
     }
@@ -107,6 +112,7 @@ impl Target {
             Target::Compose => compose::try_input(input),
             Target::Control => control::try_input(input),
             Target::Metrics => http::try_input(input),
+            Target::Regions => regions::try_input(input),
             Target::Canary => {
                 assert!(!input.contains(&0xff), "the canary is dead");
                 Ok(true)

@@ -13,12 +13,15 @@
     reason = "experiments measure real time, run rival programs and make scratch files"
 )]
 
+mod able_predicted_vs_observed;
+mod able_theory;
 mod device_calibration;
 pub mod experiment;
 mod file_vs_fio;
 pub mod machine;
 mod nbd_vs_peers;
 pub mod peer;
+mod random_setting;
 mod rt_throughput;
 mod sim_throughput;
 mod ssd_wa;
@@ -38,4 +41,6 @@ pub const ALL: &[Experiment] = &[
     try_quick::EXPERIMENT,
     try_truth::EXPERIMENT,
     device_calibration::EXPERIMENT,
+    able_theory::EXPERIMENT,
+    able_predicted_vs_observed::EXPERIMENT,
 ];

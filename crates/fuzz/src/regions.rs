@@ -1,0 +1,81 @@
+//! The medium of an area of regions: what is read from it is whole, and nothing on it makes the reader fall.
+
+use std::rc::Rc;
+
+use esker_base::ByteRange;
+use esker_block::Device;
+use esker_block::store::SparseStore;
+use esker_dev::{Defer, Media, MemoryDevice};
+use esker_primitives::Io;
+use esker_primitives::region::{Area, RegionError, Regions};
+use esker_rt::mem::Pool;
+use esker_rt::{Sim, SimConfig};
+
+/// Bytes of the medium; what an input lacks is zero.
+const SIZE: u64 = 128 << 10;
+
+fn open(bytes: &[u8]) -> (Sim, Io, Rc<Media>) {
+    let sim = Sim::new(SimConfig::seeded(1));
+    let mut store = SparseStore::default();
+    store.write(0, &bytes[..bytes.len().min(SIZE as usize)]);
+    let media = Media::of(SIZE, store);
+    let device = MemoryDevice::over(&sim.rt(), media.clone(), 512, Defer::Never);
+    let io = Io::over(&sim.rt(), &Pool::default(), vec![Rc::new(device)]);
+    (sim, io, media)
+}
+
+fn range() -> ByteRange {
+    ByteRange::new(0, SIZE).expect("a small range")
+}
+
+/// Names and contents of all regions.
+async fn held(io: &Io, limits: &esker_block::Limits) -> Result<Vec<(String, Vec<u8>)>, RegionError> {
+    let area = Area::open(io, 0, range(), limits).await?;
+    let mut held = Vec::new();
+    for name in area.names() {
+        if let Some(region) = area.restore(io, &name).await? {
+            let mut bytes = vec![0; region.len() as usize];
+            region.read(0, &mut bytes);
+            held.push((name, bytes));
+        }
+    }
+    Ok(held)
+}
+
+pub fn corpus() -> Vec<Vec<u8>> {
+    let (sim, io, media) = open(&[]);
+    let limits = MemoryDevice::over(&sim.rt(), media.clone(), 512, Defer::Never).limits().clone();
+    sim.block_on(async move {
+        let area = Area::open(&io, 0, range(), &limits).await.expect("an empty area");
+        for (name, size) in [("a", 100), ("map", 9_000)] {
+            let region = area.malloc(&io, name, size).await.expect("there is room");
+            region.write(size - 50, &[7; 50]);
+            region.commit(&io).await.expect("memory takes it");
+        }
+    });
+    vec![media.bytes(range())]
+}
+
+pub fn try_input(input: &[u8]) -> Result<bool, String> {
+    let (sim, io, media) = open(input);
+    let limits = MemoryDevice::over(&sim.rt(), media, 512, Defer::Never).limits().clone();
+    sim.block_on(async move {
+        let Ok(first) = held(&io, &limits).await else { return Ok(false) };
+        // What is sound can be gone on with, and reads the same again.
+        let area = Area::open(&io, 0, range(), &limits).await.map_err(|e| e.to_string())?;
+        for (name, bytes) in &first {
+            let region = area.restore(&io, name).await.map_err(|e| e.to_string())?.ok_or("a region is gone")?;
+            region.write(0, &[!bytes[0]]);
+            region.commit(&io).await.map_err(|e| e.to_string())?;
+        }
+        let again = held(&io, &limits).await.map_err(|e| format!("after commits: {e}"))?;
+        let expected: Vec<_> = first.into_iter().map(|(name, mut bytes)| {
+            bytes[0] = !bytes[0];
+            (name, bytes)
+        });
+        match expected.eq(again) {
+            true => Ok(true),
+            false => Err("a commit is not what is read again".to_string()),
+        }
+    })
+}
