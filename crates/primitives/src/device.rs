@@ -95,11 +95,24 @@ struct Lower {
 
 type Handler = Rc<dyn Fn(usize, Event)>;
 
+/// A handler, for one lower end or all and one event or all.
+struct Registered {
+    lower: Option<usize>,
+    event: Option<Event>,
+    handler: Handler,
+}
+
+impl Registered {
+    fn wants(&self, lower: usize, event: Event) -> bool {
+        self.lower.is_none_or(|of| of == lower) && self.event.is_none_or(|of| of == event)
+    }
+}
+
 /// What an extension knows of its lower ends.
 pub struct Lowers {
     lowers: Vec<Lower>,
-    /// Handlers by number, each for one lower end or all and one event or all.
-    handlers: RefCell<BTreeMap<u64, (Option<usize>, Option<Event>, Handler)>>,
+    /// By number.
+    handlers: RefCell<BTreeMap<u64, Registered>>,
     last_handler: Cell<u64>,
 }
 
@@ -204,7 +217,8 @@ impl Lowers {
         lower.map(|lower| self.lower(lower)).transpose()?;
         let number = self.last_handler.get() + 1;
         self.last_handler.set(number);
-        self.handlers.borrow_mut().insert(number, (lower, event, Rc::new(handler)));
+        let handler: Handler = Rc::new(handler);
+        self.handlers.borrow_mut().insert(number, Registered { lower, event, handler });
         Ok(number)
     }
 
@@ -223,13 +237,10 @@ impl Lowers {
         if self.lower(lower)?.plugged.replace(plugged) == plugged {
             return Ok(false);
         }
-        let wants = |of: &Option<usize>, which: &Option<Event>| {
-            of.is_none_or(|of| of == lower) && which.is_none_or(|which| which == event)
-        };
         // A handler may register or forget others.
         let handlers = self.handlers.borrow();
-        let called: Vec<Handler> =
-            handlers.values().filter(|(of, which, _)| wants(of, which)).map(|h| h.2.clone()).collect();
+        let wanted = handlers.values().filter(|registered| registered.wants(lower, event));
+        let called: Vec<Handler> = wanted.map(|registered| registered.handler.clone()).collect();
         drop(handlers);
         called.iter().for_each(|handler| handler(lower, event));
         Ok(true)

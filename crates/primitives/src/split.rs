@@ -92,7 +92,7 @@ fn join(io: &Io, mut whole: Bio, pieces: &[Piece]) -> Step<Flow> {
         let mut result = Ok(Reply::Empty);
         let mut bufs = Vec::with_capacity(returned.len());
         for part in returned {
-            result = result.and_then(|_| part.result);
+            result = result.and(part.result);
             bufs.push(part.bio.buf);
         }
         let buf = if whole.op == Op::Read { Buf::chain(bufs) } else { whole.buf };

@@ -94,7 +94,7 @@ fn cut(one: Move, max: u64) -> Vec<Move> {
 
 /// Sorts `moves` by `place` and groups those that lie one after the other, up to `max` bytes.
 pub fn runs(moves: &mut [Move], place: fn(&Move) -> Place, max: u64) -> Vec<Range<usize>> {
-    moves.sort_by_key(|one| place(one));
+    moves.sort_by_key(place);
     let mut runs: Vec<Range<usize>> = Vec::new();
     let mut len = 0;
     for (at, one) in moves.iter().enumerate() {
