@@ -2,7 +2,7 @@
 
 use esker_blktrace::Format;
 
-use crate::{blktrace, compose, control, http, nbd, regions, stack};
+use crate::{blktrace, compose, control, http, nbd, regions, stack, vhost};
 
 /// What can be fuzzed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub enum Target {
     Control,
     /// Requests for metrics.
     Metrics,
+    /// The memory of a guest.
+    Vhost,
     /// The medium of an area of regions.
     Regions,
     /// Fails on an input that is easily found: proves that the fuzzer finds.
@@ -33,7 +35,7 @@ pub enum Target {
 
 impl Target {
     /// Every target.
-    pub const ALL: [Target; 27] = [
+    pub const ALL: [Target; 28] = [
         Target::Blktrace(Format::Load),
         Target::Blktrace(Format::Vscsi1),
         Target::Blktrace(Format::Vscsi2),
@@ -59,6 +61,7 @@ impl Target {
         Target::Compose,
         Target::Control,
         Target::Metrics,
+        Target::Vhost,
         Target::Regions,
         Target::Canary,
     ];
@@ -75,6 +78,7 @@ impl Target {
             Target::Compose => "compose".to_string(),
             Target::Control => "control".to_string(),
             Target::Metrics => "metrics".to_string(),
+            Target::Vhost => "vhost".to_string(),
             Target::Regions => "regions".to_string(),
             Target::Canary => "canary".to_string(),
         }
@@ -92,6 +96,7 @@ impl Target {
             Target::Compose => compose::corpus(),
             Target::Control => control::corpus(),
             Target::Metrics => http::corpus(),
+            Target::Vhost => vhost::corpus(),
             Target::Regions => regions::corpus(),
             Target::Canary => vec![b"a canary sings".to_vec()],
         }
@@ -112,6 +117,7 @@ impl Target {
             Target::Compose => compose::try_input(input),
             Target::Control => control::try_input(input),
             Target::Metrics => http::try_input(input),
+            Target::Vhost => vhost::try_input(input),
             Target::Regions => regions::try_input(input),
             Target::Canary => {
                 assert!(!input.contains(&0xff), "the canary is dead");

@@ -6,7 +6,11 @@
 //! Invariant: reads nothing outside the project but Debian's packages, which it keeps in the target folder.
 
 #![forbid(unsafe_code)]
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run programs, read documents and make files")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests run programs, read documents and make files"
+)]
 
 pub mod guest;
 pub mod load;

@@ -19,6 +19,7 @@ const PEERS: &[Peer] = &[
     Peer { program: "qemu-io", package: "qemu-utils", used_by: "it: reads, writes, zeroes and discards over NBD" },
     Peer { program: "nbdkit", package: "nbdkit", used_by: "lab: a rival server of memory" },
     Peer { program: "qemu-nbd", package: "qemu-utils", used_by: "lab: a rival server of raw files" },
+    Peer { program: "qemu-system-x86_64", package: "qemu-system-x86", used_by: "it: guests on served exports" },
     Peer { program: "mkfs.ext4", package: "e2fsprogs", used_by: "cli: a file system on an attached device" },
     Peer { program: "mkfs.xfs", package: "xfsprogs", used_by: "cli: a file system on an attached device" },
     Peer { program: "mkfs.btrfs", package: "btrfs-progs", used_by: "cli: a file system on an attached device" },
@@ -48,10 +49,10 @@ pub fn main(args: &[String]) -> Result<bool, String> {
 }
 
 fn print_table() {
-    println!("{:<10} {:<12} {:<9} used by", "program", "package", "state");
+    println!("{:<18} {:<15} {:<9} used by", "program", "package", "state");
     for peer in PEERS {
         let state = if is_installed(peer.program) { "present" } else { "missing" };
-        println!("{:<10} {:<12} {state:<9} {}", peer.program, peer.package, peer.used_by);
+        println!("{:<18} {:<15} {state:<9} {}", peer.program, peer.package, peer.used_by);
     }
 }
 

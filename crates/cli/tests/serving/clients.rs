@@ -56,6 +56,34 @@ fn copied_images_come_back_byte_for_byte_on_both_backends() {
 }
 
 #[test]
+fn qemu_img_converts_onto_an_export_and_maps_its_holes() {
+    let dir = tempfile::tempdir().unwrap();
+    let (image, packed, back) = (dir.path().join("in.img"), dir.path().join("in.qcow2"), dir.path().join("back.qcow2"));
+    write_image(&image, 32 << 20);
+    check_tool("qemu-img", &["convert", "-f", "raw", "-O", "qcow2", &text(&image), &text(&packed)]);
+    let server = Server::start(dir.path(), FILE, &[]);
+    let uri = &server.uris[0];
+    // The export is there already (-n), new and all zeroes: only data is written.
+    let onto = ["convert", "-n", "--target-is-zero", "-f", "qcow2", "-O", "raw", &text(&packed), uri];
+    check_tool("qemu-img", &onto);
+    check_tool("qemu-img", &["compare", "-f", "raw", "-F", "qcow2", uri, &text(&packed)]);
+    let map = check_tool("qemu-img", &["map", "-f", "raw", "--output=json", uri]);
+    let map: Vec<serde_json::Value> = serde_json::from_str(&map).expect("the map is JSON");
+    let sum = |zero: bool| -> u64 {
+        map.iter().filter(|piece| piece["zero"] == zero).filter_map(|piece| piece["length"].as_u64()).sum()
+    };
+    // Every other 64 KiB is a hole.
+    assert_eq!((sum(true), sum(false)), (16 << 20, 16 << 20), "{map:?}");
+    let seen = check_tool("nbdinfo", &["--map", "--totals", "--json", uri]);
+    assert!(seen.contains(&(16 << 20).to_string()), "{seen}");
+    check_tool("qemu-img", &["convert", "-f", "raw", "-O", "qcow2", uri, &text(&back)]);
+    check_tool("qemu-img", &["compare", &text(&packed), &text(&back)]);
+    let status = server.check_status();
+    assert_eq!(status["bounced_bytes"].as_u64(), Some(0), "payload was copied");
+    server.stop();
+}
+
+#[test]
 fn fio_verifies_what_it_wrote_over_unix_and_tcp() {
     for address in ["unix:DIR/sock", "tcp:127.0.0.1:0"] {
         let dir = tempfile::tempdir().unwrap();

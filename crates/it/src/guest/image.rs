@@ -27,19 +27,47 @@ const PACKAGES: &[&str] = &[
 
 /// Programs that guests run; the rest is busybox's.
 const PROGRAMS: &[&str] = &[
-    "busybox", "mke2fs", "e2fsck", "mkfs.xfs", "xfs_repair", "mkfs.nilfs2", "lscp", "mkfs.f2fs", "fsck.f2fs", "btrfs",
-    "mkfs.btrfs", "nbd-client", "blkdiscard",
+    "busybox",
+    "mke2fs",
+    "e2fsck",
+    "mkfs.xfs",
+    "xfs_repair",
+    "mkfs.nilfs2",
+    "lscp",
+    "mkfs.f2fs",
+    "fsck.f2fs",
+    "btrfs",
+    "mkfs.btrfs",
+    "nbd-client",
+    "blkdiscard",
 ];
 
 /// Modules that guests load.
 const MODULES: &[&str] = &[
-    "virtio_pci", "virtio_blk", "virtio_net", "nbd", "crc32c_generic", "crc32_generic", "ext4", "xfs", "btrfs",
-    "nilfs2", "f2fs",
+    "virtio_pci",
+    "virtio_blk",
+    "virtio_net",
+    "nbd",
+    "crc32c_generic",
+    "crc32_generic",
+    "ext4",
+    "xfs",
+    "btrfs",
+    "nilfs2",
+    "f2fs",
 ];
 
 /// Where modules lie that any of those can need.
-const MODULE_FOLDERS: &[&str] = &["/kernel/fs/", "/kernel/lib/", "/kernel/crypto/", "/kernel/arch/x86/crypto/",
-    "/kernel/drivers/block/", "/kernel/drivers/virtio/", "/kernel/drivers/net/", "/kernel/net/core/"];
+const MODULE_FOLDERS: &[&str] = &[
+    "/kernel/fs/",
+    "/kernel/lib/",
+    "/kernel/crypto/",
+    "/kernel/arch/x86/crypto/",
+    "/kernel/drivers/block/",
+    "/kernel/drivers/virtio/",
+    "/kernel/drivers/net/",
+    "/kernel/net/core/",
+];
 
 /// Folders of the first file system.
 const FOLDERS: &[&str] = &["bin", "lib", "lib64", "modules", "dev", "proc", "sys", "tmp", "mnt", "etc"];
@@ -72,8 +100,9 @@ impl Image {
         let mut wanted = packages::with_libraries(PACKAGES)?;
         wanted.insert(kernel.clone());
         let files = packages::download(&wanted, &debs)?;
-        let (kernels, tools): (Vec<PathBuf>, Vec<PathBuf>) =
-            files.into_iter().partition(|file| file.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&kernel)));
+        let (kernels, tools): (Vec<PathBuf>, Vec<PathBuf>) = files
+            .into_iter()
+            .partition(|file| file.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&kernel)));
         let (vmlinuz, modules) = read_kernel(kernels.last().ok_or("apt-get brought no kernel")?)?;
         let mut archive = Archive::default();
         FOLDERS.iter().for_each(|folder| archive.directory(folder));
@@ -96,9 +125,8 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), String> {
 
 fn read_kernel(package: &Path) -> Result<(Vec<u8>, Modules), String> {
     let (mut kernel, mut modules) = (Vec::new(), Modules::new());
-    let wanted = |path: &str| {
-        path.starts_with("boot/vmlinuz") || MODULE_FOLDERS.iter().any(|folder| path.contains(folder))
-    };
+    let wanted =
+        |path: &str| path.starts_with("boot/vmlinuz") || MODULE_FOLDERS.iter().any(|folder| path.contains(folder));
     packages::read(package, &wanted, &mut |path, entry| {
         match (entry, modules::name_of(path)) {
             (Entry::File(bytes), Some(name)) => drop(modules.insert(name, unpacked(path, bytes)?)),
@@ -129,7 +157,11 @@ fn add_programs(archive: &mut Archive, packages: &[PathBuf]) -> Result<(), Strin
     for package in packages {
         packages::read(package, &|path| is_program(path) || is_library(path), &mut |path, entry| {
             let folder = if is_program(path) { "bin" } else { "lib" };
-            found.insert(format!("{folder}/{}", base(path)), entry);
+            let place = format!("{folder}/{}", base(path));
+            // Packages link from one folder of libraries to the other: what is linked to is what is wanted.
+            if matches!(entry, Entry::File(_)) || !found.contains_key(&place) {
+                found.insert(place, entry);
+            }
             Ok(())
         })?;
     }

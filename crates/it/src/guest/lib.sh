@@ -1,4 +1,4 @@
-# What jobs are made of. Each step prints one line: RESULT NAME ok|FAIL [SECONDS or reason].
+# What jobs are made of. Programs have their folder: busybox prefers its own of the same name. Each step prints one line: RESULT NAME ok|FAIL [SECONDS or reason].
 
 now() { cut -d' ' -f1 /proc/uptime; }
 
@@ -27,22 +27,22 @@ cold() { sync; echo 3 >/proc/sys/vm/drop_caches; }
 
 make() {
   case $1 in
-    ext4) mke2fs -q -F -t ext4 "$2" ;;
-    xfs) mkfs.xfs -q -f "$2" ;;
-    nilfs2) mkfs.nilfs2 -q -f "$2" ;;
-    f2fs) mkfs.f2fs -q -f "$2" ;;
-    btrfs) mkfs.btrfs -q -f "$2" ;;
+    ext4) /bin/mke2fs -q -F -t ext4 "$2" ;;
+    xfs) /bin/mkfs.xfs -q -f "$2" ;;
+    nilfs2) /bin/mkfs.nilfs2 -q -f "$2" ;;
+    f2fs) /bin/mkfs.f2fs -q -f "$2" ;;
+    btrfs) /bin/mkfs.btrfs -q -f "$2" ;;
   esac
 }
 
 # Changes nothing. NILFS2 has no checker: its recovery is a mount, and its log is listed.
 check() {
   case $1 in
-    ext4) e2fsck -f -n "$2" ;;
-    xfs) xfs_repair -n "$2" ;;
-    nilfs2) lscp "$2" ;;
-    f2fs) fsck.f2fs --dry-run "$2" ;;
-    btrfs) btrfs check --readonly "$2" ;;
+    ext4) /bin/e2fsck -f -n "$2" ;;
+    xfs) /bin/xfs_repair -n "$2" ;;
+    nilfs2) /bin/lscp "$2" ;;
+    f2fs) /bin/fsck.f2fs --dry-run "$2" ;;
+    btrfs) /bin/btrfs check --readonly "$2" ;;
   esac
 }
 
@@ -75,8 +75,8 @@ raw() {
   step "$prefix-write" it load raw-write "$device" --seed 3 --bytes $bytes --writes "$writes"
   cold
   step "$prefix-verify" it load raw-verify "$device" --seed 3 --bytes $bytes --writes "$writes"
-  step "$prefix-discard" blkdiscard "$device"
-  step "$prefix-zero" blkdiscard -z -l $bytes "$device"
+  step "$prefix-discard" /bin/blkdiscard "$device"
+  step "$prefix-zero" /bin/blkdiscard -z -l $bytes "$device"
   cold
   step "$prefix-zeroes" it load raw-zero "$device" --bytes $bytes
 }

@@ -85,8 +85,14 @@ mod tests {
 
     #[test]
     fn results_and_events_are_read_from_the_console() {
-        let lines = ["\u{1b}[2J KERNEL 6.1.0-1-amd64", "RESULT a-mkfs ok 1.2 ", "[ 3.1] EXT4-fs: mounted", "EVENT loaded",
-            "RESULT a-check ok 0.3 clean", "DONE"];
+        let lines = [
+            "\u{1b}[2J KERNEL 6.1.0-1-amd64",
+            "RESULT a-mkfs ok 1.2 ",
+            "[ 3.1] EXT4-fs: mounted",
+            "EVENT loaded",
+            "RESULT a-check ok 0.3 clean",
+            "DONE",
+        ];
         let (good, events) = log(&lines);
         assert!(good.is_good() && good.has("a-check") && !good.has("a-trim"));
         assert_eq!((good.kernel.as_str(), events), ("6.1.0-1-amd64", vec!["loaded".to_string()]));

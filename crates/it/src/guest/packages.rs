@@ -18,15 +18,8 @@ fn output(program: &str, args: &[&str], dir: &Path) -> Result<String, String> {
     }
 }
 
-const PLAIN: &[&str] = &[
-    "depends",
-    "--no-recommends",
-    "--no-suggests",
-    "--no-conflicts",
-    "--no-breaks",
-    "--no-replaces",
-    "--no-enhances",
-];
+const PLAIN: &[&str] =
+    &["depends", "--no-recommends", "--no-suggests", "--no-conflicts", "--no-breaks", "--no-replaces", "--no-enhances"];
 
 /// Packages that `packages` depend on.
 fn depends(packages: &[&str]) -> Result<Vec<String>, String> {

@@ -109,9 +109,9 @@ fn kernel_client(bench: &Bench<'_>) -> Result<Vec<Log>, String> {
     let mut job = String::new();
     for (number, kind) in ["ext4", "xfs", "nilfs2", "f2fs", "btrfs"].iter().enumerate() {
         job += &format!(
-            "step nbd-{kind}-connect nbd-client -N {kind} 10.0.2.2 {port} /dev/nbd{number} -C 2\n\
+            "step nbd-{kind}-connect /bin/nbd-client -N {kind} 10.0.2.2 {port} /dev/nbd{number} -C 2\n\
              filesystem nbd {kind} /dev/nbd{number} {STEPS}\n\
-             step nbd-{kind}-disconnect nbd-client -d /dev/nbd{number}\n"
+             step nbd-{kind}-disconnect /bin/nbd-client -d /dev/nbd{number}\n"
         );
     }
     let mut log = bench.run(&bench.guest(network(), job))?;

@@ -76,7 +76,8 @@ impl Server {
     pub fn stat(&self, name: &str) -> Result<f64, String> {
         let status = self.status()?;
         let parts = status["parts"].as_array().cloned().unwrap_or_default();
-        Ok(parts.iter().filter_map(|part| part["stats"][name].as_f64()).sum())
+        let counts = parts.iter().filter_map(|part| part["stats"][name].as_f64());
+        Ok(counts.fold(0.0, |sum, count| sum + count))
     }
 
     /// Stops it as an operator does; it must end well.

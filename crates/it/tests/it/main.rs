@@ -4,6 +4,7 @@
 
 mod conformance;
 mod docs;
+mod guests;
 mod kills;
 mod paced;
 mod power_cuts;
