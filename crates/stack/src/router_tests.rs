@@ -4,41 +4,55 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use esker_base::Nanos;
+use esker_base::{Nanos, Time};
 use esker_block::{
     Arity, Bio, BioError, Buf, Build, Ctx, Device, Done, Durability, Ends, Extension, Flow, Kind, KindError, Layer,
     Limits, Make, OpKind, OpSet, Opening, Param, ParamType, Role, Routes, Stat, Step, Support, Upper, VolumeId, Worlds,
 };
+use esker_rt::handle::LogSink;
 use esker_rt::mem::Pool;
 use esker_rt::sim::{SimConfig, twice};
-use esker_rt::{Rt, sync};
+use esker_rt::{Event, Level, Rt, sync};
 
 use crate::{DeviceSpec, Handled, LiveError, Place, Spec, Stack, Watching};
 
 const SIZE: u64 = 1 << 20;
 
-thread_local! {
-    /// What happened in the stacks of this thread's test, in order.
-    static TRACE: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
-    /// How long devices take.
-    static LATENCY: Cell<Nanos> = const { Cell::new(Nanos(10_000)) };
-    /// Whether devices answer.
-    static STUCK: Cell<bool> = const { Cell::new(false) };
+/// What happened in one world, in order: extensions and devices of these tests tell it as events.
+#[derive(Clone, Default)]
+struct Trace(Rc<RefCell<Vec<String>>>);
+
+impl LogSink for Trace {
+    fn event(&mut self, _: Time, event: &Event<'_>) {
+        if event.level == Level::Debug {
+            self.0.borrow_mut().push(event.text.to_string());
+        }
+    }
 }
 
-fn note(what: String) {
-    TRACE.with_borrow_mut(|trace| trace.push(what));
+impl Trace {
+    fn of(rt: &Rt) -> Trace {
+        let trace = Trace::default();
+        rt.set_log(Box::new(trace.clone()));
+        trace
+    }
+
+    fn take(&self) -> Vec<String> {
+        self.0.take()
+    }
 }
 
-fn traced() -> Vec<String> {
-    TRACE.with_borrow_mut(std::mem::take)
+fn note(rt: &Rt, what: std::fmt::Arguments<'_>) {
+    rt.log(Level::Debug, what);
 }
 
-/// Bytes in memory, answered after a while; or not, while it is stuck.
+/// Bytes in memory, answered after a while; or not, before `stuck_until`.
 struct Disk {
     rt: Rt,
     name: String,
     limits: Limits,
+    latency: Nanos,
+    stuck_until: Time,
     bytes: Rc<RefCell<Vec<u8>>>,
 }
 
@@ -48,13 +62,12 @@ impl Device for Disk {
     }
 
     fn submit(&self, mut bio: Bio) -> Step<Done> {
-        note(format!("{} gets {:?} {}", self.name, bio.op, bio.offset()));
+        note(&self.rt, format_args!("{} gets {:?} {}", self.name, bio.op, bio.offset()));
         let (rt, bytes) = (self.rt.clone(), self.bytes.clone());
+        let (latency, stuck_until) = (self.latency, self.stuck_until);
         Step::later(async move {
-            rt.sleep(LATENCY.get()).await;
-            while STUCK.get() {
-                rt.sleep(Nanos::micros(10)).await;
-            }
+            rt.sleep(latency).await;
+            rt.sleep_until(stuck_until).await;
             let at = bio.offset() as usize;
             match bio.op {
                 esker_block::Op::Read => bio.buf.fill(0, &bytes.borrow()[at..at + bio.len() as usize]),
@@ -69,11 +82,13 @@ impl Device for Disk {
 fn build_disk(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
     let limits = Limits::plain(SIZE, 512).with(OpKind::Zero, Support::No);
     let bytes = Rc::new(RefCell::new(vec![0; SIZE as usize]));
-    Ok(Rc::new(Disk { rt: make.rt.clone(), name: make.name.to_string(), limits, bytes }))
+    let (latency, stuck_until) = (make.args.span("latency"), Time(make.args.span("stuck").0));
+    Ok(Rc::new(Disk { rt: make.rt.clone(), name: make.name.to_string(), limits, latency, stuck_until, bytes }))
 }
 
 /// A layer that does as its mode says, with an upper end for each lower one.
 struct Actor {
+    rt: Rt,
     name: String,
     mode: String,
     closed: Cell<bool>,
@@ -95,7 +110,7 @@ impl Actor {
 impl Extension for Actor {
     fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
         assert!(!self.closed.get(), "{} was called after it had left", self.name);
-        note(format!("{} sees {:?} {} by port {}", self.name, bio.op, bio.offset(), ctx.port));
+        note(&self.rt, format_args!("{} sees {:?} {} by port {}", self.name, bio.op, bio.offset(), ctx.port));
         self.calls.set(self.calls.get() + 1);
         self.spend(ctx.rt, 100);
         bio.dest = ctx.lower(ctx.port as usize);
@@ -108,13 +123,11 @@ impl Extension for Actor {
             "create" | "create stray" | "create one" => {
                 let dest = if self.mode == "create stray" { VolumeId(78) } else { ctx.lower(ctx.port as usize) };
                 let created = Bio::write(8192, Buf::zeroed(ctx.pool, 512)).to(dest);
-                let (below, bio, name) = (ctx.below(), bio.take(), self.name.clone());
+                let (below, bio, name, rt) = (ctx.below(), bio.take(), self.name.clone(), ctx.rt.clone());
                 return Step::later(async move {
                     let done = below.submit(created).await;
-                    note(format!(
-                        "{name} created one: {}",
-                        done.result.map_or_else(|e| e.to_string(), |_| "ok".into())
-                    ));
+                    let answer = done.result.map_or_else(|e| e.to_string(), |_| "ok".into());
+                    note(&rt, format_args!("{name} created one: {answer}"));
                     Flow::Resume(bio)
                 });
             }
@@ -133,7 +146,7 @@ impl Extension for Actor {
 
     fn complete(&self, ctx: &mut Ctx<'_>, done: &mut Done) {
         assert!(!self.closed.get(), "{} was called after it had left", self.name);
-        note(format!("{} completes", self.name));
+        note(&self.rt, format_args!("{} completes", self.name));
         self.spend(ctx.rt, 50);
         match self.mode.as_str() {
             "spoil answer" => done.buf = Buf::from_bytes(ctx.pool, &vec![0xee; done.buf.len()]),
@@ -143,7 +156,7 @@ impl Extension for Actor {
     }
 
     fn open(&self, opening: Opening) -> Step<Result<(), KindError>> {
-        note(format!("{} opens", self.name));
+        note(&self.rt, format_args!("{} opens", self.name));
         match self.mode.as_str() {
             "unusable" => Step::Now(Err(KindError::Outside("its metadata is damaged".into()))),
             "reads first" => Step::later(async move {
@@ -156,12 +169,12 @@ impl Extension for Actor {
     }
 
     fn settle(&self, _: esker_block::Below) -> Step<Result<(), BioError>> {
-        note(format!("{} settles", self.name));
+        note(&self.rt, format_args!("{} settles", self.name));
         Step::Now(if self.mode == "unsettled" { Err(BioError::io("no room")) } else { Ok(()) })
     }
 
     fn close(&self) {
-        note(format!("{} closes", self.name));
+        note(&self.rt, format_args!("{} closes", self.name));
         self.closed.set(true);
     }
 
@@ -175,6 +188,7 @@ impl Extension for Actor {
 
 fn build_actor(make: &Make<'_>) -> Result<Layer, KindError> {
     let actor = Actor {
+        rt: make.rt.clone(),
         name: make.name.to_string(),
         mode: make.args.text("mode").to_string(),
         closed: Cell::new(false),
@@ -192,7 +206,10 @@ const MODE: &[Param] = &[Param::with_default("mode", ParamType::Text, "pass", "W
 static DISK: Kind = Kind {
     name: "disk",
     summary: "A disk.",
-    params: &[],
+    params: &[
+        Param::with_default("latency", ParamType::Span, "10us", "Time of an answer."),
+        Param::with_default("stuck", ParamType::Span, "0", "No answer comes before this instant."),
+    ],
     lowers: Arity::None,
     passes: OpSet::ALL,
     role: Role::Modifier,
@@ -247,10 +264,10 @@ fn violations(stack: &Stack) -> Vec<(String, u64)> {
 fn trace_of(text: &'static str, device: &'static str) -> Vec<String> {
     twice(SimConfig::seeded(1), move |rt| async move {
         let stack = stack(&rt, text);
-        traced();
+        let trace = Trace::of(&rt);
         let result = write(&stack, device, 7).await;
-        note(format!("the client gets {}", result.map_or_else(|e| e.to_string(), |()| "ok".into())));
-        traced()
+        note(&rt, format_args!("the client gets {}", result.map_or_else(|e| e.to_string(), |()| "ok".into())));
+        trace.take()
     })
 }
 
@@ -298,9 +315,10 @@ fn item_5_requests_outside_the_output_domain_are_refused_counted_and_attributed(
     let check = |text: &'static str, device: &'static str, guilty: &'static str, words: &'static str| {
         let (trace, counted) = twice(SimConfig::seeded(1), move |rt| async move {
             let stack = stack(&rt, text);
+            let trace = Trace::of(&rt);
             let result = write(&stack, device, 7).await;
-            note(format!("the client gets {result:?}"));
-            (traced(), violations(&stack))
+            note(&rt, format_args!("the client gets {result:?}"));
+            (trace.take(), violations(&stack))
         });
         assert_eq!(counted, [(guilty.to_string(), 1)], "{text}");
         assert!(trace.iter().any(|line| line.contains(words)), "{text}: {trace:?}");
@@ -334,7 +352,6 @@ fn check_accessor(mode: &'static str, words: &'static str) {
             let worst = written.and(got.map(drop)).map_or_else(|e| e.to_string(), |()| "ok".into());
             answers.push((worst, violations(&stack)));
         }
-        traced();
         answers
     });
     assert_eq!(answers[0].1, [], "{mode}: what is not looked at is not found");
@@ -365,7 +382,6 @@ fn item_6_strict_mode_lets_honest_layers_through_and_covers_a_whole_stack() {
         assert!(write(&liar, "x", 7).await.is_err());
         liar.watch(Watching::default()).unwrap();
         assert_eq!(write(&liar, "x", 7).await, Ok(()));
-        traced();
     });
 }
 
@@ -400,7 +416,6 @@ async fn client(rt: Rt, stack: Rc<Stack>, number: u64, stop: Rc<Cell<bool>>) -> 
             assert_eq!(answer.buf.to_vec(), [expected; 512], "client {number} at {at}");
         }
         done += 1;
-        traced();
     }
     done
 }
@@ -413,8 +428,7 @@ fn layer(name: &str) -> DeviceSpec {
 #[test]
 fn item_7_layers_come_and_go_under_eight_clients_and_no_acknowledged_write_is_lost() {
     let (answered, changes) = twice(SimConfig::seeded(1), |rt| async move {
-        LATENCY.set(Nanos::millis(2));
-        let stack = stack(&rt, "vol = disk | changer mode=slow | looker @");
+        let stack = stack(&rt, "vol = disk latency=2ms | changer mode=slow | looker @");
         let stop = Rc::new(Cell::new(false));
         let clients: Vec<_> =
             (0..8).map(|n| rt.spawn("client", client(rt.clone(), stack.clone(), n, stop.clone()))).collect();
@@ -436,9 +450,8 @@ fn item_7_layers_come_and_go_under_eight_clients_and_no_acknowledged_write_is_lo
 #[test]
 fn item_8_a_stuck_device_makes_a_removal_time_out_and_leaves_the_stack_usable() {
     twice(SimConfig::seeded(1), |rt| async move {
-        let stack = stack(&rt, "vol = disk | changer @");
+        let stack = stack(&rt, "vol = disk stuck=5ms | changer @");
         stack.insert(layer("new"), "vol-1", Nanos::millis(1)).await.unwrap();
-        STUCK.set(true);
         let writer = {
             let stack = stack.clone();
             rt.spawn("writer", async move { write(&stack, "vol", 9).await })
@@ -446,22 +459,21 @@ fn item_8_a_stuck_device_makes_a_removal_time_out_and_leaves_the_stack_usable() 
         rt.sleep(Nanos::micros(50)).await;
         let error = stack.remove("new", Nanos::millis(1)).await.unwrap_err();
         assert!(matches!(error, LiveError::TimedOut { inflight: 1, .. }), "{error}");
-        STUCK.set(false);
         assert_eq!(writer.await, Ok(()));
         assert_eq!(read(&stack, "vol").await.unwrap(), [9; 512]);
         assert_eq!(stack.remove("new", Nanos::millis(1)).await, Ok(()));
         assert_eq!(read(&stack, "vol").await.unwrap(), [9; 512]);
-        traced();
     });
 }
 
 #[test]
 fn layers_open_from_the_bottom_up_before_requests_and_settle_before_they_close() {
     let trace = twice(SimConfig::seeded(1), |rt| async move {
+        let trace = Trace::of(&rt);
         let stack = stack(&rt, "d = disk; x = changer mode=\"reads first\" on d; y = changer on x");
         assert_eq!(write(&stack, "y", 7).await, Ok(()));
         stack.close().await;
-        traced()
+        trace.take()
     });
     let expected = [
         "x opens",
@@ -495,7 +507,6 @@ fn item_54_a_layer_that_cannot_be_opened_refuses_with_its_reason_and_the_rest_wo
         let error = stack.insert(bad, "e", Nanos::millis(1)).await.unwrap_err().to_string();
         assert!(error.contains("its metadata is damaged"), "{error}");
         assert_eq!(write(&stack, "z", 8).await, Ok(()));
-        traced();
     });
 }
 
@@ -509,7 +520,6 @@ fn a_layer_that_cannot_settle_stays() {
         let error = stack.remove("new", Nanos::millis(1)).await.unwrap_err().to_string();
         assert!(error.contains("new holds back what it cannot store: I/O error: no room"), "{error}");
         assert_eq!(write(&stack, "vol", 7).await, Ok(()));
-        traced();
     });
 }
 
@@ -523,7 +533,6 @@ fn the_last_handler_of_each_volume_is_seen_live() {
         write(&stack, "low", 1).await.unwrap();
         write(&stack, "d", 1).await.unwrap();
         write(&stack, "d", 1).await.unwrap();
-        traced();
         stack.handled()
     });
     let one = |origin: &str, last: Option<&str>, end: &str, requests| Handled {
@@ -546,7 +555,6 @@ fn item_19_counted_work_is_the_sum_of_all_calls() {
             write(&stack, "z", 7).await.unwrap();
         }
         rt.sleep(Nanos::millis(1)).await;
-        traced();
         stack.stats()
     });
     for (name, requests, generated) in [("x", 100, 0), ("y", 50, 50), ("z", 50, 0)] {
