@@ -26,7 +26,7 @@ pub const VERB: Verb = Verb::of::<Detach>(About {
 });
 
 /// How long an attachment may take to end once nobody uses it: requests under way and flushes.
-const END_MAX: Duration = Duration::from_secs(30);
+const END_MAX: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(20);
 
 #[derive(clap::Args)]

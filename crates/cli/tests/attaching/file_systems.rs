@@ -1,0 +1,107 @@
+//! ext4, xfs and btrfs on an attached device: made, mounted, loaded with verification, trimmed, mounted again, checked.
+
+use std::fs;
+use std::path::Path;
+
+use crate::harness::{Mount, Place, can_run, check_tool, content};
+
+const STACK: &str = "vol = file path=DIR/disk.img size=512MiB | stats | pass @";
+/// Files that are written and compared.
+const FILES: u64 = 24;
+/// Bytes of file `n`: whole blocks, and not.
+fn size(n: u64) -> usize {
+    1_000 + n as usize * 61_003
+}
+
+/// How a file system is made and checked. DEV stands for the device.
+struct FileSystem {
+    make: &'static [&'static str],
+    check: &'static [&'static str],
+}
+
+const EXT4: FileSystem = FileSystem { make: &["mkfs.ext4", "-q", "DEV"], check: &["e2fsck", "-f", "-n", "DEV"] };
+const XFS: FileSystem = FileSystem { make: &["mkfs.xfs", "-q", "DEV"], check: &["xfs_repair", "-n", "DEV"] };
+const BTRFS: FileSystem =
+    FileSystem { make: &["mkfs.btrfs", "-q", "DEV"], check: &["btrfs", "check", "--readonly", "DEV"] };
+
+fn run(words: &[&str], device: &str) {
+    let words: Vec<&str> = words.iter().map(|word| if *word == "DEV" { device } else { word }).collect();
+    check_tool(words[0], &words[1..]);
+}
+
+fn write_files(mount: &Mount) {
+    for n in 0..FILES {
+        fs::write(mount.path(&format!("file{n}")), content(n, size(n))).expect("there is space");
+    }
+}
+
+/// The files with these numbers hold what was written.
+fn compare_files(mount: &Mount, numbers: impl Iterator<Item = u64>) {
+    for n in numbers {
+        let found = fs::read(mount.path(&format!("file{n}"))).expect("the file is there");
+        assert!(found == content(n, size(n)), "file{n} differs");
+    }
+}
+
+/// A load of fio that verifies what it reads.
+fn stress(dir: &Path) {
+    let words = "--name=verify --rw=randrw --bsrange=4k-64k --size=24m --direct=1 --ioengine=io_uring --iodepth=16 \
+                 --serialize_overlap=1 --verify=crc32c --verify_fatal=1 --verify_backlog=64 --verify_state_save=0 \
+                 --time_based --runtime=3 --fsync=61 --randseed=7 --output-format=terse";
+    let dir = format!("--directory={}", dir.display());
+    check_tool("fio", &words.split_whitespace().chain([dir.as_str()]).collect::<Vec<_>>());
+    fs::remove_file(Path::new(dir.trim_start_matches("--directory=")).join("verify.0.0")).expect("fio made it");
+}
+
+fn check_file_system(how: &FileSystem) {
+    if !can_run(&[how.make[0], how.check[0], "fio", "fstrim"]) {
+        return;
+    }
+    let place = Place::new();
+    let mount = place.mount_point();
+    let attachment = place.attach(STACK, &[]);
+    let device = attachment.device().to_string();
+    run(how.make, &device);
+    mount.mount(&device);
+    write_files(&mount);
+    stress(&mount.0);
+    compare_files(&mount, 0..FILES);
+    for n in (0..FILES).step_by(2) {
+        fs::remove_file(mount.path(&format!("file{n}"))).unwrap();
+    }
+    check_tool("sync", &["-f", mount.text()]);
+    let before = (attachment.stat("vol-2", "zeroes"), attachment.stat("vol-2", "zero_bytes"));
+    check_tool("fstrim", &["-v", mount.text()]);
+    let after = (attachment.stat("vol-2", "zeroes"), attachment.stat("vol-2", "zero_bytes"));
+    assert!(after.0 > before.0 && after.1 - before.1 >= 100e6, "fstrim reached the stack: {before:?} to {after:?}");
+    compare_files(&mount, (1..FILES).step_by(2));
+    mount.unmount();
+    run(how.check, &device);
+    place.detach(&device);
+    attachment.ended();
+    assert_eq!((place.list(), place.loops()), (String::new(), Vec::<String>::new()));
+
+    let again = place.attach(STACK, &[]);
+    run(how.check, again.device());
+    mount.mount(again.device());
+    compare_files(&mount, (1..FILES).step_by(2));
+    mount.unmount();
+    place.detach("vol");
+    again.ended();
+    assert!(fs::metadata(place.path("disk.img")).is_ok_and(|meta| meta.len() == 512 << 20), "the device's own file");
+}
+
+#[test]
+fn ext4_keeps_its_files_and_gives_space_back() {
+    check_file_system(&EXT4);
+}
+
+#[test]
+fn xfs_keeps_its_files_and_gives_space_back() {
+    check_file_system(&XFS);
+}
+
+#[test]
+fn btrfs_keeps_its_files_and_gives_space_back() {
+    check_file_system(&BTRFS);
+}
