@@ -15,6 +15,7 @@
 
 mod able_predicted_vs_observed;
 mod able_theory;
+mod attach_vs_raw;
 mod device_calibration;
 pub mod experiment;
 mod file_vs_fio;
@@ -38,6 +39,7 @@ pub const ALL: &[Experiment] = &[
     ssd_wa::EXPERIMENT,
     file_vs_fio::EXPERIMENT,
     nbd_vs_peers::EXPERIMENT,
+    attach_vs_raw::EXPERIMENT,
     try_quick::EXPERIMENT,
     try_truth::EXPERIMENT,
     device_calibration::EXPERIMENT,
