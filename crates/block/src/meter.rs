@@ -160,7 +160,10 @@ mod tests {
         assert_eq!((written.op, written.count, written.failed, written.bytes), ("write", 2, 1, 8192));
         assert_eq!((written.time, flushed.op, flushed.time), (Nanos(40_000), "flush", Nanos(1)));
         let [(low, 1), (high, 1)] = written.latency[..] else { panic!("{written:?}") };
-        assert!((10_000..10_700).contains(&low) && (30_000..32_000).contains(&high), "{low} {high}: a sixteenth at most");
+        assert!(
+            (10_000..10_700).contains(&low) && (30_000..32_000).contains(&high),
+            "{low} {high}: a sixteenth at most"
+        );
         assert_eq!(meter.quantile(1, 1.0), high);
     }
 }

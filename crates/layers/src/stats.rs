@@ -66,7 +66,8 @@ impl Extension for Stats {
         let reading = self.0.reading();
         let mut all = Vec::new();
         for op in &reading.ops {
-            let index = meter::METERED.iter().position(|name| *name == op.op).expect("a reading names metered operations");
+            let index =
+                meter::METERED.iter().position(|name| *name == op.op).expect("a reading names metered operations");
             let names = &NAMES[index];
             all.extend([stat(names.count, op.count), stat(names.bytes, op.bytes)]);
             all.extend(names.latencies.map(|(name, share)| stat(name, self.0.quantile(index, share))));

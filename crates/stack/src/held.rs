@@ -84,7 +84,8 @@ impl Stack {
     fn ends(&self) -> Vec<(String, VolumeId)> {
         let (spec, parts) = (self.spec(), self.parts.borrow());
         let exports = spec.exports.iter().map(|export| (&export.name, &export.device));
-        let leaves = spec.devices.iter().filter(|device| device.on.is_empty()).map(|device| (&device.name, &device.name));
+        let leaves =
+            spec.devices.iter().filter(|device| device.on.is_empty()).map(|device| (&device.name, &device.name));
         let volume = |(name, device): (&String, &String)| Some((name.clone(), *parts.volumes.get(device)?));
         exports.chain(leaves).filter_map(volume).collect()
     }

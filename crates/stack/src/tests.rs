@@ -433,3 +433,64 @@ fn a_change_that_cannot_be_made_leaves_the_stack_as_it_was() {
         assert!(error.contains(reason), "{error:?} should contain {reason:?}");
     }
 }
+
+/// What each measured end has seen: its name, requests answered, and their latencies added up.
+fn seen(stack: &Stack) -> Vec<(String, u64, Nanos)> {
+    let ends = stack.stats().into_iter().flat_map(|part| part.ends);
+    let op = |end: crate::EndStats| {
+        let reads = end.reading?.ops.into_iter().find(|op| op.op == "read");
+        Some(reads.map_or((end.name.clone(), 0, Nanos::ZERO), |op| (end.name, op.count, op.time)))
+    };
+    ends.filter_map(op).collect()
+}
+
+#[test]
+fn meters_stand_on_every_end_that_is_measured_and_count_on_when_they_come_back() {
+    let counts = twice(SimConfig::seeded(1), |rt| async move {
+        let mut spec = chain(&[], "10us");
+        spec.devices.push(device("fast", "leaf", &[], None));
+        spec.devices.push(device("x", "crossing", &["d", "fast"], None));
+        spec.exports = vec![export("slow", "x.b"), export("quick", "x.a")];
+        let stack = build(&rt, &spec);
+        let slow = stack.export("slow").unwrap();
+        let mut all = Vec::new();
+        for what in [crate::Measure::Nothing, crate::Measure::Devices, crate::Measure::All, crate::Measure::Devices] {
+            stack.measure(what, Nanos::secs(1)).await.unwrap();
+            assert!(slow.request(read(512)).await.result.is_ok());
+            all.push(seen(&stack).into_iter().map(|(name, count, _)| format!("{name}={count}")).collect::<Vec<_>>().join(" "));
+        }
+        let took = seen(&stack)[0].2;
+        assert!(took >= Nanos::micros(30) && took < Nanos::micros(32), "three reads of 10 us: {took}");
+        all
+    });
+    assert_eq!(counts, ["", "d=1 fast=0", "d=2 fast=0 x.a=0 x.b=1", "d=3 fast=0"]);
+}
+
+#[test]
+fn a_held_stack_lets_nobody_in_flushes_and_goes_on_when_it_is_let_go() {
+    let (held_for, refused) = twice(SimConfig::seeded(1), |rt| async move {
+        let stack = build(&rt, &chain(&["pass"], "10us"));
+        let export = stack.export("vol").unwrap();
+        let held = stack.hold(Nanos::secs(1)).await.unwrap();
+        let begun = rt.now();
+        let waiting = rt.spawn("client", export.request(read(512)));
+        stack.flush_all().await.unwrap();
+        let refused = stack.hold(Nanos::secs(1)).await.err().unwrap();
+        rt.sleep(Nanos::millis(1)).await;
+        assert_eq!(stack.inflight(), 0, "flushes are not let in, they are ours");
+        drop(held);
+        assert!(waiting.await.result.is_ok());
+        (rt.now().since(begun), refused.to_string())
+    });
+    assert!(held_for >= Nanos::millis(1), "{held_for}");
+    assert!(refused.contains("held by another change"), "{refused}");
+    let late = twice(SimConfig::seeded(1), |rt| async move {
+        let stack = build(&rt, &chain(&[], "10us"));
+        let request = rt.spawn("client", stack.export("vol").unwrap().request(read(512)));
+        rt.yield_now().await;
+        let error = stack.hold(Nanos(10)).await.err().unwrap();
+        assert!(request.await.result.is_ok() && stack.hold(Nanos(10)).await.is_ok(), "it runs on");
+        error
+    });
+    assert_eq!(late, LiveError::TimedOut { inflight: 1, waited: Nanos(10) });
+}
