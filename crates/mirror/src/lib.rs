@@ -110,9 +110,9 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
     if make.lowers.len() > MEMBERS_MAX {
         return Err(unfit(format!("{} halves; at most {MEMBERS_MAX} are possible", make.lowers.len())));
     }
-    if data == 0 || block > PAGE as u64 || u64::from(both.transfer_max) < PAGE as u64 {
+    if data == 0 || block > PAGE as u64 || u64::from(both.transfer_max) < DATA_START {
         return Err(unfit(format!(
-            "each half needs more than {DATA_START} bytes, blocks of at most {PAGE} and requests of at least {PAGE} bytes"
+            "each half needs more than {DATA_START} bytes, blocks of at most {PAGE} and requests of up to {DATA_START} bytes"
         )));
     }
     let zeroes = make.lowers.iter().all(|lower| lower.support(OpKind::Zero) == Support::Native);

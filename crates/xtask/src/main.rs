@@ -1,9 +1,9 @@
-//! The workspace's own tools: `cargo xtask tidy`, `mutate`, `peers` and `test`.
+//! The workspace's own tools: `cargo xtask tidy`, `mutate`, `peers`, `complexity` and `test`.
 //!
 //! Invariant: nothing here is linked into what serves data, and no tool changes a source file of the tree it judges.
 //!
 //! Reading order: [`tidy`] (house rules as a test; one file per rule), [`mutate`] (each removed guard must be noticed),
-//! [`peers`] (rival programs that comparisons need), [`mod@test`] (a newcomer's second command), [`program`] (running other programs).
+//! [`peers`] (rival programs that comparisons need), [`complexity`] (how much code an extension takes), [`mod@test`] (a newcomer's second command), [`program`] (running other programs).
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -12,6 +12,7 @@
     reason = "a developer's tool reads trees and runs cargo"
 )]
 
+mod complexity;
 mod mutate;
 mod peers;
 mod program;
@@ -35,6 +36,11 @@ const VERBS: &[Verb] = &[
         name: "peers",
         usage: "peers [--check]   install rival programs, or list what is missing",
         run: peers::main,
+    },
+    Verb {
+        name: "complexity",
+        usage: "complexity [--json]  count the code of the sample extensions",
+        run: complexity::main,
     },
     Verb { name: "test", usage: "test [ARGUMENTS]  install what the tests need, then run all tests", run: test::main },
 ];
