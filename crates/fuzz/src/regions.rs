@@ -69,11 +69,12 @@ pub fn try_input(input: &[u8]) -> Result<bool, String> {
             region.commit(&io).await.map_err(|e| e.to_string())?;
         }
         let again = held(&io, &limits).await.map_err(|e| format!("after commits: {e}"))?;
-        let expected: Vec<_> = first.into_iter().map(|(name, mut bytes)| {
+        let changed = |(name, mut bytes): (String, Vec<u8>)| {
             bytes[0] = !bytes[0];
             (name, bytes)
-        });
-        match expected.eq(again) {
+        };
+        let expected: Vec<(String, Vec<u8>)> = first.into_iter().map(changed).collect();
+        match expected == again {
             true => Ok(true),
             false => Err("a commit is not what is read again".to_string()),
         }
