@@ -49,6 +49,11 @@ impl Pool {
         Slab { pages, pool: self.clone() }
     }
 
+    /// Bytes of memory that [`Pool::slab`] takes for `len` bytes.
+    pub const fn slab_bytes(len: usize) -> usize {
+        PAGE << class_of(len)
+    }
+
     fn take(&self, class: usize) -> Option<Box<[Page]>> {
         let pages = lock(&self.0.free)[class].pop()?;
         *lock(&self.0.kept_bytes) -= PAGE << class;
@@ -93,8 +98,9 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn class_of(len: usize) -> usize {
-    len.div_ceil(PAGE).max(1).next_power_of_two().trailing_zeros() as usize
+const fn class_of(len: usize) -> usize {
+    // Of no page at all: one.
+    len.div_ceil(PAGE).next_power_of_two().trailing_zeros() as usize
 }
 
 /// Page-aligned bytes with one owner. Goes back to its pool when dropped.
@@ -241,10 +247,13 @@ impl Part {
 
 /// Takes `n` transferred bytes off the front of `parts`, moving finished parts to `done`.
 pub fn advance_parts(parts: &mut Vec<Part>, mut n: usize, done: &mut Vec<Part>) {
-    while parts.first().is_some_and(|p| p.len <= n) {
-        n -= parts[0].len;
-        done.push(parts.remove(0));
-    }
+    let whole = |part: &&Part| {
+        let fits = part.len <= n;
+        n -= if fits { part.len } else { 0 };
+        fits
+    };
+    let count = parts.iter().take_while(whole).count();
+    done.extend(parts.drain(..count));
     if n > 0 {
         parts[0].advance(n);
     }
@@ -264,6 +273,9 @@ mod tests {
         assert_eq!(format!("{pool:?}"), "Pool(8192 bytes kept)");
         let again = pool.slab(8192);
         assert_eq!((again.len(), format!("{pool:?}")), (8192, "Pool(0 bytes kept)".to_string()));
+        for len in [0, 1, PAGE, PAGE + 1, 3 * PAGE, 32 << 20] {
+            assert_eq!(pool.slab(len).len(), Pool::slab_bytes(len), "{len}");
+        }
     }
 
     #[test]

@@ -27,8 +27,48 @@ pub struct Stream(Kind);
 
 #[derive(Clone)]
 enum Kind {
-    Socket { kernel: Kernel, fd: Arc<OwnedFd> },
+    Socket { kernel: Kernel, fd: Arc<OwnedFd>, eager: Rc<Eager> },
     Pipe { reads: Rc<Pipe>, writes: Rc<Pipe> },
+}
+
+/// Reads of one socket that are tried at once in a row before one goes through the kernel's queue, which lets other
+/// tasks run.
+const EAGER_MAX: u32 = 16;
+/// After tries in vain the next reads go through the kernel's queue at once: at most this many.
+const PAUSE_MAX: u32 = 15;
+
+/// Whether a socket's next read is tried at once: that saves a busy stream the way through the kernel's queue and back,
+/// and costs a quiet one a call in vain, so each such call doubles the number of reads without one.
+#[derive(Default)]
+struct Eager {
+    in_a_row: Cell<u32>,
+    pause: Cell<u32>,
+    pause_last: Cell<u32>,
+}
+
+impl Eager {
+    fn tries(&self) -> bool {
+        if self.pause.get() > 0 {
+            self.pause.set(self.pause.get() - 1);
+            return false;
+        }
+        let tries = self.in_a_row.get() < EAGER_MAX;
+        if !tries {
+            self.in_a_row.set(0);
+        }
+        tries
+    }
+
+    fn note(&self, was_there: bool) {
+        if was_there {
+            self.in_a_row.set(self.in_a_row.get() + 1);
+            self.pause_last.set(0);
+        } else {
+            self.in_a_row.set(0);
+            self.pause_last.set((self.pause_last.get() * 2 + 1).min(PAUSE_MAX));
+            self.pause.set(self.pause_last.get());
+        }
+    }
 }
 
 /// One direction of an in-memory connection.
@@ -91,7 +131,7 @@ impl Stream {
     /// # Errors
     /// In virtual time, where there are no sockets.
     pub fn from_socket(rt: &Rt, fd: OwnedFd) -> io::Result<Stream> {
-        Ok(Stream(Kind::Socket { kernel: rt.kernel()?, fd: Arc::new(fd) }))
+        Ok(Stream(Kind::Socket { kernel: rt.kernel()?, fd: Arc::new(fd), eager: Rc::default() }))
     }
 
     /// Connects to a server. Blocking: for start-up and tools.
@@ -117,7 +157,17 @@ impl Stream {
                 let n = reads.read(&mut parts).await;
                 (parts, Ok(n))
             }
-            Kind::Socket { kernel, fd } => run(kernel, Op::Read { fd: fd.clone(), at: None, parts }).await,
+            Kind::Socket { kernel, fd, eager } => {
+                if eager.tries() {
+                    let received = crate::real::receive_now(fd, &mut parts);
+                    let was_there = !is_not_yet(&received);
+                    eager.note(was_there);
+                    if was_there {
+                        return (parts, received);
+                    }
+                }
+                run(kernel, Op::Read { fd: fd.clone(), at: None, parts }).await
+            }
         }
     }
 
@@ -126,18 +176,31 @@ impl Stream {
     /// # Errors
     /// `UnexpectedEof` when the stream ends first, and the kernel's errors. The parts are lost with an error.
     pub async fn read_exact(&self, parts: Vec<Part>) -> io::Result<Vec<Part>> {
+        let all = parts.iter().map(|part| part.len).sum();
+        self.read_at_least(parts, all).await.map(|(parts, _)| parts)
+    }
+
+    /// Fills the first `bytes_min` bytes of the parts, and as much of the rest as is there. Also says how many bytes
+    /// those are.
+    ///
+    /// # Errors
+    /// As for [`Stream::read_exact`].
+    pub async fn read_at_least(&self, parts: Vec<Part>, bytes_min: usize) -> io::Result<(Vec<Part>, usize)> {
         let windows = Windows::of(&parts);
-        let (mut left, mut done) = (parts, Vec::new());
-        advance_parts(&mut left, 0, &mut done);
-        while !left.is_empty() {
+        let (mut left, mut done, mut bytes) = (parts, Vec::new(), 0);
+        while bytes < bytes_min {
             let (parts, result) = self.read(left).await;
             left = parts;
             match result? {
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                n => advance_parts(&mut left, n, &mut done),
+                n => {
+                    bytes += n;
+                    advance_parts(&mut left, n, &mut done);
+                }
             }
         }
-        Ok(windows.restored(done))
+        done.append(&mut left);
+        Ok((windows.restored(done), bytes))
     }
 
     /// Writes all parts, gathered, and gives them back as they were.
@@ -145,9 +208,13 @@ impl Stream {
     /// # Errors
     /// The kernel's; `BrokenPipe` when the peer went away.
     pub async fn write_all(&self, parts: Vec<Part>) -> io::Result<Vec<Part>> {
+        let sent = self.send_now(&parts)?;
+        if sent == parts.iter().map(|part| part.len).sum() {
+            return Ok(parts);
+        }
         let windows = Windows::of(&parts);
         let (mut left, mut done) = (parts, Vec::new());
-        advance_parts(&mut left, 0, &mut done);
+        advance_parts(&mut left, sent, &mut done);
         while !left.is_empty() {
             let (parts, result) = self.write(left).await;
             left = parts;
@@ -159,13 +226,29 @@ impl Stream {
         Ok(windows.restored(done))
     }
 
+    /// What a socket takes without waiting: mostly everything, which spares it the way through the kernel's queue.
+    fn send_now(&self, parts: &[Part]) -> io::Result<usize> {
+        let Kind::Socket { fd, .. } = &self.0 else { return Ok(0) };
+        let sent = crate::real::send_now(fd, parts);
+        if is_not_yet(&sent) { Ok(0) } else { sent }
+    }
+
+    /// Memory of what was sent over a socket and the other end has not taken yet, in bytes; 0 if nobody can tell. For a
+    /// local program that is how far it is behind.
+    pub fn untaken(&self) -> usize {
+        match &self.0 {
+            Kind::Pipe { .. } => 0,
+            Kind::Socket { fd, .. } => crate::real::untaken(fd).unwrap_or_default(),
+        }
+    }
+
     async fn write(&self, parts: Vec<Part>) -> (Vec<Part>, io::Result<usize>) {
         match &self.0 {
             Kind::Pipe { writes, .. } => {
                 let result = writes.write(&parts).await;
                 (parts, result)
             }
-            Kind::Socket { kernel, fd } => run(kernel, Op::Write { fd: fd.clone(), at: None, parts }).await,
+            Kind::Socket { kernel, fd, .. } => run(kernel, Op::Write { fd: fd.clone(), at: None, parts }).await,
         }
     }
 
@@ -196,6 +279,11 @@ impl Windows {
         parts.iter_mut().zip(self.0).for_each(|(part, (start, len))| (part.start, part.len) = (start, len));
         parts
     }
+}
+
+/// A call that would have had to wait, or was interrupted before it began.
+fn is_not_yet(result: &io::Result<usize>) -> bool {
+    result.as_ref().is_err_and(|e| matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted))
 }
 
 async fn run(kernel: &Kernel, op: Op) -> (Vec<Part>, io::Result<usize>) {
@@ -234,7 +322,7 @@ impl Listener {
     /// The kernel's.
     pub async fn accept(&self) -> io::Result<Stream> {
         let fd = self.accept_fd().await?;
-        Ok(Stream(Kind::Socket { kernel: self.kernel.clone(), fd: Arc::new(fd) }))
+        Ok(Stream(Kind::Socket { kernel: self.kernel.clone(), fd: Arc::new(fd), eager: Rc::default() }))
     }
 
     /// The same, for protocols that need the socket itself: those that hand over descriptors.

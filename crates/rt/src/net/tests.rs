@@ -35,3 +35,50 @@ fn both_ends_of_a_tcp_stream_send_without_delay() {
         assert_eq!(delays, [true, true], "{backend:?}");
     }
 }
+
+/// Both ends of a local socket.
+fn local_pair(rt: &Rt) -> (Stream, Stream) {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    let (near, far) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+    (Stream::from_socket(rt, near).unwrap(), Stream::from_socket(rt, far).unwrap())
+}
+
+#[test]
+fn what_is_there_behind_the_bytes_that_are_needed_comes_with_them() {
+    for backend in [Backend::Uring, Backend::Threads] {
+        let reactor = Reactor::new(RealConfig { backend, ..RealConfig::seeded(1) }).unwrap();
+        let rt = reactor.rt();
+        reactor.block_on(async move {
+            let (near, far) = local_pair(&rt);
+            let empty = || vec![Part::heap(vec![0; 4]), Part::heap(vec![0; 8])];
+            far.write_all(vec![Part::heap(b"12345678".to_vec())]).await.unwrap();
+            assert!(far.untaken() > 0, "nobody has read it");
+            let (parts, got) = near.read_at_least(empty(), 4).await.unwrap();
+            assert_eq!((got, parts[0].bytes(), &parts[1].bytes()[..4]), (8, &b"1234"[..], &b"5678"[..]));
+            assert_eq!(far.untaken(), 0);
+            far.write_all(vec![Part::heap(b"123".to_vec())]).await.unwrap();
+            far.shutdown();
+            let error = near.read_at_least(empty(), 4).await.err().map(|e| e.kind());
+            assert_eq!(error, Some(io::ErrorKind::UnexpectedEof), "{backend:?}");
+        });
+    }
+}
+
+#[test]
+fn a_busy_socket_brings_every_byte_in_order_and_lets_other_tasks_run() {
+    for backend in [Backend::Uring, Backend::Threads] {
+        let reactor = Reactor::new(RealConfig { backend, ..RealConfig::seeded(1) }).unwrap();
+        let rt = reactor.rt();
+        reactor.block_on(async move {
+            let (near, far) = local_pair(&rt);
+            // All there at once: the reader never has to wait, and must let the other task run all the same.
+            far.write_all(vec![Part::heap((0..200).collect())]).await.unwrap();
+            let other = rt.spawn("other", std::future::ready(7));
+            for wanted in 0..200 {
+                let parts = near.read_exact(vec![Part::heap(vec![0])]).await.unwrap();
+                assert_eq!(parts[0].bytes(), [wanted]);
+            }
+            assert!(other.is_done(), "{backend:?}: starved");
+        });
+    }
+}

@@ -1,11 +1,14 @@
-//! Making sockets. Blocking, for start-up and tools.
+//! Making sockets, blocking, for start-up and tools; and what a connected one has or takes at once.
 
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
+use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags};
+
+use crate::mem::Part;
 use crate::net::Address;
 
 /// A listening socket and its address with the port that the kernel chose.
@@ -43,6 +46,38 @@ pub(crate) fn peer(fd: &OwnedFd) -> String {
     // A program on this machine: its socket has no name, but the kernel knows who connected it.
     let peer = rustix::net::sockopt::socket_peercred(fd);
     peer.map_or_else(|_| String::new(), |peer| format!("pid {} uid {}", peer.pid, peer.uid.as_raw()))
+}
+
+/// Receives what is there, without waiting; 0 bytes at the end of the stream.
+///
+/// # Errors
+/// `WouldBlock` if nothing is there, and the kernel's.
+pub(crate) fn receive_now(fd: &OwnedFd, parts: &mut [Part]) -> io::Result<usize> {
+    let slice = |part| IoSliceMut::new(Part::bytes_mut(part).expect("a read needs memory with one owner"));
+    let mut slices: Vec<IoSliceMut<'_>> = parts.iter_mut().map(slice).collect();
+    let mut nothing = RecvAncillaryBuffer::default();
+    Ok(rustix::net::recvmsg(fd, &mut slices, &mut nothing, RecvFlags::DONTWAIT)?.bytes)
+}
+
+/// Sends as much as the socket takes without waiting.
+///
+/// # Errors
+/// `WouldBlock` if it takes nothing, and the kernel's.
+pub(crate) fn send_now(fd: &OwnedFd, parts: &[Part]) -> io::Result<usize> {
+    let slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part.bytes())).collect();
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    Ok(rustix::net::sendmsg(fd, &slices, &mut SendAncillaryBuffer::default(), flags)?)
+}
+
+/// Memory of what was sent and the program at the other end of a local socket has not taken yet, in bytes.
+///
+/// # Errors
+/// The kernel's.
+pub(crate) fn untaken(fd: &OwnedFd) -> io::Result<usize> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the descriptor is open, and this request writes one int, which `bytes` is.
+    let told = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    if told < 0 { Err(io::Error::last_os_error()) } else { Ok(bytes as usize) }
 }
 
 /// Removes the path of a socket that we made; gone already is fine.
