@@ -249,7 +249,7 @@ impl Shared {
         loop {
             let need = self.replies.borrow().need();
             let Need::Message(len) = need else { return Ok(()) };
-            let Some(bytes) = read_message(link, Vec::new(), len).await? else { return Ok(()) };
+            let Some(bytes) = read_message(link, Vec::new(), 0, len).await? else { return Ok(()) };
             let heard = self.replies.borrow_mut().message(&bytes)?;
             let heard = match heard {
                 Heard::Data { cookie, range } => {
@@ -297,7 +297,7 @@ impl Shared {
 async fn shake(link: &Link, mut handshake: Handshake, tls: Option<&ClientTls>) -> Result<Remote, Fault> {
     loop {
         let Need::Message(len) = handshake.need() else { unreachable!("a handshake needs messages until it is over") };
-        let bytes = read_message(link, Vec::new(), len).await?;
+        let bytes = read_message(link, Vec::new(), 0, len).await?;
         let bytes = bytes.ok_or_else(|| Fault::Lost("the server closed it during the handshake".into()))?;
         match (handshake.message(&bytes)?, tls) {
             (HandshakeStep::Ready(remote), _) => return Ok(remote),
@@ -312,15 +312,25 @@ async fn shake(link: &Link, mut handshake: Handshake, tls: Option<&ClientTls>) -
     }
 }
 
-/// Reads a message of `len` bytes into `buffer`; none if the stream ends before its first byte.
-pub(crate) async fn read_message(link: &Link, mut buffer: Vec<u8>, len: usize) -> io::Result<Option<Vec<u8>>> {
+/// Reads a message of `len` bytes into `buffer`, whose first `there` bytes have come already; none if the stream ends
+/// before its first byte.
+pub(crate) async fn read_message(
+    link: &Link,
+    mut buffer: Vec<u8>,
+    there: usize,
+    len: usize,
+) -> io::Result<Option<Vec<u8>>> {
     buffer.resize(len, 0);
-    let (mut parts, result) = link.read(vec![Part::heap(buffer)]).await;
+    if there == len {
+        return Ok(Some(buffer));
+    }
+    let rest = Part { start: there, len: len - there, ..Part::heap(buffer) };
+    let (mut parts, result) = link.read(vec![rest]).await;
     let got = result?;
-    if got == 0 {
+    if there + got == 0 {
         return Ok(None);
     }
-    if got < len {
+    if there + got < len {
         parts[0].advance(got);
         parts = link.read_exact(parts).await?;
     }

@@ -1,14 +1,19 @@
 //! Requests of clients as requests to a device, and the device's answers as replies. No payload is copied here.
 
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+
 use esker_base::ByteRange;
-use esker_block::{Bio, BioError, Buf, Device, Done, ExtentState, OpKind, Reply, Support, Tag};
+use esker_block::{Bio, BioError, Buf, Device, Done, ExtentState, OpKind, Reply, Step, Support, Tag};
 use esker_rt::mem::{Part, Pool};
 use esker_rt::sync::join_all;
 
+use crate::proto::wire::MAX_EXTENTS;
 use crate::proto::{
     Context, Contexts, Errno, Extent, Failure, Form, Op, Part as ReadPart, ReplyTo, Request, Statuses, Terms,
 };
-use crate::written::Written;
+use crate::server::Shared;
 
 /// Reads from this size on first ask where the holes are; for shorter ones the question costs more than it saves.
 const HOLE_READ_BYTES: u64 = 128 << 10;
@@ -20,20 +25,71 @@ const CACHE_BYTES: u64 = 1 << 20;
 const READ_PARTS: usize = 16;
 
 /// What a request needs to be carried out.
-pub(crate) struct Executor<'a> {
-    pub device: &'a dyn Device,
-    pub pool: &'a Pool,
+pub(crate) struct Executor {
+    pub server: Rc<Shared>,
+    /// The export's number.
+    pub export: usize,
     pub terms: Terms,
-    pub written: &'a Written,
     /// The connection, for attribution below.
     pub tag: Tag,
 }
 
-impl Executor<'_> {
-    /// Carries out `request` and gives the message that answers it.
-    pub async fn run(&self, request: Request, payload: Option<Part>) -> Vec<Part> {
-        let to = request.reply_to();
+/// A request that was started.
+pub(crate) enum Started {
+    /// The device answered at once: the message that says so.
+    Answered(Vec<Part>),
+    /// The message comes later.
+    Waits(Pin<Box<dyn Future<Output = Vec<Part>>>>),
+}
+
+impl Executor {
+    /// Starts `request`.
+    pub fn start(self, request: Request, mut payload: Option<Part>) -> Started {
         self.mark(&request.op);
+        let Some(bio) = self.single(&request.op, &mut payload) else {
+            return Started::Waits(Box::pin(async move { self.run(request, payload).await }));
+        };
+        let range = bio.range;
+        match self.device().submit(bio.tagged(self.tag)) {
+            Step::Now(done) => Started::Answered(self.answer(&request, outcome(done, range))),
+            step => Started::Waits(Box::pin(async move { self.answer(&request, outcome(step.await, range)) })),
+        }
+    }
+
+    /// The one request to the device that answers `op`, if one is enough. It takes the payload then.
+    fn single(&self, op: &Op, payload: &mut Option<Part>) -> Option<Bio> {
+        let fits = |range: &ByteRange| range.len() <= self.transfer_max();
+        Some(match op {
+            Op::Read { range, whole } if fits(range) && (*whole || !self.may_have_holes(*range)) => {
+                self.reading(*range)
+            }
+            Op::Write { range, fua } if fits(range) => {
+                let mut bio = Bio::write(range.start(), Buf::from_parts(payload.take().into_iter().collect()));
+                bio.flags.fua = *fua;
+                bio
+            }
+            Op::Flush => Bio::flush(),
+            _ => return None,
+        })
+    }
+
+    /// The message for a request that was a single one to the device.
+    fn answer(&self, request: &Request, outcome: Result<Done, Failure>) -> Vec<Part> {
+        let to = request.reply_to();
+        match (outcome, &request.op) {
+            (Err(failure), _) => vec![Part::heap(self.terms.failed(to, &failure))],
+            (Ok(done), Op::Read { range, .. }) => {
+                let mut message = vec![Part::heap(self.terms.data(to, *range))];
+                message.append(&mut self.carried(done.buf).into_parts());
+                message
+            }
+            (Ok(_), _) => vec![Part::heap(self.terms.done(to))],
+        }
+    }
+
+    /// Carries out a request that takes several ones to the device, and gives the message that answers it.
+    async fn run(&self, request: Request, payload: Option<Part>) -> Vec<Part> {
+        let to = request.reply_to();
         let answer = match request.op {
             Op::Read { range, whole } => self.read(to, range, whole).await,
             Op::BlockStatus { range, one, contexts } => self.status(to, range, one, contexts).await,
@@ -44,8 +100,20 @@ impl Executor<'_> {
 
     fn mark(&self, op: &Op) {
         if let Op::Write { range, .. } | Op::Trim { range, .. } | Op::WriteZeroes { range, .. } = op {
-            self.written.mark(*range);
+            self.server.written[self.export].mark(*range);
         }
+    }
+
+    fn device(&self) -> &dyn Device {
+        &*self.server.devices[self.export]
+    }
+
+    fn pool(&self) -> &Pool {
+        &self.server.pool
+    }
+
+    fn reading(&self, range: ByteRange) -> Bio {
+        Bio::read(range.start(), Buf::unique(self.pool(), range.len() as usize))
     }
 
     /// Requests whose answer is only that they succeeded.
@@ -55,7 +123,6 @@ impl Executor<'_> {
                 let buf = Buf::from_parts(payload.into_iter().collect());
                 return self.write(range, fua, buf).await;
             }
-            Op::Flush => self.submit(Bio::flush()).await?,
             Op::Cache { range } => return self.cache(range).await,
             Op::Trim { range, fua } => {
                 let done = self.submit(Bio::discard(range.start(), range.len())).await?;
@@ -63,7 +130,7 @@ impl Executor<'_> {
                 if fua { self.submit(Bio::flush()).await? } else { done }
             }
             Op::WriteZeroes { range, fua, no_hole, fast } => {
-                if fast && self.device.limits().support(OpKind::Zero) != Support::Native {
+                if fast && self.device().limits().support(OpKind::Zero) != Support::Native {
                     return Err(Failure::new(Errno::NotSup, "zeroing is as slow as writing here"));
                 }
                 let mut bio = Bio::zero(range.start(), range.len());
@@ -71,6 +138,7 @@ impl Executor<'_> {
                 self.submit(bio).await?
             }
             Op::Read { .. } | Op::BlockStatus { .. } => unreachable!("answered with more than success"),
+            Op::Flush => unreachable!("one request to the device"),
         };
         Ok(())
     }
@@ -81,9 +149,6 @@ impl Executor<'_> {
             bio.flags.fua = fua;
             bio
         };
-        if range.len() <= self.transfer_max() {
-            return self.submit(bio(range.start(), buf)).await.map(drop);
-        }
         let pieces = range.split_at_multiples(self.transfer_max()).map(|piece| {
             let from = (piece.start() - range.start()) as usize;
             bio(piece.start(), buf.slice(from, piece.len() as usize))
@@ -94,7 +159,7 @@ impl Executor<'_> {
     /// Reads into nothing: whatever keeps what was read has it then.
     async fn cache(&self, range: ByteRange) -> Result<(), Failure> {
         for piece in range.split_at_multiples(CACHE_BYTES.min(self.transfer_max())) {
-            self.submit(Bio::read(piece.start(), Buf::unique(self.pool, piece.len() as usize))).await?;
+            self.submit(self.reading(piece)).await?;
         }
         Ok(())
     }
@@ -117,8 +182,7 @@ impl Executor<'_> {
 
     /// The parts of a long read, if some of it need not be read or sent.
     async fn holes(&self, range: ByteRange) -> Result<Option<Vec<ReadPart>>, Failure> {
-        let known = self.device.limits().support(OpKind::Extents) == Support::Native;
-        if !known || self.terms.form == Form::Simple || range.len() < HOLE_READ_BYTES {
+        if !self.may_have_holes(range) {
             return Ok(None);
         }
         let parts = parts_of(range, &self.allocation(range).await?);
@@ -126,19 +190,24 @@ impl Executor<'_> {
         Ok(worth_it.then_some(parts))
     }
 
+    /// Whether it is worth asking, for a client that can be told.
+    fn may_have_holes(&self, range: ByteRange) -> bool {
+        let known = self.device().limits().support(OpKind::Extents) == Support::Native;
+        known && self.terms.form != Form::Simple && range.len() >= HOLE_READ_BYTES
+    }
+
     async fn read_bytes(&self, range: ByteRange) -> Result<Vec<Part>, Failure> {
-        let read = |piece: ByteRange| Bio::read(piece.start(), Buf::unique(self.pool, piece.len() as usize));
         if range.len() <= self.transfer_max() {
-            return self.submit(read(range)).await.map(|done| self.carried(done.buf).into_parts());
+            return self.submit(self.reading(range)).await.map(|done| self.carried(done.buf).into_parts());
         }
-        let bios = range.split_at_multiples(self.transfer_max()).map(read).collect();
+        let bios = range.split_at_multiples(self.transfer_max()).map(|piece| self.reading(piece)).collect();
         let bufs = self.submit_all(bios).await?;
         Ok(bufs.into_iter().flat_map(|buf| self.carried(buf).into_parts()).collect())
     }
 
     /// Bytes that a simulated device only described are made here, for the first time.
     fn carried(&self, buf: Buf) -> Buf {
-        if buf.is_described() { buf.into_unique(self.pool) } else { buf }
+        if buf.is_described() { buf.into_unique(self.pool()) } else { buf }
     }
 
     async fn status(&self, to: ReplyTo, range: ByteRange, one: bool, asked: Contexts) -> Result<Vec<Part>, Failure> {
@@ -146,7 +215,7 @@ impl Executor<'_> {
         for context in asked.iter() {
             let extents = match context {
                 Context::Allocation => self.allocation(range).await?,
-                Context::Written => self.written.extents(range),
+                Context::Written => self.server.written[self.export].extents(range),
             };
             statuses.push((context, extents));
         }
@@ -163,16 +232,12 @@ impl Executor<'_> {
     }
 
     fn transfer_max(&self) -> u64 {
-        u64::from(self.device.limits().transfer_max)
+        u64::from(self.device().limits().transfer_max)
     }
 
     async fn submit(&self, bio: Bio) -> Result<Done, Failure> {
         let range = bio.range;
-        let done = self.device.submit(bio.tagged(self.tag)).await;
-        match &done.result {
-            Ok(_) => Ok(done),
-            Err(error) => Err(failure(error, range)),
-        }
+        outcome(self.device().submit(bio.tagged(self.tag)).await, range)
     }
 
     /// Submits all at once; their buffers come back in order.
@@ -181,6 +246,36 @@ impl Executor<'_> {
         all.into_iter().map(|done| done.map(|done| done.buf)).collect()
     }
 }
+
+fn outcome(done: Done, range: ByteRange) -> Result<Done, Failure> {
+    match &done.result {
+        Ok(_) => Ok(done),
+        Err(error) => Err(failure(error, range)),
+    }
+}
+
+/// Bytes of memory that a request holds at most, from its header to the end of its reply: its slabs, which are larger
+/// than its payload, and lists of extents. `transfer_max` is the device's.
+pub(crate) fn room(op: &Op, transfer_max: u64) -> u64 {
+    let slab = |len: u64| Pool::slab_bytes(len as usize) as u64;
+    match op {
+        Op::Read { range, .. } | Op::Write { range, .. } => {
+            let pieces = range.len().div_ceil(transfer_max) * slab(range.len().min(transfer_max));
+            pieces.max(slab(range.len()))
+        }
+        Op::Cache { range } => slab(range.len().min(CACHE_BYTES)),
+        Op::BlockStatus { range, contexts, .. } => {
+            let extents = (range.len() / EXTENT_MIN + 1).min(MAX_EXTENTS as u64);
+            contexts.iter().count() as u64 * extents * EXTENT_BYTES
+        }
+        Op::Flush | Op::Trim { .. } | Op::WriteZeroes { .. } => 0,
+    }
+}
+
+/// No extent is shorter, in bytes.
+const EXTENT_MIN: u64 = 512;
+/// An extent as it is known, as it is told, and on the wire.
+const EXTENT_BYTES: u64 = 3 * 16;
 
 /// Cuts `range` along its extents; what they do not cover counts as data.
 fn parts_of(range: ByteRange, extents: &[Extent]) -> Vec<ReadPart> {
@@ -234,6 +329,18 @@ mod tests {
         assert_eq!(parts_of(r(1024, 4096), &list), [part(1024, 1024, true), part(2048, 3072, false)]);
         assert_eq!(parts_of(r(0, 512), &[extent(1 << 40, true)]), [part(0, 512, true)]);
         assert_eq!(parts_of(r(0, 512), &[]), [part(0, 512, false)]);
+    }
+
+    #[test]
+    fn requests_are_counted_with_the_memory_that_they_hold() {
+        let (mib, read) = (1 << 20, |len| Op::Read { range: r(0, len), whole: false });
+        assert_eq!(room(&read(512), mib), 4096);
+        assert_eq!(room(&read(mib + 512), 64 * mib), 2 * mib, "a slab holds twice as much");
+        assert_eq!(room(&read(32 * mib), 384 << 10), 86 * (512 << 10), "pieces that do not fill their slabs");
+        let contexts = Contexts::default().with(Context::Allocation).with(Context::Written);
+        let status = |len| room(&Op::BlockStatus { range: r(0, len), one: false, contexts }, mib);
+        assert_eq!((status(512), status(1 << 40)), (2 * 2 * 48, 2 * 65_536 * 48));
+        assert_eq!(room(&Op::Flush, mib), 0);
     }
 
     #[test]

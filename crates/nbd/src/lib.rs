@@ -16,6 +16,7 @@ mod execute;
 mod link;
 pub mod listen;
 mod outbox;
+mod pace;
 pub mod persistent;
 pub mod proto;
 pub mod server;

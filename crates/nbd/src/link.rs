@@ -72,19 +72,27 @@ impl Link {
     }
 
     /// Fills all parts, which come back as they were.
-    pub async fn read_exact(&self, mut parts: Vec<Part>) -> io::Result<Vec<Part>> {
-        let Some(tls) = self.0.tls.get() else { return self.0.stream.read_exact(parts).await };
+    pub async fn read_exact(&self, parts: Vec<Part>) -> io::Result<Vec<Part>> {
+        let all = parts.iter().map(|part| part.len).sum();
+        self.read_at_least(parts, all).await.map(|(parts, _)| parts)
+    }
+
+    /// Fills the first `bytes_min` bytes of the parts, which come back as they were, and maybe more. Says how many.
+    pub async fn read_at_least(&self, mut parts: Vec<Part>, bytes_min: usize) -> io::Result<(Vec<Part>, usize)> {
+        let Some(tls) = self.0.tls.get() else { return self.0.stream.read_at_least(parts, bytes_min).await };
+        let mut left = bytes_min;
         for part in &mut parts {
-            let mut done = 0;
-            while done < part.len {
-                let out = part.bytes_mut().map(|bytes| &mut bytes[done..]).unwrap_or_default();
+            let (mut done, end) = (0, part.len.min(left));
+            while done < end {
+                let out = part.bytes_mut().map(|bytes| &mut bytes[done..end]).unwrap_or_default();
                 match tls.read_into(&self.0.stream, out).await? {
                     0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                     n => done += n,
                 }
             }
+            left -= end;
         }
-        Ok(parts)
+        Ok((parts, bytes_min))
     }
 
     /// Writes all parts, in order.
@@ -93,6 +101,11 @@ impl Link {
             None => self.0.stream.write_all(parts).await.map(drop),
             Some(tls) => tls.write_all(&self.0.stream, &parts).await,
         }
+    }
+
+    /// Memory of what the other end has not taken yet.
+    pub fn untaken(&self) -> usize {
+        self.0.stream.untaken()
     }
 
     /// Says that nothing more is sent, where that can be said.

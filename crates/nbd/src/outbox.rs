@@ -10,10 +10,14 @@ use esker_rt::sync::Notify;
 use esker_rt::{JoinHandle, Rt};
 
 use crate::link::Link;
+use crate::pace::Pace;
 use crate::watch::Stage;
 
 /// Elements of one gathered write, over all messages in it.
 const BATCH_PARTS: usize = 64;
+
+/// Messages that are held back for each other at most.
+const HELD_MAX: usize = 32;
 
 /// Messages that wait for the wire. `G` is held until its message has left (or cannot leave any more): credits.
 pub(crate) struct Outbox<G> {
@@ -33,7 +37,8 @@ impl<G: 'static> Outbox<G> {
             closed: Cell::new(false),
             broken: Cell::new(false),
         });
-        let task = rt.spawn("nbd-write", outbox.clone().drain(link, stage));
+        let pace = Pace::new(rt, link.clone());
+        let task = rt.spawn("nbd-write", outbox.clone().drain(link, stage, pace));
         (outbox, task)
     }
 
@@ -51,9 +56,10 @@ impl<G: 'static> Outbox<G> {
         self.changed.notify_one();
     }
 
-    async fn drain(self: Rc<Self>, link: Link, stage: Rc<Stage>) -> io::Result<()> {
+    async fn drain(self: Rc<Self>, link: Link, stage: Rc<Stage>, mut pace: Pace) -> io::Result<()> {
         loop {
             self.changed.wait_until(|| !self.queue.borrow().is_empty() || self.closed.get()).await;
+            pace.hold(|| self.queue.borrow().len() < HELD_MAX && !self.closed.get()).await;
             let (parts, guards) = self.batch();
             if guards.is_empty() {
                 // A peer that went away does not need to hear it.
@@ -66,6 +72,7 @@ impl<G: 'static> Outbox<G> {
                 link.shutdown();
                 return Err(error);
             }
+            pace.sent();
         }
     }
 

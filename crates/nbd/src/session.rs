@@ -12,7 +12,7 @@ use esker_rt::{Level, Rt};
 use crate::account::Account;
 use crate::admission::{Limits, Ticket};
 use crate::client::read_message;
-use crate::execute::Executor;
+use crate::execute::{Executor, Started, room};
 use crate::link::Link;
 use crate::outbox::Outbox;
 use crate::proto::{End, Need, Op, Request, Session, Step, Terms, TlsMode, Violation};
@@ -96,13 +96,17 @@ pub(crate) struct Connection {
     limits: Rc<Limits>,
     session: Session,
     chosen: Option<Chosen>,
+    /// Memory of the next message, and how many of its bytes came behind the payload before it.
+    buffer: Vec<u8>,
+    there: usize,
 }
 
 impl Connection {
     pub fn new(server: Rc<Shared>, account: Rc<Account>, stream: Stream, limits: Rc<Limits>) -> Connection {
         let mode = server.tls.as_ref().map_or(TlsMode::Off, |tls| tls.mode());
         let session = Session::new(server.exports.clone()).with_tls(mode);
-        Connection { server, account, link: Link::new(stream), limits, session, chosen: None }
+        let link = Link::new(stream);
+        Connection { server, account, link, limits, session, chosen: None, buffer: Vec::new(), there: 0 }
     }
 
     /// Serves until the client or the server ends it. Requests under way are finished first, whatever the reason.
@@ -131,19 +135,19 @@ impl Connection {
     }
 
     async fn converse(&mut self, outbox: &Rc<Outbox<Ticket>>, watch: &Watch) -> Result<End, Closing> {
-        let mut buffer = Vec::new();
         self.send(outbox, Session::greeting()).await;
         loop {
             let step = match self.session.need() {
                 Need::Message(len) => {
-                    buffer = read_message(&self.link, buffer, len).await?.ok_or(Closing::HungUp)?;
+                    let (buffer, there) = (std::mem::take(&mut self.buffer), std::mem::take(&mut self.there));
+                    self.buffer = read_message(&self.link, buffer, there, len).await?.ok_or(Closing::HungUp)?;
                     if self.chosen.is_none() {
                         self.session.note_full(self.server.full());
                     }
                     if self.server.stopping.get() {
                         self.session.stop();
                     }
-                    self.session.message(&buffer)
+                    self.session.message(&self.buffer)
                 }
                 Need::Payload(len) | Need::Skip(len) => {
                     watch.receiving.during(skip(&self.link, len)).await?;
@@ -200,36 +204,53 @@ impl Connection {
         }
     }
 
-    /// Receives the payload of a write straight into its slab, and starts the request's task.
+    /// Receives the payload of a write straight into its slab, and starts the request. Only one that must wait becomes a
+    /// task.
     async fn serve(&mut self, outbox: &Rc<Outbox<Ticket>>, watch: &Watch, request: Request) -> Result<(), Closing> {
         let Some(Chosen { export, terms }) = self.chosen else { return Ok(()) };
-        let len = request.op.payload();
         note(&self.server.rt, &request);
-        let ticket = self.limits.admit(len as u64).await;
+        let transfer_max = u64::from(self.server.devices[export].limits().transfer_max);
+        let ticket = self.limits.admit(room(&request.op, transfer_max)).await;
         let payload = match request.op {
-            Op::Write { .. } => Some(watch.receiving.during(self.payload(len)).await?),
+            Op::Write { range, .. } => Some(watch.receiving.during(self.payload(range.len() as usize)).await?),
             _ => None,
         };
-        let (server, outbox, account) = (self.server.clone(), outbox.clone(), self.account.clone());
-        account.asked(&request);
-        let tag = Tag { stream: account.number as u32, ..Tag::default() };
-        let task = async move {
-            let (device, written) = (&*server.devices[export], &server.written[export]);
-            let executor = Executor { device, pool: &server.pool, terms, written, tag };
-            let reply = executor.run(request, payload).await;
-            outbox.push(reply, ticket);
-            account.answered();
-        };
-        self.server.rt.spawn("nbd-request", task).detach();
+        self.account.asked(&request);
+        let tag = Tag { stream: self.account.number as u32, ..Tag::default() };
+        let executor = Executor { server: self.server.clone(), export, terms, tag };
+        match executor.start(request, payload) {
+            Started::Answered(reply) => {
+                outbox.push(reply, ticket);
+                self.account.answered();
+            }
+            Started::Waits(reply) => {
+                let (outbox, account) = (outbox.clone(), self.account.clone());
+                let task = async move {
+                    outbox.push(reply.await, ticket);
+                    account.answered();
+                };
+                self.server.rt.spawn("nbd-request", task).detach();
+            }
+        }
         Ok(())
     }
 
+    /// Receives a payload, and what is there already of the message behind it: a request's head has a fixed length, so
+    /// no byte of another payload can come with it.
     async fn payload(&mut self, len: usize) -> Result<Part, Closing> {
-        let slab = self.server.pool.slab(len);
-        let parts = self.link.read_exact(vec![Part { mem: Mem::Unique(slab), start: 0, len }]).await?;
         // What follows is the next request: there is nothing to send.
         let _next = self.session.taken();
-        Ok(parts.into_iter().next().expect("one part went in"))
+        let Need::Message(next) = self.session.need() else { unreachable!("a request follows a payload") };
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.resize(next, 0);
+        let payload = Part { mem: Mem::Unique(self.server.pool.slab(len)), start: 0, len };
+        let (parts, got) = self.link.read_at_least(vec![payload, Part::heap(buffer)], len).await?;
+        let mut parts = parts.into_iter();
+        let payload = parts.next().expect("two parts went in");
+        if let Some(Part { mem: Mem::Heap(bytes), .. }) = parts.next() {
+            (self.buffer, self.there) = (bytes, got - len);
+        }
+        Ok(payload)
     }
 }
 

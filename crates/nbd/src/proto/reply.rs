@@ -98,11 +98,12 @@ impl Extent {
 }
 
 impl Terms {
-    /// Success without a payload.
+    /// Success without a payload; not of a read. Simple also where replies have chunks, which the protocol leaves to the
+    /// server for all but reads: it is shorter, and clients that first look which form comes read it in one go.
     pub fn done(self, to: ReplyTo) -> Vec<u8> {
         match self.form {
-            Form::Simple => simple(to, 0),
-            _ => self.chunk(chunk::NONE, true, to, 0),
+            Form::Extended => self.chunk(chunk::NONE, true, to, 0),
+            Form::Simple | Form::Structured => simple(to, 0),
         }
     }
 

@@ -81,7 +81,7 @@ impl Op {
         }
     }
 
-    /// Bytes of content that are in memory while it is under way.
+    /// Bytes of content that it carries in either direction.
     pub fn payload(&self) -> usize {
         match *self {
             Op::Read { range, .. } | Op::Write { range, .. } | Op::Cache { range } => range.len() as usize,
