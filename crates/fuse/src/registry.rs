@@ -25,7 +25,6 @@ const LOCK: &str = "lock";
 const RECORD: &str = "attachment.json";
 const MOUNT: &str = "files";
 const CONTROL: &str = "esker.ctl";
-const LOG: &str = "log";
 
 /// Pauses while somebody may only be looking at a lock.
 const LOCK_TRIES: u32 = 10;
@@ -145,9 +144,9 @@ impl Registry {
     /// # Errors
     /// [`RegistryError::Name`], and a directory that cannot be made.
     pub fn log(&self, name: &str) -> Result<PathBuf, RegistryError> {
-        let dir = self.place(name)?;
+        self.place(name)?;
         at(&self.dir, fs::create_dir_all(&self.dir))?;
-        Ok(dir.with_added_extension(LOG))
+        Ok(self.dir.join(format!("{name}.log")))
     }
 
     /// Takes a name, and cleans up what a dead process left under it.

@@ -1,5 +1,7 @@
 //! A session with a kernel that is played by the test, over a socket that keeps messages apart.
 
+#![allow(clippy::disallowed_methods, reason = "the kernel's side runs on a thread of its own")]
+
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::thread;

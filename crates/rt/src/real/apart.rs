@@ -21,7 +21,8 @@ const FIRST_OWN: libc::c_uint = 3;
 /// What the errand says, or why its thread could not be made or set apart.
 pub fn run_apart(errand: Errand, words: Vec<String>) -> Result<String, String> {
     let body = move || {
-        leave_descriptors().map_err(|e| format!("a thread cannot be set apart from this process's descriptors: {e}"))?;
+        leave_descriptors()
+            .map_err(|e| format!("a thread cannot be set apart from this process's descriptors: {e}"))?;
         errand(&words)
     };
     let thread = thread::Builder::new().name("esker-errand".to_string()).spawn(body);
