@@ -6,6 +6,8 @@ mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
 mount -t tmpfs tmp /tmp
+# mkfs.nilfs2 asks it whether the device is mounted.
+ln -s /proc/mounts /etc/mtab
 echo "KERNEL $(uname -r)"
 while read -r module; do
   insmod "/modules/$module.ko" || echo "RESULT module-$module FAIL cannot be loaded"

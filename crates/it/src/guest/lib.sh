@@ -35,12 +35,12 @@ make() {
   esac
 }
 
-# Changes nothing. NILFS2 has no checker: its recovery is a mount, and its log is listed.
+# Changes nothing. NILFS2 has no checker: its recovery is a mount, and its checkpoints are listed.
 check() {
   case $1 in
     ext4) /bin/e2fsck -f -n "$2" ;;
     xfs) /bin/xfs_repair -n "$2" ;;
-    nilfs2) /bin/lscp "$2" ;;
+    nilfs2) attach nilfs2 "$2" && /bin/lscp "$2" && umount /mnt ;;
     f2fs) /bin/fsck.f2fs --dry-run "$2" ;;
     btrfs) /bin/btrfs check --readonly "$2" ;;
   esac
