@@ -2,7 +2,7 @@
 
 use esker_blktrace::Format;
 
-use crate::{blktrace, compose, control, http, nbd, regions, stack, vhost};
+use crate::{blktrace, compose, control, http, mirror, nbd, regions, stack, vhost};
 
 /// What can be fuzzed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub enum Target {
     Stack,
     /// Declarations of extensions, and the questions that are asked of them.
     Compose,
+    /// Labels of mirrors' halves.
+    Mirror,
     /// Lines of the control socket.
     Control,
     /// Requests for metrics.
@@ -35,7 +37,7 @@ pub enum Target {
 
 impl Target {
     /// Every target.
-    pub const ALL: [Target; 28] = [
+    pub const ALL: [Target; 29] = [
         Target::Blktrace(Format::Load),
         Target::Blktrace(Format::Vscsi1),
         Target::Blktrace(Format::Vscsi2),
@@ -59,6 +61,7 @@ impl Target {
         Target::NbdReplies,
         Target::Stack,
         Target::Compose,
+        Target::Mirror,
         Target::Control,
         Target::Metrics,
         Target::Vhost,
@@ -76,6 +79,7 @@ impl Target {
             Target::NbdReplies => "nbd-replies".to_string(),
             Target::Stack => "stack".to_string(),
             Target::Compose => "compose".to_string(),
+            Target::Mirror => "mirror".to_string(),
             Target::Control => "control".to_string(),
             Target::Metrics => "metrics".to_string(),
             Target::Vhost => "vhost".to_string(),
@@ -94,6 +98,7 @@ impl Target {
             Target::NbdReplies => nbd::replies_corpus(),
             Target::Stack => stack::corpus(),
             Target::Compose => compose::corpus(),
+            Target::Mirror => mirror::corpus(),
             Target::Control => control::corpus(),
             Target::Metrics => http::corpus(),
             Target::Vhost => vhost::corpus(),
@@ -115,6 +120,7 @@ impl Target {
             Target::NbdReplies => nbd::try_replies(input),
             Target::Stack => stack::try_input(input),
             Target::Compose => compose::try_input(input),
+            Target::Mirror => mirror::try_input(input),
             Target::Control => control::try_input(input),
             Target::Metrics => http::try_input(input),
             Target::Vhost => vhost::try_input(input),

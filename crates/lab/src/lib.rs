@@ -13,6 +13,8 @@
     reason = "experiments measure real time, run rival programs and make scratch files"
 )]
 
+mod able_complexity;
+mod able_overhead;
 mod able_predicted_vs_observed;
 mod able_theory;
 mod attach_vs_raw;
@@ -45,4 +47,6 @@ pub const ALL: &[Experiment] = &[
     device_calibration::EXPERIMENT,
     able_theory::EXPERIMENT,
     able_predicted_vs_observed::EXPERIMENT,
+    able_complexity::EXPERIMENT,
+    able_overhead::EXPERIMENT,
 ];
