@@ -130,7 +130,8 @@ fn word(level: Level) -> &'static str {
 fn bounded(text: &dyn fmt::Display) -> String {
     let mut text = text.to_string();
     if text.len() > TEXT_MAX {
-        text.truncate(text.floor_char_boundary(TEXT_MAX));
+        let end = (0..=TEXT_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(end);
         text.push('…');
     }
     text
