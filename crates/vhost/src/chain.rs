@@ -134,7 +134,7 @@ impl Table {
     fn inner(&self, descriptor: &Descriptor) -> Result<Table, Malformed> {
         let bytes = u64::from(descriptor.len());
         let len = u16::try_from(bytes / DESCRIPTOR_BYTES).map_err(|_| Malformed::Table)?;
-        let whole = bytes % DESCRIPTOR_BYTES == 0 && len > 0;
+        let whole = bytes.is_multiple_of(DESCRIPTOR_BYTES) && len > 0;
         if self.indirect || descriptor.has_next() || !whole {
             return Err(Malformed::Table);
         }

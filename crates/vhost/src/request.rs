@@ -117,7 +117,7 @@ pub fn answer(memory: &Memory, chain: &Chain, status: Status) -> Result<(), Malf
 fn transfer(disk: &Disk, sector: u64, len: u64) -> Result<ByteRange, Status> {
     let start = sector.checked_mul(SECTOR).ok_or(Status::Io)?;
     let range = ByteRange::new(start, len).ok_or(Status::Io)?;
-    let whole = start % disk.block() == 0 && len % disk.block() == 0;
+    let whole = start.is_multiple_of(disk.block()) && len.is_multiple_of(disk.block());
     if whole && range.end() <= disk.limits().size { Ok(range) } else { Err(Status::Io) }
 }
 
