@@ -4,7 +4,8 @@ use std::rc::Rc;
 
 use esker_base::Nanos;
 use esker_block::{
-    Arity, Build, Device, Durability, Kind, KindError, Limits, Make, OpKind, OpSet, Param, ParamType, Role, Routes, Worlds,
+    Arity, Build, Device, Durability, Kind, KindError, Limits, Make, OpKind, OpSet, Param, ParamType, Role, Routes,
+    Worlds,
 };
 
 use crate::access::{self, Content};

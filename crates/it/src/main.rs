@@ -1,4 +1,6 @@
 //! `it --guest`: boots guests on what Esker serves. `it load`: the loads that guests verify.
+//!
+//! Invariant: reads nothing outside the project but packages of the distribution.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a program of tests: it reads its arguments")]

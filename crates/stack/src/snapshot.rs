@@ -216,10 +216,7 @@ impl Leaf {
 /// Where a request goes next.
 #[derive(Clone, Copy)]
 pub(crate) enum Target {
-    Slot {
-        index: u16,
-        port: u16,
-    },
+    Slot { index: u16, port: u16 },
     Leaf(u16),
     Nowhere,
 }

@@ -8,7 +8,9 @@ use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, ready};
 
 use esker_block::step::LocalFuture;
-use esker_block::{Bio, BioError, Class, Device, Done, Kind, Limits, OpKind, Reading, Stat, Step, Support, Usage, VolumeId};
+use esker_block::{
+    Bio, BioError, Class, Device, Done, Kind, Limits, OpKind, Reading, Stat, Step, Support, Usage, VolumeId,
+};
 use esker_rt::mem::Pool;
 use esker_rt::{Level, Rt};
 

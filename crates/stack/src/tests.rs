@@ -457,7 +457,13 @@ fn meters_stand_on_every_end_that_is_measured_and_count_on_when_they_come_back()
         for what in [crate::Measure::Nothing, crate::Measure::Devices, crate::Measure::All, crate::Measure::Devices] {
             stack.measure(what, Nanos::secs(1)).await.unwrap();
             assert!(slow.request(read(512)).await.result.is_ok());
-            all.push(seen(&stack).into_iter().map(|(name, count, _)| format!("{name}={count}")).collect::<Vec<_>>().join(" "));
+            all.push(
+                seen(&stack)
+                    .into_iter()
+                    .map(|(name, count, _)| format!("{name}={count}"))
+                    .collect::<Vec<_>>()
+                    .join(" "),
+            );
         }
         let took = seen(&stack)[0].2;
         assert!(took >= Nanos::micros(30) && took < Nanos::micros(32), "three reads of 10 us: {took}");

@@ -6,13 +6,13 @@ use crate::effect::{Effect, effects};
 use crate::exact::Run;
 use crate::goals::Priorities;
 use crate::grid::{self, Cell, Claim};
-use crate::{published, samples};
 use crate::search::branch::{LOOKS_MAX, compose};
 use crate::search::census::{census, classes};
 use crate::search::insertion::{insert, places};
 use crate::search::{NoOrder, Problem};
 use crate::set::{ExtId, VolSet};
 use crate::setting::Setting;
+use crate::{published, samples};
 
 #[test]
 fn all_30_pairs_are_as_the_table_says() {

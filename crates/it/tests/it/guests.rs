@@ -12,8 +12,9 @@ use esker_nbd::server as nbd;
 use esker_rt::mem::Pool;
 use esker_rt::net::Address;
 use esker_rt::real::{Reactor, RealConfig};
-use esker_serve::{Config, Measure, Served, VhostDoor, VhostFront};
-use esker_stack::Spec;
+use esker_serve::{Config, Served, VhostDoor, VhostFront};
+
+use esker_stack::{Measure, Spec};
 
 const STACK: &str = "vol = file path=DIR/vol.img size=64MiB @ nbd=unix:DIR/sock
     disk = memory size=64MiB | stats @ nbd=unix:DIR/sock";
