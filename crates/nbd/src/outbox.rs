@@ -50,6 +50,11 @@ impl<G: 'static> Outbox<G> {
         }
     }
 
+    /// Whether nobody is there to read replies any more.
+    pub fn is_broken(&self) -> bool {
+        self.broken.get()
+    }
+
     /// Ends the task once all that is queued has left.
     pub fn close(&self) {
         self.closed.set(true);

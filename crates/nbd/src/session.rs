@@ -141,6 +141,11 @@ impl Connection {
                 Need::Message(len) => {
                     let (buffer, there) = (std::mem::take(&mut self.buffer), std::mem::take(&mut self.there));
                     self.buffer = read_message(&self.link, buffer, there, len).await?.ok_or(Closing::HungUp)?;
+                    if outbox.is_broken() {
+                        // What it had asked for is still on the wire: thousands of requests, maybe, that would keep
+                        // others waiting for nothing.
+                        return Err(Closing::CutOff);
+                    }
                     if self.chosen.is_none() {
                         self.session.note_full(self.server.full());
                     }

@@ -72,6 +72,21 @@ fn a_client_that_takes_no_replies_is_closed_and_others_are_served() {
 }
 
 #[test]
+fn requests_of_a_client_that_is_gone_stay_on_the_wire() {
+    in_world(|rt| async move {
+        let site = Site::new(&rt, Disk::fast(&rt), Config::production());
+        let (near, closing) = site.wire().await;
+        let read = Header { flags: 0, command: cmd::READ, cookie: 1, offset: 0, len: 512 }.encode(Form::Simple);
+        near.write_all(vec![Part::heap([hello(), read.repeat(10_000)].concat())]).await.unwrap();
+        near.shutdown();
+        let closing = closing.await;
+        assert!(!closing.is_clean(), "{closing}");
+        let done = site.disk.state.completed.get();
+        assert!(done <= 256, "{done} reads for nobody");
+    });
+}
+
+#[test]
 fn a_flood_of_silent_connections_is_over_when_their_time_is() {
     in_world(|rt| async move {
         let site = Rc::new(Site::new(&rt, Disk::fast(&rt), Config::production()));
