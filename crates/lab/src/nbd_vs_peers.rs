@@ -42,9 +42,11 @@ const START_MAX: Duration = Duration::from_secs(10);
 /// Where a raw file costs no device time.
 const TMPFS: &str = "/dev/shm";
 
-/// Settings of a rival that are tried; the best one under each load is what counts.
-const NBDKIT: &[&[&str]] = &[&["--threads=1"], &["--threads=4"], &["--threads=16"]];
-const QEMU: &[&[&str]] = &[&["--aio=threads"], &["--aio=io_uring"]];
+/// Settings of a rival that are tried; the best one under each load is what counts. Those of nbdkit that do not begin with
+/// a dash are its plugin's. `--no-sr` is not among them: it takes abilities away (holes, block status) that we serve.
+const NBDKIT: &[&[&str]] =
+    &[&["--threads=1"], &["--threads=4"], &["--threads=16"], &["--threads=1", "allocator=malloc"]];
+const QEMU: &[&[&str]] = &[&["--aio=threads"], &["--aio=io_uring"], &["--aio=native", "--cache=none"]];
 
 /// One load.
 #[derive(Clone, Copy)]
@@ -64,7 +66,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let shm = tempfile::tempdir_in(TMPFS).map_err(|source| LabError::Scratch { dir: TMPFS.into(), source })?;
     let raw = shm.path().join("raw");
     std::fs::File::create_new(&raw).and_then(|file| file.set_len(SIZE)).map_err(fault)?;
-    let span = Duration::from_secs(if options.quick { 1 } else { 5 });
+    let span = Duration::from_millis(if options.quick { 700 } else { 5_000 });
     let bench = Bench { dir: dir.path(), raw: &raw, span, seed: options.seed };
     let ours = bench.ours()?;
     let mut figures = Vec::new();
@@ -148,7 +150,10 @@ impl Bench<'_> {
         let mut command = Command::new(program);
         match program {
             "nbdkit" => {
-                command.args(["--foreground", "--unix"]).arg(&socket).args(setting).args(["memory", &SIZE.to_string()])
+                let is_flag = |word: &&str| word.starts_with("--");
+                let (flags, parameters): (Vec<&str>, Vec<&str>) = setting.iter().copied().partition(is_flag);
+                command.args(["--foreground", "--unix"]).arg(&socket).args(flags);
+                command.args(["memory", &SIZE.to_string()]).args(parameters)
             }
             _ => command
                 .args(["--persistent", "--shared=4", "--format=raw", "--socket"])
@@ -185,7 +190,7 @@ impl Bench<'_> {
 
     fn rate(&self, load: Load, socket: &Path) -> Result<f64, LabError> {
         let (rw, depth) = (format!("--rw=rand{}", load.rw), format!("--iodepth={}", load.depth));
-        let runtime = format!("--runtime={}", self.span.as_secs());
+        let runtime = format!("--runtime={}ms", self.span.as_millis());
         let report = self.fio(socket, &[&rw, &depth, &runtime, "--bs=4k", "--time_based", "--norandommap"])?;
         let rate = report["jobs"][0][load.rw]["iops"].as_f64();
         rate.ok_or_else(|| LabError::Rival { program: "fio".to_string(), what: "no rate in its report".to_string() })
@@ -201,7 +206,11 @@ impl Bench<'_> {
             "--output-format=json".to_string(),
         ];
         let all: Vec<String> = fixed.into_iter().chain(args.iter().map(ToString::to_string)).collect();
-        Ok(serde_json::from_str(&peer::output("fio", &all)?).unwrap_or_default())
+        let report = peer::output("fio", &all)?;
+        // The engine prints a line of its own before the report.
+        let begin = report.find('{').unwrap_or_default();
+        let wrong = |e: serde_json::Error| LabError::Rival { program: "fio".to_string(), what: e.to_string() };
+        serde_json::from_str(&report[begin..]).map_err(wrong)
     }
 }
 
