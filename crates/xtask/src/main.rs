@@ -1,9 +1,10 @@
-//! The workspace's own tools: `cargo xtask tidy`, `mutate`, `peers`, `complexity` and `test`.
+//! The workspace's own tools: `cargo xtask tidy`, `mutate`, `peers`, `complexity`, `soak` and `test`.
 //!
 //! Invariant: nothing here is linked into what serves data, and no tool changes a source file of the tree it judges.
 //!
 //! Reading order: [`tidy`] (house rules as a test; one file per rule), [`mutate`] (each removed guard must be noticed),
-//! [`peers`] (rival programs that comparisons need), [`complexity`] (how much code an extension takes), [`mod@test`] (a newcomer's second command), [`program`] (running other programs).
+//! [`peers`] (rival programs that comparisons need), [`complexity`] (how much code an extension takes), [`soak`] (tests at
+//! length), [`mod@test`] (a newcomer's second command), [`program`] (running other programs).
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -16,6 +17,7 @@ mod complexity;
 mod mutate;
 mod peers;
 mod program;
+mod soak;
 mod test;
 mod tidy;
 
@@ -41,6 +43,11 @@ const VERBS: &[Verb] = &[
         name: "complexity",
         usage: "complexity [--json]  count the code of the sample extensions",
         run: complexity::main,
+    },
+    Verb {
+        name: "soak",
+        usage: "soak kill [--times N] [--seed N] [--stack FILE]   kill a server under load, many times",
+        run: soak::main,
     },
     Verb { name: "test", usage: "test [ARGUMENTS]  install what the tests need, then run all tests", run: test::main },
 ];

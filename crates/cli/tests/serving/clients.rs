@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::harness::{Server, check_tool, fio_verify, write_image};
+use crate::harness::{Server, check_tool, fio_verify, tool, write_image};
 
 const FILE: &str = "d = file path=DIR/d.img size=32MiB direct=false | stats @ nbd=unix:DIR/sock";
 const BACKENDS: [&str; 2] = ["uring", "threads"];
@@ -95,4 +95,63 @@ fn fio_verifies_what_it_wrote_over_unix_and_tcp() {
         assert!(stats["writes"].as_f64() > Some(100.0) && stats["failed"].as_f64() == Some(0.0), "{address}: {stats}");
         server.stop();
     }
+}
+
+#[test]
+fn a_grown_file_has_its_new_size_when_it_is_served_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let stack = "d = file path=DIR/d.img @ nbd=unix:DIR/sock";
+    let sized = |bytes: u64| {
+        let file = fs::File::options().create(true).append(true).open(dir.path().join("d.img")).unwrap();
+        file.set_len(bytes).unwrap();
+        let server = Server::start(dir.path(), stack, &[]);
+        assert_eq!(check_tool("nbdinfo", &["--size", &server.uris[0]]).trim(), bytes.to_string());
+        server
+    };
+    let first = sized(8 << 20);
+    check_tool("qemu-io", &["-f", "raw", "-c", "write -P 9 7M 1M", &first.uris[0]]);
+    first.stop();
+    let second = sized(24 << 20);
+    let script = ["-f", "raw", "-c", "read -P 9 7M 1M", "-c", "write -P 8 23M 1M", "-c", "read -P 0 8M 15M"];
+    check_tool("qemu-io", &[&script[..], &[&second.uris[0]]].concat());
+    second.stop();
+}
+
+#[test]
+fn a_read_only_export_is_read_and_never_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("d.img");
+    write_image(&image, 4 << 20);
+    let before = fs::read(&image).unwrap();
+    let server =
+        Server::start(dir.path(), "d = file path=DIR/d.img; export d = d nbd=unix:DIR/sock read_only=true", &[]);
+    let uri = &server.uris[0];
+    assert_eq!(check_tool("nbdinfo", &["--is", "read-only", uri]), "");
+    check_tool("nbdcopy", &[uri, &text(&dir.path().join("out.img"))]);
+    assert!(before == fs::read(dir.path().join("out.img")).unwrap(), "the copy differs");
+    let writes: [(&str, &[&str], &str); 2] = [
+        ("nbdcopy", &[&text(&image), uri], "read-only"),
+        ("qemu-io", &["-f", "raw", "-c", "write 0 4k", uri], "Permission denied"),
+    ];
+    for (program, args, refusal) in writes {
+        let output = tool(program, args).output().unwrap();
+        let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(said.contains(refusal), "{program}: {said}");
+    }
+    server.stop();
+    assert!(before == fs::read(image).unwrap(), "the file was changed");
+}
+
+#[test]
+fn four_connections_of_one_client_share_an_export() {
+    let dir = tempfile::tempdir().unwrap();
+    let (image, copy) = (dir.path().join("in.img"), dir.path().join("out.img"));
+    write_image(&image, 32 << 20);
+    let server = Server::start(dir.path(), FILE, &[]);
+    let uri = &server.uris[0];
+    assert_eq!(check_tool("nbdinfo", &["--can", "multi-conn", uri]), "");
+    check_tool("nbdcopy", &["--flush", "--connections=4", "--requests=16", &text(&image), uri]);
+    check_tool("nbdcopy", &["--connections=4", uri, &text(&copy)]);
+    assert!(fs::read(&image).unwrap() == fs::read(&copy).unwrap(), "the copy differs");
+    server.stop();
 }

@@ -80,9 +80,19 @@ impl Server {
         fs::read_to_string(&self.log).expect("the log is there")
     }
 
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal by name.
     pub fn signal(&self, name: &str) {
         check_tool("kill", &[&format!("-{name}"), &self.child.id().to_string()]);
+    }
+
+    /// Kills it at once.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("it runs");
     }
 
     /// Waits for its end and returns the exit status; none if a signal ended it.

@@ -1,96 +1,274 @@
-//! A server that is killed under load: the next one takes over its sockets and files, and what was flushed is there.
+//! A server that is killed under load: the next one takes over its sockets and files, and every write that was answered
+//! and flushed, or sent with FUA, is there.
+//!
+//! Five kills by default. `cargo xtask soak kill` runs more, over any stack: it sets the variables that are read here.
 
-use std::cell::Cell;
-use std::path::Path;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Child;
 use std::rc::Rc;
+use std::thread::{sleep, spawn};
+use std::time::{Duration, Instant};
 
-use esker_base::{ByteRange, Nanos};
+use esker_base::{ByteRange, Stream};
 use esker_nbd::{Client, Uri};
 use esker_rt::Rt;
 use esker_rt::mem::{Part, Pool};
-use esker_rt::net::Stream;
+use esker_rt::net;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::sync::join_all;
 
-use crate::harness::{Server, check_esker};
+use crate::harness::{Server, check_esker, missing, tool};
+use crate::ledger::Ledger;
 
+/// O_DIRECT, so that what the server holds is not in the page cache.
+const STACK: &str = "d = file path=DIR/d.img size=32MiB @ nbd=unix:DIR/sock";
+/// Writes begin and end at multiples of this.
 const BLOCK: u64 = 4096;
-const BLOCKS: u64 = 4096;
-/// Blocks written between two flushes.
-const BATCH: u64 = 16;
+/// Blocks of one write, at most.
+const RUN_MAX: u64 = 16;
+const WRITERS: u64 = 16;
+/// A server lives between these many milliseconds under load.
+const LIFE_MS: (u64, u64) = (5, 400);
+/// By then fio has connected.
+const FIO_START_MAX: Duration = Duration::from_secs(20);
+/// Bytes read at once by the check.
+const CHECK_BYTES: u64 = 1 << 20;
 
-fn content(round: u64, block: u64) -> Vec<u8> {
-    (0..BLOCK / 8).flat_map(|word| (round << 48 | block << 16 | word).to_le_bytes()).collect()
+/// What a soak sets.
+struct Plan {
+    stack: String,
+    times: u64,
+    seed: u64,
+}
+
+impl Plan {
+    fn read() -> Plan {
+        let number = |name: &str, default| {
+            env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+        };
+        let stack = env::var("ESKER_KILL_STACK").map_or_else(
+            |_| STACK.to_string(),
+            |file| fs::read_to_string(&file).unwrap_or_else(|error| panic!("ESKER_KILL_STACK={file}: {error}")),
+        );
+        Plan { stack, times: number("ESKER_KILL_TIMES", 5), seed: number("ESKER_KILL_SEED", 1) }
+    }
+}
+
+#[test]
+fn what_was_flushed_survives_kills_and_stale_sockets_are_replaced() {
+    let plan = Plan::read();
+    println!("{} kills, seed {}, of: {}", plan.times, plan.seed, plan.stack);
+    let dir = tempfile::tempdir().unwrap();
+    // The first half is ours, the second half fio's.
+    let half = size_of_export(dir.path(), &plan.stack) / 2 / CHECK_BYTES * CHECK_BYTES;
+    assert!(half >= 2 * CHECK_BYTES, "an export of {} bytes is too small for the load", 2 * half);
+    let book = Rc::new(RefCell::new(Ledger::new(half)));
+    let mut moments = Stream::named(plan.seed, "kills");
+    let mut verified = 0;
+    for kill in 1..=plan.times {
+        let mut server = Server::start(dir.path(), &plan.stack, &[]);
+        let fio = Fio { dir: dir.path(), uri: server.uris[0].clone(), at: half, seed: plan.seed + kill };
+        let mut load = fio.write();
+        let life = LIFE_MS.0 * 1000 + moments.below((LIFE_MS.1 - LIFE_MS.0) * 1000);
+        let (uri, control) = (server.uris[0].clone(), server.control.clone());
+        let kill_later = move || {
+            spawn(move || {
+                sleep(Duration::from_micros(life));
+                server.kill();
+                server
+            })
+        };
+        let killer = write_until_killed(&uri, plan.seed + kill, &book, kill_later);
+        let status = killer.join().expect("the server was killed").wait();
+        assert_eq!(status, None, "a signal ended it");
+        assert!(Path::new(&control).exists(), "a killed server leaves its sockets");
+        let ended = load.wait().expect("fio ends");
+        book.borrow_mut().server_died();
+        // The kernel may still be taking the dead server's ring down: the next one copes with that.
+        let next = Server::start(dir.path(), &plan.stack, &[]);
+        check_export(&next.uris[0], &book, &format!("seed {}, kill {kill} after {life} us", plan.seed));
+        assert!(!ended.success(), "fio lost its server");
+        verified += u64::from(Fio { uri: next.uris[0].clone(), ..fio }.verify(kill));
+        let promises = book.borrow().promises;
+        println!("kill {kill} after {life} us: all {promises} promised writes are there, and fio's ({verified} times)");
+        next.stop();
+    }
+    let promises = book.borrow().promises;
+    assert!(verified > 0, "fio never saved its state");
+    assert!(promises >= 5 * plan.times, "only {promises} writes were flushed: this shows little");
 }
 
 async fn connect(rt: &Rt, uri: &str) -> Client {
     let uri: Uri = uri.parse().unwrap();
-    let stream = Stream::connect(rt, &uri.address).unwrap();
+    let stream = net::Stream::connect(rt, &uri.address).unwrap();
     Client::connect(rt, &Pool::default(), stream, &uri.export).await.unwrap()
 }
 
-/// Writes batches of blocks and flushes each, until the server is gone. Counts the blocks that were flushed.
-async fn write_until_killed(client: Rc<Client>, round: u64, flushed: Rc<Cell<u64>>) {
-    for first in (0..BLOCKS).step_by(BATCH as usize) {
-        let write = |block: u64| client.write(block * BLOCK, Part::heap(content(round, block)), false);
-        let results = join_all((first..first + BATCH).map(write)).await;
-        if results.iter().any(Result::is_err) || client.flush().await.is_err() {
-            return;
+fn size_of_export(dir: &Path, stack: &str) -> u64 {
+    let server = Server::start(dir, stack, &[]);
+    let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
+    let (rt, uri) = (reactor.rt(), server.uris[0].clone());
+    let size = reactor.block_on(async move { connect(&rt, &uri).await.remote().size });
+    server.stop();
+    size
+}
+
+/// Several writers on one connection, until it is lost. `connected` is called before the first of them begins.
+fn write_until_killed<T: 'static>(
+    uri: &str,
+    seed: u64,
+    book: &Rc<RefCell<Ledger>>,
+    connected: impl FnOnce() -> T + 'static,
+) -> T {
+    let reactor = Reactor::new(RealConfig::seeded(seed)).unwrap();
+    let (rt, uri, book) = (reactor.rt(), uri.to_string(), book.clone());
+    reactor.block_on(async move {
+        let load = Load { client: connect(&rt, &uri).await, book, busy: RefCell::default() };
+        let told = connected();
+        join_all((0..WRITERS).map(|number| load.write(Stream::named(seed, &format!("writer {number}"))))).await;
+        told
+    })
+}
+
+struct Load {
+    client: Client,
+    book: Rc<RefCell<Ledger>>,
+    /// Blocks of writes under way.
+    busy: RefCell<BTreeSet<u64>>,
+}
+
+impl Load {
+    /// Writes and flushes until the server is gone.
+    async fn write(&self, mut random: Stream) {
+        loop {
+            let went = match random.below(16) {
+                0 => self.flush().await,
+                choice => self.write_once(&mut random, choice == 1).await,
+            };
+            if !went {
+                return;
+            }
         }
-        flushed.set(first + BATCH);
+    }
+
+    async fn flush(&self) -> bool {
+        let begun = self.book.borrow().flush_begins();
+        let went = self.client.flush().await.is_ok();
+        if went {
+            self.book.borrow_mut().flush_ends(begun);
+        }
+        went
+    }
+
+    async fn write_once(&self, random: &mut Stream, durable: bool) -> bool {
+        let (first, count) = self.choose(random);
+        let (write, bytes) = self.book.borrow_mut().send(first * BLOCK, (count * BLOCK) as usize);
+        let went = self.client.write(first * BLOCK, Part::heap(bytes), durable).await.is_ok();
+        if went {
+            self.book.borrow_mut().answer(write, durable);
+            self.busy.borrow_mut().retain(|block| !(first..first + count).contains(block));
+        }
+        went
+    }
+
+    /// Blocks that no write under way touches; they are busy from then on.
+    fn choose(&self, random: &mut Stream) -> (u64, u64) {
+        let blocks = self.book.borrow().bytes() / BLOCK;
+        let mut busy = self.busy.borrow_mut();
+        loop {
+            let count = 1 + random.below(RUN_MAX);
+            let first = random.below(blocks - count);
+            if busy.range(first..first + count).next().is_none() {
+                busy.extend(first..first + count);
+                return (first, count);
+            }
+        }
     }
 }
 
-/// Kills the server in the middle of a load and returns how many blocks were flushed.
-fn kill_under_load(server: &Server, round: u64) -> u64 {
-    let reactor = Reactor::new(RealConfig::seeded(round)).unwrap();
-    let (rt, uri, id) = (reactor.rt(), server.uris[0].clone(), round);
-    let flushed = Rc::new(Cell::new(0));
-    let count = flushed.clone();
-    reactor.block_on(async move {
-        let client = Rc::new(connect(&rt, &uri).await);
-        rt.spawn("load", write_until_killed(client, id, count.clone())).detach();
-        while count.get() < BATCH * (3 + 5 * id) {
-            rt.sleep(Nanos::micros(200)).await;
-        }
-    });
-    server.signal("KILL");
-    flushed.get()
-}
-
-fn check_blocks(uri: &str, round: u64, blocks: u64) {
-    let reactor = Reactor::new(RealConfig::seeded(round)).unwrap();
-    let (rt, uri) = (reactor.rt(), uri.to_string());
+fn check_export(uri: &str, book: &Rc<RefCell<Ledger>>, when: &str) {
+    let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
+    let (rt, uri, book, when) = (reactor.rt(), uri.to_string(), book.clone(), when.to_string());
     reactor.block_on(async move {
         let client = connect(&rt, &uri).await;
-        for block in 0..blocks {
-            let slab = client.read(ByteRange::new(block * BLOCK, BLOCK).unwrap()).await.unwrap();
-            assert!(
-                slab[..BLOCK as usize] == content(round, block),
-                "round {round}: block {block} of {blocks} is lost"
-            );
+        let bytes = book.borrow().bytes();
+        for at in (0..bytes).step_by(CHECK_BYTES as usize) {
+            let slab = client.read(ByteRange::new(at, CHECK_BYTES).unwrap()).await.unwrap();
+            let checked = book.borrow_mut().check(at, &slab[..CHECK_BYTES as usize]);
+            checked.unwrap_or_else(|lost| panic!("{when}: {lost}"));
         }
+        // What was seen is there for the next server too.
+        client.flush().await.unwrap();
+        client.disconnect().await.unwrap();
     });
 }
 
-fn start(dir: &Path) -> Server {
-    Server::start(dir, "d = file path=DIR/d.img size=16MiB direct=false @ nbd=unix:DIR/sock", &[])
+/// A second load beside ours, which notes by itself how far it came: fio's verification state.
+struct Fio<'a> {
+    dir: &'a Path,
+    uri: String,
+    at: u64,
+    seed: u64,
 }
 
-#[test]
-fn what_was_flushed_survives_five_kills_and_stale_sockets_are_replaced() {
-    let dir = tempfile::tempdir().unwrap();
-    for round in 0..5 {
-        let server = start(dir.path());
-        let flushed = kill_under_load(&server, round);
-        assert!(flushed >= 3 * BATCH, "round {round}: {flushed} blocks");
-        let control = server.control.clone();
-        assert_eq!(server.wait(), None, "a signal ended it");
-        assert!(dir.path().join("sock").exists() && Path::new(&control).exists(), "a killed server leaves its sockets");
-        // The kernel may still be taking the dead server's ring down: the next one copes with that.
-        let next = start(dir.path());
-        check_blocks(&next.uris[0], round, flushed);
-        next.stop();
+impl Fio<'_> {
+    fn command(&self, more: &[&str]) -> std::process::Command {
+        let fixed = [
+            "--name=kill",
+            "--ioengine=nbd",
+            "--rw=randwrite",
+            "--bs=4k",
+            // Its state holds the last writes in the order of their offsets: exact at this depth only.
+            "--iodepth=1",
+            "--fsync=1",
+            "--verify=crc32c",
+            "--verify_fatal=1",
+        ];
+        let own = [
+            format!("--uri={}", self.uri),
+            format!("--offset={}", self.at),
+            format!("--size={}", self.at),
+            format!("--randseed={}", self.seed),
+            format!("--aux-path={}", self.dir.display()),
+        ];
+        let mut command = tool("fio", &fixed);
+        command.args(own).args(more).current_dir(self.dir);
+        command
+    }
+
+    /// Starts to write, and comes back when it has connected.
+    fn write(&self) -> Child {
+        let _of_the_last_kill = fs::remove_file(self.state());
+        let path = self.dir.join("fio.log");
+        let log = fs::File::create(&path).expect("its log can be made");
+        let mut command = self.command(&["--do_verify=0", "--verify_state_save=1"]);
+        command.stdout(log.try_clone().expect("a second handle")).stderr(log);
+        let child = command.spawn().unwrap_or_else(|error| panic!("{}", missing("fio", &error)));
+        let start = Instant::now();
+        while !fs::read_to_string(&path).expect("its log is there").contains("connected") {
+            assert!(start.elapsed() < FIO_START_MAX, "fio has not connected: see {}", path.display());
+            sleep(Duration::from_millis(5));
+        }
+        child
+    }
+
+    fn state(&self) -> PathBuf {
+        self.dir.join("local-kill-0-verify.state")
+    }
+
+    /// Whether it had come so far as to save its state; then all that it had written and flushed must be there.
+    fn verify(&self, kill: u64) -> bool {
+        if !self.state().exists() {
+            return false;
+        }
+        let output = self.command(&["--verify_only", "--verify_state_load=1"]).output().expect("it ran before");
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "kill {kill}: fio does not find what it wrote: {out}{err}");
+        true
     }
 }
 

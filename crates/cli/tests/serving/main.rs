@@ -5,6 +5,7 @@
 mod clients;
 mod harness;
 mod killed;
+mod ledger;
 mod live;
 mod operating;
 mod refusals;
