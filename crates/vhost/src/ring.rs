@@ -193,6 +193,11 @@ impl Ring {
         state.broken = false;
         drop(state);
         count(&self.disk.counters.resumed, begun.len() as u64);
+        if !begun.is_empty() {
+            let (name, index, count) = (self.disk.name(), self.index, begun.len());
+            let what = format_args!("{count} requests that a dead server had begun are carried out now");
+            self.disk.rt.log(Level::Info, format_args!("vhost: {name:?}: ring {index}: {what}"));
+        }
         begun.into_iter().for_each(|head| self.begin(head));
         self.changed.notify_one();
         Ok(())
