@@ -2,8 +2,10 @@
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run programs and look at their files")]
 
+mod attacks;
 mod clients;
 mod harness;
+mod hostile;
 mod killed;
 mod ledger;
 mod live;

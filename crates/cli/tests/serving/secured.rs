@@ -9,7 +9,7 @@ use crate::harness::{Server, check_esker, check_tool, tool, write_image};
 const STACK: &str = "vol = memory size=32MiB @ nbd=unix:DIR/sock";
 
 /// An authority, a server's and a client's certificate, under the names that libnbd and qemu look for.
-fn write_papers(dir: &Path) {
+pub fn write_papers(dir: &Path) {
     let authority_key = rcgen::KeyPair::generate().unwrap();
     let mut authority = rcgen::CertificateParams::new(vec![]).unwrap();
     authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -29,10 +29,11 @@ fn write_papers(dir: &Path) {
     }
 }
 
-fn start_secured(dir: &Path, extra: &[&str]) -> Server {
+/// A server with the papers in `dir`; `mode` is `on` or `require`.
+pub fn start_secured(dir: &Path, mode: &str, extra: &[&str]) -> Server {
     let file = |name: &str| dir.join(name).display().to_string();
     let (cert, key) = (file("server-cert.pem"), file("server-key.pem"));
-    let fixed = ["--tls", "require", "--tls-cert", &cert, "--tls-key", &key];
+    let fixed = ["--tls", mode, "--tls-cert", &cert, "--tls-key", &key];
     Server::start(dir, STACK, &[&fixed[..], extra].concat())
 }
 
@@ -41,7 +42,7 @@ fn images_are_copied_inside_tls_and_nothing_is_told_outside() {
     let dir = tempfile::tempdir().unwrap();
     write_papers(dir.path());
     let ca = dir.path().join("ca-cert.pem").display().to_string();
-    let server = start_secured(dir.path(), &["--tls-client-ca", &ca]);
+    let server = start_secured(dir.path(), "require", &["--tls-client-ca", &ca]);
     let (image, copy) = (dir.path().join("in.img"), dir.path().join("out.img"));
     write_image(&image, 32 << 20);
     assert!(server.uris[0].starts_with("nbds+unix://"), "{}", server.uris[0]);
