@@ -66,7 +66,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let shm = tempfile::tempdir_in(TMPFS).map_err(|source| LabError::Scratch { dir: TMPFS.into(), source })?;
     let raw = shm.path().join("raw");
     std::fs::File::create_new(&raw).and_then(|file| file.set_len(SIZE)).map_err(fault)?;
-    let span = Duration::from_millis(if options.quick { 700 } else { 5_000 });
+    let span = Duration::from_millis(if options.quick { 600 } else { 5_000 });
     let bench = Bench { dir: dir.path(), raw: &raw, span, seed: options.seed };
     let ours = bench.ours()?;
     let mut figures = Vec::new();
@@ -162,7 +162,9 @@ impl Bench<'_> {
                 .arg(self.raw),
         };
         let fault = |what: String| LabError::Rival { program: program.to_string(), what };
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().map_err(|e| fault(e.to_string()))?;
+        // It complains of each look whether it listens already.
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().map_err(|e| fault(e.to_string()))?;
         let rival = Rival { child, socket };
         wait_for(&rival.socket).map_err(fault)?;
         self.fill(&rival.socket)?;
