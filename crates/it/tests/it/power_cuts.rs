@@ -11,13 +11,14 @@ use esker_stack::{Spec, Stack};
 use esker_testkit::power::{self, Broken, RECORDED};
 use esker_testkit::{Bound, Count};
 
-use crate::conformance::{SAMPLES, is_real_only};
+use crate::conformance::{SAMPLES, give_key, is_real_only};
 
 static KINDS: LazyLock<Vec<&'static Kind>> =
     LazyLock::new(|| esker_kinds::ALL.iter().copied().chain([&RECORDED]).collect());
 
 /// Builds `v` of a stack text with recorded media in the place of memory.
 fn open(rt: &Rt, text: &str, bed: u64) -> Rc<dyn Device> {
+    give_key(rt);
     let mut spec = Spec::parse("sample", text).unwrap_or_else(|e| panic!("{text}: {e}"));
     for device in spec.devices.iter_mut().filter(|device| ["memory", RECORDED.name].contains(&device.kind.as_str())) {
         device.kind = RECORDED.name.into();
