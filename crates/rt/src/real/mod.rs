@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`reactor`] (the loop), [`op`] (what the kernel can be asked), [`uring`] and [`threads`] (the two
 //! backends), [`kernel`] (what devices and front ends call), [`cell`] (a stack that any thread may enter), [`apart`]
-//! (calls that this process may have to answer itself), [`loop_device`].
+//! (calls that this process may have to answer itself), [`loop_device`], [`process`] (memory of other processes).
 
 #![allow(
     clippy::disallowed_methods,
@@ -16,6 +16,7 @@ pub mod cross;
 pub mod kernel;
 pub mod loop_device;
 pub mod op;
+pub mod process;
 pub mod reactor;
 mod socket;
 mod threads;

@@ -1,0 +1,36 @@
+//! Huge pages, decided well: which regions of which processes deserve one, by use, by fairness and by free contiguity
+//! (Kwon et al., *Coordinated and efficient huge page management with Ingens*, OSDI 2016).
+//!
+//! Invariant: the policy reaches memory, clock and processes through [`ProcView`] alone, so that what manages real
+//! processes is what was simulated; it never asks for a promotion that it has not just seen to be deserved.
+//!
+//! Reading order: [`util`] (which pages of a region are in use), [`access`] (how often), [`contiguity`] (how fragmented
+//! memory is), [`share`] (who deserves the next huge page), [`policy`] (all parameters, and what to do with one region),
+//! [`sharing`] (same pages or huge pages), [`view`] (what a policy sees and may do), [`urgent`] (requests of faults),
+//! [`record`], [`manager`] (everything together), [`sim`] (a machine's memory in virtual time).
+
+#![forbid(unsafe_code)]
+
+pub mod access;
+pub mod contiguity;
+pub mod manager;
+pub mod policy;
+pub mod record;
+pub mod share;
+pub mod sharing;
+pub mod sim;
+pub mod urgent;
+pub mod util;
+pub mod view;
+
+pub use manager::Manager;
+pub use policy::Policy;
+pub use util::{Threshold, Util};
+pub use view::{Backing, Look, Pid, Place, ProcView, Refusal, Region, Skip};
+
+/// Bytes of a base page.
+pub const PAGE_BYTES: u64 = 4 << 10;
+/// Bytes of a huge page, and of the region that one can back.
+pub const REGION_BYTES: u64 = 2 << 20;
+/// Base pages of a region.
+pub const REGION_PAGES: u32 = (REGION_BYTES / PAGE_BYTES) as u32;

@@ -1,0 +1,500 @@
+//! Everything together: what is done next, one small step at a time.
+//!
+//! Each call of [`Manager::turn`] does at most one change to one region, so that a request of a fault waits for one
+//! promotion at most, however long a scan is under way. In this order: requests of faults, access bits, compaction, the
+//! background scan.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use esker_base::{Nanos, Stream, Time};
+
+use crate::access::Access;
+use crate::policy::{Action, Order, Policy, Reason};
+use crate::record::{Counts, Record};
+use crate::share::{Claim, imbalance};
+use crate::urgent::Urgent;
+use crate::view::{Backing, Outcome, Pid, Place, ProcView, Refusal, Region};
+
+/// Who asked for a look at a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asker {
+    /// A fault, or a free.
+    Signal,
+    /// The background scan.
+    Scan,
+}
+
+/// Something that was decided, for a log.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Decision {
+    /// A process is managed from now on.
+    Met(Pid),
+    /// It is gone, or no longer selected.
+    Lost(Pid),
+    /// A region became huge or base pages.
+    Changed {
+        /// Which.
+        place: Place,
+        /// True: huge.
+        promoted: bool,
+        /// Pages in use.
+        used: u32,
+        /// Who asked.
+        asker: Asker,
+        /// How long it took.
+        took: Nanos,
+    },
+    /// A change was refused.
+    Refused {
+        /// Where.
+        place: Place,
+        /// Why.
+        refusal: Refusal,
+        /// When it is tried again.
+        again: Option<Time>,
+    },
+    /// A region that was asked for is left as it is.
+    Left {
+        /// Where.
+        place: Place,
+        /// Pages in use.
+        used: u32,
+        /// Why.
+        reason: Reason,
+    },
+    /// A whole pass over a process promoted nothing.
+    Excluded {
+        /// Which.
+        pid: Pid,
+        /// Until when.
+        until: Time,
+    },
+    /// Faults take huge pages at once from now on, or no longer.
+    Greedy {
+        /// Whether they do.
+        greedy: bool,
+        /// The fragmentation that decided it.
+        fragmentation: f64,
+    },
+    /// Memory was compacted.
+    Compacted {
+        /// Bytes moved.
+        bytes: u64,
+        /// Fragmentation before.
+        fragmentation: f64,
+    },
+    /// A promotion was slow; there is none for a while.
+    Resting {
+        /// Until when.
+        until: Time,
+        /// How long it took.
+        took: Nanos,
+    },
+}
+
+/// Takes decisions as they are made.
+pub type Tell<'a> = &'a mut dyn FnMut(Time, &Decision);
+
+/// A part of the background scan.
+#[derive(Clone, Copy, Debug)]
+struct Quantum {
+    pid: Pid,
+    left: u32,
+}
+
+/// The manager of huge pages.
+#[derive(Debug)]
+pub struct Manager {
+    policy: Policy,
+    rng: Stream,
+    records: BTreeMap<Pid, Record>,
+    urgent: Urgent,
+    quantum: Option<Quantum>,
+    next_quantum: Time,
+    /// Whom an in-turn scan visits.
+    turn_of: Pid,
+    next_memory: Time,
+    next_clear: Time,
+    /// When the bits that were cleared are read, and of which huge pages they were.
+    reading: Option<(Time, BTreeMap<Pid, Vec<Region>>)>,
+    resting_until: Time,
+    greedy: bool,
+    fragmentation: f64,
+    /// Counts of processes that are gone.
+    gone: Counts,
+}
+
+impl Manager {
+    /// A manager that has not met anybody. `seed`: which hot pages are cleared in a scan.
+    ///
+    /// # Panics
+    /// If the policy has a [`Policy::fault`].
+    pub fn new(policy: Policy, seed: u64) -> Manager {
+        assert_eq!(policy.fault(), None, "a policy is checked before it is used");
+        Manager {
+            policy,
+            rng: Stream::named(seed, "hugepage"),
+            records: BTreeMap::new(),
+            urgent: Urgent::default(),
+            quantum: None,
+            next_quantum: Time(0),
+            turn_of: Pid(0),
+            next_memory: Time(0),
+            next_clear: Time(0),
+            reading: None,
+            resting_until: Time(0),
+            greedy: false,
+            fragmentation: 1.0,
+            gone: Counts::default(),
+        }
+    }
+
+    /// Does what is due, one step of it, and says when there is more to do: `now` if at once. A step that took time is
+    /// over at that time.
+    pub fn turn(&mut self, now: Time, view: &mut impl ProcView, tell: Tell<'_>) -> Time {
+        self.meet(now, view, tell);
+        for place in view.signals() {
+            self.urgent.ask(place);
+        }
+        if now >= self.next_memory {
+            self.look_at_memory(now, view, tell);
+        }
+        if now >= self.resting_until
+            && let Some(place) = self.urgent.next(now)
+        {
+            return now + self.decide(now, place, Asker::Signal, view, tell);
+        }
+        if self.scan_access(now, view) {
+            return now;
+        }
+        if now >= self.resting_until
+            && let Some(took) = self.scan_quantum(now, view, tell)
+        {
+            return now + took;
+        }
+        self.next_due(now)
+    }
+
+    /// When something is due, if nothing happens before.
+    fn next_due(&self, now: Time) -> Time {
+        let access = self.reading.as_ref().map_or(self.next_clear, |(at, _)| *at);
+        let work = [Some(self.next_quantum), self.urgent.due()].into_iter().flatten().min().unwrap_or(Time(u64::MAX));
+        let work = work.max(self.resting_until);
+        access.min(work).min(self.next_memory).max(now)
+    }
+
+    /// Takes new processes and drops those that are gone.
+    fn meet(&mut self, now: Time, view: &mut impl ProcView, tell: Tell<'_>) {
+        let seen: BTreeMap<Pid, u64> = view.processes().into_iter().collect();
+        let lost: Vec<Pid> = self.records.keys().copied().filter(|pid| !seen.contains_key(pid)).collect();
+        lost.into_iter().for_each(|pid| self.lose(now, pid, tell));
+        for (pid, shares) in seen {
+            if let Some(record) = self.records.get_mut(&pid) {
+                record.shares = shares;
+                continue;
+            }
+            tell(now, &Decision::Met(pid));
+            self.records.insert(pid, Record::new(shares, view.huge(pid), &self.policy.tracking));
+        }
+    }
+
+    fn lose(&mut self, now: Time, pid: Pid, tell: Tell<'_>) {
+        self.urgent.forget(pid);
+        self.quantum = self.quantum.filter(|quantum| quantum.pid != pid);
+        if let Some(record) = self.records.remove(&pid) {
+            tell(now, &Decision::Lost(pid));
+            sum(&mut self.gone, &record.counts);
+        }
+    }
+
+    /// Compacts if memory is fragmented, and sets how faults are served.
+    fn look_at_memory(&mut self, now: Time, view: &mut impl ProcView, tell: Tell<'_>) {
+        let every =
+            if self.policy.compact_interval == Nanos(0) { Nanos::secs(5) } else { self.policy.compact_interval };
+        self.next_memory = now + every;
+        self.fragmentation = view.fragmentation();
+        let fragmentation = self.fragmentation;
+        if let Some(below) = self.policy.greedy_below {
+            let greedy = fragmentation < below;
+            if greedy != self.greedy {
+                self.greedy = greedy;
+                view.set_greedy(greedy);
+                tell(now, &Decision::Greedy { greedy, fragmentation });
+            }
+        }
+        if self.policy.compact_interval > Nanos(0) && fragmentation >= self.policy.compact_at {
+            let bytes = view.compact(self.policy.compact_bytes);
+            tell(now, &Decision::Compacted { bytes, fragmentation });
+        }
+    }
+
+    /// Looks at a region and does what the policy says. Returns how long that took.
+    fn decide(&mut self, now: Time, place: Place, asker: Asker, view: &mut impl ProcView, tell: Tell<'_>) -> Nanos {
+        let (Some(record), Some(look)) = (self.records.get_mut(&place.pid), view.look(place)) else {
+            self.urgent.done(place);
+            return Nanos(0);
+        };
+        let is_cooling = record.is_cooling(place.region, now, self.policy.cooldown);
+        let used = look.used.count();
+        match self.policy.judge(&look, is_cooling, self.greedy) {
+            Action::Leave(reason) => {
+                *record.counts.left.entry(reason).or_default() += 1;
+                record.note(place.region, reason == Reason::Huge, &self.policy.tracking);
+                self.urgent.done(place);
+                if asker == Asker::Signal {
+                    tell(now, &Decision::Left { place, used, reason });
+                }
+                Nanos(0)
+            }
+            action => {
+                let promoted = action == Action::Promote;
+                let outcome = match promoted {
+                    true if self.is_spent() => Outcome { result: Err(Refusal::NoContiguity), took: Nanos(0) },
+                    true => view.promote(place),
+                    false => view.demote(place),
+                };
+                match outcome.result {
+                    Ok(()) => {
+                        let took = outcome.took;
+                        tell(now, &Decision::Changed { place, promoted, used, asker, took });
+                        self.note_change(now, place, promoted);
+                    }
+                    Err(refusal) => self.note_refusal(now, place, refusal, tell),
+                }
+                self.rest_if_slow(now, promoted, outcome, tell);
+                outcome.took
+            }
+        }
+    }
+
+    /// Whether all huge pages that may be are.
+    fn is_spent(&self) -> bool {
+        let huge = || self.records.values().map(|record| record.huge.len() as u64).sum::<u64>();
+        self.policy.budget.is_some_and(|budget| huge() >= budget)
+    }
+
+    fn note_change(&mut self, now: Time, place: Place, promoted: bool) {
+        self.urgent.done(place);
+        let Some(record) = self.records.get_mut(&place.pid) else { return };
+        record.note(place.region, promoted, &self.policy.tracking);
+        record.changed(place.region, now);
+        match promoted {
+            true => record.counts.promotions += 1,
+            false => record.counts.demotions += 1,
+        }
+        record.promoted_in_pass += u64::from(promoted);
+    }
+
+    fn note_refusal(&mut self, now: Time, place: Place, refusal: Refusal, tell: Tell<'_>) {
+        let Some(record) = self.records.get_mut(&place.pid) else { return };
+        *record.counts.refused.entry(refusal).or_default() += 1;
+        let tries = self.urgent.tries(place);
+        let again = (refusal == Refusal::Pinned && tries < self.policy.retries)
+            .then(|| now + self.policy.retry_after * (1 << tries.min(16)));
+        match again {
+            Some(at) => self.urgent.ask_again(place, at),
+            None => self.urgent.done(place),
+        }
+        if refusal == Refusal::NoContiguity {
+            // Nobody else would get one either; where the scan stopped, it goes on once there may be some.
+            if record.cursor == Region(place.region.0 + 1) {
+                record.cursor = place.region;
+            }
+            self.end_quantum(now);
+        }
+        tell(now, &Decision::Refused { place, refusal, again });
+    }
+
+    fn rest_if_slow(&mut self, now: Time, promoted: bool, outcome: Outcome, tell: Tell<'_>) {
+        if promoted && outcome.took > self.policy.slow {
+            self.resting_until = now + outcome.took + self.policy.rest;
+            tell(now, &Decision::Resting { until: self.resting_until, took: outcome.took });
+        }
+    }
+
+    /// Clears access bits, or reads them. True if it was due.
+    fn scan_access(&mut self, now: Time, view: &mut impl ProcView) -> bool {
+        match &self.reading {
+            Some((at, _)) if now >= *at => self.read_access(view),
+            None if now >= self.next_clear => self.clear_access(now, view),
+            _ => return false,
+        }
+        true
+    }
+
+    fn clear_access(&mut self, now: Time, view: &mut impl ProcView) {
+        let mut cleared = BTreeMap::new();
+        for (pid, record) in &mut self.records {
+            record.forget_changes(now, self.policy.cooldown);
+            record.take_huge(&view.huge(*pid), &self.policy.tracking);
+            // Clearing costs a hot page an invalidation of its translation; one whose bit is clear has none to lose.
+            let is_cleared = |access: &Access, rng: &mut Stream| {
+                !access.is_hot(&self.policy.tracking)
+                    || !access.was_used()
+                    || rng.below(1000) < u64::from(self.policy.clear_hot_permille)
+            };
+            let regions = record.huge.iter().filter(|(_, access)| is_cleared(access, &mut self.rng));
+            let regions: Vec<Region> = regions.map(|(region, _)| *region).collect();
+            view.clear_accessed(*pid, &regions);
+            cleared.insert(*pid, regions);
+        }
+        self.reading = Some((now + self.policy.scan_interval, cleared));
+        self.next_clear = now + self.policy.scan_period;
+    }
+
+    fn read_access(&mut self, view: &mut impl ProcView) {
+        let Some((_, cleared)) = self.reading.take() else { return };
+        let tracking = self.policy.tracking;
+        for (pid, regions) in cleared {
+            let Some(record) = self.records.get_mut(&pid) else { continue };
+            let bits = view.accessed(pid, &regions);
+            let bits: BTreeMap<Region, Option<bool>> = regions.into_iter().zip(bits).collect();
+            for (region, access) in &mut record.huge {
+                match bits.get(region) {
+                    Some(None) => {}
+                    Some(Some(accessed)) => {
+                        let was_hot = access.is_hot(&tracking);
+                        if access.observe(&tracking, *accessed) && was_hot {
+                            record.counts.hot_checked += 1;
+                            record.counts.hot_missed += u64::from(!accessed);
+                        }
+                    }
+                    // A hot page whose bit was not cleared still has it.
+                    None => {
+                        access.observe(&tracking, true);
+                    }
+                }
+            }
+        }
+    }
+
+    /// One step of the background scan: one region. Nothing if it sleeps.
+    fn scan_quantum(&mut self, now: Time, view: &mut impl ProcView, tell: Tell<'_>) -> Option<Nanos> {
+        if self.quantum.is_none() {
+            if now < self.next_quantum {
+                return None;
+            }
+            self.begin_quantum(now, self.policy.quantum_regions);
+        }
+        let Some(quantum) = self.quantum else {
+            self.end_quantum(now);
+            return None;
+        };
+        let record = self.records.get_mut(&quantum.pid)?;
+        let Some((region, look)) = view.next(quantum.pid, record.cursor) else {
+            self.end_pass(now, quantum, tell);
+            return Some(Nanos(0));
+        };
+        record.cursor = Region(region.0 + 1);
+        let cost = u32::from(look.backing != Backing::Huge && look.skip.is_none());
+        record.counts.looked += u64::from(cost);
+        let left = quantum.left - cost;
+        self.quantum = Some(Quantum { left, ..quantum });
+        let place = Place { pid: quantum.pid, region };
+        let took = self.decide(now, place, Asker::Scan, view, tell);
+        if left == 0 {
+            self.end_quantum(now);
+        }
+        Some(took)
+    }
+
+    fn begin_quantum(&mut self, now: Time, left: u32) {
+        self.quantum = self.choose(now).map(|pid| Quantum { pid, left });
+    }
+
+    fn end_quantum(&mut self, now: Time) {
+        self.quantum = None;
+        self.next_quantum = now + self.policy.quantum_sleep;
+    }
+
+    /// At the end of a process the quantum goes on with whoever deserves it now.
+    fn end_pass(&mut self, now: Time, quantum: Quantum, tell: Tell<'_>) {
+        let Some(record) = self.records.get_mut(&quantum.pid) else { return };
+        record.cursor = Region(0);
+        let found = std::mem::take(&mut record.promoted_in_pass);
+        if found == 0 && self.policy.exclusion > Nanos(0) {
+            let until = now + self.policy.exclusion;
+            record.excluded_until = Some(until);
+            tell(now, &Decision::Excluded { pid: quantum.pid, until });
+        }
+        self.turn_of = Pid(quantum.pid.0 + 1);
+        self.quantum = None;
+        // A round over processes in which there is nothing to look at must come to an end.
+        if quantum.left > 1 {
+            self.begin_quantum(now, quantum.left - 1);
+        }
+        if self.quantum.is_none() {
+            self.end_quantum(now);
+        }
+    }
+
+    /// Whom the background scan visits.
+    fn choose(&self, now: Time) -> Option<Pid> {
+        let open = || self.records.iter().filter(|(_, record)| !record.is_excluded(now)).map(|(pid, _)| *pid);
+        match self.policy.order {
+            Order::InTurn => open().find(|pid| *pid >= self.turn_of).or_else(|| open().next()),
+            Order::Fair => open().max_by(|a, b| {
+                let claim = |pid: &Pid| self.records[pid].claim(&self.policy.tracking);
+                // Of equal claims the lower number comes first.
+                claim(a).compare(&claim(b), self.policy.tau).then(Reverse(a).cmp(&Reverse(b)))
+            }),
+        }
+    }
+
+    /// What is known of processes.
+    pub fn records(&self) -> &BTreeMap<Pid, Record> {
+        &self.records
+    }
+
+    /// The parameters.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The claim of each process.
+    pub fn claims(&self) -> Vec<(Pid, Claim)> {
+        self.records.iter().map(|(pid, record)| (*pid, record.claim(&self.policy.tracking))).collect()
+    }
+
+    /// How far from fair things are; 0 is fair.
+    pub fn imbalance(&self) -> f64 {
+        let claims: Vec<Claim> = self.claims().into_iter().map(|(_, claim)| claim).collect();
+        imbalance(&claims, self.policy.tau)
+    }
+
+    /// Requests that wait.
+    pub fn waiting(&self) -> usize {
+        self.urgent.len()
+    }
+
+    /// Fragmentation when it was last looked at.
+    pub fn fragmentation(&self) -> f64 {
+        self.fragmentation
+    }
+
+    /// Whether faults take huge pages at once.
+    pub fn is_greedy(&self) -> bool {
+        self.greedy
+    }
+
+    /// What was done in all processes since the start.
+    pub fn counts(&self) -> Counts {
+        let mut all = self.gone.clone();
+        self.records.values().for_each(|record| sum(&mut all, &record.counts));
+        all
+    }
+}
+
+fn sum(all: &mut Counts, one: &Counts) {
+    all.promotions += one.promotions;
+    all.demotions += one.demotions;
+    all.looked += one.looked;
+    all.hot_checked += one.hot_checked;
+    all.hot_missed += one.hot_missed;
+    one.refused.iter().for_each(|(refusal, count)| *all.refused.entry(*refusal).or_default() += count);
+    one.left.iter().for_each(|(reason, count)| *all.left.entry(*reason).or_default() += count);
+}
+
+#[cfg(test)]
+mod tests;

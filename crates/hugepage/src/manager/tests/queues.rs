@@ -1,0 +1,161 @@
+//! Requests of faults, the background scan and its pace.
+
+use super::*;
+
+fn changes(told: &[(Time, Decision)]) -> Vec<(Time, Place, Asker)> {
+    let change = |(at, decision): &(Time, Decision)| match decision {
+        Decision::Changed { place, asker, promoted: true, .. } => Some((*at, *place, *asker)),
+        _ => None,
+    };
+    told.iter().filter_map(change).collect()
+}
+
+#[test]
+fn item_2_the_461st_page_is_answered_at_once_and_not_by_the_scan() {
+    let policy = Policy { quantum_sleep: Nanos::secs(3_600), ..Policy::ingens() };
+    let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
+    let pid = machine.spawn(SHARES);
+    (0..460).for_each(|page| assert!(machine.touch(pid, page).is_some()));
+    assert_eq!(changes(&drive(&mut manager, &mut machine, 0..5, |_, _| {})), []);
+    machine.touch(pid, 460);
+    let told = changes(&drive(&mut manager, &mut machine, 5..6, |_, _| {}));
+    assert!(matches!(told[..], [(at, _, Asker::Signal)] if at < Time(5_100_000_000)), "{told:?}");
+    assert_eq!((machine.huge_faults, machine.resident(pid)), (0, 2 << 20));
+}
+
+#[test]
+fn item_8_a_region_is_promoted_once_however_often_it_is_asked_for() {
+    let policy = Policy::ingens();
+    let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
+    let pid = dense(&mut machine, SHARES, 1);
+    for _ in 0..5 {
+        manager.urgent.ask(place(pid, 0));
+    }
+    assert_eq!(changes(&drive(&mut manager, &mut machine, 0..30, |_, _| {})).len(), 1);
+}
+
+#[test]
+fn item_9_faults_come_before_a_long_scan() {
+    let policy = Policy { quantum_regions: 1_000, ..Policy::ingens() };
+    let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
+    dense(&mut machine, SHARES, 1_000);
+    let mut told = Vec::new();
+    sim::run(&mut manager, &mut machine, Time(0), Time(50_000_000), &mut |at, d| told.push((at, *d)));
+    assert!(changes(&told).len() > 10, "the scan is under way");
+    let urgent = machine.spawn(SHARES);
+    machine.fill(urgent, 0..100).unwrap();
+    let mut told = Vec::new();
+    sim::run(&mut manager, &mut machine, Time(50_000_000), Time(1_000_000_000), &mut |at, d| told.push((at, *d)));
+    let seen = changes(&told);
+    let late = seen.iter().position(|(_, place, _)| place.pid == urgent).unwrap();
+    assert!(late <= 1, "{late} promotions came before");
+    assert!(seen[late..late + 100].iter().all(|(_, _, asker)| *asker == Asker::Signal));
+}
+
+#[test]
+fn item_10_the_scan_looks_at_16_mib_in_ten_seconds() {
+    let policy = Policy::ingens();
+    let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
+    dense(&mut machine, SHARES, 500);
+    drive(&mut manager, &mut machine, 0..60, |_, _| {});
+    let rate = manager.counts().looked as f64 * 2.0 / 60.0;
+    assert!((rate / 1.6 - 1.0).abs() <= 0.05, "{rate} MiB/s");
+}
+
+#[test]
+fn items_11_and_37_who_has_nothing_to_promote_is_left_alone_for_two_minutes() {
+    let policy = Policy::ingens();
+    let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
+    let adversary = machine.spawn(1_000_000);
+    (0..6).for_each(|region| assert!(machine.touch(adversary, region * PAGES).is_some()));
+    let worker = dense(&mut machine, SHARES, 500);
+    let mut looked = Vec::new();
+    let told = drive(&mut manager, &mut machine, 0..490, |_, manager| {
+        looked.push(manager.records().get(&adversary).map_or(0, |record| record.counts.looked));
+    });
+    let excluded = |(at, decision): &(Time, Decision)| match decision {
+        Decision::Excluded { pid, until } if *pid == adversary => Some((*at, *until)),
+        _ => None,
+    };
+    let excluded: Vec<(Time, Time)> = told.iter().filter_map(excluded).collect();
+    assert!(excluded.len() >= 4, "it is looked at again: {excluded:?}");
+    for pair in excluded.windows(2) {
+        let away = pair[1].0.since(pair[0].0).as_secs_f64();
+        assert!((119.0..=131.0).contains(&away), "{away} s, and the next quantum");
+        assert_eq!(pair[0].1, pair[0].0 + Nanos::secs(120));
+    }
+    let most = looked.windows(120).map(|window| window[119] - window[0]).max().unwrap();
+    assert!(most <= u64::from(policy.quantum_regions), "{most} regions in two minutes");
+    assert!(huge_of(&manager, worker) > 300);
+}
+
+#[test]
+fn item_7_pinned_pages_are_tried_again_ever_later_and_then_given_up() {
+    let policy = Policy { quantum_sleep: Nanos::secs(3_600), exclusion: Nanos::secs(3_600), ..Policy::ingens() };
+    let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
+    let pid = dense(&mut machine, SHARES, 1);
+    drive(&mut manager, &mut machine, 0..1, |machine, _| machine.mark(place(pid, 0), Some(Skip::Advised), false));
+    machine.mark(place(pid, 0), None, true);
+    manager.urgent.ask(place(pid, 0));
+    let told = drive(&mut manager, &mut machine, 1..20, |_, _| {});
+    let refused: Vec<u64> = told
+        .iter()
+        .filter(|(_, decision)| matches!(decision, Decision::Refused { refusal: Refusal::Pinned, .. }))
+        .map(|(at, _)| at.0 / 1_000_000)
+        .collect();
+    let gaps: Vec<u64> = refused.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert_eq!(gaps, [100, 200, 400, 800, 1600], "after the first try five more");
+    assert_eq!(manager.waiting(), 0);
+}
+
+#[test]
+fn regions_that_cannot_be_huge_are_counted_by_reason() {
+    let policy = Policy { quantum_regions: 1, ..Policy::ingens() };
+    let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
+    let pid = dense(&mut machine, SHARES, 4);
+    for (region, skip) in [(0, Skip::Advised), (1, Skip::File), (2, Skip::Partial)] {
+        machine.mark(place(pid, region), Some(skip), false);
+    }
+    drive(&mut manager, &mut machine, 0..2, |_, _| {});
+    let left = &manager.counts().left;
+    let count = |skip| left.get(&Reason::Skipped(skip)).copied();
+    assert_eq!([Skip::Advised, Skip::File, Skip::Partial].map(count), [Some(1); 3]);
+    assert_eq!(huge_of(&manager, pid), 1);
+}
+
+#[test]
+fn after_a_slow_promotion_nothing_is_promoted_for_a_while() {
+    let policy = Policy::ingens();
+    let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
+    machine.delay = Nanos::millis(6);
+    dense(&mut machine, SHARES, 100);
+    let at: Vec<u64> =
+        changes(&drive(&mut manager, &mut machine, 0..5, |_, _| {})).iter().map(|(at, ..)| at.0).collect();
+    assert!(at.len() >= 4 && at.windows(2).all(|pair| pair[1] - pair[0] >= 1_000_000_000), "{at:?}");
+}
+
+#[test]
+fn item_16_processes_and_regions_that_come_and_go_leave_nothing() {
+    let policy = Policy::tiny();
+    let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
+    let stays = dense(&mut machine, SHARES, 1);
+    for round in 0..10_000u64 {
+        let region = 10 + round;
+        machine.fill(stays, region..region + 1).unwrap();
+        let now = Time(round * 1_000_000);
+        sim::run(&mut manager, &mut machine, now, now + Nanos::millis(1), &mut |_, _| {});
+        machine.unmap(place(stays, region));
+        if round % 100 == 0 {
+            let passing = dense(&mut machine, SHARES, 1);
+            manager.urgent.ask(place(passing, 0));
+            sim::run(&mut manager, &mut machine, now, now + Nanos::millis(1), &mut |_, _| {});
+            machine.exit(passing);
+        }
+    }
+    drive(&mut manager, &mut machine, 10..12, |_, _| {});
+    let record = &manager.records()[&stays];
+    assert_eq!((manager.records().len(), manager.waiting(), record.remembered()), (1, 0, 0));
+    assert_eq!(record.huge.len(), 1);
+    assert!(manager.counts().promotions > 9_000, "the regions were promoted on the way: {:?}", manager.counts());
+    assert_eq!(machine.physical.used_bytes(), 2 << 20);
+}

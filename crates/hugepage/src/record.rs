@@ -1,0 +1,137 @@
+//! What is known of one process.
+
+use std::collections::BTreeMap;
+
+use esker_base::{Nanos, Time};
+use serde::Serialize;
+
+use crate::access::{Access, Tracking};
+use crate::policy::Reason;
+use crate::share::Claim;
+use crate::view::{Refusal, Region};
+
+/// What was done in a process, or in all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Regions that became huge.
+    pub promotions: u64,
+    /// Regions that became base pages.
+    pub demotions: u64,
+    /// Regions that the background scan looked at.
+    pub looked: u64,
+    /// Changes that were refused, by reason.
+    pub refused: BTreeMap<Refusal, u64>,
+    /// Regions that were left alone, by reason.
+    #[serde(serialize_with = "reasons")]
+    pub left: BTreeMap<Reason, u64>,
+    /// Hot huge pages whose access bit was cleared, and read at the end of the interval.
+    pub hot_checked: u64,
+    /// Those of them that had not been used: mispredictions.
+    pub hot_missed: u64,
+}
+
+fn reasons<S: serde::Serializer>(left: &BTreeMap<Reason, u64>, out: S) -> Result<S::Ok, S::Error> {
+    out.collect_map(left.iter().map(|(reason, count)| (word(*reason), count)))
+}
+
+/// A reason in a word.
+pub fn word(reason: Reason) -> &'static str {
+    use crate::view::Skip;
+    match reason {
+        Reason::Skipped(Skip::Advised) => "refuses_huge_pages",
+        Reason::Skipped(Skip::File) => "file_or_shared",
+        Reason::Skipped(Skip::Partial) => "not_one_mapping",
+        Reason::Skipped(Skip::Special) => "special",
+        Reason::Sparse => "sparse",
+        Reason::Huge => "huge_already",
+        Reason::Cooling => "cooling_down",
+    }
+}
+
+impl Counts {
+    /// The share of hot pages that were predicted wrongly; nothing before any was checked.
+    pub fn misprediction(&self) -> Option<f64> {
+        (self.hot_checked > 0).then(|| self.hot_missed as f64 / self.hot_checked as f64)
+    }
+}
+
+/// A process.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// Its shares.
+    pub shares: u64,
+    /// Its huge pages with their heat.
+    pub huge: BTreeMap<Region, Access>,
+    /// Where the background scan goes on.
+    pub cursor: Region,
+    /// Promotions of the pass under way.
+    pub promoted_in_pass: u64,
+    /// Left alone until then.
+    pub excluded_until: Option<Time>,
+    /// When regions were changed.
+    changed: BTreeMap<Region, Time>,
+    /// What was done.
+    pub counts: Counts,
+}
+
+impl Record {
+    /// A process that is met with the huge pages that it has.
+    pub fn new(shares: u64, huge: Vec<Region>, tracking: &Tracking) -> Record {
+        let huge = huge.into_iter().map(|region| (region, Access::promoted(tracking))).collect();
+        Record {
+            shares,
+            huge,
+            cursor: Region(0),
+            promoted_in_pass: 0,
+            excluded_until: None,
+            changed: BTreeMap::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Its claim to the next huge page.
+    pub fn claim(&self, tracking: &Tracking) -> Claim {
+        let idle = self.huge.values().filter(|access| !access.is_hot(tracking)).count();
+        Claim { shares: self.shares, huge: self.huge.len() as u64, idle: idle as u64 }
+    }
+
+    /// Takes the list of huge pages that it has now: new ones begin their history, others end it.
+    pub fn take_huge(&mut self, now_huge: &[Region], tracking: &Tracking) {
+        let old = std::mem::take(&mut self.huge);
+        let kept = |region: &Region| old.get(region).copied().unwrap_or_else(|| Access::promoted(tracking));
+        self.huge = now_huge.iter().map(|region| (*region, kept(region))).collect();
+    }
+
+    /// Notes that a region is huge now, or no longer.
+    pub fn note(&mut self, region: Region, is_huge: bool, tracking: &Tracking) {
+        match is_huge {
+            true => drop(self.huge.entry(region).or_insert_with(|| Access::promoted(tracking))),
+            false => drop(self.huge.remove(&region)),
+        }
+    }
+
+    /// Notes a change by this program.
+    pub fn changed(&mut self, region: Region, now: Time) {
+        self.changed.insert(region, now);
+    }
+
+    /// Whether a region was changed within the last `cooldown`.
+    pub fn is_cooling(&self, region: Region, now: Time, cooldown: Nanos) -> bool {
+        self.changed.get(&region).is_some_and(|at| now < *at + cooldown)
+    }
+
+    /// Forgets changes that no longer matter.
+    pub fn forget_changes(&mut self, now: Time, cooldown: Nanos) {
+        self.changed.retain(|_, at| now < *at + cooldown);
+    }
+
+    /// Regions whose last change is remembered.
+    pub fn remembered(&self) -> usize {
+        self.changed.len()
+    }
+
+    /// Whether the background scan passes over it.
+    pub fn is_excluded(&self, now: Time) -> bool {
+        self.excluded_until.is_some_and(|until| now < until)
+    }
+}

@@ -1,0 +1,331 @@
+//! Processes on physical memory, as a [`ProcView`].
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use esker_base::{Nanos, Time};
+
+use super::costs::Costs;
+use super::physical::{Frame, Physical};
+use crate::util::{Threshold, Util};
+use crate::view::{Backing, Look, Outcome, Pid, Place, ProcView, Refusal, Region, Skip};
+use crate::{PAGE_BYTES, REGION_BYTES, REGION_PAGES};
+
+/// What the system does when a page inside a huge page is freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freeing {
+    /// The huge page is split at once, as Linux does under pressure.
+    Splits,
+    /// It stays until it is demoted.
+    Deferred,
+}
+
+#[derive(Clone, Debug)]
+enum Memory {
+    Base(Box<[Option<Frame>]>),
+    Huge(u32),
+}
+
+#[derive(Clone, Debug)]
+struct Range {
+    used: Util,
+    memory: Memory,
+    skip: Option<Skip>,
+    pinned: bool,
+    accessed: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Process {
+    shares: u64,
+    ranges: BTreeMap<Region, Range>,
+}
+
+/// The machine.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// The instant, for costs that depend on it; [`super::run`] sets it.
+    pub now: Time,
+    /// Physical memory.
+    pub physical: Physical,
+    costs: Costs,
+    processes: BTreeMap<Pid, Process>,
+    next_pid: u32,
+    promote: Threshold,
+    demote: Threshold,
+    freeing: Freeing,
+    greedy: bool,
+    signals: Vec<Place>,
+    /// Faults that took a huge page.
+    pub huge_faults: u64,
+    /// Promotions take so much longer, for tests of slow ones.
+    pub delay: Nanos,
+    /// How fragmented memory is said to be, instead of how it is.
+    pub said_fragmentation: Option<f64>,
+    /// Compactions asked for.
+    pub compactions: Vec<Time>,
+}
+
+impl Machine {
+    /// A machine whose faults take base pages and signal regions that cross a threshold.
+    pub fn new(physical: Physical, costs: Costs, promote: Threshold, demote: Threshold, freeing: Freeing) -> Machine {
+        Machine {
+            now: Time(0),
+            physical,
+            costs,
+            processes: BTreeMap::new(),
+            next_pid: 1,
+            promote,
+            demote,
+            freeing,
+            greedy: false,
+            signals: Vec::new(),
+            huge_faults: 0,
+            delay: Nanos(0),
+            said_fragmentation: None,
+            compactions: Vec::new(),
+        }
+    }
+
+    /// Starts a process.
+    pub fn spawn(&mut self, shares: u64) -> Pid {
+        let pid = Pid(self.next_pid);
+        self.next_pid += 1;
+        self.processes.insert(pid, Process { shares, ranges: BTreeMap::new() });
+        pid
+    }
+
+    /// Ends a process; its memory is free.
+    pub fn exit(&mut self, pid: Pid) {
+        let Some(process) = self.processes.remove(&pid) else { return };
+        for range in process.ranges.into_values() {
+            give_all(&mut self.physical, range.memory);
+        }
+    }
+
+    /// Unmaps a region.
+    pub fn unmap(&mut self, place: Place) {
+        let Some(process) = self.processes.get_mut(&place.pid) else { return };
+        if let Some(range) = process.ranges.remove(&place.region) {
+            give_all(&mut self.physical, range.memory);
+        }
+    }
+
+    /// Says that a region cannot be huge, or has pinned pages. It must have been touched.
+    pub fn mark(&mut self, place: Place, skip: Option<Skip>, pinned: bool) {
+        let range = self.range_mut(place).expect("only a region that was touched is marked");
+        (range.skip, range.pinned) = (skip, pinned);
+    }
+
+    /// A write to a virtual page. Returns what its fault cost, 0 without one. Nothing if memory is full.
+    pub fn touch(&mut self, pid: Pid, page: u64) -> Option<Nanos> {
+        let (region, at) = split_page(page);
+        let place = Place { pid, region };
+        let cost = self.map(place)?;
+        let range = self.processes.get_mut(&pid)?.ranges.get_mut(&region)?;
+        range.accessed = true;
+        if range.used.has(at) {
+            return Some(cost);
+        }
+        let fault = match &mut range.memory {
+            Memory::Huge(_) => Nanos(0),
+            Memory::Base(frames) => {
+                frames[at as usize] = Some(self.physical.take_base(Some((pid, page)))?);
+                self.costs.base_fault
+            }
+        };
+        range.used.set(at);
+        if range.used.count() == self.promote.pages() && matches!(range.memory, Memory::Base(_)) {
+            self.signals.push(place);
+        }
+        Some(cost + fault)
+    }
+
+    /// Makes sure that a region is there. Returns what the first fault in it cost beyond a base page.
+    fn map(&mut self, place: Place) -> Option<Nanos> {
+        let process = self.processes.get_mut(&place.pid)?;
+        let Entry::Vacant(vacant) = process.ranges.entry(place.region) else { return Some(Nanos(0)) };
+        let block = if self.greedy { self.physical.take_huge() } else { None };
+        self.huge_faults += u64::from(block.is_some());
+        let (memory, cost) = match block {
+            Some(block) => (Memory::Huge(block), self.costs.huge_fault),
+            None => (Memory::Base(vec![None; REGION_PAGES as usize].into()), Nanos(0)),
+        };
+        vacant.insert(Range { used: Util::EMPTY, memory, skip: None, pinned: false, accessed: true });
+        Some(cost)
+    }
+
+    /// Touches every page of regions.
+    pub fn fill(&mut self, pid: Pid, regions: std::ops::Range<u64>) -> Option<Nanos> {
+        let mut pages = regions.start * u64::from(REGION_PAGES)..regions.end * u64::from(REGION_PAGES);
+        pages.try_fold(Nanos(0), |sum, page| Some(sum + self.touch(pid, page)?))
+    }
+
+    /// The process gives a page back.
+    pub fn free(&mut self, pid: Pid, page: u64) {
+        let (region, at) = split_page(page);
+        let place = Place { pid, region };
+        let (freeing, demote) = (self.freeing, self.demote.pages());
+        let Some(range) = self.range_mut(place) else { return };
+        if !range.used.clear(at) {
+            return;
+        }
+        let left = range.used.count();
+        match &mut range.memory {
+            Memory::Base(frames) => {
+                let frame = frames[at as usize].take().expect("a used page has a frame");
+                self.physical.give_base(frame);
+            }
+            Memory::Huge(_) if freeing == Freeing::Splits => drop(self.demote(place)),
+            Memory::Huge(_) if left + 1 == demote => self.signals.push(place),
+            Memory::Huge(_) => {}
+        }
+    }
+
+    /// The process uses a region.
+    pub fn use_region(&mut self, place: Place) {
+        if let Some(range) = self.range_mut(place) {
+            range.accessed = true;
+        }
+    }
+
+    /// Whether a huge page backs a region.
+    pub fn is_huge(&self, place: Place) -> bool {
+        let range = self.processes.get(&place.pid).and_then(|process| process.ranges.get(&place.region));
+        range.is_some_and(|range| matches!(range.memory, Memory::Huge(_)))
+    }
+
+    /// Memory of a process in bytes.
+    pub fn resident(&self, pid: Pid) -> u64 {
+        let bytes = |range: &Range| match &range.memory {
+            Memory::Huge(_) => REGION_BYTES,
+            Memory::Base(_) => u64::from(range.used.count()) * PAGE_BYTES,
+        };
+        self.processes.get(&pid).map_or(0, |process| process.ranges.values().map(bytes).sum())
+    }
+
+    /// Whether faults take huge pages at once.
+    pub fn is_greedy(&self) -> bool {
+        self.greedy
+    }
+
+    fn range_mut(&mut self, place: Place) -> Option<&mut Range> {
+        self.processes.get_mut(&place.pid)?.ranges.get_mut(&place.region)
+    }
+}
+
+fn split_page(page: u64) -> (Region, u32) {
+    (Region(page / u64::from(REGION_PAGES)), (page % u64::from(REGION_PAGES)) as u32)
+}
+
+fn give_all(physical: &mut Physical, memory: Memory) {
+    match memory {
+        Memory::Huge(block) => physical.give_huge(block),
+        Memory::Base(frames) => frames.iter().flatten().for_each(|frame| physical.give_base(*frame)),
+    }
+}
+
+fn look_at(range: &Range) -> Look {
+    let backing = match &range.memory {
+        Memory::Huge(_) => Backing::Huge,
+        Memory::Base(_) => Backing::Base,
+    };
+    Look { used: range.used, backing, skip: range.skip }
+}
+
+impl ProcView for Machine {
+    fn processes(&mut self) -> Vec<(Pid, u64)> {
+        self.processes.iter().map(|(pid, process)| (*pid, process.shares)).collect()
+    }
+
+    fn look(&mut self, place: Place) -> Option<Look> {
+        self.range_mut(place).map(|range| look_at(range))
+    }
+
+    fn next(&mut self, pid: Pid, from: Region) -> Option<(Region, Look)> {
+        let mut ranges = self.processes.get(&pid)?.ranges.range(from..);
+        ranges.find(|(_, range)| range.used.count() > 0).map(|(region, range)| (*region, look_at(range)))
+    }
+
+    fn huge(&mut self, pid: Pid) -> Vec<Region> {
+        let Some(process) = self.processes.get(&pid) else { return Vec::new() };
+        let is_huge = |range: &Range| matches!(range.memory, Memory::Huge(_));
+        process.ranges.iter().filter(|(_, range)| is_huge(range)).map(|(region, _)| *region).collect()
+    }
+
+    fn promote(&mut self, place: Place) -> Outcome {
+        let delay = self.delay;
+        let refused = |refusal| Outcome { result: Err(refusal), took: Nanos::micros(1) };
+        let Some(range) = self.processes.get_mut(&place.pid).and_then(|process| process.ranges.get_mut(&place.region))
+        else {
+            return refused(Refusal::Gone);
+        };
+        if range.skip.is_some() || range.used.count() == 0 {
+            return refused(Refusal::Changed);
+        }
+        if range.pinned {
+            return refused(Refusal::Pinned);
+        }
+        let Memory::Base(frames) = &mut range.memory else {
+            return Outcome { result: Ok(()), took: Nanos(300) };
+        };
+        let Some(block) = self.physical.take_huge() else { return refused(Refusal::NoContiguity) };
+        frames.iter_mut().filter_map(Option::take).for_each(|frame| self.physical.give_base(frame));
+        range.memory = Memory::Huge(block);
+        range.accessed = true;
+        Outcome { result: Ok(()), took: self.costs.promotion(range.used.count()) + delay }
+    }
+
+    fn demote(&mut self, place: Place) -> Outcome {
+        let Some(range) = self.processes.get_mut(&place.pid).and_then(|process| process.ranges.get_mut(&place.region))
+        else {
+            return Outcome { result: Err(Refusal::Gone), took: Nanos::micros(1) };
+        };
+        let Memory::Huge(block) = range.memory else {
+            return Outcome { result: Ok(()), took: Nanos(300) };
+        };
+        let first = place.region.0 * u64::from(REGION_PAGES);
+        self.physical.split(block, range.used, place.pid, first);
+        let frame = |page: u32| range.used.has(page).then_some(Frame(block * REGION_PAGES + page));
+        range.memory = Memory::Base((0..REGION_PAGES).map(frame).collect());
+        Outcome { result: Ok(()), took: self.costs.demote }
+    }
+
+    fn clear_accessed(&mut self, pid: Pid, regions: &[Region]) {
+        for region in regions {
+            if let Some(range) = self.range_mut(Place { pid, region: *region }) {
+                range.accessed = false;
+            }
+        }
+    }
+
+    fn accessed(&mut self, pid: Pid, regions: &[Region]) -> Vec<Option<bool>> {
+        let mut bit = |region: &Region| self.range_mut(Place { pid, region: *region }).map(|range| range.accessed);
+        regions.iter().map(&mut bit).collect()
+    }
+
+    fn signals(&mut self) -> Vec<Place> {
+        std::mem::take(&mut self.signals)
+    }
+
+    fn fragmentation(&mut self) -> f64 {
+        self.said_fragmentation.unwrap_or_else(|| self.physical.free_blocks().fragmentation(0))
+    }
+
+    fn compact(&mut self, bytes_max: u64) -> u64 {
+        self.compactions.push(self.now);
+        let moved = self.physical.compact(bytes_max / PAGE_BYTES);
+        for one in &moved {
+            let ((pid, page), to) = (one.owner, one.to);
+            let (region, at) = split_page(page);
+            let range = self.range_mut(Place { pid, region }).expect("who owns a frame is alive");
+            let Memory::Base(frames) = &mut range.memory else { panic!("a base page of a huge range was moved") };
+            frames[at as usize] = Some(to);
+        }
+        moved.len() as u64 * PAGE_BYTES
+    }
+
+    fn set_greedy(&mut self, greedy: bool) {
+        self.greedy = greedy;
+    }
+}

@@ -1,0 +1,128 @@
+//! What the policy sees of processes and memory, and what it may do to them: of this machine, or of a simulated one.
+
+use esker_base::Nanos;
+use serde::{Deserialize, Serialize};
+
+use crate::util::Util;
+
+/// A process, or a virtual machine: the process that holds its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Pid(pub u32);
+
+/// Number of a region: virtual address divided by 2 MiB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Region(pub u64);
+
+/// A region of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Place {
+    /// Whose.
+    pub pid: Pid,
+    /// Which.
+    pub region: Region,
+}
+
+/// What holds the pages of a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backing {
+    /// Base pages.
+    Base,
+    /// One huge page.
+    Huge,
+    /// One huge page in physical memory that is mapped in base pages: what was freed of it is not given back before it
+    /// is demoted.
+    Split,
+}
+
+/// Why a region is left alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Skip {
+    /// Its mapping, or its process, refuses huge pages.
+    Advised,
+    /// It holds a file, or is shared.
+    File,
+    /// No single mapping covers it.
+    Partial,
+    /// It belongs to a device or to the kernel.
+    Special,
+}
+
+/// A region as it is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Pages that hold memory. Pages that were only read before any write do not count.
+    pub used: Util,
+    /// What holds them.
+    pub backing: Backing,
+    /// Why it cannot have a huge page, if so.
+    pub skip: Option<Skip>,
+}
+
+/// Why a region was not changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Refusal {
+    /// Somebody holds pages of it; later it may work.
+    Pinned,
+    /// The limit of its group is reached.
+    Limit,
+    /// No free huge page can be had.
+    NoContiguity,
+    /// The mapping is no longer what it was.
+    Changed,
+    /// The call succeeded and the region is as before.
+    NothingDone,
+    /// The process is gone.
+    Gone,
+    /// This program may not.
+    Denied,
+}
+
+/// How a change ended, and how long it took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Whether it was done, which was looked at afterwards.
+    pub result: Result<(), Refusal>,
+    /// Time of the call.
+    pub took: Nanos,
+}
+
+/// Processes, their memory, and the free contiguity that they share.
+pub trait ProcView {
+    /// The processes to manage, with their shares, by number.
+    fn processes(&mut self) -> Vec<(Pid, u64)>;
+
+    /// A region, or nothing if process or mapping are gone.
+    fn look(&mut self, place: Place) -> Option<Look>;
+
+    /// The next region at or after `from` that holds memory.
+    fn next(&mut self, pid: Pid, from: Region) -> Option<(Region, Look)>;
+
+    /// The regions that a huge page backs, in order.
+    fn huge(&mut self, pid: Pid) -> Vec<Region>;
+
+    /// Makes the region's memory one huge page.
+    fn promote(&mut self, place: Place) -> Outcome;
+
+    /// Makes it base pages, and gives back those that are not in use.
+    fn demote(&mut self, place: Place) -> Outcome;
+
+    /// Begins to watch regions: what is used from now on counts as accessed.
+    fn clear_accessed(&mut self, pid: Pid, regions: &[Region]);
+
+    /// Which regions have been used since they were last cleared; nothing where that cannot be told.
+    fn accessed(&mut self, pid: Pid, regions: &[Region]) -> Vec<Option<bool>>;
+
+    /// Regions whose use has crossed a threshold since the last call.
+    fn signals(&mut self) -> Vec<Place>;
+
+    /// How fragmented free memory is, from 0 to 1.
+    fn fragmentation(&mut self) -> f64;
+
+    /// Moves at most so many bytes to make contiguity, and returns how many.
+    fn compact(&mut self, bytes_max: u64) -> u64;
+
+    /// Whether faults take huge pages at once.
+    fn set_greedy(&mut self, greedy: bool);
+}
