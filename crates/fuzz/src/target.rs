@@ -2,7 +2,7 @@
 
 use esker_blktrace::Format;
 
-use crate::{blktrace, compose, control, http, mirror, nbd, regions, stack, vhost};
+use crate::{blktrace, compose, control, http, mirror, nbd, offload, regions, stack, vhost};
 
 /// What can be fuzzed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub enum Target {
     Compose,
     /// Labels of mirrors' halves.
     Mirror,
+    /// Logs of off-loaded writes.
+    Offload,
     /// Lines of the control socket.
     Control,
     /// Requests for metrics.
@@ -37,7 +39,7 @@ pub enum Target {
 
 impl Target {
     /// Every target.
-    pub const ALL: [Target; 29] = [
+    pub const ALL: [Target; 30] = [
         Target::Blktrace(Format::Load),
         Target::Blktrace(Format::Vscsi1),
         Target::Blktrace(Format::Vscsi2),
@@ -62,6 +64,7 @@ impl Target {
         Target::Stack,
         Target::Compose,
         Target::Mirror,
+        Target::Offload,
         Target::Control,
         Target::Metrics,
         Target::Vhost,
@@ -80,6 +83,7 @@ impl Target {
             Target::Stack => "stack".to_string(),
             Target::Compose => "compose".to_string(),
             Target::Mirror => "mirror".to_string(),
+            Target::Offload => "offload".to_string(),
             Target::Control => "control".to_string(),
             Target::Metrics => "metrics".to_string(),
             Target::Vhost => "vhost".to_string(),
@@ -99,6 +103,7 @@ impl Target {
             Target::Stack => stack::corpus(),
             Target::Compose => compose::corpus(),
             Target::Mirror => mirror::corpus(),
+            Target::Offload => offload::corpus(),
             Target::Control => control::corpus(),
             Target::Metrics => http::corpus(),
             Target::Vhost => vhost::corpus(),
@@ -121,6 +126,7 @@ impl Target {
             Target::Stack => stack::try_input(input),
             Target::Compose => compose::try_input(input),
             Target::Mirror => mirror::try_input(input),
+            Target::Offload => offload::try_input(input),
             Target::Control => control::try_input(input),
             Target::Metrics => http::try_input(input),
             Target::Vhost => vhost::try_input(input),

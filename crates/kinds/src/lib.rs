@@ -30,6 +30,7 @@ pub const ALL: &[&Kind] = &[
     &esker_layers::tap::KIND,
     &esker_layers::verify::KIND,
     &esker_mirror::KIND,
+    &esker_offload::KIND,
 ];
 
 #[cfg(test)]

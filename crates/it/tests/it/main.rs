@@ -5,6 +5,8 @@
 mod conformance;
 mod docs;
 mod guests;
+mod kill_nine;
 mod kills;
 mod paced;
 mod power_cuts;
+mod unusable;

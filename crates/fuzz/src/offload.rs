@@ -1,0 +1,83 @@
+//! Logs of off-loaded writes: what is read is sound, and reading ends.
+
+use esker_base::ByteRange;
+use esker_offload::check;
+use esker_offload::format::{AREA_START, Content, Head, Record, SLOT, place};
+
+const AREA: u64 = 8192;
+
+fn head() -> Head {
+    let mut head = Head::new(77, 64 << 10, AREA, 512);
+    (head.sequence, head.epoch) = (3, 2);
+    head
+}
+
+/// A log of these contents, each of one block, in records one after the other.
+fn log(head: &Head, contents: &[Content]) -> Vec<u8> {
+    let mut bytes = vec![0; (AREA_START + AREA) as usize];
+    let slot = (head.sequence % 2 * SLOT) as usize;
+    bytes[slot..][..512].copy_from_slice(&head.encode());
+    let mut position = head.first;
+    for (number, content) in (head.number..).zip(contents) {
+        let range = match content {
+            Content::Skip => ByteRange::new(0, 0),
+            _ => ByteRange::new(number * 512, 512),
+        };
+        let range = range.expect("a small number");
+        let record = Record { number, epoch: head.epoch, position, range, content: *content, durable: head.durable };
+        let at = place(head, position) as usize;
+        bytes[at..][..512].copy_from_slice(&record.encode(head));
+        position = record.end(head);
+    }
+    bytes
+}
+
+pub fn corpus() -> Vec<Vec<u8>> {
+    // The payload of each record is zeroes.
+    let data = Content::Data(crc32fast::hash(&[0; 512]));
+    let zeroes = Content::Zeroes { no_unmap: true };
+    let short = head();
+    let mut late = head();
+    (late.first, late.number, late.since, late.durable) = (3 * AREA - 2048, 40, 40, 41);
+    vec![log(&short, &[data, zeroes, data]), log(&late, &[data, Content::Skip, zeroes, data]), vec![0; 9000]]
+}
+
+pub fn try_input(input: &[u8]) -> Result<bool, String> {
+    let mut reads = 0u64;
+    let verdict = check::check(&mut |at, out| {
+        reads += 1;
+        // What an input lacks is zero.
+        let rest = input.get(at as usize..).unwrap_or(&[]);
+        let len = rest.len().min(out.len());
+        out[..len].copy_from_slice(&rest[..len]);
+        out[len..].fill(0);
+        Ok(())
+    });
+    if reads > input.len() as u64 + 10 {
+        return Err(format!("{reads} reads of {} bytes", input.len()));
+    }
+    match verdict {
+        Err(error) if error.to_string().is_empty() => Err("refused without a reason".to_string()),
+        Err(_) => Ok(false),
+        Ok(verdict) => sound(&verdict).map(|()| true),
+    }
+}
+
+fn sound(verdict: &check::Verdict) -> Result<(), String> {
+    let head = &verdict.head;
+    let mut position = head.first;
+    for (number, record) in (head.number..).zip(&verdict.records) {
+        if (record.number, record.position) != (number, position) {
+            return Err(format!("record {number} is not behind the one before"));
+        }
+        if record.range.end() > head.home || record.end(head) - head.first > head.area {
+            return Err(format!("record {number} leaves the volume or its log"));
+        }
+        position = record.end(head);
+    }
+    let volume = verdict.records.iter().map(|record| record.range.len()).sum::<u64>();
+    match verdict.newest <= volume {
+        true => Ok(()),
+        false => Err("more is newest than was written".to_string()),
+    }
+}

@@ -1,0 +1,65 @@
+//! What a log holds, and whether it is sound: its head, its records, and the checksum of each payload.
+
+use esker_base::ByteRange;
+
+use crate::format::{AREA_START, Content, Head, HeadError, Record};
+use crate::log::enter;
+use crate::map::Map;
+use crate::replay::{Damage, Replay};
+
+/// Bytes read at once.
+const WINDOW: u64 = 1 << 20;
+
+/// What was found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Verdict {
+    /// The head.
+    pub head: Head,
+    /// All records.
+    pub records: Vec<Record>,
+    /// Bytes of the volume whose newest content is in the log only.
+    pub newest: u64,
+    /// Bytes of payload whose checksum is right.
+    pub compared: u64,
+}
+
+/// Why a log cannot be used as it is.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// No log.
+    #[error("it {0}")]
+    Head(#[from] HeadError),
+    /// Records that must be there are not, or have other bytes than they were written with.
+    #[error(transparent)]
+    Damage(#[from] Damage),
+    /// The device cannot be read.
+    #[error("byte {0} cannot be read: {1}")]
+    Unreadable(u64, std::io::Error),
+}
+
+/// Reads bytes of the device of the log, from this offset on.
+pub type ReadLog<'a> = &'a mut dyn FnMut(u64, &mut [u8]) -> std::io::Result<()>;
+
+/// Looks at a log that nobody uses.
+///
+/// # Errors
+/// [`CheckError`]. A log that ends with torn records that nobody was promised is sound.
+pub fn check(read: ReadLog<'_>) -> Result<Verdict, CheckError> {
+    let mut bytes = |range: ByteRange| {
+        let mut out = vec![0; range.len() as usize];
+        read(range.start(), &mut out).map_err(|error| CheckError::Unreadable(range.start(), error))?;
+        Ok::<_, CheckError>(out)
+    };
+    let heads = ByteRange::new(0, AREA_START).expect("two heads");
+    let head = Head::newest(&bytes(heads)?)?;
+    let mut replay = Replay::new(head.clone(), true, WINDOW);
+    while let Some(range) = replay.wants() {
+        replay.feed(&bytes(range)?);
+    }
+    let records = replay.end()?;
+    let mut map = Map::default();
+    records.iter().for_each(|record| enter(record, &head, &mut map));
+    let payload = |record: &Record| matches!(record.content, Content::Data(_)).then_some(record.range.len());
+    let compared = records.iter().filter_map(payload).sum();
+    Ok(Verdict { head, records, newest: map.bytes(), compared })
+}

@@ -1,0 +1,130 @@
+//! From the bytes of a log to its records: what must be there, and where it ends.
+//!
+//! It asks for bytes and is given them, so that the opening of a stack, the checker and the fuzzer are one code. First all
+//! headers are followed from the oldest on, until one is not the next record. Then the payloads of those are compared with
+//! their checksums that nobody has called durable; the log ends before the first that was torn.
+
+use esker_base::ByteRange;
+
+use crate::format::{Content, Head, Record, place};
+
+/// A log that is being read.
+pub struct Replay {
+    head: Head,
+    records: Vec<Record>,
+    phase: Phase,
+    whole: bool,
+    window: u64,
+}
+
+enum Phase {
+    /// The next header lies here.
+    Headers(u64),
+    /// Of this record as many bytes of the payload have been looked at.
+    Payload {
+        index: usize,
+        at: u64,
+        sum: crc32fast::Hasher,
+    },
+    Ended,
+}
+
+/// Records that must be there are not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "the log is damaged at byte {at}: record {number} is not there, although all before {durable} were durable; restore it \
+     from a copy, or zero its first 8 KiB and lose what was off-loaded"
+)]
+pub struct Damage {
+    /// Byte of the device.
+    pub at: u64,
+    /// The record that should be there.
+    pub number: u64,
+    /// The number that must be reached.
+    pub durable: u64,
+}
+
+impl Replay {
+    /// From a head. `whole` looks at all payloads, durable or not; at most `window` bytes, a multiple of the log's block, are
+    /// wanted at once.
+    pub fn new(head: Head, whole: bool, window: u64) -> Replay {
+        let phase = Phase::Headers(head.first);
+        Replay { head, records: Vec::new(), phase, whole, window }
+    }
+
+    /// The bytes of the device that are needed next; none when all is known.
+    pub fn wants(&self) -> Option<ByteRange> {
+        let (start, len) = match &self.phase {
+            Phase::Ended => return None,
+            Phase::Headers(position) => (place(&self.head, *position), self.head.area - position % self.head.area),
+            Phase::Payload { index, at, .. } => {
+                let record = &self.records[*index];
+                let payload = record.position + u64::from(self.head.block);
+                (place(&self.head, payload) + at, record.range.len() - at)
+            }
+        };
+        ByteRange::new(start, len.min(self.window))
+    }
+
+    /// Takes what was asked for.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        match std::mem::replace(&mut self.phase, Phase::Ended) {
+            Phase::Headers(position) => self.headers(position, bytes),
+            Phase::Payload { index, at, mut sum } => {
+                sum.update(bytes);
+                let at = at + bytes.len() as u64;
+                let record = &self.records[index];
+                if at < record.range.len() {
+                    self.phase = Phase::Payload { index, at, sum };
+                } else if record.content == Content::Data(sum.finalize()) {
+                    self.payloads(index + 1);
+                } else {
+                    self.records.truncate(index);
+                }
+            }
+            Phase::Ended => {}
+        }
+    }
+
+    /// Reads headers as long as they lie in the window.
+    fn headers(&mut self, window: u64, bytes: &[u8]) {
+        let head = &self.head;
+        let mut position = window;
+        while let Some(header) = bytes.get((position - window) as usize..).filter(|rest| !rest.is_empty()) {
+            let number = head.number + self.records.len() as u64;
+            let record = Record::decode(header, head, number, position);
+            let Some(record) = record.filter(|record| record.end(head) - head.first <= head.area) else {
+                let durable = self.records.iter().map(|record| record.durable).fold(head.durable, u64::max);
+                let first = if self.whole { 0 } else { durable.saturating_sub(head.number) as usize };
+                return self.payloads(first);
+            };
+            let is_at_end = record.end(head) / head.area != window / head.area;
+            position = record.end(head);
+            self.records.push(record);
+            if is_at_end {
+                break;
+            }
+        }
+        self.phase = Phase::Headers(position);
+    }
+
+    fn payloads(&mut self, first: usize) {
+        let has_payload = |record: &Record| matches!(record.content, Content::Data(_));
+        let next = (first..self.records.len()).find(|index| has_payload(&self.records[*index]));
+        self.phase = next.map_or(Phase::Ended, |index| Phase::Payload { index, at: 0, sum: Default::default() });
+    }
+
+    /// All records of the log.
+    ///
+    /// # Errors
+    /// [`Damage`].
+    pub fn end(self) -> Result<Vec<Record>, Damage> {
+        debug_assert!(self.wants().is_none(), "the log has not been read to its end");
+        let number = self.head.number + self.records.len() as u64;
+        if number >= self.head.durable {
+            return Ok(self.records);
+        }
+        let position = self.records.last().map_or(self.head.first, |last| last.end(&self.head));
+        Err(Damage { at: place(&self.head, position), number, durable: self.head.durable })
+    }
+}

@@ -1,0 +1,358 @@
+//! What holds for the layer as a whole.
+
+mod faults;
+mod power;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use esker_base::Nanos;
+use esker_block::conformance::{self, Options};
+use esker_block::{Bio, BioError, Buf, Build, Device, Kind, KindError, Make, OpKind};
+use esker_dev::{Defer, Media, MemoryDevice};
+use esker_rt::Rt;
+use esker_rt::mem::Pool;
+use esker_rt::sim::{Sim, SimConfig};
+use esker_stack::{Export, Spec, Stack};
+
+use crate::check;
+
+static KINDS: &[&Kind] = &[
+    &crate::KIND,
+    &KEPT,
+    &faults::LIAR,
+    &esker_dev::memory::KIND,
+    &esker_layers::stats::KIND,
+    &esker_layers::error::KIND,
+    &esker_layers::delay::KIND,
+];
+
+const BOTH: &str = "h = memory size=256KiB defer=always latency=9us; x = stats on h; \
+    a = memory size=256KiB defer=always latency=5us;";
+
+thread_local! {
+    static MEDIA: RefCell<BTreeMap<String, Rc<Media>>> = RefCell::default();
+}
+
+/// Memory that outlives its stack, inside one test.
+static KEPT: Kind = Kind { name: "kept", build: Build::Device(build_kept), ..esker_dev::memory::KIND };
+
+fn build_kept(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
+    let media = kept(make.name, make.args.int("size"));
+    Ok(Rc::new(MemoryDevice::over(make.rt, media, make.args.int("block") as u32, Defer::Never)))
+}
+
+fn kept(name: &str, size: u64) -> Rc<Media> {
+    MEDIA.with(|media| media.borrow_mut().entry(name.to_string()).or_insert_with(|| Media::new(size)).clone())
+}
+
+async fn try_open(rt: &Rt, text: &str) -> Result<Export, String> {
+    let spec = Spec::parse("test", text).unwrap_or_else(|e| panic!("{text}: {e}"));
+    let stack = Stack::build(rt, &Pool::default(), KINDS, &spec).map_err(|e| e.to_string())?;
+    Ok(stack.device("vol").unwrap_or_else(|| panic!("{text}: no device \"vol\"")))
+}
+
+/// Runs `body` on the device `vol` of a text.
+fn with<F: Future<Output = ()> + 'static>(text: &str, body: impl FnOnce(Export) -> F + 'static) {
+    let sim = Sim::new(SimConfig::seeded(1));
+    let (rt, text) = (sim.rt(), text.to_string());
+    sim.block_on(async move {
+        let vol = try_open(&rt, &text).await.unwrap_or_else(|e| panic!("{text}: {e}"));
+        body(vol).await;
+    });
+}
+
+async fn try_write(vol: &Export, at: u64, bytes: &[u8]) -> Result<(), BioError> {
+    vol.submit(Bio::write(at, Buf::from_bytes(vol.stack().pool(), bytes))).await.result.map(drop)
+}
+
+async fn write(vol: &Export, at: u64, bytes: &[u8]) {
+    assert_eq!(try_write(vol, at, bytes).await, Ok(()), "write of {} bytes at {at}", bytes.len());
+}
+
+async fn read(vol: &Export, at: u64, len: usize) -> Vec<u8> {
+    let done = vol.submit(Bio::read(at, Buf::unique(vol.stack().pool(), len))).await;
+    assert_eq!(done.result.err(), None, "read of {len} bytes at {at}");
+    done.buf.to_vec()
+}
+
+async fn flush(vol: &Export) {
+    assert_eq!(vol.submit(Bio::flush()).await.result.err(), None);
+}
+
+async fn sleep(vol: &Export, span: Nanos) {
+    vol.stack().rt().sleep(span).await;
+}
+
+fn stat_of(vol: &Export, part: &str, name: &str) -> u64 {
+    let parts = vol.stack().stats();
+    let part = parts.iter().find(|p| p.name == part).unwrap_or_else(|| panic!("no part {part}"));
+    part.stats.iter().find(|s| s.name == name).map_or(0, |s| s.value as u64)
+}
+
+fn stat(vol: &Export, name: &str) -> u64 {
+    stat_of(vol, "vol", name)
+}
+
+/// Requests of any kind that reached home.
+fn at_home(vol: &Export) -> u64 {
+    ["reads", "writes", "flushes", "zeroes", "discards"].iter().map(|name| stat_of(vol, "x", name)).sum()
+}
+
+/// Waits until a number of the layer is `value`.
+async fn until(vol: &Export, name: &str, value: u64) {
+    for _ in 0..10_000 {
+        if stat(vol, name) == value {
+            return;
+        }
+        sleep(vol, Nanos::millis(10)).await;
+    }
+    panic!("{name} stays {}: {:?}", stat(vol, name), vol.stack().stats());
+}
+
+/// Looks at the log as it lies on the kept medium now.
+fn verdict() -> check::Verdict {
+    let bytes = kept("a", 256 << 10).bytes(crate::run::span(0, 256 << 10));
+    let verdict = check::check(&mut |at, out| {
+        out.copy_from_slice(&bytes[at as usize..][..out.len()]);
+        Ok(())
+    });
+    verdict.unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn off_loading_conforms() {
+    let small = "h = memory size=256KiB defer=always latency=9us; a = memory size=64KiB defer=always latency=5us;";
+    for text in [
+        format!("{BOTH} vol = offload rest=0s on x, a"),
+        format!("{BOTH} vol = offload rest=1h on x, a"),
+        format!("{BOTH} vol = offload drain=true on x, a"),
+        format!("{small} vol = offload rest=100us on h, a"),
+        format!("{small} vol = offload rest=0s full=0.3 entries=20 on h, a"),
+        "h = memory size=256KiB block=4096; a = memory size=128KiB; vol = offload rest=50us on h, a".to_string(),
+    ] {
+        let report = conformance::check(
+            |rt| {
+                let spec = Spec::parse("test", &text).unwrap();
+                Rc::new(Stack::build(rt, &Pool::default(), KINDS, &spec).unwrap().device("vol").unwrap())
+            },
+            Options::facade(7),
+        );
+        assert!(report.answered(OpKind::Read) > 100 && report.answered(OpKind::Discard) > 5, "{text}: {report:?}");
+    }
+}
+
+#[test]
+fn while_home_rests_no_write_and_no_flush_reaches_it() {
+    with(&format!("{BOTH} vol = offload rest=10ms on x, a"), async |vol| {
+        write(&vol, 0, &[1; 4096]).await;
+        assert_eq!((stat(&vol, "home_changes"), stat(&vol, "offloaded_bytes")), (1, 0), "home is awake at first");
+        flush(&vol).await;
+        sleep(&vol, Nanos::millis(10)).await;
+        let before = at_home(&vol);
+        for block in 0..20 {
+            write(&vol, block * 1024, &[block as u8; 1024]).await;
+        }
+        assert_eq!(vol.submit(Bio::zero(2048, 1024)).await.result.err(), None);
+        flush(&vol).await;
+        for block in 0..20u8 {
+            let expected = if block == 2 { 0 } else { block };
+            assert_eq!(read(&vol, u64::from(block) * 1024, 1024).await, [expected; 1024]);
+        }
+        assert_eq!(read(&vol, 1024, 3072).await, [vec![1; 1024], vec![0; 1024], vec![3; 1024]].concat());
+        sleep(&vol, Nanos::secs(100)).await;
+        assert_eq!(at_home(&vol), before, "{:?}", vol.stack().stats());
+        assert_eq!((stat(&vol, "offloaded_bytes"), stat(&vol, "log_newest_bytes")), (21 << 10, 20 << 10));
+    });
+}
+
+#[test]
+fn a_read_wakes_home_and_everything_goes_there() {
+    with(&format!("{BOTH} vol = offload rest=10s on x, a"), async |vol| {
+        write(&vol, 100 << 10, &[9; 512]).await;
+        sleep(&vol, Nanos::secs(20)).await;
+        for block in 0..64 {
+            write(&vol, block * 1024, &[block as u8 + 1; 1024]).await;
+        }
+        assert_eq!(vol.submit(Bio::zero(0, 512)).await.result.err(), None);
+        assert_eq!(read(&vol, 100 << 10, 512).await, [9; 512], "this is at home only");
+        assert_eq!((stat(&vol, "wakes"), stat(&vol, "resting")), (1, 0));
+        until(&vol, "records", 0).await;
+        assert_eq!((stat(&vol, "log_newest_bytes"), stat(&vol, "log_used_bytes"), stat(&vol, "ranges")), (0, 0, 0));
+        let home = vol.stack().device("h").unwrap();
+        assert_eq!(read(&home, 0, 1024).await, [vec![0; 512], vec![1; 512]].concat());
+        for block in 1..64u8 {
+            assert_eq!(read(&home, u64::from(block) * 1024, 1024).await, [block + 1; 1024]);
+        }
+        // It is awake, so it takes changes itself.
+        let before = stat(&vol, "offloaded_bytes");
+        write(&vol, 0, &[5; 512]).await;
+        assert_eq!((read(&home, 0, 512).await, stat(&vol, "offloaded_bytes")), (vec![5; 512], before));
+    });
+}
+
+#[test]
+fn what_the_log_holds_is_changed_in_the_log_until_it_is_home() {
+    // Home is so slow that nothing is reclaimed meanwhile.
+    let text =
+        "h = memory size=256KiB; x = delay write=1s on h; a = memory size=256KiB; vol = offload rest=10ms on x, a";
+    with(text, async |vol| {
+        sleep(&vol, Nanos::millis(10)).await;
+        write(&vol, 0, &[1; 1024]).await;
+        read(&vol, 8192, 512).await;
+        sleep(&vol, Nanos::micros(10)).await;
+        // The bytes are on their way home, so this waits, and goes home too.
+        write(&vol, 0, &[2; 512]).await;
+        assert_eq!(read(&vol, 0, 1024).await, [vec![2; 512], vec![1; 512]].concat());
+    });
+}
+
+#[test]
+fn a_log_without_room_gives_back_what_is_overwritten_before_it_wakes_home() {
+    let text =
+        "h = memory size=256KiB; x = stats on h; a = memory size=40KiB; vol = offload rest=10ms full=0.5 on x, a";
+    with(text, async |vol| {
+        sleep(&vol, Nanos::millis(10)).await;
+        for round in 0..200u8 {
+            write(&vol, 0, &[round; 4096]).await;
+            sleep(&vol, Nanos::micros(100)).await;
+        }
+        assert_eq!((at_home(&vol), stat(&vol, "wakes")), (0, 0), "one block over and over needs no home");
+        assert_eq!(read(&vol, 0, 4096).await, [199; 4096]);
+        for block in 0..10u8 {
+            write(&vol, u64::from(block) * 4096, &[block; 4096]).await;
+            sleep(&vol, Nanos::micros(100)).await;
+        }
+        until(&vol, "records", 0).await;
+        assert_eq!(stat(&vol, "wakes"), 1, "{:?}", vol.stack().stats());
+        for block in 0..10u8 {
+            assert_eq!(read(&vol, u64::from(block) * 4096, 4096).await, [block; 4096]);
+        }
+    });
+}
+
+#[test]
+fn without_room_changes_go_home_and_none_is_lost() {
+    // Nothing is taken home before the log is full to the last record.
+    let text = "h = memory size=256KiB; x = stats on h; a = memory size=24KiB; vol = offload rest=0s full=1 on x, a";
+    with(text, async |vol| {
+        let writes: Vec<_> = (0..60u64)
+            .map(|block| {
+                let writer = vol.clone();
+                let work = async move { write(&writer, block % 20 * 2048, &vec![block as u8; 2048]).await };
+                vol.stack().rt().spawn("writer", work)
+            })
+            .collect();
+        for write in writes {
+            write.await;
+        }
+        assert!(stat(&vol, "no_room") > 0 && stat(&vol, "home_changes") > 0, "{:?}", vol.stack().stats());
+        for block in 0..20u64 {
+            assert_eq!(read(&vol, block * 2048, 2048).await, [block as u8 + 40; 2048]);
+        }
+        write(&vol, 0, &[7; 32 << 10]).await;
+        assert_eq!(read(&vol, 0, 32 << 10).await, [7; 32 << 10], "more than the log can ever hold");
+    });
+}
+
+#[test]
+fn memory_is_bounded_by_entries() {
+    with(&format!("{BOTH} vol = offload rest=0s entries=10 on x, a"), async |vol| {
+        for block in 0..100u64 {
+            write(&vol, block * 1024, &[block as u8; 512]).await;
+            assert!(stat(&vol, "records") + stat(&vol, "ranges") <= 10);
+        }
+        assert!(stat(&vol, "no_room") > 0);
+        for block in 0..100u64 {
+            assert_eq!(read(&vol, block * 1024, 512).await, [block as u8; 512]);
+        }
+    });
+}
+
+const KEEPING: &str = "h = kept size=256KiB; x = stats on h; a = kept size=256KiB;";
+
+#[test]
+fn what_is_off_loaded_is_there_after_a_restart_and_goes_home_in_a_drain() {
+    with(&format!("{KEEPING} vol = offload rest=0s on x, a"), async |vol| {
+        for block in 0..30u64 {
+            write(&vol, block % 25 * 1024, &[block as u8; 1024]).await;
+        }
+        assert_eq!(vol.submit(Bio::zero(1024, 512)).await.result.err(), None);
+        vol.stack().close().await;
+        let found = verdict();
+        assert_eq!((found.records.len(), found.newest, found.compared), (31, 25 << 10, 30 << 10));
+        assert_eq!(found.head.durable, 31);
+    });
+    let expected = |block: u64| {
+        let value = if block < 5 { block + 25 } else { block } as u8;
+        if block == 1 { [vec![0; 512], vec![value; 512]].concat() } else { vec![value; 1024] }
+    };
+    with(&format!("{KEEPING} vol = offload rest=0s on x, a"), async move |vol| {
+        for block in 0..25 {
+            assert_eq!(read(&vol, block * 1024, 1024).await, expected(block), "block {block}");
+        }
+        assert_eq!(at_home(&vol), 0);
+    });
+    with(&format!("{KEEPING} vol = offload drain=true on x, a"), async move |vol| {
+        until(&vol, "records", 0).await;
+        let home = vol.stack().device("h").unwrap();
+        for block in 0..25 {
+            assert_eq!(read(&home, block * 1024, 1024).await, expected(block), "block {block}");
+        }
+        assert_eq!(verdict().records, []);
+        write(&vol, 0, &[77; 512]).await;
+        assert_eq!(read(&home, 0, 512).await, [77; 512], "a drain off-loads nothing");
+    });
+}
+
+/// Why a stack's volume refuses requests.
+fn refusal(text: &str) -> String {
+    let told = Rc::new(RefCell::new(String::new()));
+    let out = told.clone();
+    with(text, async move |vol| {
+        *out.borrow_mut() = try_write(&vol, 0, &[1; 4096]).await.expect_err("it must refuse").to_string();
+    });
+    told.take()
+}
+
+#[test]
+fn what_is_no_log_or_of_another_volume_is_refused_and_nothing_is_overwritten() {
+    let text = format!("{KEEPING} vol = offload rest=0s on x, a");
+    let away = kept("a", 256 << 10);
+    let fill = |at, bytes: &[u8]| away.write(at, &Buf::from_bytes(&Pool::default(), bytes));
+    fill(0, b"somebody's file system");
+    assert!(refusal(&text).contains("holds no log of off-loaded writes"), "{}", refusal(&text));
+    assert_eq!(away.bytes(crate::run::span(0, 22)), b"somebody's file system");
+    fill(0, &[0; 22]);
+    with(&text, async |vol| write(&vol, 0, &[1; 4096]).await);
+    let smaller = text.replace("h = kept size=256KiB", "h = memory size=128KiB");
+    assert!(refusal(&smaller).contains("of a volume of 262144 bytes, and home has 131072"), "{}", refusal(&smaller));
+    let coarser = text.replace("h = kept size=256KiB", "h = memory size=256KiB block=4096");
+    assert!(refusal(&coarser).contains("blocks of 512 bytes, and here are 4096"), "{}", refusal(&coarser));
+}
+
+#[test]
+fn damage_where_all_was_durable_is_refused_with_its_place() {
+    let text = format!("{KEEPING} vol = offload rest=0s on x, a");
+    with(&text, async |vol| {
+        for block in 0..10 {
+            write(&vol, block * 512, &[3; 512]).await;
+        }
+        vol.stack().close().await;
+    });
+    let away = kept("a", 256 << 10);
+    let sound = away.bytes(crate::run::span(0, 256 << 10));
+    let pool = Pool::default();
+    // The header of record 6.
+    away.write(crate::format::AREA_START + 6 * 1024 + 30, &Buf::from_bytes(&pool, &[1]));
+    let told = refusal(&text);
+    assert!(
+        told.contains("damaged at byte 14336: record 6 is not there, although all before 10 were durable"),
+        "{told}"
+    );
+    away.write(0, &Buf::from_bytes(&pool, &sound));
+    // The heads are never torn.
+    away.write(56, &Buf::from_bytes(&pool, &[1]));
+    assert!(refusal(&text).contains("checksum is wrong"), "{}", refusal(&text));
+}

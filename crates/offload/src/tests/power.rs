@@ -1,0 +1,44 @@
+//! What power cuts leave.
+
+use std::rc::Rc;
+
+use esker_block::conformance::Options;
+use esker_block::{Device, Kind};
+use esker_rt::Rt;
+use esker_rt::mem::Pool;
+use esker_stack::{Spec, Stack};
+use esker_testkit::Bound;
+use esker_testkit::power::{self, RECORDED};
+
+static KINDS: &[&Kind] = &[&crate::KIND, &RECORDED];
+
+fn open(rt: &Rt, text: &str, bed: u64) -> Rc<dyn Device> {
+    let text = text.replace("BED", &bed.to_string());
+    let spec = Spec::parse("test", &text).unwrap_or_else(|e| panic!("{text}: {e}"));
+    let stack = Stack::build(rt, &Pool::default(), KINDS, &spec).unwrap_or_else(|e| panic!("{text}: {e}"));
+    Rc::new(stack.device("v").expect("the text names it"))
+}
+
+fn check(layer: &str, log: &str, states_min: u64) {
+    let text = format!(
+        "h = recorded bed=BED size=64KiB latency=7us; a = recorded bed=BED size={log} latency=3us; v = {layer} on h, a"
+    );
+    let mut states = 0;
+    for seed in 1..=3 {
+        let bound = Bound { states_max: 10, seed };
+        let count = power::check(|rt, bed| open(rt, &text, bed), Options::power_cuts(seed), bound);
+        states += count.unwrap_or_else(|broken| panic!("{text}: {broken}")).states;
+    }
+    println!("{states} states: {layer}");
+    assert!(states >= states_min, "{layer}: only {states} states");
+}
+
+#[test]
+fn an_off_loaded_volume_keeps_its_promises_in_every_crash_state() {
+    // Home never needed; home taking in what is there all the time; a log that wraps around and is full most of the time.
+    check("offload rest=0s", "512KiB", 1000);
+    check("offload rest=1h", "512KiB", 1000);
+    check("offload rest=40us", "64KiB", 2000);
+    check("offload rest=0s full=0.3", "48KiB", 2000);
+    check("offload rest=0s full=1", "40KiB", 2000);
+}
