@@ -63,7 +63,7 @@ pub enum Decision {
         /// Why.
         reason: Reason,
     },
-    /// A whole pass over a process promoted nothing.
+    /// A whole pass over a process promoted nothing, or the limit of its group was reached.
     Excluded {
         /// Which.
         pid: Pid,
@@ -301,9 +301,17 @@ impl Manager {
             if record.cursor == Region(place.region.0 + 1) {
                 record.cursor = place.region;
             }
-            self.end_quantum(now);
+            self.quantum = None;
+            self.next_quantum = now + self.policy.quantum_sleep;
         }
         tell(now, &Decision::Refused { place, refusal, again });
+        if refusal == Refusal::Limit {
+            // Its group is full: more would be refused too, or push out what is in use.
+            let until = now + self.policy.exclusion;
+            record.excluded_until = Some(until);
+            self.quantum = self.quantum.filter(|quantum| quantum.pid != place.pid);
+            tell(now, &Decision::Excluded { pid: place.pid, until });
+        }
     }
 
     fn rest_if_slow(&mut self, now: Time, promoted: bool, outcome: Outcome, tell: Tell<'_>) {

@@ -79,8 +79,7 @@ pub enum Action {
 }
 
 /// Why nothing is done with a region.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
     /// It cannot be huge.
     Skipped(Skip),
@@ -90,6 +89,18 @@ pub enum Reason {
     Huge,
     /// It was changed just now.
     Cooling,
+}
+
+impl Reason {
+    /// It in a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Reason::Skipped(skip) => skip.word(),
+            Reason::Sparse => "sparse",
+            Reason::Huge => "huge_already",
+            Reason::Cooling => "cooling_down",
+        }
+    }
 }
 
 impl Policy {

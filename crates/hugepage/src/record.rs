@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use esker_base::{Nanos, Time};
-use serde::Serialize;
 
 use crate::access::{Access, Tracking};
 use crate::policy::Reason;
@@ -11,7 +10,7 @@ use crate::share::Claim;
 use crate::view::{Refusal, Region};
 
 /// What was done in a process, or in all.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Regions that became huge.
     pub promotions: u64,
@@ -22,30 +21,11 @@ pub struct Counts {
     /// Changes that were refused, by reason.
     pub refused: BTreeMap<Refusal, u64>,
     /// Regions that were left alone, by reason.
-    #[serde(serialize_with = "reasons")]
     pub left: BTreeMap<Reason, u64>,
     /// Hot huge pages whose access bit was cleared, and read at the end of the interval.
     pub hot_checked: u64,
     /// Those of them that had not been used: mispredictions.
     pub hot_missed: u64,
-}
-
-fn reasons<S: serde::Serializer>(left: &BTreeMap<Reason, u64>, out: S) -> Result<S::Ok, S::Error> {
-    out.collect_map(left.iter().map(|(reason, count)| (word(*reason), count)))
-}
-
-/// A reason in a word.
-pub fn word(reason: Reason) -> &'static str {
-    use crate::view::Skip;
-    match reason {
-        Reason::Skipped(Skip::Advised) => "refuses_huge_pages",
-        Reason::Skipped(Skip::File) => "file_or_shared",
-        Reason::Skipped(Skip::Partial) => "not_one_mapping",
-        Reason::Skipped(Skip::Special) => "special",
-        Reason::Sparse => "sparse",
-        Reason::Huge => "huge_already",
-        Reason::Cooling => "cooling_down",
-    }
 }
 
 impl Counts {

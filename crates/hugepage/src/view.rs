@@ -1,20 +1,19 @@
 //! What the policy sees of processes and memory, and what it may do to them: of this machine, or of a simulated one.
 
 use esker_base::Nanos;
-use serde::{Deserialize, Serialize};
 
 use crate::util::Util;
 
 /// A process, or a virtual machine: the process that holds its memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pid(pub u32);
 
 /// Number of a region: virtual address divided by 2 MiB.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Region(pub u64);
 
 /// A region of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// Whose.
     pub pid: Pid,
@@ -35,8 +34,7 @@ pub enum Backing {
 }
 
 /// Why a region is left alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Skip {
     /// Its mapping, or its process, refuses huge pages.
     Advised,
@@ -46,6 +44,18 @@ pub enum Skip {
     Partial,
     /// It belongs to a device or to the kernel.
     Special,
+}
+
+impl Skip {
+    /// It in a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Skip::Advised => "refuses_huge_pages",
+            Skip::File => "file_or_shared",
+            Skip::Partial => "not_one_mapping",
+            Skip::Special => "special",
+        }
+    }
 }
 
 /// A region as it is now.
@@ -60,8 +70,7 @@ pub struct Look {
 }
 
 /// Why a region was not changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Refusal {
     /// Somebody holds pages of it; later it may work.
     Pinned,
@@ -77,6 +86,21 @@ pub enum Refusal {
     Gone,
     /// This program may not.
     Denied,
+}
+
+impl Refusal {
+    /// It in a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Refusal::Pinned => "pinned",
+            Refusal::Limit => "group_limit",
+            Refusal::NoContiguity => "no_contiguity",
+            Refusal::Changed => "changed",
+            Refusal::NothingDone => "nothing_done",
+            Refusal::Gone => "gone",
+            Refusal::Denied => "denied",
+        }
+    }
 }
 
 /// How a change ended, and how long it took.

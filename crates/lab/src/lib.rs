@@ -21,6 +21,9 @@ mod attach_vs_raw;
 mod device_calibration;
 pub mod experiment;
 mod file_vs_fio;
+mod ingens_bloat;
+mod ingens_fair;
+mod ingens_misprediction;
 pub mod machine;
 mod nbd_vs_peers;
 pub mod peer;
@@ -49,4 +52,7 @@ pub const ALL: &[Experiment] = &[
     able_predicted_vs_observed::EXPERIMENT,
     able_complexity::EXPERIMENT,
     able_overhead::EXPERIMENT,
+    ingens_fair::EXPERIMENT,
+    ingens_bloat::EXPERIMENT,
+    ingens_misprediction::EXPERIMENT,
 ];

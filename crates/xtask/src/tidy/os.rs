@@ -18,6 +18,8 @@ const MAY_REACH_THE_OS: &[&str] = &[
     "crates/fuse/src/registry.rs",
     "crates/fuse/src/tests.rs",
     "crates/fuse/src/users.rs",
+    "crates/hugepage/src/linux.rs",
+    "crates/hugepage/src/linux/",
     "crates/vhost/src/handler.rs",
     "crates/vhost/src/tests/",
     "crates/lab/",

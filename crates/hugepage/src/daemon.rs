@@ -1,0 +1,141 @@
+//! The manager at work on this machine, in the real world of [`Rt`].
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::io::Write;
+use std::rc::Rc;
+
+use esker_base::{Nanos, Time};
+use esker_rt::sync::{Either, race};
+use esker_rt::{Level, Rt};
+
+use crate::budget::Budget;
+use crate::config::Config;
+use crate::journal::Journal;
+use crate::linux::System;
+use crate::linux::knobs::{KnobError, Restored};
+use crate::manager::{Decision, Manager};
+use crate::status::Status;
+use crate::view::Pid;
+
+/// Nothing is put off longer.
+const SLEEP_MAX: Nanos = Nanos::secs(1);
+
+/// The manager, this machine, and what it may use of it.
+pub struct Daemon {
+    rt: Rt,
+    manager: Manager,
+    system: System,
+    budget: Budget,
+    journal: Option<Journal<Box<dyn Write>>>,
+    begun: Time,
+}
+
+impl Daemon {
+    /// Takes this machine. Decisions go to `journal`.
+    ///
+    /// # Errors
+    /// [`KnobError`].
+    pub fn open(rt: &Rt, config: Config, journal: Option<Journal<Box<dyn Write>>>) -> Result<Daemon, KnobError> {
+        let system = System::open(config.settings)?;
+        for one in &system.repaired {
+            tell_restored(rt, one, "left changed by a manager that was killed");
+        }
+        let begun = rt.now();
+        let budget = Budget::new(config.cpu_share, begun, cpu_time());
+        let manager = Manager::new(config.policy, rt.seed());
+        Ok(Daemon { rt: rt.clone(), manager, system, budget, journal, begun })
+    }
+
+    /// Does what is due, and says when to come again.
+    fn turn(&mut self) -> Time {
+        let now = self.rt.now();
+        let (rt, journal) = (&self.rt, &mut self.journal);
+        let mut lost = None;
+        let next = self.manager.turn(now, &mut self.system, &mut |at, decision| {
+            tell_decision(rt, decision);
+            if let Some(Err(error)) = journal.as_mut().map(|journal| journal.write(at, decision)) {
+                lost = Some(error);
+            }
+        });
+        if let Some(error) = lost {
+            self.journal = None;
+            rt.tell(
+                Level::Error,
+                "journal_lost",
+                &[("error", &error)],
+                format_args!("decisions are no longer written: {error}"),
+            );
+        }
+        self.system.settle();
+        for trouble in self.system.troubles.drain(..) {
+            rt.tell(Level::Warn, "trouble", &[], format_args!("{trouble}"));
+        }
+        let next = next.min(now + self.system.next_poll().min(SLEEP_MAX));
+        next.max(self.budget.charge(self.rt.now(), cpu_time()))
+    }
+
+    /// What it tells about itself. Looks through the page tables of all processes.
+    pub fn status(&mut self) -> Status {
+        let now = self.rt.now();
+        let mut status = Status::of(&self.manager, now);
+        status.uptime_s = now.since(self.begun).as_secs_f64();
+        status.cpu_s = cpu_time().as_secs_f64();
+        status.polls = self.system.polls.0;
+        status.poll_s = self.system.polls.1.as_secs_f64();
+        status.refused = self.system.refused.clone();
+        for process in &mut status.processes {
+            let pid = Pid(process.pid);
+            process.name = self.system.name(pid).unwrap_or_default().to_string();
+            let uses = self.system.uses(pid).into_iter().map(|one| (one.region, one.used, one.huge));
+            process.draw(&self.manager, uses);
+        }
+        status
+    }
+}
+
+/// Works until `stop`. What was set is put back when the daemon is dropped.
+pub async fn run(daemon: Rc<RefCell<Daemon>>, stop: impl Future<Output = ()>) {
+    let rt = daemon.borrow().rt.clone();
+    let work = async {
+        loop {
+            let next = daemon.borrow_mut().turn();
+            match next > rt.now() {
+                true => rt.sleep_until(next).await,
+                false => rt.yield_now().await,
+            }
+        }
+    };
+    match race(work, stop).await {
+        Either::Left(()) => unreachable!("the work has no end"),
+        Either::Right(()) => {}
+    }
+}
+
+fn tell_restored(rt: &Rt, one: &Restored, why: &str) {
+    let (path, was) = (one.path.display(), &one.was);
+    let done = if one.done { "is again" } else { "was changed by somebody else since, or cannot be; it was" };
+    rt.tell(Level::Warn, "restored", &[("path", &path)], format_args!("{path}: {why}; {done} {was:?}"));
+}
+
+fn tell_decision(rt: &Rt, decision: &Decision) {
+    let (level, kind) = match decision {
+        Decision::Met(_) => (Level::Info, "met"),
+        Decision::Lost(_) => (Level::Info, "lost"),
+        Decision::Greedy { .. } => (Level::Info, "mode"),
+        Decision::Resting { .. } => (Level::Warn, "resting"),
+        Decision::Compacted { .. } => (Level::Info, "compacted"),
+        Decision::Excluded { .. } => (Level::Debug, "excluded"),
+        Decision::Changed { promoted: true, .. } => (Level::Debug, "promoted"),
+        Decision::Changed { promoted: false, .. } => (Level::Debug, "demoted"),
+        Decision::Refused { .. } => (Level::Debug, "refused"),
+        Decision::Left { .. } => (Level::Debug, "left"),
+    };
+    rt.tell(level, kind, &[], format_args!("{decision:?}"));
+}
+
+/// CPU time of this program.
+fn cpu_time() -> Nanos {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}

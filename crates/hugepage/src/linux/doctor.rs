@@ -1,0 +1,175 @@
+//! What of this machine works for the manager, what does not, and what is done instead.
+
+use std::fs;
+use std::io;
+
+use esker_rt::real::process::{Advice, PageRun, PageTable, Process, Wanted, page_is};
+use serde::Serialize;
+
+use super::damon;
+use super::system::faults_now;
+use crate::{REGION_BYTES, contiguity};
+
+/// One thing that was tried.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What.
+    pub what: &'static str,
+    /// Whether it works.
+    pub works: bool,
+    /// Whether nothing can be managed without it.
+    pub needed: bool,
+    /// How it is, or why it does not work and what is done instead.
+    pub says: String,
+}
+
+/// Tries everything on this process itself, and changes nothing that stays.
+pub fn examine() -> Vec<Finding> {
+    let mut memory = vec![0u8; 3 * REGION_BYTES as usize];
+    let start = (memory.as_ptr() as usize as u64).next_multiple_of(REGION_BYTES);
+    let offset = (start - memory.as_ptr() as usize as u64) as usize;
+    (0..460).for_each(|page| memory[offset + page * 4096] = 1);
+    let me = std::process::id();
+    let scan = scan(me, start);
+    let collapse = change(me, start, REGION_BYTES, Advice::Collapse, true);
+    let split = change(me, start, 4096, Advice::Cold, false);
+    drop(memory);
+    vec![
+        needed("page tables (PAGEMAP_SCAN)", scan, "needs Linux 6.7 and the right to read /proc/PID/pagemap"),
+        needed("promotion (MADV_COLLAPSE)", collapse, "needs Linux 6.1 and CAP_SYS_NICE for other processes"),
+        needed("demotion (MADV_COLD of a part)", split, "needs Linux 5.10"),
+        others(),
+        faults(),
+        frames(),
+        kpageflags(),
+        access_bits(),
+        fragmentation(),
+        compaction(),
+        found(
+            "fault signal",
+            true,
+            "page tables are looked through when a process had faults; no program in the kernel is used",
+        ),
+        found(
+            "page sharing",
+            false,
+            "the kernel takes MADV_MERGEABLE from a process itself only; the policy is there for the simulator",
+        ),
+    ]
+}
+
+fn found(what: &'static str, works: bool, says: impl Into<String>) -> Finding {
+    Finding { what, works, needed: false, says: says.into() }
+}
+
+fn needed(what: &'static str, tried: Result<String, String>, without: &str) -> Finding {
+    let works = tried.is_ok();
+    let says = tried.unwrap_or_else(|why| format!("{why}; {without}"));
+    Finding { what, works, needed: true, says }
+}
+
+/// Pages in memory, and whether a huge page maps them.
+fn scan(pid: u32, start: u64) -> Result<String, String> {
+    let (pages, huge) = seen(pid, start).map_err(|error| error.to_string())?;
+    match pages {
+        0 => Err("no page is seen that is there".to_string()),
+        _ => Ok(format!(
+            "{pages} of 512 pages seen{}",
+            if huge { ", in one huge page from the first fault on" } else { "" }
+        )),
+    }
+}
+
+fn seen(pid: u32, start: u64) -> io::Result<(u64, bool)> {
+    let table = PageTable::open(pid)?;
+    let mut room = [PageRun::default(); 512];
+    let wanted = Wanted { any: page_is::PRESENT, none: page_is::ZERO };
+    let (runs, _) = table.scan((start, start + REGION_BYTES), wanted, &mut room)?;
+    let pages = runs.iter().map(|run| (run.end - run.start) / 4096).sum();
+    Ok((pages, runs.iter().any(|run| run.is & page_is::HUGE != 0)))
+}
+
+fn change(pid: u32, start: u64, len: u64, advice: Advice, to_huge: bool) -> Result<String, String> {
+    let process = Process::open(pid).map_err(|error| error.to_string())?;
+    process.advise(start, len, advice).map_err(|error| error.to_string())?;
+    match seen(pid, start) {
+        Ok((_, huge)) if huge == to_huge => Ok("works, and was looked at afterwards".to_string()),
+        Ok(_) => Err("the call succeeds and changes nothing".to_string()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Capabilities of `linux/capability.h` that other users' processes need: to read their page tables, to advise about them.
+const FOR_OTHERS: [(u32, &str); 2] = [(19, "CAP_SYS_PTRACE"), (23, "CAP_SYS_NICE")];
+
+fn others() -> Finding {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let held = line.and_then(|line| u64::from_str_radix(line.trim(), 16).ok()).unwrap_or(0);
+    let missing: Vec<&str> = FOR_OTHERS.iter().filter(|(bit, _)| held & 1 << bit == 0).map(|(_, name)| *name).collect();
+    let finding = match missing.is_empty() {
+        true => found("other processes", true, "may be read and advised, if they have no more rights than this one"),
+        false => found("other processes", false, format!("{} missing; run as root", missing.join(" and "))),
+    };
+    Finding { needed: true, ..finding }
+}
+
+fn faults() -> Finding {
+    match faults_now() {
+        Some(value) if value == "always" => found(
+            "faults",
+            true,
+            "take huge pages now; `faults = \"base\"` makes them take base pages while the manager runs",
+        ),
+        Some(value) => found("faults", true, format!("setting is {value}")),
+        None => found("faults", false, "this kernel has no huge pages"),
+    }
+}
+
+fn frames() -> Finding {
+    let here = vec![1u8; 8192];
+    let address = (here.as_ptr() as usize as u64).next_multiple_of(4096);
+    match PageTable::open(std::process::id()).and_then(|table| table.frames(address, 1)) {
+        Ok(frames) if frames[0].is_some() => found("physical addresses", true, "are told"),
+        Ok(_) => found("physical addresses", false, "are not told without CAP_SYS_ADMIN; access bits are not watched"),
+        Err(error) => found("physical addresses", false, format!("{error}; access bits are not watched")),
+    }
+}
+
+fn kpageflags() -> Finding {
+    match fs::File::open("/proc/kpageflags") {
+        Ok(_) => found("pages freed inside huge ones", true, "are seen, and given back by demotion"),
+        Err(error) => found(
+            "pages freed inside huge ones",
+            false,
+            format!("{error}; they stay until the kernel splits by itself"),
+        ),
+    }
+}
+
+fn access_bits() -> Finding {
+    match damon::is_free() {
+        Ok(()) => found("access bits (DAMON)", true, "one bit for each huge page and scan"),
+        Err(why) => found("access bits (DAMON)", false, format!("{why}; all huge pages count as in use")),
+    }
+}
+
+fn fragmentation() -> Finding {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let buddyinfo = read("/proc/buddyinfo");
+    let index = contiguity::fragmentation_of(&buddyinfo, &read("/proc/zoneinfo"), &read("/proc/meminfo"));
+    let zone = |(name, blocks): (String, contiguity::FreeBlocks)| format!("{name} {:.3}", blocks.fragmentation(0));
+    let zones: Vec<String> = contiguity::parse_buddyinfo(&buddyinfo).into_iter().map(zone).collect();
+    match zones.is_empty() {
+        true => found("fragmentation", false, "/proc/buddyinfo tells nothing; memory counts as fragmented"),
+        false => found("fragmentation", true, format!("{index:.3} of all free memory (zones: {})", zones.join(", "))),
+    }
+}
+
+fn compaction() -> Finding {
+    let options = fs::OpenOptions::new().write(true).open("/proc/sys/vm/compact_memory");
+    match options {
+        Ok(_) => found("compaction", true, "of all memory at once: the kernel takes no bound; off unless configured"),
+        Err(error) => found("compaction", false, format!("{error}; promotions compact for themselves")),
+    }
+}

@@ -1,0 +1,280 @@
+//! On real memory: that of a Python process which does as it is told. Skipped, and said so, without Python or the rights.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Instant;
+
+use super::damon::Damon;
+use super::knobs::Knobs;
+use super::tracked::Tracked;
+use super::{Settings, System, doctor};
+use crate::manager::Manager;
+use crate::policy::{Action, Reason};
+use crate::view::{Backing, Pid, Place, ProcView, Refusal, Region, Skip};
+use crate::{Policy, REGION_BYTES};
+use esker_base::{Nanos, Time};
+use esker_rt::real::{Reactor, RealConfig};
+
+/// Maps regions of anonymous memory in base pages and answers one line for each command.
+const SCRIPT: &str = r"
+import mmap, ctypes, sys
+H = 2 << 20
+n = int(sys.argv[1])
+m = mmap.mmap(-1, (n + 1) * H, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+base = ctypes.addressof(ctypes.c_char.from_buffer(m))
+o = -base % H
+print(base + o, flush=True)
+for line in sys.stdin:
+    w = line.split()
+    a = [int(x) for x in w[1:]]
+    r = 0
+    if w[0] == 'write':
+        for p in range(a[0], a[1]): m[o + p * 4096] = (p % 250) + 1
+    elif w[0] == 'read':
+        r = sum(m[o + p * 4096] for p in range(a[0], a[1]))
+    elif w[0] == 'check':
+        r = sum(m[o + p * 4096] != (p % 250) + 1 for p in range(a[0], a[1]))
+    elif w[0] == 'free':
+        m.madvise(mmap.MADV_DONTNEED, o + a[0] * 4096, (a[1] - a[0]) * 4096)
+    elif w[0] == 'refuse':
+        m.madvise(mmap.MADV_NOHUGEPAGE, o + a[0] * 4096, (a[1] - a[0]) * 4096)
+    print(r, flush=True)
+";
+
+struct Puppet {
+    child: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+    first: Region,
+}
+
+impl Puppet {
+    /// None, with the reason on the screen, where it cannot be.
+    fn start(regions: u64) -> Option<Puppet> {
+        if let Some(missing) = doctor::examine().into_iter().find(|finding| finding.needed && !finding.works) {
+            println!("SKIPPED: {}: {}", missing.what, missing.says);
+            return None;
+        }
+        let mut command = Command::new("python3");
+        command.args(["-c", SCRIPT, &regions.to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) => {
+                println!("SKIPPED: python3: {error}");
+                return None;
+            }
+        };
+        let to = child.stdin.take().unwrap();
+        let mut from = BufReader::new(child.stdout.take().unwrap());
+        let first = Region(answer(&mut from) / REGION_BYTES);
+        Some(Puppet { child, to, from, first })
+    }
+
+    fn tell(&mut self, command: &str) -> u64 {
+        writeln!(self.to, "{command}").unwrap();
+        answer(&mut self.from)
+    }
+
+    fn track(&self) -> Tracked {
+        Tracked::open(self.child.id(), "python3".to_string(), 1).unwrap()
+    }
+
+    fn region(&self, at: u64) -> Region {
+        Region(self.first.0 + at)
+    }
+
+    /// Memory in use as its status tells, in pages.
+    fn resident(&self) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id())).unwrap();
+        text.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Puppet {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+fn answer(from: &mut impl BufRead) -> u64 {
+    let mut line = String::new();
+    from.read_line(&mut line).unwrap();
+    line.trim().parse().unwrap()
+}
+
+fn flags() -> Option<std::fs::File> {
+    std::fs::File::open("/proc/kpageflags").ok()
+}
+
+#[test]
+fn items_2_4_and_6_use_is_counted_by_writes_and_a_promotion_is_seen() {
+    let Some(mut puppet) = Puppet::start(2) else { return };
+    let mut tracked = puppet.track();
+    puppet.tell("read 0 512");
+    puppet.tell("write 512 972");
+    let ours = |regions: Vec<Region>| regions.into_iter().filter(|region| region.0 >= puppet.first.0).count();
+    tracked.newly_used(461);
+    let look = |tracked: &mut Tracked, at| tracked.look(Region(puppet.first.0 + at), flags().as_ref()).unwrap();
+    assert_eq!(look(&mut tracked, 0).used.count(), 0, "the page of zeroes is nobody's memory");
+    assert_eq!((look(&mut tracked, 1).used.count(), look(&mut tracked, 1).backing), (460, Backing::Base));
+    let action = Policy::ingens().judge(&look(&mut tracked, 0), false, false);
+    assert_eq!(action, Action::Leave(Reason::Sparse), "what was only read is not promoted");
+    writeln!(puppet.to, "write 972 973").unwrap();
+    assert_eq!(answer(&mut puppet.from), 0);
+    assert!(tracked.newly_used(461).contains(&Region(puppet.first.0 + 1)));
+    assert_eq!(ours(tracked.newly_used(461)), 0, "a region is signalled once");
+    assert_eq!(tracked.promote(Region(puppet.first.0 + 1)).result, Ok(()));
+    assert_eq!(look(&mut tracked, 1).backing, Backing::Huge);
+    assert!(tracked.huge().contains(&Region(puppet.first.0 + 1)));
+    assert_eq!(puppet.tell("check 512 973"), 0);
+}
+
+#[test]
+fn items_13_and_14_freed_pages_stay_charged_until_the_demotion_and_read_as_zeroes() {
+    let Some(mut puppet) = Puppet::start(1) else { return };
+    let (mut tracked, region) = (puppet.track(), puppet.region(0));
+    puppet.tell("write 0 512");
+    assert_eq!(tracked.promote(region).result, Ok(()));
+    let before = puppet.resident();
+    puppet.tell("free 256 512");
+    let Some(flags) = flags() else {
+        println!("SKIPPED: /proc/kpageflags cannot be read");
+        return;
+    };
+    let look = tracked.look(region, Some(&flags)).unwrap();
+    assert_eq!((look.used.count(), look.backing), (256, Backing::Split), "huge in memory, mapped in parts");
+    assert!(before - puppet.resident() >= 200, "the process seems to have given it back");
+    let huge = huge_pages_in_parts();
+    assert_eq!(tracked.demote(region, Some(&flags)).result, Ok(()));
+    assert_eq!(tracked.look(region, Some(&flags)).unwrap().backing, Backing::Base);
+    assert!(huge.is_none_or(|huge| huge_pages_in_parts().is_some_and(|now| now < huge || huge == 0)));
+    assert_eq!(puppet.tell("check 0 256"), 0);
+    assert_eq!(puppet.tell("read 256 512"), 0, "freed pages read as zeroes");
+}
+
+/// Huge pages of the machine that are mapped in parts, as this kernel counts them.
+fn huge_pages_in_parts() -> Option<u64> {
+    let path = "/sys/kernel/mm/transparent_hugepage/hugepages-2048kB/stats/nr_anon_partially_mapped";
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+#[test]
+fn item_5_a_mapping_that_refuses_is_left_alone_once_that_is_known() {
+    let Some(mut puppet) = Puppet::start(2) else { return };
+    let (mut tracked, region) = (puppet.track(), puppet.region(0));
+    puppet.tell("refuse 0 512");
+    puppet.tell("write 0 1024");
+    assert_eq!(tracked.look(region, None).unwrap().skip, None, "the short form does not tell");
+    assert_eq!(tracked.promote(region).result, Err(Refusal::Changed));
+    assert_eq!(tracked.look(region, None).unwrap().skip, Some(Skip::Advised));
+    assert_eq!(tracked.promote(puppet.region(1)).result, Ok(()));
+}
+
+#[test]
+fn who_has_ended_is_gone() {
+    let Some(puppet) = Puppet::start(1) else { return };
+    let (mut tracked, region) = (puppet.track(), puppet.region(0));
+    assert!(!tracked.has_ended());
+    drop(puppet);
+    assert!(tracked.has_ended());
+    assert_eq!(tracked.promote(region).result, Err(Refusal::Gone));
+}
+
+#[test]
+fn item_12_bytes_survive_a_thousand_promotions_and_demotions_under_a_writer() {
+    let Some(mut puppet) = Puppet::start(4) else { return };
+    let mut tracked = puppet.track();
+    puppet.tell("write 0 2048");
+    let (mut promoted, mut demoted) = (0, 0);
+    for round in 0..250u64 {
+        // The writer works while regions change under it.
+        writeln!(puppet.to, "write 0 2048\ncheck 0 2048").unwrap();
+        for at in 0..4 {
+            let region = puppet.region(at);
+            promoted += u64::from(tracked.promote(region).result.is_ok());
+            demoted += u64::from(tracked.demote(region, flags().as_ref()).result.is_ok());
+        }
+        assert_eq!((answer(&mut puppet.from), answer(&mut puppet.from)), (0, 0), "round {round}");
+    }
+    assert!(promoted + demoted >= 1_000, "{promoted} promotions and {demoted} demotions");
+}
+
+#[test]
+fn item_21_damon_tells_what_is_used_from_what_is_not() {
+    let Some(mut puppet) = Puppet::start(40) else { return };
+    if let Err(why) = super::damon::is_free() {
+        println!("SKIPPED: DAMON: {why}");
+        return;
+    }
+    puppet.tell("write 0 20480");
+    let mut tracked = puppet.track();
+    let regions: Vec<Region> = (0..40).map(|at| puppet.region(at)).collect();
+    assert!(regions.iter().all(|region| tracked.promote(*region).result.is_ok()));
+    let folder = tempfile::tempdir().unwrap();
+    let (mut knobs, _) = Knobs::open(&folder.path().join("state.json")).unwrap();
+    let mut damon = Damon::take(&mut knobs, std::time::Duration::from_secs(2)).unwrap();
+    let place = |region: Region| Place { pid: Pid(puppet.child.id()), region };
+    for (region, physical) in regions.iter().zip(tracked.physical(&regions)) {
+        damon.ask(place(*region), physical.unwrap());
+    }
+    damon.begin();
+    let begun = Instant::now();
+    let mut bits = Vec::new();
+    while begun.elapsed().as_secs() < 5 && bits.is_empty() {
+        // Every fifth region is in use all the time.
+        for at in (0..40).step_by(5) {
+            writeln!(puppet.to, "write {} {}", at * 512, at * 512 + 512).unwrap();
+            answer(&mut puppet.from);
+        }
+        bits = regions.iter().filter_map(|region| damon.bit(place(*region))).collect();
+    }
+    assert_eq!(damon.trouble, None);
+    assert_eq!(bits, (0..40).map(|at| at % 5 == 0).collect::<Vec<bool>>());
+    drop(damon);
+    drop(knobs);
+    assert_eq!(super::damon::is_free(), Ok(()), "the monitor is put back");
+}
+
+#[test]
+fn the_whole_manager_promotes_dense_regions_and_leaves_sparse_ones() {
+    let Some(mut puppet) = Puppet::start(20) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (pid, policy) = (puppet.child.id(), Policy::ingens());
+    let settings = Settings {
+        rules: vec![super::select::Rule { pid: Some(pid), ..Default::default() }],
+        promote: policy.promote,
+        poll: Nanos::millis(20),
+        poll_share: 1.0,
+        base_faults: false,
+        access_interval: None,
+        state: folder.path().join("state.json"),
+    };
+    let mut system = System::open(settings).unwrap();
+    let mut manager = Manager::new(policy, 1);
+    let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
+    let rt = reactor.rt();
+    let mut work = |until: Time, done: &mut dyn FnMut(&Manager) -> bool| {
+        while rt.now() < until && !done(&manager) {
+            manager.turn(rt.now(), &mut system, &mut |_, _| {});
+        }
+        rt.now()
+    };
+    let start = work(rt.now() + Nanos::millis(500), &mut |_| false);
+    // Ten regions full, ten with half of their pages.
+    puppet.tell("write 0 5120");
+    for at in 10..20 {
+        puppet.tell(&format!("write {} {}", at * 512, at * 512 + 256));
+    }
+    let dense: Vec<Region> = (0..10).map(|at| puppet.region(at)).collect();
+    let sparse: Vec<Region> = (10..20).map(|at| puppet.region(at)).collect();
+    let huge = |manager: &Manager, regions: &[Region]| {
+        let record = manager.records().get(&Pid(pid));
+        record.map_or(0, |record| regions.iter().filter(|region| record.huge.contains_key(region)).count())
+    };
+    work(start + Nanos::secs(20), &mut |manager| huge(manager, &dense) == 10);
+    assert_eq!((huge(&manager, &dense), huge(&manager, &sparse)), (10, 0));
+    let seen = system.huge(Pid(pid));
+    assert!(dense.iter().all(|region| seen.contains(region)) && !sparse.iter().any(|region| seen.contains(region)));
+    assert_eq!(puppet.tell("check 0 5120"), 0);
+}

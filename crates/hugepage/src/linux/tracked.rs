@@ -1,0 +1,304 @@
+//! One process of this machine: its page table, read and advised about.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use esker_base::Nanos;
+use esker_rt::real::process::{Advice, PageRun, PageTable, Process, Wanted, page_is};
+
+use super::maps::{self, Mapping};
+use crate::util::Util;
+use crate::view::{Backing, Look, Outcome, Refusal, Region, Skip};
+use crate::{PAGE_BYTES, REGION_BYTES, REGION_PAGES};
+
+/// Mappings are read again when they are older.
+const MAPPINGS_AGE_MAX: Duration = Duration::from_millis(500);
+/// Runs of pages that one call returns.
+const RUNS: usize = 1024;
+/// Pages that hold memory. What is only read before it is written shares a page of zeroes.
+const USED: Wanted = Wanted { any: page_is::PRESENT | page_is::SWAPPED, none: page_is::ZERO };
+/// `KPF_THP` of `linux/kernel-page-flags.h`: part of a huge page of this size, however it is mapped.
+const THP: u64 = 1 << 22;
+
+/// A process that is managed.
+#[derive(Debug)]
+pub struct Tracked {
+    pid: u32,
+    /// Its name.
+    pub name: String,
+    /// Its shares.
+    pub shares: u64,
+    process: Process,
+    table: PageTable,
+    mappings: Vec<Mapping>,
+    mappings_at: Option<Instant>,
+    /// Page faults when its table was last looked through.
+    faults: Option<u64>,
+    /// Regions in base pages that were used well enough then.
+    above: BTreeSet<Region>,
+    /// When it may be looked through again.
+    pub next_poll: Instant,
+}
+
+/// Use of one region, as a pass over the table finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Use {
+    /// Which.
+    pub region: Region,
+    /// Pages that hold memory.
+    pub used: u32,
+    /// Whether a huge page maps it.
+    pub huge: bool,
+}
+
+impl Tracked {
+    /// Takes hold of a process.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn open(pid: u32, name: String, shares: u64) -> io::Result<Tracked> {
+        Ok(Tracked {
+            pid,
+            name,
+            shares,
+            process: Process::open(pid)?,
+            table: PageTable::open(pid)?,
+            mappings: Vec::new(),
+            mappings_at: None,
+            faults: None,
+            above: BTreeSet::new(),
+            next_poll: Instant::now(),
+        })
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&self) -> bool {
+        self.process.has_ended()
+    }
+
+    fn mappings(&mut self) -> &[Mapping] {
+        if self.mappings_at.is_none_or(|at| at.elapsed() > MAPPINGS_AGE_MAX) {
+            let text = fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap_or_default();
+            // Refusals that only the long form tells are kept for as long as the mapping is the same.
+            let advised = std::mem::take(&mut self.mappings);
+            let refuses = |one: &Mapping| {
+                advised
+                    .iter()
+                    .any(|old| old.skip == Some(Skip::Advised) && (old.start, old.end) == (one.start, one.end))
+            };
+            self.mappings = maps::parse(&text);
+            for mapping in &mut self.mappings {
+                if mapping.skip.is_none() && refuses(mapping) {
+                    mapping.skip = Some(Skip::Advised);
+                }
+            }
+            self.mappings_at = Some(Instant::now());
+        }
+        &self.mappings
+    }
+
+    /// Learns which mappings refuse huge pages: of use after a refusal only, as it costs milliseconds for each GiB.
+    fn learn_refusals(&mut self) {
+        if let Ok(text) = fs::read_to_string(format!("/proc/{}/smaps", self.pid)) {
+            self.mappings = maps::parse(&text);
+            self.mappings_at = Some(Instant::now());
+        }
+    }
+
+    /// Ranges of addresses that may have huge pages.
+    fn eligible(&mut self) -> Vec<(u64, u64)> {
+        let whole = |mapping: &Mapping| {
+            let start = mapping.start.next_multiple_of(REGION_BYTES);
+            let end = mapping.end / REGION_BYTES * REGION_BYTES;
+            (mapping.skip.is_none() && start < end).then_some((start, end))
+        };
+        self.mappings().iter().filter_map(whole).collect()
+    }
+
+    /// A region as it is now; nothing if nothing is mapped there.
+    pub fn look(&mut self, region: Region, kpageflags: Option<&File>) -> Option<Look> {
+        let skip = maps::skip_of(self.mappings(), region)?;
+        let mut room = [PageRun::default(); REGION_PAGES as usize];
+        let (start, end) = maps::bytes_of(region);
+        let (runs, _) = self.table.scan((start, end), USED, &mut room).ok()?;
+        let mut used = Util::EMPTY;
+        let mut backing = Backing::Base;
+        let mut first = None;
+        for run in runs {
+            let page = |address: u64| ((address - start) / PAGE_BYTES) as u32;
+            used.set_range(page(run.start)..page(run.end));
+            if run.is & page_is::HUGE != 0 {
+                backing = Backing::Huge;
+            } else if run.is & page_is::PRESENT != 0 {
+                first = first.or(Some(run.start));
+            }
+        }
+        if let (Backing::Base, Some(first), Some(flags)) = (backing, first, kpageflags)
+            && self.is_part_of_huge(first, flags)
+        {
+            backing = Backing::Split;
+        }
+        Some(Look { used, backing, skip })
+    }
+
+    /// Whether the page at an address is part of a huge page in physical memory.
+    fn is_part_of_huge(&self, address: u64, kpageflags: &File) -> bool {
+        let frame = self.table.frames(address, 1).ok().and_then(|frames| frames[0]);
+        let flags = |frame: u64| {
+            let mut word = [0; 8];
+            kpageflags.read_exact_at(&mut word, frame * 8).ok().map(|()| u64::from_le_bytes(word))
+        };
+        frame.and_then(flags).is_some_and(|flags| flags & THP != 0)
+    }
+
+    /// The next region at or after `from` that holds memory.
+    pub fn next(&mut self, from: Region) -> Option<Region> {
+        let from = maps::bytes_of(from).0;
+        let ends: Vec<(u64, u64)> = self
+            .mappings()
+            .iter()
+            .filter(|mapping| mapping.end > from && mapping.skip != Some(Skip::Special))
+            .map(|mapping| (mapping.start.max(from), mapping.end))
+            .collect();
+        let mut room = [PageRun::default(); 1];
+        ends.into_iter().find_map(|range| {
+            let (runs, _) = self.table.scan(range, USED, &mut room).ok()?;
+            runs.first().map(|run| Region(run.start / REGION_BYTES))
+        })
+    }
+
+    /// Runs of wanted pages of all eligible mappings, in order.
+    fn each_run(&mut self, wanted: Wanted, mut take: impl FnMut(&PageRun)) {
+        let mut room = vec![PageRun::default(); RUNS];
+        for (start, end) in self.eligible() {
+            let mut at = start;
+            while at < end {
+                // A mapping may vanish on the way.
+                let Ok((runs, walked)) = self.table.scan((at, end), wanted, &mut room) else { break };
+                runs.iter().for_each(&mut take);
+                if walked <= at {
+                    break;
+                }
+                at = walked;
+            }
+        }
+    }
+
+    /// The regions that a huge page backs.
+    pub fn huge(&mut self) -> Vec<Region> {
+        let mut huge = Vec::new();
+        self.each_run(Wanted { any: page_is::HUGE, none: page_is::ZERO }, |run| {
+            huge.extend((run.start / REGION_BYTES..run.end / REGION_BYTES).map(Region));
+        });
+        huge
+    }
+
+    /// Use of every eligible region that holds memory.
+    pub fn uses(&mut self) -> Vec<Use> {
+        let mut uses: Vec<Use> = Vec::new();
+        self.each_run(USED, |run| {
+            let mut at = run.start;
+            while at < run.end {
+                let region = Region(at / REGION_BYTES);
+                let end = run.end.min((region.0 + 1) * REGION_BYTES);
+                let (used, huge) = (((end - at) / PAGE_BYTES) as u32, run.is & page_is::HUGE != 0);
+                match uses.last_mut().filter(|last| last.region == region) {
+                    Some(last) => (last.used, last.huge) = (last.used + used, last.huge || huge),
+                    None => uses.push(Use { region, used, huge }),
+                }
+                at = end;
+            }
+        });
+        uses
+    }
+
+    /// Regions that have come to be used by `pages` or more since the last call, if there were faults since.
+    pub fn newly_used(&mut self, pages: u32) -> Vec<Region> {
+        let faults = faults_of(self.pid);
+        if faults.is_none() || faults == self.faults {
+            return Vec::new();
+        }
+        self.faults = faults;
+        let uses = self.uses();
+        let above: BTreeSet<Region> =
+            uses.iter().filter(|one| !one.huge && one.used >= pages).map(|one| one.region).collect();
+        let new = above.difference(&self.above).copied().collect();
+        self.above = above;
+        new
+    }
+
+    /// Makes a region huge, and looks whether it is.
+    pub fn promote(&mut self, region: Region) -> Outcome {
+        let begun = Instant::now();
+        let done = self.process.advise(maps::bytes_of(region).0, REGION_BYTES, Advice::Collapse);
+        let took = Nanos(begun.elapsed().as_nanos() as u64);
+        let result = match done {
+            Ok(_) if self.look(region, None).is_some_and(|look| look.backing == Backing::Huge) => Ok(()),
+            Ok(_) => Err(Refusal::NothingDone),
+            Err(error) => Err(refusal(&error)),
+        };
+        if result == Err(Refusal::Changed) {
+            self.learn_refusals();
+        }
+        Outcome { result, took }
+    }
+
+    /// Splits the huge page of a region, whereupon what was freed of it is given back, and looks whether it is split.
+    pub fn demote(&mut self, region: Region, kpageflags: Option<&File>) -> Outcome {
+        let begun = Instant::now();
+        let result = self.split(region, kpageflags);
+        Outcome { result, took: Nanos(begun.elapsed().as_nanos() as u64) }
+    }
+
+    fn split(&mut self, region: Region, kpageflags: Option<&File>) -> Result<(), Refusal> {
+        let look = self.look(region, kpageflags).ok_or(Refusal::Changed)?;
+        let page = look.used.pages().next().ok_or(Refusal::Changed)?;
+        let address = maps::bytes_of(region).0 + u64::from(page) * PAGE_BYTES;
+        self.process.advise(address, PAGE_BYTES, Advice::Cold).map_err(|error| refusal(&error))?;
+        match self.look(region, kpageflags) {
+            Some(after) if after.backing == Backing::Base => Ok(()),
+            Some(_) => Err(Refusal::NothingDone),
+            None => Err(Refusal::Changed),
+        }
+    }
+
+    /// Clears the access bits of regions, with the translations that hold them.
+    pub fn clear_accessed(&self, regions: &[Region]) {
+        for region in regions {
+            // One that is gone has none to clear.
+            drop(self.process.advise(maps::bytes_of(*region).0, REGION_BYTES, Advice::Cold));
+        }
+    }
+
+    /// Physical addresses of the huge pages of regions.
+    pub fn physical(&self, regions: &[Region]) -> Vec<Option<u64>> {
+        let frame = |region: &Region| self.table.frames(maps::bytes_of(*region).0, 1).ok().and_then(|frames| frames[0]);
+        regions.iter().map(|region| frame(region).map(|frame| frame * PAGE_BYTES)).collect()
+    }
+}
+
+/// What the kernel's answer to an advice means (measured on Linux 6.18).
+fn refusal(error: &io::Error) -> Refusal {
+    use rustix::io::Errno;
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::AGAIN) => Refusal::Pinned,
+        Some(Errno::BUSY) => Refusal::Limit,
+        Some(Errno::NOMEM) => Refusal::NoContiguity,
+        Some(Errno::SRCH) => Refusal::Gone,
+        Some(Errno::PERM | Errno::ACCESS) => Refusal::Denied,
+        _ => Refusal::Changed,
+    }
+}
+
+/// Page faults of a process, without and with I/O: fields 10 and 12 of proc_pid_stat(5), whose second field may hold
+/// anything within its brackets.
+fn faults_of(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = text.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+    Some(field(10)? + field(12)?)
+}

@@ -1,0 +1,87 @@
+//! `ingens-misprediction`: how often a huge page that is thought to be hot turns out not to have been used, and what
+//! clearing only a fifth of the access bits of hot pages saves.
+//!
+//! `misprediction` is of a steady load: a fifth of all huge pages is used all the time. With random use, each huge page
+//! has a rate of its own, so that those near the boundary come and go.
+
+use esker_base::{Nanos, Stream, Time};
+use esker_hugepage::policy::Policy;
+use esker_hugepage::record::Counts;
+use esker_hugepage::sim::{self, Costs, Freeing, Machine, Physical};
+use esker_hugepage::{Manager, Place, ProcView, Region};
+
+use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
+
+/// The record.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "ingens-misprediction",
+    summary: "Hot huge pages that turn out to be unused, and access bits that need not be cleared",
+    source: "Ingens, section on access tracking: below 3 % for most loads, more for random ones",
+    simulated: true,
+    rivals: &[],
+    run,
+};
+
+fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
+    let seconds = if options.quick { 2_000 } else { 20_000 };
+    let steady = |region: u64, _: &mut Stream| region.is_multiple_of(5);
+    // Rates from 0 to 1.5 uses in two seconds, the length of an interval.
+    let random = |region: u64, rng: &mut Stream| rng.chance(1.0 - (-(region as f64) / 512.0 * 0.75).exp());
+    let mut figure = |id, sampled, uses: &dyn Fn(u64, &mut Stream) -> bool| {
+        let counts = measure(sampled, seconds, options.seed, uses);
+        let ratio = counts.misprediction().ok_or_else(|| LabError::Data(format!("{id}: no hot page was checked")))?;
+        progress(&format!("{id}: {} of {}", counts.hot_missed, counts.hot_checked));
+        Ok::<_, LabError>((Figure::alone(id, ratio, "of hot pages checked"), counts.hot_checked as f64))
+    };
+    let (steady_ratio, checked) = figure("misprediction", true, &steady)?;
+    let (_, all) = figure("misprediction_all_cleared", false, &steady)?;
+    let (random_ratio, _) = figure("misprediction_random", true, &random)?;
+    let rival = Peer { name: "when all are cleared".to_string(), value: all };
+    let cleared = Figure { peer: Some(rival), ..Figure::alone("hot_cleared", checked / all, "of the hot pages' bits") };
+    Ok(vec![steady_ratio, random_ratio, cleared])
+}
+
+/// Counts after a time to settle, for 512 huge pages of which `uses` says in each second whether one is used.
+fn measure(sampled: bool, seconds: u64, seed: u64, uses: &dyn Fn(u64, &mut Stream) -> bool) -> Counts {
+    const REGIONS: u64 = 512;
+    const SETTLED: u64 = 400;
+    let clear_hot_permille = if sampled { Policy::ingens().clear_hot_permille } else { 1000 };
+    let policy = Policy { clear_hot_permille, scan_period: Nanos::secs(2), ..Policy::ingens() };
+    let memory = Physical::new(2 * REGIONS as u32);
+    let mut machine = Machine::new(memory, Costs::MEASURED, policy.promote, policy.demote, Freeing::Deferred);
+    let mut manager = Manager::new(policy, seed);
+    let mut rng = Stream::named(seed, "ingens-misprediction");
+    machine.set_greedy(true);
+    let pid = machine.spawn(10_000);
+    machine.fill(pid, 0..REGIONS).expect("the machine was made large enough");
+    let mut before = Counts::default();
+    for second in 0..SETTLED + seconds {
+        if second == SETTLED {
+            before = manager.counts();
+        }
+        for region in (0..REGIONS).filter(|region| uses(*region, &mut rng)) {
+            machine.use_region(Place { pid, region: Region(region) });
+        }
+        let (from, until) = (Time(second * 1_000_000_000), Time((second + 1) * 1_000_000_000));
+        sim::run(&mut manager, &mut machine, from, until, &mut |_, _| {});
+    }
+    let after = manager.counts();
+    Counts {
+        hot_checked: after.hot_checked - before.hot_checked,
+        hot_missed: after.hot_missed - before.hot_missed,
+        ..after
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_steady_load_is_predicted_and_a_random_one_less_well() {
+        let steady = measure(true, 500, 1, &|region, _| region % 5 == 0);
+        let random = measure(true, 500, 1, &|_, rng| rng.chance(0.65));
+        assert_eq!((steady.hot_checked > 1_000, steady.hot_missed), (true, 0), "{steady:?}");
+        assert!(random.misprediction().is_some_and(|ratio| ratio > 0.03), "{random:?}");
+    }
+}
