@@ -30,6 +30,7 @@ pub const ALL: &[&Kind] = &[
     &esker_layers::tap::KIND,
     &esker_layers::verify::KIND,
     &esker_mirror::KIND,
+    &esker_volume::KIND,
     &esker_dedup::KIND,
     &esker_offload::KIND,
 ];

@@ -115,6 +115,11 @@ impl Io {
         &self.pool
     }
 
+    /// What is below, for those who keep it longer than a request.
+    pub fn below(&self) -> &Below {
+        &self.below
+    }
+
     /// The volume of lower end `i`. It holds for this request or piece of work; live changes give it another number.
     pub fn lower(&self, i: usize) -> VolumeId {
         self.below.lower(i)

@@ -1,0 +1,232 @@
+//! Checkpoints: the nodes of the map that have changed are written to free pages, then a slot that names the new root.
+//!
+//! Order, each step durable before the next: batches and pages; the slot in front; its copy at the back; only then pages
+//! and segments become free that the checkpoint makes superfluous. So the newest slot that is whole always finds its pages
+//! and its part of the log.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use esker_block::{BioError, Buf, Station, flight};
+
+use crate::format::{Page, PageId, Position, Slot, slots_of};
+use crate::map::Node;
+use crate::segments::State;
+use crate::store::{DeviceStore, SegmentStore};
+use crate::volume::{Volume, add};
+use esker_base::Nanos;
+
+/// Pages that one worker encodes, and one request writes at most.
+const PAGES_PER_PART: usize = 64;
+/// Parts under way at once.
+const WIDTH: usize = 8;
+/// CPU time of one page, charged in virtual time: encoding and checksum of 4 KiB, measured.
+const PAGE_COST: Nanos = Nanos(1_500);
+
+/// What is to be written, as it was at one moment.
+struct Plan {
+    seq: u64,
+    position: Position,
+    root: u64,
+    height: u8,
+    mappings: u64,
+    blocks: u64,
+    pages: Vec<(u64, Arc<Node>)>,
+    /// Free once this is durable.
+    stale: Vec<u64>,
+    dead: Vec<usize>,
+}
+
+/// Makes checkpoints in the background, until the volume leaves its stack.
+pub(crate) async fn keep(volume: Rc<Volume>, station: Station) {
+    loop {
+        let is_over = || volume.closing.get() || volume.check_latch().is_err();
+        volume.wake.wait_until(|| is_over() || volume.is_checkpoint_due()).await;
+        if is_over() {
+            return;
+        }
+        let Some(job) = station.enter().await else { return };
+        let result = volume.checkpoint(&volume.store(job.below().clone())).await;
+        if result.is_err() {
+            // Space may come back; what is due is tried again with the next batch.
+            volume.wake.wait().await;
+        }
+    }
+}
+
+impl Volume {
+    /// Whether so much has been logged since the last checkpoint that one should be made.
+    pub(crate) fn is_checkpoint_due(&self) -> bool {
+        let blocks = self.log.borrow().since_checkpoint;
+        !self.checkpointing.get() && blocks * u64::from(self.geometry.block) >= self.config.checkpoint
+    }
+
+    /// Makes the map durable as it is now, so that recovery needs no older part of the log, and frees what is superfluous
+    /// then. One at a time; who comes meanwhile waits and makes another one.
+    ///
+    /// # Errors
+    /// No space for its pages, which changes nothing; or a failed write, which latches the volume.
+    pub async fn checkpoint(&self, store: &DeviceStore) -> Result<(), BioError> {
+        self.checkpointed.wait_until(|| !self.checkpointing.get()).await;
+        self.check_latch()?;
+        self.checkpointing.set(true);
+        let result = match self.plan() {
+            Ok(plan) => self.carry_out(store, plan).await,
+            Err(error) => Err(error),
+        };
+        self.checkpointing.set(false);
+        self.checkpointed.notify_all();
+        result
+    }
+
+    /// Gives all dirty nodes their pages. From here on the map changes without harm to the plan: nodes are copied.
+    fn plan(&self) -> Result<Plan, BioError> {
+        let mut log = self.log.borrow_mut();
+        let mut map = self.map.borrow_mut();
+        let mut segments = self.segments.borrow_mut();
+        let mut pages = self.pages.borrow_mut();
+        let needed = map.dirty_nodes() as u64;
+        while pages.free() < needed {
+            let Some(segment) = segments.take(State::Map, 0) else {
+                return Err(BioError::NoSpace(self.config.name.as_str().into()));
+            };
+            pages.add(segment, &Default::default());
+        }
+        let (seq, position) = log.installed();
+        log.since_checkpoint = 0;
+        let written = map.write_out(&mut || pages.take().expect("counted above"));
+        Ok(Plan {
+            seq,
+            position,
+            root: map.root_page(),
+            height: map.height(),
+            mappings: map.mappings(),
+            blocks: map.blocks(),
+            pages: written,
+            stale: map.take_stale(),
+            dead: segments.dead(seq),
+        })
+    }
+
+    async fn carry_out(&self, store: &DeviceStore, plan: Plan) -> Result<(), BioError> {
+        let generation = self.generation.get() + 1;
+        let written = self.write_pages(store, &plan.pages, generation).await;
+        written.map_err(|error| self.broken("a page of the map", error))?;
+        self.flush_below(store).await?;
+        let slot = Slot {
+            geometry: self.geometry,
+            volume: self.identity,
+            generation,
+            epoch: self.epoch,
+            seq: plan.seq,
+            position: plan.position,
+            root: plan.root,
+            height: plan.height,
+            mappings: plan.mappings,
+            blocks: plan.blocks,
+        };
+        for at in slots_of(generation, self.config.medium) {
+            let written = store.write_durably(at, Buf::from_bytes(self.pool(), &slot.encode())).await;
+            written.map_err(|error| self.broken("a slot of the superblock", error))?;
+        }
+        self.generation.set(generation);
+        add(&self.counts.checkpoints, 1);
+        add(&self.counts.pages_written, plan.pages.len() as u64);
+        self.free(store, plan.stale, plan.dead).await;
+        Ok(())
+    }
+
+    fn broken(&self, what: &str, error: BioError) -> BioError {
+        self.latch(format!("{what} could not be written: {error}"));
+        error
+    }
+
+    async fn write_pages(
+        &self,
+        store: &DeviceStore,
+        pages: &[(u64, Arc<Node>)],
+        generation: u64,
+    ) -> Result<(), BioError> {
+        let size = self.geometry.page as usize;
+        let most = (self.config.transfer_max as usize / size).clamp(1, PAGES_PER_PART);
+        let mut sorted: Vec<(u64, Arc<Node>)> = pages.to_vec();
+        sorted.sort_by_key(|(page, _)| *page);
+        let mut result = Ok(());
+        // Parts of one round are encoded by workers side by side, and written side by side.
+        for round in sorted.chunks(most * WIDTH) {
+            let parts = round.chunks(most).map(|part| self.encode_pages(part.to_vec(), generation));
+            let encoded = esker_rt::sync::join_all(parts.collect::<Vec<_>>()).await;
+            let numbers = round.iter().map(|(page, _)| *page).collect::<Vec<_>>();
+            let bytes = encoded.concat();
+            let runs = runs(&numbers, most);
+            let steps = runs.into_iter().map(|(at, count)| {
+                let page = numbers[at];
+                store.write_pages(page, Buf::from_bytes(self.pool(), &bytes[at * size..(at + count) * size]))
+            });
+            flight::windowed(self.rt(), WIDTH, steps, |done| {
+                if let Err(error) = done.result {
+                    result = Err(error);
+                }
+                result.is_ok()
+            })
+            .await;
+            result.clone()?;
+        }
+        result
+    }
+
+    async fn encode_pages(&self, part: Vec<(u64, Arc<Node>)>, generation: u64) -> Vec<u8> {
+        let (size, volume) = (self.geometry.page as usize, self.identity as u32);
+        let cost = PAGE_COST * part.len() as u64;
+        let work = move || {
+            let mut bytes = vec![0; part.len() * size];
+            for ((page, node), out) in part.iter().zip(bytes.chunks_exact_mut(size)) {
+                page_of(node).encode(PageId { volume, page: *page, generation }, out);
+            }
+            bytes
+        };
+        self.rt().worker(cost, work).await
+    }
+
+    /// The checkpoint is durable: what only the one before it needed is free.
+    async fn free(&self, store: &DeviceStore, stale: Vec<u64>, dead: Vec<usize>) {
+        let spare = self.map.borrow().nodes();
+        let mut gone = {
+            let mut pages = self.pages.borrow_mut();
+            stale.into_iter().for_each(|page| pages.give(page));
+            pages.shrink(spare)
+        };
+        let is_unread = |segment: &usize| self.segments.borrow().is_unread(*segment);
+        gone.extend(dead.into_iter().filter(is_unread));
+        for segment in gone {
+            // Whether the hint was taken does not matter.
+            let _ = store.erase(segment as u64).await;
+            if is_unread(&segment) {
+                self.segments.borrow_mut().free_now(segment);
+                add(&self.counts.segments_freed, 1);
+            }
+        }
+    }
+}
+
+/// Runs of pages that follow each other, `most` long: where each begins in the list, and how long it is.
+fn runs(pages: &[u64], most: usize) -> Vec<(usize, usize)> {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for (at, page) in pages.iter().enumerate() {
+        match runs.last_mut() {
+            Some((_, count)) if *count < most && pages[at - 1] + 1 == *page => *count += 1,
+            _ => runs.push((at, 1)),
+        }
+    }
+    runs
+}
+
+fn page_of(node: &Node) -> Page {
+    match node {
+        Node::Leaf(entries) => Page::Leaf(entries.iter().map(|entry| entry.extent()).collect()),
+        Node::Inner(children) => {
+            let level = 1 + children[0].node.height();
+            Page::Inner(level, children.iter().map(|child| (child.first, child.page)).collect())
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Pages of the map: each holds one node of its tree.
+
+use super::{checksum, get, put};
+use crate::map::{Extent, LOGICAL_BLOCKS};
+
+/// Bytes of a page's head.
+pub const PAGE_HEAD: usize = 32;
+/// Bytes of an extent in a leaf.
+pub const LEAF_ENTRY: usize = 24;
+/// Bytes of a child in an inner node.
+pub const INNER_ENTRY: usize = 16;
+
+const MAGIC: u64 = u32::from_le_bytes(*b"EsMp") as u64;
+
+/// What tells a page from all others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PageId {
+    /// The lower half of the volume's number.
+    pub volume: u32,
+    /// Its own number.
+    pub page: u64,
+    /// Generation of the checkpoint that wrote it.
+    pub generation: u64,
+}
+
+/// A node as it lies in a page.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Page {
+    /// Extents, in order.
+    Leaf(Vec<Extent>),
+    /// First logical block and page of each child, in order, and the level above the leaves.
+    Inner(u8, Vec<(u64, u64)>),
+}
+
+/// Why bytes are not the page that is looked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PageError {
+    /// Damaged, or never written.
+    #[error("its checksum is wrong")]
+    Checksum,
+    /// Of another volume, place or later checkpoint.
+    #[error("it is another page")]
+    Other,
+    /// Not the node that its parent speaks of.
+    #[error("it has {0}")]
+    Misfit(&'static str),
+}
+
+impl Page {
+    /// Writes it over `out`.
+    ///
+    /// # Panics
+    /// If it does not fit: the map keeps its nodes to what a page holds.
+    pub fn encode(&self, id: PageId, out: &mut [u8]) {
+        out.fill(0);
+        put(out, 0, 4, MAGIC);
+        put(out, 8, 8, id.generation);
+        put(out, 16, 8, id.page);
+        put(out, 28, 4, u64::from(id.volume));
+        let (count, level) = match self {
+            Page::Leaf(extents) => {
+                for (extent, place) in extents.iter().zip(out[PAGE_HEAD..].chunks_exact_mut(LEAF_ENTRY)) {
+                    put(place, 0, 6, extent.lba);
+                    put(place, 6, 6, extent.pba);
+                    put(place, 12, 4, u64::from(extent.len));
+                }
+                (extents.len(), 0)
+            }
+            Page::Inner(level, children) => {
+                for ((first, page), place) in children.iter().zip(out[PAGE_HEAD..].chunks_exact_mut(INNER_ENTRY)) {
+                    put(place, 0, 8, *first);
+                    put(place, 8, 8, *page);
+                }
+                (children.len(), *level)
+            }
+        };
+        let entry = if level == 0 { LEAF_ENTRY } else { INNER_ENTRY };
+        assert!(PAGE_HEAD + count * entry <= out.len(), "{count} entries in a page of {} bytes", out.len());
+        put(out, 24, 2, count as u64);
+        put(out, 26, 1, u64::from(level));
+        let sum = checksum(out, 4);
+        put(out, 4, 4, u64::from(sum));
+    }
+
+    /// Reads the page of level `level` with this number, which a checkpoint up to `id.generation` wrote and whose logical
+    /// blocks are `bounds`.
+    ///
+    /// # Errors
+    /// [`PageError`].
+    pub fn decode(bytes: &[u8], id: PageId, level: u8, bounds: std::ops::Range<u64>) -> Result<Page, PageError> {
+        if bytes.len() < PAGE_HEAD || get(bytes, 0, 4) != MAGIC || get(bytes, 4, 4) != u64::from(checksum(bytes, 4)) {
+            return Err(PageError::Checksum);
+        }
+        let is_it = get(bytes, 16, 8) == id.page && get(bytes, 28, 4) == u64::from(id.volume);
+        if !is_it || get(bytes, 8, 8) > id.generation {
+            return Err(PageError::Other);
+        }
+        let count = get(bytes, 24, 2) as usize;
+        let entry = if level == 0 { LEAF_ENTRY } else { INNER_ENTRY };
+        if bytes[26] != level {
+            return Err(PageError::Misfit("another level than its parent says"));
+        }
+        if PAGE_HEAD + count * entry > bytes.len() {
+            return Err(PageError::Misfit("more entries than fit"));
+        }
+        let entries = bytes[PAGE_HEAD..].chunks_exact(entry).take(count);
+        if level > 0 {
+            return inner(level, entries.map(|e| (get(e, 0, 8), get(e, 8, 8))).collect(), bounds);
+        }
+        if entries.clone().any(|e| get(e, 16, 8) != 0) {
+            return Err(PageError::Misfit("keys or groups, which a newer esker may know"));
+        }
+        let extent = |e: &[u8]| Extent { lba: get(e, 0, 6), pba: get(e, 6, 6), len: get(e, 12, 4) as u32 };
+        leaf(entries.map(extent).collect(), bounds)
+    }
+}
+
+fn leaf(extents: Vec<Extent>, bounds: std::ops::Range<u64>) -> Result<Page, PageError> {
+    let mut at = bounds.start;
+    for extent in &extents {
+        if extent.len == 0 || extent.lba < at || extent.end() > bounds.end.min(LOGICAL_BLOCKS) {
+            return Err(PageError::Misfit("extents that are out of order or bounds"));
+        }
+        at = extent.end();
+    }
+    Ok(Page::Leaf(extents))
+}
+
+fn inner(level: u8, children: Vec<(u64, u64)>, bounds: std::ops::Range<u64>) -> Result<Page, PageError> {
+    let is_ordered = children.windows(2).all(|pair| pair[0].0 < pair[1].0);
+    let is_inside = children.last().is_some_and(|last| last.0 < bounds.end);
+    let starts = children.first().is_some_and(|child| child.0 >= bounds.start);
+    match is_ordered && is_inside && starts && children.iter().all(|child| child.1 != 0) {
+        true => Ok(Page::Inner(level, children)),
+        false => Err(PageError::Misfit("children that are out of order or bounds")),
+    }
+}

@@ -1,0 +1,237 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::map::Extent;
+
+fn geometry() -> Geometry {
+    Geometry::fit(1 << 20, 512, 512, 16 << 10).unwrap()
+}
+
+fn slot() -> Slot {
+    Slot {
+        geometry: geometry(),
+        volume: 0x0102_0304_0506_0708,
+        generation: 7,
+        epoch: 0xfeed,
+        seq: 99,
+        position: Position { segment: 3, block: 5 },
+        root: 40,
+        height: 1,
+        mappings: 11,
+        blocks: 222,
+    }
+}
+
+fn batch() -> Batch {
+    Batch {
+        epoch: 0xfeed,
+        seq: 100,
+        durable: 98,
+        records: vec![
+            Record::Write { lba: 0x0102_0304_0506, len: 9, sum: 0xaabb_ccdd },
+            Record::Clone { src: 10, dst: 500, len: 20 },
+            Record::Move { src: 500, dst: 10, len: 20 },
+            Record::Delete { lba: 7, len: 1 << 40 },
+        ],
+    }
+}
+
+const ID: PageId = PageId { volume: 5, page: 44, generation: 3 };
+
+fn pages() -> [Page; 2] {
+    [
+        Page::Leaf(vec![Extent { lba: 1, pba: 2, len: 3 }, Extent { lba: 1 << 40, pba: 9, len: 1 }]),
+        Page::Inner(2, vec![(0, 12), (800, 13)]),
+    ]
+}
+
+fn encoded(batch: &Batch, block: usize) -> Vec<u8> {
+    let mut out = vec![0; Batch::head_bytes(batch.records.len(), block)];
+    batch.encode(&mut out);
+    out
+}
+
+fn page_bytes(page: &Page) -> Vec<u8> {
+    let mut out = vec![0; 512];
+    page.encode(ID, &mut out);
+    out
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The rows of the format's page, byte by byte.
+#[test]
+fn the_layout_is_that_of_the_page() {
+    let bytes = slot().encode();
+    assert_eq!(hex(&bytes[..16]), "894573 6b566f6c0a 0100 09 09 00000000".replace(' ', ""));
+    assert_eq!(bytes[16..32], slot().volume.to_le_bytes());
+    let words: Vec<u64> = (0..11).map(|i| get(&bytes, 32 + 8 * i, 8)).collect();
+    let g = geometry();
+    assert_eq!(words, [32, g.segments, 8192, 7, 0xfeed, 99, 3, 5, 40, 11, 222]);
+    assert_eq!((bytes[120], bytes.len()), (1, SLOT));
+    assert!(bytes[121..508].iter().chain(&bytes[512..]).all(|byte| *byte == 0));
+
+    let bytes = encoded(&batch(), 512);
+    assert_eq!(hex(&bytes[..4]), "45620000");
+    assert_eq!((get(&bytes, 8, 8), get(&bytes, 16, 8), get(&bytes, 24, 4), get(&bytes, 28, 4)), (100, 0xfeed, 2, 4));
+    let record = |i: usize| hex(&bytes[BATCH_HEAD + RECORD * i..][..RECORD]);
+    assert_eq!(record(0), "0100 0000 060504030201 0000 09000000 ddccbbaa 00000000".replace(' ', ""));
+    assert_eq!(record(1), "0200 140000000000 0a0000000000 f40100000000 00000000".replace(' ', ""));
+    assert_eq!(record(2), "0300 140000000000 f40100000000 0a0000000000 00000000".replace(' ', ""));
+    assert_eq!(record(3), "0400 000000000001 070000000000 000000000000 00000000".replace(' ', ""));
+    assert_eq!((records_per(512), records_per(4096)), (20, 169));
+
+    let [leaf, inner] = pages().map(|page| page_bytes(&page));
+    assert_eq!(hex(&leaf[..4]), hex(b"EsMp"));
+    assert_eq!((get(&leaf, 8, 8), get(&leaf, 16, 8), get(&leaf, 24, 2), leaf[26], get(&leaf, 28, 4)), (3, 44, 2, 0, 5));
+    assert_eq!(hex(&leaf[32..56]), "010000000000 020000000000 03000000 0000000000000000".replace(' ', ""));
+    assert_eq!((inner[26], get(&inner, 32, 8), get(&inner, 40, 8), get(&inner, 48, 8)), (2, 0, 12, 800));
+}
+
+#[test]
+fn what_is_written_reads_back() {
+    assert_eq!(Slot::decode(&slot().encode()), Ok(slot()));
+    for block in [512, 4096] {
+        assert_eq!(Batch::decode(&encoded(&batch(), block), block, 0xfeed), Ok(batch()));
+    }
+    let [leaf, inner] = pages();
+    assert_eq!(Page::decode(&page_bytes(&leaf), ID, 0, 0..u64::MAX), Ok(leaf));
+    assert_eq!(Page::decode(&page_bytes(&inner), ID, 2, 0..1000), Ok(inner));
+    let head = Head { volume: 9, segment: 4, seq: 5, epoch: 6, previous: 7, generation: 8, durable: 3 };
+    assert_eq!(Head::decode(&head.encode(512), 9, 4), Some(head));
+    assert_eq!((Head::decode(&head.encode(512), 9, 5), Head::decode(&head.encode(512), 8, 4)), (None, None));
+}
+
+/// What version 1 wrote; it must stay readable.
+#[test]
+fn golden_bytes_read_as_they_were_written() {
+    let golden = include_bytes!("../../golden/volume-v1.bin");
+    let bytes = [slot().encode(), encoded(&batch(), 512), pages().map(|page| page_bytes(&page)).concat()].concat();
+    assert!(bytes == golden, "the format has changed: a new version, or a mistake");
+    assert_eq!(Slot::decode(&golden[..SLOT]), Ok(slot()));
+    assert_eq!(Batch::decode(&golden[SLOT..], 512, 0xfeed), Ok(batch()));
+}
+
+#[test]
+fn a_batch_longer_than_a_block_asks_for_all_of_it() {
+    let long = Batch { records: vec![Record::Delete { lba: 1, len: 1 }; 1024], ..batch() };
+    let bytes = encoded(&long, 512);
+    assert_eq!(bytes.len(), 49 * 512);
+    assert_eq!(Batch::decode(&bytes[..512], 512, 0xfeed), Err(BatchError::Short(49 * 512)));
+    assert_eq!(Batch::decode(&bytes, 512, 0xfeed), Ok(long));
+    for torn in 0..49 {
+        let mut bytes = bytes.clone();
+        bytes[torn * 512..][..512].fill(0);
+        assert_eq!(Batch::decode(&bytes, 512, 0xfeed), Err(BatchError::None), "block {torn} is missing");
+    }
+}
+
+/// Changes bytes of an encoding and mends its checksum, which lies in 4 bytes at `sum`.
+fn forged(mut bytes: Vec<u8>, used: usize, sum: usize, at: usize, value: &[u8]) -> Vec<u8> {
+    bytes[at..at + value.len()].copy_from_slice(value);
+    let right = checksum(&bytes[..used], sum);
+    bytes[sum..sum + 4].copy_from_slice(&right.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn slots_that_no_esker_writes_are_refused_under_a_right_checksum() {
+    let check = |at: usize, value: &[u8], error: SlotError| {
+        assert_eq!(Slot::decode(&forged(slot().encode(), 512, 508, at, value)), Err(error), "byte {at}");
+    };
+    check(8, &[2, 0], SlotError::Newer(2, 0));
+    check(12, &[1], SlotError::Newer(1, 1));
+    check(3, &[0], SlotError::Foreign);
+    check(10, &[10], SlotError::Range("geometry"));
+    check(10, &[63], SlotError::Range("block"));
+    check(11, &[8], SlotError::Range("geometry"));
+    check(32, &[0; 8], SlotError::Range("geometry"));
+    check(32, &[255; 8], SlotError::Range("geometry"));
+    check(40, &[255; 8], SlotError::Range("geometry"));
+    check(48, &[1], SlotError::Range("geometry"));
+    check(56, &[0; 8], SlotError::Range("generation"));
+    check(72, &[255; 8], SlotError::Range("sequence"));
+    check(80, &[255], SlotError::Range("position"));
+    check(88, &[33], SlotError::Range("position"));
+    check(96, &[0], SlotError::Range("root"));
+    check(120, &[16], SlotError::Range("root"));
+    assert_eq!(Slot::decode(&[0; 4096]), Err(SlotError::Blank));
+    assert_eq!(Slot::decode(&[1; 100]), Err(SlotError::Foreign));
+    let mut bytes = slot().encode();
+    bytes[100] ^= 1;
+    assert_eq!(Slot::decode(&bytes), Err(SlotError::Checksum));
+}
+
+#[test]
+fn records_that_no_esker_writes_are_refused_under_a_right_checksum() {
+    let check = |at: usize, value: &[u8], what: &str| {
+        let bytes = forged(encoded(&batch(), 512), 512, 4, at, value);
+        match Batch::decode(&bytes, 512, 0xfeed) {
+            Err(error @ BatchError::Unknown(..)) => assert!(error.to_string().contains(what), "byte {at}: {error}"),
+            other => panic!("byte {at}: {other:?}"),
+        }
+    };
+    let record = |i: usize| BATCH_HEAD + RECORD * i;
+    check(2, &[1], "another kind of batch");
+    check(record(0), &[9], "not known");
+    check(record(0) + 1, &[1], "flags");
+    check(record(0) + 2, &[1], "a key");
+    check(record(0) + 12, &[0; 4], "outside");
+    check(record(1) + 20, &[1], "group");
+    check(record(1) + 8, &[255; 6], "outside");
+    check(record(1) + 14, &[11, 0], "overlap");
+    check(record(3) + 14, &[1], "a destination");
+    assert_eq!(Batch::decode(&encoded(&batch(), 512), 512, 0xbeef), Err(BatchError::None), "another epoch");
+}
+
+#[test]
+fn pages_that_do_not_fit_their_parent_are_refused() {
+    let [leaf, inner] = pages().map(|page| page_bytes(&page));
+    assert_eq!(Page::decode(&leaf, PageId { page: 45, ..ID }, 0, 0..u64::MAX), Err(PageError::Other));
+    assert_eq!(Page::decode(&leaf, PageId { volume: 6, ..ID }, 0, 0..u64::MAX), Err(PageError::Other));
+    assert_eq!(Page::decode(&leaf, PageId { generation: 2, ..ID }, 0, 0..u64::MAX), Err(PageError::Other));
+    assert!(matches!(Page::decode(&leaf, ID, 1, 0..u64::MAX), Err(PageError::Misfit(_))));
+    assert!(matches!(Page::decode(&leaf, ID, 0, 2..u64::MAX), Err(PageError::Misfit(_))));
+    assert!(matches!(Page::decode(&leaf, ID, 0, 0..50), Err(PageError::Misfit(_))));
+    assert!(matches!(Page::decode(&inner, ID, 2, 0..800), Err(PageError::Misfit(_))));
+    assert!(matches!(Page::decode(&inner, ID, 2, 1..900), Err(PageError::Misfit(_))), "the first child begins before its parent");
+    let keyed = forged(leaf.clone(), 512, 4, 32 + 16, &[1]);
+    assert!(matches!(Page::decode(&keyed, ID, 0, 0..u64::MAX), Err(PageError::Misfit(_))));
+    let crowded = forged(leaf, 512, 4, 24, &[255]);
+    assert!(matches!(Page::decode(&crowded, ID, 0, 0..u64::MAX), Err(PageError::Misfit(_))));
+}
+
+#[test]
+fn bad_geometries_are_refused_with_what_would_be_right() {
+    let check = |bytes, block, page, segment, what: &str| {
+        let error = Geometry::fit(bytes, block, page, segment).unwrap_err();
+        assert!(error.contains(what), "{error}");
+    };
+    check(1 << 30, 1024, 4096, 1 << 20, "512 or 4096");
+    check(1 << 30, 4096, 512, 1 << 20, "from 4096");
+    check(1 << 30, 4096, 4096, 3 << 20, "power of two");
+    check(1 << 40, 4096, 4096, 2 << 30, "to 1073741824");
+    check(1 << 20, 512, 512, 512, "from 8192");
+    check(1 << 20, 4096, 4096, 1 << 20, "8 are needed");
+    let g = Geometry::fit(1 << 34, 4096, 4096, 128 << 20).unwrap();
+    assert_eq!((g.start, g.segments, g.fanout().leaf, g.fanout().inner), (1 << 20, 127, 169, 254));
+    assert!(g.bytes() <= 1 << 34 && g.segment_of_page(0).is_none() && g.segment_of_page(g.pages_of(5).start) == Some(5));
+}
+
+proptest! {
+    /// A single wrong bit anywhere is found.
+    #[test]
+    fn any_flipped_bit_is_found(bit in 0..4096usize) {
+        let flipped = |mut bytes: Vec<u8>| {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            bytes
+        };
+        prop_assert!(Slot::decode(&flipped(slot().encode())).is_err());
+        prop_assert!(Batch::decode(&flipped(encoded(&batch(), 512)), 512, 0xfeed).is_err());
+        let [leaf, inner] = pages();
+        prop_assert!(Page::decode(&flipped(page_bytes(&leaf)), ID, 0, 0..u64::MAX).is_err());
+        prop_assert!(Page::decode(&flipped(page_bytes(&inner)), ID, 2, 0..1000).is_err());
+    }
+}

@@ -1,0 +1,133 @@
+//! `volume`: a log-structured volume whose map from logical to physical blocks can be changed from outside: cloning, moving
+//! and deleting ranges costs no data, is atomic and durable (ANViL).
+//!
+//! Invariant: never acknowledges a write before those with lower numbers are written too, never shows or keeps a part of a
+//! vector, and never uses a segment anew that a reader, the newest durable checkpoint or the log behind it needs.
+//!
+//! Reading order: [`format`](mod@format) (what lies on the medium), [`map`], [`apply`] (what records do to it), [`segments`], [`pages`],
+//! [`store`], [`volume`] (requests), `log` (batches), `read`, [`compare`], [`checkpoint`], [`load`] and [`recover`],
+//! [`check`]. The design, with what it owes to the thesis: `docs/internals/volume.md`.
+
+#![forbid(unsafe_code)]
+
+pub mod apply;
+pub mod check;
+pub mod checkpoint;
+pub mod compare;
+pub mod format;
+pub mod load;
+mod log;
+pub mod map;
+pub mod open;
+pub mod pages;
+mod read;
+pub mod recover;
+pub mod segments;
+pub mod store;
+#[cfg(test)]
+mod tests;
+pub mod volume;
+
+use std::cell::OnceCell;
+use std::rc::Rc;
+
+use esker_base::Nanos;
+use esker_block::{
+    Below, Bio, BioError, Ctx, Done, Ends, Extension, Flow, Kind, KindError, Layer, Make, Op, OpSet, Opening, Param,
+    ParamType, Role, Routes, Stat, Step,
+};
+
+pub use compare::Compared;
+pub use volume::{Config, Volume};
+
+const PARAMS: &[Param] = &[
+    Param::optional("size", ParamType::Size, "Bytes of logical space that are exported; 2^48 blocks if not given."),
+    Param::with_default("block", ParamType::Size, "4KiB", "Unit of mapping, 512 or 4096 bytes; set when a volume is made."),
+    Param::with_default(
+        "segment",
+        ParamType::Size,
+        "128MiB",
+        "Unit of log space, a power of two up to 1GiB; set when a volume is made.",
+    ),
+    Param::with_default(
+        "page",
+        ParamType::Size,
+        "4KiB",
+        "Bytes of a page of the stored map, a power of two up to 64KiB; set when a volume is made.",
+    ),
+    Param::with_default("checkpoint", ParamType::Size, "1GiB", "Bytes of log after which the map is stored."),
+];
+
+/// The manifest.
+pub static KIND: Kind = Kind {
+    passes: OpSet::ALL,
+    role: Role::Modifier,
+    routes: Routes { forward: Ends::All, generate: Ends::All, spontaneous: true },
+    needs_bytes: true,
+    transparent: false,
+    cost: Nanos(600),
+    ..Kind::layer("volume", "A log-structured volume: clones, moves and deletes ranges without copying.", PARAMS, build)
+};
+
+struct Extended {
+    config: Config,
+    volume: Rc<OnceCell<Rc<Volume>>>,
+}
+
+fn build(make: &Make<'_>) -> Result<Layer, KindError> {
+    let (config, limits) = open::configure(make)?;
+    Ok(Layer::single(Extended { config, volume: Rc::default() }, limits))
+}
+
+impl Extended {
+    fn volume(&self) -> &Rc<Volume> {
+        self.volume.get().expect("the stack opens a layer before its first request")
+    }
+}
+
+impl Extension for Extended {
+    fn open(&self, opening: Opening) -> Step<Result<(), KindError>> {
+        let (config, opened) = (self.config.clone(), self.volume.clone());
+        Step::later(async move {
+            let Opening { rt, pool, below, station } = opening;
+            let name = config.name.clone();
+            let volume = Volume::open(config, &rt, &pool, below).await;
+            let volume = volume.map_err(|error| KindError::Outside(format!("{name}: {error}")))?;
+            rt.spawn("volume", checkpoint::keep(volume.clone(), station)).detach();
+            let is_first = opened.set(volume).is_ok();
+            debug_assert!(is_first, "a layer is opened once");
+            Ok(())
+        })
+    }
+
+    fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
+        let volume = self.volume();
+        match bio.op {
+            Op::Read => return volume.read(ctx, bio),
+            Op::Extents => {
+                let reply = volume.extents(bio);
+                return Step::Now(Flow::Done(Done { result: Ok(reply), buf: bio.take().buf }));
+            }
+            Op::Write | Op::Zero | Op::Discard | Op::Ranges(_) | Op::Flush => {}
+        }
+        let (volume, below, bio) = (volume.clone(), ctx.below(), bio.take());
+        Step::later(async move { Flow::Done(volume.change(below, bio).await) })
+    }
+
+    fn complete(&self, ctx: &mut Ctx<'_>, _: &mut Done) {
+        self.volume().end_read(ctx.scratch);
+    }
+
+    fn settle(&self, below: Below) -> Step<Result<(), BioError>> {
+        let Some(volume) = self.volume.get().cloned() else { return Step::Now(Ok(())) };
+        Step::later(async move { volume.checkpoint(&volume.store(below)).await })
+    }
+
+    fn close(&self) {
+        self.volume.get().inspect(|volume| volume.close());
+    }
+
+    fn stats(&self) -> Vec<Stat> {
+        self.volume.get().map_or_else(Vec::new, |volume| volume.stats())
+    }
+}

@@ -1,0 +1,294 @@
+//! The forward map: which physical block each logical block is kept in. Many logical blocks may share one.
+//!
+//! A B+tree of extents whose nodes are shared with its snapshots and copied before they are changed. A snapshot
+//! therefore costs one pointer, is `Send + Sync`, and never changes under a scanner, however long that takes; nodes that
+//! nobody shares are changed in place. Each node remembers the page that holds it on the medium, so that a checkpoint
+//! writes only what has changed.
+//!
+//! Invariants: extents do not overlap and stand in the order of their logical blocks; each lies inside the bounds of its
+//! leaf; neighbours of one leaf that continue each other on both sides are one extent.
+
+mod edit;
+mod node;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+pub(crate) use node::{Child, Node, Packed};
+
+/// Logical blocks of a volume: 48 bits of address.
+pub const LOGICAL_BLOCKS: u64 = 1 << 48;
+
+/// Logical blocks `[lba, lba + len)` that lie in physical blocks `[pba, pba + len)`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Extent {
+    /// First logical block.
+    pub lba: u64,
+    /// First physical block.
+    pub pba: u64,
+    /// Blocks (> 0).
+    pub len: u32,
+}
+
+impl Extent {
+    /// One past the last logical block.
+    pub fn end(&self) -> u64 {
+        self.lba + u64::from(self.len)
+    }
+
+    /// Its logical blocks.
+    pub fn range(&self) -> Range<u64> {
+        self.lba..self.end()
+    }
+
+    /// The part inside `range`, if any.
+    pub fn clip(&self, range: &Range<u64>) -> Option<Extent> {
+        let (start, end) = (self.lba.max(range.start), self.end().min(range.end));
+        let part = || Extent { lba: start, pba: self.pba + (start - self.lba), len: (end - start) as u32 };
+        (start < end).then(part)
+    }
+
+    /// Whether `next` continues it on both sides, so that both can be one.
+    fn joins(&self, next: &Extent) -> bool {
+        let len = u64::from(self.len);
+        self.end() == next.lba && self.pba + len == next.pba && len + u64::from(next.len) <= u64::from(u32::MAX)
+    }
+}
+
+/// How many entries a node has at most.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fanout {
+    /// Extents of a leaf (at least 4).
+    pub leaf: usize,
+    /// Children of an inner node (at least 4).
+    pub inner: usize,
+}
+
+/// The map at one moment. Cheap to clone, and to be sent to other threads.
+#[derive(Clone)]
+pub struct Snapshot {
+    root: Arc<Node>,
+    mappings: u64,
+    blocks: u64,
+}
+
+/// The map.
+pub struct Map {
+    tree: Snapshot,
+    fanout: Fanout,
+    nodes: u64,
+    /// The root's page, 0 if it has changed since it was written.
+    root_page: u64,
+    /// Pages whose nodes have changed or gone since they were last taken.
+    stale: Vec<u64>,
+}
+
+impl Snapshot {
+    /// Extents.
+    pub fn mappings(&self) -> u64 {
+        self.mappings
+    }
+
+    /// Logical blocks that are mapped.
+    pub fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    /// The first extent that ends behind `lba`.
+    pub fn next(&self, lba: u64) -> Option<Extent> {
+        self.from(lba).next()
+    }
+
+    /// All extents that end behind `lba`, in order.
+    pub fn from(&self, lba: u64) -> Extents<'_> {
+        let (leaf, end) = self.leaf(lba);
+        let at = leaf.partition_point(|entry| entry.extent().end() <= lba);
+        Extents { tree: self, leaf, at, end }
+    }
+
+    /// What `range` maps to: its extents, cut at its borders.
+    pub fn pieces(&self, range: Range<u64>) -> impl Iterator<Item = Extent> {
+        let within = range.clone();
+        let until = self.from(range.start).take_while(move |extent| extent.lba < range.end);
+        until.filter_map(move |extent| extent.clip(&within))
+    }
+
+    /// Logical blocks that cut the populated space into about `parts` parts of equal work, in order and without ends: where
+    /// scanners share it out. Numbers of nodes decide, not distances, because the space is sparse.
+    pub fn cuts(&self, parts: usize) -> Vec<u64> {
+        let mut level = vec![&self.root];
+        loop {
+            let children: Vec<&Child> = level.iter().flat_map(|node| node.children()).collect();
+            let is_enough = children.len() >= parts.saturating_mul(4);
+            if children.is_empty() || is_enough || children.iter().all(|child| child.node.children().is_empty()) {
+                let step = children.len().div_ceil(parts.max(1)).max(1);
+                return children.iter().skip(step).step_by(step).map(|child| child.first).collect();
+            }
+            level = children.into_iter().map(|child| &child.node).collect();
+        }
+    }
+
+    /// Bytes of memory that the nodes take, those shared with other snapshots included.
+    pub fn memory(&self) -> u64 {
+        self.root.memory()
+    }
+
+    /// The leaf that is responsible for `lba`, and where the next one begins.
+    fn leaf(&self, lba: u64) -> (&[Packed], u64) {
+        let (mut node, mut end) = (&self.root, u64::MAX);
+        loop {
+            match &**node {
+                Node::Leaf(entries) => return (entries, end),
+                Node::Inner(children) => {
+                    let i = node::responsible(children, lba);
+                    end = children.get(i + 1).map_or(end, |next| next.first);
+                    node = &children[i].node;
+                }
+            }
+        }
+    }
+}
+
+/// Extents in order. See [`Snapshot::from`].
+pub struct Extents<'a> {
+    tree: &'a Snapshot,
+    leaf: &'a [Packed],
+    at: usize,
+    end: u64,
+}
+
+impl Iterator for Extents<'_> {
+    type Item = Extent;
+
+    fn next(&mut self) -> Option<Extent> {
+        loop {
+            if let Some(entry) = self.leaf.get(self.at) {
+                self.at += 1;
+                return Some(entry.extent());
+            }
+            if self.end == u64::MAX {
+                return None;
+            }
+            (self.leaf, self.end) = self.tree.leaf(self.end);
+            self.at = 0;
+        }
+    }
+}
+
+impl std::ops::Deref for Map {
+    type Target = Snapshot;
+
+    fn deref(&self) -> &Snapshot {
+        &self.tree
+    }
+}
+
+impl Map {
+    /// Nothing is mapped.
+    pub fn new(fanout: Fanout) -> Map {
+        Map::restored(fanout, Arc::new(Node::Leaf(Vec::new())), 0)
+    }
+
+    /// A map from nodes that were read, and the page of their root.
+    pub(crate) fn restored(fanout: Fanout, root: Arc<Node>, root_page: u64) -> Map {
+        let ((mappings, blocks), nodes) = (root.totals(), root.nodes());
+        Map { tree: Snapshot { root, mappings, blocks }, fanout, nodes, root_page, stale: Vec::new() }
+    }
+
+    /// The map as it is now.
+    pub fn snapshot(&self) -> Snapshot {
+        self.tree.clone()
+    }
+
+    /// Maps the extent, whatever was mapped there before; `removed` gets the parts that were.
+    pub fn map(&mut self, extent: Extent, removed: &mut dyn FnMut(Extent)) {
+        debug_assert!(extent.len > 0 && extent.end() <= LOGICAL_BLOCKS, "inside the volume");
+        let (_, leaf_end) = self.tree.leaf(extent.lba);
+        if leaf_end < extent.end() {
+            // Leaves in between go, so that the extent is cut as little as possible.
+            self.unmap(extent.range(), removed);
+        }
+        self.edit(extent.range(), Some(extent.pba), removed);
+    }
+
+    /// Unmaps a range; `removed` gets what was mapped there. What is not mapped costs nothing, however large.
+    pub fn unmap(&mut self, range: Range<u64>, removed: &mut dyn FnMut(Extent)) {
+        let mut at = range.start;
+        while at < range.end
+            && let Some(extent) = self.tree.next(at).filter(|extent| extent.lba < range.end)
+        {
+            at = extent.lba.max(at);
+            let (_, leaf_end) = self.tree.leaf(at);
+            let end = leaf_end.min(range.end);
+            self.edit(at..end, None, removed);
+            at = end;
+        }
+    }
+
+    /// Points those blocks of `range` that lie where `old` and its successors are at `new` and its successors instead, and
+    /// leaves the others alone: what has changed since it was looked at stays as it is. `moved` gets each part with its
+    /// new place. A compare-and-swap, because nothing can happen in between.
+    pub fn remap_if(&mut self, range: Range<u64>, old: u64, new: u64, moved: &mut dyn FnMut(Extent)) {
+        let start = range.start;
+        let still_there = |piece: &Extent| piece.pba == old + (piece.lba - start);
+        let pieces: Vec<Extent> = self.pieces(range).filter(still_there).collect();
+        for piece in pieces {
+            let to = Extent { pba: new + (piece.lba - start), ..piece };
+            self.map(to, &mut |_| {});
+            moved(to);
+        }
+    }
+
+    /// Nodes that are not on the medium as they are.
+    pub(crate) fn dirty_nodes(&self) -> usize {
+        fn below(node: &Node) -> usize {
+            node.children().iter().filter(|child| child.page == 0).map(|child| 1 + below(&child.node)).sum()
+        }
+        if self.root_page != 0 { 0 } else { 1 + below(&self.tree.root) }
+    }
+
+    /// Nodes in all.
+    pub(crate) fn nodes(&self) -> u64 {
+        self.nodes
+    }
+
+    /// Gives every dirty node a page from `page` and lists them with their pages, children before their parents; the last
+    /// one is the root, if anything has changed.
+    pub(crate) fn write_out(&mut self, page: &mut dyn FnMut() -> u64) -> Vec<(u64, Arc<Node>)> {
+        fn below(node: &mut Arc<Node>, page: &mut dyn FnMut() -> u64, out: &mut Vec<(u64, Arc<Node>)>) {
+            if node.children().is_empty() {
+                return;
+            }
+            let Node::Inner(children) = Arc::make_mut(node) else { return };
+            for child in children.iter_mut().filter(|child| child.page == 0) {
+                below(&mut child.node, page, out);
+                child.page = page();
+                out.push((child.page, child.node.clone()));
+            }
+        }
+        let mut out = Vec::new();
+        if self.root_page == 0 {
+            below(&mut self.tree.root, page, &mut out);
+            self.root_page = page();
+            out.push((self.root_page, self.tree.root.clone()));
+        }
+        out
+    }
+
+    /// The root's page; 0 if it has changed since it was written.
+    pub(crate) fn root_page(&self) -> u64 {
+        self.root_page
+    }
+
+    /// Levels above the leaves.
+    pub(crate) fn height(&self) -> u8 {
+        self.tree.root.height()
+    }
+
+    /// Pages whose nodes have changed or gone since the last call.
+    pub(crate) fn take_stale(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.stale)
+    }
+}

@@ -1,0 +1,167 @@
+//! From parameters and a medium to a volume in use.
+
+use std::rc::Rc;
+
+use esker_block::{Below, KindError, Limits, Make, OpKind, Support};
+use esker_rt::Rt;
+use esker_rt::mem::Pool;
+
+use crate::format::{BATCH_HEAD, Geometry, Position, RECORD, SLOT};
+use crate::log::Log;
+use crate::map::{LOGICAL_BLOCKS, Map};
+use crate::pages::Pages;
+use crate::recover::{RecoverError, Recovery};
+use crate::segments::Segments;
+use crate::store::DeviceStore;
+use crate::volume::{Config, Found, Volume};
+use esker_block::BioError;
+
+/// Bytes of the largest request, and with it of the largest write that a power cut leaves whole or undone.
+const REQUEST_MAX: u64 = 1 << 20;
+/// Bytes of the largest batch.
+const BATCH_MAX: u64 = 2 << 20;
+/// Elements of the largest range vector.
+const RANGES_MAX: u64 = 1024;
+
+/// Why a volume cannot be opened.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum OpenError {
+    /// What is there cannot be used.
+    #[error(transparent)]
+    Recover(#[from] RecoverError),
+    /// A new volume cannot be made like this; the text says what would do.
+    #[error("a new volume cannot be made: {0}")]
+    Unfit(String),
+    /// Its first checkpoint cannot be written.
+    #[error("it cannot be written: {0}")]
+    Unwritable(#[from] BioError),
+}
+
+/// What a volume is to be, and what it offers.
+pub(crate) fn configure(make: &Make<'_>) -> Result<(Config, Limits), KindError> {
+    let unfit = |what: String| KindError::Unfit(format!("{}: {what}", make.name));
+    let (lower, args) = (&make.lowers[0], make.args);
+    let narrow = |name: &str| u32::try_from(args.int(name)).unwrap_or(u32::MAX);
+    let config = Config::over(make.name, lower, narrow("block"), narrow("page"), args.int("segment"), args.int("checkpoint"));
+    let geometry = config.geometry().map_err(unfit)?;
+    if geometry.block < lower.block || config.transfer_max < 2 * SLOT as u64 {
+        return Err(unfit(format!(
+            "blocks of {} bytes over a device with blocks of {} and requests of up to {} bytes; at most {} and at least {} \
+             are needed",
+            geometry.block,
+            lower.block,
+            config.transfer_max,
+            geometry.block,
+            2 * SLOT
+        )));
+    }
+    let whole = LOGICAL_BLOCKS * u64::from(geometry.block);
+    let size = args.int_opt("size").unwrap_or(whole);
+    if size == 0 || size > whole || !size.is_multiple_of(u64::from(geometry.block)) {
+        return Err(unfit(format!("size = {size}; it is a multiple of {} up to {whole}", geometry.block)));
+    }
+    Ok((config.clone(), config.limits(lower, &geometry, size)))
+}
+
+impl Config {
+    /// For a volume over a device with these limits.
+    pub fn over(name: &str, lower: &Limits, block: u32, page: u32, segment: u64, checkpoint: u64) -> Config {
+        let transfer_max = u64::from(lower.transfer_max);
+        let most = BATCH_MAX.min(transfer_max).min(segment) / u64::from(block.max(1));
+        Config {
+            name: name.to_string(),
+            block,
+            page: page.max(block),
+            segment,
+            checkpoint,
+            medium: lower.size,
+            medium_block: lower.block,
+            // A segment's head may come before it.
+            batch_blocks: most.saturating_sub(1),
+            transfer_max,
+            volatile: lower.volatile_cache,
+            discards: lower.support(OpKind::Discard) != Support::No,
+        }
+    }
+
+    /// Where things would be in a new volume.
+    ///
+    /// # Errors
+    /// Which number is wrong, and what would be right.
+    pub fn geometry(&self) -> Result<Geometry, String> {
+        Geometry::fit(self.medium, self.block, self.page, self.segment)
+    }
+
+    /// What requests to a volume of this geometry must keep to.
+    pub fn limits(&self, lower: &Limits, geometry: &Geometry, size: u64) -> Limits {
+        let block = u64::from(geometry.block);
+        // A quarter of a segment, so that no more is wasted at its end; the records take a block, and a head one.
+        let request = REQUEST_MAX.min(geometry.segment_bytes() / 4).min(self.transfer_max - 2 * block) / block * block;
+        let ranges = (request.saturating_sub(BATCH_HEAD as u64) / RECORD as u64).min(RANGES_MAX);
+        let all = OpKind::ALL.into_iter();
+        let limits = Limits {
+            size,
+            block: geometry.block,
+            atomic: request as u32,
+            transfer_max: request as u32,
+            volatile_cache: lower.volatile_cache,
+            discard: geometry.block,
+            ranges_max: ranges as u32,
+            described: false,
+            preferred: lower.preferred.max(geometry.block).min(request as u32),
+            ..lower.clone()
+        };
+        all.fold(limits, |limits, kind| limits.with(kind, Support::Native))
+    }
+}
+
+impl Volume {
+    /// Opens the volume on lower end 0 of `below`, or makes one if the medium is blank. What it finds there decides over what
+    /// the configuration says about geometry.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub async fn open(config: Config, rt: &Rt, pool: &Pool, below: Below) -> Result<Rc<Volume>, OpenError> {
+        let discards = config.discards;
+        let store = |geometry| DeviceStore::new(below.clone(), geometry, discards);
+        let geometry = config.geometry().map_err(OpenError::Unfit)?;
+        let recovery = Recovery {
+            rt,
+            pool,
+            store: &store,
+            medium: config.medium,
+            block: config.medium_block,
+            transfer_max: config.transfer_max,
+        };
+        let unique = rt.unique();
+        let epoch = (unique >> 64) as u64 ^ unique as u64;
+        let found = match recovery.newest(&below).await? {
+            Some(slot) => recovery.run(slot).await?.into_found(epoch),
+            None => fresh(geometry, unique, epoch),
+        };
+        let volume = Rc::new(Volume::of(config, rt.clone(), pool.clone(), found));
+        volume.checkpoint(&store(volume.geometry)).await?;
+        Ok(volume)
+    }
+
+    /// It leaves its stack: work in the background ends.
+    pub fn close(&self) {
+        self.closing.set(true);
+        self.wake.notify_all();
+    }
+}
+
+fn fresh(geometry: Geometry, identity: u128, epoch: u64) -> Found {
+    Found {
+        geometry,
+        identity,
+        epoch,
+        generation: 0,
+        map: Map::new(geometry.fanout()),
+        segments: Segments::new(geometry),
+        pages: Pages::new(geometry),
+        log: Log::at(1, Position::default()),
+        previous: 0,
+        replayed: 0,
+    }
+}

@@ -1,0 +1,99 @@
+//! Where segments are kept. A segment is written from its front to its end, never changed, and erased as a whole, so that it
+//! may as well be an object of a store as a range of a device.
+
+use esker_base::ByteRange;
+use esker_block::{Below, Bio, BioError, Buf, Class, Done, Step, Tag};
+
+use crate::format::Geometry;
+
+/// The tag of what nobody in particular asked for.
+pub const METADATA: Tag =
+    Tag { trace: 0, issuer: 0, stream: 0, pid: 0, priority: 0, storage: 0, class: Class::Metadata };
+
+/// Keeps segments.
+pub trait SegmentStore {
+    /// Writes `buf` behind what the segment holds: `block` blocks so far.
+    fn append(&self, segment: u64, block: u64, buf: Buf, tag: Tag) -> Step<Done>;
+
+    /// Fills `buf` from block `block` of the segment on.
+    fn read(&self, segment: u64, block: u64, buf: Buf, tag: Tag) -> Step<Done>;
+
+    /// Makes everything durable that was answered.
+    fn flush(&self) -> Step<Done>;
+
+    /// Forgets what the segment holds. A hint: what it reads as afterwards does not matter.
+    fn erase(&self, segment: u64) -> Step<Done>;
+}
+
+/// Segments, slots and pages on one lower device.
+#[derive(Clone)]
+pub struct DeviceStore {
+    below: Below,
+    geometry: Geometry,
+    /// Whether the device takes discards.
+    discards: bool,
+}
+
+impl DeviceStore {
+    /// The store on lower end 0 of `below`.
+    pub fn new(below: Below, geometry: Geometry, discards: bool) -> DeviceStore {
+        DeviceStore { below, geometry, discards }
+    }
+
+    fn submit(&self, bio: Bio) -> Step<Done> {
+        let lower = self.below.lower(0);
+        self.below.submit(bio.to(lower))
+    }
+
+    fn byte(&self, segment: u64, block: u64) -> u64 {
+        self.geometry.byte_of(segment * self.geometry.segment + block)
+    }
+
+    /// Fills `buf` from byte `at` of the device on.
+    pub fn read_at(&self, at: u64, buf: Buf, tag: Tag) -> Step<Done> {
+        self.submit(Bio::read(at, buf).tagged(tag))
+    }
+
+    /// Writes `buf` at byte `at` of the device.
+    ///
+    /// # Errors
+    /// What the device answers.
+    pub async fn write_at(&self, at: u64, buf: Buf) -> Result<(), BioError> {
+        self.submit(Bio::write(at, buf).tagged(METADATA)).await.result.map(drop)
+    }
+
+    /// The same, durable on return.
+    ///
+    /// # Errors
+    /// What the device answers.
+    pub async fn write_durably(&self, at: u64, buf: Buf) -> Result<(), BioError> {
+        self.submit(Bio::write(at, buf).fua().tagged(METADATA)).await.result.map(drop)
+    }
+
+    /// Writes pages that follow each other.
+    pub fn write_pages(&self, page: u64, buf: Buf) -> Step<Done> {
+        self.submit(Bio::write(page * u64::from(self.geometry.page), buf).tagged(METADATA))
+    }
+}
+
+impl SegmentStore for DeviceStore {
+    fn append(&self, segment: u64, block: u64, buf: Buf, tag: Tag) -> Step<Done> {
+        self.submit(Bio::write(self.byte(segment, block), buf).tagged(tag))
+    }
+
+    fn read(&self, segment: u64, block: u64, buf: Buf, tag: Tag) -> Step<Done> {
+        self.read_at(self.byte(segment, block), buf, tag)
+    }
+
+    fn flush(&self) -> Step<Done> {
+        self.submit(Bio::flush().tagged(METADATA))
+    }
+
+    fn erase(&self, segment: u64) -> Step<Done> {
+        if !self.discards {
+            return Step::Now(Bio::flush().ok());
+        }
+        let range = ByteRange::new(self.byte(segment, 0), self.geometry.segment_bytes()).expect("inside the device");
+        self.submit(Bio::discard(range.start(), range.len()).tagged(METADATA))
+    }
+}

@@ -1,0 +1,428 @@
+//! A volume in use: its state, and what becomes of each request.
+
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::rc::Rc;
+
+use esker_block::{Below, Bio, BioError, Buf, Done, Extent as Run, ExtentState, Op, RangeOp, Reply, Stat};
+use esker_rt::mem::Pool;
+use esker_rt::sync::Notify;
+use esker_rt::{Level, Rt};
+
+use crate::format::{Geometry, Record};
+use crate::log::LogCell;
+use crate::map::{Extent, Map, Snapshot};
+use crate::pages::Pages;
+use crate::segments::{Segment, Segments, State};
+use crate::store::DeviceStore;
+
+/// How a volume is to behave.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Name in the stack text.
+    pub name: String,
+    /// Bytes of a block, if the volume is new.
+    pub block: u32,
+    /// Bytes of a page of the map, if the volume is new.
+    pub page: u32,
+    /// Bytes of a segment, if the volume is new.
+    pub segment: u64,
+    /// Bytes of log after which a checkpoint is made.
+    pub checkpoint: u64,
+    /// Bytes of the medium.
+    pub medium: u64,
+    /// Bytes of a block of the medium.
+    pub medium_block: u32,
+    /// Blocks of the largest batch.
+    pub batch_blocks: u64,
+    /// Bytes of the largest request below.
+    pub transfer_max: u64,
+    /// Whether what the device below has answered can be lost until a flush.
+    pub volatile: bool,
+    /// Whether the device below takes discards.
+    pub discards: bool,
+}
+
+/// A volume in use. One reactor owns it; scanners on other threads work on a [`Snapshot`] of its map.
+///
+/// Order of borrows: log, map, segments, pages. None is held while anything waits.
+pub struct Volume {
+    pub(crate) config: Config,
+    pub(crate) geometry: Geometry,
+    pub(crate) identity: u128,
+    pub(crate) epoch: u64,
+    rt: Rt,
+    pool: Pool,
+    pub(crate) map: RefCell<Map>,
+    pub(crate) segments: RefCell<Segments>,
+    pub(crate) pages: RefCell<Pages>,
+    pub(crate) log: LogCell,
+    /// The segment before the head in the log.
+    pub(crate) previous: Cell<u64>,
+    /// All records before this number are durable.
+    pub(crate) durable: Cell<u64>,
+    flushing: Cell<bool>,
+    flushed: Notify,
+    /// Generation of the newest durable checkpoint.
+    pub(crate) generation: Cell<u64>,
+    pub(crate) checkpointing: Cell<bool>,
+    pub(crate) checkpointed: Notify,
+    pub(crate) seeks_room: Cell<bool>,
+    latched: RefCell<Option<String>>,
+    pub(crate) closing: Cell<bool>,
+    pub(crate) wake: Notify,
+    pub(crate) counts: Counts,
+}
+
+/// What recovery found, or a new volume begins with.
+pub(crate) struct Found {
+    pub geometry: Geometry,
+    pub identity: u128,
+    pub epoch: u64,
+    pub generation: u64,
+    pub map: Map,
+    pub segments: Segments,
+    pub pages: Pages,
+    pub log: crate::log::Log,
+    pub previous: u64,
+    pub replayed: u64,
+}
+
+/// What it tells about itself.
+#[derive(Default)]
+pub(crate) struct Counts {
+    batches: Cell<u64>,
+    records: Cell<u64>,
+    record_blocks: Cell<u64>,
+    data_blocks: Cell<u64>,
+    flushes: Cell<u64>,
+    pub checkpoints: Cell<u64>,
+    pub pages_written: Cell<u64>,
+    pub segments_freed: Cell<u64>,
+    replayed: Cell<u64>,
+}
+
+impl Counts {
+    pub fn note_batch(&self, records: u64, record_blocks: u64, data_blocks: u64) {
+        add(&self.batches, 1);
+        add(&self.records, records);
+        add(&self.record_blocks, record_blocks);
+        add(&self.data_blocks, data_blocks);
+    }
+}
+
+pub(crate) fn add(count: &Cell<u64>, more: u64) {
+    count.set(count.get() + more);
+}
+
+/// Extents in one answer to a query.
+const EXTENTS_MAX: usize = 1024;
+
+/// Segments that only those may take who give space back.
+const RESERVE: u64 = 2;
+
+impl Volume {
+    pub(crate) fn of(config: Config, rt: Rt, pool: Pool, found: Found) -> Volume {
+        let seq = found.log.seq;
+        let counts = Counts::default();
+        counts.replayed.set(found.replayed);
+        Volume {
+            config,
+            geometry: found.geometry,
+            identity: found.identity,
+            epoch: found.epoch,
+            rt,
+            pool,
+            map: RefCell::new(found.map),
+            segments: RefCell::new(found.segments),
+            pages: RefCell::new(found.pages),
+            log: RefCell::new(found.log),
+            previous: Cell::new(found.previous),
+            durable: Cell::new(seq),
+            flushing: Cell::new(false),
+            flushed: Notify::default(),
+            generation: Cell::new(found.generation),
+            checkpointing: Cell::new(false),
+            checkpointed: Notify::default(),
+            seeks_room: Cell::new(false),
+            latched: RefCell::default(),
+            closing: Cell::new(false),
+            wake: Notify::default(),
+            counts,
+        }
+    }
+
+    pub(crate) fn rt(&self) -> &Rt {
+        &self.rt
+    }
+
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    pub(crate) fn store(&self, below: Below) -> DeviceStore {
+        DeviceStore::new(below, self.geometry, self.config.discards)
+    }
+
+    /// Where things are.
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// The map as it is now, for scanners on any thread.
+    pub fn snapshot(&self) -> Snapshot {
+        self.map.borrow().snapshot()
+    }
+
+    /// All segments as they are now, by number.
+    pub fn segments(&self) -> Vec<Segment> {
+        self.segments.borrow().iter().map(|(_, segment)| segment).collect()
+    }
+
+    /// Keeps a segment's bytes until the hold is dropped.
+    pub fn hold(self: &Rc<Self>, segment: usize) -> Hold {
+        self.segments.borrow_mut().hold(segment);
+        Hold { volume: self.clone(), segment }
+    }
+
+    /// Points mappings at a new place where they still have the old one, as [`Map::remap_if`]: only in memory, so it is for
+    /// those who have put the same into the log.
+    pub fn remap_if(&self, range: Range<u64>, old: u64, new: u64) -> u64 {
+        let mut segments = self.segments.borrow_mut();
+        let mut blocks = 0;
+        let offset = |moved: &Extent| moved.pba - new;
+        self.map.borrow_mut().remap_if(range, old, new, &mut |moved| {
+            blocks += u64::from(moved.len);
+            segments.refer(moved);
+            segments.release(Extent { pba: old + offset(&moved), ..moved });
+        });
+        blocks
+    }
+
+    /// What a range of logical blocks maps to. Physical blocks are tokens: equal ones hold the same bytes now, and they
+    /// mean nothing after the next wait.
+    pub fn pieces(&self, range: Range<u64>) -> Vec<Extent> {
+        self.map.borrow().pieces(range).collect()
+    }
+
+    /// Whether two ranges of `len` logical blocks share every block, holes included: then they hold the same bytes, and
+    /// deduplication has nothing to do.
+    pub fn are_shared(&self, a: u64, b: u64, len: u64) -> bool {
+        let map = self.map.borrow();
+        let relative = |start: u64| map.pieces(start..start + len).map(move |piece| (piece.lba - start, piece.pba, piece.len));
+        relative(a).eq(relative(b))
+    }
+
+    /// Segments that may not be taken now: those that a whole rewrite of the map could need, and a few for deletions, which
+    /// others who write leave alone.
+    pub(crate) fn kept_back(&self, only_frees: bool) -> u64 {
+        // A quarter more than there is, because a checkpoint keeps the old pages until the new ones are durable.
+        let nodes = self.map.borrow().nodes();
+        let pages = (nodes + nodes / 4 + 16).saturating_sub(self.pages.borrow().free());
+        pages.div_ceil(self.geometry.pages_per_segment()) + if only_frees { 0 } else { RESERVE }
+    }
+
+    pub(crate) fn check_latch(&self) -> Result<(), BioError> {
+        let latched = self.latched.borrow();
+        latched.as_ref().map_or(Ok(()), |why| Err(BioError::ReadOnly(why.as_str().into())))
+    }
+
+    /// Nothing changes any more: nobody knows what is durable.
+    pub(crate) fn latch(&self, what: String) {
+        if self.latched.borrow().is_none() {
+            self.rt.log(Level::Error, format_args!("{}: {what}; it takes no more changes", self.config.name));
+            *self.latched.borrow_mut() = Some(format!("{}: {what}", self.config.name));
+        }
+        self.wake.notify_all();
+    }
+
+    /// Logical blocks of a range of bytes.
+    pub(crate) fn blocks(&self, start: u64, len: u64) -> Range<u64> {
+        let block = u64::from(self.geometry.block);
+        start / block..(start + len) / block
+    }
+
+    /// Answers a request that changes something, or makes it durable.
+    pub(crate) async fn change(self: Rc<Self>, below: Below, bio: Bio) -> Done {
+        match bio.op {
+            Op::Write => self.write(below, bio).await,
+            Op::Zero | Op::Discard => self.unmap(below, bio).await,
+            Op::Ranges(_) => self.remap(below, bio).await,
+            Op::Flush => self.flush(below, bio).await,
+            Op::Read | Op::Extents => unreachable!("answered where they come in"),
+        }
+    }
+
+    /// Writes a request's data.
+    async fn write(self: Rc<Self>, below: Below, mut bio: Bio) -> Done {
+        let range = self.blocks(bio.offset(), bio.len());
+        let sum = sum_of(&bio.buf);
+        let record = Record::Write { lba: range.start, len: (range.end - range.start) as u32, sum };
+        let receiver = self.append(&below, vec![record], bio.buf.share(), bio.tag);
+        let result = self.finish(&below, receiver.await, bio.flags.fua).await;
+        Done { result, buf: bio.buf }
+    }
+
+    /// Unmaps a range: zeroes and discards.
+    async fn unmap(self: Rc<Self>, below: Below, bio: Bio) -> Done {
+        let range = self.blocks(bio.offset(), bio.len());
+        if self.is_hole(&range) && !bio.flags.fua {
+            return bio.ok();
+        }
+        let record = Record::Delete { lba: range.start, len: range.end - range.start };
+        let receiver = self.append(&below, vec![record], Buf::empty(), bio.tag);
+        let result = self.finish(&below, receiver.await, bio.flags.fua).await;
+        Done { result, buf: bio.buf }
+    }
+
+    /// Whether nothing is mapped in a range, and nothing is about to be.
+    fn is_hole(&self, range: &Range<u64>) -> bool {
+        self.map.borrow().pieces(range.clone()).next().is_none() && !self.log.borrow().touches(&[range.clone()])
+    }
+
+    /// Remaps ranges: all together, durable on return.
+    async fn remap(self: Rc<Self>, below: Below, bio: Bio) -> Done {
+        let Op::Ranges(ops) = &bio.op else { unreachable!("only range vectors come here") };
+        let records = ops.iter().map(|op| self.record_of(op)).collect();
+        let receiver = self.append(&below, records, Buf::empty(), bio.tag);
+        let result = self.finish(&below, receiver.await, true).await;
+        Done { result, buf: bio.buf }
+    }
+
+    fn record_of(&self, op: &RangeOp) -> Record {
+        let block = u64::from(self.geometry.block);
+        match *op {
+            RangeOp::Clone { src, dst } => {
+                Record::Clone { src: src.start() / block, dst: dst / block, len: src.len() / block }
+            }
+            RangeOp::Move { src, dst } => {
+                Record::Move { src: src.start() / block, dst: dst / block, len: src.len() / block }
+            }
+            RangeOp::Delete { at } => Record::Delete { lba: at.start() / block, len: at.len() / block },
+        }
+    }
+
+    /// The answer to a request whose batch has come back.
+    pub(crate) async fn finish(
+        &self,
+        below: &Below,
+        received: Result<Result<u64, BioError>, esker_rt::sync::Closed>,
+        durably: bool,
+    ) -> Result<Reply, BioError> {
+        let end = received.unwrap_or_else(|_| Err(BioError::Gone(self.config.name.as_str().into())))?;
+        if durably {
+            self.make_durable(below, end).await?;
+        }
+        Ok(Reply::Empty)
+    }
+
+    /// Makes all records before `seq`, which are in the map, durable. Those who ask together share a flush.
+    pub(crate) async fn make_durable(&self, below: &Below, seq: u64) -> Result<(), BioError> {
+        loop {
+            self.check_latch()?;
+            if self.durable.get() >= seq {
+                return Ok(());
+            }
+            if self.flushing.replace(true) {
+                self.flushed.wait().await;
+                continue;
+            }
+            let result = self.flush_below(&self.store(below.clone())).await;
+            self.flushing.set(false);
+            self.flushed.notify_all();
+            result?;
+        }
+    }
+
+    /// Flushes what is below: all that is in the map is durable then.
+    pub(crate) async fn flush_below(&self, store: &DeviceStore) -> Result<(), BioError> {
+        use crate::store::SegmentStore;
+        let (installed, _) = self.log.borrow().installed();
+        add(&self.counts.flushes, 1);
+        match store.flush().await.result {
+            Ok(_) => self.durable.set(self.durable.get().max(installed)),
+            Err(error) => {
+                self.latch(format!("a flush failed: {error}"));
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes everything durable that was answered.
+    async fn flush(self: Rc<Self>, below: Below, bio: Bio) -> Done {
+        let (installed, _) = self.log.borrow().installed();
+        let result = self.make_durable(&below, installed).await;
+        Done { result: result.map(|()| Reply::Empty), buf: bio.buf }
+    }
+
+    /// Which parts of a range hold data, from its start on.
+    pub(crate) fn extents(&self, bio: &Bio) -> Reply {
+        let block = u64::from(self.geometry.block);
+        let range = self.blocks(bio.offset(), bio.len());
+        let mut runs: Vec<Run> = Vec::new();
+        let mut add = |blocks: u64, state: ExtentState| match runs.last_mut() {
+            _ if blocks == 0 => {}
+            Some(last) if last.state == state => last.len += blocks * block,
+            _ => runs.push(Run { len: blocks * block, state }),
+        };
+        let (mut at, mut count) = (range.start, 0);
+        for piece in self.map.borrow().pieces(range.clone()).take(EXTENTS_MAX) {
+            add(piece.lba - at, ExtentState::Hole);
+            add(u64::from(piece.len), ExtentState::Data);
+            (at, count) = (piece.end(), count + 1);
+        }
+        if count < EXTENTS_MAX {
+            add(range.end - at, ExtentState::Hole);
+        }
+        Reply::Extents(runs.into())
+    }
+
+    pub(crate) fn stats(&self) -> Vec<Stat> {
+        let (map, segments, counts) = (self.map.borrow(), self.segments.borrow(), &self.counts);
+        let block = f64::from(self.geometry.block);
+        let per = |count: u64| count as f64;
+        let in_use = self.geometry.segments - segments.free();
+        [
+            ("mappings", per(map.mappings())),
+            ("mapped_bytes", per(map.blocks()) * block),
+            ("segments", per(self.geometry.segments)),
+            ("segments_free", per(segments.free())),
+            ("segments_closed", per(segments.count(State::Closed))),
+            ("segments_of_map", per(segments.count(State::Map))),
+            ("utilization", per(in_use) / per(self.geometry.segments)),
+            ("batches", per(counts.batches.get())),
+            ("records", per(counts.records.get())),
+            ("record_bytes", per(counts.record_blocks.get()) * block),
+            ("data_bytes", per(counts.data_blocks.get()) * block),
+            ("flushes", per(counts.flushes.get())),
+            ("checkpoints", per(counts.checkpoints.get())),
+            ("map_bytes", per(counts.pages_written.get()) * f64::from(self.geometry.page)),
+            ("segments_freed", per(counts.segments_freed.get())),
+            ("records_replayed", per(counts.replayed.get())),
+            ("is_latched", f64::from(u8::from(self.latched.borrow().is_some()))),
+        ]
+        .into_iter()
+        .map(|(name, value)| Stat { name, value })
+        .collect()
+    }
+}
+
+/// The checksum of a payload.
+pub(crate) fn sum_of(buf: &Buf) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    buf.for_each_piece(&mut |piece| hasher.update(piece));
+    hasher.finalize()
+}
+
+/// Keeps a segment's bytes in place as long as it lives.
+pub struct Hold {
+    volume: Rc<Volume>,
+    segment: usize,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.volume.segments.borrow_mut().drop_hold(self.segment);
+    }
+}
