@@ -82,6 +82,7 @@ struct State {
 }
 
 fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
+    make.rt.time_closely();
     Ok(Rc::new(array(make)?))
 }
 

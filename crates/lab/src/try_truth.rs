@@ -23,6 +23,7 @@ use esker_stack::Spec;
 
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::machine::CpuTimes;
+use crate::scratch;
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -223,8 +224,7 @@ type Measured = [f64; FIGURES];
 type Runs = Vec<Run>;
 
 fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let fault = |source| LabError::Scratch { dir: options.scratch.clone(), source };
-    let dir = tempfile::tempdir_in(&options.scratch).map_err(fault)?;
+    let dir = scratch::folder(&options.scratch)?;
     let calibrated = dir.path().join("calibrated").display().to_string();
     let mut calibrator = Calibrator::new(CalibrateOptions {
         machine: "this machine".to_string(),
@@ -248,7 +248,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     }
     let stolen = CpuTimes::now().stolen_since(&before);
     let calibration = calibrator.finish();
-    let mut errors = Vec::new();
+    let (mut errors, mut repeats) = (Vec::new(), Vec::new());
     for (case, runs) in CASES.iter().zip(real) {
         progress(&format!("predicting {}", case.stack));
         let predict = |round| {
@@ -257,8 +257,10 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         };
         let predicted: Result<Runs, PredictError> = (0..runs.len() as u64).map(predict).collect();
         errors.extend(compared(case, &predicted?, &runs));
+        repeats.extend(repeated(case, runs));
     }
     let mut figures = figures(errors);
+    figures.extend(mean_and_worst("repeat_mean_error", "repeat_worst_error", &repeats));
     figures.push(Figure::alone("stolen_share", stolen, "of the CPU time asked for"));
     Ok(figures)
 }
@@ -340,6 +342,14 @@ impl Case {
     }
 }
 
+/// How far the real runs of a case are from each other: the error that those of even number would have as a prediction of
+/// the others. No prediction can be told from one that errs so much.
+fn repeated(case: &Case, runs: Runs) -> Vec<f64> {
+    let mut halves = [Vec::new(), Vec::new()];
+    runs.into_iter().enumerate().for_each(|(at, run)| halves[at % 2].push(run));
+    compared(case, &halves[0], &halves[1]).into_iter().map(|(_, figure)| figure.value).collect()
+}
+
 /// The errors of a case, with what was predicted and what was real.
 fn compared(case: &Case, predicted: &[Run], real: &[Run]) -> Vec<(&'static Class, Figure)> {
     let units = ["requests/s", "ns", "ns"];
@@ -359,11 +369,7 @@ fn compared(case: &Case, predicted: &[Run], real: &[Run]) -> Vec<(&'static Class
 fn figures(errors: Vec<(&'static Class, Figure)>) -> Vec<Figure> {
     let summary = |mean: &'static str, worst: &'static str, of: &dyn Fn(&Class) -> bool| {
         let values: Vec<f64> = errors.iter().filter(|(class, _)| of(class)).map(|(_, figure)| figure.value).collect();
-        let sum: f64 = values.iter().sum();
-        [
-            Figure::alone(mean, sum / values.len() as f64, "relative error"),
-            Figure::alone(worst, values.into_iter().fold(0.0, f64::max), "relative error"),
-        ]
+        mean_and_worst(mean, worst, &values)
     };
     let mut all: Vec<Figure> = summary("mean_error", "worst_error", &|_| true).into();
     for class in CLASSES {
@@ -371,4 +377,12 @@ fn figures(errors: Vec<(&'static Class, Figure)>) -> Vec<Figure> {
     }
     all.extend(errors.into_iter().map(|(_, figure)| figure));
     all
+}
+
+fn mean_and_worst(mean: &'static str, worst: &'static str, values: &[f64]) -> [Figure; 2] {
+    let sum: f64 = values.iter().sum();
+    [
+        Figure::alone(mean, sum / values.len() as f64, "relative error"),
+        Figure::alone(worst, values.iter().copied().fold(0.0, f64::max), "relative error"),
+    ]
 }

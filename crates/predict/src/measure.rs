@@ -162,6 +162,9 @@ pub(crate) struct Tally {
     pub last_answer: Time,
     pub failed: u64,
     pub first_failure: Option<String>,
+    /// Requests of closed loops after the first ones, and what passed before them since their clients' last answers.
+    pub turns: u64,
+    pub turning: Nanos,
 }
 
 /// One answered request.
@@ -188,6 +191,8 @@ impl Tally {
             last_answer: Time::ZERO,
             failed: 0,
             first_failure: None,
+            turns: 0,
+            turning: Nanos::ZERO,
         }
     }
 

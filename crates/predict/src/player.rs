@@ -52,10 +52,10 @@ pub(crate) async fn play_all(player: Rc<Player>, volumes: Vec<(Export, Feed)>) -
     for (at, (export, feed)) in volumes.into_iter().enumerate() {
         match player.load {
             Load::Open => clients.push(player.rt.spawn("player", play_open(player.clone(), at, export, feed))),
-            Load::Closed { depth, think } => {
+            Load::Closed { depth, .. } => {
                 let feed = Rc::new(RefCell::new(feed));
                 let client = |_| {
-                    let play = play_closed(player.clone(), at, export.clone(), feed.clone(), think);
+                    let play = play_closed(player.clone(), at, export.clone(), feed.clone());
                     player.rt.spawn("client", play)
                 };
                 clients.extend((0..depth).map(client));
@@ -77,6 +77,7 @@ async fn play_open(player: Rc<Player>, volume: usize, export: Export, mut feed: 
         let late = player.client.late(slept, &mut player.wakes.borrow_mut());
         player.waits(late).await;
         let Some(bio) = player.bio(&record, export.limits()) else { continue };
+        player.rt.charge(player.client.of(record.op, bio.len(), 1));
         if !player.credits.try_take(1) {
             player.held.set(player.held.get() + 1);
             player.credits.take(1).await;
@@ -92,17 +93,20 @@ async fn play_closed(
     volume: usize,
     export: Export,
     feed: Rc<RefCell<Feed>>,
-    think: Nanos,
 ) -> Result<(), PredictError> {
+    let Load::Closed { depth, think } = player.load else { unreachable!("clients wait for answers in closed loop") };
+    let mut last = None;
     loop {
         let record = player.next(&mut feed.borrow_mut())?;
         let Some(record) = record else { break };
         let Some(bio) = player.bio(&record, export.limits()) else { continue };
+        player.makes(record.op, &bio, depth).await;
         let due = player.rt.now();
         let request = player.enters(volume, &bio, due);
         let done = export.request(bio).await;
         player.wakes_to(due).await;
         player.ended(&request, &done);
+        player.turned(last.replace(player.rt.now()), due);
         // An answer may have come at once: the other clients are next all the same.
         match think {
             Nanos::ZERO => player.rt.yield_now().await,
@@ -135,7 +139,6 @@ impl Player {
         let range = fit(record, limits, &mut fitted);
         self.fitted.set(fitted);
         let range = range?;
-        self.rt.charge(self.client.of(record.op, range.len()));
         let len = range.len() as usize;
         Some(match (record.op, limits.described) {
             (Op::Read, true) => Bio::read(range.start(), Buf::described(len, 0)),
@@ -145,6 +148,25 @@ impl Player {
             (Op::Flush, _) => Bio::flush(),
             (Op::Discard, _) => Bio::discard(range.start(), range.len()),
         })
+    }
+
+    /// In virtual time: makes a request for as long as one of `depth` clients of the real world does.
+    async fn makes(&self, op: Op, bio: &Bio, depth: u32) {
+        let span = self.client.of(op, bio.len(), depth);
+        if self.client.is_on_cpu() {
+            self.rt.charge(span);
+        } else {
+            self.waits(span).await;
+        }
+    }
+
+    /// Counts what passed between a client's last answer, if this was not its first request, and its next request.
+    fn turned(&self, last: Option<Time>, next: Time) {
+        if let Some(last) = last {
+            let mut tally = self.tally.borrow_mut();
+            tally.turns += 1;
+            tally.turning += next.since(last);
+        }
     }
 
     /// Bytes to write: a window of one buffer, so that making them costs nothing.

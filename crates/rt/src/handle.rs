@@ -127,6 +127,15 @@ impl Rt {
         Cpu(self.sim())
     }
 
+    /// From now on timers fire as exactly as this machine can: in the real world the last millisecond before each is spent
+    /// looking at the clock, which keeps a CPU busy. For models of devices that are paced in the real world; in virtual time
+    /// every timer is exact.
+    pub fn time_closely(&self) {
+        if let Some(real) = self.real() {
+            real.time_closely();
+        }
+    }
+
     /// The random stream of `name` in this world. Two calls with one name give equal streams: keep the stream.
     pub fn rng(&self, name: &str) -> Stream {
         Stream::named(self.core.seed, name)

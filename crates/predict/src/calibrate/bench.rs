@@ -47,6 +47,12 @@ pub struct Taken {
 }
 
 impl Taken {
+    /// Mean time between a client's answer and its next request in nanoseconds.
+    pub fn turn_ns(&self) -> f64 {
+        let tally = self.played.tally();
+        tally.turning.0 as f64 / tally.turns.max(1) as f64
+    }
+
     /// Of one operation.
     pub fn latencies(&self, op: Op) -> Latencies {
         self.played.tally().sum(|volume| match op {

@@ -32,6 +32,8 @@ impl WakeBench {
     /// What the kernel refuses.
     pub fn round(&mut self, seed: u64, watch: &mut dyn FnMut(&str)) -> Result<(), PredictError> {
         let world = World::real(seed)?;
+        // As models do, which these are for.
+        world.rt().time_closely();
         let mut rows = no_rows();
         for (mean, times) in WAITS {
             watch("wakes");

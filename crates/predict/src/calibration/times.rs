@@ -69,7 +69,8 @@ pub struct Times {
     pub depth: u32,
     /// Requests that were measured.
     pub requests: u64,
-    /// What making a request and counting its answer took, outside of its time.
+    /// What passes in a client between an answer and its next request: making requests and counting answers, its own and
+    /// those of the others that came together with them. CPU time, where requests keep the CPU.
     pub client_ns: f64,
     /// Mean time.
     pub mean_ns: f64,
@@ -133,9 +134,9 @@ impl DeviceTimes {
         (alone + others.iter().map(adds).sum::<f64>()).max(0.0)
     }
 
-    /// CPU time of making such a request and counting its answer.
-    fn client(&self, op: OpName, len: u64) -> f64 {
-        self.interpolated(op, len, 1.0, |times| times.client_ns)
+    /// What passes in one of `depth` clients before it makes such a request.
+    fn client(&self, op: OpName, len: u64, depth: u32) -> f64 {
+        self.interpolated(op, len, f64::from(depth), |times| times.client_ns)
     }
 }
 
@@ -178,15 +179,20 @@ impl ClientCost {
         ClientCost { times: times.cloned(), wakes: wakes.to_vec(), is_paced }
     }
 
-    /// CPU time of one request.
-    pub(crate) fn of(&self, op: Op, len: u64) -> Nanos {
+    /// Whether it is CPU time.
+    pub(crate) fn is_on_cpu(&self) -> bool {
+        self.times.as_ref().is_none_or(|times| times.on_cpu)
+    }
+
+    /// What passes in one of `depth` clients before it makes a request.
+    pub(crate) fn of(&self, op: Op, len: u64, depth: u32) -> Nanos {
         let Some(times) = &self.times else { return Nanos::ZERO };
         let op = match op {
             Op::Read => OpName::Read,
             Op::Write => OpName::Write,
             Op::Flush | Op::Discard => OpName::Flush,
         };
-        Nanos(times.client(op, len).round() as u64)
+        Nanos(times.client(op, len, depth).round() as u64)
     }
 
     /// How late a client comes that slept for `slept`; zero draws nothing.

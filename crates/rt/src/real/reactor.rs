@@ -1,6 +1,6 @@
 //! The reactor: runs tasks, fires timers, and waits in the kernel when nothing can run.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -23,6 +23,9 @@ use crate::remote::Remote;
 
 /// Timers nearer than this are waited for by spinning: the kernel's wake-up is less accurate than that.
 const SPIN: Nanos = Nanos::micros(50);
+/// The same where timers stand for a device. A virtual CPU that its host has put to sleep now and then takes hundreds of
+/// microseconds to come back.
+const SPIN_CLOSE: Nanos = Nanos::millis(1);
 
 /// Ready tasks run at most this many at a time before the kernel is looked at.
 const BATCH: usize = 256;
@@ -107,9 +110,15 @@ pub(crate) struct RealState {
     bell: Arc<Bell>,
     fallback: Option<String>,
     workers: OnceCell<Workers>,
+    /// Timers nearer than this are waited for by spinning.
+    spin: Cell<Nanos>,
 }
 
 impl RealState {
+    pub fn time_closely(&self) {
+        self.spin.set(SPIN_CLOSE);
+    }
+
     pub fn now(&self) -> Time {
         Time(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
@@ -183,8 +192,14 @@ impl Reactor {
         let (driver, fallback) = drive(config, &bell)?;
         let ringer = bell.clone();
         let remote = Arc::new(Remote::new(Box::new(move || ringer.ring())));
-        let state =
-            RealState { start: Instant::now(), driver: RefCell::new(driver), bell, fallback, workers: OnceCell::new() };
+        let state = RealState {
+            start: Instant::now(),
+            driver: RefCell::new(driver),
+            bell,
+            fallback,
+            workers: OnceCell::new(),
+            spin: Cell::new(SPIN),
+        };
         Ok(Reactor { rt: Rt { core: Core::new(World::Real(state), config.seed, remote) } })
     }
 
@@ -257,11 +272,12 @@ impl Reactor {
         if core.has_ready() {
             return None;
         }
+        let spin = self.state().spin.get();
         let left = core.timers.borrow().next_deadline().map(|at| at.since(self.state().now()));
-        if left.is_some_and(|l| l <= SPIN) || !core.remote.park() {
+        if left.is_some_and(|l| l <= spin) || !core.remote.park() {
             return None;
         }
-        Some(left.map(|l| l.saturating_sub(SPIN)))
+        Some(left.map(|l| l.saturating_sub(spin)))
     }
 
     fn fire_timers(&self) {
