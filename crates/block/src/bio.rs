@@ -27,6 +27,22 @@ pub enum Op {
     Extents,
 }
 
+impl Op {
+    /// Its place in tables: its discriminant, so that looking it up costs nothing.
+    #[inline]
+    pub fn number(&self) -> usize {
+        match self {
+            Op::Read => 0,
+            Op::Write => 1,
+            Op::Flush => 2,
+            Op::Zero => 3,
+            Op::Discard => 4,
+            Op::Ranges(_) => 5,
+            Op::Extents => 6,
+        }
+    }
+}
+
 /// The operation without its payload.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]

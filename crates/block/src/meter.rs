@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use esker_base::{Nanos, Time};
 use hdrhistogram::Histogram;
 
-use crate::bio::{Bio, Op};
+use crate::bio::Bio;
 
 /// What is counted apart, by name.
 pub const METERED: [&str; 7] = ["read", "write", "flush", "zero", "discard", "ranges", "extents"];
@@ -77,7 +77,7 @@ impl Meter {
     /// A request comes by. The mark must reach [`Meter::end`].
     #[inline]
     pub fn begin(&self, bio: &Bio, now: Time) -> u64 {
-        let op = index(&bio.op);
+        let op = bio.op.number();
         let bytes = &self.ops[op].bytes;
         bytes.set(bytes.get() + bio.len());
         self.in_flight.set(self.in_flight.get() + 1);
@@ -124,18 +124,6 @@ impl OpMeter {
             time: Nanos(self.time.get()),
             latency: buckets.collect(),
         })
-    }
-}
-
-fn index(op: &Op) -> usize {
-    match op {
-        Op::Read => 0,
-        Op::Write => 1,
-        Op::Flush => 2,
-        Op::Zero => 3,
-        Op::Discard => 4,
-        Op::Ranges(_) => 5,
-        Op::Extents => 6,
     }
 }
 

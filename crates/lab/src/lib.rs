@@ -3,8 +3,8 @@
 //! Invariant: a figure is measured in the run that prints it, beside its rival; a rival that is missing makes the run
 //! fail and say how to install it.
 //!
-//! Reading order: [`experiment`] (what an experiment is and reports), [`machine`], [`peer`] (rival programs), then one
-//! file per experiment.
+//! Reading order: [`experiment`] (what an experiment is and reports), [`machine`], [`peer`] (rival programs), `serving`
+//! (our own servers), `timing`, `scratch`, then one file per experiment.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -29,6 +29,8 @@ mod nbd_vs_peers;
 pub mod peer;
 mod random_setting;
 mod rt_throughput;
+mod scratch;
+mod serving;
 mod sim_throughput;
 mod ssd_wa;
 mod timing;

@@ -4,25 +4,21 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{JoinHandle, sleep, spawn};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use esker_base::Nanos;
 use esker_base::units::MIB;
 use esker_nbd::listen::listen;
 use esker_nbd::{Config, Export, Server};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::net::Address;
-use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::sync::race;
 use esker_stack::{Spec, Stack};
 
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
-use crate::peer;
-use crate::timing::median;
+use crate::experiment::{Experiment, Figure, LabError, Options};
+use crate::serving::{Serving, Stop};
+use crate::{peer, scratch, timing};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -36,7 +32,6 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// Bytes of each export; all of them are written before anything is measured.
 const SIZE: u64 = 64 * MIB;
-const PAIRS: u32 = 5;
 /// A server that does not listen by then has failed.
 const START_MAX: Duration = Duration::from_secs(10);
 /// Where a raw file costs no device time.
@@ -61,14 +56,17 @@ const QD32_READ: Load = Load { rw: "read", depth: 32 };
 const QD32_WRITE: Load = Load { rw: "write", depth: 32 };
 
 fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let fault = |source| LabError::Scratch { dir: options.scratch.clone(), source };
-    let dir = tempfile::tempdir_in(&options.scratch).map_err(fault)?;
-    let shm = tempfile::tempdir_in(TMPFS).map_err(|source| LabError::Scratch { dir: TMPFS.into(), source })?;
+    let dir = scratch::folder(&options.scratch)?;
+    let shm = scratch::folder(Path::new(TMPFS))?;
     let raw = shm.path().join("raw");
+    let fault = |source| LabError::Scratch { dir: raw.clone(), source };
     std::fs::File::create_new(&raw).and_then(|file| file.set_len(SIZE)).map_err(fault)?;
-    let span = Duration::from_millis(if options.quick { 600 } else { 5_000 });
-    let bench = Bench { dir: dir.path(), raw: &raw, span, seed: options.seed };
-    let ours = bench.ours()?;
+    // The speed of a machine that others use changes within a second: many short pairs tell more than a few long ones.
+    let (pairs, millis) = if options.quick { (11, 250) } else { (15, 2_000) };
+    let span = Duration::from_millis(millis);
+    let bench = Bench { dir: dir.path(), raw: &raw, pairs, span, seed: options.seed };
+    let ours = dir.path().join("ours");
+    let _serving = bench.ours(&ours)?;
     let mut figures = Vec::new();
     let nbdkit = [
         ("qd1_read_ratio_nbdkit", QD1_READ),
@@ -77,10 +75,10 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         ("qd32_write_ratio_nbdkit", QD32_WRITE),
     ];
     for (id, load) in nbdkit {
-        figures.push(bench.compare(id, load, &ours.socket, "nbdkit", NBDKIT, progress)?);
+        figures.push(bench.compare(id, load, &ours, "nbdkit", NBDKIT, progress)?);
     }
     for (id, load) in [("qd32_read_ratio_qemu", QD32_READ), ("qd32_write_ratio_qemu", QD32_WRITE)] {
-        figures.push(bench.compare(id, load, &ours.socket, "qemu-nbd", QEMU, progress)?);
+        figures.push(bench.compare(id, load, &ours, "qemu-nbd", QEMU, progress)?);
     }
     Ok(figures)
 }
@@ -88,6 +86,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
 struct Bench<'a> {
     dir: &'a Path,
     raw: &'a Path,
+    pairs: u32,
     span: Duration,
     seed: u64,
 }
@@ -104,23 +103,9 @@ impl Bench<'_> {
     ) -> Result<Figure, LabError> {
         let best = self.best_setting(load, program, settings, progress)?;
         let rival = self.rival(program, best)?;
-        let (mut ratios, mut rates) = (Vec::new(), Vec::new());
-        for pair in 1..=PAIRS {
-            // Whoever comes second may find a busier or quieter machine: take turns.
-            let (us, them) = if pair % 2 == 0 {
-                let us = self.rate(load, ours)?;
-                (us, self.rate(load, &rival.socket)?)
-            } else {
-                let them = self.rate(load, &rival.socket)?;
-                (self.rate(load, ours)?, them)
-            };
-            progress(&format!("{id}, pair {pair} of {PAIRS}: {us:.0} against {them:.0} requests per second"));
-            ratios.push(us / them);
-            rates.push(them);
-        }
         let name = format!("{program} {}, {} at depth {}, requests per second", best.join(" "), load.rw, load.depth);
-        let peer = Peer { name, value: median(rates) };
-        Ok(Figure { peer: Some(peer), ..Figure::alone(id, median(ratios), "ratio") })
+        let theirs = || self.rate(load, &rival.socket);
+        timing::ratio(id, name, self.pairs, || self.rate(load, ours), theirs, progress)
     }
 
     fn best_setting<'s>(
@@ -161,59 +146,38 @@ impl Bench<'_> {
                 .args(setting)
                 .arg(self.raw),
         };
-        let fault = |what: String| LabError::Rival { program: program.to_string(), what };
         // It complains of each look whether it listens already.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().map_err(|e| fault(e.to_string()))?;
+        let child = command.spawn().map_err(|e| peer::fault(program, e))?;
         let rival = Rival { child, socket };
-        wait_for(&rival.socket).map_err(fault)?;
+        wait_for(&rival.socket).map_err(|what| peer::fault(program, what))?;
         self.fill(&rival.socket)?;
         Ok(rival)
     }
 
-    fn ours(&self) -> Result<Ours, LabError> {
-        let socket = self.dir.join("ours");
-        let stop = Arc::new(AtomicBool::new(false));
-        let (asked, address, seed) = (stop.clone(), Address::Unix(socket.clone()), self.seed);
-        let thread = spawn(move || {
-            let reactor = Reactor::new(RealConfig::seeded(seed)).unwrap_or_else(|e| panic!("{e}"));
-            let rt = reactor.rt();
-            reactor.block_on(serve(rt, address, asked));
-        });
-        let ours = Ours { stop, thread: Some(thread), socket };
-        wait_for(&ours.socket).map_err(|what| LabError::Rival { program: "our own server".to_string(), what })?;
-        self.fill(&ours.socket)?;
-        Ok(ours)
+    /// Our server at `socket`, whose content has been written.
+    fn ours(&self, socket: &Path) -> Result<Serving, LabError> {
+        let address = Address::Unix(socket.to_path_buf());
+        let serving = Serving::start(self.seed, move |rt, stop| serve(rt, address, stop));
+        wait_for(socket).map_err(|what| peer::fault("our own server", what))?;
+        self.fill(socket)?;
+        Ok(serving)
     }
 
     fn fill(&self, socket: &Path) -> Result<(), LabError> {
-        self.fio(socket, &["--rw=write", "--bs=1m", "--iodepth=4"]).map(drop)
+        peer::fio(&export(socket), "--rw=write --bs=1m --iodepth=4").map(drop)
     }
 
     fn rate(&self, load: Load, socket: &Path) -> Result<f64, LabError> {
-        let (rw, depth) = (format!("--rw=rand{}", load.rw), format!("--iodepth={}", load.depth));
-        let runtime = format!("--runtime={}ms", self.span.as_millis());
-        let report = self.fio(socket, &[&rw, &depth, &runtime, "--bs=4k", "--time_based", "--norandommap"])?;
-        let rate = report["jobs"][0][load.rw]["iops"].as_f64();
-        rate.ok_or_else(|| LabError::Rival { program: "fio".to_string(), what: "no rate in its report".to_string() })
+        let options = format!("--rw=rand{} --iodepth={} --bs=4k", load.rw, load.depth);
+        peer::fio_rate(&export(socket), &options, self.span, self.seed, &[load.rw])
     }
+}
 
-    fn fio(&self, socket: &Path, args: &[&str]) -> Result<serde_json::Value, LabError> {
-        let fixed = [
-            "--name=lab".to_string(),
-            "--ioengine=nbd".to_string(),
-            format!("--uri=nbd+unix:///?socket={}", socket.display()),
-            format!("--size={SIZE}"),
-            format!("--randseed={}", self.seed),
-            "--output-format=json".to_string(),
-        ];
-        let all: Vec<String> = fixed.into_iter().chain(args.iter().map(ToString::to_string)).collect();
-        let report = peer::output("fio", &all)?;
-        // The engine prints a line of its own before the report.
-        let begin = report.find('{').unwrap_or_default();
-        let wrong = |e: serde_json::Error| LabError::Rival { program: "fio".to_string(), what: e.to_string() };
-        serde_json::from_str(&report[begin..]).map_err(wrong)
-    }
+/// What tells fio to use the export at `socket`.
+fn export(socket: &Path) -> [String; 3] {
+    let uri = format!("--uri=nbd+unix:///?socket={}", socket.display());
+    ["--ioengine=nbd".to_string(), uri, format!("--size={SIZE}")]
 }
 
 /// A rival's server; killed when dropped.
@@ -230,23 +194,8 @@ impl Drop for Rival {
     }
 }
 
-/// Our server on a thread of its own; stopped when dropped.
-struct Ours {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-    socket: PathBuf,
-}
-
-impl Drop for Ours {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        // A panic there has been printed, and its figures were refused by fio.
-        let _ended = self.thread.take().map(JoinHandle::join);
-    }
-}
-
-/// Serves a disk in memory until asked to stop, which is looked for now and then.
-async fn serve(rt: Rt, address: Address, stop: Arc<AtomicBool>) {
+/// Serves a disk in memory until asked to stop.
+async fn serve(rt: Rt, address: Address, stop: Stop) {
     let pool = Pool::default();
     let text = format!("vol = memory size={SIZE} @");
     let spec = Spec::parse("nbd-vs-peers", &text).unwrap_or_else(|e| panic!("the experiment's own text: {e}"));
@@ -255,12 +204,7 @@ async fn serve(rt: Rt, address: Address, stop: Arc<AtomicBool>) {
     let exports = vec![Export::new("vol", device)];
     let server = Server::new(&rt, &pool, exports, Config::production()).unwrap_or_else(|e| panic!("{e}"));
     let listener = listen(&rt, &address).unwrap_or_else(|e| panic!("{e}"));
-    let asked = async {
-        while !stop.load(Ordering::Relaxed) {
-            rt.sleep(Nanos::millis(100)).await;
-        }
-    };
-    race(server.serve(&listener), asked).await;
+    race(server.serve(&listener), stop.asked(&rt)).await;
     server.stop().await;
     stack.close().await;
 }

@@ -1,8 +1,14 @@
 //! Rival programs.
 
 use std::process::Command;
+use std::time::Duration;
 
 use crate::experiment::LabError;
+
+/// What `program` did wrong.
+pub fn fault(program: &str, what: impl ToString) -> LabError {
+    LabError::Rival { program: program.to_string(), what: what.to_string() }
+}
 
 /// Checks that `program` can be started.
 ///
@@ -18,10 +24,35 @@ pub fn demand(program: &str) -> Result<(), LabError> {
 /// # Errors
 /// [`LabError`] with its last words if it fails.
 pub fn output(program: &str, args: &[String]) -> Result<String, LabError> {
-    let fault = |what: String| LabError::Rival { program: program.to_string(), what };
-    let run = Command::new(program).args(args).output().map_err(|e| fault(e.to_string()))?;
+    let run = Command::new(program).args(args).output().map_err(|e| fault(program, e))?;
     if !run.status.success() {
-        return Err(fault(format!("{}: {}", run.status, String::from_utf8_lossy(&run.stderr).trim())));
+        return Err(fault(program, format!("{}: {}", run.status, String::from_utf8_lossy(&run.stderr).trim())));
     }
     Ok(String::from_utf8_lossy(&run.stdout).into_owned())
+}
+
+/// Runs one job of fio for `span`, on what `place` says and with `options`, which are divided by blanks, and returns its
+/// requests per second: those of all `ways` (`read`, `write`) together.
+///
+/// # Errors
+/// [`LabError`] with its last words if it fails, or if its report has no such rate.
+pub fn fio_rate(place: &[String], options: &str, span: Duration, seed: u64, ways: &[&str]) -> Result<f64, LabError> {
+    let fixed = format!("--time_based --norandommap --randseed={seed} --runtime={}ms", span.as_millis());
+    let report = fio(place, &format!("{options} {fixed}"))?;
+    let rates: Option<Vec<f64>> = ways.iter().map(|way| report["jobs"][0][way]["iops"].as_f64()).collect();
+    rates.map(|rates| rates.iter().sum()).ok_or_else(|| fault("fio", "no rate in its report"))
+}
+
+/// Runs one job of fio to its end, on what `place` says and with `options`, which are divided by blanks, and returns its
+/// report.
+///
+/// # Errors
+/// [`LabError`] with its last words if it fails.
+pub fn fio(place: &[String], options: &str) -> Result<serde_json::Value, LabError> {
+    let fixed = "--name=lab --output-format=json";
+    let words = [fixed, options].into_iter().flat_map(|words| words.split(' ')).map(str::to_string);
+    let report = output("fio", &words.chain(place.iter().cloned()).collect::<Vec<_>>())?;
+    // Some of its engines print lines of their own before the report.
+    let begin = report.find('{').unwrap_or_default();
+    serde_json::from_str(&report[begin..]).map_err(|e| fault("fio", e))
 }

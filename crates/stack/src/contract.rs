@@ -32,7 +32,7 @@ impl Fence {
     /// Whether `bio` certainly keeps to the contract. If not, [`check`] decides and gives the reason.
     #[inline]
     pub fn admits(&self, bio: &Bio) -> bool {
-        let able = self.able[number(&bio.op)];
+        let able = self.able[bio.op.number()];
         let (start, len) = (bio.range.start(), bio.range.len());
         able & (len != 0)
             & (len <= self.transfer_max)
@@ -47,23 +47,9 @@ impl Fence {
 fn able(limits: &Limits) -> [bool; 7] {
     let mut able = [false; 7];
     for (op, kind) in [(Op::Read, OpKind::Read), (Op::Write, OpKind::Write)] {
-        able[number(&op)] = limits.support(kind) != Support::No;
+        able[op.number()] = limits.support(kind) != Support::No;
     }
     able
-}
-
-/// The operation's place in tables: its discriminant, so that looking it up costs nothing.
-#[inline]
-pub(crate) fn number(op: &Op) -> usize {
-    match op {
-        Op::Read => 0,
-        Op::Write => 1,
-        Op::Flush => 2,
-        Op::Zero => 3,
-        Op::Discard => 4,
-        Op::Ranges(_) => 5,
-        Op::Extents => 6,
-    }
 }
 
 /// Checks `bio` against what its destination promises.

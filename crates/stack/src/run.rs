@@ -170,7 +170,7 @@ impl Run {
     fn note_request(&self) {
         let (rt, bio) = (&self.snapshot.shared.rt, self.bio());
         if rt.is_sim() {
-            rt.event(u64::from(bio.dest.0) << 8 | contract::number(&bio.op) as u64);
+            rt.event(u64::from(bio.dest.0) << 8 | bio.op.number() as u64);
             rt.event(bio.offset() ^ bio.len().rotate_left(40));
         }
     }
