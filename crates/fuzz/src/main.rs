@@ -3,7 +3,7 @@
 //! Invariant: name, seed and number of events decide every byte that is tried; `--seconds` only ends a run earlier.
 //!
 //! Reading order: [`run`] (the loop), [`mutate`] (how inputs come about), [`target`] (the list), then one file per target:
-//! [`blktrace`], [`nbd`], [`stack`], [`compose`], [`mirror`], [`offload`], [`control`], [`http`], [`vhost`], [`regions`].
+//! [`blktrace`], [`nbd`], [`stack`], [`compose`], [`mirror`], [`offload`], [`shepherd`], [`control`], [`http`], [`vhost`], [`regions`].
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a developer's tool reads arguments and looks at the clock")]
@@ -18,6 +18,7 @@ mod nbd;
 mod offload;
 mod regions;
 mod run;
+mod shepherd;
 mod stack;
 mod target;
 mod vhost;

@@ -2,7 +2,7 @@
 
 use esker_blktrace::Format;
 
-use crate::{blktrace, compose, control, http, mirror, nbd, offload, regions, stack, vhost};
+use crate::{blktrace, compose, control, http, mirror, nbd, offload, regions, shepherd, stack, vhost};
 
 /// What can be fuzzed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub enum Target {
     Mirror,
     /// Logs of off-loaded writes.
     Offload,
+    /// Tables of moved blocks.
+    Shepherd,
     /// Lines of the control socket.
     Control,
     /// Requests for metrics.
@@ -39,7 +41,7 @@ pub enum Target {
 
 impl Target {
     /// Every target.
-    pub const ALL: [Target; 30] = [
+    pub const ALL: [Target; 31] = [
         Target::Blktrace(Format::Load),
         Target::Blktrace(Format::Vscsi1),
         Target::Blktrace(Format::Vscsi2),
@@ -65,6 +67,7 @@ impl Target {
         Target::Compose,
         Target::Mirror,
         Target::Offload,
+        Target::Shepherd,
         Target::Control,
         Target::Metrics,
         Target::Vhost,
@@ -84,6 +87,7 @@ impl Target {
             Target::Compose => "compose".to_string(),
             Target::Mirror => "mirror".to_string(),
             Target::Offload => "offload".to_string(),
+            Target::Shepherd => "shepherd".to_string(),
             Target::Control => "control".to_string(),
             Target::Metrics => "metrics".to_string(),
             Target::Vhost => "vhost".to_string(),
@@ -104,6 +108,7 @@ impl Target {
             Target::Compose => compose::corpus(),
             Target::Mirror => mirror::corpus(),
             Target::Offload => offload::corpus(),
+            Target::Shepherd => shepherd::corpus(),
             Target::Control => control::corpus(),
             Target::Metrics => http::corpus(),
             Target::Vhost => vhost::corpus(),
@@ -127,6 +132,7 @@ impl Target {
             Target::Compose => compose::try_input(input),
             Target::Mirror => mirror::try_input(input),
             Target::Offload => offload::try_input(input),
+            Target::Shepherd => shepherd::try_input(input),
             Target::Control => control::try_input(input),
             Target::Metrics => http::try_input(input),
             Target::Vhost => vhost::try_input(input),

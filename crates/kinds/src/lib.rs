@@ -33,6 +33,7 @@ pub const ALL: &[&Kind] = &[
     &esker_volume::KIND,
     &esker_dedup::KIND,
     &esker_offload::KIND,
+    &esker_shepherd::KIND,
 ];
 
 #[cfg(test)]

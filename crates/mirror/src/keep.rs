@@ -28,6 +28,12 @@ pub(crate) async fn keep(mirror: Rc<Mirror>, station: Station) {
         if mirror.closing.get() || mirror.is_latched() {
             return;
         }
+        let repair = mirror.repairs.borrow_mut().pop_front();
+        if let Some(range) = repair {
+            let Some(job) = station.enter().await else { return };
+            mirror.repair(job.below(), range).await;
+            continue;
+        }
         if mirror.has_copying() && failures == 0 {
             match mirror.copy_all(&station).await {
                 None => return,
@@ -50,7 +56,8 @@ pub(crate) async fn keep(mirror: Rc<Mirror>, station: Station) {
 impl Mirror {
     fn has_work(&self) -> bool {
         let is_dirty = !self.label.borrow().dirty.is_empty();
-        self.has_copying() || self.halves.count(State::Out) > 0 || (is_dirty && self.is_whole())
+        let is_due = self.has_copying() || self.halves.count(State::Out) > 0 || !self.repairs.borrow().is_empty();
+        is_due || (is_dirty && self.is_whole())
     }
 
     fn has_copying(&self) -> bool {
@@ -91,6 +98,27 @@ impl Mirror {
             self.lose(lower, &BioError::io("some bytes can be read from no other half"));
         }
         Some(false)
+    }
+
+    /// Writes a range with what the first half that can read it holds to the others that are in sync. Clients cannot change it
+    /// meanwhile, so all hold the same, and a crash leaves nothing that differs. Where halves are suspected to differ, copying
+    /// does it anyway.
+    async fn repair(&self, below: &Below, range: ByteRange) {
+        let ticket = self.locks.enter([range], Mode::Exclusive);
+        self.locks.granted(ticket).await;
+        let is_suspect = self.regions(range).any(|region| self.suspect.borrow().has(region));
+        if !is_suspect && let Ok((source, buf)) = self.read_any(below, range).await {
+            let in_sync = self.halves.which(|state| state == State::InSync);
+            let targets: Vec<usize> = in_sync.into_iter().filter(|lower| *lower != source).collect();
+            let mut bio = Bio::write(range.start(), buf).tagged(BACKGROUND);
+            for answer in self.to_all(below, &mut bio, &targets, self.config.tries).await {
+                match &answer.done.result {
+                    Ok(_) => self.counts.repaired.set(self.counts.repaired.get() + range.len()),
+                    Err(error) => self.lose(answer.lower, error),
+                }
+            }
+        }
+        self.locks.leave(ticket);
     }
 
     fn bytes_of(&self, region: usize) -> ByteRange {

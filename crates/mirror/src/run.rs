@@ -1,6 +1,7 @@
 //! Requests: to all halves that take writes, to one that is read.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -40,10 +41,15 @@ pub struct Mirror {
     pub(crate) suspect: RefCell<Bits>,
     /// Why it takes no changes any more.
     latched: RefCell<Option<String>>,
+    /// Ranges that some half could not read.
+    pub(crate) repairs: RefCell<VecDeque<ByteRange>>,
     pub(crate) closing: Cell<bool>,
     pub(crate) wake: Notify,
     pub(crate) counts: Counts,
 }
+
+/// Ranges that wait for repair at most; what comes while there are as many is not repaired.
+const REPAIRS_MAX: usize = 64;
 
 /// What it tells about itself.
 #[derive(Default)]
@@ -53,6 +59,7 @@ pub struct Counts {
     labels: Cell<u64>,
     lost: Cell<u64>,
     pub(crate) copied: Cell<u64>,
+    pub(crate) repaired: Cell<u64>,
 }
 
 /// What a half answered.
@@ -108,6 +115,7 @@ impl Mirror {
             label_written: Notify::default(),
             locks: RangeLocks::default(),
             latched: RefCell::default(),
+            repairs: RefCell::default(),
             closing: Cell::new(false),
             wake: Notify::default(),
             counts: Counts::default(),
@@ -211,7 +219,10 @@ impl Mirror {
             let op = bio.op.clone();
             let done = self.submit(below, lower, bio).await;
             match done.result {
-                Ok(_) => return done,
+                Ok(_) => {
+                    self.repair_later(range);
+                    return done;
+                }
                 Err(next) => {
                     self.note_failed_read(lower, &next);
                     error = next;
@@ -227,6 +238,15 @@ impl Mirror {
         if matches!(error, BioError::Gone(_)) {
             self.lose(lower, error);
         }
+    }
+
+    /// What one half could not read and another could is written to all again: most devices mend or move a bad sector then.
+    fn repair_later(&self, range: ByteRange) {
+        let mut repairs = self.repairs.borrow_mut();
+        if repairs.len() < REPAIRS_MAX && !repairs.contains(&range) {
+            repairs.push_back(range);
+        }
+        self.wake.notify_all();
     }
 
     /// Halves that may be read in `range`.
@@ -477,6 +497,7 @@ impl Mirror {
             stat("losses", self.counts.lost.get()),
             stat("labels_written", self.counts.labels.get()),
             stat("copied_bytes", self.counts.copied.get()),
+            stat("repaired_bytes", self.counts.repaired.get()),
         ]
     }
 }

@@ -6,7 +6,9 @@ use std::rc::Rc;
 
 use esker_base::Nanos;
 use esker_block::conformance::{self, Options};
-use esker_block::{Bio, Buf, Device, Kind, OpKind};
+use esker_block::{Bio, Buf, Build, Device, Kind, KindError, Make, OpKind};
+use esker_dev::{Defer, Media, MemoryDevice};
+use esker_dev_sim::faulty::{Faulty, Injector};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::sim::{Sim, SimConfig};
@@ -20,7 +22,17 @@ static KINDS: &[&Kind] = &[
     &esker_layers::stats::KIND,
     &esker_layers::error::KIND,
     &esker_layers::delay::KIND,
+    &LATENT,
 ];
+
+/// Memory with sectors that cannot be read until they are written.
+static LATENT: Kind = Kind { name: "latent", build: Build::Device(build_latent), ..esker_dev::memory::KIND };
+
+fn build_latent(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
+    let inner = Rc::new(MemoryDevice::over(make.rt, Media::new(make.args.int("size")), 512, Defer::Never));
+    let plan = "latent 12288+512; latent 40960+4096".parse().expect("a plan");
+    Ok(Faulty::over(make.rt, inner, &Injector::new(plan)))
+}
 
 const TWO: &str = "a = memory size=256KiB defer=always latency=5us; b = memory size=256KiB defer=always latency=7us;";
 
@@ -170,6 +182,19 @@ fn a_failed_half_is_not_read_and_a_failed_read_goes_elsewhere() {
     });
 }
 
+#[test]
+fn what_one_half_cannot_read_is_written_to_it_again() {
+    with("a = latent size=256KiB; b = memory size=256KiB; vol = mirror new=equal settle=1ms on a, b", async |vol| {
+        for at in [0, 32 << 10] {
+            assert_eq!(read(&vol, at, 8192).await, [0; 8192]);
+        }
+        assert_eq!((stat(&vol, "reads_elsewhere"), stat(&vol, "halves_in_sync")), (2.0, 2.0));
+        until(&vol, "repaired_bytes", 16384.0).await;
+        assert_eq!(half(&vol, "a", 0, 64 << 10).await, [0; 64 << 10], "all of it can be read now");
+        check_equal(&vol, 240 << 10).await;
+    });
+}
+
 /// Errors of a half can be switched on and off by inserting and removing a layer.
 async fn pull(vol: &Export, half: &str) {
     let spec = Spec::parse("pull", "x = memory size=4KiB; gone = error probability=1 on x").unwrap();
@@ -205,6 +230,29 @@ fn a_half_that_was_pulled_and_returns_gets_what_it_lacks_under_load() {
         check_equal(&vol, 240 << 10).await;
         assert!(stat(&vol, "copied_bytes") < 128.0 * 1024.0, "only what was written: {:?}", vol.stack().stats());
         until(&vol, "dirty_regions", 0.0).await;
+    });
+}
+
+/// Copying takes so long that writes come while each region is on its way to the half that returns, where a later write may
+/// overtake an earlier one.
+#[test]
+fn what_is_written_while_it_is_copied_is_on_both_halves() {
+    let text = "a = memory size=256KiB; s = delay read=5ms on a; t = memory size=256KiB; \
+        b = delay write=10us jitter=1ms on t; vol = mirror region=4KiB new=equal probe=10ms on s, b";
+    with(text, async |vol| {
+        write(&vol, 0, &[1; 512]).await;
+        pull(&vol, "b").await;
+        write(&vol, 0, &[1; 240 << 10]).await;
+        push_back(&vol).await;
+        until(&vol, "halves_catching_up", 1.0).await;
+        let mut round = 0;
+        while stat(&vol, "halves_in_sync") < 2.0 {
+            // A block of the region that is being copied.
+            let region = (stat(&vol, "copied_bytes") as u64 / 4096).min(59);
+            write(&vol, region * 4096 + round % 8 * 512, &[round as u8 + 2; 512]).await;
+            round += 1;
+        }
+        check_equal(&vol, 240 << 10).await;
     });
 }
 
@@ -255,11 +303,12 @@ fn the_labels_tell_of_a_half_before_a_write_that_it_lacks_is_answered() {
 fn after_a_crash_only_one_half_is_read_where_they_may_differ() {
     // The halves of a new mirror may differ everywhere, as those of any mirror where writes were under way. The slow first
     // half keeps the copying waiting.
-    let text =
-        "x = memory size=256KiB; a = delay read=10ms on x; b = memory size=256KiB; vol = mirror probe=1h on a, b";
+    let text = "x = memory size=256KiB; a = delay read=10ms on x; b = memory size=256KiB; \
+        vol = mirror probe=1h on a, b";
     with(text, async |vol| {
         write(&vol.stack().device("b").unwrap(), DATA_START, &[7; 512]).await;
-        for at in [200 << 10, 0, 200 << 10, 0] {
+        // The copying has moved the first head away from byte 0.
+        for at in [0, 200 << 10, 0] {
             assert_eq!(read(&vol, at, 512).await, [0; 512], "byte {at}");
         }
         until(&vol, "suspect_regions", 0.0).await;

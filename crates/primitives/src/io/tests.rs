@@ -134,9 +134,14 @@ fn bad_requests_get_errors_that_say_what_is_wrong() {
         let (io, _) = io(&rt, "");
         let nowhere = io.submit(Bio::flush()).await.result.unwrap_err().to_string();
         let wide = io.read(io.lower(0), u64::MAX, 512).await.unwrap_err().to_string();
-        let write = io.write(io.lower(0), u64::MAX - 511, Buf::zeroed(io.pool(), 512), false);
-        (nowhere, wide, write.await.is_err())
+        let nothing = io.read(io.lower(0), 0, 0).await.unwrap_err().to_string();
+        let write = io.write(io.lower(0), 1 << 40, Buf::zeroed(io.pool(), 512), false);
+        let past_end = write.await.unwrap_err().to_string();
+        [nowhere, wide, nothing, past_end]
     });
-    assert!(answers.0.contains("volume 65535 is not one of the 1 devices below"), "{}", answers.0);
-    assert!(answers.1.contains("does not fit in 64 bits"), "{}", answers.1);
+    let expected = ["volume 65535 is not one of the 1 devices below", "does not fit in 64 bits"];
+    let expected = expected.into_iter().chain(["bytes [0, 0) of a device of", "of a device of"]);
+    for (answer, expected) in answers.iter().zip(expected) {
+        assert!(answer.contains(expected), "\"{answer}\" should say \"{expected}\"");
+    }
 }

@@ -1,0 +1,289 @@
+//! What holds for the layer as a whole.
+
+mod power;
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use esker_base::{ByteRange, Nanos};
+use esker_block::conformance::{self, Options};
+use esker_block::{
+    Bio, BioError, Buf, Build, Ctx, Device, Extension, Flow, Kind, KindError, Layer, Make, Op, OpKind, Role, Step,
+};
+use esker_dev::{Defer, Media, MemoryDevice};
+use esker_dev_sim::faulty::{Faulty, Injector};
+use esker_rt::Rt;
+use esker_rt::mem::Pool;
+use esker_rt::sim::{Sim, SimConfig};
+use esker_stack::{Export, Spec, Stack};
+
+static KINDS: &[&Kind] = &[
+    &crate::KIND,
+    &KEPT,
+    &SPOIL,
+    &esker_dev::memory::KIND,
+    &esker_layers::stats::KIND,
+    &esker_layers::error::KIND,
+    &esker_layers::verify::KIND,
+];
+
+thread_local! {
+    static MEDIA: RefCell<BTreeMap<String, Rc<Media>>> = RefCell::default();
+    static PLAN: RefCell<String> = RefCell::default();
+    static SPOILED: Cell<u64> = const { Cell::new(u64::MAX) };
+}
+
+/// Memory that outlives its stack, with the faults of `PLAN`.
+static KEPT: Kind = Kind { name: "kept", build: Build::Device(build_kept), ..esker_dev::memory::KIND };
+
+fn build_kept(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
+    let media = kept(make.name, make.args.int("size"));
+    let inner = Rc::new(MemoryDevice::over(make.rt, media, make.args.int("block") as u32, Defer::Never));
+    let plan = PLAN.with(|plan| plan.borrow().parse()).map_err(|e| KindError::Unfit(format!("{e}")))?;
+    Ok(Faulty::over(make.rt, inner, &Injector::new(plan)))
+}
+
+fn kept(name: &str, size: u64) -> Rc<Media> {
+    MEDIA.with(|media| media.borrow_mut().entry(name.to_string()).or_insert_with(|| Media::new(size)).clone())
+}
+
+/// Stores other bytes than it was given at one place, for ever.
+static SPOIL: Kind = Kind { role: Role::Modifier, ..Kind::layer("spoil", "Spoils one block.", &[], build_spoil) };
+
+struct Spoil;
+
+fn build_spoil(make: &Make<'_>) -> Result<Layer, KindError> {
+    Ok(Layer::single(Spoil, make.lowers[0].clone()))
+}
+
+impl Extension for Spoil {
+    fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
+        let bad = ByteRange::new(SPOILED.get(), 1).expect("a byte");
+        if bio.op == Op::Write && bio.range.overlaps(bad) {
+            let mut bytes = bio.buf.to_vec();
+            bytes[(bad.start() - bio.offset()) as usize] ^= 1;
+            bio.buf = Buf::from_bytes(ctx.pool, &bytes);
+        }
+        Step::Now(Flow::Down)
+    }
+}
+
+async fn try_open(rt: &Rt, text: &str) -> Result<Export, String> {
+    let spec = Spec::parse("test", text).unwrap_or_else(|e| panic!("{text}: {e}"));
+    let stack = Stack::build(rt, &Pool::default(), KINDS, &spec).map_err(|e| e.to_string())?;
+    Ok(stack.device("vol").unwrap_or_else(|| panic!("{text}: no device \"vol\"")))
+}
+
+/// Runs `body` on the device `vol` of a text.
+fn with<F: Future<Output = ()> + 'static>(text: &str, body: impl FnOnce(Export) -> F + 'static) {
+    let sim = Sim::new(SimConfig::seeded(1));
+    let (rt, text) = (sim.rt(), text.to_string());
+    sim.block_on(async move {
+        let vol = try_open(&rt, &text).await.unwrap_or_else(|e| panic!("{text}: {e}"));
+        body(vol).await;
+    });
+}
+
+async fn try_write(vol: &Export, at: u64, bytes: &[u8]) -> Result<(), BioError> {
+    vol.submit(Bio::write(at, Buf::from_bytes(vol.stack().pool(), bytes))).await.result.map(drop)
+}
+
+async fn write(vol: &Export, at: u64, bytes: &[u8]) {
+    assert_eq!(try_write(vol, at, bytes).await, Ok(()), "write of {} bytes at {at}", bytes.len());
+}
+
+async fn try_read(vol: &Export, at: u64, len: usize) -> Result<Vec<u8>, BioError> {
+    let done = vol.submit(Bio::read(at, Buf::unique(vol.stack().pool(), len))).await;
+    done.result.map(|_| done.buf.to_vec())
+}
+
+async fn read(vol: &Export, at: u64, len: usize) -> Vec<u8> {
+    try_read(vol, at, len).await.unwrap_or_else(|error| panic!("read of {len} bytes at {at}: {error}"))
+}
+
+async fn sleep(vol: &Export, span: Nanos) {
+    vol.stack().rt().sleep(span).await;
+}
+
+fn stat(vol: &Export, name: &str) -> u64 {
+    let parts = vol.stack().stats();
+    let part = parts.iter().find(|part| part.kind == "shepherd").expect("a shepherd");
+    part.stats.iter().find(|s| s.name == name).map_or_else(|| panic!("no {name}"), |s| s.value as u64)
+}
+
+fn stats<const N: usize>(vol: &Export, names: [&str; N]) -> [u64; N] {
+    names.map(|name| stat(vol, name))
+}
+
+#[test]
+fn a_shepherd_conforms() {
+    for text in [
+        "vol = memory size=512KiB defer=always latency=5us | shepherd".to_string(),
+        "vol = memory size=512KiB block=4096 | shepherd spares=8 scrub=1ms".to_string(),
+        "a = memory size=512KiB defer=always latency=3us; e = error ops=write,read,zero every=7 len=300KiB on a; \
+         vol = shepherd spares=300 pause=5us on e"
+            .to_string(),
+        // Many blocks are moved.
+        "a = memory size=2MiB; e = error ops=write,zero every=4 len=1MiB on a; vol = shepherd tries=0 spares=2000 on e"
+            .to_string(),
+    ] {
+        let report = conformance::check(
+            |rt| {
+                let spec = Spec::parse("test", &text).unwrap();
+                Rc::new(Stack::build(rt, &Pool::default(), KINDS, &spec).unwrap().device("vol").unwrap())
+            },
+            Options::facade(7),
+        );
+        assert!(report.answered(OpKind::Read) > 100 && report.answered(OpKind::Write) > 100, "{text}: {report:?}");
+    }
+}
+
+#[test]
+fn a_passing_error_costs_a_retry_and_what_was_hard_to_read_is_written_anew() {
+    // Opening reads and writes the table; the plan begins behind it.
+    let text = "a = memory size=512KiB; e = error every=3 len=64KiB ops=read on a; x = stats on e; \
+        vol = shepherd pause=1ms on x";
+    with(text, async |vol| {
+        write(&vol, 0, &[7; 4096]).await;
+        for _ in 0..3 {
+            assert_eq!(read(&vol, 0, 4096).await, [7; 4096]);
+        }
+        sleep(&vol, Nanos::secs(1)).await;
+        assert_eq!(stats(&vol, ["recovered", "lost", "moved_blocks", "refreshed_bytes"]), [1, 0, 0, 4096]);
+        assert_eq!(stat(&vol, "retries"), 1);
+    });
+    with(&text.replace("every=3", "probability=1"), async |vol| {
+        let before = vol.stack().rt().now();
+        assert!(matches!(try_read(&vol, 0, 512).await, Err(BioError::Io(_))));
+        let spent = vol.stack().rt().now().since(before);
+        assert!(spent >= Nanos::millis(3) && spent < Nanos::millis(4), "{spent}");
+        assert_eq!(stats(&vol, ["retries", "lost"]), [3, 1]);
+    });
+}
+
+const BAD: &str = "a = kept size=512KiB; e = error ops=write,zero probability=1 start=4KiB len=1024 on a;";
+
+#[test]
+fn bad_blocks_are_moved_and_stay_so_after_a_restart() {
+    let text = format!("{BAD} vol = shepherd pause=1us spares=4 on e");
+    with(&text, async |vol| {
+        write(&vol, 0, &[1; 8192]).await;
+        assert_eq!(stats(&vol, ["moved_blocks", "spares_left", "retries"]), [2, 2, 3]);
+        assert_eq!(read(&vol, 0, 8192).await, [1; 8192]);
+        write(&vol, 4096, &[2; 512]).await;
+        assert_eq!(stats(&vol, ["moved_blocks", "retries"]), [2, 3], "it is written where it lies now");
+        assert_eq!(vol.submit(Bio::zero(4608, 512)).await.result.err(), None);
+        assert_eq!(vol.submit(Bio::flush()).await.result.err(), None);
+    });
+    with(&text, async |vol| {
+        let expected = [vec![1; 4096], vec![2; 512], vec![0; 512], vec![1; 3072]].concat();
+        assert_eq!(read(&vol, 0, 8192).await, expected);
+        assert_eq!(stats(&vol, ["moved_blocks", "spares_left"]), [2, 2]);
+    });
+    // The bytes of the blocks that were moved lie on the first spares.
+    let size = (512 - 128 - 4) << 10;
+    assert_eq!(kept("a", 0).bytes(ByteRange::new(size, 1024).unwrap()), [vec![2; 512], vec![0; 512]].concat());
+}
+
+#[test]
+fn zeroing_a_bad_block_moves_it_too() {
+    with(&format!("{BAD} vol = shepherd pause=1us on e"), async |vol| {
+        assert_eq!(vol.submit(Bio::zero(0, 16 << 10)).await.result.err(), None);
+        assert_eq!((stat(&vol, "moved_blocks"), read(&vol, 4096, 1024).await), (2, vec![0; 1024]));
+    });
+}
+
+#[test]
+fn a_bad_spare_is_passed_over_and_without_spares_the_error_comes_through() {
+    let size = (512 - 128 - 4) << 10;
+    let text = format!(
+        "{BAD} f = error ops=write probability=1 start={size} len=1024 on e; vol = shepherd pause=1us spares=4 on f"
+    );
+    with(&text, async |vol| {
+        write(&vol, 4096, &[1; 512]).await;
+        assert_eq!(stats(&vol, ["moved_blocks", "spares_bad", "spares_left"]), [1, 2, 1]);
+        write(&vol, 4608, &[2; 512]).await;
+        assert_eq!(read(&vol, 4096, 1024).await, [vec![1; 512], vec![2; 512]].concat());
+    });
+    let text = text.replace("start=4KiB len=1024", "start=4KiB len=2048");
+    with(&text, async |vol| {
+        let error = try_write(&vol, 4096, &[3; 2048]).await.unwrap_err();
+        assert!(error.to_string().contains("no spare block is left; replace the device"), "{error}");
+        assert_eq!(stats(&vol, ["moved_blocks", "spares_left", "lost"]), [2, 0, 1]);
+        write(&vol, 0, &[4; 4096]).await;
+    });
+}
+
+#[test]
+fn a_block_that_stores_other_bytes_is_moved_where_verify_notices() {
+    SPOILED.set(5000);
+    with("a = memory size=512KiB; s = spoil on a; v = verify on s; vol = shepherd pause=1us on v", async |vol| {
+        write(&vol, 0, &[9; 8192]).await;
+        assert_eq!((stat(&vol, "moved_blocks"), read(&vol, 0, 8192).await), (1, vec![9; 8192]));
+    });
+}
+
+#[test]
+fn what_cannot_pass_is_not_tried_again() {
+    PLAN.with(|plan| *plan.borrow_mut() = "gone 40".to_string());
+    with("a = kept size=512KiB; vol = shepherd on a", async |vol| {
+        let mut last = Ok(());
+        for _ in 0..50 {
+            last = try_write(&vol, 0, &[1; 512]).await;
+        }
+        assert!(matches!(last, Err(BioError::Gone(_))), "{last:?}");
+        assert_eq!(stats(&vol, ["retries", "moved_blocks"]), [0, 0]);
+    });
+    with("a = memory size=512KiB; x = stats on a; vol = shepherd on x", async |vol| {
+        write(&vol, 0, &[1; 512]).await;
+        let spec = Spec::parse("faults", "z = memory size=4KiB; faults = error ops=flush every=2 on z").unwrap();
+        vol.stack().insert(spec.device("faults").unwrap().clone(), "a", Nanos::secs(1)).await.unwrap();
+        let mut failed = 0;
+        for _ in 0..6 {
+            failed += u64::from(vol.submit(Bio::flush()).await.result.is_err());
+        }
+        assert_eq!((failed, stat(&vol, "retries")), (3, 0), "after a flush that failed nobody knows what is durable");
+    });
+}
+
+#[test]
+fn a_scrub_finds_what_nobody_reads_and_writes_it_anew() {
+    // Every fifth read of the second half of the volume fails once.
+    let text = "a = memory size=2MiB; e = error ops=read every=2 start=1MiB len=512KiB on a; \
+        vol = shepherd pause=1us scrub=10s on e";
+    with(text, async |vol| {
+        write(&vol, 1 << 20, &[6; 4096]).await;
+        sleep(&vol, Nanos::secs(30)).await;
+        assert!(stat(&vol, "scrubbed_bytes") >= 4 << 20, "{:?}", vol.stack().stats());
+        assert!(stat(&vol, "recovered") > 1 && stat(&vol, "refreshed_bytes") > 0 && stat(&vol, "lost") == 0);
+        assert_eq!(read(&vol, 1 << 20, 4096).await, [6; 4096]);
+    });
+}
+
+/// Why a stack's volume refuses requests.
+fn refusal(text: &str) -> String {
+    let told = Rc::new(RefCell::new(String::new()));
+    let out = told.clone();
+    with(text, async move |vol| {
+        *out.borrow_mut() = try_write(&vol, 0, &[1; 4096]).await.expect_err("it must refuse").to_string();
+    });
+    told.take()
+}
+
+#[test]
+fn a_device_whose_end_is_something_else_is_refused() {
+    let text = "a = kept size=512KiB; vol = shepherd spares=4 on a";
+    let media = kept("a", 512 << 10);
+    let fill = |at, bytes: &[u8]| media.write(at, &Buf::from_bytes(&Pool::default(), bytes));
+    fill(384 << 10, b"somebody's data");
+    assert!(refusal(text).contains("hold no area of regions"), "{}", refusal(text));
+    assert_eq!(media.bytes(ByteRange::new(384 << 10, 15).unwrap()), b"somebody's data");
+    fill(384 << 10, &[0; 15]);
+    with(text, async |vol| write(&vol, 0, &[1; 512]).await);
+    let more = refusal(&text.replace("spares=4", "spares=5"));
+    assert!(more.contains("made with 4 spare blocks; set spares=4"), "{more}");
+    // A grain of the table.
+    fill((384 << 10) + 24_576 + 8192 + 3, &[1]);
+    assert!(refusal(text).contains("damaged"), "{}", refusal(text));
+}
