@@ -80,7 +80,7 @@ impl Logging {
 }
 
 /// Nanoseconds from 1970 to the start of the world.
-fn start_of(rt: &Rt) -> i128 {
+pub fn start_of(rt: &Rt) -> i128 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i128);
     since_1970 - i128::from(rt.now().0)
 }

@@ -5,7 +5,7 @@
 //! Reading order: [`verb`] (what a verb is, and the command line made of all), [`verbs`] (the table, one file for each
 //! verb), [`failure`] (exit status and messages), [`terminal`], then what verbs share: [`stack_text`], [`composition`],
 //! [`trace`] and [`trace_files`], [`control`] and [`patience`], [`doors`], [`world`], [`log`], [`secrets`], [`signals`], [`outputs`] and
-//! [`target`]; [`top`] is the screen of the verb of that name.
+//! [`target`]; [`top`] is the screen of the verb of that name, [`hugepages`] what the verbs of that manager share.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -18,6 +18,7 @@ mod composition;
 mod control;
 mod doors;
 mod failure;
+mod hugepages;
 mod log;
 mod measured;
 mod notify;

@@ -220,6 +220,17 @@ mod tests {
     }
 
     #[test]
+    fn the_file_that_is_installed_says_the_defaults() {
+        let installed = Config::parse(include_str!("../../../dist/hugepage.toml")).unwrap();
+        let config = Config::parse(WHO).unwrap();
+        assert_eq!(format!("{:?}", installed.policy), format!("{:?}", config.policy));
+        let seen = |config: &Config| (config.settings.poll, config.settings.poll_share, config.cpu_share);
+        assert_eq!(seen(&installed), seen(&config));
+        assert_eq!(installed.settings.state, config.settings.state);
+        assert_eq!(installed.settings.access_interval, config.settings.access_interval);
+    }
+
+    #[test]
     fn every_key_is_taken() {
         let text = "state = \"s.json\"\nfaults = \"base\"\npromote_percent = 70\ndemote_percent = 60\ncooldown = \"1s\"\n\
                     order = \"in_turn\"\ntau = 0.5\nbudget = \"1GiB\"\nquantum = \"32MiB\"\nquantum_sleep = \"5s\"\n\

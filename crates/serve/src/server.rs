@@ -23,6 +23,8 @@ use crate::freeze::Freezer;
 use crate::front::{Front, Offer};
 use crate::http;
 use crate::metered::{Metered, Meters};
+use crate::metrics;
+use crate::status::Status;
 
 /// How a stack is served.
 #[derive(Clone)]
@@ -198,6 +200,23 @@ impl Shared {
     }
 }
 
+/// Hands out the metrics until the server is asked to stop.
+async fn hand_out(shared: Rc<Shared>, listener: Rc<Listener>) {
+    match race(http::serve(shared.rt.clone(), listener, shared.clone()), shared.stopping()).await {
+        Either::Left(()) | Either::Right(()) => {}
+    }
+}
+
+impl http::Pages for Shared {
+    fn paths(&self) -> &'static [&'static str] {
+        &["/metrics"]
+    }
+
+    fn page(&self, _: &str) -> (&'static str, String) {
+        (metrics::CONTENT_TYPE, metrics::page(Status::of(self)))
+    }
+}
+
 /// A stack that clients can reach. Its sockets are removed when it is dropped.
 pub struct Served(Rc<Shared>);
 
@@ -283,7 +302,7 @@ impl Served {
             shared.rt.spawn("nbd-accept", async move { server.serve(&listener).await }).detach();
         }
         let console = shared.rt.spawn("control-accept", console::serve(shared.clone(), shared.control.clone()));
-        let metrics = shared.metrics.iter().map(|listener| http::serve(shared.clone(), listener.clone()));
+        let metrics = shared.metrics.iter().map(|listener| hand_out(shared.clone(), listener.clone()));
         let metrics: Vec<_> = metrics.map(|task| shared.rt.spawn("metrics-accept", task)).collect();
         if let Either::Left(()) = race(stop, shared.stopping()).await {
             shared.ask_to_stop();
@@ -301,7 +320,11 @@ impl Served {
     }
 }
 
-fn listen_for_metrics(rt: &Rt, address: &Address) -> Result<Rc<Listener>, ServeError> {
+/// Listens where metrics are handed out.
+///
+/// # Errors
+/// An address that more than this machine could reach, and the kernel's.
+pub fn listen_for_metrics(rt: &Rt, address: &Address) -> Result<Rc<Listener>, ServeError> {
     if let Address::Tcp(host) = address
         && !is_local(host)
     {

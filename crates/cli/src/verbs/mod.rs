@@ -10,6 +10,10 @@ mod completions;
 mod detach;
 mod drain;
 mod freeze;
+mod hugepage_doctor;
+mod hugepage_run;
+mod hugepage_status;
+mod hugepage_top;
 mod kinds;
 mod lab_list;
 mod lab_run;
@@ -37,6 +41,7 @@ use crate::verb::Verb;
 pub const GROUPS: &[(&str, &str)] = &[
     ("stack", "Check, show, compose and change stacks"),
     ("blktrace", "Describe, convert, check and generate block traces"),
+    ("hugepage", "Manage the huge pages of processes"),
     ("lab", "Measure the figures of the documents"),
 ];
 
@@ -67,6 +72,10 @@ pub const ALL: &[Verb] = &[
     blktrace_convert::VERB,
     blktrace_check::VERB,
     blktrace_generate::VERB,
+    hugepage_run::VERB,
+    hugepage_status::VERB,
+    hugepage_top::VERB,
+    hugepage_doctor::VERB,
     lab_list::VERB,
     lab_run::VERB,
     kinds::VERB,

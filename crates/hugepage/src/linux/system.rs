@@ -104,6 +104,12 @@ impl System {
         })
     }
 
+    /// Puts back what was set.
+    pub fn close(&mut self) -> Vec<Restored> {
+        self.damon = None;
+        self.knobs.restore()
+    }
+
     /// Begins what the last turn has asked for. To be called after each.
     pub fn settle(&mut self) {
         let Some(damon) = &mut self.damon else { return };

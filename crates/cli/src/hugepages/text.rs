@@ -1,0 +1,100 @@
+//! The status of a manager of huge pages as plain text.
+
+use esker_hugepage::Status;
+use esker_hugepage::status::{Done, ProcessStatus};
+
+/// Characters of a map in a line.
+const MAP_WIDTH: usize = 64;
+
+/// All of it.
+pub fn page(status: &Status) -> String {
+    let mut lines = vec![headline(status), done_line(&status.done)];
+    for (pid, why) in &status.refused {
+        lines.push(format!("! process {pid} cannot be managed: {why}"));
+    }
+    for process in &status.processes {
+        lines.push(process_line(process));
+        lines.extend(map_lines(process, MAP_WIDTH).into_iter().map(|line| format!("  {line}")));
+    }
+    if status.processes.is_empty() {
+        lines.push("no process is there that is meant".to_string());
+    }
+    lines.join("\n")
+}
+
+/// The manager and the machine.
+pub fn headline(status: &Status) -> String {
+    let share = 100.0 * status.cpu_s / status.uptime_s.max(0.001);
+    let greedy = if status.greedy { "  huge faults" } else { "" };
+    format!(
+        "up {:.0} s  CPU {share:.2} %  fragmentation {:.3}  imbalance {:.4}  waiting {}{greedy}",
+        status.uptime_s, status.fragmentation, status.imbalance, status.waiting
+    )
+}
+
+/// What was done, and what not.
+pub fn done_line(done: &Done) -> String {
+    let all = |title: &str, counts: &std::collections::BTreeMap<String, u64>| {
+        let counts: Vec<String> = counts.iter().map(|(why, count)| format!("{why} {count}")).collect();
+        if counts.is_empty() { String::new() } else { format!("  {title}: {}", counts.join(", ")) }
+    };
+    let missed = done.misprediction.map_or(String::new(), |ratio| format!("  mispredicted {:.2} %", 100.0 * ratio));
+    format!(
+        "promotions {}  demotions {}{}{}{missed}",
+        done.promotions,
+        done.demotions,
+        all("refused", &done.refused),
+        all("left", &done.left)
+    )
+}
+
+/// One process.
+pub fn process_line(process: &ProcessStatus) -> String {
+    let state = process.excluded_s.map_or(String::new(), |left| format!("  passed over for {left:.0} s"));
+    format!(
+        "{} {}  shares {}  huge {} MiB ({:.0} % idle)  promotions {}  demotions {}  base regions by tenths {:?}{state}",
+        process.pid,
+        process.name,
+        process.shares,
+        process.huge_bytes >> 20,
+        100.0 * process.idle,
+        process.done.promotions,
+        process.done.demotions,
+        process.base_regions,
+    )
+}
+
+/// The map of a process in lines of `width` characters.
+pub fn map_lines(process: &ProcessStatus, width: usize) -> Vec<String> {
+    let cells: Vec<char> = process.map.chars().collect();
+    let mut lines: Vec<String> = cells.chunks(width.max(1)).map(|line| line.iter().collect()).collect();
+    if let Some(first) = lines.first_mut() {
+        first.push_str(&format!("  {} MiB a character", process.map_regions * 2));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_reads_as_lines() {
+        let mut status = Status { uptime_s: 100.0, cpu_s: 0.5, fragmentation: 0.25, ..Status::default() };
+        status.done.left.insert("sparse".to_string(), 3);
+        let process = ProcessStatus {
+            pid: 7,
+            name: "redis".into(),
+            huge_bytes: 4 << 20,
+            map: "HH09".into(),
+            map_regions: 1,
+            ..Default::default()
+        };
+        status.processes.push(process);
+        let lines: Vec<String> = page(&status).lines().map(str::to_string).collect();
+        assert!(lines[0].starts_with("up 100 s  CPU 0.50 %  fragmentation 0.250"), "{lines:?}");
+        assert_eq!(lines[1], "promotions 0  demotions 0  left: sparse 3");
+        assert!(lines[2].starts_with("7 redis  shares 0  huge 4 MiB (0 % idle)"), "{lines:?}");
+        assert_eq!(lines[3], "  HH09  2 MiB a character");
+    }
+}

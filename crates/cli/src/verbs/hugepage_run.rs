@@ -1,0 +1,120 @@
+//! `esker hugepage run`: manages the huge pages of processes until it is told to stop.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use esker_hugepage::journal::Journal;
+use esker_hugepage::{Config, Daemon, daemon};
+use esker_rt::net::Address;
+use esker_rt::real::{Reactor, RealConfig};
+use esker_rt::{Level, Rt};
+use esker_serve::http;
+use esker_serve::server::listen_for_metrics;
+use esker_stack::text::address;
+
+use crate::failure::Failure;
+use crate::hugepages::{Answers, SOCKET};
+use crate::log::{Logging, start_of};
+use crate::notify;
+use crate::signals::Signals;
+use crate::terminal::Terminal;
+use crate::verb::{About, Example, Run, Verb};
+
+/// The record.
+pub const VERB: Verb = Verb::of::<Manage>(About {
+    words: &["hugepage", "run"],
+    summary: "Give huge pages to the processes that make the best use of them",
+    details: "Promotes regions that are well used, demotes those that no longer are, and divides huge pages fairly, until a \
+              signal (SIGINT, SIGTERM). Settings of the kernel that the configuration asks to change are put back at the end, \
+              or by the next start if this one was killed. `esker hugepage doctor` says what works here.",
+    examples: &[
+        Example {
+            line: "esker hugepage run --config hugepage.toml",
+            does: "manages the processes that the file names",
+        },
+        Example {
+            line: "esker hugepage run --config hugepage.toml --decisions why.jsonl --metrics tcp:127.0.0.1:9101",
+            does: "writes down why each region was changed, and hands out metrics",
+        },
+    ],
+});
+
+#[derive(clap::Args)]
+struct Manage {
+    /// The configuration
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Socket for esker hugepage status and top
+    #[arg(long, value_name = "PATH", default_value = SOCKET)]
+    control: PathBuf,
+    /// Hand out metrics for Prometheus over HTTP at unix:PATH or tcp:127.0.0.1:PORT
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
+    metrics: Option<Address>,
+    /// Append each decision with its reason as one line of JSON
+    #[arg(long, value_name = "FILE")]
+    decisions: Option<PathBuf>,
+    #[command(flatten)]
+    logging: Logging,
+}
+
+fn parse_address(text: &str) -> Result<Address, String> {
+    address::parse(text).map_err(|why| format!("{why}; write unix:PATH or tcp:127.0.0.1:PORT"))
+}
+
+/// A file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum FileError {
+    #[error("{0}: cannot be read: {1}")]
+    Config(String, io::Error),
+    #[error("{0}: {1}")]
+    Wrong(String, esker_hugepage::config::ConfigError),
+    #[error("{0}: decisions cannot be written there: {1}")]
+    Decisions(String, io::Error),
+}
+
+impl Run for Manage {
+    fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        let config = self.read()?;
+        let signals = Signals::catch()?;
+        let reactor = Reactor::new(RealConfig::seeded(1))?;
+        let rt = reactor.rt();
+        self.logging.start(&rt)?;
+        let daemon = Rc::new(RefCell::new(Daemon::open(&rt, config, self.journal(&rt)?)?));
+        let mut doors = vec![listen_for_metrics(&rt, &Address::Unix(self.control.clone()))?];
+        if let Some(metrics) = &self.metrics {
+            doors.push(listen_for_metrics(&rt, metrics)?);
+        }
+        for door in &doors {
+            terminal.say(&format!("status and metrics: {}", address::text(door.address())))?;
+            let answers = Rc::new(Answers(daemon.clone()));
+            rt.spawn("hugepage-pages", http::serve(rt.clone(), door.clone(), answers)).detach();
+        }
+        terminal.finish()?;
+        let stop = notify::stopping(signals.first(&rt)?);
+        notify::ready(&rt);
+        let own = daemon.clone();
+        reactor.block_on(async move { daemon::run(own, stop).await });
+        for line in daemon.borrow_mut().close() {
+            rt.tell(Level::Info, "restored", &[], format_args!("{line}"));
+        }
+        Ok(())
+    }
+}
+
+impl Manage {
+    fn read(&self) -> Result<Config, FileError> {
+        let path = self.config.display().to_string();
+        let text = std::fs::read_to_string(&self.config).map_err(|error| FileError::Config(path.clone(), error))?;
+        Config::parse(&text).map_err(|error| FileError::Wrong(path, error))
+    }
+
+    fn journal(&self, rt: &Rt) -> Result<Option<Journal<Box<dyn Write>>>, FileError> {
+        let Some(path) = &self.decisions else { return Ok(None) };
+        let file = File::options().append(true).create(true).open(path);
+        let file = file.map_err(|error| FileError::Decisions(path.display().to_string(), error))?;
+        Ok(Some(Journal::new(Box::new(file), start_of(rt))))
+    }
+}
