@@ -214,6 +214,37 @@ fn equal_blocks_of_one_request_and_of_concurrent_ones_are_written_once() {
     });
 }
 
+/// Reads are slow below, so that a data block could be left, be free and be taken while one of them is under way.
+#[test]
+fn a_read_never_sees_what_its_data_block_was_taken_for_meanwhile() {
+    static KINDS: &[&Kind] = &[&esker_dev::memory::KIND, &esker_layers::delay::KIND];
+    let sim = Sim::new(SimConfig::seeded(1));
+    let rt = sim.rt();
+    sim.block_on(async move {
+        let spec = Spec::parse("test", "d = memory size=40KiB defer=always latency=1us | delay read=1ms").unwrap();
+        let below = Stack::build(&rt, &Pool::default(), KINDS, &spec).unwrap().device("d").unwrap();
+        let config = config(below.limits(), None);
+        let volume = Rc::new(open_on(&rt, Rc::new(below), config).await.unwrap_or_else(|error| panic!("{error}")));
+        let blocks = volume.limits.size / 512;
+        write(&volume, 0, &unique(0)).await;
+        let reader = volume.clone();
+        let reads = rt.spawn("reader", async move {
+            for _ in 0..50 {
+                let bytes = read(&reader, 0, 1).await;
+                assert!((0..50).any(|round| bytes == unique(round * 1000)), "a block of somebody else");
+            }
+        });
+        for round in 0..50 {
+            write(&volume, 0, &unique(round * 1000)).await;
+            flush(&volume).await;
+            for block in 1..blocks {
+                write(&volume, block, &unique(round * 1000 + block)).await;
+            }
+        }
+        reads.await;
+    });
+}
+
 #[test]
 fn zeroes_and_discards_take_nothing_and_give_blocks_back() {
     let media = Media::new(64 << 10);

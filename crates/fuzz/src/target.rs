@@ -2,7 +2,7 @@
 
 use esker_blktrace::Format;
 
-use crate::{blktrace, compose, control, http, mirror, nbd, offload, regions, shepherd, stack, vhost};
+use crate::{blktrace, compose, control, dedup, http, mirror, nbd, offload, regions, shepherd, stack, vhost};
 
 /// What can be fuzzed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub enum Target {
     Compose,
     /// Labels of mirrors' halves.
     Mirror,
+    /// The medium of a deduplicated volume.
+    Dedup,
     /// Logs of off-loaded writes.
     Offload,
     /// Tables of moved blocks.
@@ -41,7 +43,7 @@ pub enum Target {
 
 impl Target {
     /// Every target.
-    pub const ALL: [Target; 31] = [
+    pub const ALL: [Target; 32] = [
         Target::Blktrace(Format::Load),
         Target::Blktrace(Format::Vscsi1),
         Target::Blktrace(Format::Vscsi2),
@@ -66,6 +68,7 @@ impl Target {
         Target::Stack,
         Target::Compose,
         Target::Mirror,
+        Target::Dedup,
         Target::Offload,
         Target::Shepherd,
         Target::Control,
@@ -86,6 +89,7 @@ impl Target {
             Target::Stack => "stack".to_string(),
             Target::Compose => "compose".to_string(),
             Target::Mirror => "mirror".to_string(),
+            Target::Dedup => "dedup".to_string(),
             Target::Offload => "offload".to_string(),
             Target::Shepherd => "shepherd".to_string(),
             Target::Control => "control".to_string(),
@@ -107,6 +111,7 @@ impl Target {
             Target::Stack => stack::corpus(),
             Target::Compose => compose::corpus(),
             Target::Mirror => mirror::corpus(),
+            Target::Dedup => dedup::corpus(),
             Target::Offload => offload::corpus(),
             Target::Shepherd => shepherd::corpus(),
             Target::Control => control::corpus(),
@@ -131,6 +136,7 @@ impl Target {
             Target::Stack => stack::try_input(input),
             Target::Compose => compose::try_input(input),
             Target::Mirror => mirror::try_input(input),
+            Target::Dedup => dedup::try_input(input),
             Target::Offload => offload::try_input(input),
             Target::Shepherd => shepherd::try_input(input),
             Target::Control => control::try_input(input),

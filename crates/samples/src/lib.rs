@@ -4,11 +4,12 @@
 //! Invariant: for comparison only: no kind of this crate is in the product's list, and both variants of an extension pass the
 //! same tests and behave alike.
 //!
-//! Reading order: [`raid1`], [`raw`], [`encryptor`], [`offload`]; in each `vanilla`, then `able`. `cargo xtask complexity` counts both; the
-//! products of these ideas are `mirror`, `verify` and `crypt`.
+//! Reading order: [`raid1`], [`raw`], [`encryptor`], [`offload`], [`dedup`]; in each `vanilla`, then `able`. `cargo xtask complexity` counts both; the
+//! products of these ideas are `mirror`, `verify`, `crypt`, `offload` and `dedup`.
 
 #![forbid(unsafe_code)]
 
+pub mod dedup;
 pub mod encryptor;
 pub mod offload;
 pub mod raid1;
@@ -35,6 +36,7 @@ pub const ALL: &[Pair] = &[
     Pair { name: "raw", vanilla: &raw::vanilla::KIND, able: &raw::able::KIND },
     Pair { name: "offload", vanilla: &offload::vanilla::KIND, able: &offload::able::KIND },
     Pair { name: "encryptor", vanilla: &encryptor::vanilla::KIND, able: &encryptor::able::KIND },
+    Pair { name: "dedup", vanilla: &dedup::vanilla::KIND, able: &dedup::able::KIND },
 ];
 
 /// What the extensions let through: remapping is none of their business.

@@ -26,6 +26,8 @@ static KINDS: &[&Kind] = &[
     &crate::encryptor::able::KIND,
     &crate::offload::vanilla::KIND,
     &crate::offload::able::KIND,
+    &crate::dedup::vanilla::KIND,
+    &crate::dedup::able::KIND,
     &esker_dev::file::KIND,
     &SPOIL,
 ];
@@ -101,6 +103,7 @@ fn all_variants_conform() {
     let pair = "a = memory size=256KiB defer=always; b = memory size=512KiB defer=always;";
     check_conforms(&format!("{pair} vol = offload-VARIANT on a, b"));
     check_conforms(&format!("{pair} vol = offload-VARIANT rests=false on a, b"));
+    check_conforms("vol = memory size=1MiB defer=always latency=5us | dedup-VARIANT");
     check_conforms("vol = memory size=256KiB defer=always latency=5us | raw-VARIANT");
     check_conforms("vol = memory size=256KiB defer=always | encryptor-VARIANT key=file:k");
     check_conforms(&format!("{disks} vol = stripe chunk=4096 on a, b | encryptor-VARIANT key=file:k"));
@@ -246,6 +249,46 @@ fn offload_lets_the_disk_rest_and_brings_everything_home() {
             panic!("{variant}: the disk does not become equal to the shadow copy");
         });
     }
+}
+
+#[test]
+fn dedup_stores_a_second_identical_write_once_and_both_are_read_after_a_restart() {
+    for variant in VARIANTS {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("d.img");
+        let disk = format!("d = file path={} size=1MiB direct=false; disk = stats on d", file.display());
+        let text = format!("{disk}; vol = dedup-{variant} on disk");
+        run_really(&text, async |vol| {
+            write(&vol, 8192, &[7; 4096]).await.unwrap();
+            let before = (stat(&vol, "vol", "data_blocks"), stat(&vol, "disk", "writes"));
+            write(&vol, 40960, &[7; 4096]).await.unwrap();
+            assert_eq!((stat(&vol, "vol", "data_blocks"), stat(&vol, "disk", "writes")), before);
+            write(&vol, 4096, &[8; 4096]).await.unwrap();
+            assert_eq!(stat(&vol, "vol", "data_blocks"), 2.0);
+            assert_eq!(vol.submit(Bio::flush()).await.result.err(), None);
+        });
+        run_really(&text, async |vol| {
+            assert_eq!(read(&vol, 0, 12288).await.unwrap(), [[0; 4096], [8; 4096], [7; 4096]].concat());
+            assert_eq!(read(&vol, 40960, 4096).await.unwrap(), [7; 4096]);
+            assert_eq!(stat(&vol, "vol", "data_blocks"), 2.0);
+        });
+    }
+}
+
+/// Blocks that are written over and over are free again, and never while the map on the medium still leads there.
+#[test]
+fn dedup_writes_on_when_every_block_was_taken_once() {
+    with("vol = memory size=512KiB | dedup-VARIANT", async |vol| {
+        let blocks = vol.limits().size / 4096;
+        for round in 1..=4u64 {
+            for block in 0..blocks {
+                let bytes = Buf::described(4096, round * 1000 + block).to_vec();
+                write(&vol, block * 4096, &bytes).await.unwrap();
+                assert!(read(&vol, block * 4096, 4096).await.unwrap() == bytes);
+            }
+            assert_eq!(stat(&vol, "vol", "data_blocks"), blocks as f64);
+        }
+    });
 }
 
 /// Runs `body` on the device `vol` of a text, on real files.

@@ -97,7 +97,10 @@ impl Store {
             let mut used = 0;
             for base in (first..end).step_by(BITS_PER_CELL as usize) {
                 let bits = self.bits(io, base as u32).await?;
-                used += bits.iter().map(|byte| byte.count_ones()).sum::<u32>();
+                let last = (end - base).min(BITS_PER_CELL) as usize;
+                used += bits[..last / 8].iter().map(|byte| byte.count_ones()).sum::<u32>();
+                // Bits beyond the last block mean nothing.
+                used += (bits[last / 8 % bits.len()] & ((1 << (last % 8)) - 1)).count_ones();
             }
             free.push(((end - first) as u32).saturating_sub(used));
         }
