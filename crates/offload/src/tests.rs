@@ -168,6 +168,29 @@ fn while_home_rests_no_write_and_no_flush_reaches_it() {
 }
 
 #[test]
+fn a_flush_reaches_the_log_and_home_if_something_was_changed_there() {
+    let text = "h = memory size=256KiB; x = stats on h; b = memory size=256KiB; a = stats on b; \
+        vol = offload rest=1s full=1 on x, a";
+    with(text, async |vol| {
+        let flushes = || [stat_of(&vol, "x", "flushes"), stat_of(&vol, "a", "flushes")];
+        write(&vol, 0, &[1; 512]).await;
+        let before = flushes();
+        flush(&vol).await;
+        assert_eq!(flushes(), [before[0] + 1, before[1]], "home is awake");
+        sleep(&vol, Nanos::secs(1)).await;
+        write(&vol, 8192, &[1; 512]).await;
+        let before = flushes();
+        flush(&vol).await;
+        assert_eq!(flushes(), [before[0], before[1] + 1], "home rests");
+        // A forced write in the log is durable with all records before it.
+        write(&vol, 4096, &[1; 512]).await;
+        let forced = Bio::write(1024, Buf::from_bytes(vol.stack().pool(), &[2; 512])).fua();
+        assert_eq!(vol.submit(forced).await.result.err(), None);
+        assert_eq!(flushes(), [before[0], before[1] + 2]);
+    });
+}
+
+#[test]
 fn a_read_wakes_home_and_everything_goes_there() {
     with(&format!("{BOTH} vol = offload rest=10s on x, a"), async |vol| {
         write(&vol, 100 << 10, &[9; 512]).await;

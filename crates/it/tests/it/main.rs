@@ -4,6 +4,7 @@
 
 mod conformance;
 mod docs;
+mod file_system_cuts;
 mod guests;
 mod kill_nine;
 mod kills;
