@@ -116,9 +116,10 @@ impl Dedup {
 
     /// Where the bytes of a range lie, if all of them lie in one piece and the map is at hand.
     pub(crate) fn one_run(&self, range: ByteRange) -> Option<u64> {
-        let mut first = None;
+        let (mut first, mut page) = (None, None);
         for (number, logical) in self.blocks(range).enumerate() {
-            if !self.store.cache.has(self.store.layout().map(logical).page) {
+            let needed = self.store.layout().map(logical).page;
+            if page.replace(needed) != Some(needed) && !self.store.cache.has(needed) {
                 return None;
             }
             let at = self.store.layout().block_at(self.store.block_at_hand(logical).ok()??);
@@ -327,22 +328,25 @@ impl Dedup {
                 round.doubtful.push((there, block));
                 Ok(())
             }
+            None => self.give_out(io, block, round).await,
+        }
+    }
+
+    /// Takes a free data block for bytes that are not there.
+    async fn give_out(&self, io: &Io, block: Block, round: &mut Round) -> Result<(), BioError> {
+        match self.store.allocate(io).await? {
+            Some(free) => {
+                self.writing.borrow_mut().insert(block.fingerprint);
+                round.fresh.push((free, block));
+            }
             None => {
-                match self.store.allocate(io).await? {
-                    Some(free) => {
-                        self.writing.borrow_mut().insert(block.fingerprint);
-                        round.fresh.push((free, block));
-                    }
-                    None => {
-                        // What others hold back now may be free when this round is over.
-                        let space = self.store.space.borrow();
-                        round.lacks_room = !space.has_resting() && !space.has_reserved();
-                        round.later.push(block);
-                    }
-                }
-                Ok(())
+                // What others hold back now may be free when this round is over.
+                let space = self.store.space.borrow();
+                round.lacks_room = !space.has_resting() && !space.has_reserved();
+                round.later.push(block);
             }
         }
+        Ok(())
     }
 
     /// Writes data to blocks that were given out, and maps it.
