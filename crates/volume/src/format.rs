@@ -55,7 +55,9 @@ impl Geometry {
         }
         let least = 16 * u64::from(page);
         if !segment_bytes.is_power_of_two() || !(least..=SEGMENT_MAX).contains(&segment_bytes) {
-            return Err(format!("a segment of {segment_bytes} bytes; it is a power of two from {least} to {SEGMENT_MAX}"));
+            return Err(format!(
+                "a segment of {segment_bytes} bytes; it is a power of two from {least} to {SEGMENT_MAX}"
+            ));
         }
         let start = if segment_bytes >= ALIGNED { ALIGNED } else { SLOTS_BYTES.next_multiple_of(u64::from(page)) };
         let usable = bytes / SLOT as u64 * SLOT as u64;

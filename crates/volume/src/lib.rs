@@ -42,7 +42,12 @@ pub use volume::{Config, Volume};
 
 const PARAMS: &[Param] = &[
     Param::optional("size", ParamType::Size, "Bytes of logical space that are exported; 2^48 blocks if not given."),
-    Param::with_default("block", ParamType::Size, "4KiB", "Unit of mapping, 512 or 4096 bytes; set when a volume is made."),
+    Param::with_default(
+        "block",
+        ParamType::Size,
+        "4KiB",
+        "Unit of mapping, 512 or 4096 bytes; set when a volume is made.",
+    ),
     Param::with_default(
         "segment",
         ParamType::Size,

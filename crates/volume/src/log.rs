@@ -29,6 +29,8 @@ const BYTES_MIN: usize = 256 << 10;
 struct Item {
     records: Vec<Record>,
     data: Buf,
+    /// Nodes by which it may make the map larger.
+    growth: u64,
     below: Below,
     tag: Tag,
     answer: Sender<Result<u64, BioError>>,
@@ -63,6 +65,8 @@ pub(crate) struct Log {
     queue: VecDeque<Item>,
     records: usize,
     bytes: usize,
+    /// Nodes by which all that is not yet in the map may make it larger.
+    growth: u64,
     flights: VecDeque<Flight>,
     /// Flights that have ended.
     ended: u64,
@@ -110,9 +114,11 @@ impl Log {
     /// Whether records that have a number, or are about to get one, change what these logical blocks map to.
     pub fn touches(&self, ranges: &[std::ops::Range<u64>]) -> bool {
         let waiting = self.queue.iter().chain(self.flights.iter().flat_map(|flight| &flight.items));
-        waiting.flat_map(|item| &item.records).any(|record| changed(record).iter().any(|changed| {
-            ranges.iter().any(|range| changed.start < range.end && range.start < changed.end)
-        }))
+        waiting.flat_map(|item| &item.records).any(|record| {
+            changed(record)
+                .iter()
+                .any(|changed| ranges.iter().any(|range| changed.start < range.end && range.start < changed.end))
+        })
     }
 
     fn may_start(&self) -> bool {
@@ -148,14 +154,16 @@ impl Volume {
         tag: Tag,
     ) -> Receiver<Result<u64, BioError>> {
         let (answer, receiver) = oneshot();
-        if let Err(error) = self.check_latch() {
+        let growth = self.growth_of(&records);
+        if let Err(error) = self.check_latch().and_then(|()| self.check_growth(growth)) {
             answer.send(Err(error));
             return receiver;
         }
         let mut log = self.log.borrow_mut();
         log.records += records.len();
         log.bytes += data.len();
-        log.queue.push_back(Item { records, data, below: below.clone(), tag, answer });
+        log.growth += growth;
+        log.queue.push_back(Item { records, data, growth, below: below.clone(), tag, answer });
         if log.may_start() && !log.is_called {
             log.is_called = true;
             let volume = self.clone();
@@ -169,6 +177,28 @@ impl Volume {
             self.rt().spawn("log", look).detach();
         }
         receiver
+    }
+
+    /// Nodes that clones and moves may add to the map: as many as their extents take, twice, because nodes are split in half.
+    fn growth_of(&self, records: &[Record]) -> u64 {
+        let map = self.map.borrow();
+        let extents = records.iter().map(|record| match *record {
+            Record::Clone { src, len, .. } | Record::Move { src, len, .. } => {
+                2 + map.pieces(src..src + len).count() as u64
+            }
+            Record::Write { .. } | Record::Delete { .. } => 0,
+        });
+        (2 * extents.sum::<u64>()).div_ceil(self.geometry.fanout().leaf as u64)
+    }
+
+    /// Refuses what could make the map larger than the space that a checkpoint has for it: then no checkpoint could be made
+    /// any more, and nothing would become free.
+    fn check_growth(&self, growth: u64) -> Result<(), BioError> {
+        let pending = self.log.borrow().growth;
+        match growth == 0 || self.segments.borrow().free() > self.kept_for(growth + pending, false) {
+            true => Ok(()),
+            false => Err(BioError::NoSpace(self.config.name.as_str().into())),
+        }
     }
 
     /// Starts as many batches as may start now.
@@ -200,10 +230,9 @@ impl Volume {
         let head_of = |records: usize| (Batch::head_bytes(records, block) / block) as u64;
         let needs = |records: usize, data: u64| head_of(records) + data;
         let (only_frees, needed) = (first.only_frees(), needs(first.records.len(), first.data_blocks()));
-        if !log.is_open || log.position.block + needed > g.segment {
-            if !self.open_segment(&mut log, only_frees) {
-                return Err(Obstacle::NoRoom);
-            }
+        let needs_segment = !log.is_open || log.position.block + needed > g.segment;
+        if needs_segment && !self.open_segment(&mut log, only_frees) {
+            return Err(Obstacle::NoRoom);
         }
         let is_first = log.position.block == 0;
         let start = log.position.block.max(1);
@@ -318,6 +347,7 @@ impl Volume {
             }
         }
         self.segments.borrow_mut().end(position.segment as usize);
+        self.log.borrow_mut().growth -= items.iter().map(|item| item.growth).sum::<u64>();
         for item in items {
             item.answer.send(latched.clone().map(|()| end));
         }
@@ -345,6 +375,7 @@ impl Volume {
         log.records = kept.iter().map(|item| item.records.len()).sum();
         log.bytes = kept.iter().map(|item| item.data.len()).sum();
         log.queue = kept;
+        log.growth -= failed.iter().map(|item| item.growth).sum::<u64>();
         drop(log);
         failed.into_iter().for_each(|item| item.answer.send(Err(error())));
     }

@@ -42,17 +42,15 @@ pub(crate) fn configure(make: &Make<'_>) -> Result<(Config, Limits), KindError> 
     let unfit = |what: String| KindError::Unfit(format!("{}: {what}", make.name));
     let (lower, args) = (&make.lowers[0], make.args);
     let narrow = |name: &str| u32::try_from(args.int(name)).unwrap_or(u32::MAX);
-    let config = Config::over(make.name, lower, narrow("block"), narrow("page"), args.int("segment"), args.int("checkpoint"));
+    let config =
+        Config::over(make.name, lower, narrow("block"), narrow("page"), args.int("segment"), args.int("checkpoint"));
     let geometry = config.geometry().map_err(unfit)?;
-    if geometry.block < lower.block || config.transfer_max < 2 * SLOT as u64 {
+    let least = (2 * SLOT as u64).max(4 * u64::from(geometry.block)).max(u64::from(geometry.page));
+    if geometry.block < lower.block || config.transfer_max < least {
         return Err(unfit(format!(
-            "blocks of {} bytes over a device with blocks of {} and requests of up to {} bytes; at most {} and at least {} \
-             are needed",
-            geometry.block,
-            lower.block,
-            config.transfer_max,
-            geometry.block,
-            2 * SLOT
+            "blocks of {} bytes over a device with blocks of {} and requests of up to {} bytes; blocks of at most {} and \
+             requests of at least {least} are needed",
+            geometry.block, lower.block, config.transfer_max, geometry.block,
         )));
     }
     let whole = LOGICAL_BLOCKS * u64::from(geometry.block);

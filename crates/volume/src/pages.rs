@@ -57,7 +57,8 @@ impl Pages {
     pub fn shrink(&mut self, spare: u64) -> Vec<usize> {
         let mut gone = Vec::new();
         let per = self.geometry.pages_per_segment();
-        for segment in self.used.iter().filter(|(_, used)| **used == 0).map(|(segment, _)| *segment).collect::<Vec<_>>() {
+        for segment in self.used.iter().filter(|(_, used)| **used == 0).map(|(segment, _)| *segment).collect::<Vec<_>>()
+        {
             if self.free() < spare + per {
                 break;
             }

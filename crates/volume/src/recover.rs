@@ -68,7 +68,9 @@ pub enum RecoverError {
     #[error(transparent)]
     Map(#[from] MapError),
     /// A part of the log is missing that was durable.
-    #[error("the log is damaged: record {seq} should be in segment {segment}, block {block}; records before {durable} were durable")]
+    #[error(
+        "the log is damaged: record {seq} should be in segment {segment}, block {block}; records before {durable} were durable"
+    )]
     Damaged {
         /// The first missing record.
         seq: u64,
@@ -210,9 +212,8 @@ impl Recovery<'_> {
     async fn heads(&self, slot: &Slot, store: &DeviceStore) -> Result<Vec<Option<Head>>, RecoverError> {
         let g = slot.geometry;
         let (mut heads, mut failed) = (Vec::with_capacity(g.segments as usize), None);
-        let steps = (0..g.segments).map(|segment| {
-            store.read(segment, 0, Buf::unique(self.pool, g.block as usize), METADATA)
-        });
+        let steps =
+            (0..g.segments).map(|segment| store.read(segment, 0, Buf::unique(self.pool, g.block as usize), METADATA));
         flight::windowed(self.rt, WIDTH, steps, |done| {
             match done.result {
                 Ok(_) => heads.push(Head::decode(&done.buf.to_vec(), slot.volume, heads.len() as u64)),
@@ -226,14 +227,7 @@ impl Recovery<'_> {
 }
 
 /// Segments of the log: those that are referred to, those that were replayed, and the head.
-fn claim_log(
-    segments: &mut Segments,
-    map: &Map,
-    heads: &[Option<Head>],
-    logged: &[Logged],
-    seq: u64,
-    end: Position,
-) {
+fn claim_log(segments: &mut Segments, map: &Map, heads: &[Option<Head>], logged: &[Logged], seq: u64, end: Position) {
     let first = |segment: usize| heads[segment].map_or(0, |head| head.seq).min(seq);
     let close = |segments: &mut Segments, segment: usize| {
         if segments.get(segment).state == State::Free {
@@ -281,12 +275,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(
-        recovery: &'a Recovery<'a>,
-        slot: &'a Slot,
-        store: &'a DeviceStore,
-        heads: &'a [Option<Head>],
-    ) -> Walk<'a> {
+    fn new(recovery: &'a Recovery<'a>, slot: &'a Slot, store: &'a DeviceStore, heads: &'a [Option<Head>]) -> Walk<'a> {
         Walk { recovery, slot, store, heads, window: (Position::default(), Vec::new()) }
     }
 

@@ -160,7 +160,8 @@ impl Volume {
         &self.pool
     }
 
-    pub(crate) fn store(&self, below: Below) -> DeviceStore {
+    /// Where its segments are kept, below a certain place in a stack.
+    pub fn store(&self, below: Below) -> DeviceStore {
         DeviceStore::new(below, self.geometry, self.config.discards)
     }
 
@@ -209,15 +210,21 @@ impl Volume {
     /// deduplication has nothing to do.
     pub fn are_shared(&self, a: u64, b: u64, len: u64) -> bool {
         let map = self.map.borrow();
-        let relative = |start: u64| map.pieces(start..start + len).map(move |piece| (piece.lba - start, piece.pba, piece.len));
+        let relative =
+            |start: u64| map.pieces(start..start + len).map(move |piece| (piece.lba - start, piece.pba, piece.len));
         relative(a).eq(relative(b))
     }
 
     /// Segments that may not be taken now: those that a whole rewrite of the map could need, and a few for deletions, which
     /// others who write leave alone.
     pub(crate) fn kept_back(&self, only_frees: bool) -> u64 {
-        // A quarter more than there is, because a checkpoint keeps the old pages until the new ones are durable.
-        let nodes = self.map.borrow().nodes();
+        self.kept_for(0, only_frees)
+    }
+
+    /// The same for a map with `more` nodes.
+    pub(crate) fn kept_for(&self, more: u64, only_frees: bool) -> u64 {
+        // A quarter more than there is, for what is written meanwhile.
+        let nodes = self.map.borrow().nodes() + more;
         let pages = (nodes + nodes / 4 + 16).saturating_sub(self.pages.borrow().free());
         pages.div_ceil(self.geometry.pages_per_segment()) + if only_frees { 0 } else { RESERVE }
     }
@@ -242,8 +249,11 @@ impl Volume {
         start / block..(start + len) / block
     }
 
-    /// Answers a request that changes something, or makes it durable.
-    pub(crate) async fn change(self: Rc<Self>, below: Below, bio: Bio) -> Done {
+    /// Answers a request that changes something, or makes it durable. It must keep to the volume's limits.
+    ///
+    /// # Panics
+    /// If it is a read or query.
+    pub async fn change(self: Rc<Self>, below: Below, bio: Bio) -> Done {
         match bio.op {
             Op::Write => self.write(below, bio).await,
             Op::Zero | Op::Discard => self.unmap(below, bio).await,
@@ -277,7 +287,8 @@ impl Volume {
 
     /// Whether nothing is mapped in a range, and nothing is about to be.
     fn is_hole(&self, range: &Range<u64>) -> bool {
-        self.map.borrow().pieces(range.clone()).next().is_none() && !self.log.borrow().touches(&[range.clone()])
+        self.map.borrow().pieces(range.clone()).next().is_none()
+            && !self.log.borrow().touches(std::slice::from_ref(range))
     }
 
     /// Remaps ranges: all together, durable on return.

@@ -135,7 +135,9 @@ impl Record {
                 }
                 Ok(if kind == 2 { Record::Clone { src, dst, len } } else { Record::Move { src, dst, len } })
             }
-            4 => inside(src, len).and(if dst == 0 { Ok(Record::Delete { lba: src, len }) } else { Err("a destination") }),
+            4 => {
+                inside(src, len).and(if dst == 0 { Ok(Record::Delete { lba: src, len }) } else { Err("a destination") })
+            }
             _ => Err("a kind that is not known"),
         }
     }

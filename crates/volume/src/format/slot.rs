@@ -121,13 +121,8 @@ impl Slot {
         if shifts.0 > 16 || shifts.1 > 16 {
             return Err(SlotError::Range("block"));
         }
-        let geometry = Geometry {
-            block: 1 << shifts.0,
-            page: 1 << shifts.1,
-            segment: word(0),
-            segments: word(1),
-            start: word(2),
-        };
+        let geometry =
+            Geometry { block: 1 << shifts.0, page: 1 << shifts.1, segment: word(0), segments: word(1), start: word(2) };
         let slot = Slot {
             geometry,
             volume: u128::from_le_bytes(used[16..32].try_into().expect("16 bytes")),

@@ -196,7 +196,10 @@ fn pages_that_do_not_fit_their_parent_are_refused() {
     assert!(matches!(Page::decode(&leaf, ID, 0, 2..u64::MAX), Err(PageError::Misfit(_))));
     assert!(matches!(Page::decode(&leaf, ID, 0, 0..50), Err(PageError::Misfit(_))));
     assert!(matches!(Page::decode(&inner, ID, 2, 0..800), Err(PageError::Misfit(_))));
-    assert!(matches!(Page::decode(&inner, ID, 2, 1..900), Err(PageError::Misfit(_))), "the first child begins before its parent");
+    assert!(
+        matches!(Page::decode(&inner, ID, 2, 1..900), Err(PageError::Misfit(_))),
+        "the first child begins before its parent"
+    );
     let keyed = forged(leaf.clone(), 512, 4, 32 + 16, &[1]);
     assert!(matches!(Page::decode(&keyed, ID, 0, 0..u64::MAX), Err(PageError::Misfit(_))));
     let crowded = forged(leaf, 512, 4, 24, &[255]);
@@ -217,7 +220,9 @@ fn bad_geometries_are_refused_with_what_would_be_right() {
     check(1 << 20, 4096, 4096, 1 << 20, "8 are needed");
     let g = Geometry::fit(1 << 34, 4096, 4096, 128 << 20).unwrap();
     assert_eq!((g.start, g.segments, g.fanout().leaf, g.fanout().inner), (1 << 20, 127, 169, 254));
-    assert!(g.bytes() <= 1 << 34 && g.segment_of_page(0).is_none() && g.segment_of_page(g.pages_of(5).start) == Some(5));
+    assert!(
+        g.bytes() <= 1 << 34 && g.segment_of_page(0).is_none() && g.segment_of_page(g.pages_of(5).start) == Some(5)
+    );
 }
 
 proptest! {

@@ -91,7 +91,8 @@ impl Edit<'_> {
         let mut middle = None;
         if let Some(pba) = self.place {
             let len = part.end - part.start;
-            let mut new = Extent { lba: part.start, pba, len: u32::try_from(len).expect("extents have 32 bits of length") };
+            let mut new =
+                Extent { lba: part.start, pba, len: u32::try_from(len).expect("extents have 32 bits of length") };
             self.blocks += i64::from(new.len);
             if left.is_none() && from > 0 && entries[from - 1].extent().joins(&new) {
                 from -= 1;

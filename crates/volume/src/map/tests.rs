@@ -75,7 +75,10 @@ fn check(map: &Map) {
             Node::Leaf(entries) => {
                 assert!(entries.len() <= fanout.leaf);
                 let extents: Vec<Extent> = entries.iter().map(|entry| entry.extent()).collect();
-                assert!(extents.iter().all(|e| e.len > 0 && bounds.start <= e.lba && e.end() <= bounds.end), "{bounds:?}");
+                assert!(
+                    extents.iter().all(|e| e.len > 0 && bounds.start <= e.lba && e.end() <= bounds.end),
+                    "{bounds:?}"
+                );
                 assert!(extents.windows(2).all(|pair| pair[0].end() <= pair[1].lba && !pair[0].joins(&pair[1])));
                 1
             }
@@ -222,7 +225,8 @@ fn cuts_share_the_extents_out_evenly_however_they_lie() {
     }
     let cuts = map.cuts(8);
     let ends = cuts.iter().copied().chain([LOGICAL_BLOCKS]);
-    let counts: Vec<usize> = [0].into_iter().chain(cuts.iter().copied()).zip(ends).map(|(a, b)| map.pieces(a..b).count()).collect();
+    let counts: Vec<usize> =
+        [0].into_iter().chain(cuts.iter().copied()).zip(ends).map(|(a, b)| map.pieces(a..b).count()).collect();
     let all = map.mappings() as usize;
     assert!((6..=9).contains(&counts.len()) && counts.iter().sum::<usize>() == all, "{counts:?}");
     assert!(counts.iter().all(|count| *count < all / 4), "{counts:?}");

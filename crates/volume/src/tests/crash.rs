@@ -113,7 +113,12 @@ struct Run {
 fn record(seed: u64, acts: usize) -> Run {
     let sim = Sim::new(SimConfig::seeded(seed));
     let (rt, journal) = (sim.rt(), Journal::default());
-    let run = Run { journal: journal.clone(), contents: vec![vec![0; BLOCKS as usize]], began: vec![], durable: BTreeMap::new() };
+    let run = Run {
+        journal: journal.clone(),
+        contents: vec![vec![0; BLOCKS as usize]],
+        began: vec![],
+        durable: BTreeMap::new(),
+    };
     sim.block_on(async move {
         let mut run = run;
         let leaf = Recorder::leaf(&journal, &rt, &media(MEDIUM), BLOCK as u32, Defer::Always(Nanos::micros(3)));
@@ -174,7 +179,11 @@ fn content_of(media: &Rc<Media>) -> Content {
         let bench = Bench::open(&rt, device.clone(), SEGMENT, CHECKPOINT).await;
         let after = check(&rt, io.pool(), io.below(), device.limits()).await.unwrap_or_else(|e| panic!("{e}"));
         if let Ok(before) = before {
-            assert_eq!((before.mappings, before.blocks), (after.mappings, after.blocks), "recovery is what was checked");
+            assert_eq!(
+                (before.mappings, before.blocks),
+                (after.mappings, after.blocks),
+                "recovery is what was checked"
+            );
         }
         assert_eq!(after.replayed, 0);
         bench.values(0, BLOCKS).await
@@ -249,6 +258,31 @@ fn recovery_that_is_broken_off_may_be_repeated() {
     });
     walked.unwrap_or_else(|lost| panic!("{lost}"));
     assert!(tried > 100, "only {tried} states");
+}
+
+/// Between two power cuts the volume is written again, into the space in which the first one left its debris.
+#[test]
+fn what_a_power_cut_dropped_never_comes_back() {
+    let run = record(8, 40);
+    let mut number = 0;
+    let walked = crash::for_each_state(&run.journal, Bound { states_max: 8, seed: 8 }, |_, images| {
+        number += 1;
+        let media = image(images);
+        let mut expected = content_of(&media);
+        let (sim, kept, writes) = (Sim::new(SimConfig::seeded(number)), media.clone(), number % 4);
+        let rt = sim.rt();
+        sim.block_on(async move {
+            let bench = Bench::open(&rt, device(&rt, &kept), SEGMENT, CHECKPOINT).await;
+            for i in 0..writes {
+                bench.write(i, 1, 200 + i as u8).await;
+            }
+        });
+        (0..writes).for_each(|i| expected[i as usize] = 200 + i as u8);
+        let content = content_of(&media);
+        if content == expected { Ok(()) } else { Err(format!("{content:?} instead of {expected:?}")) }
+    });
+    walked.unwrap_or_else(|lost| panic!("{lost}"));
+    assert!(number > 400, "only {number} states");
 }
 
 /// A vector of 600 elements, whose records take 29 blocks: all of it or nothing, and all of it once it is answered.

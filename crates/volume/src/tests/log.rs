@@ -57,7 +57,11 @@ fn a_lone_write_takes_one_block_of_records_and_twenty_share_one() {
         let before = keeper.noted(OpKind::Write).len();
         bench.write(1, 1, 1).await;
         let writes = keeper.noted(OpKind::Write);
-        assert_eq!(writes[before..].iter().map(|(_, len)| *len).collect::<Vec<_>>(), [2 * BLOCK as u64], "amplification 2");
+        assert_eq!(
+            writes[before..].iter().map(|(_, len)| *len).collect::<Vec<_>>(),
+            [2 * BLOCK as u64],
+            "amplification 2"
+        );
         let before = (bench.stat("batches"), bench.stat("record_bytes"), bench.stat("data_bytes"));
         let all: Vec<_> = (0..20).map(|i| start(&bench, 10 + i, 1, 3)).collect();
         settle(&rt).await;

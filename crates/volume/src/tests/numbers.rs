@@ -7,7 +7,7 @@ use std::time::Instant;
 use esker_base::Stream;
 
 use crate::apply::apply;
-use crate::format::{Geometry, Record};
+use crate::format::{Geometry, Page, PageId, Record};
 use crate::map::{Extent, Map};
 
 fn random_map(mappings: u64) -> Map {
@@ -40,4 +40,21 @@ fn numbers_of_the_map() {
     let start = Instant::now();
     apply(&mut map, &Record::Clone { src: 0, dst: 1 << 40, len: 1 << 31 }, 0, &mut |_| {});
     println!("clone: {:.0} ns for each of {extents} extents", each(start, extents));
+}
+
+#[test]
+#[ignore = "measures"]
+fn numbers_of_a_page() {
+    const ROUNDS: u32 = 20_000;
+    let extents: Vec<Extent> = (0..169).map(|i| Extent { lba: i * 3, pba: i * 7, len: 1 }).collect();
+    let (page, id) = (Page::Leaf(extents), PageId { volume: 1, page: 9, generation: 1 });
+    let mut bytes = vec![0; 4096];
+    let start = Instant::now();
+    (0..ROUNDS).for_each(|_| page.encode(id, std::hint::black_box(&mut bytes)));
+    println!("encode: {} ns", start.elapsed().as_nanos() / u128::from(ROUNDS));
+    let start = Instant::now();
+    for _ in 0..ROUNDS {
+        assert!(Page::decode(std::hint::black_box(&bytes), id, 0, 0..u64::MAX).is_ok());
+    }
+    println!("decode: {} ns", start.elapsed().as_nanos() / u128::from(ROUNDS));
 }

@@ -27,7 +27,11 @@ fn overwriting_for_ever_needs_no_more_than_a_few_segments() {
         }
         assert_eq!(bench.values(0, 20).await[..4], [(9_995 % 256) as u8; 4]);
         assert!(bench.stat("segments_freed") > 500.0);
-        assert_eq!(keeper.noted(OpKind::Discard).len() as f64, bench.stat("segments_freed"), "what is free is discarded");
+        assert_eq!(
+            keeper.noted(OpKind::Discard).len() as f64,
+            bench.stat("segments_freed"),
+            "what is free is discarded"
+        );
     });
 }
 
@@ -78,6 +82,33 @@ fn a_full_volume_can_be_emptied_and_filled_again_and_again() {
     });
 }
 
+/// A map that outgrows the space for its checkpoints could never be stored again.
+#[test]
+fn clones_that_would_leave_no_space_for_the_map_are_refused() {
+    run(async |rt| {
+        let (bench, _) = small(&rt, 1 << 40).await;
+        // Scattered, so that each block is an extent.
+        for i in (0..64u64).rev() {
+            bench.write(i * 2, 1, i as u8 + 1).await;
+        }
+        let mut cloned = 0;
+        let error = loop {
+            let done = bench.submit(Bio::ranges([clone(0, 128, 1000 + cloned * 128)])).await;
+            match done.result {
+                Ok(_) => cloned += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, BioError::NoSpace(_)) && cloned > 20, "{cloned} clones, {error}");
+        bench.checkpoint().await;
+        bench.ranges(&[delete(1000, cloned * 128)]).await;
+        bench.checkpoint().await;
+        assert_eq!(bench.stat("mappings"), 64.0);
+        bench.ranges(&[clone(0, 128, 1000)]).await;
+        assert_eq!(bench.values(1126, 2).await, [64, 0]);
+    });
+}
+
 /// A segment becomes free only when a checkpoint is durable that does not need it.
 #[test]
 fn a_segment_whose_records_are_needed_is_not_freed() {
@@ -104,6 +135,34 @@ fn a_segment_whose_records_are_needed_is_not_freed() {
         keeper.open_all();
         rt.sleep(Nanos::millis(1)).await;
         assert!(done.get() && dead(&bench) == 0);
+    });
+}
+
+/// What the stored map refers to is needed by recovery, even if nothing refers to it any more.
+#[test]
+fn a_segment_that_dies_while_a_checkpoint_is_made_waits_for_the_next_one() {
+    run(async |rt| {
+        let (bench, keeper) = small(&rt, 1 << 40).await;
+        for i in 0..12u64 {
+            try_write(&bench, i * 4, 1).await.unwrap();
+        }
+        let segment = bench.volume.geometry().segment_of(bench.volume.pieces(0..4)[0].pba);
+        let state = |bench: &Bench| bench.volume.segments()[segment];
+        assert!(state(&bench).state == State::Closed && state(&bench).live > 0, "{:?}", state(&bench));
+        keeper.shut.set(true);
+        let other = bench.clone();
+        let checkpoint = rt.spawn("checkpoint", async move { other.checkpoint().await });
+        rt.sleep(Nanos::millis(1)).await;
+        keeper.shut.set(false);
+        for i in 0..12u64 {
+            try_write(&bench, i * 4, 2).await.unwrap();
+        }
+        assert_eq!(state(&bench).live, 0);
+        keeper.open_all();
+        checkpoint.await;
+        assert_eq!(state(&bench).state, State::Closed, "a replay may end before the overwrites");
+        bench.checkpoint().await;
+        assert_ne!(state(&bench).state, State::Closed);
     });
 }
 
