@@ -3,11 +3,11 @@
 use std::rc::Rc;
 
 use esker_base::Nanos;
-use esker_rt::Level;
 use esker_rt::mem::{Mem, Part};
 use esker_rt::net::{Listener, Stream};
-use esker_rt::sync::{Credits, Either, race};
+use esker_rt::sync::{Either, race};
 
+use crate::accept;
 use crate::command::answer;
 use crate::lines::Lines;
 use crate::perform::perform;
@@ -19,34 +19,11 @@ const CONNECTIONS_MAX: u64 = 8;
 const IDLE_MAX: Nanos = Nanos::secs(60);
 const READ_BYTES: usize = 4096;
 
-/// Accepts connections until the server stops.
+/// Takes commands until the server stops.
 pub(crate) async fn serve(shared: Rc<Shared>, listener: Rc<Listener>) {
-    let slots = Rc::new(Credits::new(CONNECTIONS_MAX));
-    loop {
-        let next = async {
-            slots.take(1).await;
-            listener.accept().await
-        };
-        match race(next, shared.stopping()).await {
-            Either::Left(Ok(stream)) => {
-                let (shared, slots) = (shared.clone(), slots.clone());
-                let rt = shared.rt.clone();
-                let task = async move {
-                    converse(&shared, &stream).await;
-                    stream.shutdown();
-                    slots.give(1);
-                };
-                rt.spawn("control", task).detach();
-            }
-            Either::Left(Err(error)) => {
-                slots.give(1);
-                let text = format_args!("control: cannot accept: {error}; trying again in 100 ms");
-                shared.rt.tell(Level::Warn, "accept_failed", &[("error", &error)], text);
-                shared.rt.sleep(Nanos::millis(100)).await;
-            }
-            Either::Right(()) => return,
-        }
-    }
+    let own = shared.clone();
+    let converse = async move |stream: &Stream| converse(&own, stream).await;
+    race(accept::serve(&shared.rt, &listener, "control", CONNECTIONS_MAX, converse), shared.stopping()).await;
 }
 
 /// Answers commands until the client goes away, says nothing, or cannot be understood any more.

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use esker_base::{Nanos, Time};
+use esker_rt::Rt;
 use esker_rt::mem::{Mem, Part};
 use esker_rt::net::{Listener, Stream};
-use esker_rt::sync::{Credits, Either, race};
-use esker_rt::{Level, Rt};
+use esker_rt::sync::{Either, race};
+
+use crate::accept;
 
 /// Connections at a time; more wait to be accepted.
 const CONNECTIONS_MAX: u64 = 16;
@@ -86,30 +88,11 @@ struct Shelf {
     kept: RefCell<BTreeMap<&'static str, Kept>>,
 }
 
-/// Accepts connections without end. A connection outlives this by [`CLIENT_TIME_MAX`] twice at most.
+/// Answers requests without end. A connection outlives this by [`CLIENT_TIME_MAX`] twice at most.
 pub async fn serve(rt: Rt, listener: Rc<Listener>, pages: Rc<dyn Pages>) {
-    let slots = Rc::new(Credits::new(CONNECTIONS_MAX));
-    let shelf = Rc::new(Shelf { rt: rt.clone(), pages, kept: RefCell::default() });
-    loop {
-        slots.take(1).await;
-        match listener.accept().await {
-            Ok(stream) => {
-                let (shelf, slots) = (shelf.clone(), slots.clone());
-                let task = async move {
-                    shelf.converse(&stream).await;
-                    stream.shutdown();
-                    slots.give(1);
-                };
-                rt.spawn("metrics", task).detach();
-            }
-            Err(error) => {
-                slots.give(1);
-                let text = format_args!("metrics: cannot accept: {error}; trying again in 100 ms");
-                rt.tell(Level::Warn, "accept_failed", &[("error", &error)], text);
-                rt.sleep(Nanos::millis(100)).await;
-            }
-        }
-    }
+    let shelf = Shelf { rt: rt.clone(), pages, kept: RefCell::default() };
+    let converse = async move |stream: &Stream| shelf.converse(stream).await;
+    accept::serve(&rt, &listener, "metrics", CONNECTIONS_MAX, converse).await;
 }
 
 impl Shelf {

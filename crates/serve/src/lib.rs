@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod accept;
 pub mod attach;
 pub mod command;
 mod console;

@@ -45,6 +45,22 @@ pub struct Config {
     pub metrics: Option<Address>,
 }
 
+impl Config {
+    /// Commands are taken at `control` and the kernel is reached through `io`; bounds are those of production, sockets are
+    /// for whoever the process' umask allows, and nothing is encrypted, measured or handed out over HTTP.
+    pub fn at(control: Address, io: &str) -> Config {
+        Config {
+            control,
+            nbd: nbd::Config::production(),
+            tls: None,
+            access: Access::default(),
+            io: io.to_string(),
+            measure: Measure::Nothing,
+            metrics: None,
+        }
+    }
+}
+
 /// Why a stack could not be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {

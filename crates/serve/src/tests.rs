@@ -25,13 +25,11 @@ fn start(rt: &Rt, dir: &Path, text: &str) -> Result<Served, ServeError> {
     let text = text.replace("DIR", &dir.display().to_string());
     let spec = Spec::parse("test", &text).unwrap();
     let config = Config {
-        control: Address::Unix(dir.join("ctl")),
-        tls: None,
         access: Access { mode: Some(0o600), owner: None },
         nbd: nbd::Config { stop_time_max: Nanos::secs(5), ..nbd::Config::production() },
-        io: "test".to_string(),
         measure: Measure::Devices,
         metrics: Some(Address::Unix(dir.join("metrics"))),
+        ..Config::at(Address::Unix(dir.join("ctl")), "test")
     };
     Served::start(rt, &Pool::default(), esker_kinds::ALL, &spec, config)
 }

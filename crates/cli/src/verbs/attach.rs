@@ -7,8 +7,6 @@ use std::process::{Child, Command, Stdio};
 
 use esker_fuse::registry::{Claim, Entry, Record, RecordedDisk};
 use esker_fuse::{Registry, Setup, harden};
-use esker_nbd::listen::Access;
-use esker_nbd::server::Config as Bounds;
 use esker_rt::mem::Pool;
 use esker_rt::net::Address;
 use esker_rt::real::Reactor;
@@ -180,13 +178,9 @@ impl Attach {
 
     fn config(&self, reactor: &Reactor, claim: &Claim) -> Config {
         Config {
-            control: Address::Unix(claim.control()),
-            nbd: Bounds::production(),
-            tls: None,
-            access: Access { mode: None, owner: None },
-            io: io_of(reactor).to_string(),
             measure: self.world.measure(),
             metrics: self.world.metrics(),
+            ..Config::at(Address::Unix(claim.control()), io_of(reactor))
         }
     }
 

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use esker_nbd::server::Config as Bounds;
 use esker_rt::mem::Pool;
 use esker_rt::net::Address;
 use esker_rt::{Level, Rt};
@@ -62,13 +61,11 @@ impl Run for Serve {
         let reactor = self.world.start()?;
         let rt = reactor.rt();
         let config = Config {
-            control: Address::Unix(self.control()),
-            nbd: Bounds::production(),
             tls: self.doors.tls()?,
             access: self.doors.access(),
-            io: io_of(&reactor).to_string(),
             measure: self.world.measure(),
             metrics: self.world.metrics(),
+            ..Config::at(Address::Unix(self.control()), io_of(&reactor))
         };
         let pool = Pool::new(KEPT_BYTES_MAX);
         let served = self.start(&rt, &pool, &spec, config)?;

@@ -8,13 +8,12 @@ use std::time::Duration;
 use esker_it::guest::image::Image;
 use esker_it::guest::machine::{Guest, Power, nbd_disk, vhost_disk};
 use esker_nbd::listen::Access;
-use esker_nbd::server as nbd;
 use esker_rt::mem::Pool;
 use esker_rt::net::Address;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_serve::{Config, Served, VhostDoor, VhostFront};
 
-use esker_stack::{Measure, Spec};
+use esker_stack::Spec;
 
 const STACK: &str = "vol = file path=DIR/vol.img size=64MiB @ nbd=unix:DIR/sock
     disk = memory size=64MiB | stats @ nbd=unix:DIR/sock";
@@ -35,15 +34,7 @@ fn serve(dir: PathBuf) -> (mpsc::Sender<()>, std::thread::JoinHandle<u64>) {
         let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
         let rt = reactor.rt();
         let spec = Spec::parse("guest", &STACK.replace("DIR", &dir.display().to_string())).unwrap();
-        let config = Config {
-            control: Address::Unix(dir.join("ctl")),
-            nbd: nbd::Config::production(),
-            tls: None,
-            access: Access::default(),
-            io: "test".to_string(),
-            measure: Measure::Nothing,
-            metrics: None,
-        };
+        let config = Config::at(Address::Unix(dir.join("ctl")), "test");
         let pool = Pool::default();
         reactor.block_on(async move {
             let served = Served::start(&rt, &pool, esker_kinds::ALL, &spec, config).unwrap();

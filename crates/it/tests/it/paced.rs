@@ -8,8 +8,7 @@ use std::sync::Arc;
 use esker_base::units::{GIB, KIB};
 use esker_base::{ByteRange, Nanos, Stream as Random};
 use esker_blktrace::{Op, Record};
-use esker_nbd::listen::Access;
-use esker_nbd::{Client, server as nbd};
+use esker_nbd::Client;
 use esker_predict::{Candidate, Load, Plan, Run, Trace};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
@@ -17,7 +16,7 @@ use esker_rt::net::{Address, Stream};
 use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::sync::Notify;
 use esker_serve::{Config, Served};
-use esker_stack::{Measure, Spec};
+use esker_stack::Spec;
 
 const LEN: u64 = 4 * KIB;
 const READS: u64 = 120;
@@ -46,15 +45,7 @@ async fn served(rt: Rt, dir: &Path) -> (Vec<Nanos>, serde_json::Value) {
     let text = format!("{DISK} @ nbd=unix:{}/sock", dir.display());
     let spec = Spec::parse("paced", &text).unwrap();
     let control = Address::Unix(dir.join("ctl"));
-    let config = Config {
-        control: control.clone(),
-        nbd: nbd::Config::production(),
-        tls: None,
-        access: Access::default(),
-        io: "test".to_string(),
-        measure: Measure::Nothing,
-        metrics: None,
-    };
+    let config = Config::at(control.clone(), "test");
     let pool = Pool::default();
     let served = Served::start(&rt, &pool, esker_kinds::ALL, &spec, config).unwrap();
     let door = served.ready()[0].uri.address.clone();
