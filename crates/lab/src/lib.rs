@@ -17,6 +17,8 @@ mod able_complexity;
 mod able_overhead;
 mod able_predicted_vs_observed;
 mod able_theory;
+mod anvil_clone_vs_cp;
+mod anvil_recovery;
 mod attach_vs_raw;
 mod device_calibration;
 pub mod experiment;
@@ -36,6 +38,7 @@ mod ssd_wa;
 mod timing;
 mod try_quick;
 mod try_truth;
+mod volume_load;
 
 pub use experiment::{Experiment, Figure, LabError, Options, Peer, Report};
 
@@ -57,4 +60,6 @@ pub const ALL: &[Experiment] = &[
     ingens_fair::EXPERIMENT,
     ingens_bloat::EXPERIMENT,
     ingens_misprediction::EXPERIMENT,
+    anvil_recovery::EXPERIMENT,
+    anvil_clone_vs_cp::EXPERIMENT,
 ];

@@ -203,7 +203,9 @@ impl Recovery<'_> {
             pages.add(segment, &loaded.pages);
         }
         claim_log(&mut segments, &map, &heads, &logged, seq, end);
-        if let Some((segment, _)) = segments.iter().find(|(segment, entry)| entry.live > 0 && pages.has(*segment)) {
+        let is_log = |segment: usize, live: u64| live > 0 || (end.block > 0 && end.segment as usize == segment);
+        let mixed = segments.iter().find(|(segment, entry)| pages.has(*segment) && is_log(*segment, entry.live));
+        if let Some((segment, _)) = mixed {
             return Err(MapError::Mixed(segment).into());
         }
         Ok(Recovered { slot, map, segments, pages, replayed: logged, dropped, end, seq })

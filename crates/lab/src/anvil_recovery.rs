@@ -1,0 +1,83 @@
+//! `anvil-recovery`: how long a volume takes to open whose process was killed.
+//!
+//! 2^20 blocks of 512 bytes are written to every other logical block and cloned 15 times, which makes 2^24 extents. A
+//! checkpoint follows; then a number of random writes, so that there is a log to replay, and the volume is given up
+//! without being closed. That leaves in the file what a kill leaves: all that was answered. The time is that from building the
+//! stack to the answer of a first read.
+
+use std::time::Instant;
+
+use esker_base::Stream;
+use esker_base::units::GIB;
+use esker_block::{Bio, Buf, Device};
+use esker_rt::real::{Reactor, RealConfig};
+
+use crate::experiment::{Experiment, Figure, LabError, Options};
+use crate::{scratch, volume_load};
+
+/// The record.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "anvil-recovery",
+    summary: "Seconds to open a volume with 16 million mappings after a kill",
+    source: "issue 6 of this project: at most 5 seconds (ANViL gives no figure)",
+    simulated: false,
+    rivals: &[],
+    run,
+};
+
+/// Bytes of a block.
+const BLOCK: u64 = 512;
+/// Extents that are written; the rest are clones of them.
+const WRITTEN: u64 = 1 << 20;
+/// Logical bytes that they are spread over.
+const SPAN: u64 = 2 * WRITTEN * BLOCK;
+const FILE: u64 = 6 * GIB;
+const PARAMS: &str = "block=512 page=4KiB segment=64MiB checkpoint=4GiB";
+
+fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
+    let (clones, logged) = if options.quick { (15, 1 << 16) } else { (15, 1 << 20) };
+    let dir = scratch::folder(&options.scratch)?;
+    let file = dir.path().join("volume");
+    let seed = options.seed;
+    {
+        let reactor = Reactor::new(RealConfig::seeded(seed))?;
+        let vol = volume_load::open(&reactor, &file, FILE, PARAMS)?;
+        let filler = vol.clone();
+        reactor.block_on(async move {
+            volume_load::write_all(&filler, BLOCK as usize, WRITTEN, |i| i * 2 * BLOCK).await?;
+            for copy in 1..=clones {
+                volume_load::clone(&filler, 0, SPAN, copy * SPAN).await?;
+            }
+            // Closing the stack makes a checkpoint.
+            filler.stack().close().await;
+            Ok::<(), esker_block::BioError>(())
+        })?;
+        progress(&format!("{} mappings are stored", volume_load::stat(&vol, "mappings")));
+    }
+    {
+        let reactor = Reactor::new(RealConfig::seeded(seed))?;
+        let vol = volume_load::open(&reactor, &file, FILE, PARAMS)?;
+        let places: Vec<u64> = {
+            let mut rng = Stream::named(seed, "overwrites");
+            (0..logged).map(|_| rng.below(16 * WRITTEN) * 2 * BLOCK).collect()
+        };
+        reactor.block_on(async move {
+            volume_load::write_all(&vol, BLOCK as usize, logged, move |i| places[i as usize]).await
+        })?;
+        progress(&format!("{logged} records are logged behind the checkpoint"));
+    }
+    let reactor = Reactor::new(RealConfig::seeded(seed))?;
+    let start = Instant::now();
+    let vol = volume_load::open(&reactor, &file, FILE, PARAMS)?;
+    let reader = vol.clone();
+    reactor.block_on(async move {
+        let buf = Buf::unique(reader.stack().pool(), BLOCK as usize);
+        reader.submit(Bio::read(0, buf)).await.result.map(drop)
+    })?;
+    let seconds = start.elapsed().as_secs_f64();
+    Ok(vec![
+        Figure::alone("seconds_16m_mappings", seconds, "s"),
+        Figure::alone("mappings", volume_load::stat(&vol, "mappings"), "mappings"),
+        Figure::alone("records_replayed", volume_load::stat(&vol, "records_replayed"), "records"),
+    ])
+}
