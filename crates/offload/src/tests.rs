@@ -6,10 +6,13 @@ mod power;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::{Mutex, MutexGuard};
 
 use esker_base::Nanos;
 use esker_block::conformance::{self, Options};
-use esker_block::{Bio, BioError, Buf, Build, Device, Kind, KindError, Make, OpKind};
+use esker_block::{
+    Bio, BioError, Buf, Build, Device, Done, Kind, KindError, Limits, Make, OpKind, Param, ParamType, Step,
+};
 use esker_dev::{Defer, Media, MemoryDevice};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
@@ -31,20 +34,63 @@ static KINDS: &[&Kind] = &[
 const BOTH: &str = "h = memory size=256KiB defer=always latency=9us; x = stats on h; \
     a = memory size=256KiB defer=always latency=5us;";
 
-thread_local! {
-    static MEDIA: RefCell<BTreeMap<String, Rc<Media>>> = RefCell::default();
-}
+/// What kept media hold, by bed: a number that a test has for itself.
+static BEDS: Mutex<BTreeMap<(u64, String), Vec<u8>>> = Mutex::new(BTreeMap::new());
 
-/// Memory that outlives its stack, inside one test.
-static KEPT: Kind = Kind { name: "kept", build: Build::Device(build_kept), ..esker_dev::memory::KIND };
+/// Memory that outlives its stack.
+static KEPT: Kind =
+    Kind { name: "kept", params: KEPT_PARAMS, build: Build::Device(build_kept), ..esker_dev::memory::KIND };
+
+const KEPT_PARAMS: &[Param] = &[
+    Param::required("bed", ParamType::Count, "Number of the test bed."),
+    Param::required("size", ParamType::Size, "Size of the device."),
+];
+
+/// Everything that is written is in its bed at once.
+struct Kept {
+    inner: Rc<dyn Device>,
+    media: Rc<Media>,
+    bed: (u64, String),
+}
 
 fn build_kept(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
-    let media = kept(make.name, make.args.int("size"));
-    Ok(Rc::new(MemoryDevice::over(make.rt, media, make.args.int("block") as u32, Defer::Never)))
+    let (bed, size) = ((make.args.int("bed"), make.name.to_string()), make.args.int("size"));
+    let media = Media::new(size);
+    media.write(0, &Buf::from_bytes(make.pool, &peek(&bed, size)));
+    let memory = Rc::new(MemoryDevice::over(make.rt, media.clone(), 512, Defer::Never));
+    Ok(Rc::new(Kept { inner: memory, media, bed }))
 }
 
-fn kept(name: &str, size: u64) -> Rc<Media> {
-    MEDIA.with(|media| media.borrow_mut().entry(name.to_string()).or_insert_with(|| Media::new(size)).clone())
+impl Device for Kept {
+    fn limits(&self) -> &Limits {
+        self.inner.limits()
+    }
+
+    fn submit(&self, bio: Bio) -> Step<Done> {
+        let range = bio.range;
+        let step = self.inner.submit(bio);
+        poke(&self.bed, range.start(), &self.media.bytes(range));
+        step
+    }
+}
+
+fn beds() -> MutexGuard<'static, BTreeMap<(u64, String), Vec<u8>>> {
+    BEDS.lock().unwrap_or_else(|e| panic!("another test panicked: {e}"))
+}
+
+/// What a kept medium holds.
+fn peek(bed: &(u64, String), size: u64) -> Vec<u8> {
+    let mut bytes = beds().get(bed).cloned().unwrap_or_default();
+    bytes.resize(size as usize, 0);
+    bytes
+}
+
+/// Changes what it holds; stacks that are built later find it.
+fn poke(bed: &(u64, String), at: u64, bytes: &[u8]) {
+    let (mut beds, end) = (beds(), at as usize + bytes.len());
+    let held = beds.entry(bed.clone()).or_default();
+    held.resize(held.len().max(end), 0);
+    held[at as usize..end].copy_from_slice(bytes);
 }
 
 async fn try_open(rt: &Rt, text: &str) -> Result<Export, String> {
@@ -112,8 +158,8 @@ async fn until(vol: &Export, name: &str, value: u64) {
 }
 
 /// Looks at the log as it lies on the kept medium now.
-fn verdict() -> check::Verdict {
-    let bytes = kept("a", 256 << 10).bytes(crate::run::span(0, 256 << 10));
+fn verdict(bed: u64) -> check::Verdict {
+    let bytes = peek(&away(bed), 256 << 10);
     let verdict = check::check(&mut |at, out| {
         out.copy_from_slice(&bytes[at as usize..][..out.len()]);
         Ok(())
@@ -293,17 +339,25 @@ fn memory_is_bounded_by_entries() {
     });
 }
 
-const KEEPING: &str = "h = kept size=256KiB; x = stats on h; a = kept size=256KiB;";
+/// A home and a log that outlive their stack.
+fn keeping(bed: u64) -> String {
+    format!("h = kept bed={bed} size=256KiB; x = stats on h; a = kept bed={bed} size=256KiB;")
+}
+
+fn away(bed: u64) -> (u64, String) {
+    (bed, "a".to_string())
+}
 
 #[test]
 fn what_is_off_loaded_is_there_after_a_restart_and_goes_home_in_a_drain() {
-    with(&format!("{KEEPING} vol = offload rest=0s on x, a"), async |vol| {
+    let keeping = keeping(1);
+    with(&format!("{keeping} vol = offload rest=0s on x, a"), async |vol| {
         for block in 0..30u64 {
             write(&vol, block % 25 * 1024, &[block as u8; 1024]).await;
         }
         assert_eq!(vol.submit(Bio::zero(1024, 512)).await.result.err(), None);
         vol.stack().close().await;
-        let found = verdict();
+        let found = verdict(1);
         assert_eq!((found.records.len(), found.newest, found.compared), (31, 25 << 10, 30 << 10));
         assert_eq!(found.head.durable, 31);
     });
@@ -311,19 +365,19 @@ fn what_is_off_loaded_is_there_after_a_restart_and_goes_home_in_a_drain() {
         let value = if block < 5 { block + 25 } else { block } as u8;
         if block == 1 { [vec![0; 512], vec![value; 512]].concat() } else { vec![value; 1024] }
     };
-    with(&format!("{KEEPING} vol = offload rest=0s on x, a"), async move |vol| {
+    with(&format!("{keeping} vol = offload rest=0s on x, a"), async move |vol| {
         for block in 0..25 {
             assert_eq!(read(&vol, block * 1024, 1024).await, expected(block), "block {block}");
         }
         assert_eq!(at_home(&vol), 0);
     });
-    with(&format!("{KEEPING} vol = offload drain=true on x, a"), async move |vol| {
+    with(&format!("{keeping} vol = offload drain=true on x, a"), async move |vol| {
         until(&vol, "records", 0).await;
         let home = vol.stack().device("h").unwrap();
         for block in 0..25 {
             assert_eq!(read(&home, block * 1024, 1024).await, expected(block), "block {block}");
         }
-        assert_eq!(verdict().records, []);
+        assert_eq!(verdict(1).records, []);
         write(&vol, 0, &[77; 512]).await;
         assert_eq!(read(&home, 0, 512).await, [77; 512], "a drain off-loads nothing");
     });
@@ -341,41 +395,38 @@ fn refusal(text: &str) -> String {
 
 #[test]
 fn what_is_no_log_or_of_another_volume_is_refused_and_nothing_is_overwritten() {
-    let text = format!("{KEEPING} vol = offload rest=0s on x, a");
-    let away = kept("a", 256 << 10);
-    let fill = |at, bytes: &[u8]| away.write(at, &Buf::from_bytes(&Pool::default(), bytes));
+    let text = format!("{} vol = offload rest=0s on x, a", keeping(2));
+    let fill = |at, bytes: &[u8]| poke(&away(2), at, bytes);
     fill(0, b"somebody's file system");
     assert!(refusal(&text).contains("holds no log of off-loaded writes"), "{}", refusal(&text));
-    assert_eq!(away.bytes(crate::run::span(0, 22)), b"somebody's file system");
+    assert_eq!(peek(&away(2), 22)[..22], *b"somebody's file system");
     fill(0, &[0; 22]);
     with(&text, async |vol| write(&vol, 0, &[1; 4096]).await);
-    let smaller = text.replace("h = kept size=256KiB", "h = memory size=128KiB");
+    let smaller = text.replace("h = kept bed=2 size=256KiB", "h = memory size=128KiB");
     assert!(refusal(&smaller).contains("of a volume of 262144 bytes, and home has 131072"), "{}", refusal(&smaller));
-    let coarser = text.replace("h = kept size=256KiB", "h = memory size=256KiB block=4096");
+    let coarser = text.replace("h = kept bed=2 size=256KiB", "h = memory size=256KiB block=4096");
     assert!(refusal(&coarser).contains("blocks of 512 bytes, and here are 4096"), "{}", refusal(&coarser));
 }
 
 #[test]
 fn damage_where_all_was_durable_is_refused_with_its_place() {
-    let text = format!("{KEEPING} vol = offload rest=0s on x, a");
+    let text = format!("{} vol = offload rest=0s on x, a", keeping(3));
     with(&text, async |vol| {
         for block in 0..10 {
             write(&vol, block * 512, &[3; 512]).await;
         }
         vol.stack().close().await;
     });
-    let away = kept("a", 256 << 10);
-    let sound = away.bytes(crate::run::span(0, 256 << 10));
-    let pool = Pool::default();
+    let sound = peek(&away(3), 256 << 10);
     // The header of record 6.
-    away.write(crate::format::AREA_START + 6 * 1024 + 30, &Buf::from_bytes(&pool, &[1]));
+    poke(&away(3), crate::format::AREA_START + 6 * 1024 + 30, &[1]);
     let told = refusal(&text);
     assert!(
         told.contains("damaged at byte 14336: record 6 is not there, although all before 10 were durable"),
         "{told}"
     );
-    away.write(0, &Buf::from_bytes(&pool, &sound));
+    poke(&away(3), 0, &sound);
     // The heads are never torn.
-    away.write(56, &Buf::from_bytes(&pool, &[1]));
+    poke(&away(3), 56, &[1]);
     assert!(refusal(&text).contains("checksum is wrong"), "{}", refusal(&text));
 }

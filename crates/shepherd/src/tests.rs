@@ -2,14 +2,16 @@
 
 mod power;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::{Mutex, MutexGuard};
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::conformance::{self, Options};
 use esker_block::{
-    Bio, BioError, Buf, Build, Ctx, Device, Extension, Flow, Kind, KindError, Layer, Make, Op, OpKind, Role, Step,
+    Bio, BioError, Buf, Build, Ctx, Device, Done, Extension, Flow, Kind, KindError, Layer, Limits, Make, Op, OpKind,
+    Param, ParamType, Role, Step,
 };
 use esker_dev::{Defer, Media, MemoryDevice};
 use esker_dev_sim::faulty::{Faulty, Injector};
@@ -28,38 +30,82 @@ static KINDS: &[&Kind] = &[
     &esker_layers::verify::KIND,
 ];
 
-thread_local! {
-    static MEDIA: RefCell<BTreeMap<String, Rc<Media>>> = RefCell::default();
-    static PLAN: RefCell<String> = RefCell::default();
-    static SPOILED: Cell<u64> = const { Cell::new(u64::MAX) };
-}
+/// What kept media hold, by bed: a number that a test has for itself.
+static BEDS: Mutex<BTreeMap<(u64, String), Vec<u8>>> = Mutex::new(BTreeMap::new());
 
-/// Memory that outlives its stack, with the faults of `PLAN`.
-static KEPT: Kind = Kind { name: "kept", build: Build::Device(build_kept), ..esker_dev::memory::KIND };
+/// Memory that outlives its stack.
+static KEPT: Kind =
+    Kind { name: "kept", params: KEPT_PARAMS, build: Build::Device(build_kept), ..esker_dev::memory::KIND };
+
+const KEPT_PARAMS: &[Param] = &[
+    Param::required("bed", ParamType::Count, "Number of the test bed."),
+    Param::required("size", ParamType::Size, "Size of the device."),
+    Param::with_default("gone", ParamType::Count, "1000000", "Number of the request at which it is gone."),
+];
+
+/// Everything that is written is in its bed at once.
+struct Kept {
+    inner: Rc<dyn Device>,
+    media: Rc<Media>,
+    bed: (u64, String),
+}
 
 fn build_kept(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
-    let media = kept(make.name, make.args.int("size"));
-    let inner = Rc::new(MemoryDevice::over(make.rt, media, make.args.int("block") as u32, Defer::Never));
-    let plan = PLAN.with(|plan| plan.borrow().parse()).map_err(|e| KindError::Unfit(format!("{e}")))?;
-    Ok(Faulty::over(make.rt, inner, &Injector::new(plan)))
+    let (bed, size) = ((make.args.int("bed"), make.name.to_string()), make.args.int("size"));
+    let media = Media::new(size);
+    media.write(0, &Buf::from_bytes(make.pool, &peek(&bed, size)));
+    let memory = Rc::new(MemoryDevice::over(make.rt, media.clone(), 512, Defer::Never));
+    let plan = format!("gone {}", make.args.int("gone")).parse().expect("a plan");
+    Ok(Rc::new(Kept { inner: Faulty::over(make.rt, memory, &Injector::new(plan)), media, bed }))
 }
 
-fn kept(name: &str, size: u64) -> Rc<Media> {
-    MEDIA.with(|media| media.borrow_mut().entry(name.to_string()).or_insert_with(|| Media::new(size)).clone())
+impl Device for Kept {
+    fn limits(&self) -> &Limits {
+        self.inner.limits()
+    }
+
+    fn submit(&self, bio: Bio) -> Step<Done> {
+        let range = bio.range;
+        let step = self.inner.submit(bio);
+        poke(&self.bed, range.start(), &self.media.bytes(range));
+        step
+    }
+}
+
+fn beds() -> MutexGuard<'static, BTreeMap<(u64, String), Vec<u8>>> {
+    BEDS.lock().unwrap_or_else(|e| panic!("another test panicked: {e}"))
+}
+
+/// What a kept medium holds.
+fn peek(bed: &(u64, String), size: u64) -> Vec<u8> {
+    let mut bytes = beds().get(bed).cloned().unwrap_or_default();
+    bytes.resize(size as usize, 0);
+    bytes
+}
+
+/// Changes what it holds; stacks that are built later find it.
+fn poke(bed: &(u64, String), at: u64, bytes: &[u8]) {
+    let (mut beds, end) = (beds(), at as usize + bytes.len());
+    let held = beds.entry(bed.clone()).or_default();
+    held.resize(held.len().max(end), 0);
+    held[at as usize..end].copy_from_slice(bytes);
 }
 
 /// Stores other bytes than it was given at one place, for ever.
-static SPOIL: Kind = Kind { role: Role::Modifier, ..Kind::layer("spoil", "Spoils one block.", &[], build_spoil) };
+static SPOIL: Kind =
+    Kind { role: Role::Modifier, ..Kind::layer("spoil", "Spoils one block.", SPOIL_PARAMS, build_spoil) };
 
-struct Spoil;
+const SPOIL_PARAMS: &[Param] = &[Param::required("at", ParamType::Size, "The byte that it changes.")];
+
+struct Spoil(u64);
 
 fn build_spoil(make: &Make<'_>) -> Result<Layer, KindError> {
-    Ok(Layer::single(Spoil, make.lowers[0].clone()))
+    Ok(Layer::single(Spoil(make.args.int("at")), make.lowers[0].clone()))
 }
 
 impl Extension for Spoil {
     fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
-        let bad = ByteRange::new(SPOILED.get(), 1).expect("a byte");
+        let bad = ByteRange::new(self.0, 1).expect("a byte");
         if bio.op == Op::Write && bio.range.overlaps(bad) {
             let mut bytes = bio.buf.to_vec();
             bytes[(bad.start() - bio.offset()) as usize] ^= 1;
@@ -162,11 +208,15 @@ fn a_passing_error_costs_a_retry_and_what_was_hard_to_read_is_written_anew() {
     });
 }
 
-const BAD: &str = "a = kept size=512KiB; e = error ops=write,zero probability=1 start=4KiB len=1024 on a;";
+const BAD: &str = "a = kept bed=BED size=512KiB; e = error ops=write,zero probability=1 start=4KiB len=1024 on a;";
+
+fn bad(bed: u64, rest: &str) -> String {
+    format!("{BAD} {rest}").replace("BED", &bed.to_string())
+}
 
 #[test]
 fn bad_blocks_are_moved_and_stay_so_after_a_restart() {
-    let text = format!("{BAD} vol = shepherd pause=1us spares=4 on e");
+    let text = bad(1, "vol = shepherd pause=1us spares=4 on e");
     with(&text, async |vol| {
         write(&vol, 0, &[1; 8192]).await;
         assert_eq!(stats(&vol, ["moved_blocks", "spares_left", "retries"]), [2, 2, 3]);
@@ -182,13 +232,14 @@ fn bad_blocks_are_moved_and_stay_so_after_a_restart() {
         assert_eq!(stats(&vol, ["moved_blocks", "spares_left"]), [2, 2]);
     });
     // The bytes of the blocks that were moved lie on the first spares.
-    let size = (512 - 128 - 4) << 10;
-    assert_eq!(kept("a", 0).bytes(ByteRange::new(size, 1024).unwrap()), [vec![2; 512], vec![0; 512]].concat());
+    let size: usize = (512 - 128 - 4) << 10;
+    let bytes = peek(&(1, "a".to_string()), 512 << 10);
+    assert_eq!(bytes[size..size + 1024], [vec![2; 512], vec![0; 512]].concat());
 }
 
 #[test]
 fn zeroing_a_bad_block_moves_it_too() {
-    with(&format!("{BAD} vol = shepherd pause=1us on e"), async |vol| {
+    with(&bad(4, "vol = shepherd pause=1us on e"), async |vol| {
         assert_eq!(vol.submit(Bio::zero(0, 16 << 10)).await.result.err(), None);
         assert_eq!((stat(&vol, "moved_blocks"), read(&vol, 4096, 1024).await), (2, vec![0; 1024]));
     });
@@ -197,9 +248,8 @@ fn zeroing_a_bad_block_moves_it_too() {
 #[test]
 fn a_bad_spare_is_passed_over_and_without_spares_the_error_comes_through() {
     let size = (512 - 128 - 4) << 10;
-    let text = format!(
-        "{BAD} f = error ops=write probability=1 start={size} len=1024 on e; vol = shepherd pause=1us spares=4 on f"
-    );
+    let faulty = format!("f = error ops=write probability=1 start={size} len=1024 on e;");
+    let text = bad(5, &format!("{faulty} vol = shepherd pause=1us spares=4 on f"));
     with(&text, async |vol| {
         write(&vol, 4096, &[1; 512]).await;
         assert_eq!(stats(&vol, ["moved_blocks", "spares_bad", "spares_left"]), [1, 2, 1]);
@@ -217,17 +267,18 @@ fn a_bad_spare_is_passed_over_and_without_spares_the_error_comes_through() {
 
 #[test]
 fn a_block_that_stores_other_bytes_is_moved_where_verify_notices() {
-    SPOILED.set(5000);
-    with("a = memory size=512KiB; s = spoil on a; v = verify on s; vol = shepherd pause=1us on v", async |vol| {
-        write(&vol, 0, &[9; 8192]).await;
-        assert_eq!((stat(&vol, "moved_blocks"), read(&vol, 0, 8192).await), (1, vec![9; 8192]));
-    });
+    with(
+        "a = memory size=512KiB; s = spoil at=5000 on a; v = verify on s; vol = shepherd pause=1us on v",
+        async |vol| {
+            write(&vol, 0, &[9; 8192]).await;
+            assert_eq!((stat(&vol, "moved_blocks"), read(&vol, 0, 8192).await), (1, vec![9; 8192]));
+        },
+    );
 }
 
 #[test]
 fn what_cannot_pass_is_not_tried_again() {
-    PLAN.with(|plan| *plan.borrow_mut() = "gone 40".to_string());
-    with("a = kept size=512KiB; vol = shepherd on a", async |vol| {
+    with("a = kept bed=3 gone=40 size=512KiB; vol = shepherd on a", async |vol| {
         let mut last = Ok(());
         for _ in 0..50 {
             last = try_write(&vol, 0, &[1; 512]).await;
@@ -273,12 +324,12 @@ fn refusal(text: &str) -> String {
 
 #[test]
 fn a_device_whose_end_is_something_else_is_refused() {
-    let text = "a = kept size=512KiB; vol = shepherd spares=4 on a";
-    let media = kept("a", 512 << 10);
-    let fill = |at, bytes: &[u8]| media.write(at, &Buf::from_bytes(&Pool::default(), bytes));
+    let text = "a = kept bed=6 size=512KiB; vol = shepherd spares=4 on a";
+    let bed = (6, "a".to_string());
+    let fill = |at, bytes: &[u8]| poke(&bed, at, bytes);
     fill(384 << 10, b"somebody's data");
     assert!(refusal(text).contains("hold no area of regions"), "{}", refusal(text));
-    assert_eq!(media.bytes(ByteRange::new(384 << 10, 15).unwrap()), b"somebody's data");
+    assert_eq!(peek(&bed, 512 << 10)[384 << 10..][..15], *b"somebody's data");
     fill(384 << 10, &[0; 15]);
     with(text, async |vol| write(&vol, 0, &[1; 512]).await);
     let more = refusal(&text.replace("spares=4", "spares=5"));

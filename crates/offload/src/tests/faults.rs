@@ -1,15 +1,14 @@
 //! What devices that fail cost.
 
-use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use esker_block::{Ctx, Done, Extension, Flow, Layer, Op, Step};
+use esker_block::{Ctx, Extension, Flow, Layer, Op};
 
 use super::*;
 use crate::format::AREA_START;
 
-thread_local! {
-    static LIES: Cell<bool> = const { Cell::new(false) };
-}
+/// Of the one test with a liar.
+static LIES: AtomicBool = AtomicBool::new(false);
 
 /// Says that records failed which it passed on.
 pub static LIAR: Kind = Kind { role: esker_block::Role::Modifier, ..Kind::layer("liar", "Lies.", &[], build_liar) };
@@ -22,7 +21,7 @@ fn build_liar(make: &Make<'_>) -> Result<Layer, KindError> {
 
 impl Extension for Liar {
     fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
-        ctx.scratch = u64::from(LIES.get() && bio.op == Op::Write && bio.offset() >= AREA_START);
+        ctx.scratch = u64::from(LIES.load(Ordering::Relaxed) && bio.op == Op::Write && bio.offset() >= AREA_START);
         Step::Now(Flow::Down)
     }
 
@@ -47,7 +46,8 @@ async fn mend(vol: &Export) {
 #[test]
 fn a_log_that_cannot_be_written_takes_no_more_and_changes_go_home() {
     // The first record that fails lies behind others; heads can be written.
-    let text = "h = kept size=256KiB; x = stats on h; a = kept size=256KiB; vol = offload rest=0s full=1 on x, a";
+    let text =
+        "h = kept bed=4 size=256KiB; x = stats on h; a = kept bed=4 size=256KiB; vol = offload rest=0s full=1 on x, a";
     with(text, async |vol| {
         for block in 0..10 {
             write(&vol, block * 1024, &[1; 1024]).await;
@@ -84,14 +84,14 @@ fn a_log_that_cannot_be_written_takes_no_more_and_changes_go_home() {
 /// A device that stores records and says that it could not.
 #[test]
 fn records_that_were_given_up_are_not_found_by_a_restart() {
-    let text = "h = kept size=256KiB; x = stats on h; a = kept size=256KiB; l = liar on a; \
+    let text = "h = kept bed=5 size=256KiB; x = stats on h; a = kept bed=5 size=256KiB; l = liar on a; \
         vol = offload rest=0s full=1 on x, l";
-    LIES.set(false);
+    LIES.store(false, Ordering::Relaxed);
     with(text, async |vol| {
         write(&vol, 0, &[1; 1024]).await;
-        LIES.set(true);
+        LIES.store(true, Ordering::Relaxed);
         write(&vol, 4096, &[2; 1024]).await;
-        LIES.set(false);
+        LIES.store(false, Ordering::Relaxed);
         until(&vol, "records", 0).await;
         write(&vol, 4096, &[3; 1024]).await;
         flush(&vol).await;
