@@ -1,14 +1,13 @@
 //! A file system on an attached stack: what its devices were asked is recorded, and in states that a power cut between any two
 //! of those requests can leave, the stack above them holds a consistent file system with all files that were durable.
 
-use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::rc::Rc;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex};
 
 use esker_base::Nanos;
 use esker_block::store::SparseStore;
@@ -33,10 +32,8 @@ enum Bed {
     Crashed(Vec<Image>),
 }
 
-thread_local! {
-    /// What the devices of the next stack find, in the order in which they are built.
-    static BED: RefCell<Bed> = RefCell::new(Bed::Crashed(Vec::new()));
-}
+/// What the devices of the next stack of the one test find, in the order in which they are built.
+static BED: Mutex<Bed> = Mutex::new(Bed::Crashed(Vec::new()));
 
 static KINDS: LazyLock<Vec<&'static Kind>> =
     LazyLock::new(|| esker_kinds::ALL.iter().copied().chain([&LEAF]).collect());
@@ -45,7 +42,7 @@ static LEAF: Kind = Kind { name: "leaf", build: Build::Device(build_leaf), ..esk
 
 fn build_leaf(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
     let size = make.args.int("size");
-    BED.with(|bed| match &mut *bed.borrow_mut() {
+    match &mut *BED.lock().unwrap() {
         Bed::Recording(journal) => {
             let leaf: Rc<dyn Device> = Recorder::leaf(journal, make.rt, &Media::new(size), 512, Defer::Never);
             Ok(leaf)
@@ -55,11 +52,11 @@ fn build_leaf(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
             Ok(Rc::new(MemoryDevice::over(make.rt, Media::of(size, store), 512, Defer::Never)) as Rc<dyn Device>)
         }
         Bed::Crashed(_) => Err(KindError::Outside("there is no medium for another device".to_string())),
-    })
+    }
 }
 
 fn open(rt: &Rt, text: &str, bed: Bed) -> Rc<dyn Device> {
-    BED.with(|slot| *slot.borrow_mut() = bed);
+    *BED.lock().unwrap() = bed;
     let spec = Spec::parse("stack", text).unwrap_or_else(|e| panic!("{text}: {e}"));
     let stack = Stack::build(rt, &Pool::default(), &KINDS, &spec).unwrap_or_else(|e| panic!("{text}: {e}"));
     Rc::new(stack.device("vol").expect("the text names it"))
