@@ -19,6 +19,7 @@ mod lab_list;
 mod lab_run;
 mod man;
 mod measure;
+mod media_check;
 mod ranges;
 mod serve;
 mod stack_check;
@@ -40,6 +41,7 @@ use crate::verb::Verb;
 /// First words of verbs with two words, in the order of the help.
 pub const GROUPS: &[(&str, &str)] = &[
     ("stack", "Check, show, compose and change stacks"),
+    ("media", "Look at what layers keep on files and devices"),
     ("blktrace", "Describe, convert, check and generate block traces"),
     ("hugepage", "Manage the huge pages of processes"),
     ("lab", "Measure the figures of the documents"),
@@ -68,6 +70,7 @@ pub const ALL: &[Verb] = &[
     stack_insert::VERB,
     stack_remove::VERB,
     stack_reorder::VERB,
+    media_check::VERB,
     blktrace_stat::VERB,
     blktrace_convert::VERB,
     blktrace_check::VERB,

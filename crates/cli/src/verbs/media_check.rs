@@ -1,0 +1,183 @@
+//! `esker media check`: whether what layers keep on files and devices is sound.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use esker_mirror::assemble::Start;
+use esker_mirror::check as mirror;
+use esker_mirror::label::{DATA_START, Label, LabelError};
+use esker_offload::check as offload;
+use esker_offload::format::{AREA_START, Head, HeadError};
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+use crate::verb::{About, Example, Run, Verb};
+
+/// The record.
+pub const VERB: Verb = Verb::of::<Check>(About {
+    words: &["media", "check"],
+    summary: "Check what layers keep on files and devices",
+    details: "Looks at media that no stack uses now. Halves of a mirror are named together: their labels must fit together, \
+              and their data must be equal wherever no label says that it may differ. Of a log of off-loaded writes all \
+              records are read and their checksums compared. Nothing is written. The exit status is 1 if anything is \
+              wrong.",
+    examples: &[
+        Example { line: "esker media check a.img b.img", does: "compares the halves of a mirror" },
+        Example { line: "esker media check log.img", does: "reads a log of off-loaded writes" },
+    ],
+});
+
+#[derive(clap::Args)]
+struct Check {
+    /// Files or devices
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<String>,
+    /// One JSON object for each mirror and log
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a file holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Holds {
+    Half,
+    Log,
+}
+
+/// A file that no layer has marked.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{0}: holds nothing that is known here (halves of mirrors and logs of off-loaded writes are); name the file or device on \
+     which the layer stands, not its volume"
+)]
+struct Unknown(String);
+
+/// A file that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}: {1}")]
+struct Unreadable(String, io::Error);
+
+/// Something is wrong; it was told.
+#[derive(Debug, thiserror::Error)]
+#[error("not everything is sound")]
+struct Unsound;
+
+impl Run for Check {
+    fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        let mut opened = Vec::new();
+        for path in &self.files {
+            let unreadable = |error| Unreadable(path.clone(), error);
+            let file = File::open(path).map_err(unreadable)?;
+            let holds = what(&file).map_err(unreadable)?.ok_or_else(|| Unknown(path.clone()))?;
+            opened.push((path.as_str(), file, holds));
+        }
+        let of = |what: Holds| opened.iter().filter(move |(_, _, holds)| *holds == what);
+        let mut verdicts: Vec<Verdict> = of(Holds::Log).map(|(path, file, _)| check_log(path, file)).collect();
+        let halves: Vec<(&str, &File)> = of(Holds::Half).map(|(path, file, _)| (*path, file)).collect();
+        if !halves.is_empty() {
+            verdicts.push(check_mirror(&halves));
+        }
+        for verdict in &verdicts {
+            let text = if self.json { verdict.json.to_string() } else { verdict.text.clone() };
+            terminal.say(&text)?;
+        }
+        if verdicts.iter().all(|verdict| verdict.is_sound) { Ok(()) } else { Err(Unsound.into()) }
+    }
+}
+
+/// What there is to tell of one mirror or log.
+struct Verdict {
+    is_sound: bool,
+    text: String,
+    json: Value,
+}
+
+/// Reads the marks; none if there is none.
+fn what(file: &File) -> io::Result<Option<Holds>> {
+    let mut start = vec![0; DATA_START.max(AREA_START) as usize];
+    match file.read_exact_at(&mut start, 0) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        result => result?,
+    }
+    let is_half = !matches!(Label::newest(&start), Err(LabelError::Blank | LabelError::Foreign));
+    let is_log = !matches!(Head::newest(&start), Err(HeadError::Blank | HeadError::Foreign));
+    Ok(if is_half { Some(Holds::Half) } else { is_log.then_some(Holds::Log) })
+}
+
+fn check_log(path: &str, file: &File) -> Verdict {
+    match offload::check(&mut |at, out| file.read_exact_at(out, at)) {
+        Ok(found) => {
+            let (records, newest, size) = (found.records.len(), found.newest, found.head.home);
+            Verdict {
+                is_sound: true,
+                text: format!(
+                    "{path}: log of off-loaded writes for a volume of {size} bytes: {records} records, {newest} bytes not at \
+                     home; sound"
+                ),
+                json: json!({
+                    "files": [path], "holds": "offload", "sound": true, "records": records, "newest_bytes": newest,
+                    "compared_bytes": found.compared, "volume_bytes": size,
+                }),
+            }
+        }
+        Err(error) => failed(&[path], "offload", &error.to_string()),
+    }
+}
+
+fn check_mirror(halves: &[(&str, &File)]) -> Verdict {
+    let paths: Vec<&str> = halves.iter().map(|(path, _)| *path).collect();
+    match mirror::check(halves.len(), &mut |half, at, out| halves[half].1.read_exact_at(out, at)) {
+        Ok(found) => {
+            let is_sound = found.differing.is_empty();
+            let label = &found.assembly.label;
+            let (open, regions) = (label.dirty.count(), label.dirty.len());
+            let differing: Vec<String> = found.differing.iter().map(ToString::to_string).collect();
+            let end = match found.differing.first() {
+                Some(first) => {
+                    let count = differing.len();
+                    format!("DIFFER although no label says so, in {count} places, the first of them bytes {first}")
+                }
+                None => "sound".to_string(),
+            };
+            let starts: Vec<&str> = found.assembly.halves.iter().map(|half| word(half.start)).collect();
+            Verdict {
+                is_sound,
+                text: format!(
+                    "{}: mirror of {} halves and {} bytes, generation {} ({}): {} bytes compared, {open} of {regions} regions \
+                     may differ; {end}",
+                    paths.join(", "),
+                    label.members,
+                    label.data,
+                    label.generation,
+                    starts.join(", "),
+                    found.compared,
+                ),
+                json: json!({
+                    "files": paths, "holds": "mirror", "sound": is_sound, "members": label.members, "volume_bytes": label.data,
+                    "generation": label.generation, "halves": starts, "compared_bytes": found.compared,
+                    "regions_that_may_differ": open, "differing": differing,
+                }),
+            }
+        }
+        Err(error) => failed(&paths, "mirror", &error.to_string()),
+    }
+}
+
+fn word(start: Start) -> &'static str {
+    match start {
+        Start::InSync => "in sync",
+        Start::Partial => "lacks the dirty regions",
+        Start::Full => "lacks everything",
+        Start::Out => "cannot be used",
+    }
+}
+
+fn failed(paths: &[&str], holds: &str, error: &str) -> Verdict {
+    Verdict {
+        is_sound: false,
+        text: format!("{}: {holds}: {error}", paths.join(", ")),
+        json: json!({ "files": paths, "holds": holds, "sound": false, "error": error }),
+    }
+}

@@ -1,0 +1,73 @@
+//! What layers keep on files is looked at without them.
+
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run the program and look at its files")]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use esker_base::ByteRange;
+use esker_mirror::label::Label;
+use esker_offload::format::{AREA_START, Content, Head, Record, place};
+
+/// Exit status, standard output and standard error of `esker media check` of these files.
+fn check(folder: &Path, names: &[&str]) -> (Option<i32>, String, String) {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_esker")).args(["media", "check"]).args(names).current_dir(folder).output();
+    let output = output.expect("the program starts");
+    let text = |bytes| String::from_utf8(bytes).expect("messages are text");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn halves_of_a_mirror_are_compared_where_no_label_tells_of_a_difference() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut label = Label::new(9, 2, 64 << 10, 4096);
+    label.sequence = 2;
+    label.dirty.set(2);
+    let half = |member| [label.encode(member), vec![0; 4096], vec![7; 64 << 10]].concat();
+    let write = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();
+    write("a.img", &half(0));
+    write("b.img", &half(1));
+    let (status, out, _) = check(folder.path(), &["a.img", "b.img"]);
+    let expected = "a.img, b.img: mirror of 2 halves and 65536 bytes, generation 1 (in sync, in sync): 61440 bytes compared, \
+                    1 of 16 regions may differ; sound\n";
+    assert_eq!((status, out.as_str()), (Some(0), expected));
+    let mut other = half(1);
+    other[8192 + 5 * 4096] ^= 1;
+    write("b.img", &other);
+    let (status, out, err) = check(folder.path(), &["a.img", "b.img"]);
+    assert!(status == Some(1) && out.contains("DIFFER although no label says so, in 1 places"), "{out}{err}");
+    let (status, out, _) = check(folder.path(), &["a.img", "a.img", "--json"]);
+    assert!(status == Some(1) && out.contains("are the same half"), "{out}");
+}
+
+#[test]
+fn a_log_is_read_to_its_end_and_damage_is_told_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut head = Head::new(5, 1 << 20, 8192, 512);
+    (head.sequence, head.durable) = (2, 2);
+    let mut bytes = vec![0; (AREA_START + 8192) as usize];
+    bytes[..512].copy_from_slice(&head.encode());
+    for number in 0..2u64 {
+        let range = ByteRange::new(number * 4096, 512).unwrap();
+        let content = Content::Data(crc32fast::hash(&[number as u8; 512]));
+        let record = Record { number, epoch: 0, position: number * 1024, range, content, durable: 0 };
+        let at = place(&head, record.position) as usize;
+        bytes[at..at + 512].copy_from_slice(&record.encode(&head));
+        bytes[at + 512..at + 1024].fill(number as u8);
+    }
+    let write = |bytes: &[u8]| fs::write(folder.path().join("log.img"), bytes).unwrap();
+    write(&bytes);
+    let (status, out, _) = check(folder.path(), &["log.img"]);
+    let expected =
+        "log.img: log of off-loaded writes for a volume of 1048576 bytes: 2 records, 1024 bytes not at home; sound\n";
+    assert_eq!((status, out.as_str()), (Some(0), expected));
+    bytes[AREA_START as usize + 1024 + 600] ^= 1;
+    write(&bytes);
+    let (status, out, _) = check(folder.path(), &["log.img"]);
+    assert!(status == Some(1) && out.contains("the log is damaged at byte 9216: record 1 is not there"), "{out}");
+    fs::write(folder.path().join("else"), vec![3; 20_000]).unwrap();
+    let (status, _, err) = check(folder.path(), &["else"]);
+    assert!(status == Some(1) && err.contains("else: holds nothing that is known here"), "{err}");
+}
