@@ -204,7 +204,7 @@ impl Manager {
         self.quantum = self.quantum.filter(|quantum| quantum.pid != pid);
         if let Some(record) = self.records.remove(&pid) {
             tell(now, &Decision::Lost(pid));
-            sum(&mut self.gone, &record.counts);
+            self.gone.add(&record.counts);
         }
     }
 
@@ -489,19 +489,9 @@ impl Manager {
     /// What was done in all processes since the start.
     pub fn counts(&self) -> Counts {
         let mut all = self.gone.clone();
-        self.records.values().for_each(|record| sum(&mut all, &record.counts));
+        self.records.values().for_each(|record| all.add(&record.counts));
         all
     }
-}
-
-fn sum(all: &mut Counts, one: &Counts) {
-    all.promotions += one.promotions;
-    all.demotions += one.demotions;
-    all.looked += one.looked;
-    all.hot_checked += one.hot_checked;
-    all.hot_missed += one.hot_missed;
-    one.refused.iter().for_each(|(refusal, count)| *all.refused.entry(*refusal).or_default() += count);
-    one.left.iter().for_each(|(reason, count)| *all.left.entry(*reason).or_default() += count);
 }
 
 #[cfg(test)]

@@ -29,6 +29,17 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Adds those of another process.
+    pub fn add(&mut self, one: &Counts) {
+        self.promotions += one.promotions;
+        self.demotions += one.demotions;
+        self.looked += one.looked;
+        self.hot_checked += one.hot_checked;
+        self.hot_missed += one.hot_missed;
+        one.refused.iter().for_each(|(refusal, count)| *self.refused.entry(*refusal).or_default() += count);
+        one.left.iter().for_each(|(reason, count)| *self.left.entry(*reason).or_default() += count);
+    }
+
     /// The share of hot pages that were predicted wrongly; nothing before any was checked.
     pub fn misprediction(&self) -> Option<f64> {
         (self.hot_checked > 0).then(|| self.hot_missed as f64 / self.hot_checked as f64)

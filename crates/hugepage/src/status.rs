@@ -196,7 +196,7 @@ mod tests {
         let cells =
             [base(1), base(511), base(512), Cell { used: 512, huge: Some(true) }, Cell { used: 9, huge: Some(false) }];
         assert_eq!(map(&cells, 10), ("099Hh".to_string(), 1));
-        assert_eq!(map(&cells, 3), ("4Hh".to_string(), 2));
+        assert_eq!(map(&cells, 3), ("5Hh".to_string(), 2));
         assert_eq!(map(&[], 3), (String::new(), 1));
     }
 
