@@ -187,7 +187,7 @@ fn item_12_bytes_survive_a_thousand_promotions_and_demotions_under_a_writer() {
     let mut tracked = puppet.track();
     puppet.tell("write 0 2048");
     let (mut promoted, mut demoted) = (0u64, 0u64);
-    // Eight changes in each; for a long run: ESKER_HUGEPAGE_ROUNDS=2500.
+    // Eight changes in each; for a long run: ESKER_HUGEPAGE_ROUNDS=1250.
     let rounds = std::env::var("ESKER_HUGEPAGE_ROUNDS").map_or(125, |rounds| rounds.parse().unwrap());
     for round in 0..rounds {
         // The writer works while regions change under it.
