@@ -2,7 +2,7 @@
 
 use esker_blktrace::Format;
 
-use crate::{blktrace, compose, control, dedup, http, mirror, nbd, offload, regions, shepherd, stack, vhost};
+use crate::{blktrace, compose, control, dedup, http, mirror, nbd, offload, regions, shepherd, stack, vhost, volume};
 
 /// What can be fuzzed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,13 +37,15 @@ pub enum Target {
     Vhost,
     /// The medium of an area of regions.
     Regions,
+    /// The medium of a volume.
+    Volume,
     /// Fails on an input that is easily found: proves that the fuzzer finds.
     Canary,
 }
 
 impl Target {
     /// Every target.
-    pub const ALL: [Target; 32] = [
+    pub const ALL: [Target; 33] = [
         Target::Blktrace(Format::Load),
         Target::Blktrace(Format::Vscsi1),
         Target::Blktrace(Format::Vscsi2),
@@ -75,6 +77,7 @@ impl Target {
         Target::Metrics,
         Target::Vhost,
         Target::Regions,
+        Target::Volume,
         Target::Canary,
     ];
 
@@ -96,6 +99,7 @@ impl Target {
             Target::Metrics => "metrics".to_string(),
             Target::Vhost => "vhost".to_string(),
             Target::Regions => "regions".to_string(),
+            Target::Volume => "volume".to_string(),
             Target::Canary => "canary".to_string(),
         }
     }
@@ -118,6 +122,7 @@ impl Target {
             Target::Metrics => http::corpus(),
             Target::Vhost => vhost::corpus(),
             Target::Regions => regions::corpus(),
+            Target::Volume => volume::corpus(),
             Target::Canary => vec![b"a canary sings".to_vec()],
         }
     }
@@ -143,6 +148,7 @@ impl Target {
             Target::Metrics => http::try_input(input),
             Target::Vhost => vhost::try_input(input),
             Target::Regions => regions::try_input(input),
+            Target::Volume => volume::try_input(input),
             Target::Canary => {
                 assert!(!input.contains(&0xff), "the canary is dead");
                 Ok(true)

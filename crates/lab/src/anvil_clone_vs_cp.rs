@@ -32,7 +32,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let (rounds, blocks) = if options.quick { (9, 1 << 15) } else { (25, 1 << 17) };
     let dir = scratch::folder(&options.scratch)?;
     let reactor = Reactor::new(RealConfig::seeded(options.seed))?;
-    let vol = volume_load::open(&reactor, &dir.path().join("volume"), FILE, PARAMS)?;
+    let vol = volume_load::open(&reactor, &dir.path().join("volume"), FILE, true, PARAMS)?;
     let work = vol.clone();
     let (whole, copied, each) = reactor.block_on(async move {
         volume_load::write_all(&work, MIB as usize, GIB / MIB, |i| i * MIB).await?;

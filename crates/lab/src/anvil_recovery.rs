@@ -2,8 +2,8 @@
 //!
 //! 2^20 blocks of 512 bytes are written to every other logical block and cloned 15 times, which makes 2^24 extents. A
 //! checkpoint follows; then a number of random writes, so that there is a log to replay, and the volume is given up
-//! without being closed. That leaves in the file what a kill leaves: all that was answered. The time is that from building the
-//! stack to the answer of a first read.
+//! without being closed. That leaves in the file, and in the page cache, what a kill leaves: all that was answered. The
+//! time is that from building the stack to the answer of a first read.
 
 use std::time::Instant;
 
@@ -41,7 +41,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let seed = options.seed;
     {
         let reactor = Reactor::new(RealConfig::seeded(seed))?;
-        let vol = volume_load::open(&reactor, &file, FILE, PARAMS)?;
+        let vol = volume_load::open(&reactor, &file, FILE, false, PARAMS)?;
         let filler = vol.clone();
         reactor.block_on(async move {
             volume_load::write_all(&filler, BLOCK as usize, WRITTEN, |i| i * 2 * BLOCK).await?;
@@ -56,7 +56,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     }
     {
         let reactor = Reactor::new(RealConfig::seeded(seed))?;
-        let vol = volume_load::open(&reactor, &file, FILE, PARAMS)?;
+        let vol = volume_load::open(&reactor, &file, FILE, false, PARAMS)?;
         let places: Vec<u64> = {
             let mut rng = Stream::named(seed, "overwrites");
             (0..logged).map(|_| rng.below(16 * WRITTEN) * 2 * BLOCK).collect()
@@ -68,7 +68,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     }
     let reactor = Reactor::new(RealConfig::seeded(seed))?;
     let start = Instant::now();
-    let vol = volume_load::open(&reactor, &file, FILE, PARAMS)?;
+    let vol = volume_load::open(&reactor, &file, FILE, false, PARAMS)?;
     let reader = vol.clone();
     reactor.block_on(async move {
         let buf = Buf::unique(reader.stack().pool(), BLOCK as usize);

@@ -14,13 +14,13 @@ use crate::experiment::LabError;
 /// Writes in flight.
 const DEPTH: u64 = 64;
 
-/// Opens `vol`, a volume with `params` over a file of `bytes`.
+/// Opens `vol`, a volume with `params` over a file of `bytes`, with direct I/O or not.
 ///
 /// # Errors
 /// [`LabError::Build`].
-pub fn open(reactor: &Reactor, file: &Path, bytes: u64, params: &str) -> Result<Export, LabError> {
+pub fn open(reactor: &Reactor, file: &Path, bytes: u64, direct: bool, params: &str) -> Result<Export, LabError> {
     let path = file.display();
-    let text = format!("a = file path='{path}' size={bytes} create=true; vol = volume {params} on a");
+    let text = format!("a = file path={path} size={bytes} direct={direct}; vol = volume {params} on a");
     let spec = Spec::parse("volume", &text).unwrap_or_else(|e| panic!("the experiment's own text: {e}"));
     let stack = Stack::build(&reactor.rt(), &Pool::default(), esker_kinds::ALL, &spec)?;
     Ok(stack.device("vol").expect("the experiment's own name"))

@@ -1,0 +1,129 @@
+//! The medium of a volume: nothing on it makes recovery fall, and what it takes it takes twice in the same way.
+//!
+//! Checksums would hide all that lies behind them, so each input is tried as it is, and with its checksums mended.
+
+use std::rc::Rc;
+
+use esker_base::ByteRange;
+use esker_block::store::SparseStore;
+use esker_block::{Bio, Buf, Device, Limits, RangeOp};
+use esker_dev::{Defer, Media, MemoryDevice};
+use esker_primitives::Io;
+use esker_rt::mem::Pool;
+use esker_rt::{Sim, SimConfig};
+use esker_volume::map::Extent;
+use esker_volume::{Config, Volume, check};
+
+/// Bytes of the medium; what an input lacks is zero.
+const SIZE: u64 = 16 * SEGMENT;
+const SEGMENT: u64 = 8 << 10;
+const BLOCK: usize = 512;
+
+/// What a look at a medium finds.
+type Content = Vec<Extent>;
+
+fn medium(bytes: &[u8]) -> Rc<Media> {
+    let mut store = SparseStore::default();
+    store.write(0, &bytes[..bytes.len().min(SIZE as usize)]);
+    Media::of(SIZE, store)
+}
+
+fn on<T: 'static, F: Future<Output = T> + 'static>(
+    media: &Rc<Media>,
+    body: impl FnOnce(esker_rt::Rt, Io, Limits) -> F,
+) -> T {
+    let sim = Sim::new(SimConfig::seeded(1));
+    let device = MemoryDevice::over(&sim.rt(), media.clone(), BLOCK as u32, Defer::Never);
+    let limits = device.limits().clone();
+    let io = Io::over(&sim.rt(), &Pool::default(), vec![Rc::new(device)]);
+    sim.block_on(body(sim.rt(), io, limits))
+}
+
+async fn open(rt: &esker_rt::Rt, io: &Io, limits: &Limits) -> Result<Rc<Volume>, String> {
+    let config = Config::over("fuzz", limits, BLOCK as u32, BLOCK as u32, SEGMENT, 1 << 40);
+    Volume::open(config, rt, io.pool(), io.below().clone()).await.map_err(|e| e.to_string())
+}
+
+pub fn corpus() -> Vec<Vec<u8>> {
+    let media = medium(&[]);
+    on(&media, async |rt, io, limits| {
+        let volume = open(&rt, &io, &limits).await.expect("a blank medium becomes a volume");
+        let below = io.below();
+        for i in 0..60u64 {
+            let buf = Buf::from_bytes(io.pool(), &[i as u8; BLOCK]);
+            let bio = Bio::write(i * 7 % 50 * 2 * BLOCK as u64, buf);
+            volume.clone().change(below.clone(), bio).await.result.expect("memory takes it");
+            if i == 40 {
+                volume.checkpoint(&volume.store(below.clone())).await.expect("memory takes it");
+            }
+        }
+        let src = ByteRange::new(0, 20 * BLOCK as u64).expect("small");
+        let ops = [RangeOp::Clone { src, dst: 1 << 30 }, RangeOp::Move { src, dst: 1 << 31 }];
+        volume.change(below.clone(), Bio::ranges(ops)).await.result.expect("memory takes it");
+    });
+    let whole = media.bytes(ByteRange::new(0, SIZE).expect("small"));
+    vec![whole.clone(), whole[..whole.len() / 2].to_vec()]
+}
+
+pub fn try_input(input: &[u8]) -> Result<bool, String> {
+    let as_it_is = try_medium(input)?;
+    let mut mended = input.to_vec();
+    mend(&mut mended);
+    Ok(try_medium(&mended)? | as_it_is)
+}
+
+fn try_medium(bytes: &[u8]) -> Result<bool, String> {
+    let media = medium(bytes);
+    let checked = on(&media, async |rt, io, limits| check::check(&rt, io.pool(), io.below(), &limits).await);
+    let look = || -> Result<Content, String> {
+        on(&media, async |rt, io, limits| {
+            let volume = open(&rt, &io, &limits).await?;
+            // Whatever is mapped can be asked for.
+            let first: Content = volume.snapshot().from(0).take(64).collect();
+            for extent in &first {
+                let range = extent.lba..extent.lba + 1;
+                let read = volume.read_blocks(io.below(), range, Default::default()).await;
+                read.map_err(|e| format!("what is mapped cannot be read: {e}"))?;
+            }
+            Ok(volume.snapshot().from(0).collect())
+        })
+    };
+    match (look(), checked) {
+        (Ok(first), checked) => {
+            let again = look().map_err(|e| format!("it opened once, and then: {e}"))?;
+            if first != again {
+                return Err("it opened twice, with two maps".to_string());
+            }
+            match checked {
+                Ok(verdict) if verdict.mappings != first.len() as u64 => Err("the checker saw another map".to_string()),
+                Err(check::CheckError::Broken(what)) => Err(format!("it opened, though the checker said: {what}")),
+                _ => Ok(true),
+            }
+        }
+        (Err(text), _) if text.is_empty() => Err("refused without a reason".to_string()),
+        (Err(_), _) => Ok(false),
+    }
+}
+
+/// Gives each thing that looks like a slot, head, batch or page of the map a right checksum.
+fn mend(bytes: &mut [u8]) {
+    for at in (0..bytes.len() / BLOCK).map(|block| block * BLOCK) {
+        let rest = &mut bytes[at..];
+        let records = usize::from(u16::from_le_bytes([rest[28], rest[29]]));
+        let batch = (32 + 24 * records).next_multiple_of(BLOCK);
+        match &rest[..4] {
+            [0x89, b'E', b's', b'k'] => set(rest, BLOCK, BLOCK - 4),
+            [b'E', b's', b'H', b'd'] => set(rest, 80, 4),
+            [b'E', b's', b'M', b'p'] => set(rest, BLOCK, 4),
+            [b'E', b'b', ..] if batch <= rest.len() => set(rest, batch, 4),
+            _ => {}
+        }
+    }
+}
+
+/// The checksum of the first `len` bytes, kept at `at`.
+fn set(bytes: &mut [u8], len: usize, at: usize) {
+    bytes[at..at + 4].fill(0);
+    let sum = crc32fast::hash(&bytes[..len]);
+    bytes[at..at + 4].copy_from_slice(&sum.to_le_bytes());
+}
