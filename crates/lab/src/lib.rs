@@ -20,6 +20,7 @@ mod able_theory;
 mod anvil_clone_vs_cp;
 mod anvil_recovery;
 mod attach_vs_raw;
+mod cleaning_policies;
 mod device_calibration;
 pub mod experiment;
 mod file_vs_fio;
@@ -60,6 +61,7 @@ pub const ALL: &[Experiment] = &[
     ingens_fair::EXPERIMENT,
     ingens_bloat::EXPERIMENT,
     ingens_misprediction::EXPERIMENT,
+    cleaning_policies::EXPERIMENT,
     anvil_recovery::EXPERIMENT,
     anvil_clone_vs_cp::EXPERIMENT,
 ];
