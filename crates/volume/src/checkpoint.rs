@@ -20,7 +20,7 @@ use esker_base::Nanos;
 const PAGES_PER_PART: usize = 64;
 /// Parts under way at once.
 const WIDTH: usize = 8;
-/// CPU time of one page, charged in virtual time: encoding and checksum of 4 KiB, measured.
+/// CPU time of one page, charged in virtual time: an estimate for encoding and checksum of 4 KiB.
 const PAGE_COST: Nanos = Nanos(1_500);
 
 /// What is to be written, as it was at one moment.

@@ -17,7 +17,7 @@ use crate::store::{DeviceStore, METADATA};
 const RUN: usize = 1 << 20;
 /// Reads under way at once.
 const WIDTH: usize = 16;
-/// CPU time of one page, charged in virtual time: checksum and decoding of 4 KiB.
+/// CPU time of one page, charged in virtual time: an estimate for checksum and decoding of 4 KiB.
 const PAGE_COST: Nanos = Nanos(1_500);
 
 /// Why a map cannot be read.
