@@ -51,8 +51,8 @@ pub const SAMPLES: &[Sample] = &[
         "h = memory size=1MiB defer=always latency=9us; l = memory size=64KiB defer=always latency=5us; \
          v = offload rest=100us on h,l",
     ),
-    sample("dedup", "v = memory size=2MiB defer=always latency=5us | dedup block=512 cache=64KiB"),
     sample("shepherd", "v = memory size=2MiB defer=always latency=5us | shepherd pause=1us"),
+    sample("dedup", "v = memory size=2MiB defer=always latency=5us | dedup block=512 cache=64KiB"),
     sample("verify", "v = memory size=2MiB defer=always latency=5us | verify"),
     sample("delay", "v = memory size=2MiB | delay read=10us write=20us flush=30us jitter=50us"),
     sample("rate", "v = memory size=2MiB | rate iops=100000 bytes=1GiB"),
