@@ -71,3 +71,18 @@ fn a_log_is_read_to_its_end_and_damage_is_told_with_its_place() {
     let (status, _, err) = check(folder.path(), &["else"]);
     assert!(status == Some(1) && err.contains("else: holds nothing that is known here"), "{err}");
 }
+
+#[test]
+fn a_deduplicated_volume_is_read_in_full_and_a_changed_byte_of_its_data_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut image = zstd::decode_all(&include_bytes!("../../dedup/golden/volume-v1.img.zst")[..]).unwrap();
+    let path = folder.path().join("dedup.img");
+    fs::write(&path, &image).unwrap();
+    let (status, out, err) = check(folder.path(), &["dedup.img"]);
+    assert!(status == Some(0) && out.starts_with("dedup.img: deduplicated volume: ") && out.ends_with("; sound\n"), "{out}{err}");
+    let data = image.iter().rposition(|byte| *byte != 0).unwrap();
+    image[data] ^= 1;
+    fs::write(&path, &image).unwrap();
+    let (status, out, _) = check(folder.path(), &["dedup.img", "--json"]);
+    assert!(status == Some(1) && out.contains("are not those of its fingerprint"), "{out}");
+}

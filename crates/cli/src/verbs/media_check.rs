@@ -4,6 +4,9 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use esker_dedup::check as dedup;
+use esker_dedup::head::{Head as DedupHead, HeadError as DedupHeadError};
+use esker_dedup::layout::HEADS;
 use esker_mirror::assemble::Start;
 use esker_mirror::check as mirror;
 use esker_mirror::label::{DATA_START, Label, LabelError};
@@ -21,11 +24,12 @@ pub const VERB: Verb = Verb::of::<Check>(About {
     summary: "Check what layers keep on files and devices",
     details: "Looks at media that no stack uses now. Halves of a mirror are named together: their labels must fit together, \
               and their data must be equal wherever no label says that it may differ. Of a log of off-loaded writes all \
-              records are read and their checksums compared. Nothing is written. The exit status is 1 if anything is \
-              wrong.",
+              records are read and their checksums compared; of a deduplicated volume the tables against each other, and \
+              all bytes against their fingerprints. Nothing is written. The exit status is 1 if anything is wrong.",
     examples: &[
         Example { line: "esker media check a.img b.img", does: "compares the halves of a mirror" },
         Example { line: "esker media check log.img", does: "reads a log of off-loaded writes" },
+        Example { line: "esker media check dedup.img --json", does: "checks a deduplicated volume and prints JSON" },
     ],
 });
 
@@ -34,7 +38,7 @@ struct Check {
     /// Files or devices
     #[arg(value_name = "FILE", required = true)]
     files: Vec<String>,
-    /// One JSON object for each mirror and log
+    /// One JSON object for each mirror, log and volume
     #[arg(long)]
     json: bool,
 }
@@ -44,13 +48,14 @@ struct Check {
 enum Holds {
     Half,
     Log,
+    Dedup,
 }
 
 /// A file that no layer has marked.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{0}: holds nothing that is known here (halves of mirrors and logs of off-loaded writes are); name the file or device on \
-     which the layer stands, not its volume"
+    "{0}: holds nothing that is known here (halves of mirrors, logs of off-loaded writes and deduplicated volumes are); name the \
+     file or device on which the layer stands, not its volume"
 )]
 struct Unknown(String);
 
@@ -75,6 +80,7 @@ impl Run for Check {
         }
         let of = |what: Holds| opened.iter().filter(move |(_, _, holds)| *holds == what);
         let mut verdicts: Vec<Verdict> = of(Holds::Log).map(|(path, file, _)| check_log(path, file)).collect();
+        verdicts.extend(of(Holds::Dedup).map(|(path, file, _)| check_dedup(path, file)));
         let halves: Vec<(&str, &File)> = of(Holds::Half).map(|(path, file, _)| (*path, file)).collect();
         if !halves.is_empty() {
             verdicts.push(check_mirror(&halves));
@@ -87,7 +93,7 @@ impl Run for Check {
     }
 }
 
-/// What there is to tell of one mirror or log.
+/// What there is to tell of one mirror, log or volume.
 struct Verdict {
     is_sound: bool,
     text: String,
@@ -96,14 +102,43 @@ struct Verdict {
 
 /// Reads the marks; none if there is none.
 fn what(file: &File) -> io::Result<Option<Holds>> {
-    let mut start = vec![0; DATA_START.max(AREA_START) as usize];
+    let mut start = vec![0; DATA_START.max(AREA_START).max(HEADS) as usize];
     match file.read_exact_at(&mut start, 0) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         result => result?,
     }
     let is_half = !matches!(Label::newest(&start), Err(LabelError::Blank | LabelError::Foreign));
     let is_log = !matches!(Head::newest(&start), Err(HeadError::Blank | HeadError::Foreign));
-    Ok(if is_half { Some(Holds::Half) } else { is_log.then_some(Holds::Log) })
+    let heads = &start[..HEADS as usize];
+    let is_dedup = !matches!(DedupHead::newest(heads), Err(DedupHeadError::Blank | DedupHeadError::Foreign));
+    let marks = [(is_half, Holds::Half), (is_log, Holds::Log), (is_dedup, Holds::Dedup)];
+    Ok(marks.into_iter().find_map(|(is_marked, holds)| is_marked.then_some(holds)))
+}
+
+fn check_dedup(path: &str, file: &File) -> Verdict {
+    match dedup::check(&mut |at, out| file.read_exact_at(out, at), true) {
+        Ok(found) => {
+            let is_sound = found.wrong == 0;
+            let findings: Vec<String> = found.findings.iter().map(ToString::to_string).collect();
+            let end = match findings.first() {
+                Some(first) => format!("{} things WRONG, the first of them: {first}", found.wrong),
+                None => "sound".to_string(),
+            };
+            Verdict {
+                is_sound,
+                text: format!(
+                    "{path}: deduplicated volume: {} blocks in {} data blocks, {} records in the journal; {end}",
+                    found.mapped, found.used, found.records,
+                ),
+                json: json!({
+                    "files": [path], "holds": "dedup", "sound": is_sound, "mapped_blocks": found.mapped,
+                    "data_blocks": found.used, "unindexed_blocks": found.unindexed, "records": found.records,
+                    "wrong": found.wrong, "findings": findings,
+                }),
+            }
+        }
+        Err(error) => failed(&[path], "dedup", &error.to_string()),
+    }
 }
 
 fn check_log(path: &str, file: &File) -> Verdict {

@@ -53,6 +53,10 @@ pub const SAMPLES: &[Sample] = &[
     ),
     sample("shepherd", "v = memory size=2MiB defer=always latency=5us | shepherd pause=1us"),
     sample("dedup", "v = memory size=2MiB defer=always latency=5us | dedup block=512 cache=64KiB"),
+    sample(
+        "volume",
+        "v = memory size=8MiB defer=always latency=5us | volume block=512 page=512 segment=64KiB size=2MiB",
+    ),
     sample("verify", "v = memory size=2MiB defer=always latency=5us | verify"),
     sample("delay", "v = memory size=2MiB | delay read=10us write=20us flush=30us jitter=50us"),
     sample("rate", "v = memory size=2MiB | rate iops=100000 bytes=1GiB"),
