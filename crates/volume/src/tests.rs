@@ -2,7 +2,7 @@
 
 mod crash;
 mod log;
-mod numbers;
+mod memory;
 mod ranges;
 mod recovery;
 mod space;
