@@ -79,7 +79,10 @@ fn a_deduplicated_volume_is_read_in_full_and_a_changed_byte_of_its_data_is_told(
     let path = folder.path().join("dedup.img");
     fs::write(&path, &image).unwrap();
     let (status, out, err) = check(folder.path(), &["dedup.img"]);
-    assert!(status == Some(0) && out.starts_with("dedup.img: deduplicated volume: ") && out.ends_with("; sound\n"), "{out}{err}");
+    assert!(
+        status == Some(0) && out.starts_with("dedup.img: deduplicated volume: ") && out.ends_with("; sound\n"),
+        "{out}{err}"
+    );
     let data = image.iter().rposition(|byte| *byte != 0).unwrap();
     image[data] ^= 1;
     fs::write(&path, &image).unwrap();
