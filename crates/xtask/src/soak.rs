@@ -1,28 +1,40 @@
-//! `cargo xtask soak kill`: the kill test of a served stack, as often and over whichever stack is wanted.
+//! `cargo xtask soak`: the kill tests of served stacks, as often and over whichever stack is wanted.
 
 use std::process::Command;
 
 use crate::peers;
 
-const USAGE: &str = "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE]";
+const USAGE: &str =
+    "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE], or cargo xtask soak layers [--times N]";
 
-/// The test that is run, and its package.
-const TEST: [&str; 6] = ["-p", "esker-cli", "--test", "serving", "--", "--exact"];
-const NAME: &str = "killed::what_was_flushed_survives_kills_and_stale_sockets_are_replaced";
+/// The tests that are run: word, where each lies, and its name.
+const TESTS: [(&str, [&str; 4], &str); 2] = [
+    (
+        "kill",
+        ["-p", "esker-cli", "--test", "serving"],
+        "killed::what_was_flushed_survives_kills_and_stale_sockets_are_replaced",
+    ),
+    (
+        "layers",
+        ["-p", "esker-it", "--test", "it"],
+        "kill_nine::no_flushed_write_is_lost_by_kills_while_a_half_is_pulled_and_comes_back",
+    ),
+];
 
 /// `cargo xtask soak kill [--times N] [--seed N] [--stack FILE]`. The file holds a stack text, in which DIR stands for a
 /// new empty folder; its first export is loaded, and must read as zeroes at first.
+///
+/// `cargo xtask soak layers [--times N]`: mirror, verify and crypt over two files, one of which is pulled and comes back.
 pub fn main(args: &[String]) -> Result<bool, String> {
-    let Some(("kill", rest)) = args.split_first().map(|(word, rest)| (word.as_str(), rest)) else {
-        return Err(USAGE.into());
-    };
+    let (word, rest) = args.split_first().ok_or(USAGE)?;
+    let (_, place, name) = TESTS.iter().find(|(known, ..)| known == word).ok_or(USAGE)?;
     let settings = settings(rest)?;
     if !peers::main(&[])? {
         return Ok(false);
     }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["test", "--release"]).args(TEST).args([NAME, "--nocapture"]).envs(settings);
+    command.args(["test", "--release"]).args(place).args(["--", "--exact", name, "--nocapture"]).envs(settings);
     let status = command.current_dir(crate::root()).status();
     Ok(status.map_err(|error| format!("cannot run cargo: {error}"))?.success())
 }

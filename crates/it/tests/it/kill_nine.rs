@@ -17,18 +17,28 @@ use esker_serve::{Config, Served};
 use esker_stack::{Measure, Spec};
 
 const ROUNDS: u64 = 24;
-/// In these one half is not there.
+/// In these of each so many rounds one half is not there.
 const PULLED: std::ops::Range<u64> = 8..11;
+const PERIOD: u64 = 25;
 const BLOCKS: u64 = 128;
 const LEN: u64 = 4096;
 const SECTOR: usize = 512;
 /// Tells the child where its stack is.
 const FOLDER: &str = "ESKER_IT_SERVED";
 
+/// `cargo xtask soak layers` sets another number.
+fn rounds() -> u64 {
+    std::env::var("ESKER_KILL_TIMES").map_or(ROUNDS, |times| times.parse().expect("ESKER_KILL_TIMES is a number"))
+}
+
+fn is_pulled(round: u64) -> bool {
+    PULLED.contains(&(round % PERIOD)) && round < rounds()
+}
+
 fn text(dir: &Path, round: u64) -> String {
     let dir = dir.display();
     let half = |name: &str| format!("{name} = file path={dir}/{name}.img size=2MiB direct=false");
-    let (halves, on) = match PULLED.contains(&round) {
+    let (halves, on) = match is_pulled(round) {
         true => (half("a"), "degraded=true on a"),
         false => (format!("{}; {}", half("a"), half("b")), "on a, b"),
     };
@@ -188,13 +198,13 @@ fn no_flushed_write_is_lost_by_kills_while_a_half_is_pulled_and_comes_back() {
     let reactor = Reactor::new(RealConfig::seeded(9)).unwrap();
     let rt = reactor.rt();
     reactor.block_on(async move {
-        for round in 0..=ROUNDS {
+        for round in 0..=rounds() {
             let mut child = start(&at, round);
             let client = connect(&rt, &at).await;
             let mut now = blocks.borrow().clone();
             judge(&client, &mut now, round).await;
             *blocks.borrow_mut() = now;
-            if round == PULLED.end || round == ROUNDS {
+            if round % PERIOD == PULLED.end || round == rounds() {
                 until_whole(&rt, &at).await;
             }
             let random = Random::named(round, "load");
@@ -204,7 +214,7 @@ fn no_flushed_write_is_lost_by_kills_while_a_half_is_pulled_and_comes_back() {
             child.kill().unwrap();
             child.wait().unwrap();
             writes.await;
-            if round == ROUNDS {
+            if round == rounds() {
                 compare(&at);
             }
         }
