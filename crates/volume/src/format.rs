@@ -121,7 +121,8 @@ impl Geometry {
 
     /// The segment that holds a page.
     pub fn segment_of_page(&self, page: u64) -> Option<usize> {
-        let segment = (page * u64::from(self.page)).checked_sub(self.start)? / self.segment_bytes();
+        let at = page.checked_mul(u64::from(self.page))?;
+        let segment = at.checked_sub(self.start)? / self.segment_bytes();
         (segment < self.segments).then_some(segment as usize)
     }
 

@@ -156,6 +156,7 @@ fn slots_that_no_esker_writes_are_refused_under_a_right_checksum() {
     check(80, &[255], SlotError::Range("position"));
     check(88, &[33], SlotError::Range("position"));
     check(96, &[0], SlotError::Range("root"));
+    check(96, &[255; 8], SlotError::Range("root"));
     check(120, &[16], SlotError::Range("root"));
     assert_eq!(Slot::decode(&[0; 4096]), Err(SlotError::Blank));
     assert_eq!(Slot::decode(&[1; 100]), Err(SlotError::Foreign));
