@@ -2,7 +2,6 @@
 
 mod crash;
 mod log;
-mod memory;
 mod ranges;
 mod recovery;
 mod space;
