@@ -1,0 +1,66 @@
+//! One call of one thread, when it happened and how it ended.
+
+use esker_base::Time;
+
+use crate::call::Call;
+use crate::errno::Errno;
+
+/// A thread of a trace: an index into its list of threads. Numbers of the system may come twice, these may not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+pub struct ThreadId(pub u32);
+
+/// A process of a trace: an index into its list of processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+pub struct ProcessId(pub u32);
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It returned this.
+    Done(i64),
+    /// It failed.
+    Failed(Errno),
+    /// It never returned, or nobody saw it return: `exit`, an `execve` that another thread overtook, a thread that was killed.
+    Unknown,
+}
+
+impl Outcome {
+    /// What it returned, if it succeeded.
+    pub fn value(self) -> Option<i64> {
+        match self {
+            Outcome::Done(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Why it failed, if it did.
+    pub fn errno(self) -> Option<Errno> {
+        match self {
+            Outcome::Failed(errno) => Some(errno),
+            _ => None,
+        }
+    }
+}
+
+/// One call. In a trace, actions are in the order of `enter`; of equal ones, in the order of the recording.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Action {
+    /// Whose.
+    pub thread: ThreadId,
+    /// When it began, since the start of the trace.
+    #[serde(serialize_with = "nanos")]
+    pub enter: Time,
+    /// When it returned; never before `enter`. For [`Outcome::Unknown`], `enter` or when the thread ended.
+    #[serde(serialize_with = "nanos")]
+    pub leave: Time,
+    /// What it asked.
+    #[serde(flatten)]
+    pub call: Call,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+fn nanos<S: serde::Serializer>(time: &Time, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u64(time.0)
+}

@@ -1,0 +1,27 @@
+//! Traces of programs: what threads asked of the file system, from whatever recorded it to what replays it.
+//!
+//! Invariant: never opens a file and never calls the system: reads bytes that it is given.
+//!
+//! Reading order: [`name`] (paths and words as bytes), [`words`] (flags and choices under portable names), [`errno`],
+//! [`call`] (the closed list of calls), [`action`], [`snapshot`], [`trace`] (all together), [`warning`] (what is counted
+//! rather than refused).
+
+#![forbid(unsafe_code)]
+
+pub mod action;
+pub mod call;
+pub mod errno;
+pub mod name;
+pub mod snapshot;
+pub mod trace;
+pub mod warning;
+pub mod wire;
+pub mod words;
+
+pub use action::{Action, Outcome, ProcessId, ThreadId};
+pub use call::{AsyncOp, AsyncQueue, At, Call, Fd, Object, Status};
+pub use errno::Errno;
+pub use name::{PathBytes, Word};
+pub use snapshot::{Entry, EntryKind, Snapshot, Xattr};
+pub use trace::{Inherited, Platform, Process, Thread, Trace};
+pub use warning::{Place, WarningKind, Warnings};

@@ -1,0 +1,108 @@
+//! A whole trace.
+
+use crate::action::{Action, ProcessId, ThreadId};
+use crate::call::Fd;
+use crate::name::{PathBytes, Word};
+use crate::snapshot::Snapshot;
+use crate::warning::Warnings;
+use crate::words::{FileKind, OpenFlags};
+
+/// The system a trace was recorded on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Platform {
+    /// Linux.
+    Linux,
+    /// Mac OS X.
+    Mac,
+}
+
+/// A process.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Process {
+    /// Its number on the system.
+    pub pid: u32,
+    /// The thread whose `Clone` made it; `None` if it was there when recording began.
+    pub parent: Option<ThreadId>,
+    /// Its working directory when recording began; empty where `parent` tells it, or where nobody knows it.
+    pub cwd: PathBytes,
+    /// Its mask of permission bits when recording began.
+    pub umask: u16,
+}
+
+/// A thread.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Thread {
+    /// Its number on the system.
+    pub tid: u32,
+    /// Its process.
+    pub process: ProcessId,
+    /// The thread whose `Clone` made it; `None` if it was there when recording began.
+    pub parent: Option<ThreadId>,
+    /// What the system calls it; empty where nobody recorded it.
+    pub name: Word,
+}
+
+/// A descriptor that was open when recording began.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Inherited {
+    /// Whose.
+    pub process: ProcessId,
+    /// Its number.
+    pub fd: Fd,
+    /// What it is open on.
+    pub kind: FileKind,
+    /// The path, if it has one.
+    pub path: Option<PathBytes>,
+    /// How it was opened.
+    pub flags: OpenFlags,
+    /// Its offset.
+    pub offset: u64,
+    /// Descriptors with the same number above 0 share one open file description.
+    pub group: u32,
+}
+
+/// A recording: who did what on which files.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Trace {
+    /// Where it is from.
+    pub platform: Platform,
+    /// What recorded it: `strace`, `ibench`, `esker record`, `generated`.
+    pub source: Word,
+    /// By [`ProcessId`].
+    pub processes: Vec<Process>,
+    /// By [`ThreadId`].
+    pub threads: Vec<Thread>,
+    /// Descriptors that were open at the start.
+    pub inherited: Vec<Inherited>,
+    /// Files at the start.
+    pub snapshot: Snapshot,
+    /// In the order of their beginning.
+    pub actions: Vec<Action>,
+    /// What was not understood, lost or left out.
+    pub warnings: Warnings,
+}
+
+impl Trace {
+    /// A trace without threads, files and actions.
+    pub fn new(platform: Platform, source: &str) -> Trace {
+        Trace {
+            platform,
+            source: Word::from(source),
+            processes: Vec::new(),
+            threads: Vec::new(),
+            inherited: Vec::new(),
+            snapshot: Snapshot::default(),
+            actions: Vec::new(),
+            warnings: Warnings::default(),
+        }
+    }
+
+    /// The process of a thread.
+    ///
+    /// # Panics
+    /// If the trace has no such thread: readers refuse such traces.
+    pub fn process_of(&self, thread: ThreadId) -> ProcessId {
+        self.threads[thread.0 as usize].process
+    }
+}

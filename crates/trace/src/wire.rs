@@ -1,0 +1,394 @@
+//! How values become bytes: varints, and paths and words by their number in a table. Shared by every format that holds calls.
+//!
+//! A varint has 7 bits to a byte, least significant first, the top bit set in all but the last byte (at most 10 bytes); a
+//! signed one is `(n << 1) ^ (n >> 63)` as a varint. A name is the varint number of its entry in a table of names that the
+//! surrounding format keeps.
+
+use std::collections::BTreeMap;
+
+use crate::name::{PathBytes, Word};
+
+/// Bytes that say something impossible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("at byte {at}: {what}")]
+pub struct Malformed {
+    /// Offset in the bytes that were read.
+    pub at: usize,
+    /// What is wrong there.
+    pub what: &'static str,
+}
+
+/// Names that were used, each once, numbered in the order of their first use.
+#[derive(Debug, Clone, Default)]
+pub struct NameTable {
+    numbers: BTreeMap<PathBytes, u32>,
+    names: Vec<PathBytes>,
+}
+
+impl NameTable {
+    /// An empty table.
+    pub fn new() -> NameTable {
+        NameTable::default()
+    }
+
+    /// The number of a name, which is added if it is new.
+    ///
+    /// # Panics
+    /// With 2^32 names.
+    pub fn number(&mut self, name: &PathBytes) -> u32 {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        let number = u32::try_from(self.names.len()).expect("fewer names than 2^32");
+        self.numbers.insert(name.clone(), number);
+        self.names.push(name.clone());
+        number
+    }
+
+    /// All names, by number.
+    pub fn names(&self) -> &[PathBytes] {
+        &self.names
+    }
+
+    /// Forgets all of them.
+    pub fn clear(&mut self) {
+        self.numbers.clear();
+        self.names.clear();
+    }
+}
+
+/// Appends values to bytes.
+#[derive(Debug)]
+pub struct Encoder<'a> {
+    out: &'a mut Vec<u8>,
+    names: &'a mut NameTable,
+}
+
+impl<'a> Encoder<'a> {
+    /// Appends to `out`; names go to `names`.
+    pub fn new(out: &'a mut Vec<u8>, names: &'a mut NameTable) -> Encoder<'a> {
+        Encoder { out, names }
+    }
+
+    /// One byte.
+    pub fn byte(&mut self, byte: u8) {
+        self.out.push(byte);
+    }
+
+    /// A varint.
+    pub fn unsigned(&mut self, n: u64) {
+        put_varint(self.out, n);
+    }
+
+    /// A signed varint.
+    pub fn signed(&mut self, n: i64) {
+        self.unsigned(((n << 1) ^ (n >> 63)) as u64);
+    }
+
+    /// A path, by its number.
+    pub fn path(&mut self, path: &PathBytes) {
+        let number = self.names.number(path);
+        self.unsigned(u64::from(number));
+    }
+}
+
+/// Appends one varint.
+pub fn put_varint(out: &mut Vec<u8>, mut n: u64) {
+    while n >= 0x80 {
+        out.push(n as u8 | 0x80);
+        n >>= 7;
+    }
+    out.push(n as u8);
+}
+
+/// Reads values from the front of bytes.
+#[derive(Debug, Clone)]
+pub struct Decoder<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    names: &'a [PathBytes],
+}
+
+impl<'a> Decoder<'a> {
+    /// Reads `bytes`, with `names` by number.
+    pub fn new(bytes: &'a [u8], names: &'a [PathBytes]) -> Decoder<'a> {
+        Decoder { bytes, at: 0, names }
+    }
+
+    /// Offset of the next read.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Whether all is read.
+    pub fn is_done(&self) -> bool {
+        self.at == self.bytes.len()
+    }
+
+    /// An error at the current place.
+    pub fn malformed(&self, what: &'static str) -> Malformed {
+        Malformed { at: self.at, what }
+    }
+
+    /// One byte.
+    ///
+    /// # Errors
+    /// The bytes end.
+    pub fn byte(&mut self) -> Result<u8, Malformed> {
+        let byte = *self.bytes.get(self.at).ok_or(self.malformed("the bytes end inside a value"))?;
+        self.at += 1;
+        Ok(byte)
+    }
+
+    /// A varint.
+    ///
+    /// # Errors
+    /// The bytes end, or the number is larger than 2^64 - 1.
+    pub fn unsigned(&mut self) -> Result<u64, Malformed> {
+        let mut n = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                break;
+            }
+            n |= bits << shift;
+            if byte < 0x80 {
+                return Ok(n);
+            }
+        }
+        Err(self.malformed("a number larger than 64 bits"))
+    }
+
+    /// A signed varint.
+    ///
+    /// # Errors
+    /// As [`Decoder::unsigned`].
+    pub fn signed(&mut self) -> Result<i64, Malformed> {
+        let n = self.unsigned()?;
+        Ok((n >> 1) as i64 ^ -((n & 1) as i64))
+    }
+
+    /// Raw bytes after their varint length.
+    ///
+    /// # Errors
+    /// Longer than `max`, or than what is left.
+    pub fn bytes(&mut self, max: usize) -> Result<&'a [u8], Malformed> {
+        let len = self.unsigned()?;
+        let left = self.bytes.len() - self.at;
+        let len = usize::try_from(len).ok().filter(|len| *len <= max.min(left));
+        let len = len.ok_or(self.malformed("a name longer than allowed, or than what is left"))?;
+        let taken = &self.bytes[self.at..self.at + len];
+        self.at += len;
+        Ok(taken)
+    }
+
+    /// A path by its number.
+    ///
+    /// # Errors
+    /// The table has no such name.
+    pub fn path(&mut self) -> Result<PathBytes, Malformed> {
+        let number = self.unsigned()?;
+        let name = usize::try_from(number).ok().and_then(|number| self.names.get(number));
+        name.cloned().ok_or(self.malformed("the number of no name"))
+    }
+}
+
+/// A value that is written, read, told to people, and whose paths can be changed.
+pub trait Field: Sized {
+    /// Appends it.
+    fn put(&self, to: &mut Encoder<'_>);
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// The bytes are none of its.
+    fn get(from: &mut Decoder<'_>) -> Result<Self, Malformed>;
+
+    /// Appends it as text for people.
+    fn tell(&self, to: &mut String);
+
+    /// Shows each of its paths to `change`.
+    fn paths(&mut self, change: &mut dyn FnMut(&mut PathBytes)) {
+        let _ = change;
+    }
+}
+
+impl Field for u64 {
+    fn put(&self, to: &mut Encoder<'_>) {
+        to.unsigned(*self);
+    }
+
+    fn get(from: &mut Decoder<'_>) -> Result<u64, Malformed> {
+        from.unsigned()
+    }
+
+    fn tell(&self, to: &mut String) {
+        to.push_str(&self.to_string());
+    }
+}
+
+impl Field for i64 {
+    fn put(&self, to: &mut Encoder<'_>) {
+        to.signed(*self);
+    }
+
+    fn get(from: &mut Decoder<'_>) -> Result<i64, Malformed> {
+        from.signed()
+    }
+
+    fn tell(&self, to: &mut String) {
+        to.push_str(&self.to_string());
+    }
+}
+
+/// Integers that fit in a varint of the next larger kind.
+macro_rules! narrow_fields {
+    ($($ty:ty as $wide:ty),*) => { $(
+        impl Field for $ty {
+            fn put(&self, to: &mut Encoder<'_>) {
+                <$wide>::from(*self).put(to);
+            }
+
+            fn get(from: &mut Decoder<'_>) -> Result<$ty, Malformed> {
+                let wide = <$wide as Field>::get(from)?;
+                <$ty>::try_from(wide).map_err(|_| from.malformed("a number out of its range"))
+            }
+
+            fn tell(&self, to: &mut String) {
+                to.push_str(&self.to_string());
+            }
+        }
+    )* };
+}
+
+narrow_fields!(u8 as u64, u16 as u64, u32 as u64, i32 as i64);
+
+impl Field for bool {
+    fn put(&self, to: &mut Encoder<'_>) {
+        to.byte(u8::from(*self));
+    }
+
+    fn get(from: &mut Decoder<'_>) -> Result<bool, Malformed> {
+        match from.byte()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(from.malformed("neither yes nor no")),
+        }
+    }
+
+    fn tell(&self, to: &mut String) {
+        to.push_str(if *self { "yes" } else { "no" });
+    }
+}
+
+impl Field for PathBytes {
+    fn put(&self, to: &mut Encoder<'_>) {
+        to.path(self);
+    }
+
+    fn get(from: &mut Decoder<'_>) -> Result<PathBytes, Malformed> {
+        from.path()
+    }
+
+    fn tell(&self, to: &mut String) {
+        to.push_str(&format!("{self:?}"));
+    }
+
+    fn paths(&mut self, change: &mut dyn FnMut(&mut PathBytes)) {
+        change(self);
+    }
+}
+
+impl Field for Word {
+    fn put(&self, to: &mut Encoder<'_>) {
+        to.path(&PathBytes::from(self.as_bytes()));
+    }
+
+    fn get(from: &mut Decoder<'_>) -> Result<Word, Malformed> {
+        Ok(Word::from(from.path()?.as_bytes()))
+    }
+
+    fn tell(&self, to: &mut String) {
+        to.push_str(&self.to_string());
+    }
+}
+
+impl<T: Field> Field for Option<T> {
+    fn put(&self, to: &mut Encoder<'_>) {
+        self.is_some().put(to);
+        if let Some(value) = self {
+            value.put(to);
+        }
+    }
+
+    fn get(from: &mut Decoder<'_>) -> Result<Option<T>, Malformed> {
+        if bool::get(from)? { T::get(from).map(Some) } else { Ok(None) }
+    }
+
+    fn tell(&self, to: &mut String) {
+        match self {
+            Some(value) => value.tell(to),
+            None => to.push('-'),
+        }
+    }
+
+    fn paths(&mut self, change: &mut dyn FnMut(&mut PathBytes)) {
+        if let Some(value) = self {
+            value.paths(change);
+        }
+    }
+}
+
+impl<T: Field> Field for Box<T> {
+    fn put(&self, to: &mut Encoder<'_>) {
+        self.as_ref().put(to);
+    }
+
+    fn get(from: &mut Decoder<'_>) -> Result<Box<T>, Malformed> {
+        T::get(from).map(Box::new)
+    }
+
+    fn tell(&self, to: &mut String) {
+        self.as_ref().tell(to);
+    }
+
+    fn paths(&mut self, change: &mut dyn FnMut(&mut PathBytes)) {
+        self.as_mut().paths(change);
+    }
+}
+
+/// Most elements of a list: more than any call's arguments hold.
+const LIST_MAX: u64 = 1 << 16;
+
+impl<T: Field> Field for Vec<T> {
+    fn put(&self, to: &mut Encoder<'_>) {
+        to.unsigned(self.len() as u64);
+        for value in self {
+            value.put(to);
+        }
+    }
+
+    fn get(from: &mut Decoder<'_>) -> Result<Vec<T>, Malformed> {
+        let len = from.unsigned()?;
+        if len > LIST_MAX {
+            return Err(from.malformed("a list of more than 65536 elements"));
+        }
+        (0..len).map(|_| T::get(from)).collect()
+    }
+
+    fn tell(&self, to: &mut String) {
+        to.push('[');
+        for (number, value) in self.iter().enumerate() {
+            to.push_str(if number == 0 { "" } else { ", " });
+            value.tell(to);
+        }
+        to.push(']');
+    }
+
+    fn paths(&mut self, change: &mut dyn FnMut(&mut PathBytes)) {
+        for value in self {
+            value.paths(change);
+        }
+    }
+}
