@@ -83,7 +83,7 @@ impl Pages for Answers {
     fn page(&self, path: &str) -> (&'static str, String) {
         let status = self.0.borrow_mut().status();
         match path {
-            METRICS => (esker_serve::metrics::CONTENT_TYPE, esker_hugepage::metrics::page(status)),
+            METRICS => (esker_metrics::CONTENT_TYPE, esker_hugepage::metrics::page(status)),
             _ => ("application/json", serde_json::to_string(&status).expect("a status is numbers and text")),
         }
     }

@@ -2,98 +2,53 @@
 
 use std::fmt;
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::{Registry, Unit};
+use esker_metrics::{Families, Sample, Unit, flag, one};
 
 use crate::status::{Done, ProcessStatus, Status};
 
 /// The whole page.
 pub fn page(status: Status) -> String {
-    let mut registry = Registry::with_prefix("esker_hugepage");
-    registry.register_collector(Box::new(Page(status)));
-    let mut page = String::new();
-    text::encode(&mut page, &registry).expect("a text takes all that is written to it");
-    page
-}
-
-#[derive(Debug)]
-struct Page(Status);
-
-type Labels = Vec<(&'static str, String)>;
-
-/// Name, help and unit of a family.
-type Family<'a> = (&'a str, &'a str, Option<Unit>);
-
-struct Out<'a>(DescriptorEncoder<'a>);
-
-impl Out<'_> {
-    fn gauges(&mut self, (name, help, unit): Family<'_>, samples: &[(Labels, f64)]) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
-        samples.iter().try_for_each(|(labels, value)| match labels.is_empty() {
-            true => family.encode_gauge(value),
-            false => family.encode_family(labels)?.encode_gauge(value),
-        })
-    }
-
-    fn counters(&mut self, (name, help, unit): Family<'_>, samples: &[(Labels, f64)]) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, unit.as_ref(), MetricType::Counter)?;
-        samples.iter().try_for_each(|(labels, value)| match labels.is_empty() {
-            true => family.encode_counter::<NoLabelSet, f64, f64>(value, None),
-            false => family.encode_family(labels)?.encode_counter::<NoLabelSet, f64, f64>(value, None),
-        })
-    }
-}
-
-fn one(value: f64) -> [(Labels, f64); 1] {
-    [(Labels::new(), value)]
-}
-
-impl Collector for Page {
-    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let (out, status) = (&mut Out(encoder), &self.0);
+    esker_metrics::page("esker_hugepage", status, |out, status| {
         manager(out, status)?;
         processes(out, &status.processes)
-    }
+    })
 }
 
-fn manager(out: &mut Out<'_>, status: &Status) -> fmt::Result {
+fn manager(out: &mut Families<'_>, status: &Status) -> fmt::Result {
     let seconds = Some(Unit::Seconds);
-    let greedy = one(f64::from(u8::from(status.greedy)));
-    out.gauges(("uptime", "Time since the start.", seconds.clone()), &one(status.uptime_s))?;
-    out.counters(("cpu", "CPU time that the manager used.", seconds.clone()), &one(status.cpu_s))?;
+    out.gauges(("uptime", "Time since the start.", seconds.clone()), one(status.uptime_s))?;
+    out.counters(("cpu", "CPU time that the manager used.", seconds.clone()), one(status.cpu_s))?;
     out.gauges(
         ("fragmentation", "Share of free memory that no huge page can be made of.", None),
-        &one(status.fragmentation),
+        one(status.fragmentation),
     )?;
-    out.gauges(("greedy", "Whether faults take huge pages at once.", None), &greedy)?;
-    out.gauges(("imbalance", "How far from fair huge pages are divided; 0 is fair.", None), &one(status.imbalance))?;
-    out.gauges(("waiting", "Regions that wait to be looked at.", None), &one(status.waiting as f64))?;
-    out.counters(("polls", "Looks through page tables.", None), &one(status.polls as f64))?;
-    out.counters(("poll", "Time that they took.", seconds), &one(status.poll_s))?;
+    out.gauges(("greedy", "Whether faults take huge pages at once.", None), flag(status.greedy))?;
+    out.gauges(("imbalance", "How far from fair huge pages are divided; 0 is fair.", None), one(status.imbalance))?;
+    out.gauges(("waiting", "Regions that wait to be looked at.", None), one(status.waiting as f64))?;
+    out.counters(("polls", "Looks through page tables.", None), one(status.polls as f64))?;
+    out.counters(("poll", "Time that they took.", seconds), one(status.poll_s))?;
     let ratio = status.done.misprediction.map_or(Vec::new(), |ratio| one(ratio).to_vec());
-    out.gauges(("misprediction", "Share of hot huge pages that were not in use.", None), &ratio)?;
-    let by = |map: fn(&Done) -> &std::collections::BTreeMap<String, u64>| -> Vec<(Labels, f64)> {
+    out.gauges(("misprediction", "Share of hot huge pages that were not in use.", None), ratio)?;
+    let by = |map: fn(&Done) -> &std::collections::BTreeMap<String, u64>| -> Vec<Sample> {
         map(&status.done).iter().map(|(why, count)| (vec![("reason", why.clone())], *count as f64)).collect()
     };
-    out.counters(("refusals", "Changes that were refused.", None), &by(|done| &done.refused))?;
-    out.counters(("left", "Regions that were left as they are.", None), &by(|done| &done.left))
+    out.counters(("refusals", "Changes that were refused.", None), by(|done| &done.refused))?;
+    out.counters(("left", "Regions that were left as they are.", None), by(|done| &done.left))
 }
 
-fn processes(out: &mut Out<'_>, processes: &[ProcessStatus]) -> fmt::Result {
+fn processes(out: &mut Families<'_>, processes: &[ProcessStatus]) -> fmt::Result {
     let labels = |one: &ProcessStatus| vec![("pid", one.pid.to_string()), ("name", one.name.clone())];
-    let each = |value: fn(&ProcessStatus) -> f64| -> Vec<(Labels, f64)> {
+    let each = |value: fn(&ProcessStatus) -> f64| -> Vec<Sample> {
         processes.iter().map(|one| (labels(one), value(one))).collect()
     };
     let excluded = each(|one| f64::from(u8::from(one.excluded_s.is_some())));
-    out.gauges(("process_huge", "Memory in huge pages.", Some(Unit::Bytes)), &each(|one| one.huge_bytes as f64))?;
-    out.gauges(("process_idle", "Share of its huge pages that is idle.", None), &each(|one| one.idle))?;
-    out.gauges(("process_claim", "Its claim to the next huge page.", None), &each(|one| one.metric))?;
-    out.gauges(("process_excluded", "Whether it is passed over for a while.", None), &excluded)?;
+    out.gauges(("process_huge", "Memory in huge pages.", Some(Unit::Bytes)), each(|one| one.huge_bytes as f64))?;
+    out.gauges(("process_idle", "Share of its huge pages that is idle.", None), each(|one| one.idle))?;
+    out.gauges(("process_claim", "Its claim to the next huge page.", None), each(|one| one.metric))?;
+    out.gauges(("process_excluded", "Whether it is passed over for a while.", None), excluded)?;
     let promotions = each(|one| one.done.promotions as f64);
-    out.counters(("process_promotions", "Regions that became huge.", None), &promotions)?;
-    out.counters(("process_demotions", "Regions that became base pages.", None), &each(|one| one.done.demotions as f64))
+    out.counters(("process_promotions", "Regions that became huge.", None), promotions)?;
+    out.counters(("process_demotions", "Regions that became base pages.", None), each(|one| one.done.demotions as f64))
 }
 
 #[cfg(test)]

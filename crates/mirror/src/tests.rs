@@ -5,14 +5,11 @@ mod power;
 use std::rc::Rc;
 
 use esker_base::Nanos;
-use esker_block::conformance::{self, Options};
 use esker_block::{Bio, Buf, Build, Device, Kind, KindError, Make, OpKind};
 use esker_dev::{Defer, Media, MemoryDevice};
 use esker_dev_sim::faulty::{Faulty, Injector};
-use esker_rt::Rt;
-use esker_rt::mem::Pool;
-use esker_rt::sim::{Sim, SimConfig};
-use esker_stack::{Export, Spec, Stack};
+use esker_stack::{Export, Spec};
+use esker_testkit::bench::{self, read, write};
 
 use crate::label::DATA_START;
 
@@ -36,37 +33,12 @@ fn build_latent(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
 
 const TWO: &str = "a = memory size=256KiB defer=always latency=5us; b = memory size=256KiB defer=always latency=7us;";
 
-async fn try_open(rt: &Rt, text: &str) -> Result<Export, String> {
-    let spec = Spec::parse("test", text).unwrap_or_else(|e| panic!("{text}: {e}"));
-    let stack = Stack::build(rt, &Pool::default(), KINDS, &spec).map_err(|e| e.to_string())?;
-    Ok(stack.device("vol").unwrap_or_else(|| panic!("{text}: no device \"vol\"")))
-}
-
-/// Runs `body` on the device `vol` of a text.
 fn with<F: Future<Output = ()> + 'static>(text: &str, body: impl FnOnce(Export) -> F + 'static) {
-    let sim = Sim::new(SimConfig::seeded(1));
-    let (rt, text) = (sim.rt(), text.to_string());
-    sim.block_on(async move {
-        let vol = try_open(&rt, &text).await.unwrap_or_else(|e| panic!("{text}: {e}"));
-        body(vol).await;
-    });
-}
-
-async fn write(vol: &Export, at: u64, bytes: &[u8]) {
-    let done = vol.submit(Bio::write(at, Buf::from_bytes(vol.stack().pool(), bytes))).await;
-    assert_eq!(done.result.err(), None, "write of {} bytes at {at}", bytes.len());
-}
-
-async fn read(vol: &Export, at: u64, len: usize) -> Vec<u8> {
-    let done = vol.submit(Bio::read(at, Buf::unique(vol.stack().pool(), len))).await;
-    assert_eq!(done.result.err(), None, "read of {len} bytes at {at}");
-    done.buf.to_vec()
+    bench::with(KINDS, text, body);
 }
 
 fn stat(vol: &Export, name: &str) -> f64 {
-    let parts = vol.stack().stats();
-    let part = parts.iter().find(|part| part.kind == "mirror").expect("a mirror");
-    part.stats.iter().find(|s| s.name == name).map_or_else(|| panic!("no {name} in {:?}", part.stats), |s| s.value)
+    bench::stat(vol, "vol", name)
 }
 
 /// What one half holds of the data.
@@ -78,15 +50,8 @@ async fn check_equal(vol: &Export, len: usize) {
     assert!(half(vol, "a", 0, len).await == half(vol, "b", 0, len).await, "the halves differ");
 }
 
-/// Waits until a number of the mirror is `value`.
 async fn until(vol: &Export, name: &str, value: f64) {
-    for _ in 0..10_000 {
-        if stat(vol, name) == value {
-            return;
-        }
-        vol.stack().rt().sleep(Nanos::millis(10)).await;
-    }
-    panic!("{name} stays {}", stat(vol, name));
+    bench::until(vol, "vol", name, value).await;
 }
 
 #[test]
@@ -97,15 +62,8 @@ fn a_mirror_conforms() {
         format!("{TWO} c = memory size=300KiB block=4096; vol = mirror region=4KiB settle=20us on a, b, c"),
         "a = memory size=256KiB; vol = mirror on a".to_string(),
     ] {
-        let options = Options::facade(7);
-        let report = conformance::check(
-            |rt| {
-                let spec = Spec::parse("test", &text).unwrap();
-                Rc::new(Stack::build(rt, &Pool::default(), KINDS, &spec).unwrap().device("vol").unwrap())
-            },
-            options,
-        );
-        assert!(report.answered(OpKind::Read) > 100 && report.answered(OpKind::Discard) > 5, "{text}: {report:?}");
+        let report = bench::check_conforms(KINDS, &text);
+        assert!(report.answered(OpKind::Discard) > 5, "{text}: {report:?}");
     }
 }
 

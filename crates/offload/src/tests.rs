@@ -4,26 +4,19 @@ mod faults;
 mod power;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::{Mutex, MutexGuard};
 
 use esker_base::Nanos;
-use esker_block::conformance::{self, Options};
-use esker_block::{
-    Bio, BioError, Buf, Build, Device, Done, Kind, KindError, Limits, Make, OpKind, Param, ParamType, Step,
-};
-use esker_dev::{Defer, Media, MemoryDevice};
-use esker_rt::Rt;
-use esker_rt::mem::Pool;
-use esker_rt::sim::{Sim, SimConfig};
-use esker_stack::{Export, Spec, Stack};
+use esker_block::{Bio, BioError, Buf, Device, Done, Kind, KindError, Make, OpKind, Step};
+use esker_stack::Export;
+use esker_testkit::bench::{self, flush, read, sleep, try_write, write};
+use esker_testkit::kept::{peek, poke};
 
 use crate::check;
 
 static KINDS: &[&Kind] = &[
     &crate::KIND,
-    &KEPT,
+    &esker_testkit::KEPT,
     &faults::LIAR,
     &esker_dev::memory::KIND,
     &esker_layers::stats::KIND,
@@ -34,111 +27,16 @@ static KINDS: &[&Kind] = &[
 const BOTH: &str = "h = memory size=256KiB defer=always latency=9us; x = stats on h; \
     a = memory size=256KiB defer=always latency=5us;";
 
-/// What kept media hold, by bed: a number that a test has for itself.
-static BEDS: Mutex<BTreeMap<(u64, String), Vec<u8>>> = Mutex::new(BTreeMap::new());
-
-/// Memory that outlives its stack.
-static KEPT: Kind =
-    Kind { name: "kept", params: KEPT_PARAMS, build: Build::Device(build_kept), ..esker_dev::memory::KIND };
-
-const KEPT_PARAMS: &[Param] = &[
-    Param::required("bed", ParamType::Count, "Number of the test bed."),
-    Param::required("size", ParamType::Size, "Size of the device."),
-];
-
-/// Everything that is written is in its bed at once.
-struct Kept {
-    inner: Rc<dyn Device>,
-    media: Rc<Media>,
-    bed: (u64, String),
-}
-
-fn build_kept(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
-    let (bed, size) = ((make.args.int("bed"), make.name.to_string()), make.args.int("size"));
-    let media = Media::new(size);
-    media.write(0, &Buf::from_bytes(make.pool, &peek(&bed, size)));
-    let memory = Rc::new(MemoryDevice::over(make.rt, media.clone(), 512, Defer::Never));
-    Ok(Rc::new(Kept { inner: memory, media, bed }))
-}
-
-impl Device for Kept {
-    fn limits(&self) -> &Limits {
-        self.inner.limits()
-    }
-
-    fn submit(&self, bio: Bio) -> Step<Done> {
-        let range = bio.range;
-        let step = self.inner.submit(bio);
-        poke(&self.bed, range.start(), &self.media.bytes(range));
-        step
-    }
-}
-
-fn beds() -> MutexGuard<'static, BTreeMap<(u64, String), Vec<u8>>> {
-    BEDS.lock().unwrap_or_else(|e| panic!("another test panicked: {e}"))
-}
-
-/// What a kept medium holds.
-fn peek(bed: &(u64, String), size: u64) -> Vec<u8> {
-    let mut bytes = beds().get(bed).cloned().unwrap_or_default();
-    bytes.resize(size as usize, 0);
-    bytes
-}
-
-/// Changes what it holds; stacks that are built later find it.
-fn poke(bed: &(u64, String), at: u64, bytes: &[u8]) {
-    let (mut beds, end) = (beds(), at as usize + bytes.len());
-    let held = beds.entry(bed.clone()).or_default();
-    held.resize(held.len().max(end), 0);
-    held[at as usize..end].copy_from_slice(bytes);
-}
-
-async fn try_open(rt: &Rt, text: &str) -> Result<Export, String> {
-    let spec = Spec::parse("test", text).unwrap_or_else(|e| panic!("{text}: {e}"));
-    let stack = Stack::build(rt, &Pool::default(), KINDS, &spec).map_err(|e| e.to_string())?;
-    Ok(stack.device("vol").unwrap_or_else(|| panic!("{text}: no device \"vol\"")))
-}
-
-/// Runs `body` on the device `vol` of a text.
 fn with<F: Future<Output = ()> + 'static>(text: &str, body: impl FnOnce(Export) -> F + 'static) {
-    let sim = Sim::new(SimConfig::seeded(1));
-    let (rt, text) = (sim.rt(), text.to_string());
-    sim.block_on(async move {
-        let vol = try_open(&rt, &text).await.unwrap_or_else(|e| panic!("{text}: {e}"));
-        body(vol).await;
-    });
-}
-
-async fn try_write(vol: &Export, at: u64, bytes: &[u8]) -> Result<(), BioError> {
-    vol.submit(Bio::write(at, Buf::from_bytes(vol.stack().pool(), bytes))).await.result.map(drop)
-}
-
-async fn write(vol: &Export, at: u64, bytes: &[u8]) {
-    assert_eq!(try_write(vol, at, bytes).await, Ok(()), "write of {} bytes at {at}", bytes.len());
-}
-
-async fn read(vol: &Export, at: u64, len: usize) -> Vec<u8> {
-    let done = vol.submit(Bio::read(at, Buf::unique(vol.stack().pool(), len))).await;
-    assert_eq!(done.result.err(), None, "read of {len} bytes at {at}");
-    done.buf.to_vec()
-}
-
-async fn flush(vol: &Export) {
-    assert_eq!(vol.submit(Bio::flush()).await.result.err(), None);
-}
-
-async fn sleep(vol: &Export, span: Nanos) {
-    vol.stack().rt().sleep(span).await;
+    bench::with(KINDS, text, body);
 }
 
 fn stat_of(vol: &Export, part: &str, name: &str) -> u64 {
-    let parts = vol.stack().stats();
-    let part = parts.iter().find(|p| p.name == part).unwrap_or_else(|| panic!("no part {part}"));
-    part.stats.iter().find(|s| s.name == name).map_or(0, |s| s.value as u64)
+    bench::count(vol, part, name) as u64
 }
 
 fn stat(vol: &Export, name: &str) -> u64 {
-    stat_of(vol, "vol", name)
+    bench::stat(vol, "vol", name) as u64
 }
 
 /// Requests of any kind that reached home.
@@ -146,20 +44,13 @@ fn at_home(vol: &Export) -> u64 {
     ["reads", "writes", "flushes", "zeroes", "discards"].iter().map(|name| stat_of(vol, "x", name)).sum()
 }
 
-/// Waits until a number of the layer is `value`.
 async fn until(vol: &Export, name: &str, value: u64) {
-    for _ in 0..10_000 {
-        if stat(vol, name) == value {
-            return;
-        }
-        sleep(vol, Nanos::millis(10)).await;
-    }
-    panic!("{name} stays {}: {:?}", stat(vol, name), vol.stack().stats());
+    bench::until(vol, "vol", name, value as f64).await;
 }
 
 /// Looks at the log as it lies on the kept medium now.
 fn verdict(bed: u64) -> check::Verdict {
-    let bytes = peek(&away(bed), 256 << 10);
+    let bytes = peek(bed, "a", 256 << 10);
     let verdict = check::check(&mut |at, out| {
         out.copy_from_slice(&bytes[at as usize..][..out.len()]);
         Ok(())
@@ -178,14 +69,8 @@ fn off_loading_conforms() {
         format!("{small} vol = offload rest=0s full=0.3 entries=20 on h, a"),
         "h = memory size=256KiB block=4096; a = memory size=128KiB; vol = offload rest=50us on h, a".to_string(),
     ] {
-        let report = conformance::check(
-            |rt| {
-                let spec = Spec::parse("test", &text).unwrap();
-                Rc::new(Stack::build(rt, &Pool::default(), KINDS, &spec).unwrap().device("vol").unwrap())
-            },
-            Options::facade(7),
-        );
-        assert!(report.answered(OpKind::Read) > 100 && report.answered(OpKind::Discard) > 5, "{text}: {report:?}");
+        let report = bench::check_conforms(KINDS, &text);
+        assert!(report.answered(OpKind::Discard) > 5, "{text}: {report:?}");
     }
 }
 
@@ -344,10 +229,6 @@ fn keeping(bed: u64) -> String {
     format!("h = kept bed={bed} size=256KiB; x = stats on h; a = kept bed={bed} size=256KiB;")
 }
 
-fn away(bed: u64) -> (u64, String) {
-    (bed, "a".to_string())
-}
-
 #[test]
 fn what_is_off_loaded_is_there_after_a_restart_and_goes_home_in_a_drain() {
     let keeping = keeping(1);
@@ -396,10 +277,10 @@ fn refusal(text: &str) -> String {
 #[test]
 fn what_is_no_log_or_of_another_volume_is_refused_and_nothing_is_overwritten() {
     let text = format!("{} vol = offload rest=0s on x, a", keeping(2));
-    let fill = |at, bytes: &[u8]| poke(&away(2), at, bytes);
+    let fill = |at, bytes: &[u8]| poke(2, "a", at, bytes);
     fill(0, b"somebody's file system");
     assert!(refusal(&text).contains("holds no log of off-loaded writes"), "{}", refusal(&text));
-    assert_eq!(peek(&away(2), 22)[..22], *b"somebody's file system");
+    assert_eq!(peek(2, "a", 22)[..22], *b"somebody's file system");
     fill(0, &[0; 22]);
     with(&text, async |vol| write(&vol, 0, &[1; 4096]).await);
     let smaller = text.replace("h = kept bed=2 size=256KiB", "h = memory size=128KiB");
@@ -417,16 +298,16 @@ fn damage_where_all_was_durable_is_refused_with_its_place() {
         }
         vol.stack().close().await;
     });
-    let sound = peek(&away(3), 256 << 10);
+    let sound = peek(3, "a", 256 << 10);
     // The header of record 6.
-    poke(&away(3), crate::format::AREA_START + 6 * 1024 + 30, &[1]);
+    poke(3, "a", crate::format::AREA_START + 6 * 1024 + 30, &[1]);
     let told = refusal(&text);
     assert!(
         told.contains("damaged at byte 14336: record 6 is not there, although all before 10 were durable"),
         "{told}"
     );
-    poke(&away(3), 0, &sound);
+    poke(3, "a", 0, &sound);
     // The heads are never torn.
-    poke(&away(3), 56, &[1]);
+    poke(3, "a", 56, &[1]);
     assert!(refusal(&text).contains("checksum is wrong"), "{}", refusal(&text));
 }

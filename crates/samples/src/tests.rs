@@ -1,17 +1,12 @@
 //! One suite for both variants of each extension.
 
-use std::rc::Rc;
-
 use esker_base::Nanos;
-use esker_block::conformance::{self, Options};
-use esker_block::{
-    Bio, BioError, Buf, Ctx, Device, Extension, Flow, Kind, KindError, Layer, Make, Op, OpKind, Role, Step,
-};
+use esker_block::{Bio, BioError, Buf, Device, Kind};
 use esker_rt::Rt;
-use esker_rt::mem::Pool;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::sim::{Sim, SimConfig};
-use esker_stack::{Export, Spec, Stack};
+use esker_stack::Export;
+use esker_testkit::bench::{self, count, stat, try_read as read, try_write as write};
 
 static KINDS: &[&Kind] = &[
     &esker_dev::memory::KIND,
@@ -29,35 +24,13 @@ static KINDS: &[&Kind] = &[
     &crate::dedup::vanilla::KIND,
     &crate::dedup::able::KIND,
     &esker_dev::file::KIND,
-    &SPOIL,
+    &esker_testkit::SPOIL,
 ];
-
-/// A way down that changes one byte of each write.
-static SPOIL: Kind = Kind { role: Role::Modifier, ..Kind::layer("spoil", "Changes byte 100.", &[], build_spoil) };
-
-struct Spoil;
-
-impl Extension for Spoil {
-    fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
-        if bio.op == Op::Write {
-            let mut bytes = bio.buf.to_vec();
-            bytes[100] ^= 1;
-            bio.buf = Buf::from_bytes(ctx.pool, &bytes);
-        }
-        Step::Now(Flow::Down)
-    }
-}
-
-fn build_spoil(make: &Make<'_>) -> Result<Layer, KindError> {
-    Ok(Layer::single(Spoil, make.lowers[0].clone()))
-}
 
 const VARIANTS: [&str; 2] = ["vanilla", "able"];
 
 fn open(rt: &Rt, text: &str) -> Export {
-    let spec = Spec::parse("test", text).unwrap_or_else(|e| panic!("{text}: {e}"));
-    let stack = Stack::build(rt, &Pool::default(), KINDS, &spec).unwrap_or_else(|e| panic!("{text}: {e}"));
-    stack.device("vol").unwrap_or_else(|| panic!("{text}: no device \"vol\""))
+    bench::open(rt, KINDS, text)
 }
 
 /// Runs `body` on the device `vol` of both variants of a text in which VARIANT stands.
@@ -71,25 +44,8 @@ fn with<F: Future<Output = ()> + 'static>(text: &str, body: impl Fn(Export) -> F
 
 fn check_conforms(text: &str) {
     for variant in VARIANTS {
-        let text = text.replace("VARIANT", variant);
-        let report = conformance::check(|rt| Rc::new(open(rt, &text)), Options::facade(7));
-        assert!(report.answered(OpKind::Read) > 100 && report.answered(OpKind::Write) > 100, "{text}: {report:?}");
+        bench::check_conforms(KINDS, &text.replace("VARIANT", variant));
     }
-}
-
-async fn write(vol: &Export, at: u64, bytes: &[u8]) -> Result<(), BioError> {
-    vol.submit(Bio::write(at, Buf::from_bytes(vol.stack().pool(), bytes))).await.result.map(drop)
-}
-
-async fn read(vol: &Export, at: u64, len: usize) -> Result<Vec<u8>, BioError> {
-    let done = vol.submit(Bio::read(at, Buf::unique(vol.stack().pool(), len))).await;
-    done.result.map(|_| done.buf.to_vec())
-}
-
-fn stat(vol: &Export, part: &str, name: &str) -> f64 {
-    let parts = vol.stack().stats();
-    let part = parts.iter().find(|p| p.name == part).unwrap_or_else(|| panic!("no part {part}"));
-    part.stats.iter().find(|s| s.name == name).map_or(0.0, |s| s.value)
 }
 
 async fn below(vol: &Export, name: &str, at: u64, len: usize) -> Vec<u8> {
@@ -155,9 +111,9 @@ fn raid1_reads_from_the_nearest_head_and_of_equals_from_the_first() {
     with(text, async |vol| {
         let mut seen = Vec::new();
         for at in [64 << 10, 0, 70 << 10, 8 << 10, 300 << 10] {
-            let before = stat(&vol, "x", "reads");
+            let before = count(&vol, "x", "reads");
             read(&vol, at, 4096).await.unwrap();
-            seen.push(stat(&vol, "x", "reads") > before);
+            seen.push(count(&vol, "x", "reads") > before);
         }
         assert_eq!(seen, [true, false, true, false, true]);
     });
@@ -165,7 +121,7 @@ fn raid1_reads_from_the_nearest_head_and_of_equals_from_the_first() {
 
 #[test]
 fn raw_detects_every_silent_corruption() {
-    with("raw = memory size=64KiB; s = spoil on raw; vol = raw-VARIANT on s", async |vol| {
+    with("raw = memory size=64KiB; s = spoil at=100 every=1KiB on raw; vol = raw-VARIANT on s", async |vol| {
         for block in 0..100u64 {
             let at = block % 64 * 1024;
             assert_eq!(write(&vol, at, &[block as u8; 1024]).await, Err(BioError::Corrupt(at)), "write {block}");
@@ -234,7 +190,7 @@ fn offload_lets_the_disk_rest_and_brings_everything_home() {
                 assert_eq!(read(&vol, at, 1024).await.unwrap(), [byte; 1024]);
             }
             assert_eq!(vol.submit(Bio::flush()).await.result.err(), None);
-            assert_eq!((stat(&vol, "disk", "reads"), stat(&vol, "disk", "writes")), (0.0, 0.0), "{variant}");
+            assert_eq!((count(&vol, "disk", "reads"), count(&vol, "disk", "writes")), (0.0, 0.0), "{variant}");
             shadow
         });
         let returns = text.replace("RESTS", "false");
@@ -260,9 +216,9 @@ fn dedup_stores_a_second_identical_write_once_and_both_are_read_after_a_restart(
         let text = format!("{disk}; vol = dedup-{variant} on disk");
         run_really(&text, async |vol| {
             write(&vol, 8192, &[7; 4096]).await.unwrap();
-            let before = (stat(&vol, "vol", "data_blocks"), stat(&vol, "disk", "writes"));
+            let before = (stat(&vol, "vol", "data_blocks"), count(&vol, "disk", "writes"));
             write(&vol, 40960, &[7; 4096]).await.unwrap();
-            assert_eq!((stat(&vol, "vol", "data_blocks"), stat(&vol, "disk", "writes")), before);
+            assert_eq!((stat(&vol, "vol", "data_blocks"), count(&vol, "disk", "writes")), before);
             write(&vol, 4096, &[8; 4096]).await.unwrap();
             assert_eq!(stat(&vol, "vol", "data_blocks"), 2.0);
             assert_eq!(vol.submit(Bio::flush()).await.result.err(), None);

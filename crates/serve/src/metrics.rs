@@ -1,19 +1,12 @@
 //! The page that Prometheus reads, made from a [`Status`].
 //!
-//! Names and units follow the conventions of Prometheus: base units, counters that end in `_total`. `docs/operate.md` lists
-//! them.
+//! `docs/operate.md` lists its families.
 
 use std::fmt;
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::{Registry, Unit};
+use esker_metrics::{Families, Histogram, Labels, Unit, flag, one};
 
 use crate::status::{Load, OpLoad, PartStatus, Status, UsageStatus};
-
-/// What the page is, for HTTP.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Bounds of the histograms in nanoseconds; the last bucket has none.
 const BOUNDS: [u64; 19] = [
@@ -40,60 +33,16 @@ const BOUNDS: [u64; 19] = [
 
 /// The whole page.
 pub fn page(status: Status) -> String {
-    let mut registry = Registry::with_prefix("esker");
-    registry.register_collector(Box::new(Page(status)));
-    let mut page = String::new();
-    text::encode(&mut page, &registry).expect("a text takes all that is written to it");
-    page
+    esker_metrics::page("esker", status, |out, status| {
+        server(out, status)?;
+        exports(out, status)?;
+        parts(out, status)?;
+        models(out, status)
+    })
 }
 
-#[derive(Debug)]
-struct Page(Status);
-
-impl Collector for Page {
-    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let (mut out, status) = (Out(encoder), &self.0);
-        server(&mut out, status)?;
-        exports(&mut out, status)?;
-        parts(&mut out, status)?;
-        models(&mut out, status)
-    }
-}
-
-type Labels = Vec<(&'static str, String)>;
-
-/// Name, help and unit of a family.
-type Family<'a> = (&'a str, &'a str, Option<Unit>);
-
-/// Labels and a value.
-type Sample = (Labels, f64);
-
-struct Out<'a>(DescriptorEncoder<'a>);
-
-impl Out<'_> {
-    fn gauges(&mut self, (name, help, unit): Family<'_>, samples: impl IntoIterator<Item = Sample>) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
-        samples.into_iter().try_for_each(|(labels, value)| match labels.is_empty() {
-            true => family.encode_gauge(&value),
-            false => family.encode_family(&labels)?.encode_gauge(&value),
-        })
-    }
-
-    fn counters(&mut self, (name, help, unit): Family<'_>, samples: impl IntoIterator<Item = Sample>) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, unit.as_ref(), MetricType::Counter)?;
-        samples.into_iter().try_for_each(|(labels, value)| match labels.is_empty() {
-            true => family.encode_counter::<NoLabelSet, f64, f64>(&value, None),
-            false => family.encode_family(&labels)?.encode_counter::<NoLabelSet, f64, f64>(&value, None),
-        })
-    }
-
-    fn latencies(&mut self, name: &str, help: &str, ops: &[(Labels, &OpLoad)]) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
-        ops.iter().try_for_each(|(labels, op)| {
-            let sum = op.time_ns as f64 / 1e9;
-            family.encode_family(labels)?.encode_histogram::<NoLabelSet>(sum, op.count, &buckets(op), None)
-        })
-    }
+fn histogram(op: &OpLoad) -> Histogram {
+    Histogram { sum: op.time_ns as f64 / 1e9, count: op.count, buckets: buckets(op) }
 }
 
 /// Requests by bounds: a request counts in the first bucket that holds all of its fine bucket.
@@ -106,12 +55,7 @@ fn buckets(op: &OpLoad) -> Vec<(f64, u64)> {
     bounds.zip(counts).collect()
 }
 
-fn one(value: f64) -> [Sample; 1] {
-    [(Vec::new(), value)]
-}
-
-fn server(out: &mut Out<'_>, status: &Status) -> fmt::Result {
-    let flag = |is: bool| one(f64::from(u8::from(is)));
+fn server(out: &mut Families<'_>, status: &Status) -> fmt::Result {
     let build = (vec![("version", status.version.clone()), ("io", status.io.clone())], 1.0);
     out.gauges(("build_info", "The program that serves.", None), [build])?;
     out.gauges(("uptime", "Time since the start.", Some(Unit::Seconds)), one(status.uptime_s))?;
@@ -125,7 +69,7 @@ fn server(out: &mut Out<'_>, status: &Status) -> fmt::Result {
     out.counters(("tls_copied", "Bytes copied by TLS.", bytes), one(status.tls_bytes as f64))
 }
 
-fn exports(out: &mut Out<'_>, status: &Status) -> fmt::Result {
+fn exports(out: &mut Families<'_>, status: &Status) -> fmt::Result {
     // An export may be there on several ways; its load is that of all.
     let mut exports: Vec<_> = status.exports.iter().collect();
     exports.sort_by_key(|export| &export.name);
@@ -140,7 +84,7 @@ fn exports(out: &mut Out<'_>, status: &Status) -> fmt::Result {
     place(out, "export", "an export", &loads)
 }
 
-fn parts(out: &mut Out<'_>, status: &Status) -> fmt::Result {
+fn parts(out: &mut Families<'_>, status: &Status) -> fmt::Result {
     let label = |part: &PartStatus| vec![("device", part.name.clone()), ("kind", part.kind.clone())];
     let ends = status.parts.iter().flat_map(|part| part.ends.iter().map(move |end| (part, end)));
     let loads = ends.filter_map(|(part, end)| {
@@ -161,7 +105,7 @@ fn parts(out: &mut Out<'_>, status: &Status) -> fmt::Result {
 }
 
 /// What is told of every place that is measured.
-fn place(out: &mut Out<'_>, prefix: &str, what: &str, loads: &[(Labels, &Load)]) -> fmt::Result {
+fn place(out: &mut Families<'_>, prefix: &str, what: &str, loads: &[(Labels, &Load)]) -> fmt::Result {
     let name = |end: &str| format!("{prefix}_{end}");
     let in_flight = loads.iter().map(|(labels, load)| (labels.clone(), load.in_flight as f64));
     out.gauges((&name("in_flight"), &format!("Requests inside {what}."), None), in_flight)?;
@@ -173,10 +117,12 @@ fn place(out: &mut Out<'_>, prefix: &str, what: &str, loads: &[(Labels, &Load)])
     out.counters((&name("errors"), &format!("Requests that failed at {what}."), None), each(|op| op.failed))?;
     let bytes = Some(Unit::Bytes);
     out.counters((&name("transferred"), &format!("Bytes asked of {what}."), bytes), each(|op| op.bytes))?;
-    out.latencies(&name("latency"), &format!("Time until the answer of {what}."), &ops)
+    let latencies = ops.iter().map(|(labels, op)| (labels.clone(), histogram(op)));
+    let help = format!("Time until the answer of {what}.");
+    out.histograms((&name("latency"), &help, Some(Unit::Seconds)), latencies)
 }
 
-fn models(out: &mut Out<'_>, status: &Status) -> fmt::Result {
+fn models(out: &mut Families<'_>, status: &Status) -> fmt::Result {
     let models: Vec<(Labels, UsageStatus)> =
         status.parts.iter().filter_map(|part| Some((vec![("device", part.name.clone())], part.usage?))).collect();
     let each =

@@ -229,7 +229,7 @@ impl http::Pages for Shared {
     }
 
     fn page(&self, _: &str) -> (&'static str, String) {
-        (metrics::CONTENT_TYPE, metrics::page(Status::of(self)))
+        (esker_metrics::CONTENT_TYPE, metrics::page(Status::of(self)))
     }
 }
 

@@ -3,159 +3,30 @@
 mod power;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::{Mutex, MutexGuard};
 
-use esker_base::{ByteRange, Nanos};
-use esker_block::conformance::{self, Options};
-use esker_block::{
-    Bio, BioError, Buf, Build, Ctx, Device, Done, Extension, Flow, Kind, KindError, Layer, Limits, Make, Op, OpKind,
-    Param, ParamType, Role, Step,
-};
-use esker_dev::{Defer, Media, MemoryDevice};
-use esker_dev_sim::faulty::{Faulty, Injector};
-use esker_rt::Rt;
-use esker_rt::mem::Pool;
-use esker_rt::sim::{Sim, SimConfig};
-use esker_stack::{Export, Spec, Stack};
+use esker_base::Nanos;
+use esker_block::{Bio, BioError, Device, Kind};
+use esker_stack::{Export, Spec};
+use esker_testkit::bench::{self, read, sleep, try_read, try_write, write};
+use esker_testkit::kept::{peek, poke};
 
 static KINDS: &[&Kind] = &[
     &crate::KIND,
-    &KEPT,
-    &SPOIL,
+    &esker_testkit::KEPT,
+    &esker_testkit::SPOIL,
     &esker_dev::memory::KIND,
     &esker_layers::stats::KIND,
     &esker_layers::error::KIND,
     &esker_layers::verify::KIND,
 ];
 
-/// What kept media hold, by bed: a number that a test has for itself.
-static BEDS: Mutex<BTreeMap<(u64, String), Vec<u8>>> = Mutex::new(BTreeMap::new());
-
-/// Memory that outlives its stack.
-static KEPT: Kind =
-    Kind { name: "kept", params: KEPT_PARAMS, build: Build::Device(build_kept), ..esker_dev::memory::KIND };
-
-const KEPT_PARAMS: &[Param] = &[
-    Param::required("bed", ParamType::Count, "Number of the test bed."),
-    Param::required("size", ParamType::Size, "Size of the device."),
-    Param::with_default("gone", ParamType::Count, "1000000", "Number of the request at which it is gone."),
-];
-
-/// Everything that is written is in its bed at once.
-struct Kept {
-    inner: Rc<dyn Device>,
-    media: Rc<Media>,
-    bed: (u64, String),
-}
-
-fn build_kept(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
-    let (bed, size) = ((make.args.int("bed"), make.name.to_string()), make.args.int("size"));
-    let media = Media::new(size);
-    media.write(0, &Buf::from_bytes(make.pool, &peek(&bed, size)));
-    let memory = Rc::new(MemoryDevice::over(make.rt, media.clone(), 512, Defer::Never));
-    let plan = format!("gone {}", make.args.int("gone")).parse().expect("a plan");
-    Ok(Rc::new(Kept { inner: Faulty::over(make.rt, memory, &Injector::new(plan)), media, bed }))
-}
-
-impl Device for Kept {
-    fn limits(&self) -> &Limits {
-        self.inner.limits()
-    }
-
-    fn submit(&self, bio: Bio) -> Step<Done> {
-        let range = bio.range;
-        let step = self.inner.submit(bio);
-        poke(&self.bed, range.start(), &self.media.bytes(range));
-        step
-    }
-}
-
-fn beds() -> MutexGuard<'static, BTreeMap<(u64, String), Vec<u8>>> {
-    BEDS.lock().unwrap_or_else(|e| panic!("another test panicked: {e}"))
-}
-
-/// What a kept medium holds.
-fn peek(bed: &(u64, String), size: u64) -> Vec<u8> {
-    let mut bytes = beds().get(bed).cloned().unwrap_or_default();
-    bytes.resize(size as usize, 0);
-    bytes
-}
-
-/// Changes what it holds; stacks that are built later find it.
-fn poke(bed: &(u64, String), at: u64, bytes: &[u8]) {
-    let (mut beds, end) = (beds(), at as usize + bytes.len());
-    let held = beds.entry(bed.clone()).or_default();
-    held.resize(held.len().max(end), 0);
-    held[at as usize..end].copy_from_slice(bytes);
-}
-
-/// Stores other bytes than it was given at one place, for ever.
-static SPOIL: Kind =
-    Kind { role: Role::Modifier, ..Kind::layer("spoil", "Spoils one block.", SPOIL_PARAMS, build_spoil) };
-
-const SPOIL_PARAMS: &[Param] = &[Param::required("at", ParamType::Size, "The byte that it changes.")];
-
-struct Spoil(u64);
-
-fn build_spoil(make: &Make<'_>) -> Result<Layer, KindError> {
-    Ok(Layer::single(Spoil(make.args.int("at")), make.lowers[0].clone()))
-}
-
-impl Extension for Spoil {
-    fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
-        let bad = ByteRange::new(self.0, 1).expect("a byte");
-        if bio.op == Op::Write && bio.range.overlaps(bad) {
-            let mut bytes = bio.buf.to_vec();
-            bytes[(bad.start() - bio.offset()) as usize] ^= 1;
-            bio.buf = Buf::from_bytes(ctx.pool, &bytes);
-        }
-        Step::Now(Flow::Down)
-    }
-}
-
-async fn try_open(rt: &Rt, text: &str) -> Result<Export, String> {
-    let spec = Spec::parse("test", text).unwrap_or_else(|e| panic!("{text}: {e}"));
-    let stack = Stack::build(rt, &Pool::default(), KINDS, &spec).map_err(|e| e.to_string())?;
-    Ok(stack.device("vol").unwrap_or_else(|| panic!("{text}: no device \"vol\"")))
-}
-
-/// Runs `body` on the device `vol` of a text.
 fn with<F: Future<Output = ()> + 'static>(text: &str, body: impl FnOnce(Export) -> F + 'static) {
-    let sim = Sim::new(SimConfig::seeded(1));
-    let (rt, text) = (sim.rt(), text.to_string());
-    sim.block_on(async move {
-        let vol = try_open(&rt, &text).await.unwrap_or_else(|e| panic!("{text}: {e}"));
-        body(vol).await;
-    });
-}
-
-async fn try_write(vol: &Export, at: u64, bytes: &[u8]) -> Result<(), BioError> {
-    vol.submit(Bio::write(at, Buf::from_bytes(vol.stack().pool(), bytes))).await.result.map(drop)
-}
-
-async fn write(vol: &Export, at: u64, bytes: &[u8]) {
-    assert_eq!(try_write(vol, at, bytes).await, Ok(()), "write of {} bytes at {at}", bytes.len());
-}
-
-async fn try_read(vol: &Export, at: u64, len: usize) -> Result<Vec<u8>, BioError> {
-    let done = vol.submit(Bio::read(at, Buf::unique(vol.stack().pool(), len))).await;
-    done.result.map(|_| done.buf.to_vec())
-}
-
-async fn read(vol: &Export, at: u64, len: usize) -> Vec<u8> {
-    try_read(vol, at, len).await.unwrap_or_else(|error| panic!("read of {len} bytes at {at}: {error}"))
-}
-
-async fn sleep(vol: &Export, span: Nanos) {
-    vol.stack().rt().sleep(span).await;
+    bench::with(KINDS, text, body);
 }
 
 fn stat(vol: &Export, name: &str) -> u64 {
-    let parts = vol.stack().stats();
-    let part = parts.iter().find(|part| part.kind == "shepherd").expect("a shepherd");
-    part.stats.iter().find(|s| s.name == name).map_or_else(|| panic!("no {name}"), |s| s.value as u64)
+    bench::stat(vol, "vol", name) as u64
 }
 
 fn stats<const N: usize>(vol: &Export, names: [&str; N]) -> [u64; N] {
@@ -174,14 +45,7 @@ fn a_shepherd_conforms() {
         "a = memory size=2MiB; e = error ops=write,zero every=4 len=1MiB on a; vol = shepherd tries=0 spares=2000 on e"
             .to_string(),
     ] {
-        let report = conformance::check(
-            |rt| {
-                let spec = Spec::parse("test", &text).unwrap();
-                Rc::new(Stack::build(rt, &Pool::default(), KINDS, &spec).unwrap().device("vol").unwrap())
-            },
-            Options::facade(7),
-        );
-        assert!(report.answered(OpKind::Read) > 100 && report.answered(OpKind::Write) > 100, "{text}: {report:?}");
+        bench::check_conforms(KINDS, &text);
     }
 }
 
@@ -233,7 +97,7 @@ fn bad_blocks_are_moved_and_stay_so_after_a_restart() {
     });
     // The bytes of the blocks that were moved lie on the first spares.
     let size: usize = (512 - 128 - 4) << 10;
-    let bytes = peek(&(1, "a".to_string()), 512 << 10);
+    let bytes = peek(1, "a", 512 << 10);
     assert_eq!(bytes[size..size + 1024], [vec![2; 512], vec![0; 512]].concat());
 }
 
@@ -325,11 +189,10 @@ fn refusal(text: &str) -> String {
 #[test]
 fn a_device_whose_end_is_something_else_is_refused() {
     let text = "a = kept bed=6 size=512KiB; vol = shepherd spares=4 on a";
-    let bed = (6, "a".to_string());
-    let fill = |at, bytes: &[u8]| poke(&bed, at, bytes);
+    let fill = |at, bytes: &[u8]| poke(6, "a", at, bytes);
     fill(384 << 10, b"somebody's data");
     assert!(refusal(text).contains("hold no area of regions"), "{}", refusal(text));
-    assert_eq!(peek(&bed, 512 << 10)[384 << 10..][..15], *b"somebody's data");
+    assert_eq!(peek(6, "a", 512 << 10)[384 << 10..][..15], *b"somebody's data");
     fill(384 << 10, &[0; 15]);
     with(text, async |vol| write(&vol, 0, &[1; 512]).await);
     let more = refusal(&text.replace("spares=4", "spares=5"));

@@ -5,24 +5,30 @@
 //! Reading order: [`log`] (what happened, and what it leaves open), [`promise`] (what a client may rely on), [`recorder`]
 //! (a device that keeps a log), [`crash`] (the states), [`power`] (the suite with a crash at every write), [`kill`] (the same
 //! for a device with a medium of its own), [`sweep`] (each request fails once; plans of faults and the
-//! device that follows them are in `esker-dev-sim`).
+//! device that follows them are in `esker-dev-sim`); [`bench`] (short words for a stack under test), [`kept`] and [`spoil`]
+//! (ends and ways down for it).
 
 #![forbid(unsafe_code)]
 
+pub mod bench;
 pub mod crash;
+pub mod kept;
 pub mod kill;
 pub mod log;
 pub mod power;
 pub mod promise;
 pub mod recorder;
+pub mod spoil;
 pub mod sweep;
 
 pub use crash::{Bound, Count, Image};
 pub use esker_dev_sim::fault::{Fault, Plan, PlanError};
 pub use esker_dev_sim::faulty::{Faulty, Injector};
+pub use kept::KEPT;
 pub use log::Log;
 pub use promise::{Lost, Promise};
 pub use recorder::{Journal, Recorder};
+pub use spoil::SPOIL;
 pub use sweep::for_each_fault;
 
 #[cfg(test)]

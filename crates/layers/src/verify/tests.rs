@@ -20,7 +20,7 @@ fn each_silent_corruption_is_detected() {
     let sim = Sim::new(SimConfig::seeded(1));
     let rt = sim.rt();
     sim.block_on(async move {
-        let vol = open(&rt, "raw = memory size=64KiB; s = spoil on raw; vol = verify on s");
+        let vol = open(&rt, "raw = memory size=64KiB; s = spoil at=700 every=1KiB on raw; vol = verify on s");
         for block in 0..100u64 {
             let at = block % 64 * 1024;
             let done = vol.submit(Bio::write(at, Buf::from_bytes(vol.stack().pool(), &[block as u8; 1024]))).await;

@@ -6,23 +6,19 @@ use std::rc::Rc;
 use esker_block::conformance::Options;
 use esker_block::{Bio, Buf, Device, Done, Kind, Limits, Step};
 use esker_rt::Rt;
-use esker_rt::mem::Pool;
-use esker_stack::{Export, Spec, Stack};
-use esker_testkit::Bound;
+use esker_stack::Export;
 use esker_testkit::power::{self, RECORDED};
+use esker_testkit::{Bound, bench};
 
 use crate::check;
 
 static KINDS: &[&Kind] = &[&crate::KIND, &RECORDED];
 
 const HALVES: &str = "a = recorded bed=BED size=64KiB latency=3us; b = recorded bed=BED size=64KiB latency=7us;";
-const BOTH: &str = "v = mirror region=4KiB settle=40us";
+const BOTH: &str = "vol = mirror region=4KiB settle=40us";
 
 fn open(rt: &Rt, text: &str, bed: u64) -> Export {
-    let text = text.replace("BED", &bed.to_string());
-    let spec = Spec::parse("test", &text).unwrap_or_else(|e| panic!("{text}: {e}"));
-    let stack = Stack::build(rt, &Pool::default(), KINDS, &spec).unwrap_or_else(|e| panic!("{text}: {e}"));
-    stack.device("v").expect("the text names it")
+    bench::open(rt, KINDS, &text.replace("BED", &bed.to_string()))
 }
 
 /// A volume over two halves that are compared before its first request, as the power cut left them.
@@ -94,6 +90,6 @@ fn a_mirror_keeps_its_promises_in_every_crash_state() {
 #[test]
 fn either_half_keeps_all_promises_alone() {
     for half in ["a", "b"] {
-        check(&format!("{BOTH} new=equal on a, b"), &format!("v = mirror degraded=true on {half}"), 2500);
+        check(&format!("{BOTH} new=equal on a, b"), &format!("vol = mirror degraded=true on {half}"), 2500);
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use esker_block::{Ctx, Extension, Flow, Layer, Op};
+use esker_stack::Spec;
 
 use super::*;
 use crate::format::AREA_START;

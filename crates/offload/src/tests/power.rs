@@ -5,24 +5,19 @@ use std::rc::Rc;
 use esker_block::conformance::Options;
 use esker_block::{Device, Kind};
 use esker_rt::Rt;
-use esker_rt::mem::Pool;
-use esker_stack::{Spec, Stack};
-use esker_testkit::Bound;
 use esker_testkit::power::{self, RECORDED};
+use esker_testkit::{Bound, bench};
 
 static KINDS: &[&Kind] = &[&crate::KIND, &esker_layers::delay::KIND, &RECORDED];
 
 fn open(rt: &Rt, text: &str, bed: u64) -> Rc<dyn Device> {
-    let text = text.replace("BED", &bed.to_string());
-    let spec = Spec::parse("test", &text).unwrap_or_else(|e| panic!("{text}: {e}"));
-    let stack = Stack::build(rt, &Pool::default(), KINDS, &spec).unwrap_or_else(|e| panic!("{text}: {e}"));
-    Rc::new(stack.device("v").expect("the text names it"))
+    Rc::new(bench::open(rt, KINDS, &text.replace("BED", &bed.to_string())))
 }
 
 fn check(layer: &str, log: &str, states_min: u64) {
     let text = format!(
         "h = recorded bed=BED size=64KiB latency=7us; r = recorded bed=BED size={log} latency=3us; \
-         a = delay write=1us jitter=20us on r; v = {layer} on h, a"
+         a = delay write=1us jitter=20us on r; vol = {layer} on h, a"
     );
     let mut states = 0;
     for seed in 1..=3 {

@@ -5,25 +5,20 @@ use std::rc::Rc;
 use esker_block::conformance::Options;
 use esker_block::{Device, Kind};
 use esker_rt::Rt;
-use esker_rt::mem::Pool;
-use esker_stack::{Spec, Stack};
-use esker_testkit::Bound;
 use esker_testkit::power::{self, RECORDED};
+use esker_testkit::{Bound, bench};
 
 static KINDS: &[&Kind] = &[&crate::KIND, &esker_layers::error::KIND, &RECORDED];
 
 fn open(rt: &Rt, text: &str, bed: u64) -> Rc<dyn Device> {
-    let text = text.replace("BED", &bed.to_string());
-    let spec = Spec::parse("test", &text).unwrap_or_else(|e| panic!("{text}: {e}"));
-    let stack = Stack::build(rt, &Pool::default(), KINDS, &spec).unwrap_or_else(|e| panic!("{text}: {e}"));
-    Rc::new(stack.device("v").expect("the text names it"))
+    Rc::new(bench::open(rt, KINDS, &text.replace("BED", &bed.to_string())))
 }
 
 /// Every so many writes fail, so that blocks are moved all the time.
 fn check(every: u64, states_min: u64) {
     let text = format!(
         "a = recorded bed=BED size=1MiB latency=3us; e = error ops=write,zero every={every} len=640KiB on a; \
-         v = shepherd tries=0 spares=1024 on e"
+         vol = shepherd tries=0 spares=1024 on e"
     );
     let mut states = 0;
     for seed in 1..=3 {
