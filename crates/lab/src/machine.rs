@@ -34,6 +34,11 @@ impl Machine {
     }
 }
 
+/// What the host of this machine has given to others so far while its CPUs wanted to work, in the kernel's ticks.
+pub fn stolen_ticks() -> u64 {
+    CpuTimes::now().stolen
+}
+
 /// What the CPUs have done since the start of the machine, in the kernel's ticks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CpuTimes {

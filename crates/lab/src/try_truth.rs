@@ -4,7 +4,8 @@
 //! same requests. Memory and file devices are predicted with what `esker calibrate` measures, models as they are, paced in
 //! the real world. A machine that others use changes its speed within a fraction of a second. What is asked here is how well
 //! the model describes the machine, not how well it foretells the neighbours; so calibration and real runs take turns in
-//! many short rounds, interwoven step by step, and all rounds of each are counted together. The error of a figure is
+//! many short rounds, interwoven step by step, and all rounds of each are counted together; a step of either during which
+//! the machine's host gave the CPU to others is taken again, a few times at most. The error of a figure is
 //! |predicted / real - 1|; figures are throughput (in closed loop, where it is not given by the requests), median and 99th
 //! percentile of latency. `stolen_share` says how much of the CPU time that was asked for a host gave to others meanwhile:
 //! the 99th percentiles of answers that take microseconds are its stops.
@@ -15,14 +16,14 @@ use std::sync::Arc;
 use esker_base::units::{KIB, MIB};
 use esker_base::{Nanos, Stream};
 use esker_blktrace::{Op, Record};
-use esker_predict::calibrate::{Options as CalibrateOptions, Part};
+use esker_predict::calibrate::{Options as CalibrateOptions, Part, undisturbed};
 use esker_predict::{
     Calibration, Calibrator, Candidate, Latencies, Load, Plan, PredictError, Prepared, Run, SpeedChoice, Trace, Watch,
 };
 use esker_stack::Spec;
 
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
-use crate::machine::CpuTimes;
+use crate::machine::{CpuTimes, stolen_ticks};
 use crate::scratch;
 
 /// The record.
@@ -231,6 +232,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         seed: options.seed,
         file: Some(calibrated),
         only_devices: false,
+        taken_away: stolen_ticks,
     });
     let rounds = if options.quick { 5 } else { 15 };
     let before = CpuTimes::now();
@@ -241,7 +243,8 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
             let mut cases: Vec<_> = CASES.iter().zip(&mut real).filter(|(case, _)| case.class == class).collect();
             for _ in 0..class.turns {
                 interwoven(&mut calibrator, class, &mut cases, |case, nth| {
-                    case.prepared(dir.path(), options.seed, nth, None)?.run_really(0, &silent())
+                    let run = || case.prepared(dir.path(), options.seed, nth, None)?.run_really(0, &silent());
+                    undisturbed(stolen_ticks, run)
                 })?;
             }
         }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use esker_base::Nanos;
-use esker_lab::machine::Machine;
+use esker_lab::machine::{Machine, stolen_ticks};
 use esker_predict::calibrate::Options;
 use esker_predict::calibration::{DeviceTimes, FILE, KindCost, Times, WRITTEN_BY};
 use esker_predict::{Calibration, Calibrator, PredictError};
@@ -65,7 +65,8 @@ impl Run for Calibrate {
         let file = folder.as_ref().map(|folder| folder.path().join("measured").display().to_string());
         let machine = Machine::here();
         let machine = format!("{}, {} CPUs, Linux {}", machine.cpu, machine.cpus, machine.kernel);
-        let calibration = self.measure(Options { machine, seed: self.seed, file, only_devices: false }, terminal)?;
+        let options = Options { machine, seed: self.seed, file, only_devices: false, taken_away: stolen_ticks };
+        let calibration = self.measure(options, terminal)?;
         output.put(&calibration.to_toml())?;
         match self.json {
             true => terminal.say(&calibration.to_json()),

@@ -6,7 +6,7 @@ use esker_blktrace::Op;
 use esker_stack::DeviceSpec;
 
 use super::bench::{Bench, Requests, Taken, device};
-use super::{median, pooled_groups, tenths};
+use super::{median, pooled_groups, tenths, undisturbed};
 use crate::calibration::times::mean_of;
 use crate::calibration::{DeviceTimes, OpName, Times};
 use crate::error::PredictError;
@@ -17,9 +17,10 @@ const MEMORY_SIZES: [u64; 3] = [MIB, 32 * MIB, 256 * MIB];
 const FILE_SIZE: u64 = 256 * MIB;
 const LENS: [u64; 3] = [4 * KIB, 16 * KIB, 64 * KIB];
 const DEPTHS: [u32; 4] = [1, 4, 16, 32];
-/// Requests of a batch to a device that answers at once, and to one that waits.
+/// Requests of a batch to a device that answers at once, and to one that waits. The second is as long as a run that is
+/// predicted with it, because hosts serve short bursts faster than what lasts.
 const BATCH_NOW: u64 = 16_384;
-const BATCH_WAITING: u64 = 512;
+const BATCH_WAITING: u64 = 2048;
 /// Flushes of a batch.
 const FLUSHES: u64 = 32;
 
@@ -92,7 +93,12 @@ impl DeviceBench {
     ///
     /// # Errors
     /// What cannot be built or played.
-    pub fn round(&mut self, seed: u64, watch: &mut dyn FnMut(&str)) -> Result<(), PredictError> {
+    pub fn round(
+        &mut self,
+        seed: u64,
+        taken_away: fn() -> u64,
+        watch: &mut dyn FnMut(&str),
+    ) -> Result<(), PredictError> {
         let bench = Bench::new(self.devices.clone(), seed)?;
         self.block = bench.block();
         if !(self.keeps && self.filled) {
@@ -109,7 +115,7 @@ impl DeviceBench {
             let warm_up = Requests { count: row.requests.count / 8, ..row.requests };
             bench.take(warm_up, self.size, random.next_u64())?;
             // Other places for each row: what another one has just touched may lie in a cache.
-            let taken = bench.take(row.requests, self.size, random.next_u64())?;
+            let taken = undisturbed(taken_away, || bench.take(row.requests, self.size, random.next_u64()))?;
             row.rounds.push(Sample::of(&taken, row, self.on_cpu));
         }
         Ok(())

@@ -3,13 +3,15 @@
 //! Everything is measured through the player that predictions use, so that what it takes itself is known and can be told
 //! apart. A layer's cost is the difference between a stack with copies of it and one without, played in turns; a device's
 //! times are those of its requests. All is measured in rounds, because a machine that others use changes its speed: a
-//! layer's cost is the median of the rounds, a distribution that of all rounds together.
+//! layer's cost is the median of the rounds, a distribution that of all rounds together. What a device takes is measured
+//! again where the machine's host gave the CPU to others meanwhile.
 //!
-//! Reading order: [`Calibrator`], `bench` (one stack, played many times), `layers`, `devices`, `wakes` (of a client).
+//! Reading order: [`Calibrator`], `bench` (one stack, played many times), `layers`, `devices`, `wakes` (of a client), [`undisturbed`].
 
 mod bench;
 mod devices;
 mod layers;
+mod undisturbed;
 mod wakes;
 
 use crate::calibration::times::{GROUPS, WHOLE};
@@ -18,6 +20,7 @@ use crate::error::PredictError;
 use crate::measure::Latencies;
 use devices::DeviceBench;
 use layers::LayerBench;
+pub use undisturbed::undisturbed;
 use wakes::WakeBench;
 
 /// What is measured, and how thoroughly.
@@ -31,6 +34,8 @@ pub struct Options {
     pub file: Option<String>,
     /// Leaves out layers.
     pub only_devices: bool,
+    /// A counter, in any unit, of what others took from this machine's CPUs so far; constant where nobody can.
+    pub taken_away: fn() -> u64,
 }
 
 /// Measures round by round.
@@ -90,7 +95,7 @@ impl Calibrator {
     /// As [`Calibrator::round`].
     pub fn round_of(&mut self, part: Part, watch: &mut dyn FnMut(&str)) -> Result<(), PredictError> {
         let rounds = &mut self.rounds[part as usize];
-        let seed = self.options.seed + u64::from(*rounds);
+        let (seed, taken_away) = (self.options.seed + u64::from(*rounds), self.options.taken_away);
         *rounds += 1;
         let devices = |on_cpu: bool| move |device: &&mut DeviceBench| device.is_on_cpu() == on_cpu;
         match part {
@@ -100,9 +105,9 @@ impl Calibrator {
             }),
             Part::OnCpu | Part::Waiting => {
                 let mut devices = self.devices.iter_mut().filter(devices(part == Part::OnCpu));
-                devices.try_for_each(|device| device.round(seed, watch))
+                devices.try_for_each(|device| device.round(seed, taken_away, watch))
             }
-            Part::Wakes => self.wakes.round(seed, watch),
+            Part::Wakes => self.wakes.round(seed, taken_away, watch),
         }
     }
 

@@ -1,7 +1,7 @@
 use super::*;
 
 fn options(only_devices: bool) -> Options {
-    Options { machine: "test".to_string(), seed: 1, file: None, only_devices }
+    Options { machine: "test".to_string(), seed: 1, file: None, only_devices, taken_away: || 0 }
 }
 
 #[test]
@@ -9,6 +9,27 @@ fn quantiles_are_linear_between_values() {
     let values = || [4.0, 1.0, 3.0, 2.0].into_iter();
     assert_eq!((quantile(values(), 0.0), median(values()), quantile(values(), 1.0)), (1.0, 2.5, 4.0));
     assert_eq!(median(std::iter::empty()), 0.0);
+}
+
+#[test]
+fn a_sample_is_taken_again_while_others_took_the_cpu_and_the_least_disturbed_one_counts() {
+    use std::cell::Cell;
+    thread_local!(static TAKEN: Cell<u64> = const { Cell::new(0) });
+    let kept_of = |growths: &[u64]| {
+        let mut at = 0;
+        let kept = undisturbed(
+            || TAKEN.get(),
+            || {
+                TAKEN.set(TAKEN.get() + growths[at]);
+                at += 1;
+                Ok::<_, ()>(at)
+            },
+        );
+        (kept.unwrap(), at)
+    };
+    assert_eq!(kept_of(&[0]), (1, 1));
+    assert_eq!(kept_of(&[3, 1, 0]), (3, 3));
+    assert_eq!(kept_of(&[5, 2, 4, 2, 3, 9]), (2, 6));
 }
 
 #[test]

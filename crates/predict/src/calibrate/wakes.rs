@@ -3,7 +3,7 @@
 use esker_base::{Nanos, Stream};
 use esker_rt::Rt;
 
-use super::pooled_groups;
+use super::{pooled_groups, undisturbed};
 use crate::calibration::Wake;
 use crate::error::PredictError;
 use crate::measure::Latencies;
@@ -30,15 +30,21 @@ impl WakeBench {
     ///
     /// # Errors
     /// What the kernel refuses.
-    pub fn round(&mut self, seed: u64, watch: &mut dyn FnMut(&str)) -> Result<(), PredictError> {
+    pub fn round(
+        &mut self,
+        seed: u64,
+        taken_away: fn() -> u64,
+        watch: &mut dyn FnMut(&str),
+    ) -> Result<(), PredictError> {
         let world = World::real(seed)?;
         // As models do, which these are for.
         world.rt().time_closely();
         let mut rows = no_rows();
         for (mean, times) in WAITS {
             watch("wakes");
-            let waits = waits(world.rt(), Stream::named(seed ^ mean.0, "wakes"), mean, times);
-            for (all, more) in rows.iter_mut().zip(world.run("wakes", waits)?) {
+            let waits = || waits(world.rt(), Stream::named(seed ^ mean.0, "wakes"), mean, times);
+            let late = undisturbed(taken_away, || world.run("wakes", waits()))?;
+            for (all, more) in rows.iter_mut().zip(late) {
                 all.add(&more);
             }
         }
