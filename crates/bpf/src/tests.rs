@@ -1,0 +1,121 @@
+use crate::asm::{Code, Helper, If, Op, Reg, Size};
+use crate::object::{Map, MapKind};
+use crate::tracefs::{Fields, TracefsError};
+use crate::{Loaded, object};
+
+const FORMAT: &str = "name: page_fault_user
+ID: 190
+format:
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+
+\tfield:unsigned long address;\toffset:8;\tsize:8;\tsigned:0;
+\tfield:char comm[16];\toffset:16;\tsize:16;\tsigned:0;
+\tfield:__data_loc char[] filename;\toffset:32;\tsize:4;\tsigned:0;
+\tfield:const char * name;\toffset:40;\tsize:8;\tsigned:0;
+
+print fmt: \"address=%ps\", (void *)REC->address
+";
+
+#[test]
+fn offsets_come_from_the_kernels_own_description() {
+    let fields = Fields::parse("exceptions/page_fault_user", FORMAT);
+    let offset = |name, size| fields.offset(name, size).ok();
+    assert_eq!(offset("address", 8), Some(8));
+    assert_eq!(offset("comm", 16), Some(16));
+    assert_eq!(offset("filename", 4), Some(32));
+    assert_eq!(offset("name", 8), Some(40));
+    assert!(matches!(fields.offset("address", 4), Err(TracefsError::NoField(_, "address", 4))), "another size");
+    assert!(fields.offset("ip", 8).is_err());
+}
+
+const MAPS: [Map; 2] = [
+    Map { name: "out", kind: MapKind::Ring, key: 0, value: 0, entries: 4096 },
+    Map { name: "count", kind: MapKind::Array, key: 4, value: 8, entries: 1 },
+];
+
+/// Puts out its own thread's number, and counts, when the process of number `tgid` makes a call.
+fn watcher(tgid: u32) -> object::Program {
+    let mut code = Code::new();
+    let out = code.label();
+    code.call(Helper::CurrentPidTgid);
+    code.store(Size::Double, Reg::R10, -8, Reg::R0);
+    code.alu(Op::ShiftRight, Reg::R0, 32);
+    code.imm64(Reg::R1, tgid.into());
+    code.jump_if(If::Differ, Reg::R0, Reg::R1, out);
+    code.map(Reg::R1, "out");
+    code.mov(Reg::R2, Reg::R10);
+    code.alu(Op::Add, Reg::R2, -8);
+    code.mov(Reg::R3, 8);
+    code.mov(Reg::R4, 0);
+    code.call(Helper::RingOutput);
+    code.store(Size::Word, Reg::R10, -12, 0);
+    code.map(Reg::R1, "count");
+    code.mov(Reg::R2, Reg::R10);
+    code.alu(Op::Add, Reg::R2, -12);
+    code.call(Helper::MapLookup);
+    code.jump_if(If::Equal, Reg::R0, 0, out);
+    code.mov(Reg::R1, 1);
+    code.atomic_add(Reg::R0, 0, Reg::R1);
+    code.bind(out);
+    code.mov(Reg::R0, 0);
+    code.exit();
+    code.finish("watch", "raw_tp/sys_enter")
+}
+
+/// `None`, loudly, where the kernel lets nobody load programs.
+fn loaded() -> Option<Loaded> {
+    let mut loaded = match Loaded::new(&[watcher(own_number())], &MAPS) {
+        Ok(loaded) => loaded,
+        Err(error) => {
+            eprintln!("SKIPPED: {error}");
+            return None;
+        }
+    };
+    match loaded.attach_raw("watch", "sys_enter") {
+        Ok(()) => Some(loaded),
+        Err(error) => {
+            eprintln!("SKIPPED: {error}");
+            None
+        }
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "the program in the kernel is told whom to watch")]
+fn own_number() -> u32 {
+    std::process::id()
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "a call of the system is what is seen")]
+fn a_program_made_here_runs_in_the_kernel() {
+    let Some(mut loaded) = loaded() else { return };
+    let mut ring = loaded.ring("out").expect("the ring is there");
+    let count = loaded.array::<u64>("count").expect("the counter is there");
+    for _ in 0..10 {
+        drop(std::fs::metadata("/"));
+    }
+    let mut processes = Vec::new();
+    let seen = ring.drain(|record| processes.push(u32::from_le_bytes(record[4..8].try_into().expect("eight bytes"))));
+    assert!(seen >= 10, "{seen} of ten calls were seen");
+    assert!(processes.iter().all(|tgid| *tgid == own_number()), "{processes:?}");
+    assert!(count.get(0).expect("the counter is there") >= seen as u64);
+    drop(loaded);
+    ring.drain(|_| ());
+    drop(std::fs::metadata("/"));
+    assert_eq!(ring.drain(|_| ()), 0, "nothing runs once the programs are dropped");
+}
+
+#[test]
+fn what_the_verifier_refuses_is_told_in_its_words() {
+    if loaded().is_none() {
+        return;
+    }
+    let mut code = Code::new();
+    code.load(Size::Double, Reg::R0, Reg::R3, 0);
+    code.exit();
+    let mut bad =
+        Loaded::new(&[code.finish("bad", "raw_tp/sys_enter")], &[]).expect("it is checked when it is attached");
+    let error = bad.attach_raw("bad", "sys_enter").expect_err("a register without a value").to_string();
+    assert!(error.contains("R3"), "{error}");
+    assert!(bad.attach_raw("absent", "sys_enter").is_err());
+}
