@@ -1,5 +1,6 @@
 //! Paths and words: bytes as the kernel sees them, which need not be UTF-8. Copies share their bytes.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -31,6 +32,12 @@ macro_rules! bytes_type {
         impl Deref for $name {
             type Target = [u8];
             fn deref(&self) -> &[u8] {
+                &self.0
+            }
+        }
+
+        impl Borrow<[u8]> for $name {
+            fn borrow(&self) -> &[u8] {
                 &self.0
             }
         }

@@ -27,6 +27,8 @@ pub enum WarningKind {
     CutPath,
     /// A time before the one of an earlier line; it was set to that one.
     TimeBackwards,
+    /// A call without a duration: the recorder was not told to note it, so the call seems to take no time.
+    NoDuration,
     /// A call that was interrupted and begun again; the two are one.
     Restarted,
     /// A descriptor that was opened although its number was taken: a lost `close`.

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::call::Fd;
 use crate::name::{PathBytes, Word};
 
 /// Bytes that say something impossible.
@@ -212,6 +213,11 @@ pub trait Field: Sized {
     fn paths(&mut self, change: &mut dyn FnMut(&mut PathBytes)) {
         let _ = change;
     }
+
+    /// Shows each of its descriptors to `change`.
+    fn fds(&mut self, change: &mut dyn FnMut(&mut Fd)) {
+        let _ = change;
+    }
 }
 
 impl Field for u64 {
@@ -338,6 +344,12 @@ impl<T: Field> Field for Option<T> {
             value.paths(change);
         }
     }
+
+    fn fds(&mut self, change: &mut dyn FnMut(&mut Fd)) {
+        if let Some(value) = self {
+            value.fds(change);
+        }
+    }
 }
 
 impl<T: Field> Field for Box<T> {
@@ -355,6 +367,10 @@ impl<T: Field> Field for Box<T> {
 
     fn paths(&mut self, change: &mut dyn FnMut(&mut PathBytes)) {
         self.as_mut().paths(change);
+    }
+
+    fn fds(&mut self, change: &mut dyn FnMut(&mut Fd)) {
+        self.as_mut().fds(change);
     }
 }
 
@@ -389,6 +405,12 @@ impl<T: Field> Field for Vec<T> {
     fn paths(&mut self, change: &mut dyn FnMut(&mut PathBytes)) {
         for value in self {
             value.paths(change);
+        }
+    }
+
+    fn fds(&mut self, change: &mut dyn FnMut(&mut Fd)) {
+        for value in self {
+            value.fds(change);
         }
     }
 }

@@ -251,23 +251,25 @@ choices! {
 
 /// Sets of flags: serialised as text, known by the names that traces print.
 macro_rules! flag_sets {
-    ($( $(#[$doc:meta])* $name:ident { $( $(#[$fdoc:meta])* $flag:ident = $bit:literal ),* $(,)? } )*) => { $(
+    ($( $(#[$doc:meta])* $name:ident { $( $(#[$($fdoc:tt)*])* $flag:ident = $bit:literal ),* $(,)? } )*) => { $(
         bitflags! {
             $(#[$doc])*
             #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-            pub struct $name: u32 { $( $(#[$fdoc])* const $flag = 1 << $bit; )* }
+            pub struct $name: u32 { $( $(#[$($fdoc)*])* const $flag = 1 << $bit; )* }
         }
 
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-                to.collect_str(&bitflags::parser::to_string(self))
+                to.serialize_str(&self.text())
             }
         }
 
         impl $name {
             /// The set as text, `A | B`.
             pub fn text(self) -> String {
-                bitflags::parser::to_string(&self)
+                let mut text = String::new();
+                bitflags::parser::to_writer(&self, &mut text).expect("a string takes all");
+                text
             }
         }
     )* };

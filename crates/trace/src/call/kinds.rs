@@ -14,7 +14,7 @@ macro_rules! calls {
         #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
         #[serde(tag = "call", rename_all = "snake_case")]
         pub enum Call {
-            $( $(#[$doc])* $variant { $( $(#[$fdoc])* $field: $type ),* } ),*
+            $( $(#[$doc])* #[allow(missing_docs, reason = "the call says what its arguments are")] $variant { $( $(#[$fdoc])* $field: $type ),* } ),*
         }
 
         impl Call {
@@ -65,6 +65,11 @@ macro_rules! calls {
             #[allow(unused_variables, reason = "calls without arguments")]
             fn paths(&mut self, change: &mut dyn FnMut(&mut PathBytes)) {
                 match self { $( Call::$variant { $( $field ),* } => { $( $field.paths(change); )* } ),* }
+            }
+
+            #[allow(unused_variables, reason = "calls without arguments")]
+            fn fds(&mut self, change: &mut dyn FnMut(&mut Fd)) {
+                match self { $( Call::$variant { $( $field ),* } => { $( $field.fds(change); )* } ),* }
             }
         }
     };

@@ -115,6 +115,10 @@ macro_rules! structs {
             fn paths(&mut self, change: &mut dyn FnMut(&mut PathBytes)) {
                 $( self.$field.paths(change); )*
             }
+
+            fn fds(&mut self, change: &mut dyn FnMut(&mut Fd)) {
+                $( self.$field.fds(change); )*
+            }
         }
     )* };
 }
@@ -139,6 +143,10 @@ impl Field for Fd {
             Fd(number) => to.push_str(&number.to_string()),
         }
     }
+
+    fn fds(&mut self, change: &mut dyn FnMut(&mut Fd)) {
+        change(self);
+    }
 }
 
 impl Field for At {
@@ -161,6 +169,10 @@ impl Field for At {
 
     fn paths(&mut self, change: &mut dyn FnMut(&mut PathBytes)) {
         change(&mut self.path);
+    }
+
+    fn fds(&mut self, change: &mut dyn FnMut(&mut Fd)) {
+        change(&mut self.dir);
     }
 }
 
@@ -201,6 +213,13 @@ impl Field for Object {
             at.paths(change);
         }
     }
+
+    fn fds(&mut self, change: &mut dyn FnMut(&mut Fd)) {
+        match self {
+            Object::Fd(fd) => change(fd),
+            Object::Path { at, .. } => at.fds(change),
+        }
+    }
 }
 
 impl Field for AsyncQueue {
@@ -232,6 +251,12 @@ impl Field for AsyncQueue {
             AsyncQueue::Posix => to.push_str("posix"),
             AsyncQueue::Kernel(context) => to.push_str(&format!("aio:{context:#x}")),
             AsyncQueue::Uring(fd) => to.push_str(&format!("uring:{}", fd.0)),
+        }
+    }
+
+    fn fds(&mut self, change: &mut dyn FnMut(&mut Fd)) {
+        if let AsyncQueue::Uring(fd) = self {
+            change(fd);
         }
     }
 }
