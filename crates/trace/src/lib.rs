@@ -4,14 +4,18 @@
 //!
 //! Reading order: [`name`] (paths and words as bytes), [`words`] (flags and choices under portable names), [`errno`],
 //! [`call`] (the closed list of calls), [`action`], [`snapshot`], [`trace`] (all together), [`warning`] (what is counted
-//! rather than refused).
+//! rather than refused), [`import`] (foreign formats).
 
 #![forbid(unsafe_code)]
 
 pub mod action;
 pub mod call;
+pub mod compiled;
 pub mod errno;
+pub mod import;
+pub mod model;
 pub mod name;
+pub mod rules;
 pub mod snapshot;
 pub mod trace;
 pub mod warning;

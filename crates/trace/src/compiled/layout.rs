@@ -1,0 +1,62 @@
+//! Where things lie in a compiled trace: `docs/formats/compiled-trace.md`.
+
+/// The first eight bytes.
+pub const MAGIC: [u8; 8] = *b"ESKERCTR";
+/// The version that is written and read.
+pub const VERSION: u16 = 1;
+/// Bytes before the table of sections: magic, version, features, number of sections.
+pub const PREFIX: usize = 16;
+/// Bytes of a section's row: number, CRC-32, offset, length.
+pub const ROW: usize = 24;
+/// Bytes of an action's row: entry, return, thread, ends of step and touches, flags.
+pub const ACTION: usize = 32;
+/// Flag of an action that may wait for other threads.
+pub const WAITS: u32 = 1;
+
+/// A section, by its number in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Section {
+    Names = 1,
+    About = 2,
+    Players = 3,
+    Snapshot = 4,
+    Slots = 5,
+    Opened = 6,
+    Resources = 7,
+    Actions = 8,
+    Steps = 9,
+    Touches = 10,
+}
+
+impl Section {
+    /// In the order of the file.
+    pub const ALL: [Section; 10] = [
+        Section::Names,
+        Section::About,
+        Section::Players,
+        Section::Snapshot,
+        Section::Slots,
+        Section::Opened,
+        Section::Resources,
+        Section::Actions,
+        Section::Steps,
+        Section::Touches,
+    ];
+
+    /// Its name in messages and in the format's page.
+    pub fn name(self) -> &'static str {
+        match self {
+            Section::Names => "names",
+            Section::About => "about",
+            Section::Players => "players",
+            Section::Snapshot => "snapshot",
+            Section::Slots => "slots",
+            Section::Opened => "opened",
+            Section::Resources => "resources",
+            Section::Actions => "actions",
+            Section::Steps => "steps",
+            Section::Touches => "touches",
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! The symbolic file system.
+
+pub mod resource;
