@@ -241,6 +241,15 @@ pub trait Extension {
     /// Called once after the last request, when the layer leaves a stack or the stack closes.
     fn close(&self) {}
 
+    /// Does what an operator asks of this kind alone, in words that its page lists; the answer is JSON. `below` stays as it is
+    /// until the answer.
+    ///
+    /// # Errors
+    /// Words that it does not know, and why it cannot do what they say.
+    fn ask(&self, _below: Below, _words: &[String]) -> Step<Result<String, KindError>> {
+        Step::Now(Err(KindError::Unfit("this kind can be asked nothing".into())))
+    }
+
     /// What it tells about itself.
     fn stats(&self) -> Vec<Stat> {
         Vec::new()

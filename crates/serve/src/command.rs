@@ -64,6 +64,13 @@ pub enum Command {
         /// What is done, in this order.
         ops: Vec<RangeCommand>,
     },
+    /// Asks one layer for what only its kind can do.
+    Ask {
+        /// Its name.
+        device: String,
+        /// In words of its kind.
+        words: Vec<String>,
+    },
     /// Waits until nothing is in flight, flushes everything, and goes on.
     Drain {
         /// As for `Insert`.
@@ -98,8 +105,10 @@ pub enum Command {
 }
 
 /// The words of all commands.
-pub const COMMANDS: [&str; 12] =
-    ["hello", "status", "dump", "insert", "remove", "reorder", "ranges", "drain", "freeze", "thaw", "measure", "stop"];
+pub const COMMANDS: [&str; 13] = [
+    "hello", "status", "dump", "insert", "remove", "reorder", "ranges", "ask", "drain", "freeze", "thaw", "measure",
+    "stop",
+];
 
 /// Which parts are measured, beside exports, which always are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -279,6 +288,7 @@ mod tests {
                 ],
             },
             Command::Hello {},
+            Command::Ask { device: "vm".into(), words: vec!["list".into()] },
             Command::Drain { patience_ms: 1 },
             Command::Freeze { limit_ms: 7, patience_ms: 1 },
             Command::Thaw { freeze: None },

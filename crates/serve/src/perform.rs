@@ -46,6 +46,10 @@ async fn act(shared: &Rc<Shared>, command: &Command) -> Result<Value, Refusal> {
     let stack = &shared.stack;
     match command {
         Command::Ranges { export, ops } => return change_ranges(shared, export, ops).await,
+        Command::Ask { device, words } => {
+            let answer = stack.ask(device, words).await?;
+            return Ok(serde_json::from_str(&answer).unwrap_or(Value::String(answer)));
+        }
         Command::Drain { patience_ms } => {
             let held = freeze::drain(shared, bounded(*patience_ms)).await?;
             return Ok(json!({ "held_ms": held.0 as f64 / 1e6 }));

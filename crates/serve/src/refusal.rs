@@ -3,7 +3,7 @@
 use std::fmt;
 
 use esker_block::BioError;
-use esker_stack::{FlushError, LiveError};
+use esker_stack::{AskError, FlushError, LiveError};
 use serde::{Deserialize, Serialize};
 
 use crate::command::CommandError;
@@ -62,6 +62,18 @@ impl From<LiveError> for Refusal {
             LiveError::Busy => "busy",
             LiveError::Unsettled(_) => "unsettled",
             LiveError::TimedOut { .. } => "timed_out",
+        };
+        Refusal::new(code, &error.to_string())
+    }
+}
+
+impl From<AskError> for Refusal {
+    fn from(error: AskError) -> Refusal {
+        let code = match &error {
+            AskError::Unknown(_) => "unknown_name",
+            AskError::Unusable(_) => "unusable",
+            AskError::Ended => "stopping",
+            AskError::Refused(name, why) => return Refusal::new("refused", &why.to_string()).at(name),
         };
         Refusal::new(code, &error.to_string())
     }

@@ -4,11 +4,12 @@
 //!
 //! Reading order: [`text`] (what a user writes), [`snapshot`] (slots, volumes and where requests go next), [`run`] (the
 //! loop), [`build`], [`door`] (admission), [`stack`] (exports), [`live`] (insert, remove, reorder), [`held`] (a stack at
-//! rest), [`meters`] (counters that can be put in and taken out),
+//! rest), [`ask`] (words of an operator), [`meters`] (counters that can be put in and taken out),
 //! [`watch`] (extensions with somebody who looks on).
 
 #![forbid(unsafe_code)]
 
+pub mod ask;
 pub mod build;
 mod contract;
 mod door;
@@ -26,6 +27,7 @@ mod tests;
 pub mod text;
 pub mod watch;
 
+pub use ask::AskError;
 pub use build::BuildError;
 pub use held::{FlushError, Held};
 pub use live::LiveError;

@@ -59,7 +59,7 @@ impl Extension for Unusable {
 
 impl Stack {
     /// What is below `instance` in the present arrangement, if it stands there.
-    fn below(&self, instance: &Rc<Instance>) -> Option<Below> {
+    pub(crate) fn below(&self, instance: &Rc<Instance>) -> Option<Below> {
         let snapshot = self.snapshot.borrow();
         let slot = snapshot.slots.iter().position(|slot| Rc::ptr_eq(&slot.instance, instance))?;
         Some(esker_block::Route::below(&*snapshot, slot as u16))

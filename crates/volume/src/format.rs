@@ -152,7 +152,7 @@ pub(crate) fn put(bytes: &mut [u8], at: usize, len: usize, value: u64) {
 }
 
 /// The checksum of `bytes` as if the four bytes at `at`, where it is kept, were zero.
-fn checksum(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn checksum(bytes: &[u8], at: usize) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&bytes[..at]);
     hasher.update(&[0; 4]);

@@ -6,7 +6,8 @@
 //!
 //! Reading order: [`format`](mod@format) (what lies on the medium), [`map`], [`apply`] (what records do to it), [`segments`], [`pages`],
 //! [`store`], [`volume`] (requests), `log` (batches), `read`, [`compare`], [`checkpoint`], [`load`] and [`recover`],
-//! [`check`]. The design, with what it owes to the thesis: `docs/internals/volume.md`.
+//! [`check`]; then what stands on it: [`manager`] (named volumes) and [`space`] (what they take). The design, with what it
+//! owes to the thesis: `docs/internals/volume.md`.
 
 #![forbid(unsafe_code)]
 
@@ -17,12 +18,14 @@ pub mod compare;
 pub mod format;
 pub mod load;
 mod log;
+pub mod manager;
 pub mod map;
 pub mod open;
 pub mod pages;
 mod read;
 pub mod recover;
 pub mod segments;
+pub mod space;
 pub mod store;
 #[cfg(test)]
 mod tests;
@@ -38,6 +41,7 @@ use esker_block::{
 };
 
 pub use compare::Compared;
+use manager::Named;
 pub use volume::{Config, Volume};
 
 const PARAMS: &[Param] = &[
@@ -74,14 +78,16 @@ pub static KIND: Kind = Kind {
     ..Kind::layer("volume", "A log-structured volume: clones, moves and deletes ranges without copying.", PARAMS, build)
 };
 
+/// A volume as it stands in a stack: one that is used as a whole, or one that holds named volumes.
 struct Extended {
     config: Config,
     volume: Rc<OnceCell<Rc<Volume>>>,
+    named: Option<Named>,
 }
 
 fn build(make: &Make<'_>) -> Result<Layer, KindError> {
     let (config, limits) = open::configure(make)?;
-    Ok(Layer::single(Extended { config, volume: Rc::default() }, limits))
+    Ok(Layer::single(Extended { config, volume: Rc::default(), named: None }, limits))
 }
 
 impl Extended {
@@ -92,12 +98,17 @@ impl Extended {
 
 impl Extension for Extended {
     fn open(&self, opening: Opening) -> Step<Result<(), KindError>> {
-        let (config, opened) = (self.config.clone(), self.volume.clone());
+        let (config, opened, named) = (self.config.clone(), self.volume.clone(), self.named.clone());
         Step::later(async move {
             let Opening { rt, pool, below, station } = opening;
             let name = config.name.clone();
-            let volume = Volume::open(config, &rt, &pool, below).await;
-            let volume = volume.map_err(|error| KindError::Outside(format!("{name}: {error}")))?;
+            let outside = |error: &dyn std::fmt::Display| KindError::Outside(format!("{name}: {error}"));
+            let volume = Volume::open(config, &rt, &pool, below.clone()).await.map_err(|e| outside(&e))?;
+            let usable = match named {
+                Some(named) => named.open(&volume, &below).await,
+                None => manager::demand_none(&volume, &below).await,
+            };
+            usable.map_err(|e| outside(&e))?;
             rt.spawn("volume", checkpoint::keep(volume.clone(), station)).detach();
             let is_first = opened.set(volume).is_ok();
             debug_assert!(is_first, "a layer is opened once");
@@ -107,6 +118,11 @@ impl Extension for Extended {
 
     fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
         let volume = self.volume();
+        if let Some(named) = &self.named
+            && let Err(error) = named.lead(ctx.port, bio)
+        {
+            return Step::Now(Flow::Done(bio.take().fail(error)));
+        }
         match bio.op {
             Op::Read => return volume.read(ctx, bio),
             Op::Extents => {
@@ -132,7 +148,15 @@ impl Extension for Extended {
         self.volume.get().inspect(|volume| volume.close());
     }
 
+    fn ask(&self, below: Below, words: &[String]) -> Step<Result<String, KindError>> {
+        match &self.named {
+            Some(named) => named.ask(below, words),
+            None => Step::Now(Err(KindError::Unfit("it has no named volumes; kind `volumes` does".into()))),
+        }
+    }
+
     fn stats(&self) -> Vec<Stat> {
-        self.volume.get().map_or_else(Vec::new, |volume| volume.stats())
+        let stats = self.volume.get().map_or_else(Vec::new, |volume| volume.stats());
+        stats.into_iter().chain(self.named.as_ref().map(Named::stat)).collect()
     }
 }

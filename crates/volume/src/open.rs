@@ -132,10 +132,12 @@ impl Volume {
             transfer_max: config.transfer_max,
         };
         let unique = rt.unique();
-        let epoch = (unique >> 64) as u64 ^ unique as u64;
         let found = match recovery.newest(&below).await? {
-            Some(slot) => recovery.run(slot).await?.into_found(epoch),
-            None => fresh(geometry, unique, epoch),
+            Some(slot) => {
+                let epoch = epoch_of(unique, slot.generation);
+                recovery.run(slot).await?.into_found(epoch)
+            }
+            None => fresh(geometry, unique, epoch_of(unique, 0)),
         };
         let volume = Rc::new(Volume::of(config, rt.clone(), pool.clone(), found));
         volume.checkpoint(&store(volume.geometry)).await?;
@@ -147,6 +149,12 @@ impl Volume {
         self.closing.set(true);
         self.wake.notify_all();
     }
+}
+
+/// What marks the log of one opening. In virtual time two worlds with one seed draw the same number at the same instant, but
+/// no two openings find a checkpoint of the same generation: multiplied by an odd number, it keeps them apart.
+fn epoch_of(unique: u128, generation: u64) -> u64 {
+    (unique >> 64) as u64 ^ unique as u64 ^ generation.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 fn fresh(geometry: Geometry, identity: u128, epoch: u64) -> Found {

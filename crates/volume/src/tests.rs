@@ -2,6 +2,7 @@
 
 mod crash;
 mod log;
+mod named;
 mod ranges;
 mod recovery;
 mod space;
@@ -22,7 +23,7 @@ use esker_stack::{Export, Spec, Stack};
 
 use crate::{Config, Volume};
 
-static KINDS: &[&Kind] = &[&crate::KIND, &esker_dev::memory::KIND];
+static KINDS: &[&Kind] = &[&crate::KIND, &crate::manager::KIND, &esker_dev::memory::KIND];
 
 const BLOCK: usize = 512;
 

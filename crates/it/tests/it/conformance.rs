@@ -57,6 +57,11 @@ pub const SAMPLES: &[Sample] = &[
         "volume",
         "v = memory size=8MiB defer=always latency=5us | volume block=512 page=512 segment=64KiB size=2MiB",
     ),
+    sample(
+        "volumes",
+        "a = memory size=8MiB defer=always latency=5us; \
+         vm = volumes block=512 page=512 segment=64KiB ports=\"one=1MiB,two=2MiB\" on a; v = pass on vm.two",
+    ),
     sample("verify", "v = memory size=2MiB defer=always latency=5us | verify"),
     sample("delay", "v = memory size=2MiB | delay read=10us write=20us flush=30us jitter=50us"),
     sample("rate", "v = memory size=2MiB | rate iops=100000 bytes=1GiB"),

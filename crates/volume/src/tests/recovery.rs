@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::check::check;
-use crate::format::{SLOT, slots_of};
+use crate::format::{SLOT, Slot, slots_of};
 
 const MEDIUM: u64 = 1 << 20;
 const SEGMENT: u64 = 32 << 10;
@@ -197,4 +197,42 @@ fn a_smaller_device_or_larger_blocks_are_refused() {
     ] {
         run(async move |rt| assert!(try_build(&rt, text).err().is_some_and(|error| error.contains("vol")), "{text}"));
     }
+}
+
+/// A damaged slot hides the log from recovery: it must stay hidden from the next one too, which draws from the same seed at
+/// the same instant.
+#[test]
+fn an_opening_never_takes_the_log_of_another_one_for_its_own() {
+    let media = media(MEDIUM);
+    for _ in 0..2 {
+        reopened(&media).unwrap();
+    }
+    let kept = media.clone();
+    let (sim, mut epochs) = (Sim::new(SimConfig::seeded(4)), Vec::new());
+    let rt = sim.rt();
+    epochs.push(sim.block_on(async move {
+        let bench = open(&rt, &kept).await;
+        for i in 0..20 {
+            bench.write(i, 1, 7).await;
+        }
+        bench.volume.epoch
+    }));
+    let slots = (0..2).flat_map(|generation| slots_of(generation, MEDIUM));
+    for at in slots {
+        let bytes = media.bytes(esker_base::ByteRange::new(at, SLOT as u64).unwrap());
+        let mut slot = Slot::decode(&bytes).unwrap();
+        slot.epoch ^= 1;
+        media.write(at, &Buf::from_bytes(&Pool::default(), &slot.encode()));
+    }
+    for _ in 0..3 {
+        assert_eq!(reopened(&media).unwrap(), (vec![0; 202], 0.0), "what the first opening did not believe came back");
+    }
+    for _ in 0..4 {
+        let (sim, media) = (Sim::new(SimConfig::seeded(4)), media.clone());
+        let rt = sim.rt();
+        epochs.push(sim.block_on(async move { open(&rt, &media).await.volume.epoch }));
+    }
+    epochs.sort_unstable();
+    epochs.dedup();
+    assert_eq!(epochs.len(), 5, "each opening has an epoch of its own");
 }

@@ -1,0 +1,56 @@
+//! Words of an operator to one layer of a running stack.
+
+use esker_block::KindError;
+
+use crate::stack::Stack;
+
+/// Why a layer was not asked, or did not do what it was asked.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum AskError {
+    /// No layer of that name.
+    #[error("there is no layer \"{0}\" in this stack; `esker stack dump` shows its names")]
+    Unknown(String),
+    /// It could not be opened.
+    #[error("{0}")]
+    Unusable(String),
+    /// The stack has ended.
+    #[error("the stack is closing")]
+    Ended,
+    /// Its own words.
+    #[error("\"{0}\": {1}")]
+    Refused(String, KindError),
+}
+
+impl Stack {
+    /// Asks the layer `name` for what `words` say, in words of its kind, and waits for the answer, which is JSON. As long as
+    /// a change of the stack or a freeze lasts, it waits for that first.
+    ///
+    /// # Errors
+    /// [`AskError`].
+    pub async fn ask(&self, name: &str, words: &[String]) -> Result<String, AskError> {
+        let _inside = Inside::enter(self).await.ok_or(AskError::Ended)?;
+        let unknown = || AskError::Unknown(name.to_string());
+        let instance = self.parts.borrow().instances.get(name).cloned().ok_or_else(unknown)?;
+        if let Some(why) = instance.unusable.borrow().clone() {
+            return Err(AskError::Unusable(why));
+        }
+        let below = self.below(&instance).ok_or_else(unknown)?;
+        let answer = instance.ext.ask(below, words).await;
+        answer.map_err(|why| AskError::Refused(name.to_string(), why))
+    }
+}
+
+/// Keeps changes of the stack away until it is dropped.
+struct Inside<'a>(&'a Stack);
+
+impl<'a> Inside<'a> {
+    async fn enter(stack: &'a Stack) -> Option<Inside<'a>> {
+        stack.shared.door.enter_job().await.then_some(Inside(stack))
+    }
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.shared.door.leave_job();
+    }
+}

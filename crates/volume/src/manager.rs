@@ -1,0 +1,292 @@
+//! `volumes`: named thin volumes in the logical space of one volume, with snapshots and writable clones.
+//!
+//! Each volume has room of its own in the logical space, far more than it needs; a snapshot is a clone of a range, a
+//! deletion is a deletion of one. Which volume lies where is in the [`catalogue`], which changes in the same range vector as
+//! the volumes themselves: there is no state in between. Upper ends ([`ports`]) are named in the stack text.
+//!
+//! One order of an operator is carried out at a time; requests go on meanwhile, and see a vector as a whole.
+
+mod carry;
+pub mod catalogue;
+mod change;
+pub mod order;
+pub mod ports;
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::ops::Range;
+use std::rc::Rc;
+
+use esker_base::ByteRange;
+use esker_block::{
+    Below, Bio, BioError, Buf, Build, Kind, KindError, Layer, Limits, Make, Param, ParamType, RangeOp, Stat, Step,
+    Upper,
+};
+use esker_rt::Level;
+use esker_rt::sync::Notify;
+
+use crate::Extended;
+use crate::format::Geometry;
+use crate::store::METADATA;
+use crate::volume::Volume;
+use catalogue::{CATALOGUE, Catalogue, CatalogueError, Entry, STAGING};
+use order::OrderError;
+use ports::{Port, Window};
+
+const PORTS: Param = Param::required(
+    "ports",
+    ParamType::Text,
+    "Upper ends, as NAME=SIZE separated by commas; a volume that is not there yet is made.",
+);
+
+/// Those of a volume, with `ports` in the place of `size`.
+const PARAMS: [Param; crate::PARAMS.len()] = {
+    let mut all = [PORTS; crate::PARAMS.len()];
+    let mut at = 1;
+    while at < all.len() {
+        all[at] = crate::PARAMS[at];
+        at += 1;
+    }
+    all
+};
+
+/// The manifest.
+pub static KIND: Kind = Kind {
+    name: "volumes",
+    summary: "Named thin volumes with snapshots and clones, in one log-structured volume.",
+    params: &PARAMS,
+    build: Build::Layer(build),
+    ..crate::KIND
+};
+
+fn build(make: &Make<'_>) -> Result<Layer, KindError> {
+    let unfit = |what: String| KindError::Unfit(format!("{}: {what}", make.name));
+    let (config, limits) = crate::open::configure(make)?;
+    let ports = ports::parse(make.args.text("ports"), u64::from(limits.block)).map_err(unfit)?;
+    let upper = |port: &Port| Upper { port: port.name.clone(), limits: Limits { size: port.bytes, ..limits.clone() } };
+    let uppers = ports.iter().map(upper).collect();
+    let ranges_max = limits.ranges_max as usize;
+    let named = Named { ports: Rc::new(ports), ranges_max, manager: Rc::default() };
+    Ok(Layer { ext: Rc::new(Extended { config, volume: Rc::default(), named: Some(named) }), uppers })
+}
+
+/// What a volume with named ones in it has beside the volume.
+#[derive(Clone)]
+pub(crate) struct Named {
+    ports: Rc<Vec<Port>>,
+    ranges_max: usize,
+    manager: Rc<OnceCell<Manager>>,
+}
+
+impl Named {
+    /// Opens the manager: before the first request.
+    pub async fn open(&self, volume: &Rc<Volume>, below: &Below) -> Result<(), ManageError> {
+        let manager = Manager::open(volume.clone(), below, self.ports.clone(), self.ranges_max).await?;
+        let is_first = self.manager.set(manager).is_ok();
+        debug_assert!(is_first, "a layer is opened once");
+        Ok(())
+    }
+
+    /// Leads a request that came in by a port to where its volume lies.
+    pub fn lead(&self, port: u16, bio: &mut Bio) -> Result<(), BioError> {
+        self.ports[usize::from(port)].lead(bio)
+    }
+
+    /// Does what an operator says.
+    pub fn ask(&self, below: Below, words: &[String]) -> Step<Result<String, KindError>> {
+        let (named, words) = (self.clone(), words.to_vec());
+        Step::later(async move {
+            let manager = named.manager.get().expect("the stack opens a layer before it is asked");
+            Ok(manager.ask(&below, &words).await?)
+        })
+    }
+
+    /// How many volumes there are.
+    pub fn stat(&self) -> Stat {
+        let volumes = self.manager.get().map_or(0, |manager| manager.catalogue.borrow().len());
+        Stat { name: "volumes", value: volumes as f64 }
+    }
+}
+
+/// Why an order was not carried out. Nothing was changed then.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum ManageError {
+    /// Words that are no order.
+    #[error(transparent)]
+    Order(#[from] OrderError),
+    /// What the catalogue does not take, or no longer holds.
+    #[error(transparent)]
+    Catalogue(#[from] CatalogueError),
+    /// No volume of that name.
+    #[error("there is no volume \"{0}\"; `esker volume list` shows them")]
+    Unknown(String),
+    /// A name that is taken.
+    #[error("there is a volume \"{0}\" already; choose another name")]
+    Exists(String),
+    /// A name that cannot stand in a stack text.
+    #[error("\"{0}\" cannot be a name; it has up to 64 letters, digits, `_` and `-`, no `-` first")]
+    Name(String),
+    /// A size that cannot be.
+    #[error("{0} bytes cannot be a size; it is a multiple of {1}, and not 0")]
+    Size(u64, u32),
+    /// Clients use it.
+    #[error("\"{0}\" is served, and whoever uses it would not notice; {1}")]
+    Served(String, &'static str),
+    /// A snapshot.
+    #[error("\"{0}\" is a snapshot and never changes; make a clone of it that may")]
+    ReadOnly(String),
+    /// Not enough room where it is.
+    #[error("\"{0}\" has room for {1} bytes where it lies; make a clone of \"{2}\" instead")]
+    Narrow(String, u64, String),
+    /// The logical space is given out.
+    #[error("there is no room in the logical space for {0} more bytes; delete volumes")]
+    Full(u64),
+    /// Too much for one vector.
+    #[error("{0} changes at once are too many; {1} fit")]
+    Long(usize, usize),
+    /// A volume and itself.
+    #[error("\"{0}\" is on both sides; name two volumes")]
+    Same(String),
+    /// The volume or the device below it.
+    #[error("{0}")]
+    Device(#[from] BioError),
+}
+
+impl From<ManageError> for KindError {
+    fn from(error: ManageError) -> KindError {
+        match &error {
+            ManageError::Device(_) => KindError::Outside(error.to_string()),
+            _ => KindError::Unfit(error.to_string()),
+        }
+    }
+}
+
+/// The volumes of one volume.
+pub struct Manager {
+    volume: Rc<Volume>,
+    catalogue: RefCell<Catalogue>,
+    ports: Rc<Vec<Port>>,
+    ranges_max: usize,
+    is_busy: Cell<bool>,
+    freed: Notify,
+}
+
+impl Manager {
+    /// Reads the catalogue, or makes one if the volume is empty, and opens the ports. A port that cannot be opened refuses
+    /// everything; the others work.
+    ///
+    /// # Errors
+    /// A damaged or foreign catalogue, and what the device below answers.
+    pub async fn open(
+        volume: Rc<Volume>,
+        below: &Below,
+        ports: Rc<Vec<Port>>,
+        ranges_max: usize,
+    ) -> Result<Manager, ManageError> {
+        let (is_busy, freed) = (Cell::new(false), Notify::default());
+        let manager = Manager { volume, catalogue: RefCell::default(), ports, ranges_max, is_busy, freed };
+        manager.load(below).await?;
+        for port in manager.ports.iter() {
+            let window = manager.connect(below, port).await.map_err(|e| format!("port \"{}\": {e}", port.name));
+            if let Err(why) = &window {
+                manager.volume.rt().log(Level::Error, format_args!("{}: {why}", manager.volume.config.name));
+            }
+            *port.window.borrow_mut() = window;
+        }
+        Ok(manager)
+    }
+
+    async fn load(&self, below: &Below) -> Result<(), ManageError> {
+        let is_empty = self.volume.snapshot().mappings() == 0;
+        let Some(head) = head_of(&self.volume, below).await? else {
+            if !is_empty {
+                return Err(CatalogueError::Absent.into());
+            }
+            let head = catalogue::head(self.geometry().block as usize, self.volume.identity);
+            return self.write(below, CATALOGUE, &head, true).await;
+        };
+        catalogue::check_head(&head, self.volume.identity)?;
+        for piece in self.volume.pieces(CATALOGUE + 1..STAGING) {
+            for block in piece.range() {
+                let (bytes, place) = (self.read(below, block).await?, block - CATALOGUE);
+                self.catalogue.borrow_mut().put(place, Entry::decode(&bytes, place)?)?;
+            }
+        }
+        if self.volume.pieces(STAGING..STAGING + (1 << 31)).is_empty() {
+            return Ok(());
+        }
+        // What a power cut left before its vector.
+        self.vector(below, vec![delete(STAGING..STAGING + (1 << 31), self.geometry())]).await
+    }
+
+    /// Finds or makes the volume of a port.
+    async fn connect(&self, below: &Below, port: &Port) -> Result<Window, ManageError> {
+        let found = self.catalogue.borrow().get(&port.name).map(|(_, entry)| entry.clone());
+        match found {
+            None => self.create(below, &port.name, port.bytes).await?,
+            Some(entry) if entry.blocks * self.block() < port.bytes => {
+                self.resize(below, &port.name, port.bytes).await?;
+            }
+            Some(_) => {}
+        }
+        Ok(self.window(&port.name).expect("it is there now"))
+    }
+
+    /// Where a volume lies now.
+    fn window(&self, name: &str) -> Option<Window> {
+        let catalogue = self.catalogue.borrow();
+        let (_, entry) = catalogue.get(name)?;
+        Some(Window { start: entry.start * self.block(), read_only: entry.read_only })
+    }
+
+    fn geometry(&self) -> &Geometry {
+        &self.volume.geometry
+    }
+
+    fn block(&self) -> u64 {
+        u64::from(self.volume.geometry.block)
+    }
+
+    async fn read(&self, below: &Below, block: u64) -> Result<Vec<u8>, ManageError> {
+        Ok(self.volume.read_blocks(below, block..block + 1, METADATA).await?.to_vec())
+    }
+
+    async fn write(&self, below: &Below, block: u64, bytes: &[u8], durably: bool) -> Result<(), ManageError> {
+        let bio = Bio::write(block * self.block(), Buf::from_bytes(self.volume.pool(), bytes));
+        let bio = if durably { bio.fua() } else { bio };
+        self.submit(below, bio).await
+    }
+
+    async fn submit(&self, below: &Below, bio: Bio) -> Result<(), ManageError> {
+        Ok(self.volume.clone().change(below.clone(), bio.tagged(METADATA)).await.result.map(drop)?)
+    }
+}
+
+/// The bytes of the first block of the catalogue, if something is there.
+async fn head_of(volume: &Rc<Volume>, below: &Below) -> Result<Option<Vec<u8>>, BioError> {
+    if volume.pieces(CATALOGUE..CATALOGUE + 1).is_empty() {
+        return Ok(None);
+    }
+    let head = volume.read_blocks(below, CATALOGUE..CATALOGUE + 1, METADATA).await?;
+    Ok(Some(head.to_vec()))
+}
+
+/// Whether a volume holds named ones: nobody may use it who does not know their names.
+///
+/// # Errors
+/// [`CatalogueError::Present`], and what the device below answers.
+pub(crate) async fn demand_none(volume: &Rc<Volume>, below: &Below) -> Result<(), ManageError> {
+    match head_of(volume, below).await? {
+        Some(head) if catalogue::is_head(&head) => Err(CatalogueError::Present.into()),
+        _ => Ok(()),
+    }
+}
+
+fn delete(blocks: Range<u64>, g: &Geometry) -> RangeOp {
+    RangeOp::Delete { at: bytes_of(blocks, g) }
+}
+
+fn bytes_of(blocks: Range<u64>, g: &Geometry) -> ByteRange {
+    let block = u64::from(g.block);
+    let range = ByteRange::new(blocks.start * block, (blocks.end - blocks.start) * block);
+    range.expect("inside the logical space")
+}

@@ -1,0 +1,133 @@
+//! From words to what is done, and what is told about it.
+
+use esker_block::{Below, Tag};
+use serde_json::{Value, json};
+
+use super::catalogue::Entry;
+use super::order::{Copied, Order};
+use super::{ManageError, Manager};
+use crate::compare::Compared;
+use crate::space::{Space, measure};
+use esker_base::Nanos;
+
+/// Bytes of memory that a measurement of space may take.
+const SPACE_MEMORY: u64 = 64 << 20;
+/// CPU time of one mapping, charged in virtual time: an estimate for a walk and a word of memory.
+const MAPPING_COST: Nanos = Nanos(20);
+/// Bytes that are compared at once when volumes are to share.
+const SHARE_BYTES: u64 = 64 << 10;
+
+impl Manager {
+    /// Carries out what an operator says, one order at a time: its answer as JSON.
+    ///
+    /// # Errors
+    /// [`ManageError`]: nothing was changed then.
+    pub async fn ask(&self, below: &Below, words: &[String]) -> Result<String, ManageError> {
+        let order = Order::parse(words)?;
+        self.freed.wait_until(|| !self.is_busy.get()).await;
+        self.is_busy.set(true);
+        let result = self.carry_out(below, &order).await;
+        self.is_busy.set(false);
+        self.freed.notify_all();
+        Ok(result?.to_string())
+    }
+
+    async fn carry_out(&self, below: &Below, order: &Order) -> Result<Value, ManageError> {
+        match order {
+            Order::List => return Ok(self.list()),
+            Order::Space => return Ok(self.space().await),
+            Order::Share { from, to } => return self.share(below, from, to).await,
+            Order::Create { name, bytes } => self.create(below, name, *bytes).await?,
+            Order::Snapshot(pairs) => self.copy(below, pairs, true).await?,
+            Order::Clone(pair) => self.copy(below, std::slice::from_ref(pair), false).await?,
+            Order::Rollback { name, to, force } => self.rollback(below, name, to, *force).await?,
+            Order::Delete(names) => {
+                self.delete(below, names).await?;
+                return Ok(json!({ "deleted": names }));
+            }
+            Order::Resize { name, bytes } => self.resize(below, name, *bytes).await?,
+            Order::Rename { name, to } => self.rename(below, name, to).await?,
+        }
+        let told = |name: &String| self.entry(name).map(|(_, entry)| self.tell(&entry));
+        match order {
+            Order::Create { name, .. } | Order::Rollback { name, .. } | Order::Resize { name, .. } => told(name),
+            Order::Rename { to, .. } => told(to),
+            Order::Clone(Copied { name, .. }) => told(name),
+            Order::Snapshot(pairs) => pairs.iter().map(|pair| told(&pair.name)).collect(),
+            Order::List | Order::Space | Order::Share { .. } | Order::Delete(_) => unreachable!("answered above"),
+        }
+    }
+
+    fn list(&self) -> Value {
+        self.sorted().iter().map(|entry| self.tell(entry)).collect()
+    }
+
+    fn sorted(&self) -> Vec<Entry> {
+        let mut entries: Vec<Entry> = self.catalogue.borrow().iter().cloned().collect();
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        entries
+    }
+
+    fn tell(&self, entry: &Entry) -> Value {
+        json!({
+            "name": entry.name,
+            "id": entry.id,
+            "bytes": entry.blocks * self.block(),
+            "snapshot": entry.read_only,
+            "of": self.catalogue.borrow().name_of(entry.parent),
+            "port_bytes": self.offered(&entry.name),
+        })
+    }
+
+    /// What each volume takes, from a pass over a snapshot of the map, away from the reactor.
+    async fn space(&self) -> Value {
+        let (entries, block) = (self.sorted(), self.block());
+        let ranges: Vec<_> = entries.iter().map(Entry::range).collect();
+        let (map, physical) = (self.volume.snapshot(), self.geometry().blocks());
+        let (mapped, mappings) = (map.blocks(), map.mappings());
+        let work = move || measure(&map, &ranges, physical, SPACE_MEMORY);
+        let spaces = self.volume.rt().worker(MAPPING_COST * mappings, work).await;
+        let tell = |(entry, space): (&Entry, &Space)| {
+            json!({
+                "name": entry.name,
+                "bytes": entry.blocks * block,
+                "apparent_bytes": space.apparent * block,
+                "exclusive_bytes": space.exclusive * block,
+                "shared_bytes": space.shared * block,
+            })
+        };
+        let each: Vec<Value> = entries.iter().zip(&spaces.each).map(tell).collect();
+        json!({ "volumes": each, "mapped_bytes": mapped * block, "used_bytes": spaces.used * block })
+    }
+
+    /// Lets `to` use the storage of `from` wherever both hold the same bytes at the same place.
+    async fn share(&self, below: &Below, from: &str, to: &str) -> Result<Value, ManageError> {
+        let ((_, source), (_, target)) = (self.entry(from)?, self.entry(to)?);
+        if from == to {
+            return Err(ManageError::Same(from.to_string()));
+        }
+        let (mut shared, mut cloned) = (0, 0);
+        let mut parts: Vec<(u64, u64)> = parts_of(source.blocks.min(target.blocks), SHARE_BYTES / self.block());
+        parts.reverse();
+        while let Some((at, len)) = parts.pop() {
+            let (src, dst) = (source.start + at, target.start + at);
+            let is_void = self.volume.pieces(src..src + len).is_empty();
+            if is_void {
+                continue;
+            }
+            match self.volume.compare_and_clone(below, src, dst, len, Tag::default()).await? {
+                Compared::Cloned => cloned += len,
+                Compared::Shared => shared += len,
+                Compared::Different if len > 1 => parts.extend([(at + len / 2, len - len / 2), (at, len / 2)]),
+                Compared::Different => {}
+            }
+        }
+        Ok(json!({ "shared_before_bytes": shared * self.block(), "shared_now_bytes": cloned * self.block() }))
+    }
+}
+
+/// Cuts `blocks` into parts of `step`: where each begins, and how long it is.
+fn parts_of(blocks: u64, step: u64) -> Vec<(u64, u64)> {
+    let step = step.max(1);
+    (0..blocks).step_by(step as usize).map(|at| (at, step.min(blocks - at))).collect()
+}

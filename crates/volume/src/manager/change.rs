@@ -1,0 +1,225 @@
+//! What changes volumes: each order becomes one range vector that holds its change of the catalogue, too.
+
+use esker_block::{Below, Bio, RangeOp};
+
+use super::catalogue::{CATALOGUE, Catalogue, Entry, STAGING, is_sound_name};
+use super::order::Copied;
+use super::{ManageError, Manager, bytes_of, delete};
+
+/// A change of the catalogue.
+enum Change {
+    Put(u64, Entry),
+    Take(u64),
+}
+
+impl Manager {
+    /// Carries out range operations and changes of the catalogue, all of them or none, durable on return.
+    async fn commit(&self, below: &Below, mut ranges: Vec<RangeOp>, changes: Vec<Change>) -> Result<(), ManageError> {
+        let g = *self.geometry();
+        let mut next = self.catalogue.borrow().clone();
+        if ranges.len() + changes.len() > self.ranges_max {
+            return Err(ManageError::Long(ranges.len() + changes.len(), self.ranges_max));
+        }
+        for (at, change) in (0..).zip(changes) {
+            match change {
+                Change::Put(place, entry) => {
+                    let staged = STAGING + at;
+                    self.write(below, staged, &entry.encode(g.block as usize, place), false).await?;
+                    let src = bytes_of(staged..staged + 1, &g);
+                    ranges.push(RangeOp::Move { src, dst: (CATALOGUE + place) * self.block() });
+                    next.put(place, entry)?;
+                }
+                Change::Take(place) => {
+                    ranges.push(delete(CATALOGUE + place..CATALOGUE + place + 1, &g));
+                    next.take(place);
+                }
+            }
+        }
+        self.vector(below, ranges).await?;
+        *self.catalogue.borrow_mut() = next;
+        Ok(())
+    }
+
+    /// Remaps ranges: together and durably. Writes that were answered before, or are on their way, come before it in the log.
+    pub(super) async fn vector(&self, below: &Below, ranges: Vec<RangeOp>) -> Result<(), ManageError> {
+        self.submit(below, Bio::ranges(ranges)).await
+    }
+
+    pub(super) async fn create(&self, below: &Below, name: &str, bytes: u64) -> Result<(), ManageError> {
+        let blocks = self.blocks_of(bytes)?;
+        let (place, entry) = self.fresh(name, blocks, 0, false, &[])?;
+        self.commit(below, Vec::new(), vec![Change::Put(place, entry)]).await
+    }
+
+    /// Clones volumes, all at one moment.
+    pub(super) async fn copy(&self, below: &Below, pairs: &[Copied], read_only: bool) -> Result<(), ManageError> {
+        let (mut ranges, mut made): (_, Vec<(u64, Entry)>) = (Vec::new(), Vec::new());
+        for Copied { of, name } in pairs {
+            let (_, source) = self.entry(of)?;
+            let (place, entry) = self.fresh(name, source.blocks, source.id, read_only, &made)?;
+            ranges.push(RangeOp::Clone {
+                src: bytes_of(source.range(), self.geometry()),
+                dst: entry.start * self.block(),
+            });
+            made.push((place, entry));
+        }
+        self.commit(below, ranges, made.into_iter().map(|(place, entry)| Change::Put(place, entry)).collect()).await
+    }
+
+    /// Gives a volume the size and content of another one.
+    pub(super) async fn rollback(&self, below: &Below, name: &str, to: &str, force: bool) -> Result<(), ManageError> {
+        let ((place, entry), (_, source)) = (self.changeable(name)?, self.entry(to)?);
+        if name == to {
+            return Err(ManageError::Same(name.to_string()));
+        }
+        match self.offered(name) {
+            Some(_) if !force => {
+                let advice = "stop what uses it, and say `force`";
+                return Err(ManageError::Served(name.to_string(), advice));
+            }
+            Some(bytes) => self.demand_size(name, source.blocks, bytes)?,
+            None => {}
+        }
+        if source.blocks > entry.capacity {
+            return Err(ManageError::Narrow(name.to_string(), entry.capacity * self.block(), to.to_string()));
+        }
+        let g = self.geometry();
+        let mut ranges = vec![RangeOp::Clone { src: bytes_of(source.range(), g), dst: entry.start * self.block() }];
+        if source.blocks < entry.blocks {
+            ranges.push(delete(entry.start + source.blocks..entry.start + entry.blocks, g));
+        }
+        let change =
+            (source.blocks != entry.blocks).then_some(Change::Put(place, Entry { blocks: source.blocks, ..entry }));
+        self.commit(below, ranges, change.into_iter().collect()).await
+    }
+
+    pub(super) async fn delete(&self, below: &Below, names: &[String]) -> Result<(), ManageError> {
+        let (mut ranges, mut changes) = (Vec::new(), Vec::new());
+        for (at, name) in names.iter().enumerate() {
+            let (place, entry) = self.entry(name)?;
+            if names[..at].contains(name) {
+                return Err(ManageError::Same(name.clone()));
+            }
+            self.demand_unserved(name)?;
+            ranges.push(delete(entry.range(), self.geometry()));
+            changes.push(Change::Take(place));
+        }
+        self.commit(below, ranges, changes).await
+    }
+
+    /// Changes a size. A volume that outgrows its room moves, which no client may watch.
+    pub(super) async fn resize(&self, below: &Below, name: &str, bytes: u64) -> Result<(), ManageError> {
+        let blocks = self.blocks_of(bytes)?;
+        let (place, entry) = self.changeable(name)?;
+        let mut ranges = Vec::new();
+        let mut next = Entry { blocks, ..entry.clone() };
+        if blocks < entry.blocks {
+            if let Some(offered) = self.offered(name) {
+                self.demand_size(name, blocks, offered)?;
+            }
+            ranges.push(delete(entry.start + blocks..entry.start + entry.blocks, self.geometry()));
+        } else if blocks > entry.capacity {
+            if self.window_is_open(name) {
+                return Err(ManageError::Served(name.to_string(), "stop the server, and resize it then"));
+            }
+            (next.start, next.capacity) = self.room(blocks, &[])?;
+            let src = bytes_of(entry.range(), self.geometry());
+            ranges.push(RangeOp::Move { src, dst: next.start * self.block() });
+        }
+        self.commit(below, ranges, vec![Change::Put(place, next)]).await
+    }
+
+    pub(super) async fn rename(&self, below: &Below, name: &str, to: &str) -> Result<(), ManageError> {
+        let (place, entry) = self.entry(name)?;
+        self.demand_unserved(name)?;
+        self.demand_new(to, &self.catalogue.borrow())?;
+        self.commit(below, Vec::new(), vec![Change::Put(place, Entry { name: to.to_string(), ..entry })]).await
+    }
+
+    /// A new entry and its place, beside those of `made`, which are not in the catalogue yet.
+    fn fresh(
+        &self,
+        name: &str,
+        blocks: u64,
+        parent: u64,
+        read_only: bool,
+        made: &[(u64, Entry)],
+    ) -> Result<(u64, Entry), ManageError> {
+        let catalogue = self.catalogue.borrow();
+        self.demand_new(name, &catalogue)?;
+        if made.iter().any(|(_, other)| other.name == name) {
+            return Err(ManageError::Exists(name.to_string()));
+        }
+        let beside: Vec<(u64, u64)> = made.iter().map(|(_, other)| (other.start, other.capacity)).collect();
+        drop(catalogue);
+        let (start, capacity) = self.room(blocks, &beside)?;
+        let place = self.catalogue.borrow().free_place(made.last().map_or(1, |(place, _)| place + 1));
+        // Each order adds more records to the log than it makes volumes, so numbers never come twice.
+        let id = self.volume.log.borrow().seq + made.len() as u64;
+        Ok((place, Entry { id, parent, start, blocks, capacity, read_only, name: name.to_string() }))
+    }
+
+    fn room(&self, blocks: u64, beside: &[(u64, u64)]) -> Result<(u64, u64), ManageError> {
+        let room = self.catalogue.borrow().room(blocks, self.geometry().block, beside);
+        room.ok_or(ManageError::Full(blocks.saturating_mul(self.block())))
+    }
+
+    /// The place in the catalogue and the entry of that name.
+    ///
+    /// # Errors
+    /// [`ManageError::Unknown`].
+    pub fn entry(&self, name: &str) -> Result<(u64, Entry), ManageError> {
+        let catalogue = self.catalogue.borrow();
+        let found = catalogue.get(name).map(|(place, entry)| (place, entry.clone()));
+        found.ok_or_else(|| ManageError::Unknown(name.to_string()))
+    }
+
+    fn changeable(&self, name: &str) -> Result<(u64, Entry), ManageError> {
+        match self.entry(name)? {
+            (_, entry) if entry.read_only => Err(ManageError::ReadOnly(name.to_string())),
+            found => Ok(found),
+        }
+    }
+
+    fn blocks_of(&self, bytes: u64) -> Result<u64, ManageError> {
+        match bytes > 0 && bytes.is_multiple_of(self.block()) {
+            true => Ok(bytes / self.block()),
+            false => Err(ManageError::Size(bytes, self.geometry().block)),
+        }
+    }
+
+    fn demand_new(&self, name: &str, catalogue: &Catalogue) -> Result<(), ManageError> {
+        match catalogue.get(name) {
+            Some(_) => Err(ManageError::Exists(name.to_string())),
+            None if is_sound_name(name) => Ok(()),
+            None => Err(ManageError::Name(name.to_string())),
+        }
+    }
+
+    /// Bytes that the port of a volume offers, if it has one.
+    pub(super) fn offered(&self, name: &str) -> Option<u64> {
+        self.ports.iter().find(|port| port.name == name).map(|port| port.bytes)
+    }
+
+    /// Whether requests are led to the volume already: not while the layer opens.
+    fn window_is_open(&self, name: &str) -> bool {
+        self.ports.iter().any(|port| port.name == name && port.window.borrow().is_ok())
+    }
+
+    fn demand_unserved(&self, name: &str) -> Result<(), ManageError> {
+        match self.offered(name) {
+            Some(_) => Err(ManageError::Served(name.to_string(), "take its port out of the stack text first")),
+            None => Ok(()),
+        }
+    }
+
+    fn demand_size(&self, name: &str, blocks: u64, offered: u64) -> Result<(), ManageError> {
+        match blocks * self.block() < offered {
+            true => Err(ManageError::Served(
+                name.to_string(),
+                "its port offers more bytes than that; change the stack text first",
+            )),
+            false => Ok(()),
+        }
+    }
+}
