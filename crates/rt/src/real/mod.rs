@@ -2,7 +2,8 @@
 //!
 //! Reading order: [`reactor`] (the loop), [`op`] (what the kernel can be asked), [`uring`] and [`threads`] (the two
 //! backends), [`kernel`] (what devices and front ends call), [`cell`] (a stack that any thread may enter), [`apart`]
-//! (calls that this process may have to answer itself), [`loop_device`], [`process`] (memory of other processes).
+//! (calls that this process may have to answer itself), [`descriptor`] (calls without a safe form elsewhere),
+//! [`loop_device`], [`process`] (memory of other processes).
 
 #![allow(
     clippy::disallowed_methods,
@@ -13,6 +14,7 @@
 pub mod apart;
 pub mod cell;
 pub mod cross;
+pub mod descriptor;
 pub mod kernel;
 pub mod loop_device;
 pub mod op;
@@ -25,6 +27,7 @@ mod workers;
 
 pub use apart::{Errand, run_apart};
 pub use cell::StackCell;
+pub use descriptor::{WriteBack, close, write_back};
 pub use kernel::{File, Kernel, OpenMode};
 pub use op::{FallocateMode, Op, Outcome};
 pub use reactor::{Backend, Reactor, RealConfig, StartError};
