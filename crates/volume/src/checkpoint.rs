@@ -47,6 +47,7 @@ pub(crate) async fn keep(volume: Rc<Volume>, station: Station) {
         }
         let Some(job) = station.enter().await else { return };
         let result = volume.checkpoint(&volume.store(job.below().clone())).await;
+        volume.start_batches();
         if result.is_err() {
             // Space may come back; what is due is tried again with the next batch.
             volume.wake.wait().await;
@@ -76,6 +77,7 @@ impl Volume {
         };
         self.checkpointing.set(false);
         self.checkpointed.notify_all();
+        self.note_space();
         result
     }
 

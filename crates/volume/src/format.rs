@@ -4,12 +4,14 @@
 //! whole; what was written before this opening of the volume, or by another volume, is told by its epoch.
 
 mod batch;
+mod copied;
 mod page;
 mod slot;
 #[cfg(test)]
 mod tests;
 
 pub use batch::{BATCH_HEAD, Batch, BatchError, RECORD, Record, records_per};
+pub use copied::CopyHead;
 pub use page::{PAGE_HEAD, Page, PageError, PageId};
 pub use slot::{Head, Position, SLOT, SLOTS, Slot, SlotError};
 

@@ -6,7 +6,7 @@
 //!
 //! Reading order: [`format`](mod@format) (what lies on the medium), [`map`], [`apply`] (what records do to it), [`segments`], [`pages`],
 //! [`store`], [`volume`] (requests), `log` (batches), `read`, [`compare`], [`checkpoint`], [`load`] and [`recover`],
-//! [`check`]; then what stands on it: [`manager`] (named volumes) and [`space`] (what they take). The design, with what it
+//! [`collect`], [`check`]; then what stands on it: [`manager`] (named volumes) and [`space`] (what they take). The design, with what it
 //! owes to the thesis: `docs/internals/volume.md`.
 
 #![forbid(unsafe_code)]
@@ -14,6 +14,7 @@
 pub mod apply;
 pub mod check;
 pub mod checkpoint;
+pub mod collect;
 pub mod compare;
 pub mod format;
 pub mod load;
@@ -65,6 +66,27 @@ const PARAMS: &[Param] = &[
         "Bytes of a page of the stored map, a power of two up to 64KiB; set when a volume is made.",
     ),
     Param::with_default("checkpoint", ParamType::Size, "1GiB", "Bytes of log after which the map is stored."),
+    Param::with_default(
+        "victims",
+        ParamType::Choice(&["timestamp", "greedy", "cost-benefit", "cost-benefit-2u", "adaptive"]),
+        "adaptive",
+        "Which segments are cleaned first.",
+    ),
+    Param::with_default(
+        "separation",
+        ParamType::Choice(&["origin", "lifetime"]),
+        "lifetime",
+        "Which moved blocks share segments: all, or those that will probably live equally long.",
+    ),
+    Param::with_default("clean_from", ParamType::Ratio, "0.5", "Share of used space at which cleaning begins."),
+    Param::with_default(
+        "clean_share",
+        ParamType::Ratio,
+        "0.9",
+        "Share of the device that cleaning has at 95 % of used space.",
+    ),
+    Param::with_default("clean_memory", ParamType::Size, "64MiB", "Memory for lists of mappings into what is cleaned."),
+    Param::with_default("scanners", ParamType::Count, "2", "Workers that walk the map together."),
 ];
 
 /// The manifest.
@@ -109,7 +131,9 @@ impl Extension for Extended {
                 None => manager::demand_none(&volume, &below).await,
             };
             usable.map_err(|e| outside(&e))?;
-            rt.spawn("volume", checkpoint::keep(volume.clone(), station)).detach();
+            rt.spawn("volume", checkpoint::keep(volume.clone(), station.clone())).detach();
+            rt.spawn("scanner", collect::scan_on(volume.clone(), station.clone())).detach();
+            rt.spawn("cleaner", collect::clean_on(volume.clone(), station)).detach();
             let is_first = opened.set(volume).is_ok();
             debug_assert!(is_first, "a layer is opened once");
             Ok(())

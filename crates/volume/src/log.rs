@@ -14,9 +14,9 @@ use esker_rt::sync::{Receiver, Sender, oneshot};
 
 use crate::apply::{Change, apply};
 use crate::format::{Batch, Head, Position, Record, records_per};
-use crate::segments::State;
+use crate::segments::{Stage, State};
 use crate::store::SegmentStore;
-use crate::volume::Volume;
+use crate::volume::{Taker, Volume};
 
 /// Batches on their way at once.
 const FLIGHTS_MAX: usize = 4;
@@ -40,6 +40,10 @@ impl Item {
     /// Whether it only gives space back: it may use what is kept in reserve.
     fn only_frees(&self) -> bool {
         self.records.iter().all(|record| matches!(record, Record::Delete { .. }))
+    }
+
+    fn taker(&self) -> Taker {
+        if self.only_frees() { Taker::Deleters } else { Taker::Writers }
     }
 
     fn data_blocks(&self) -> u64 {
@@ -155,7 +159,7 @@ impl Volume {
     ) -> Receiver<Result<u64, BioError>> {
         let (answer, receiver) = oneshot();
         let growth = self.growth_of(&records);
-        if let Err(error) = self.check_latch().and_then(|()| self.check_growth(growth)) {
+        if let Err(error) = self.check_latch() {
             answer.send(Err(error));
             return receiver;
         }
@@ -191,14 +195,10 @@ impl Volume {
         (2 * extents.sum::<u64>()).div_ceil(self.geometry.fanout().leaf as u64)
     }
 
-    /// Refuses what could make the map larger than the space that a checkpoint has for it: then no checkpoint could be made
-    /// any more, and nothing would become free.
-    fn check_growth(&self, growth: u64) -> Result<(), BioError> {
-        let pending = self.log.borrow().growth;
-        match growth == 0 || self.segments.borrow().free() > self.kept_for(growth + pending, false) {
-            true => Ok(()),
-            false => Err(BioError::NoSpace(self.config.name.as_str().into())),
-        }
+    /// Whether what waits could make the map larger than the space that a checkpoint has for it: then no checkpoint could be
+    /// made any more, and nothing would become free.
+    fn outgrows(&self, log: &Log) -> bool {
+        log.growth > 0 && self.segments.borrow().free() <= self.kept_for(log.growth, Taker::Writers)
     }
 
     /// Starts as many batches as may start now.
@@ -229,9 +229,12 @@ impl Volume {
         let block = g.block as usize;
         let head_of = |records: usize| (Batch::head_bytes(records, block) / block) as u64;
         let needs = |records: usize, data: u64| head_of(records) + data;
-        let (only_frees, needed) = (first.only_frees(), needs(first.records.len(), first.data_blocks()));
+        let (taker, needed) = (first.taker(), needs(first.records.len(), first.data_blocks()));
+        if taker == Taker::Writers && self.is_cleaner_behind() {
+            return Err(Obstacle::Wait);
+        }
         let needs_segment = !log.is_open || log.position.block + needed > g.segment;
-        if needs_segment && !self.open_segment(&mut log, only_frees) {
+        if first.growth > 0 && self.outgrows(&log) || needs_segment && !self.open_segment(&mut log, taker) {
             return Err(Obstacle::NoRoom);
         }
         let is_first = log.position.block == 0;
@@ -261,6 +264,7 @@ impl Volume {
         log.flights.push_back(Flight { position, seq, end, pba, items, landed: None });
         self.segments.borrow_mut().begin(segment as usize, end);
         self.counts.note_batch(records as u64, head_blocks, data);
+        self.owe_cleaning((head_blocks + data) * u64::from(g.block));
         let block = if is_first { 0 } else { start };
         Ok(Formed { number, segment, block, buf, below, tag })
     }
@@ -289,9 +293,9 @@ impl Volume {
     }
 
     /// Moves the head of the log to a free segment. False if none may be taken.
-    fn open_segment(&self, log: &mut Log, only_frees: bool) -> bool {
+    fn open_segment(&self, log: &mut Log, taker: Taker) -> bool {
         let mut segments = self.segments.borrow_mut();
-        if segments.free() <= self.kept_back(only_frees) {
+        if segments.free() <= self.kept_back(taker) {
             return false;
         }
         let Some(segment) = segments.take(State::Open, log.seq) else { return false };
@@ -301,6 +305,8 @@ impl Volume {
         }
         log.position = Position { segment: segment as u64, block: 0 };
         log.is_open = true;
+        drop(segments);
+        self.note_space();
         true
     }
 
@@ -356,7 +362,11 @@ impl Volume {
     fn count(&self, change: Change) {
         let mut segments = self.segments.borrow_mut();
         match change {
-            Change::Added(extent) => segments.refer(extent),
+            Change::Added(extent) => {
+                if segments.refer(extent) != Stage::Rest {
+                    self.collector.note(extent, self.geometry.segment_of(extent.pba));
+                }
+            }
             Change::Removed(extent) => segments.release(extent),
         }
     }
@@ -380,27 +390,23 @@ impl Volume {
         failed.into_iter().for_each(|item| item.answer.send(Err(error())));
     }
 
-    /// No segment may be taken: if a checkpoint would free one, it is made; else who needs space is told that there is none.
+    /// No segment may be taken: what a checkpoint and the collector can do is done; if that is nothing, who needs space is
+    /// told that there is none.
     fn seek_room(self: &Rc<Self>) {
         let log = self.log.borrow();
         let Some(first) = log.queue.front() else { return };
-        let (below, is_settled, seq) = (first.below.clone(), log.flights.is_empty(), log.seq);
+        let (below, taker, is_settled) = (first.below.clone(), first.taker(), log.flights.is_empty());
+        let growth = if first.growth > 0 { log.growth } else { 0 };
         drop(log);
         if !is_settled || self.seeks_room.get() {
             return;
         }
-        if !self.segments.borrow().has_dead(seq) {
-            self.refuse_writers();
-            return self.start_batches();
-        }
         self.seeks_room.set(true);
         let volume = self.clone();
         let seek = async move {
-            let before = volume.segments.borrow().free();
-            let result = volume.checkpoint(&volume.store(below)).await;
+            let has_room = volume.make_room(&volume.store(below), taker, growth).await;
             volume.seeks_room.set(false);
-            let has_more = result.is_ok() && volume.segments.borrow().free() > before;
-            if !has_more {
+            if !has_room.unwrap_or(false) {
                 volume.refuse_writers();
             }
             volume.start_batches();
@@ -412,7 +418,7 @@ impl Volume {
     fn refuse_writers(&self) {
         let error = || BioError::NoSpace(self.config.name.as_str().into());
         self.fail_queue(error, |only_frees| !only_frees);
-        if self.segments.borrow().free() <= self.kept_back(true) {
+        if self.segments.borrow().free() <= self.kept_back(Taker::Deleters) {
             self.fail_queue(error, |_| true);
         }
     }

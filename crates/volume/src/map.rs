@@ -10,6 +10,7 @@
 
 mod edit;
 mod node;
+mod share;
 #[cfg(test)]
 mod tests;
 
@@ -115,19 +116,9 @@ impl Snapshot {
         until.filter_map(move |extent| extent.clip(&within))
     }
 
-    /// Logical blocks that cut the populated space into about `parts` parts of equal work, in order and without ends: where
-    /// scanners share it out. Numbers of nodes decide, not distances, because the space is sparse.
-    pub fn cuts(&self, parts: usize) -> Vec<u64> {
-        let mut level = vec![&self.root];
-        loop {
-            let children: Vec<&Child> = level.iter().flat_map(|node| node.children()).collect();
-            let is_enough = children.len() >= parts.saturating_mul(4);
-            if children.is_empty() || is_enough || children.iter().all(|child| child.node.children().is_empty()) {
-                let step = children.len().div_ceil(parts.max(1)).max(1);
-                return children.iter().skip(step).step_by(step).map(|child| child.first).collect();
-            }
-            level = children.into_iter().map(|child| &child.node).collect();
-        }
+    /// Extents that the first leaf has, as a hint of how many others have: at least 1.
+    pub fn leaf_extents(&self) -> u64 {
+        self.leaf(0).0.len().max(1) as u64
     }
 
     /// Bytes of memory that the nodes take, those shared with other snapshots included.

@@ -2,10 +2,11 @@
 
 use std::rc::Rc;
 
-use esker_block::{Below, KindError, Limits, Make, OpKind, Support};
+use esker_block::{Args, Below, KindError, Limits, Make, OpKind, Support};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
+use crate::collect::{Separation, Settings};
 use crate::format::{BATCH_HEAD, Geometry, Position, RECORD, SLOT};
 use crate::log::Log;
 use crate::map::{LOGICAL_BLOCKS, Map};
@@ -42,8 +43,11 @@ pub(crate) fn configure(make: &Make<'_>) -> Result<(Config, Limits), KindError> 
     let unfit = |what: String| KindError::Unfit(format!("{}: {what}", make.name));
     let (lower, args) = (&make.lowers[0], make.args);
     let narrow = |name: &str| u32::try_from(args.int(name)).unwrap_or(u32::MAX);
-    let config =
-        Config::over(make.name, lower, narrow("block"), narrow("page"), args.int("segment"), args.int("checkpoint"));
+    let (block, page, segment) = (narrow("block"), narrow("page"), args.int("segment"));
+    let config = Config {
+        collector: collector(args).map_err(unfit)?,
+        ..Config::over(make.name, lower, block, page, segment, args.int("checkpoint"))
+    };
     let geometry = config.geometry().map_err(unfit)?;
     let least = (2 * SLOT as u64).max(4 * u64::from(geometry.block)).max(u64::from(geometry.page));
     if geometry.block < lower.block || config.transfer_max < least {
@@ -59,6 +63,15 @@ pub(crate) fn configure(make: &Make<'_>) -> Result<(Config, Limits), KindError> 
         return Err(unfit(format!("size = {size}; it is a multiple of {} up to {whole}", geometry.block)));
     }
     Ok((config.clone(), config.limits(lower, &geometry, size)))
+}
+
+fn collector(args: &Args) -> Result<Settings, String> {
+    let separation = match args.text("separation") {
+        "origin" => Separation::Origin,
+        _ => Separation::Lifetime,
+    };
+    let pace = (args.float("clean_from"), args.float("clean_share"));
+    Settings::of(args.text("victims"), separation, pace, args.int("clean_memory"), args.int("scanners"))
 }
 
 impl Config {
@@ -79,6 +92,7 @@ impl Config {
             transfer_max,
             volatile: lower.volatile_cache,
             discards: lower.support(OpKind::Discard) != Support::No,
+            collector: Settings::default(),
         }
     }
 
@@ -141,6 +155,7 @@ impl Volume {
         };
         let volume = Rc::new(Volume::of(config, rt.clone(), pool.clone(), found));
         volume.checkpoint(&store(volume.geometry)).await?;
+        volume.note_space();
         Ok(volume)
     }
 
@@ -148,6 +163,7 @@ impl Volume {
     pub fn close(&self) {
         self.closing.set(true);
         self.wake.notify_all();
+        self.collector.wake();
     }
 }
 

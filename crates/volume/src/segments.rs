@@ -5,6 +5,8 @@
 
 use std::collections::VecDeque;
 
+use esker_cleaning::Class;
+
 use crate::format::Geometry;
 use crate::map::Extent;
 
@@ -15,12 +17,30 @@ pub enum State {
     Free,
     /// The head of the log.
     Open,
-    /// Full, but some of its batches are not yet in the map.
+    /// What the collector moves is written to it.
+    Copies,
+    /// Full, but some of its batches or copies are not yet in the map.
     Draining,
     /// Full, and all that it holds is in the map. It never changes again.
     Closed,
     /// Pages of the map.
     Map,
+}
+
+/// What the collector does with a closed segment.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Stage {
+    /// Nothing.
+    #[default]
+    Rest,
+    /// It was chosen: its reverse map is being made, and every new mapping into it is noted there.
+    Candidate,
+    /// Its reverse map is complete, or all its live blocks are known, and it waits for the cleaner.
+    Ready,
+    /// Its live blocks are being copied.
+    Cleaning,
+    /// They are copied, and the next pass over the map points its mappings at the copies.
+    Forwarding,
 }
 
 /// One segment.
@@ -31,17 +51,44 @@ pub struct Segment {
     /// Mappings into it, counted in logical blocks: a block that three logical blocks share counts three times. Zero means
     /// that no block is live.
     pub live: u64,
-    /// Number of the first record in it: its age, on the log's own clock. 0 if it is not known.
+    /// Number of the first record in it, or, if it holds copies, of the segment that they came from first: the age of its
+    /// data, on the log's own clock. 0 if it is not known.
     pub first: u64,
-    /// One past the number of the last record in it.
+    /// One past the number of the last record in it; the log's clock when the last copy came.
     pub last: u64,
+    /// What the collector does with it.
+    pub stage: Stage,
+    /// What its data have in common: those of the log are [`Class::NEW_SHORT`], copies something else.
+    pub class: Class,
     /// Readers and others who need its bytes to stay.
     pub holds: u32,
-    /// Batches on their way.
+    /// Batches and copies on their way.
     under_way: u32,
 }
 
-const FREE: Segment = Segment { state: State::Free, live: 0, first: 0, last: 0, holds: 0, under_way: 0 };
+const FREE: Segment = Segment {
+    state: State::Free,
+    live: 0,
+    first: 0,
+    last: 0,
+    stage: Stage::Rest,
+    class: Class::NEW_SHORT,
+    holds: 0,
+    under_way: 0,
+};
+
+impl Segment {
+    /// Whether the collector has nothing to do with it, and it changes no more.
+    pub fn may_be_chosen(&self) -> bool {
+        self.state == State::Closed && self.stage == Stage::Rest
+    }
+
+    /// Whether nothing in it is needed once all records before `seq` are in a durable map.
+    fn is_dead(&self, seq: u64) -> bool {
+        let has_no_records = self.class != Class::NEW_SHORT;
+        self.may_be_chosen() && self.live == 0 && (has_no_records || self.last <= seq)
+    }
+}
 
 /// All segments of a volume.
 pub struct Segments {
@@ -49,6 +96,8 @@ pub struct Segments {
     table: Vec<Segment>,
     /// Free ones, in the order in which they became free.
     free: VecDeque<u32>,
+    /// References that have gone since the volume was opened, in blocks.
+    released: u64,
 }
 
 impl Segments {
@@ -58,6 +107,7 @@ impl Segments {
             geometry,
             table: vec![FREE; geometry.segments as usize],
             free: (0..geometry.segments as u32).collect(),
+            released: 0,
         }
     }
 
@@ -125,14 +175,34 @@ impl Segments {
         }
     }
 
-    /// The map refers to these blocks once more.
-    pub(crate) fn refer(&mut self, extent: Extent) {
-        self.table[self.geometry.segment_of(extent.pba)].live += u64::from(extent.len);
+    /// The map refers to these blocks once more. Tells what the collector does with their segment.
+    pub(crate) fn refer(&mut self, extent: Extent) -> Stage {
+        let entry = &mut self.table[self.geometry.segment_of(extent.pba)];
+        entry.live += u64::from(extent.len);
+        entry.stage
     }
 
     /// The map refers to these blocks once less.
     pub(crate) fn release(&mut self, extent: Extent) {
         self.table[self.geometry.segment_of(extent.pba)].live -= u64::from(extent.len);
+        self.released += u64::from(extent.len);
+    }
+
+    /// References that have gone since the volume was opened, in blocks: unless it rises, nothing dies.
+    pub fn released(&self) -> u64 {
+        self.released
+    }
+
+    /// Says what the collector does with a segment from now on.
+    pub(crate) fn set_stage(&mut self, segment: usize, stage: Stage) {
+        self.table[segment].stage = stage;
+    }
+
+    /// Takes a free segment for copies of one class, the first of which is as old as `born`.
+    pub(crate) fn take_for_copies(&mut self, class: Class, born: u64) -> Option<usize> {
+        let segment = self.take(State::Copies, born)?;
+        self.table[segment].class = class;
+        Some(segment)
     }
 
     /// Somebody needs the segment's bytes: it is not freed until [`Segments::drop_hold`].
@@ -148,13 +218,12 @@ impl Segments {
     /// Segments without a live block, all of whose records are before `seq`: when a checkpoint of the map as it is now and
     /// `seq` is durable, they may be free.
     pub(crate) fn dead(&self, seq: u64) -> Vec<usize> {
-        let is_dead = |segment: &Segment| segment.state == State::Closed && segment.live == 0 && segment.last <= seq;
-        self.iter().filter(|(_, segment)| is_dead(segment)).map(|(number, _)| number).collect()
+        self.iter().filter(|(_, segment)| segment.is_dead(seq)).map(|(number, _)| number).collect()
     }
 
-    /// Whether a checkpoint would free something.
-    pub(crate) fn has_dead(&self, seq: u64) -> bool {
-        !self.dead(seq).is_empty()
+    /// How many a checkpoint would free, if nobody reads them.
+    pub(crate) fn dead_count(&self, seq: u64) -> u64 {
+        self.table.iter().filter(|segment| segment.is_dead(seq) && segment.holds == 0).count() as u64
     }
 
     /// Whether nobody reads the segment.

@@ -9,6 +9,7 @@ use esker_rt::mem::Pool;
 use esker_rt::sync::Notify;
 use esker_rt::{Level, Rt};
 
+use crate::collect::{Collector, Settings};
 use crate::format::{Geometry, Record};
 use crate::log::LogCell;
 use crate::map::{Extent, Map, Snapshot};
@@ -41,6 +42,8 @@ pub struct Config {
     pub volatile: bool,
     /// Whether the device below takes discards.
     pub discards: bool,
+    /// How segments are cleaned.
+    pub collector: Settings,
 }
 
 /// A volume in use. One reactor owns it; scanners on other threads work on a [`Snapshot`] of its map.
@@ -71,6 +74,7 @@ pub struct Volume {
     latched: RefCell<Option<String>>,
     pub(crate) closing: Cell<bool>,
     pub(crate) wake: Notify,
+    pub(crate) collector: Collector,
     pub(crate) counts: Counts,
 }
 
@@ -118,8 +122,19 @@ pub(crate) fn add(count: &Cell<u64>, more: u64) {
 /// Extents in one answer to a query.
 const EXTENTS_MAX: usize = 1024;
 
-/// Segments that only those may take who give space back.
-const RESERVE: u64 = 2;
+/// Segments that are left to those who delete, and then to the collector.
+const RESERVE: [u64; 2] = [2, 2];
+
+/// Who takes a segment: the earlier in this list, the more are left to them when there are few.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Taker {
+    /// Those who delete.
+    Deleters,
+    /// The collector, who gives back more than it takes.
+    Collector,
+    /// All others who write.
+    Writers,
+}
 
 impl Volume {
     pub(crate) fn of(config: Config, rt: Rt, pool: Pool, found: Found) -> Volume {
@@ -127,6 +142,7 @@ impl Volume {
         let counts = Counts::default();
         counts.replayed.set(found.replayed);
         Volume {
+            collector: Collector::new(config.collector),
             config,
             geometry: found.geometry,
             identity: found.identity,
@@ -215,18 +231,17 @@ impl Volume {
         relative(a).eq(relative(b))
     }
 
-    /// Segments that may not be taken now: those that a whole rewrite of the map could need, and a few for deletions, which
-    /// others who write leave alone.
-    pub(crate) fn kept_back(&self, only_frees: bool) -> u64 {
-        self.kept_for(0, only_frees)
+    /// Segments that may not be taken now: those that a whole rewrite of the map could need, and what is left to others.
+    pub(crate) fn kept_back(&self, taker: Taker) -> u64 {
+        self.kept_for(0, taker)
     }
 
     /// The same for a map with `more` nodes.
-    pub(crate) fn kept_for(&self, more: u64, only_frees: bool) -> u64 {
+    pub(crate) fn kept_for(&self, more: u64, taker: Taker) -> u64 {
         // A quarter more than there is, for what is written meanwhile.
         let nodes = self.map.borrow().nodes() + more;
         let pages = (nodes + nodes / 4 + 16).saturating_sub(self.pages.borrow().free());
-        pages.div_ceil(self.geometry.pages_per_segment()) + if only_frees { 0 } else { RESERVE }
+        pages.div_ceil(self.geometry.pages_per_segment()) + RESERVE[..taker as usize].iter().sum::<u64>()
     }
 
     pub(crate) fn check_latch(&self) -> Result<(), BioError> {
@@ -390,11 +405,16 @@ impl Volume {
     }
 
     pub(crate) fn stats(&self) -> Vec<Stat> {
+        let of_volume = self.own_stats().into_iter();
+        of_volume.chain(self.collector_stats()).map(|(name, value)| Stat { name, value }).collect()
+    }
+
+    fn own_stats(&self) -> Vec<(&'static str, f64)> {
         let (map, segments, counts) = (self.map.borrow(), self.segments.borrow(), &self.counts);
         let block = f64::from(self.geometry.block);
         let per = |count: u64| count as f64;
         let in_use = self.geometry.segments - segments.free();
-        [
+        vec![
             ("mappings", per(map.mappings())),
             ("mapped_bytes", per(map.blocks()) * block),
             ("segments", per(self.geometry.segments)),
@@ -413,9 +433,6 @@ impl Volume {
             ("records_replayed", per(counts.replayed.get())),
             ("is_latched", f64::from(u8::from(self.latched.borrow().is_some()))),
         ]
-        .into_iter()
-        .map(|(name, value)| Stat { name, value })
-        .collect()
     }
 }
 

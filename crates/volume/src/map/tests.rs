@@ -223,12 +223,21 @@ fn cuts_share_the_extents_out_evenly_however_they_lie() {
         let lba = if i % 2 == 0 { rng.below(1 << 20) } else { rng.below(1 << 47) };
         map.map(Extent { lba, pba: i * 2, len: 1 }, &mut |_| {});
     }
-    let cuts = map.cuts(8);
-    let ends = cuts.iter().copied().chain([LOGICAL_BLOCKS]);
-    let counts: Vec<usize> =
-        [0].into_iter().chain(cuts.iter().copied()).zip(ends).map(|(a, b)| map.pieces(a..b).count()).collect();
+    let cuts: Vec<u64> = (1..8).map(|i| map.at_fraction(f64::from(i) / 8.0)).collect();
+    let ends = cuts.iter().copied().chain([u64::MAX]);
+    let starts = [0].into_iter().chain(cuts.iter().copied());
+    let counts: Vec<usize> = starts.clone().zip(ends).map(|(a, b)| map.pieces(a..b).count()).collect();
     let all = map.mappings() as usize;
-    assert!((6..=9).contains(&counts.len()) && counts.iter().sum::<usize>() == all, "{counts:?}");
-    assert!(counts.iter().all(|count| *count < all / 4), "{counts:?}");
-    assert_eq!(Map::new(PAGE).cuts(8), Vec::<u64>::new());
+    assert_eq!(counts.iter().sum::<usize>(), all);
+    assert!(counts.iter().all(|count| (all / 16..all / 5).contains(count)), "{counts:?}");
+    for cut in starts {
+        let (end, most) = map.piece(cut, 12);
+        let count = map.pieces(cut..end).count() as u64;
+        assert!(count <= most && (most <= count + 170 || end == u64::MAX), "{count} of at most {most}");
+        let middle = map.halve(&(cut..u64::MAX)).expect("it has many leaves");
+        let halves = (map.pieces(cut..middle).count(), map.pieces(middle..u64::MAX).count());
+        assert!(halves.0.abs_diff(halves.1) < all / 20, "{halves:?}");
+    }
+    let void = Map::new(PAGE);
+    assert_eq!((void.at_fraction(0.5), void.piece(0, 4), void.halve(&(0..u64::MAX))), (0, (u64::MAX, 0), None));
 }

@@ -1,0 +1,103 @@
+//! Where moved blocks go: segments of their own, so that what has survived is not mixed with what is new. A segment of copies
+//! has no records and no place in the log; what is in it is known by the map alone.
+
+use std::collections::BTreeMap;
+
+use esker_block::Buf;
+use esker_cleaning::Class;
+
+use super::Separation;
+use crate::format::CopyHead;
+use crate::segments::{Segment, Segments, State as Use};
+use crate::volume::{Taker, Volume};
+
+/// A segment that is being filled.
+#[derive(Clone, Copy)]
+struct Open {
+    segment: usize,
+    /// Next block to be written; 0 if nothing is.
+    next: u64,
+}
+
+/// Segments that are being filled, by class, and who needs which to stay.
+#[derive(Default)]
+pub(super) struct Copies {
+    open: [Option<Open>; Class::COUNT],
+    /// For each victim whose mappings do not lead to its copies yet, segments that hold copies, which stay as if on their way.
+    claims: BTreeMap<usize, Vec<usize>>,
+}
+
+/// Room for copies: so many blocks from `block` of a segment on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub segment: usize,
+    pub block: u64,
+    pub blocks: u64,
+}
+
+impl Copies {
+    /// Counts the copy that lies in `segment` as on its way until [`Copies::end_claims`].
+    pub fn claim(&mut self, victim: usize, segment: usize, segments: &mut Segments, now: u64) {
+        segments.begin(segment, now);
+        self.claims.entry(victim).or_default().push(segment);
+    }
+
+    /// All mappings lead to the victim's copies, or none ever will.
+    pub fn end_claims(&mut self, victim: usize, segments: &mut Segments) {
+        self.claims.remove(&victim).into_iter().flatten().for_each(|segment| segments.end(segment));
+    }
+}
+
+impl Volume {
+    /// The class of what is copied out of a segment.
+    pub(super) fn class_of_copies(&self, victim: &Segment) -> Class {
+        let age = self.log.borrow().seq.saturating_sub(victim.first);
+        match self.collector.settings.separation {
+            Separation::Origin => Class::MOVED_ONCE,
+            Separation::Lifetime => self.collector.state.borrow().separator.place_moved(victim.class, age, false),
+        }
+    }
+
+    /// Room for copies of a class from a victim: at least a block. None if no segment may be taken.
+    pub(super) fn room_for(&self, class: Class, victim: &Segment) -> Option<Place> {
+        let g = self.geometry;
+        let kept = (self.kept_back(Taker::Collector), self.kept_back(Taker::Writers));
+        let mut segments = self.segments.borrow_mut();
+        let open = &mut self.collector.state.borrow_mut().copies.open;
+        // Where there is little space, classes share what is open.
+        let is_scarce = segments.free() <= kept.1 + Class::COUNT as u64;
+        let shared = open.iter().position(Option::is_some).filter(|_| is_scarce);
+        let at = if open[class.index()].is_some() { class.index() } else { shared.unwrap_or(class.index()) };
+        if open[at].is_none() && segments.free() > kept.0 {
+            open[at] = segments.take_for_copies(class, victim.first).map(|segment| Open { segment, next: 0 });
+        }
+        // The first block is the head's.
+        open[at].map(|Open { segment, next }| Place { segment, block: next, blocks: g.segment - next.max(1) })
+    }
+
+    /// Takes the first `blocks` of a place, which counts as under way; with the head of the segment if it is the first there.
+    /// A segment that is full drains: until all of it is in the map.
+    pub(super) fn take_place(&self, place: Place, blocks: u64) -> (u64, Option<Buf>) {
+        let now = self.log.borrow().seq;
+        let mut segments = self.segments.borrow_mut();
+        let open = &mut self.collector.state.borrow_mut().copies.open;
+        let entry = open.iter_mut().find(|open| open.is_some_and(|open| open.segment == place.segment));
+        let entry = entry.expect("a place is in an open segment");
+        let first = place.block.max(1);
+        segments.begin(place.segment, now);
+        let next = first + blocks;
+        *entry = (next < self.geometry.segment).then_some(Open { segment: place.segment, next });
+        if entry.is_none() {
+            segments.close(place.segment);
+        }
+        let head = (place.block == 0).then(|| self.copy_head(place.segment, &segments));
+        (place.segment as u64 * self.geometry.segment + first, head)
+    }
+
+    fn copy_head(&self, segment: usize, segments: &Segments) -> Buf {
+        let Segment { first, class, state, .. } = segments.get(segment);
+        debug_assert!(matches!(state, Use::Copies | Use::Draining), "a head is the first that is written");
+        let head = CopyHead { volume: self.identity, segment: segment as u64, born: first, class: class.index() as u8 };
+        Buf::from_bytes(self.pool(), &head.encode(self.geometry.block as usize))
+    }
+}

@@ -1,0 +1,143 @@
+//! How fast the collector works: a share of the device that grows with used space, as `cleaning` has it.
+//!
+//! Without a clock, and without knowing what the device can do: each byte that is written obliges the cleaner to read or write so
+//! many that both have their shares. Who is behind is given way to: the cleaner waits until something is owed, or nobody
+//! writes; writers wait while more is owed than they may run ahead. That is a part of the free space, so that bursts pass freely as
+//! long as there is much of it, and writers slow down by and by when there is not.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use esker_base::{Nanos, Time};
+use esker_cleaning::Pacing;
+use esker_rt::sync::{Notify, race};
+
+use super::clean::CHUNK;
+use crate::volume::{Taker, Volume};
+
+/// Nobody has written for so long: the device is the cleaner's.
+const IDLE: Nanos = Nanos::millis(1);
+/// Writers may run ahead by this part of the free space, in bytes of cleaning.
+const AHEAD: f64 = 0.25;
+/// Bytes of cleaning owed for a byte written, at most.
+const RATIO_MAX: f64 = 64.0;
+
+/// Who owes what.
+pub(super) struct Pace {
+    pacing: Pacing,
+    /// Share of used space.
+    used: Cell<f64>,
+    /// Bytes of cleaning that are owed.
+    owed: Cell<f64>,
+    /// Bytes of cleaning that may be owed while writers go on.
+    ahead: Cell<f64>,
+    last_write: Cell<Time>,
+    changed: Notify,
+    /// Whether there are tasks that clean, and how many of them wait to be let into the stack.
+    is_attended: Cell<bool>,
+    outside: Cell<u32>,
+}
+
+impl Pace {
+    pub fn new(pacing: Pacing) -> Pace {
+        Pace {
+            pacing,
+            used: Cell::new(0.0),
+            owed: Cell::new(0.0),
+            ahead: Cell::new(f64::INFINITY),
+            last_write: Cell::new(Time::ZERO),
+            changed: Notify::default(),
+            is_attended: Cell::new(false),
+            outside: Cell::new(0),
+        }
+    }
+
+    /// The cleaner's share of the device.
+    pub fn share(&self) -> f64 {
+        self.pacing.at(self.used.get()).cleaner
+    }
+
+    pub fn used(&self) -> f64 {
+        self.used.get()
+    }
+
+    fn set(&self, used: f64, spare: f64) {
+        self.used.set(used);
+        self.ahead.set((spare * AHEAD).max(2.0 * CHUNK as f64));
+        if self.share() == 0.0 {
+            self.owed.set(0.0);
+        }
+    }
+
+    /// Tasks that clean begin.
+    pub fn attend(&self) {
+        self.is_attended.set(true);
+    }
+
+    /// One of them waits until it is let into the stack: nobody may wait for it meanwhile.
+    pub fn leave(&self) {
+        self.outside.set(self.outside.get() + 1);
+    }
+
+    pub fn enter(&self) {
+        self.outside.set(self.outside.get() - 1);
+    }
+
+    fn is_behind(&self) -> bool {
+        self.is_attended.get() && self.outside.get() == 0 && self.owed.get() > self.ahead.get()
+    }
+}
+
+impl Volume {
+    /// Space was taken or came back.
+    pub(crate) fn note_space(&self) {
+        let kept = self.kept_back(Taker::Writers);
+        let segments = self.segments.borrow();
+        // What a checkpoint would free is as good as free.
+        let spare = segments.free().saturating_sub(kept) + segments.dead_count(u64::MAX);
+        let usable = self.geometry.segments.saturating_sub(kept).max(1);
+        let pace = &self.collector.pace;
+        pace.set(1.0 - (spare as f64 / usable as f64).min(1.0), (spare * self.geometry.segment_bytes()) as f64);
+        if pace.share() > 0.0 {
+            self.collector.wake();
+        }
+    }
+
+    /// Whether writers must wait for the cleaner. They never wait for one that has nothing to do.
+    pub(crate) fn is_cleaner_behind(&self) -> bool {
+        let is_behind = self.collector.pace.is_behind() && self.is_collecting();
+        if is_behind {
+            super::note(&self.collector.counts.held_writers, 1);
+        }
+        is_behind
+    }
+
+    fn is_collecting(&self) -> bool {
+        !self.collector.state.borrow().victims.is_empty() || self.collector.scanning.taken.get()
+    }
+
+    /// So many bytes are written.
+    pub(crate) fn owe_cleaning(&self, bytes: u64) {
+        let pace = &self.collector.pace;
+        let share = pace.share();
+        let ratio = (share / (1.0 - share)).min(RATIO_MAX);
+        pace.owed.set((pace.owed.get() + ratio * bytes as f64).min(pace.ahead.get() + 2.0 * CHUNK as f64));
+        pace.last_write.set(self.rt().now());
+        pace.changed.notify_all();
+    }
+
+    /// Waits until the cleaner may read and write so many bytes.
+    pub(super) async fn earn(self: &Rc<Self>, bytes: u64) {
+        let pace = &self.collector.pace;
+        loop {
+            let is_idle = self.rt().now().since(pace.last_write.get()) >= IDLE;
+            if pace.owed.get() > 0.0 || is_idle || self.seeks_room.get() || self.closing.get() {
+                break;
+            }
+            race(pace.changed.wait(), self.rt().sleep(IDLE)).await;
+        }
+        // What was done ahead counts, but not for long.
+        pace.owed.set((pace.owed.get() - bytes as f64).max(-2.0 * CHUNK as f64));
+        self.start_batches();
+    }
+}

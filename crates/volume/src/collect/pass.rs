@@ -1,0 +1,234 @@
+//! One pass over the map: counts live blocks of segments that rest, lists mappings into those that were chosen by the
+//! pass before, and points mappings at the copies of those that were cleaned without a list; all over disjoint sets of segments.
+//!
+//! It walks the map as it was when it began. What changes meanwhile is noted where it is applied, for segments that are
+//! watched; and those are watched since before the pass began. So nothing can hide from it by moving past it, as
+//! it could from a walk of the map itself.
+
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use esker_cleaning::{Selection, Situation, Summary};
+
+use super::look::{Look, Seen, words};
+use super::sweep::{Sharing, sweep};
+use super::victim::{Reverse, Victim};
+use super::{Breather, State, Vain, note};
+use crate::map::{Extent, Packed, Snapshot};
+use crate::segments::{Segment, Stage, State as Use};
+use crate::volume::Volume;
+
+/// Segments that one pass may choose at least, whatever their number.
+const CHOSEN_MIN: u64 = 8;
+
+impl Volume {
+    /// Makes one pass.
+    pub(crate) async fn pass(self: &Rc<Self>) {
+        let limit = self.live_limit();
+        let released = self.segments.borrow().released();
+        let (snapshot, look) = self.begin_pass();
+        let look = Arc::new(look);
+        let sharing = Sharing::even(&snapshot, self.collector.settings.scanners);
+        let visit = {
+            let look = look.clone();
+            Arc::new(move |snapshot: &Snapshot, range: Range<u64>| look.at(snapshot, range))
+        };
+        sweep(self.rt(), &snapshot, sharing, visit, &async |seen| self.take_seen(seen).await).await;
+        drop(snapshot);
+        self.end_pass();
+        self.choose(&look, limit, released);
+        note(&self.collector.counts.passes, 1);
+    }
+
+    /// What is to be noted, and the map as it is at the same moment.
+    fn begin_pass(&self) -> (Snapshot, Look) {
+        let mut segments = self.segments.borrow_mut();
+        let mut state = self.collector.state.borrow_mut();
+        let mut reported = Vec::new();
+        let known: Vec<usize> = state.victims.keys().copied().collect();
+        for segment in known {
+            let Segment { stage, live, .. } = segments.get(segment);
+            match stage {
+                Stage::Candidate => state.begin(segment, live, self.collector.settings.memory),
+                Stage::Forwarding => {}
+                _ => continue,
+            }
+            reported.push(segment);
+        }
+        for segment in &reported {
+            // A list that would take too much memory was given up: its segment is cleaned without.
+            if matches!(state.victims.get(segment), Some(Victim::Listed(_))) {
+                segments.set_stage(*segment, Stage::Ready);
+                state.ready.push_back(*segment);
+            }
+        }
+        reported.retain(|segment| !matches!(state.victims.get(segment), Some(Victim::Listed(_))));
+        let eligible = |(at, segment): &(usize, Segment)| segment.may_be_chosen() && !state.unreadable.contains(at);
+        let all: Vec<usize> = segments.iter().filter(eligible).map(|(at, _)| at).collect();
+        let most = (self.collector.settings.memory / 4 / (8 * words(&self.geometry)) as u64).max(CHOSEN_MIN) as usize;
+        let start = all.partition_point(|segment| *segment < state.rotation);
+        let counted: Vec<usize> = all[start..].iter().chain(&all[..start]).take(most).copied().collect();
+        state.rotation = counted.last().map_or(0, |last| last + 1);
+        let look = Look::new(self.geometry, counted, &reported);
+        (self.snapshot(), look)
+    }
+
+    /// Takes what a piece of the map held.
+    async fn take_seen(&self, seen: Seen) {
+        note(&self.collector.counts.scanned, seen.mappings);
+        let mut breather = Breather::of(self);
+        for packed in seen.found {
+            let extent = packed.extent();
+            let segment = self.geometry.segment_of(extent.pba);
+            match self.copies_of(extent, segment) {
+                Some(parts) => {
+                    for (part, to) in parts {
+                        self.repoint(part, to);
+                        breather.step().await;
+                    }
+                }
+                None => self.collector.state.borrow_mut().arrive(segment, extent, self.collector.settings.memory),
+            }
+        }
+    }
+
+    /// Where the blocks of an extent were copied to, if its segment was cleaned without a list.
+    fn copies_of(&self, extent: Extent, segment: usize) -> Option<Vec<(Extent, u64)>> {
+        let state = self.collector.state.borrow();
+        let Some(Victim::Copied(forward)) = state.victims.get(&segment) else { return None };
+        let parts = forward.of(extent.pba % self.geometry.segment, extent.len.into());
+        let part = |(at, to, len)| (Extent { lba: extent.lba + at, pba: extent.pba + at, len: len as u32 }, to);
+        Some(parts.into_iter().map(part).collect())
+    }
+
+    /// Points what still maps to an extent at its copy.
+    pub(super) fn repoint(&self, extent: Extent, to: u64) {
+        let moved = self.remap_if(extent.range(), extent.pba, to);
+        note(&self.collector.counts.remapped_blocks, moved);
+        note(&self.collector.counts.stale, u64::from(moved == 0));
+    }
+
+    /// Lists are complete; segments whose mappings were pointed at their copies are done, unless a clone of one came since.
+    fn end_pass(&self) {
+        let mut segments = self.segments.borrow_mut();
+        let mut state = self.collector.state.borrow_mut();
+        let known: Vec<usize> = state.victims.keys().copied().collect();
+        for segment in known {
+            let Segment { stage, live, .. } = segments.get(segment);
+            match stage {
+                Stage::Candidate => {
+                    segments.set_stage(segment, Stage::Ready);
+                    state.ready.push_back(segment);
+                }
+                Stage::Forwarding if live == 0 => {
+                    state.drop_victim(segment);
+                    segments.set_stage(segment, Stage::Rest);
+                    state.copies.end_claims(segment, &mut segments);
+                    note(&self.collector.counts.forwarded, 1);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Chooses what the next pass prepares: the best of those that were counted, as many as may be and as memory allows.
+    fn choose(&self, look: &Look, limit: f64, released: u64) {
+        let mut segments = self.segments.borrow_mut();
+        let mut state = self.collector.state.borrow_mut();
+        let least = self.least_dead(limit);
+        let summaries: Vec<Option<Summary>> = look
+            .counted
+            .iter()
+            .enumerate()
+            .map(|(at, segment)| self.summary(&segments.get(*segment), look.live(at)))
+            .map(|summary| summary.filter(|summary| u64::from(summary.dead()) >= least))
+            .collect();
+        let most = (self.geometry.segments / 100).max(CHOSEN_MIN);
+        let mut selection = Selection::new(self.collector.policy, self.situation(&summaries, most), most as usize);
+        for (at, summary) in summaries.iter().enumerate() {
+            summary.iter().for_each(|summary| selection.offer(at as u32, summary));
+        }
+        let mut is_in_vain = true;
+        for at in selection.finish() {
+            let segment = look.counted[at as usize];
+            let live = segments.get(segment).live;
+            if let Some(stage) = state.admit(segment, look, at as usize, live, self.collector.settings.memory) {
+                segments.set_stage(segment, stage);
+                is_in_vain = false;
+            }
+        }
+        let resting = segments.iter().filter(|(_, segment)| segment.may_be_chosen()).count() as u64;
+        state.conclude(is_in_vain, look.counted.len() as u64, resting, Vain { released, limit });
+    }
+
+    /// What policies are told of a segment that a pass has counted, if it may still be chosen and is not dead anyway.
+    fn summary(&self, segment: &Segment, live: u32) -> Option<Summary> {
+        let Segment { live: mappings, first, last, .. } = *segment;
+        let blocks = self.geometry.segment as u32;
+        let may_be_chosen = segment.may_be_chosen() && mappings > 0 && segment.state == Use::Closed;
+        may_be_chosen.then_some(Summary { blocks, live, mappings, first, last, died: None })
+    }
+
+    fn situation(&self, summaries: &[Option<Summary>], most: u64) -> Situation {
+        let dead: u64 = summaries.iter().flatten().map(|summary| u64::from(summary.dead())).sum();
+        let count = summaries.iter().flatten().count().max(1) as u64;
+        let now = self.log.borrow().seq;
+        Situation::of_pass(now, dead, dead / count * most.min(count))
+    }
+
+    /// Blocks that must be dead in a victim if up to `limit` of it may be live. The head of a segment of copies is dead too, so
+    /// one that is as full as can be is never moved.
+    fn least_dead(&self, limit: f64) -> u64 {
+        let blocks = self.geometry.segment;
+        let least = ((1.0 - limit) * blocks as f64) as u64;
+        least.max(1 + (blocks / 64).max(2))
+    }
+}
+
+impl State {
+    /// A pass begins that lists the mappings into a segment, of which there are at most `references`.
+    fn begin(&mut self, segment: usize, references: u64, memory: u64) {
+        let Some(victim) = self.victims.get_mut(&segment) else { return };
+        let others = self.memory - victim.bytes();
+        match others + victim.bytes_with(references) <= memory {
+            true => victim.begin(references),
+            false => victim.give_up(),
+        }
+        self.memory = others + victim.bytes();
+        self.memory_peak = self.memory_peak.max(self.memory);
+    }
+
+    /// Takes a segment as victim if there is memory for it, with a list of its mappings or, if that could never be, without:
+    /// what the collector does with it from now on.
+    fn admit(&mut self, segment: usize, look: &Look, at: usize, references: u64, memory: u64) -> Option<Stage> {
+        let bits = look.bits(at);
+        let (mapped, listed) = (Victim::bytes_mapped(&bits, references), Victim::bytes_listed(&bits));
+        let spare = memory.saturating_sub(self.memory);
+        // One segment may always be cleaned, however little memory there is.
+        let is_only = self.victims.is_empty();
+        if mapped <= spare {
+            self.keep(segment, Victim::Mapped(Reverse::new(bits, references)));
+            return Some(Stage::Candidate);
+        }
+        if mapped > memory / 2 && (listed <= spare || is_only) {
+            self.keep(segment, Victim::Listed(bits));
+            self.ready.push_back(segment);
+            return Some(Stage::Ready);
+        }
+        None
+    }
+
+    /// Remembers whether passes are worth their time.
+    fn conclude(&mut self, is_in_vain: bool, counted: u64, resting: u64, vain: Vain) {
+        let is_idle = is_in_vain && self.victims.is_empty();
+        self.counted_in_vain = if is_in_vain { self.counted_in_vain + counted } else { 0 };
+        let saw_all = self.counted_in_vain >= resting;
+        self.vain = (is_idle && saw_all).then_some(vain);
+    }
+}
+
+/// Where a mapping leads, for those who sort.
+pub(super) fn place(packed: &Packed) -> u64 {
+    packed.extent().pba
+}

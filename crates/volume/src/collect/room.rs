@@ -1,0 +1,178 @@
+//! What the collector does when: in the background at its pace, and at once on behalf of a writer who finds no segment.
+
+use std::future::ready;
+use std::rc::Rc;
+
+use esker_block::{BioError, Job, Station};
+use esker_rt::sync::{Either, race};
+
+use crate::segments::Stage;
+use crate::store::DeviceStore;
+use crate::volume::{Taker, Volume};
+
+/// Segments ready to be cleaned at which no further pass is begun.
+const READY_ENOUGH: usize = 4;
+/// How full victims may be where cleaning begins. The fuller the volume, the fuller they may be.
+const LIMIT_LEAST: f64 = 0.5;
+/// References that must have gone since a pass in vain for another one: this part of a segment.
+const WORTH_A_PASS: u64 = 8;
+
+/// Makes passes in the background, until the volume leaves its stack.
+pub(crate) async fn scan_on(volume: Rc<Volume>, station: Station) {
+    loop {
+        volume.collector.wake.wait_until(|| volume.is_over() || volume.wants_pass()).await;
+        if volume.is_over() {
+            return;
+        }
+        let Some(_job) = volume.let_in(&station).await else { return };
+        let _turn = volume.collector.scanning.take().await;
+        if volume.wants_pass() {
+            volume.pass().await;
+            volume.after_pass();
+        }
+    }
+}
+
+/// Cleans segments in the background, until the volume leaves its stack.
+pub(crate) async fn clean_on(volume: Rc<Volume>, station: Station) {
+    volume.collector.pace.attend();
+    loop {
+        let is_due = || volume.collector.ready() > 0 && volume.collector.pace.share() > 0.0;
+        volume.collector.wake.wait_until(|| volume.is_over() || is_due()).await;
+        if volume.is_over() {
+            return;
+        }
+        let Some(job) = volume.let_in(&station).await else { return };
+        let store = volume.store(job.below().clone());
+        if !volume.clean_one(&store).await {
+            drop(job);
+            // Without room nothing can be done until something changes.
+            volume.collector.wake.wait().await;
+        }
+    }
+}
+
+impl Volume {
+    fn is_over(&self) -> bool {
+        self.closing.get() || self.check_latch().is_err()
+    }
+
+    /// Begins a piece of work in the stack. A change of the stack waits for writers, so while one keeps the collector out,
+    /// no writer waits for it.
+    async fn let_in(self: &Rc<Self>, station: &Station) -> Option<Job> {
+        if let Either::Left(job) = race(station.enter(), ready(())).await {
+            return job;
+        }
+        self.collector.pace.leave();
+        self.start_batches();
+        let job = station.enter().await;
+        self.collector.pace.enter();
+        job
+    }
+
+    /// Whether a pass is worth its time: something was chosen, or something may be.
+    fn wants_pass(&self) -> bool {
+        let is_urgent = self.seeks_room.get();
+        if !is_urgent && self.collector.pace.share() == 0.0 {
+            return false;
+        }
+        let segments = self.segments.borrow();
+        let state = self.collector.state.borrow();
+        if state.ready.len() >= READY_ENOUGH {
+            return false;
+        }
+        let waits = |segment: &usize| matches!(segments.get(*segment).stage, Stage::Candidate | Stage::Forwarding);
+        let step = if is_urgent { 0 } else { self.geometry.segment / WORTH_A_PASS };
+        state.victims.keys().any(waits)
+            || state.vain.is_none_or(|vain| {
+                segments.released() > vain.released + step || self.live_limit() > vain.limit + 1.0 / 64.0
+            })
+    }
+
+    /// How full a victim may be: the less space there is, the more.
+    pub(super) fn live_limit(&self) -> f64 {
+        if self.seeks_room.get() {
+            return 1.0;
+        }
+        let from = self.collector.settings.from;
+        let urgency = ((self.collector.pace.used() - from) / (1.0 - from)).clamp(0.0, 1.0);
+        LIMIT_LEAST + (1.0 - LIMIT_LEAST) * urgency
+    }
+
+    fn after_pass(self: &Rc<Self>) {
+        self.note_space();
+        self.collector.wake();
+        self.start_batches();
+    }
+
+    /// Cleans one segment, and makes a checkpoint if that is what is missing. False if nothing could be done.
+    async fn clean_one(self: &Rc<Self>, store: &DeviceStore) -> bool {
+        let turn = self.collector.cleaning.take().await;
+        let is_cleaned = self.clean_next(store).await;
+        drop(turn);
+        self.note_space();
+        let is_freed = self.is_checkpoint_worth_it() && self.checkpoint(store).await.is_ok();
+        self.after_pass();
+        is_cleaned || is_freed
+    }
+
+    /// Whether so much is dead that a checkpoint should free it: the less is free, the sooner.
+    fn is_checkpoint_worth_it(&self) -> bool {
+        let spare = self.segments.borrow().free().saturating_sub(self.kept_back(Taker::Writers));
+        let dead = self.dead_now();
+        dead > 0 && dead >= spare / 2
+    }
+
+    /// Segments that a checkpoint would free now.
+    fn dead_now(&self) -> u64 {
+        let (installed, _) = self.log.borrow().installed();
+        self.segments.borrow().dead_count(installed)
+    }
+
+    /// Does what can be done at once so that `taker` finds a segment beside what a map with `growth` more nodes needs: true if
+    /// one may be taken now.
+    ///
+    /// # Errors
+    /// What a checkpoint says.
+    pub(crate) async fn make_room(
+        self: &Rc<Self>,
+        store: &DeviceStore,
+        taker: Taker,
+        growth: u64,
+    ) -> Result<bool, BioError> {
+        loop {
+            if self.segments.borrow().free() > self.kept_for(growth, taker) {
+                return Ok(true);
+            }
+            if self.dead_now() > 0 {
+                let before = self.segments.borrow().free();
+                self.checkpoint(store).await?;
+                if self.segments.borrow().free() > before {
+                    continue;
+                }
+            }
+            if !self.step(store).await {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Cleans a segment, or makes a pass to find some. False if neither is of use.
+    async fn step(self: &Rc<Self>, store: &DeviceStore) -> bool {
+        if self.collector.ready() > 0 {
+            return self.clean_one(store).await;
+        }
+        // Somebody may be cleaning already.
+        drop(self.collector.cleaning.take().await);
+        let _turn = self.collector.scanning.take().await;
+        if self.collector.ready() > 0 {
+            return true;
+        }
+        let is_wanted = self.wants_pass();
+        if is_wanted {
+            self.pass().await;
+            self.after_pass();
+        }
+        is_wanted
+    }
+}

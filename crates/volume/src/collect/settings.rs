@@ -1,0 +1,72 @@
+//! How a collector is to behave.
+
+use esker_cleaning::policy::{NAMED, named};
+use esker_cleaning::{Pacing, PacingError, Policy};
+
+/// Which copies share segments. Copies never share one with new data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Separation {
+    /// All of them.
+    Origin,
+    /// Those that will probably live equally long ([`esker_cleaning::Separator`]).
+    Lifetime,
+}
+
+/// Settings.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Settings {
+    /// Name of the order among victims, of [`NAMED`].
+    pub victims: &'static str,
+    /// Where copies go.
+    pub separation: Separation,
+    /// Share of used space at which cleaning begins.
+    pub from: f64,
+    /// How the device is shared with writers.
+    pub pacing: Pacing,
+    /// Bytes that reverse maps and tables of copies may take.
+    pub memory: u64,
+    /// Scanners of one pass.
+    pub scanners: usize,
+}
+
+/// Share of used segments at which the cleaner has its share of the device; at 1 it has all of it.
+const FULL: f64 = 0.95;
+/// Scanners at most.
+const SCANNERS_MAX: u64 = 64;
+/// Bytes of memory at least.
+const MEMORY_MIN: u64 = 64 << 10;
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings::of("adaptive", Separation::Lifetime, (0.5, 0.9), 64 << 20, 2).expect("they make sense")
+    }
+}
+
+impl Settings {
+    /// The cleaner begins at `pace.0` of used space, and has `pace.1` of the device near the end.
+    ///
+    /// # Errors
+    /// What makes no sense.
+    pub fn of(
+        victims: &str,
+        separation: Separation,
+        pace: (f64, f64),
+        memory: u64,
+        scanners: u64,
+    ) -> Result<Settings, String> {
+        let known = NAMED.iter().find(|(name, _)| *name == victims);
+        let (victims, _) = known.ok_or_else(|| format!("no order among victims is called {victims}"))?;
+        let pacing = Pacing::new(pace.0, FULL, 1.0, pace.1).map_err(|e: PacingError| e.to_string())?;
+        if !(1..=SCANNERS_MAX).contains(&scanners) {
+            return Err(format!("{scanners} scanners; 1 to {SCANNERS_MAX} are possible"));
+        }
+        if memory < MEMORY_MIN {
+            return Err(format!("{memory} bytes for reverse maps; at least {MEMORY_MIN} are needed"));
+        }
+        Ok(Settings { victims, separation, from: pace.0, pacing, memory, scanners: scanners as usize })
+    }
+
+    pub(super) fn policy(&self) -> &'static dyn Policy {
+        named(self.victims).expect("looked up when it was set")
+    }
+}
