@@ -9,7 +9,7 @@ use crate::words::{FileKind, RenameFlags};
 use super::World;
 use super::resource::Role;
 use super::tree::{Inode, InodeId};
-use super::walk::{Found, Goal, Last, check_path};
+use super::walk::{End, Found, Goal, Last, check_path};
 use super::world::Answer;
 
 impl World {
@@ -29,6 +29,12 @@ impl World {
         self.walk(base, &at.path, goal)
     }
 
+    /// Walks a path from its base, but for the last component.
+    pub(super) fn find_end(&mut self, thread: ThreadId, at: &At) -> Answer<End> {
+        let base = self.base(thread, at)?;
+        self.walk_to_end(base, &at.path)
+    }
+
     /// What a path or descriptor leads to; it is used.
     pub(super) fn object(&mut self, thread: ThreadId, object: &Object) -> Answer<InodeId> {
         let id = match object {
@@ -39,13 +45,18 @@ impl World {
             }
         };
         self.touch_inode(id, Role::Use);
+        self.object = Some(id);
         Ok(id)
     }
 
     /// A name at which nothing is yet. Trailing slashes are for directories.
     fn vacancy(&mut self, thread: ThreadId, at: &At, directory: bool) -> Answer<Found> {
-        let found = self.find(thread, at, Goal::Parent)?;
-        if found.last != Last::Name || found.inode.is_some() {
+        let end = self.find_end(thread, at)?;
+        if end.last != Last::Name {
+            return Err(Errno::EEXIST);
+        }
+        let found = self.look_up_end(&end)?;
+        if found.inode.is_some() {
             return Err(Errno::EEXIST);
         }
         if found.slash && !directory { Err(Errno::ENOENT) } else { Ok(found) }
@@ -85,10 +96,11 @@ impl World {
     }
 
     pub(super) fn unlink(&mut self, thread: ThreadId, at: &At) -> Answer<i64> {
-        let found = self.find(thread, at, Goal::Parent)?;
-        if found.last != Last::Name {
+        let end = self.find_end(thread, at)?;
+        if end.last != Last::Name {
             return Err(Errno::EISDIR);
         }
+        let found = self.look_up_end(&end)?;
         let id = found.inode.ok_or(Errno::ENOENT)?;
         match self.tree.inode(id).is_directory() {
             true => return Err(Errno::EISDIR),
@@ -102,13 +114,14 @@ impl World {
     }
 
     pub(super) fn rmdir(&mut self, thread: ThreadId, at: &At) -> Answer<i64> {
-        let found = self.find(thread, at, Goal::Parent)?;
-        match found.last {
+        let end = self.find_end(thread, at)?;
+        match end.last {
             Last::Name => (),
             Last::Dot => return Err(Errno::EINVAL),
             Last::DotDot => return Err(Errno::ENOTEMPTY),
             Last::Root => return Err(Errno::EBUSY),
         }
+        let found = self.look_up_end(&end)?;
         let id = found.inode.ok_or(Errno::ENOENT)?;
         if !self.tree.inode(id).is_directory() {
             return Err(Errno::ENOTDIR);
@@ -127,20 +140,21 @@ impl World {
         if exchange && flags.intersects(RenameFlags::RENAME_NOREPLACE | RenameFlags::RENAME_WHITEOUT) {
             return Err(Errno::EINVAL);
         }
-        let (old, new) = self.rename_ends(thread, from, to)?;
-        if old.last != Last::Name {
-            return Err(Errno::EBUSY);
+        let kept = flags.contains(RenameFlags::RENAME_NOREPLACE);
+        // Both directories are walked to before either name is looked up.
+        let (from, to) = (self.find_end(thread, from)?, self.find_end(thread, to)?);
+        match (from.last, to.last) {
+            (Last::Name, Last::Name) => (),
+            (Last::Name, _) if kept => return Err(Errno::EEXIST),
+            _ => return Err(Errno::EBUSY),
         }
-        if new.last != Last::Name {
-            let kept = flags.contains(RenameFlags::RENAME_NOREPLACE);
-            return Err(if kept { Errno::EEXIST } else { Errno::EBUSY });
-        }
+        let old = self.look_up_end(&from)?;
         let moved = old.inode.ok_or(Errno::ENOENT)?;
-        if flags.contains(RenameFlags::RENAME_NOREPLACE) && new.inode.is_some() {
-            return Err(Errno::EEXIST);
-        }
-        if exchange && new.inode.is_none() {
-            return Err(Errno::ENOENT);
+        let new = self.look_up_end(&to)?;
+        match new.inode {
+            Some(_) if kept => return Err(Errno::EEXIST),
+            None if exchange => return Err(Errno::ENOENT),
+            _ => (),
         }
         self.check_slashes(&old, &new, moved, exchange)?;
         self.check_loops(&old, &new, moved, exchange)?;
@@ -158,29 +172,6 @@ impl World {
             None => self.displace(&old, &new),
         }
         Ok(0)
-    }
-
-    /// Both parents are walked before either name is looked up, so that an error in the second path comes before an absent
-    /// first name.
-    fn rename_ends(&mut self, thread: ThreadId, from: &At, to: &At) -> Answer<(Found, Found)> {
-        let old = self.find(thread, from, Goal::Parent);
-        if let Err(error) = old {
-            // A name that is too long, or in a directory that is gone, is only noticed when it is looked up.
-            if !self.is_late(thread, from, error) {
-                return Err(error);
-            }
-            self.find_parent_only(thread, to)?;
-            return Err(error);
-        }
-        let old = old?;
-        match self.find(thread, to, Goal::Parent) {
-            Ok(new) => Ok((old, new)),
-            Err(error) if old.last != Last::Name && self.is_late(thread, to, error) => Err(Errno::EBUSY),
-            Err(error) if old.inode.is_none() && old.last == Last::Name && self.is_late(thread, to, error) => {
-                Err(Errno::ENOENT)
-            }
-            Err(error) => Err(error),
-        }
     }
 
     /// Trailing slashes are for directories.

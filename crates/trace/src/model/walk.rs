@@ -6,7 +6,7 @@ use crate::words::FileKind;
 
 use super::World;
 use super::resource::Role;
-use super::tree::{InodeId, NodeId, ROOT};
+use super::tree::{InodeId, NodeId, ROOT, TOP};
 
 /// Longest path in bytes, without the ending zero.
 const PATH_MAX: usize = 4095;
@@ -24,8 +24,6 @@ pub(super) enum Goal {
     Stay,
     /// It is opened, and made if it is absent; a link is followed if `true`.
     Make(bool),
-    /// It is not looked at: names are made and removed.
-    Parent,
 }
 
 /// What the last component was.
@@ -46,14 +44,46 @@ pub(super) struct Found {
     pub node: NodeId,
     /// What it leads to.
     pub inode: Option<InodeId>,
-    /// What it was.
-    pub last: Last,
     /// Whether slashes came after it.
     pub slash: bool,
+    /// Whether it was the last component.
+    end: bool,
+}
+
+/// The last component before it is looked up: names are made and removed.
+pub(super) struct End {
+    /// The directory that holds it.
+    pub dir: InodeId,
+    /// What it is.
+    pub last: Last,
+    /// Its name, unless it is made of dots or absent.
+    step: Option<Step>,
+}
+
+/// How far one step led.
+enum Went {
+    To(Found),
+    On(InodeId),
 }
 
 /// The components that are still to be walked: the innermost symbolic link's last.
 struct Rest(Vec<(PathBytes, usize)>);
+
+/// A walk under way.
+struct Way {
+    at: InodeId,
+    rest: Rest,
+    links: u32,
+    /// Whether what is found must be a directory.
+    directory: bool,
+}
+
+impl Way {
+    fn new(base: InodeId, path: &PathBytes) -> Way {
+        let at = if path.first() == Some(&b'/') { ROOT } else { base };
+        Way { at, rest: Rest(vec![(path.clone(), 0)]), links: 0, directory: false }
+    }
+}
 
 /// One component.
 struct Step {
@@ -101,68 +131,100 @@ pub(super) fn check_path(path: &[u8]) -> Result<(), Errno> {
 }
 
 impl World {
-    /// Walks `path` from directory `base`, unless it is absolute. The last component is touched as used; what is on the way
-    /// as the rules need it.
+    /// Walks `path` from directory `base`, unless it is absolute. What decides the walk is touched as used.
     ///
     /// # Errors
     /// What the kernel answers. An absent last component is no error here.
     pub(super) fn walk(&mut self, base: InodeId, path: &PathBytes, goal: Goal) -> Result<Found, Errno> {
-        let mut at = if path.first() == Some(&b'/') { ROOT } else { base };
-        let mut rest = Rest(vec![(path.clone(), 0)]);
-        let mut links = 0;
-        let mut directory = false;
-        while let Some(step) = rest.next() {
-            match step.name() {
-                b"." if step.last => return Ok(self.dots(at, Last::Dot)),
-                b"." => continue,
-                b".." => {
-                    at = self.tree.inode(at).parent;
-                    if step.last {
-                        return Ok(self.dots(at, Last::DotDot));
-                    }
-                    continue;
-                }
-                _ => (),
-            }
-            if step.last && step.slash && matches!(goal, Goal::Make(_)) {
+        let mut way = Way::new(base, path);
+        loop {
+            let end = self.walk_on(&mut way)?;
+            let Some(step) = &end.step else { return Ok(self.dots(end.dir)) };
+            if step.slash && matches!(goal, Goal::Make(_)) {
                 return Err(Errno::EISDIR);
             }
-            directory |= step.last && step.slash;
-            let found = self.look_up(at, &step)?;
-            if step.last && goal == Goal::Parent {
-                return Ok(found);
-            }
-            let Some(id) = found.inode else {
-                return if step.last { Ok(found) } else { Err(Errno::ENOENT) };
-            };
-            let inode = self.tree.inode(id);
-            let followed = !step.last || matches!(goal, Goal::Follow | Goal::Make(true)) || step.slash;
-            if inode.kind == FileKind::Symlink && followed {
-                links += 1;
-                if links > LINKS_MAX {
-                    return Err(Errno::ELOOP);
-                }
-                if inode.target.first() == Some(&b'/') {
-                    at = ROOT;
-                }
-                rest.0.push((inode.target.clone(), 0));
-            } else if (!step.last || directory) && !inode.is_directory() {
-                return Err(Errno::ENOTDIR);
-            } else if step.last {
-                return Ok(found);
-            } else {
-                at = id;
+            way.directory |= step.slash;
+            let follow = matches!(goal, Goal::Follow | Goal::Make(true)) || step.slash;
+            let found = self.look_up(end.dir, step)?;
+            match self.go(&mut way, found, follow)? {
+                Went::To(found) => return Ok(found),
+                Went::On(dir) => way.at = dir,
             }
         }
-        Ok(self.dots(at, Last::Root))
     }
 
-    fn dots(&mut self, dir: InodeId, last: Last) -> Found {
+    /// Walks to the last component and leaves it alone.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub(super) fn walk_to_end(&mut self, base: InodeId, path: &PathBytes) -> Result<End, Errno> {
+        self.walk_on(&mut Way::new(base, path))
+    }
+
+    /// Looks up the last component.
+    ///
+    /// # Errors
+    /// Its directory is gone, or it is too long. Absence is no error.
+    ///
+    /// # Panics
+    /// If it is made of dots: callers look at [`End::last`] first.
+    pub(super) fn look_up_end(&mut self, end: &End) -> Result<Found, Errno> {
+        let step = end.step.as_ref().expect("the caller checked that it is a name");
+        self.look_up(end.dir, step)
+    }
+
+    /// Walks until the component that is the last one at this moment.
+    fn walk_on(&mut self, way: &mut Way) -> Result<End, Errno> {
+        while let Some(step) = way.rest.next() {
+            let last = match step.name() {
+                b"." => Last::Dot,
+                b".." => Last::DotDot,
+                _ => Last::Name,
+            };
+            if last == Last::DotDot {
+                way.at = self.tree.inode(way.at).parent;
+            }
+            if step.last {
+                return Ok(End { dir: way.at, last, step: Some(step).filter(|_| last == Last::Name) });
+            }
+            if last == Last::Name {
+                let found = self.look_up(way.at, &step)?;
+                match self.go(way, found, true)? {
+                    Went::On(dir) => way.at = dir,
+                    Went::To(Found { inode: None, .. }) => return Err(Errno::ENOENT),
+                    Went::To(_) => return Err(Errno::ENOTDIR),
+                }
+            }
+        }
+        Ok(End { dir: way.at, last: Last::Root, step: None })
+    }
+
+    /// From a component on: through a link, into a directory on the way, or no further.
+    fn go(&mut self, way: &mut Way, found: Found, follow: bool) -> Result<Went, Errno> {
+        let Some(id) = found.inode else { return Ok(Went::To(found)) };
+        let inode = self.tree.inode(id);
+        if inode.kind == FileKind::Symlink && follow {
+            way.links += 1;
+            if way.links > LINKS_MAX {
+                return Err(Errno::ELOOP);
+            }
+            let from = if inode.target.first() == Some(&b'/') { ROOT } else { found.dir };
+            way.rest.0.push((inode.target.clone(), 0));
+            return Ok(Went::On(from));
+        }
+        match inode.is_directory() {
+            true if !found.end => Ok(Went::On(id)),
+            false if found.end && way.directory => Err(Errno::ENOTDIR),
+            _ => Ok(Went::To(found)),
+        }
+    }
+
+    fn dots(&mut self, dir: InodeId) -> Found {
         let node = self.tree.inode(dir).node;
         if !self.tree.inode(dir).is_dead() {
             self.touch_node(node, Role::Use);
         }
-        Found { dir, node, inode: Some(dir), last, slash: false }
+        Found { dir, node, inode: Some(dir), slash: false, end: true }
     }
 
     /// One component in a directory. What decides the walk is touched: a last component, a link, an absence, a file in the
@@ -177,6 +239,7 @@ impl World {
         }
         let above = holder.node;
         let node = self.tree.child(above, step.name());
+        self.looked = Some((node, step.last));
         let inode = self.tree.node(node).inode;
         let passes = !step.last && inode.is_some_and(|id| self.tree.inode(id).is_directory());
         if !passes {
@@ -186,7 +249,7 @@ impl World {
         if step.last {
             self.touch_inode(dir, Role::Use);
         }
-        Ok(Found { dir, node, inode, last: Last::Name, slash: step.slash })
+        Ok(Found { dir, node, inode, slash: step.slash, end: step.last })
     }
 
     /// Touches the nearest directory of the trace's own making, at `node` or above it: all below came into being with it or
@@ -194,7 +257,7 @@ impl World {
     fn touch_origin(&mut self, node: NodeId) {
         let mut at = node;
         while !self.tree.node(at).created {
-            if at == super::tree::TOP {
+            if at == TOP {
                 return;
             }
             at = self.tree.node(at).parent;

@@ -23,6 +23,8 @@ pub struct World {
     pub(super) contexts: Vec<Context>,
     pub(super) descriptions: Vec<Description>,
     pub(super) slots: Vec<Slot>,
+    /// The resource of each slot.
+    pub(super) slot_resources: Vec<ResourceId>,
     /// How often each descriptor's number of a process was given out.
     pub(super) generations: BTreeMap<(ProcessId, i32), u32>,
     /// Control blocks that were submitted and not returned yet, and the files that they are about.
@@ -36,6 +38,10 @@ pub struct World {
     pub(super) seen: Option<i64>,
     /// Files that the current action shows to be larger than known.
     pub(super) grown: Vec<InodeId>,
+    /// The name that the current action looked at last, and whether it was the last of its path.
+    pub(super) looked: Option<(NodeId, bool)>,
+    /// The file that the current action is about, if it is about one.
+    pub(super) object: Option<InodeId>,
 }
 
 /// A thread.
@@ -180,7 +186,6 @@ impl World {
     /// Touches the state of a path: its presence or its absence.
     pub(super) fn touch_node(&mut self, id: NodeId, role: Role) {
         let node = self.tree.node_mut(id);
-        node.known = true;
         if let Some(resource) = node.resource {
             return self.ledger.touch(resource, role);
         }

@@ -1,0 +1,444 @@
+//! Plays a whole trace on the model: from a [`Trace`] to a [`Program`].
+//!
+//! Actions are played in the order of their entries. One whose result the model refuses, while others that overlap it are still
+//! to come, is put off behind them (the trace tells when calls began, not when they took effect); when none is left, the model
+//! is repaired.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::action::{Action, Outcome, ProcessId, ThreadId};
+use crate::call::Call;
+use crate::compiled::{About, Notes, Opened, Player, Program, RepairKind, Repairs, Step};
+use crate::errno::Errno;
+use crate::name::PathBytes;
+use crate::rules::Instant;
+use crate::snapshot::{EntryKind, Snapshot};
+use crate::trace::{Inherited, Process, Trace};
+use crate::wire::{Encoder, Field, NameTable};
+
+use super::act::Intent;
+use super::prune::finish;
+use super::repair::told;
+use super::resource::ResourceKind;
+use super::rewrite::{instant, name_made};
+use super::tree::{Inode, InodeId};
+use super::world::{Answer, Description, ROOT_INODE, World};
+
+/// Actions between two reports of progress.
+const PROGRESS_EVERY: u64 = 4096;
+/// Repairs of one action at most: a deep path whose directories are all unknown needs one for each.
+const REPAIRS_MAX: usize = 64;
+/// Actions put off at most at one time.
+const PUT_OFF_MAX: usize = 256;
+/// Actions of a trace at most: marks of threads are 32 bits.
+const ACTIONS_MAX: usize = 1 << 30;
+
+/// A trace that cannot be compiled.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CompileError {
+    /// It names threads or processes that it does not list.
+    #[error("action {action} is of thread {thread}, but the trace lists {threads} threads")]
+    NoThread {
+        /// Its number, from 0.
+        action: usize,
+        /// The thread.
+        thread: u32,
+        /// How many there are.
+        threads: usize,
+    },
+    /// A thread of a process that it does not list.
+    #[error("thread {thread} is of process {process}, but the trace lists {processes} processes")]
+    NoProcess {
+        /// The thread.
+        thread: usize,
+        /// The process.
+        process: u32,
+        /// How many there are.
+        processes: usize,
+    },
+    /// Actions are not in the order of their entries.
+    #[error("action {action} was entered before the one that precedes it: sort the trace by time")]
+    Unsorted {
+        /// Its number, from 0.
+        action: usize,
+    },
+    /// More than can be compiled.
+    #[error("{actions} actions are more than {ACTIONS_MAX}: compile parts of the trace")]
+    TooLong {
+        /// How many there are.
+        actions: usize,
+    },
+}
+
+/// Told while a trace is compiled: how many actions are done.
+pub type Progress<'a> = &'a mut dyn FnMut(u64);
+
+/// Compiles a trace.
+///
+/// # Errors
+/// The trace contradicts itself. Contradictions between trace and files are repaired and counted instead.
+pub fn compile(trace: Trace, progress: Progress<'_>) -> Result<Program, CompileError> {
+    let mut compiler = Compiler::begin(&trace)?;
+    let mut last = 0;
+    for (number, action) in trace.actions.into_iter().enumerate() {
+        if (action.thread.0 as usize) >= compiler.players.len() {
+            let threads = compiler.players.len();
+            return Err(CompileError::NoThread { action: number, thread: action.thread.0, threads });
+        }
+        if action.enter.0 < last {
+            return Err(CompileError::Unsorted { action: number });
+        }
+        last = action.enter.0;
+        compiler.take(action);
+        if (number as u64).is_multiple_of(PROGRESS_EVERY) {
+            progress(number as u64);
+        }
+    }
+    compiler.expire(u64::MAX);
+    Ok(finish(compiler))
+}
+
+/// A compilation under way.
+pub(super) struct Compiler {
+    pub world: World,
+    pub players: Vec<Player>,
+    pub about: About,
+    pub snapshot: Snapshot,
+    /// Paths of the entries that only the trace implied.
+    pub implied: Vec<PathBytes>,
+    pub opened: Vec<Opened>,
+    pub names: NameTable,
+    pub steps: Vec<u8>,
+    pub ends: Vec<u32>,
+    /// Steps with copied or closed slots: which of these matter is only known at the end.
+    pub late: BTreeMap<u32, Step>,
+    pub instants: Vec<Instant>,
+    /// Touches as resource and role in one word; each action's end at its number in `touch_ends`.
+    pub touches: Vec<u32>,
+    pub touch_ends: Vec<u32>,
+    /// Whether anything names a slot.
+    pub used: Vec<bool>,
+    put_off: VecDeque<Action>,
+    /// The first thread of each process, by its number on the system.
+    by_pid: BTreeMap<i64, ThreadId>,
+}
+
+impl Compiler {
+    fn begin(trace: &Trace) -> Result<Compiler, CompileError> {
+        if trace.actions.len() > ACTIONS_MAX {
+            return Err(CompileError::TooLong { actions: trace.actions.len() });
+        }
+        let about = About { platform: trace.platform, source: trace.source.clone(), ..About::default() };
+        let mut compiler = Compiler {
+            world: World::new(&trace.snapshot),
+            players: Vec::new(),
+            about,
+            snapshot: trace.snapshot.clone(),
+            implied: Vec::new(),
+            opened: Vec::new(),
+            names: NameTable::new(),
+            steps: Vec::new(),
+            ends: Vec::new(),
+            late: BTreeMap::new(),
+            instants: Vec::with_capacity(trace.actions.len()),
+            touches: Vec::new(),
+            touch_ends: Vec::with_capacity(trace.actions.len()),
+            used: Vec::new(),
+            put_off: VecDeque::new(),
+            by_pid: BTreeMap::new(),
+        };
+        compiler.add_threads(trace)?;
+        let mut groups = BTreeMap::new();
+        for inherited in &trace.inherited {
+            compiler.inherit(inherited, &mut groups);
+        }
+        compiler.world.ledger.begin();
+        Ok(compiler)
+    }
+
+    /// One table and one context for each process; children get theirs when they are made.
+    fn add_threads(&mut self, trace: &Trace) -> Result<(), CompileError> {
+        let mut first: BTreeMap<ProcessId, ThreadId> = BTreeMap::new();
+        for (number, thread) in trace.threads.iter().enumerate() {
+            let missing = || CompileError::NoProcess {
+                thread: number,
+                process: thread.process.0,
+                processes: trace.processes.len(),
+            };
+            let process = trace.processes.get(thread.process.0 as usize).ok_or_else(missing)?;
+            let cwd = self.start_directory(process);
+            let id = self.world.add_process(thread.process, cwd, process.umask);
+            match first.get(&thread.process) {
+                Some(leader) => self.world.join(id, *leader),
+                None => {
+                    first.insert(thread.process, id);
+                    self.by_pid.insert(i64::from(process.pid), id);
+                }
+            }
+            self.players.push(Player {
+                tid: thread.tid,
+                process: thread.process,
+                pid: process.pid,
+                name: thread.name.clone(),
+                parent: thread.parent,
+            });
+        }
+        Ok(())
+    }
+
+    fn start_directory(&mut self, process: &Process) -> InodeId {
+        if process.cwd.is_empty() {
+            return ROOT_INODE;
+        }
+        if let Some(id) = self.world.inode_at(&process.cwd) {
+            return id;
+        }
+        let id = self.world.tree.add(Inode::new(crate::words::FileKind::Directory));
+        self.world.plant(&process.cwd, id);
+        self.imply(id, process.cwd.clone(), EntryKind::Directory);
+        id
+    }
+
+    /// A descriptor that was open when recording began.
+    fn inherit(&mut self, inherited: &Inherited, groups: &mut BTreeMap<u32, usize>) {
+        let Some(task) = self.world.tasks.iter().find(|task| task.process == inherited.process) else { return };
+        let table = task.table;
+        let shared = groups.get(&inherited.group).copied().filter(|_| inherited.group > 0);
+        let description = shared.unwrap_or_else(|| {
+            let inode = self.inherited_inode(inherited);
+            let (flags, offset) = (inherited.flags, inherited.offset);
+            self.world.descriptions.push(Description { inode, flags, offset, users: 0 });
+            self.world.tree.inode_mut(inode).opens += 1;
+            self.world.descriptions.len() - 1
+        });
+        groups.insert(inherited.group, description);
+        let cloexec = inherited.flags.contains(crate::words::OpenFlags::O_CLOEXEC);
+        let slot = self.world.install(table, inherited.fd.0, description, cloexec);
+        self.opened.push(Opened {
+            slot,
+            kind: inherited.kind,
+            path: inherited.path.clone(),
+            flags: inherited.flags,
+            offset: inherited.offset,
+            group: inherited.group,
+            inferred: false,
+        });
+    }
+
+    fn inherited_inode(&mut self, inherited: &Inherited) -> InodeId {
+        let path = inherited.path.as_ref().filter(|path| path.first() == Some(&b'/'));
+        if let Some(id) = path.and_then(|path| self.world.inode_at(path)) {
+            return id;
+        }
+        let id = self.world.tree.add(Inode::new(inherited.kind));
+        if let Some(path) = path {
+            if self.world.plant(path, id) {
+                let kind = super::repair::entry_kind(path, inherited.kind, PathBytes::default());
+                self.imply(id, path.clone(), kind);
+            }
+        }
+        id
+    }
+
+    /// Plays the next action, after those that cannot wait for it any longer.
+    fn take(&mut self, action: Action) {
+        self.expire(action.enter.0);
+        let patient = self.put_off.len() < PUT_OFF_MAX && action.leave > action.enter;
+        match self.play(action, patient, Notes::empty()) {
+            Some(action) => self.put_off.push_back(action),
+            None => self.retry(),
+        }
+    }
+
+    /// Those that returned before `enter` can wait no longer.
+    fn expire(&mut self, enter: u64) {
+        while let Some(at) = self.put_off.iter().position(|action| action.leave.0 <= enter) {
+            let action = self.put_off.remove(at).expect("its place was just found");
+            self.play(action, false, Notes::empty());
+            self.retry();
+        }
+    }
+
+    /// Those that were put off may be possible now.
+    fn retry(&mut self) {
+        let mut at = 0;
+        while at < self.put_off.len() {
+            let action = self.put_off.remove(at).expect("the place of one of them");
+            let (number, text) = (self.instants.len() as u32, action.call.clone());
+            match self.play(action, true, Notes::DEFERRED) {
+                Some(action) => {
+                    self.put_off.insert(at, action);
+                    at += 1;
+                }
+                None => {
+                    self.about.repairs.add(RepairKind::OrderChanged, number, || told(&text));
+                    at = 0;
+                }
+            }
+        }
+    }
+
+    /// Plays an action. What contradicts it is repaired, unless the compiler is patient: then the action comes back, and
+    /// nothing has happened.
+    fn play(&mut self, action: Action, patient: bool, mut notes: Notes) -> Option<Action> {
+        let number = self.instants.len() as u32;
+        let thread = action.thread;
+        let mut call = action.call.clone();
+        let intent = match action.outcome {
+            Outcome::Done(value) => Intent::Follow(value),
+            Outcome::Failed(_) => Intent::Try,
+            Outcome::Unknown if matches!(call, Call::Exit { .. }) => Intent::Free,
+            Outcome::Unknown => Intent::Try,
+        };
+        let (mut mapped, mut waits) = (self.world.rewritten(thread, &call), self.world.may_wait(thread, &call));
+        let mut answer = self.world.act(thread, &call, intent);
+        if patient && contradicts(action.outcome, answer) {
+            return Some(action);
+        }
+        for _ in 0..REPAIRS_MAX {
+            let Some(errno) = answer.err().filter(|_| matches!(intent, Intent::Follow(_))) else { break };
+            let Some((kind, what)) = self.mend(thread, &mut call, errno, &mut notes) else { break };
+            self.about.repairs.add(kind, number, || what);
+            (mapped, waits) = (self.world.rewritten(thread, &call), self.world.may_wait(thread, &call));
+            answer = self.world.act(thread, &call, intent);
+        }
+        self.judge(number, &action, answer, &mut notes);
+        self.learn(&call);
+        if let Call::Wait { .. } = call {
+            let child = action.outcome.value().and_then(|pid| self.by_pid.get(&pid).copied());
+            // A wait touches only its child's thread, and never fails here.
+            let _ = self.world.wait(child);
+        }
+        notes.set(Notes::WAITS, waits);
+        name_made(&mut mapped, self.world.effects());
+        let slots = self.world.effects().to_vec();
+        self.record(&action, Step { call: mapped, outcome: action.outcome, notes, slots });
+        None
+    }
+
+    /// Counts what could not be brought into agreement.
+    fn judge(&mut self, number: u32, action: &Action, answer: Answer<i64>, notes: &mut Notes) {
+        let repairs: &mut Repairs = &mut self.about.repairs;
+        if !World::is_modelled(&action.call) {
+            *notes |= Notes::UNMODELLED;
+            repairs.add(RepairKind::Unmodelled, number, || told(&action.call));
+        }
+        match (action.outcome, answer) {
+            (Outcome::Done(_), Err(errno)) => {
+                *notes |= Notes::SUCCESS_UNEXPLAINED;
+                repairs.add(RepairKind::SuccessUnexplained, number, || format!("{}: {errno}", told(&action.call)));
+                for (fd, cloexec) in action.call.fds_made(action.outcome) {
+                    self.world.make_unknown_fd(action.thread, fd, cloexec);
+                }
+            }
+            (Outcome::Failed(errno), answer) if answer != Err(errno) => {
+                let kind = if explains(errno) { RepairKind::FailureUnexplained } else { RepairKind::FailureForeign };
+                *notes |= Notes::FAILURE_UNEXPLAINED;
+                repairs.add(kind, number, || {
+                    let expected = answer.map_or_else(|errno| errno.to_string(), |_| "success".to_string());
+                    format!("{} = {errno}, expected {expected}", told(&action.call))
+                });
+            }
+            _ => (),
+        }
+    }
+
+    /// What an action tells of files that nobody had listed.
+    fn learn(&mut self, call: &Call) {
+        let number = self.instants.len() as u32;
+        for id in std::mem::take(&mut self.world.grown) {
+            let inode = self.world.tree.inode(id);
+            let (size, implied, node) = (inode.size, inode.implied, inode.node);
+            if implied.is_none() {
+                let path = self.world.tree.path(node);
+                self.about.repairs.add(RepairKind::SizeGrown, number, || path.to_string());
+            }
+            self.resize(id, size);
+        }
+        if let (Call::Stat { seen: Some(status), .. }, Some(id)) = (call, self.world.object) {
+            let inode = self.world.tree.inode_mut(id);
+            if inode.implied.is_some() && inode.kind == status.kind {
+                inode.size = status.size;
+                self.resize(id, status.size);
+            }
+        }
+    }
+
+    /// The entry that was implied by the trace is as large as the trace tells.
+    fn resize(&mut self, id: InodeId, now: u64) {
+        let Some(at) = self.world.tree.inode(id).implied else { return };
+        let entry = self.snapshot.entries.get_mut(&self.implied[at as usize]);
+        if let Some(EntryKind::File { size }) = entry.map(|entry| &mut entry.kind) {
+            *size = (*size).max(now);
+        }
+    }
+
+    /// Keeps an action for the program.
+    fn record(&mut self, action: &Action, step: Step) {
+        let number = self.instants.len() as u32;
+        self.about.elapsed_ns = self.about.elapsed_ns.max(action.leave.0);
+        self.instants.push(instant(action, step.notes.contains(Notes::WAITS)));
+        for touch in self.world.ledger.touches() {
+            self.touches.push(touch.resource << 2 | touch.role as u32);
+            let resource = self.world.ledger.resources()[touch.resource as usize];
+            if matches!(resource.kind, ResourceKind::Path | ResourceKind::Absence) {
+                self.world.tree.node_mut(resource.key as u32).known = true;
+            }
+        }
+        self.touch_ends.push(u32::try_from(self.touches.len()).expect("fewer touches than 2^32"));
+        self.mark_used(&step);
+        if step.slots.is_empty() || !has_copies(&step.call) {
+            step.put(&mut Encoder::new(&mut self.steps, &mut self.names));
+        } else {
+            self.late.insert(number, step);
+        }
+        self.ends.push(u32::try_from(self.steps.len()).expect("calls of less than 4 GiB"));
+    }
+
+    fn mark_used(&mut self, step: &Step) {
+        self.used.resize(self.world.slots.len(), false);
+        let mut call = step.call.clone();
+        call.fds(&mut |fd| {
+            if let Some(used) = usize::try_from(fd.0).ok().and_then(|slot| self.used.get_mut(slot)) {
+                *used = true;
+            }
+        });
+        for effect in &step.slots {
+            if let crate::compiled::SlotEffect::Made(fd) = effect {
+                self.used[fd.0 as usize] = true;
+            }
+        }
+    }
+}
+
+/// Calls that copy or close many descriptors at once.
+fn has_copies(call: &Call) -> bool {
+    matches!(
+        call,
+        Call::Clone { .. } | Call::Unshare { .. } | Call::CloseRange { .. } | Call::Exec { .. } | Call::Exit { .. }
+    )
+}
+
+/// Whether the model's answer is not what the trace tells, in a matter that the model knows.
+fn contradicts(told: Outcome, answer: Answer<i64>) -> bool {
+    match told {
+        Outcome::Done(_) => answer.is_err(),
+        Outcome::Failed(errno) => answer != Err(errno) && explains(errno),
+        Outcome::Unknown => false,
+    }
+}
+
+/// Whether files and descriptors alone decide about such a failure.
+fn explains(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::ENOENT
+            | Errno::EEXIST
+            | Errno::ENOTDIR
+            | Errno::EISDIR
+            | Errno::ENOTEMPTY
+            | Errno::ELOOP
+            | Errno::EBADF
+            | Errno::ENAMETOOLONG
+    )
+}

@@ -1,0 +1,160 @@
+//! Calls as a replay needs them: descriptors as slots, paths that depend on no working directory, permission bits with the mask
+//! worked in.
+
+use crate::action::ThreadId;
+use crate::call::{At, Call, Fd, Object};
+use crate::compiled::SlotEffect;
+use crate::name::PathBytes;
+use crate::rules::Instant;
+use crate::wire::Field;
+use crate::words::{FileKind, LockKind, OpenFlags, RecordLock};
+
+use super::World;
+
+/// A descriptor that is not open.
+const NO_SLOT: Fd = Fd(-1);
+
+impl World {
+    /// The call with slots in place of numbers, before it is played.
+    pub(super) fn rewritten(&self, thread: ThreadId, call: &Call) -> Call {
+        let mut call = call.clone();
+        each_at(&mut call, &mut |at| self.anchor(thread, at));
+        call.fds(&mut |fd| {
+            if *fd != Fd::CWD {
+                *fd = self.peek(thread, fd.0).map_or(NO_SLOT, |descriptor| Fd(descriptor.slot));
+            }
+        });
+        let mask = !self.umask(thread);
+        match &mut call {
+            Call::Open { mode, .. } | Call::Mkdir { mode, .. } | Call::Mknod { mode, .. } | Call::ShmOpen { mode, .. } => {
+                *mode &= mask;
+            }
+            _ => (),
+        }
+        call
+    }
+
+    /// A path from the working directory becomes an absolute one; an absolute one needs no descriptor.
+    fn anchor(&self, thread: ThreadId, at: &mut At) {
+        if at.path.first() == Some(&b'/') {
+            at.dir = Fd::CWD;
+        } else if at.dir == Fd::CWD && !at.path.is_empty() {
+            let mut path = self.cwd_path(thread).to_vec();
+            if path.last() != Some(&b'/') {
+                path.push(b'/');
+            }
+            path.extend_from_slice(&at.path);
+            at.path = PathBytes::from(path);
+        }
+    }
+
+    /// Whether a call may wait for calls of other threads.
+    pub(super) fn may_wait(&self, thread: ThreadId, call: &Call) -> bool {
+        let waits = |fd: &Fd| {
+            let description = self.peek(thread, fd.0).map(|descriptor| self.descriptions[descriptor.description]);
+            description.is_some_and(|description| {
+                let kind = self.tree.inode(description.inode).kind;
+                matches!(kind, FileKind::Fifo | FileKind::Socket | FileKind::Other | FileKind::CharDevice)
+                    && !description.flags.contains(OpenFlags::O_NONBLOCK)
+            })
+        };
+        match call {
+            Call::Read { fd, .. } | Call::Write { fd, .. } | Call::Socket { fd, .. } | Call::ReceiveFds { fd, .. } => {
+                waits(fd)
+            }
+            Call::SendFile { to, from, .. }
+            | Call::CopyRange { from, to, .. }
+            | Call::Splice { from, to, .. }
+            | Call::Tee { from, to, .. } => waits(from) || waits(to),
+            Call::MakeFd { from, .. } => from.0 >= 0 && waits(from),
+            Call::Flock { kind, wait, .. } => *wait && *kind != LockKind::Unlock,
+            Call::RangeLock { cmd, kind, .. } => {
+                matches!(cmd, RecordLock::SetWait | RecordLock::OfdSetWait) && *kind != LockKind::Unlock
+            }
+            Call::Poll { timeout_ms, .. } | Call::EpollWait { timeout_ms, .. } => *timeout_ms != 0,
+            Call::AsyncReap { min, .. } => *min > 0,
+            Call::UringEnter { wait, .. } => *wait > 0,
+            Call::Open { at, .. } => self.is_fifo(at),
+            Call::AsyncSuspend { .. } | Call::Wait { .. } | Call::Other { .. } | Call::Ioctl { .. } => true,
+            _ => false,
+        }
+    }
+
+    fn is_fifo(&self, at: &At) -> bool {
+        let id = Some(&at.path).filter(|path| path.first() == Some(&b'/')).and_then(|path| self.inode_at(path));
+        id.is_some_and(|id| self.tree.inode(id).kind == FileKind::Fifo)
+    }
+}
+
+/// Slots that a call made take the place of the numbers that it told.
+pub(super) fn name_made(call: &mut Call, effects: &[SlotEffect]) {
+    let mut made = effects.iter().filter_map(|effect| if let SlotEffect::Made(slot) = effect { Some(*slot) } else { None });
+    match call {
+        Call::Pipe { seen_read: first, seen_write: second, .. }
+        | Call::SocketPair { seen_first: first, seen_second: second, .. } => {
+            *first = made.next().unwrap_or(NO_SLOT);
+            *second = made.next().unwrap_or(NO_SLOT);
+        }
+        Call::DupTo { to, .. } => *to = made.next().unwrap_or(*to),
+        _ => (),
+    }
+}
+
+/// Shows each place in a call where a path starts somewhere.
+fn each_at(call: &mut Call, see: &mut dyn FnMut(&mut At)) {
+    let mut object = |file: &mut Object| {
+        if let Object::Path { at, .. } = file {
+            see(at);
+        }
+    };
+    match call {
+        Call::Truncate { file, .. }
+        | Call::Stat { file, .. }
+        | Call::Access { file, .. }
+        | Call::Chmod { file, .. }
+        | Call::Chown { file, .. }
+        | Call::SetTimes { file, .. }
+        | Call::GetXattr { file, .. }
+        | Call::SetXattr { file, .. }
+        | Call::ListXattr { file, .. }
+        | Call::RemoveXattr { file, .. }
+        | Call::StatFs { file }
+        | Call::NameToHandle { file }
+        | Call::Chdir { file }
+        | Call::Exec { file }
+        | Call::GetAttrList { file, .. }
+        | Call::SetAttrList { file, .. }
+        | Call::SearchFs { file }
+        | Call::FsControl { file, .. }
+        | Call::Undocumented { file, .. }
+        | Call::GetXattrAt { file, .. }
+        | Call::SetXattrAt { file, .. } => object(file),
+        Call::ExchangeData { first, second } => {
+            object(first);
+            object(second);
+        }
+        Call::Link { from, to } | Call::CloneFile { from, to } => {
+            object(from);
+            see(to);
+        }
+        Call::Rename { from, to, .. } => {
+            see(from);
+            see(to);
+        }
+        Call::Open { at, .. }
+        | Call::ReadLink { at, .. }
+        | Call::Watch { at, .. }
+        | Call::Mkdir { at, .. }
+        | Call::Mknod { at, .. }
+        | Call::Symlink { at, .. }
+        | Call::Unlink { at }
+        | Call::Rmdir { at }
+        | Call::Chroot { at } => see(at),
+        _ => (),
+    }
+}
+
+/// When an action was done, for the rules.
+pub(super) fn instant(action: &crate::action::Action, waits: bool) -> Instant {
+    Instant { thread: action.thread.0, waits, enter: action.enter.0, leave: action.leave.0 }
+}
