@@ -1,0 +1,409 @@
+//! From what happened in threads to the actions of a trace.
+
+use std::collections::BTreeMap;
+
+use esker_base::Time;
+use esker_trace::words::MapFlags;
+use esker_trace::{
+    Action, Call, Errno, Fd, Inherited, Outcome, PathBytes, Process, ProcessId, Thread, ThreadId, WarningKind, Word,
+};
+
+use crate::calls::{self, Extent, ITEMS_MAX, Raw, Spec};
+use crate::event::{Event, Items, What};
+use crate::maps::Maps;
+use crate::places::{Places, named};
+
+/// Where the pieces of a trace go, in the order in which they become known.
+pub trait Sink {
+    /// The next process.
+    fn process(&mut self, id: ProcessId, process: &Process);
+    /// The next thread.
+    fn thread(&mut self, id: ThreadId, thread: &Thread);
+    /// A call that ended, or that nobody saw end. Not in the order of beginnings.
+    fn action(&mut self, action: &Action);
+    /// A descriptor that is open when recording begins.
+    fn inherited(&mut self, inherited: &Inherited);
+    /// A call is about to use this absolute path, or has just used it.
+    fn touched(&mut self, path: &[u8]);
+    /// Something odd, at a time of the trace.
+    fn warning(&mut self, kind: WarningKind, count: u64, at: Time, text: String);
+}
+
+/// Results that only the kernel sees: the call begins again, or fails with `EINTR`. `ERESTARTSYS` to `ERESTART_RESTARTBLOCK`.
+const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
+
+/// Calls whose child appears to return from one that it never made.
+const FORKS: [i64; 4] = [libc::SYS_clone, libc::SYS_clone3, libc::SYS_fork, libc::SYS_vfork];
+
+/// Puts events together.
+#[derive(Debug)]
+pub struct Assembler {
+    specs: Vec<Option<&'static Spec>>,
+    /// When the trace began, on the monotonic clock.
+    start: u64,
+    /// By the system's numbers, which are used again.
+    threads: BTreeMap<u32, Traced>,
+    processes: BTreeMap<u32, Owner>,
+    thread_count: u32,
+    process_count: u32,
+    /// Threads that live.
+    pub alive: usize,
+}
+
+#[derive(Debug)]
+struct Traced {
+    id: ThreadId,
+    process: u32,
+    pending: Option<Pending>,
+    /// What it made last, until the call returns that made it.
+    child: Option<ThreadId>,
+    /// Whether any call of it was seen to begin.
+    seen: bool,
+}
+
+#[derive(Debug)]
+struct Owner {
+    id: ProcessId,
+    maps: Maps,
+    places: Places,
+}
+
+/// A call that has not returned.
+#[derive(Debug)]
+struct Pending {
+    spec: &'static Spec,
+    args: [u64; 6],
+    entry: Kept,
+    enter: Time,
+    /// When it was interrupted: it begins again, or has failed.
+    interrupted: Option<Time>,
+}
+
+impl Pending {
+    fn names_files(&self) -> bool {
+        self.spec.entry.iter().any(|item| item.what == Extent::Text)
+    }
+
+    fn raw<'a>(&'a self, exit: Items<'a>, result: Option<i64>) -> Raw<'a> {
+        Raw { spec: self.spec, args: self.args, entry: self.entry.items(), exit, result }
+    }
+
+    fn touch(&self, places: &Places, sink: &mut impl Sink) {
+        let Ok(call) = self.raw(Items::default(), None).decode() else { return };
+        for at in named(&call).into_iter().flatten() {
+            if let Some(path) = places.absolute(at) {
+                sink.touched(&path);
+            }
+        }
+    }
+}
+
+/// Items, owned: their ends in one buffer.
+#[derive(Debug, Default)]
+struct Kept {
+    bytes: Vec<u8>,
+    lengths: [Option<usize>; ITEMS_MAX],
+}
+
+impl Kept {
+    fn of(items: &Items<'_>) -> Kept {
+        let mut kept = Kept::default();
+        for (length, item) in kept.lengths.iter_mut().zip(items) {
+            *length = item.map(<[u8]>::len);
+        }
+        items.iter().flatten().for_each(|item| kept.bytes.extend_from_slice(item));
+        kept
+    }
+
+    fn items(&self) -> Items<'_> {
+        let mut rest = &self.bytes[..];
+        self.lengths.map(|length| {
+            let (item, behind) = rest.split_at(length?);
+            rest = behind;
+            Some(item)
+        })
+    }
+}
+
+impl Assembler {
+    /// A trace that begins at `start` of the monotonic clock.
+    pub fn new(start: u64) -> Assembler {
+        Assembler {
+            specs: calls::by_number(),
+            start,
+            threads: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            thread_count: 0,
+            process_count: 0,
+            alive: 0,
+        }
+    }
+
+    /// A process that is there when recording begins.
+    pub fn add_process(&mut self, pid: u32, cwd: PathBytes, umask: u16, sink: &mut impl Sink) -> ProcessId {
+        let places = Places::new(&cwd);
+        self.new_process(Process { pid, parent: None, cwd, umask }, Maps::default(), places, sink)
+    }
+
+    /// A descriptor of it.
+    pub fn add_descriptor(&mut self, pid: u32, inherited: &Inherited, sink: &mut impl Sink) {
+        if let (Some(owner), Some(path)) = (self.processes.get_mut(&pid), &inherited.path) {
+            owner.places.open(inherited.fd, path);
+        }
+        sink.inherited(inherited);
+    }
+
+    /// A thread of it.
+    pub fn add_thread(&mut self, tid: u32, pid: u32, name: Word, sink: &mut impl Sink) -> ThreadId {
+        self.new_thread(tid, pid, None, name, sink)
+    }
+
+    /// A number on the monotonic clock as a time of the trace.
+    pub fn time(&self, clock: u64) -> Time {
+        Time(clock.saturating_sub(self.start))
+    }
+
+    /// Takes what happened.
+    pub fn take(&mut self, event: &Event<'_>, sink: &mut impl Sink) {
+        let time = self.time(event.time);
+        if !matches!(event.what, What::Exec { .. }) {
+            self.appear(event, time, sink);
+        }
+        match event.what {
+            What::Enter { number, args, items } => self.enter(event.thread, number, args, &items, time, sink),
+            What::Exit { number, result, late, items } => {
+                let seen = Seen { number, result, late, items };
+                self.exit(event.thread, &seen, time, sink);
+            }
+            What::Fork { child, flags } => self.fork(event, child, flags, sink),
+            What::Exec { old, new } => {
+                if old != new {
+                    self.end(new, time, sink);
+                }
+                if let Some(traced) = self.threads.remove(&old) {
+                    self.threads.insert(new, traced);
+                }
+            }
+            What::End => self.end(event.thread, time, sink),
+        }
+    }
+
+    /// Ends all calls that are still under way.
+    pub fn finish(&mut self, clock: u64, sink: &mut impl Sink) {
+        let time = self.time(clock);
+        let threads: Vec<u32> = self.threads.keys().copied().collect();
+        threads.into_iter().for_each(|thread| self.end(thread, time, sink));
+    }
+
+    /// A thread of which nobody has told.
+    fn appear(&mut self, event: &Event<'_>, time: Time, sink: &mut impl Sink) {
+        if self.threads.contains_key(&event.thread) {
+            return;
+        }
+        sink.warning(WarningKind::ThreadAppeared, 1, time, format!("thread {}", event.thread));
+        if !self.processes.contains_key(&event.process) {
+            self.add_process(event.process, PathBytes::default(), 0o022, sink);
+        }
+        self.add_thread(event.thread, event.process, Word::default(), sink);
+    }
+
+    fn new_process(&mut self, process: Process, maps: Maps, places: Places, sink: &mut impl Sink) -> ProcessId {
+        let id = ProcessId(self.process_count);
+        self.process_count += 1;
+        sink.process(id, &process);
+        self.processes.insert(process.pid, Owner { id, maps, places });
+        id
+    }
+
+    fn new_thread(
+        &mut self,
+        tid: u32,
+        pid: u32,
+        parent: Option<ThreadId>,
+        name: Word,
+        sink: &mut impl Sink,
+    ) -> ThreadId {
+        let id = ThreadId(self.thread_count);
+        self.thread_count += 1;
+        self.alive += 1;
+        let process = self.processes[&pid].id;
+        sink.thread(id, &Thread { tid, process, parent, name });
+        self.threads.insert(tid, Traced { id, process: pid, pending: None, child: None, seen: false });
+        id
+    }
+
+    fn fork(&mut self, event: &Event<'_>, child: u32, flags: u64, sink: &mut impl Sink) {
+        let parent = self.threads[&event.thread].id;
+        let pid = if flags & libc::CLONE_THREAD as u64 != 0 { event.process } else { child };
+        if pid == child {
+            let owner = &self.processes[&self.threads[&event.thread].process];
+            let (maps, places) = (owner.maps.clone(), owner.places.clone());
+            let process = Process { pid, parent: Some(parent), cwd: PathBytes::default(), umask: 0 };
+            self.new_process(process, maps, places, sink);
+        }
+        let id = self.new_thread(child, pid, Some(parent), Word::default(), sink);
+        if let Some(traced) = self.threads.get_mut(&event.thread) {
+            traced.child = Some(id);
+        }
+    }
+
+    fn enter(&mut self, tid: u32, number: u32, args: [u64; 6], items: &Items<'_>, time: Time, sink: &mut impl Sink) {
+        let Some(spec) = self.specs.get(number as usize).copied().flatten() else { return };
+        let Some(traced) = self.threads.get_mut(&tid) else { return };
+        traced.seen = true;
+        let again = |pending: &Pending| {
+            let same = pending.spec.number == number && pending.args == args;
+            pending.interrupted.is_some() && (same || i64::from(number) == libc::SYS_restart_syscall)
+        };
+        if let Some(pending) = traced.pending.as_mut().filter(|pending| again(pending)) {
+            pending.interrupted = None;
+            sink.warning(WarningKind::Restarted, 1, time, pending.spec.name().to_string());
+            return;
+        }
+        let pending = Pending { spec, args, entry: Kept::of(items), enter: time, interrupted: None };
+        let owner = self.processes.get(&traced.process);
+        if let Some(owner) = owner.filter(|_| pending.names_files()) {
+            pending.touch(&owner.places, sink);
+        }
+        if let Some(before) = traced.pending.replace(pending) {
+            self.abandon(tid, before, time, sink);
+        }
+    }
+
+    /// A call of which nobody saw the end, or that was interrupted and not begun again.
+    fn abandon(&mut self, tid: u32, pending: Pending, time: Time, sink: &mut impl Sink) {
+        let (leave, outcome) = match pending.interrupted {
+            Some(interrupted) => (interrupted, Outcome::Failed(Errno::EINTR)),
+            None => {
+                sink.warning(WarningKind::LostEvents, 1, time, format!("end of {}", pending.spec.name()));
+                (time, Outcome::Unknown)
+            }
+        };
+        self.act(tid, &pending, leave, outcome, Items::default(), sink);
+    }
+
+    fn exit(&mut self, tid: u32, seen: &Seen<'_>, time: Time, sink: &mut impl Sink) {
+        let Some(traced) = self.threads.get_mut(&tid) else { return };
+        let Some(mut pending) = traced.pending.take() else {
+            let is_child = FORKS.contains(&i64::from(seen.number)) && seen.result == 0;
+            if traced.seen && !is_child {
+                sink.warning(WarningKind::ResumedWithoutStart, 1, time, format!("call {}", seen.number));
+            }
+            return;
+        };
+        if RESTARTS.contains(&seen.result) {
+            pending.interrupted = Some(time);
+            traced.pending = Some(pending);
+            return;
+        }
+        let exit = if seen.late {
+            pending.entry = Kept::of(&seen.items);
+            Items::default()
+        } else {
+            seen.items
+        };
+        let outcome = match u16::try_from(-seen.result) {
+            Ok(errno @ 1..=4095) => Outcome::Failed(Errno(errno)),
+            _ => Outcome::Done(seen.result),
+        };
+        self.act(tid, &pending, time, outcome, exit, sink);
+    }
+
+    /// The thread is no more.
+    fn end(&mut self, tid: u32, time: Time, sink: &mut impl Sink) {
+        let pending = self.threads.get_mut(&tid).and_then(|traced| traced.pending.take());
+        if let Some(pending) = pending {
+            let (leave, outcome) = match pending.interrupted {
+                Some(interrupted) => (interrupted, Outcome::Failed(Errno::EINTR)),
+                None => (time, Outcome::Unknown),
+            };
+            self.act(tid, &pending, leave, outcome, Items::default(), sink);
+        }
+        if let Some(traced) = self.threads.remove(&tid) {
+            self.alive -= 1;
+            let last = self.threads.values().all(|other| other.process != traced.process);
+            if last {
+                self.processes.remove(&traced.process);
+            }
+        }
+    }
+
+    fn act(
+        &mut self,
+        tid: u32,
+        pending: &Pending,
+        leave: Time,
+        outcome: Outcome,
+        exit: Items<'_>,
+        sink: &mut impl Sink,
+    ) {
+        let Some(traced) = self.threads.get_mut(&tid) else { return };
+        let result = match outcome {
+            Outcome::Done(value) => Some(value),
+            Outcome::Failed(errno) => Some(-i64::from(errno.0)),
+            Outcome::Unknown => None,
+        };
+        let mut call = pending.raw(exit, result).decode().unwrap_or_else(|kind| {
+            sink.warning(kind, 1, pending.enter, pending.spec.name().to_string());
+            Call::Other { name: Word::from(pending.spec.name()) }
+        });
+        if let Call::Clone { child, .. } = &mut call {
+            *child = traced.child.take();
+        }
+        let thread = traced.id;
+        if let Some(owner) = self.processes.get_mut(&traced.process) {
+            if !is_of_files(&mut owner.maps, &call, outcome) {
+                return;
+            }
+            owner.places.follow(&call, outcome);
+        }
+        warn_of_unseen(&call, pending.enter, sink);
+        sink.action(&Action { thread, enter: pending.enter, leave, call, outcome });
+    }
+}
+
+/// What was told of the end of a call.
+struct Seen<'a> {
+    number: u32,
+    result: i64,
+    late: bool,
+    items: Items<'a>,
+}
+
+/// Whether a call about memory is about a mapped file. Others are none of a trace's business.
+fn is_of_files(maps: &mut Maps, call: &Call, outcome: Outcome) -> bool {
+    match *call {
+        Call::Map { fd, len, flags, .. } => {
+            let is_file = fd != Fd(-1) && !flags.contains(MapFlags::MAP_ANONYMOUS);
+            if let Some(address) = outcome.value().filter(|_| is_file) {
+                maps.add(address as u64, len);
+            }
+            is_file
+        }
+        Call::Unmap { address, len } => maps.remove(address, len),
+        Call::Remap { address, len, new_len } => {
+            let known = maps.has(address, len);
+            if let Some(new) = outcome.value().filter(|_| known) {
+                maps.remove(address, len);
+                maps.add(new as u64, new_len);
+            }
+            known
+        }
+        Call::MapSync { address, len, .. } | Call::MapAdvise { address, len, .. } => maps.has(address, len),
+        _ => true,
+    }
+}
+
+/// What a call leads to that is not seen.
+fn warn_of_unseen(call: &Call, at: Time, sink: &mut impl Sink) {
+    match call {
+        Call::Map { flags, fd, .. } if flags.contains(MapFlags::MAP_SHARED | MapFlags::PROT_WRITE) => {
+            sink.warning(WarningKind::MappedWrites, 1, at, format!("descriptor {}", fd.0));
+        }
+        Call::UringEnter { submit, ring, .. } if *submit > 0 => {
+            sink.warning(WarningKind::UringUnseen, u64::from(*submit), at, format!("ring {}", ring.0));
+        }
+        _ => {}
+    }
+}
+

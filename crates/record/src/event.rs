@@ -1,0 +1,60 @@
+//! What both ways of recording see, before it is put together to calls.
+
+use crate::calls::ITEMS_MAX;
+
+/// Pieces of memory that were read with a call, in the order of its specification.
+pub type Items<'a> = [Option<&'a [u8]>; ITEMS_MAX];
+
+/// Something that happened in a traced thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event<'a> {
+    /// When, in ns of the monotonic clock.
+    pub time: u64,
+    /// The thread's number.
+    pub thread: u32,
+    /// Its process' number.
+    pub process: u32,
+    /// What.
+    pub what: What<'a>,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What<'a> {
+    /// A call began.
+    Enter {
+        /// Its number.
+        number: u32,
+        /// Its arguments.
+        args: [u64; 6],
+        /// What was read.
+        items: Items<'a>,
+    },
+    /// A call ended.
+    Exit {
+        /// Its number.
+        number: u32,
+        /// Its result; errors are negative.
+        result: i64,
+        /// Whether `items` are those of its beginning, which could not be read then.
+        late: bool,
+        /// What was read.
+        items: Items<'a>,
+    },
+    /// A thread was made.
+    Fork {
+        /// Its number.
+        child: u32,
+        /// `CLONE_` flags.
+        flags: u64,
+    },
+    /// A program was executed; the thread has its process' number from now on.
+    Exec {
+        /// Its number until now.
+        old: u32,
+        /// Its number from now on.
+        new: u32,
+    },
+    /// The thread ended.
+    End,
+}

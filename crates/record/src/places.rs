@@ -1,0 +1,134 @@
+//! Where paths lead to: the working directories and open directories of traced processes, as far as calls tell.
+//!
+//! Only for finding files of which the snapshot does not know yet; what is wrong here is missing there, and nothing else.
+
+use std::collections::BTreeMap;
+
+use esker_trace::{At, Call, Fd, Object, Outcome, PathBytes};
+
+/// Of one process. That processes may share them is not modelled: what one changes later, the other does not see.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    cwd: Vec<u8>,
+    fds: BTreeMap<Fd, Vec<u8>>,
+}
+
+impl Places {
+    /// A process that works in a directory.
+    pub fn new(cwd: &PathBytes) -> Places {
+        Places { cwd: cwd.to_vec(), fds: BTreeMap::new() }
+    }
+
+    /// A descriptor leads there.
+    pub fn open(&mut self, fd: Fd, path: &[u8]) {
+        self.fds.insert(fd, path.to_vec());
+    }
+
+    /// The absolute path behind a directory and a path; `None` where the directory is not known.
+    pub fn absolute(&self, at: &At) -> Option<Vec<u8>> {
+        if at.path.starts_with(b"/") {
+            return Some(at.path.to_vec());
+        }
+        let base = match at.dir {
+            Fd::CWD => &self.cwd,
+            dir => self.fds.get(&dir)?,
+        };
+        (base.starts_with(b"/")).then(|| join(base, &at.path))
+    }
+
+    /// What a call changes.
+    pub fn follow(&mut self, call: &Call, outcome: Outcome) {
+        let Some(value) = outcome.value() else { return };
+        match call {
+            Call::Open { at, .. } => match self.absolute(at) {
+                Some(path) => drop(self.fds.insert(Fd(value as i32), path)),
+                None => drop(self.fds.remove(&Fd(value as i32))),
+            },
+            Call::Close { fd } => drop(self.fds.remove(fd)),
+            Call::CloseRange { first, last, .. } => self.fds.retain(|fd, _| !(*first..=*last).contains(&(fd.0 as u32))),
+            Call::Dup { fd, .. } | Call::DupTo { fd, .. } => match self.fds.get(fd).cloned() {
+                Some(path) => drop(self.fds.insert(Fd(value as i32), path)),
+                None => drop(self.fds.remove(&Fd(value as i32))),
+            },
+            Call::Chdir { file: Object::Fd(fd) } => self.cwd = self.fds.get(fd).cloned().unwrap_or_default(),
+            Call::Chdir { file: Object::Path { at, .. } } => self.cwd = self.absolute(at).unwrap_or_default(),
+            _ => {}
+        }
+    }
+}
+
+/// The paths that a call names.
+pub fn named(call: &Call) -> [Option<&At>; 2] {
+    match call {
+        Call::Open { at, .. }
+        | Call::ReadLink { at, .. }
+        | Call::Watch { at, .. }
+        | Call::Mkdir { at, .. }
+        | Call::Mknod { at, .. }
+        | Call::Symlink { at, .. }
+        | Call::Unlink { at }
+        | Call::Rmdir { at }
+        | Call::Chroot { at } => [Some(at), None],
+        Call::Rename { from, to, .. } => [Some(from), Some(to)],
+        Call::Link { from, to } => [path_of(from), Some(to)],
+        Call::Truncate { file, .. }
+        | Call::Stat { file, .. }
+        | Call::Access { file, .. }
+        | Call::Chmod { file, .. }
+        | Call::Chown { file, .. }
+        | Call::SetTimes { file, .. }
+        | Call::GetXattr { file, .. }
+        | Call::SetXattr { file, .. }
+        | Call::ListXattr { file, .. }
+        | Call::RemoveXattr { file, .. }
+        | Call::StatFs { file }
+        | Call::NameToHandle { file }
+        | Call::Chdir { file }
+        | Call::Exec { file } => [path_of(file), None],
+        _ => [None, None],
+    }
+}
+
+fn path_of(object: &Object) -> Option<&At> {
+    match object {
+        Object::Path { at, .. } => Some(at),
+        Object::Fd(_) => None,
+    }
+}
+
+/// A path below a directory, both kept as they are.
+pub fn join(base: &[u8], path: &[u8]) -> Vec<u8> {
+    let mut whole = base.to_vec();
+    if !path.is_empty() {
+        if !whole.ends_with(b"/") {
+            whole.push(b'/');
+        }
+        whole.extend_from_slice(path);
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_trace::words::{OpenFlags, ResolveFlags};
+
+    fn open(dir: Fd, path: &str) -> Call {
+        let flags = OpenFlags::READ;
+        Call::Open { at: At { dir, path: PathBytes::from(path) }, flags, mode: 0, resolve: ResolveFlags::empty() }
+    }
+
+    #[test]
+    fn paths_start_where_their_directory_is_open() {
+        let mut places = Places::new(&PathBytes::from("/home"));
+        places.follow(&open(Fd::CWD, "a"), Outcome::Done(3));
+        places.follow(&open(Fd(3), "b"), Outcome::Done(4));
+        let at = |dir, path: &str| At { dir, path: PathBytes::from(path) };
+        assert_eq!(places.absolute(&at(Fd(4), "c")).as_deref(), Some(&b"/home/a/b/c"[..]));
+        places.follow(&Call::Chdir { file: Object::Fd(Fd(3)) }, Outcome::Done(0));
+        assert_eq!(places.absolute(&at(Fd::CWD, "d")).as_deref(), Some(&b"/home/a/d"[..]));
+        places.follow(&Call::Close { fd: Fd(4) }, Outcome::Done(0));
+        assert_eq!(places.absolute(&at(Fd(4), "c")), None);
+        assert_eq!(places.absolute(&at(Fd(9), "/abs")).as_deref(), Some(&b"/abs"[..]));
+    }
+}

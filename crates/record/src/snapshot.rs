@@ -1,0 +1,219 @@
+//! Files as they were before the traced program changed them.
+//!
+//! Trees that are named are walked before the program runs. Of others, each path is looked at when a call first uses it.
+//! Under ptrace that is before the call; a program in the kernel tells of the call a moment later, and then a file that is
+//! younger than the recording was made by it, and was not there before.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use esker_trace::words::FileKind;
+use esker_trace::{Entry, EntryKind, PathBytes, Word, Xattr};
+use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
+
+use crate::calls::kind_of_mode;
+
+/// Symbolic links that are followed in one path, as in the kernel.
+const LINKS_MAX: u32 = 40;
+
+/// What was looked at, and when recording began.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// ns since 1970.
+    started: i64,
+    /// Paths as calls name them, all of whose components were looked at.
+    known: BTreeSet<Vec<u8>>,
+    /// Paths without symbolic links that were looked at, and where links lead.
+    seen: BTreeMap<PathBuf, Option<PathBuf>>,
+    groups: BTreeMap<(u64, u64), u64>,
+    /// Entries that could not be read.
+    pub unreadable: Vec<(PathBuf, io::Error)>,
+    /// Files that the program had changed when they were looked at: their size may be a later one.
+    pub changed: u64,
+}
+
+impl Snapshot {
+    /// Nothing yet; files that are younger than `started` (ns since 1970) are not taken.
+    pub fn new(started: i64) -> Snapshot {
+        Snapshot {
+            started,
+            known: BTreeSet::new(),
+            seen: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            unreadable: Vec::new(),
+            changed: 0,
+        }
+    }
+
+    /// Takes a whole tree, and the directories above it. Stays on its file system.
+    ///
+    /// # Errors
+    /// If `root` is not there; what is below and cannot be read is only noted.
+    pub fn walk(&mut self, root: &Path, give: &mut impl FnMut(&PathBytes, &Entry)) -> io::Result<()> {
+        let root = fs::canonicalize(root)?;
+        self.touch(root.as_os_str().as_bytes(), give);
+        let device = look(&root)?.device();
+        let mut folders = vec![root];
+        while let Some(folder) = folders.pop() {
+            match self.children(&folder) {
+                Ok(children) => {
+                    for child in children {
+                        self.take(&child, give);
+                        let is_folder = |look: &Look| look.kind() == FileKind::Directory && look.device() == device;
+                        if look(&child).is_ok_and(|look| is_folder(&look)) {
+                            folders.push(child);
+                        }
+                    }
+                }
+                Err(error) => self.unreadable.push((folder, error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn children(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
+        fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect()
+    }
+
+    /// Takes all that lies on an absolute path, as far as it is there and was not looked at.
+    pub fn touch(&mut self, path: &[u8], give: &mut impl FnMut(&PathBytes, &Entry)) {
+        if self.known.contains(path) {
+            return;
+        }
+        self.known.insert(path.to_vec());
+        let (mut at, mut links) = (PathBuf::from("/"), 0);
+        let mut rest = components(Path::new(OsStr::from_bytes(path)));
+        while let Some(component) = rest.pop() {
+            if component == ".." {
+                at.pop();
+                continue;
+            }
+            at.push(component);
+            let Some(target) = self.take(&at, give) else { continue };
+            links += 1;
+            if links > LINKS_MAX {
+                return;
+            }
+            at.pop();
+            if target.is_absolute() {
+                at = PathBuf::from("/");
+            }
+            rest.extend(components(&target));
+        }
+    }
+
+    /// Takes one path without links before its last component; where it leads if it is a link.
+    fn take(&mut self, path: &Path, give: &mut impl FnMut(&PathBytes, &Entry)) -> Option<PathBuf> {
+        if let Some(target) = self.seen.get(path) {
+            return target.clone();
+        }
+        let mut target = None;
+        match look(path) {
+            Ok(look) if look.born().is_some_and(|born| born >= self.started) => {}
+            Ok(look) => {
+                if look.kind() == FileKind::Symlink {
+                    target = fs::read_link(path).ok();
+                }
+                if look.kind() == FileKind::Regular && look.modified() >= self.started {
+                    self.changed += 1;
+                }
+                let entry = self.entry(path, &look, target.as_deref());
+                give(&PathBytes::from(path.as_os_str().as_bytes()), &entry);
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound || error.kind() == io::ErrorKind::NotADirectory => {}
+            Err(error) => self.unreadable.push((path.to_path_buf(), error)),
+        }
+        self.seen.insert(path.to_path_buf(), target.clone());
+        target
+    }
+
+    fn entry(&mut self, path: &Path, look: &Look, target: Option<&Path>) -> Entry {
+        let kind = match look.kind() {
+            FileKind::Directory => EntryKind::Directory,
+            FileKind::Symlink => {
+                EntryKind::Symlink { target: PathBytes::from(target.unwrap_or(Path::new("")).as_os_str().as_bytes()) }
+            }
+            FileKind::Fifo => EntryKind::Fifo,
+            FileKind::Socket => EntryKind::Socket,
+            FileKind::CharDevice => look.special(false),
+            FileKind::BlockDevice => look.special(true),
+            FileKind::Regular | FileKind::Other => EntryKind::File { size: look.0.stx_size },
+        };
+        let next = self.groups.len() as u64 + 1;
+        let group = match kind {
+            EntryKind::Directory => 0,
+            _ if look.0.stx_nlink < 2 => 0,
+            _ => *self.groups.entry((look.device(), look.0.stx_ino)).or_insert(next),
+        };
+        Entry { kind, mode: look.0.stx_mode & 0o7777, group, modified: look.modified(), xattrs: xattrs(path) }
+    }
+}
+
+/// The last component first; `.` left out.
+fn components(path: &Path) -> Vec<std::ffi::OsString> {
+    let name = |component: Component<'_>| match component {
+        Component::Normal(name) => Some(name.to_os_string()),
+        Component::ParentDir => Some("..".into()),
+        _ => None,
+    };
+    let mut all: Vec<_> = path.components().filter_map(name).collect();
+    all.reverse();
+    all
+}
+
+/// What the kernel tells of a file.
+struct Look(Statx);
+
+fn look(path: &Path) -> io::Result<Look> {
+    let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    Ok(Look(statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT, mask)?))
+}
+
+impl Look {
+    fn kind(&self) -> FileKind {
+        kind_of_mode(u32::from(self.0.stx_mode))
+    }
+
+    fn device(&self) -> u64 {
+        rustix::fs::makedev(self.0.stx_dev_major, self.0.stx_dev_minor)
+    }
+
+    fn special(&self, block: bool) -> EntryKind {
+        EntryKind::Device { block, major: self.0.stx_rdev_major, minor: self.0.stx_rdev_minor }
+    }
+
+    fn modified(&self) -> i64 {
+        nanos(self.0.stx_mtime.tv_sec, self.0.stx_mtime.tv_nsec)
+    }
+
+    /// When it was made, on file systems that keep that.
+    fn born(&self) -> Option<i64> {
+        let known = self.0.stx_mask & StatxFlags::BTIME.bits() != 0;
+        known.then(|| nanos(self.0.stx_btime.tv_sec, self.0.stx_btime.tv_nsec))
+    }
+}
+
+fn nanos(seconds: i64, nanos: u32) -> i64 {
+    seconds.saturating_mul(1_000_000_000).saturating_add(i64::from(nanos))
+}
+
+/// Names and lengths of extended attributes; none where they cannot be read.
+fn xattrs(path: &Path) -> Vec<Xattr> {
+    let mut room = vec![0u8; 65536];
+    let Ok(len) = rustix::fs::llistxattr(path, &mut room[..]) else { return Vec::new() };
+    let names = room[..len].split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    let mut found: Vec<Xattr> = names
+        .map(|name| {
+            let none: &mut [u8] = &mut [];
+            let len = rustix::fs::lgetxattr(path, name, none).unwrap_or(0);
+            Xattr { name: Word::from(name), len: len as u32 }
+        })
+        .collect();
+    found.sort();
+    found
+}
+
