@@ -4,6 +4,7 @@ use esker_base::Time;
 
 use crate::call::Call;
 use crate::errno::Errno;
+use crate::wire::{Decoder, Encoder, Field, Malformed};
 
 /// A thread of a trace: an index into its list of threads. Numbers of the system may come twice, these may not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
@@ -59,6 +60,41 @@ pub struct Action {
     pub call: Call,
     /// What came of it.
     pub outcome: Outcome,
+}
+
+impl Field for Outcome {
+    fn put(&self, to: &mut Encoder<'_>) {
+        match self {
+            Outcome::Done(0) => to.byte(0),
+            Outcome::Done(value) => {
+                to.byte(1);
+                value.put(to);
+            }
+            Outcome::Failed(errno) => {
+                to.byte(2);
+                errno.put(to);
+            }
+            Outcome::Unknown => to.byte(3),
+        }
+    }
+
+    fn get(from: &mut Decoder<'_>) -> Result<Outcome, Malformed> {
+        Ok(match from.byte()? {
+            0 => Outcome::Done(0),
+            1 => Outcome::Done(Field::get(from)?),
+            2 => Outcome::Failed(Field::get(from)?),
+            3 => Outcome::Unknown,
+            _ => return Err(from.malformed("no kind of outcome")),
+        })
+    }
+
+    fn tell(&self, to: &mut String) {
+        match self {
+            Outcome::Done(value) => value.tell(to),
+            Outcome::Failed(errno) => errno.tell(to),
+            Outcome::Unknown => to.push('?'),
+        }
+    }
 }
 
 fn nanos<S: serde::Serializer>(time: &Time, to: S) -> Result<S::Ok, S::Error> {

@@ -12,6 +12,7 @@ pub mod action;
 pub mod call;
 pub mod compiled;
 pub mod errno;
+pub mod etrace;
 pub mod import;
 pub mod model;
 pub mod name;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::name::{PathBytes, Word};
+use crate::wire::{Decoder, Encoder, Field, Malformed, structs};
 
 /// Type of an entry, with what only that type has.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -68,6 +69,65 @@ impl Entry {
             _ => 0o644,
         };
         Entry { kind, mode, group: 0, modified: 0, xattrs: Vec::new() }
+    }
+}
+
+structs! {
+    Xattr { name, len }
+    Entry { kind, mode, group, modified, xattrs }
+}
+
+impl Field for EntryKind {
+    fn put(&self, to: &mut Encoder<'_>) {
+        match self {
+            EntryKind::File { size } => {
+                to.byte(1);
+                size.put(to);
+            }
+            EntryKind::Directory => to.byte(2),
+            EntryKind::Symlink { target } => {
+                to.byte(3);
+                target.put(to);
+            }
+            EntryKind::Fifo => to.byte(4),
+            EntryKind::Socket => to.byte(5),
+            EntryKind::Device { block, major, minor } => {
+                to.byte(6 + u8::from(*block));
+                major.put(to);
+                minor.put(to);
+            }
+        }
+    }
+
+    fn get(from: &mut Decoder<'_>) -> Result<EntryKind, Malformed> {
+        Ok(match from.byte()? {
+            1 => EntryKind::File { size: Field::get(from)? },
+            2 => EntryKind::Directory,
+            3 => EntryKind::Symlink { target: Field::get(from)? },
+            4 => EntryKind::Fifo,
+            5 => EntryKind::Socket,
+            tag @ 6..=7 => EntryKind::Device { block: tag == 7, major: Field::get(from)?, minor: Field::get(from)? },
+            _ => return Err(from.malformed("the number of no type of file")),
+        })
+    }
+
+    fn tell(&self, to: &mut String) {
+        match self {
+            EntryKind::File { size } => to.push_str(&format!("file of {size} bytes")),
+            EntryKind::Directory => to.push_str("directory"),
+            EntryKind::Symlink { target } => to.push_str(&format!("link to {target:?}")),
+            EntryKind::Fifo => to.push_str("fifo"),
+            EntryKind::Socket => to.push_str("socket"),
+            EntryKind::Device { block, major, minor } => {
+                to.push_str(&format!("{} device {major}:{minor}", if *block { "block" } else { "character" }));
+            }
+        }
+    }
+
+    fn paths(&mut self, change: &mut dyn FnMut(&mut PathBytes)) {
+        if let EntryKind::Symlink { target } = self {
+            change(target);
+        }
     }
 }
 

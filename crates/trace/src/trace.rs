@@ -5,16 +5,24 @@ use crate::call::Fd;
 use crate::name::{PathBytes, Word};
 use crate::snapshot::Snapshot;
 use crate::warning::Warnings;
-use crate::words::{FileKind, OpenFlags};
+use crate::wire::{structs, word_fields};
+use crate::words::{FileKind, OpenFlags, choices};
 
-/// The system a trace was recorded on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Platform {
-    /// Linux.
-    Linux,
-    /// Mac OS X.
-    Mac,
+choices! {
+    /// The system a trace was recorded on.
+    Platform {
+        /// Linux.
+        Linux = 1 "linux",
+        /// Mac OS X.
+        Mac = 2 "mac",
+    }
+}
+
+word_fields! { choices: Platform; flags: }
+structs! {
+    Process { pid, parent, cwd, umask }
+    Thread { tid, process, parent, name }
+    Inherited { process, fd, kind, path, flags, offset, group }
 }
 
 /// A process.

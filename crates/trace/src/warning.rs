@@ -2,55 +2,64 @@
 
 use std::collections::BTreeMap;
 
+use crate::wire::{structs, word_fields};
+use crate::words::choices;
+
 /// Places kept of each kind.
 const PLACES_MAX: usize = 5;
 
-/// What was odd.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum WarningKind {
-    /// A line that is no call, signal or exit; it was left out.
-    BadLine,
-    /// The last line stops in the middle; it was left out.
-    CutLine,
-    /// A call that was still running at the end; it was left out.
-    Unfinished,
-    /// A line that resumes a call that nobody began; it was left out.
-    ResumedWithoutStart,
-    /// A call that nobody knows; kept as `Other`.
-    UnknownCall,
-    /// A call whose arguments are none of its; kept as `Other`.
-    BadArguments,
-    /// Flag words that nobody knows; the others were kept.
-    UnknownFlag,
-    /// A path that the recorder cut; the call was kept as `Other`.
-    CutPath,
-    /// A time before the one of an earlier line; it was set to that one.
-    TimeBackwards,
-    /// A call without a duration: the recorder was not told to note it, so the call seems to take no time.
-    NoDuration,
-    /// A call that was interrupted and begun again; the two are one.
-    Restarted,
-    /// A descriptor that was opened although its number was taken: a lost `close`.
-    FdReopened,
-    /// A descriptor that was used before anything opened it: inferred as inherited.
-    FdInherited,
-    /// A thread that appeared although nothing made it.
-    ThreadAppeared,
-    /// Events that the recorder lost.
-    LostEvents,
-    /// Files mapped writable and shared: accesses through the map are not in the trace.
-    MappedWrites,
-    /// Requests of an io_uring that the recorder did not see.
-    UringUnseen,
-    /// A file that the snapshot could not read.
-    SnapshotUnreadable,
-    /// The recording's tail is missing or damaged; what came before was kept.
-    CutTail,
-    /// The recording was slowed on purpose (strace's delay injection).
-    DelayInjected,
-    /// Records of a damaged part that were left out.
-    Damaged,
+choices! {
+    /// What was odd.
+    WarningKind {
+        /// A line that is no call, signal or exit; it was left out.
+        BadLine = 1 "bad-line",
+        /// The last line stops in the middle; it was left out.
+        CutLine = 2 "cut-line",
+        /// A call that was still running at the end; it was left out.
+        Unfinished = 3 "unfinished",
+        /// A line that resumes a call that nobody began; it was left out.
+        ResumedWithoutStart = 4 "resumed-without-start",
+        /// A call that nobody knows; kept as `Other`.
+        UnknownCall = 5 "unknown-call",
+        /// A call whose arguments are none of its; kept as `Other`.
+        BadArguments = 6 "bad-arguments",
+        /// Flag words that nobody knows; the others were kept.
+        UnknownFlag = 7 "unknown-flag",
+        /// A path that the recorder cut; the call was kept as `Other`.
+        CutPath = 8 "cut-path",
+        /// A time before the one of an earlier line; it was set to that one.
+        TimeBackwards = 9 "time-backwards",
+        /// A call without a duration: the recorder was not told to note it, so the call seems to take no time.
+        NoDuration = 10 "no-duration",
+        /// A call that was interrupted and begun again; the two are one.
+        Restarted = 11 "restarted",
+        /// A descriptor that was opened although its number was taken: a lost `close`.
+        FdReopened = 12 "fd-reopened",
+        /// A descriptor that was used before anything opened it: inferred as inherited.
+        FdInherited = 13 "fd-inherited",
+        /// A thread that appeared although nothing made it.
+        ThreadAppeared = 14 "thread-appeared",
+        /// Events that the recorder lost.
+        LostEvents = 15 "lost-events",
+        /// Files mapped writable and shared: accesses through the map are not in the trace.
+        MappedWrites = 16 "mapped-writes",
+        /// Requests of an io_uring that the recorder did not see.
+        UringUnseen = 17 "uring-unseen",
+        /// A file that the snapshot could not read.
+        SnapshotUnreadable = 18 "snapshot-unreadable",
+        /// The recording's tail is missing or damaged; what came before was kept.
+        CutTail = 19 "cut-tail",
+        /// The recording was slowed on purpose (strace's delay injection).
+        DelayInjected = 20 "delay-injected",
+        /// Records of a damaged part that were left out.
+        Damaged = 21 "damaged",
+    }
+}
+
+word_fields! { choices: WarningKind; flags: }
+structs! {
+    Tally { count, places }
+    Place { at, text }
 }
 
 /// Where something was: a line, an offset, and what stood there.
@@ -91,6 +100,23 @@ impl Warnings {
         if tally.places.len() < PLACES_MAX {
             tally.places.push(Place { at, text: text.into() });
         }
+    }
+
+    /// Adds those of another reading.
+    pub fn merge(&mut self, other: &Warnings) {
+        for (kind, tally) in other.tallies() {
+            let mine = self.tallies.entry(kind).or_default();
+            mine.count = mine.count.saturating_add(tally.count);
+            let room = PLACES_MAX.saturating_sub(mine.places.len());
+            mine.places.extend(tally.places.iter().take(room).cloned());
+        }
+    }
+
+    /// Adds what was tallied elsewhere.
+    pub(crate) fn add_tally(&mut self, kind: WarningKind, tally: Tally) {
+        let mut other = Warnings::default();
+        other.tallies.insert(kind, tally);
+        self.merge(&other);
     }
 
     /// How often.

@@ -24,6 +24,7 @@ pub struct Malformed {
 pub struct NameTable {
     numbers: BTreeMap<PathBytes, u32>,
     names: Vec<PathBytes>,
+    bytes: usize,
 }
 
 impl NameTable {
@@ -43,7 +44,13 @@ impl NameTable {
         let number = u32::try_from(self.names.len()).expect("fewer names than 2^32");
         self.numbers.insert(name.clone(), number);
         self.names.push(name.clone());
+        self.bytes += name.len() + 2;
         number
+    }
+
+    /// About how many bytes the names take.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// All names, by number.
@@ -55,6 +62,7 @@ impl NameTable {
     pub fn clear(&mut self) {
         self.numbers.clear();
         self.names.clear();
+        self.bytes = 0;
     }
 }
 
@@ -270,6 +278,25 @@ macro_rules! narrow_fields {
 
 narrow_fields!(u8 as u64, u16 as u64, u32 as u64, i32 as i64);
 
+/// Longest text of a message, in bytes.
+const TEXT_MAX: usize = 4096;
+
+impl Field for String {
+    fn put(&self, to: &mut Encoder<'_>) {
+        let bytes = &self.as_bytes()[..self.len().min(TEXT_MAX)];
+        to.unsigned(bytes.len() as u64);
+        bytes.iter().for_each(|byte| to.byte(*byte));
+    }
+
+    fn get(from: &mut Decoder<'_>) -> Result<String, Malformed> {
+        Ok(String::from_utf8_lossy(from.bytes(TEXT_MAX)?).into_owned())
+    }
+
+    fn tell(&self, to: &mut String) {
+        to.push_str(self);
+    }
+}
+
 impl Field for bool {
     fn put(&self, to: &mut Encoder<'_>) {
         to.byte(u8::from(*self));
@@ -414,3 +441,80 @@ impl<T: Field> Field for Vec<T> {
         }
     }
 }
+
+/// A structure is its fields, one after the other.
+macro_rules! structs {
+    ($( $name:ident { $($field:ident),* } )*) => { $(
+        impl $crate::wire::Field for $name {
+            fn put(&self, to: &mut $crate::wire::Encoder<'_>) {
+                $( $crate::wire::Field::put(&self.$field, to); )*
+            }
+
+            fn get(from: &mut $crate::wire::Decoder<'_>) -> Result<$name, $crate::wire::Malformed> {
+                Ok($name { $( $field: $crate::wire::Field::get(from)? ),* })
+            }
+
+            fn tell(&self, to: &mut String) {
+                to.push('{');
+                $(
+                    to.push_str(concat!(stringify!($field), "="));
+                    $crate::wire::Field::tell(&self.$field, to);
+                    to.push(' ');
+                )*
+                to.pop();
+                to.push('}');
+            }
+
+            fn paths(&mut self, change: &mut dyn FnMut(&mut $crate::name::PathBytes)) {
+                $( $crate::wire::Field::paths(&mut self.$field, change); )*
+            }
+
+            fn fds(&mut self, change: &mut dyn FnMut(&mut $crate::call::Fd)) {
+                $( $crate::wire::Field::fds(&mut self.$field, change); )*
+            }
+        }
+    )* };
+}
+
+pub(crate) use structs;
+
+/// Choices are one byte, sets of flags a varint.
+macro_rules! word_fields {
+    (choices: $($choice:ty),*; flags: $($flags:ty),*) => {
+        $(
+            impl $crate::wire::Field for $choice {
+                fn put(&self, to: &mut $crate::wire::Encoder<'_>) {
+                    to.byte(self.code());
+                }
+
+                fn get(from: &mut $crate::wire::Decoder<'_>) -> Result<$choice, $crate::wire::Malformed> {
+                    let code = from.byte()?;
+                    <$choice>::from_code(code).ok_or(from.malformed(concat!("no ", stringify!($choice))))
+                }
+
+                fn tell(&self, to: &mut String) {
+                    to.push_str(self.name());
+                }
+            }
+        )*
+        $(
+            impl $crate::wire::Field for $flags {
+                fn put(&self, to: &mut $crate::wire::Encoder<'_>) {
+                    to.unsigned(self.bits().into());
+                }
+
+                fn get(from: &mut $crate::wire::Decoder<'_>) -> Result<$flags, $crate::wire::Malformed> {
+                    let bits = <u32 as $crate::wire::Field>::get(from)?;
+                    <$flags>::from_bits(bits).ok_or(from.malformed(concat!("unknown ", stringify!($flags))))
+                }
+
+                fn tell(&self, to: &mut String) {
+                    to.push_str(if self.is_empty() { "0" } else { "" });
+                    to.push_str(&self.text());
+                }
+            }
+        )*
+    };
+}
+
+pub(crate) use word_fields;

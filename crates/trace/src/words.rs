@@ -43,6 +43,8 @@ macro_rules! choices {
     )* };
 }
 
+pub(crate) use choices;
+
 choices! {
     /// What a name leads to.
     FileKind {

@@ -45,7 +45,9 @@ impl Call {
             Call::AsyncSubmit { ops, .. } => ops.iter().for_each(|op| see(op.fd)),
             Call::Poll { fds, .. } => fds.iter().for_each(|fd| see(*fd)),
             Call::EpollControl { set, fd, .. } => [*set, *fd].into_iter().for_each(&mut *see),
-            Call::Watch { queue: set, .. } | Call::Unwatch { queue: set, .. } | Call::EpollWait { set, .. } => see(*set),
+            Call::Watch { queue: set, .. } | Call::Unwatch { queue: set, .. } | Call::EpollWait { set, .. } => {
+                see(*set)
+            }
             Call::MakeFd { from, .. } => see(*from),
             Call::UringEnter { ring, .. } | Call::UringRegister { ring, .. } => see(*ring),
             _ => {

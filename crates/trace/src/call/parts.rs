@@ -1,9 +1,9 @@
 //! What calls are made of.
 
-use crate::action::ThreadId;
+use crate::action::{ProcessId, ThreadId};
 use crate::errno::Errno;
 use crate::name::PathBytes;
-use crate::wire::{Decoder, Encoder, Field, Malformed};
+use crate::wire::{Decoder, Encoder, Field, Malformed, structs, word_fields};
 use crate::words::*;
 
 /// A descriptor, by its number in the traced process.
@@ -88,39 +88,6 @@ pub struct AsyncOp {
     pub offset: u64,
     /// Bytes.
     pub len: u64,
-}
-
-macro_rules! structs {
-    ($( $name:ident { $($field:ident),* } )*) => { $(
-        impl Field for $name {
-            fn put(&self, to: &mut Encoder<'_>) {
-                $( self.$field.put(to); )*
-            }
-
-            fn get(from: &mut Decoder<'_>) -> Result<$name, Malformed> {
-                Ok($name { $( $field: Field::get(from)? ),* })
-            }
-
-            fn tell(&self, to: &mut String) {
-                to.push('{');
-                $(
-                    to.push_str(concat!(stringify!($field), "="));
-                    self.$field.tell(to);
-                    to.push(' ');
-                )*
-                to.pop();
-                to.push('}');
-            }
-
-            fn paths(&mut self, change: &mut dyn FnMut(&mut PathBytes)) {
-                $( self.$field.paths(change); )*
-            }
-
-            fn fds(&mut self, change: &mut dyn FnMut(&mut Fd)) {
-                $( self.$field.fds(change); )*
-            }
-        }
-    )* };
 }
 
 structs! {
@@ -275,6 +242,20 @@ impl Field for ThreadId {
     }
 }
 
+impl Field for ProcessId {
+    fn put(&self, to: &mut Encoder<'_>) {
+        self.0.put(to);
+    }
+
+    fn get(from: &mut Decoder<'_>) -> Result<ProcessId, Malformed> {
+        Field::get(from).map(ProcessId)
+    }
+
+    fn tell(&self, to: &mut String) {
+        to.push_str(&format!("P{}", self.0));
+    }
+}
+
 impl Field for Errno {
     fn put(&self, to: &mut Encoder<'_>) {
         self.0.put(to);
@@ -289,49 +270,9 @@ impl Field for Errno {
     }
 }
 
-/// Choices are one byte, sets of flags a varint.
-macro_rules! word_fields {
-    (choices: $($choice:ty),*; flags: $($flags:ty),*) => {
-        $(
-            impl Field for $choice {
-                fn put(&self, to: &mut Encoder<'_>) {
-                    to.byte(self.code());
-                }
-
-                fn get(from: &mut Decoder<'_>) -> Result<$choice, Malformed> {
-                    let code = from.byte()?;
-                    <$choice>::from_code(code).ok_or(from.malformed(concat!("no ", stringify!($choice))))
-                }
-
-                fn tell(&self, to: &mut String) {
-                    to.push_str(self.name());
-                }
-            }
-        )*
-        $(
-            impl Field for $flags {
-                fn put(&self, to: &mut Encoder<'_>) {
-                    to.unsigned(self.bits().into());
-                }
-
-                fn get(from: &mut Decoder<'_>) -> Result<$flags, Malformed> {
-                    let bits = u32::get(from)?;
-                    <$flags>::from_bits(bits).ok_or(from.malformed(concat!("unknown ", stringify!($flags))))
-                }
-
-                fn tell(&self, to: &mut String) {
-                    to.push_str(if self.is_empty() { "0" } else { "" });
-                    to.push_str(&self.text());
-                }
-            }
-        )*
-    };
-}
-
 word_fields! {
     choices: FileKind, Whence, Advice, LockKind, RecordLock, FcntlCmd, FdSource, SocketOp, AsyncKind, MapAdvice, Hint,
         Obscure, SyncKind;
     flags: OpenFlags, ResolveFlags, RenameFlags, AccessMode, FallocFlags, SyncRangeFlags, ReadWriteFlags, XattrFlags,
         CloneFlags, MapFlags, MapSyncFlags, CloseRangeFlags
 }
-

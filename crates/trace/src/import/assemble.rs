@@ -60,11 +60,7 @@ pub fn read_trace(source: &mut dyn TraceSource, on_bad: OnBad) -> Result<Trace, 
     Ok(trace)
 }
 
-fn read_items(
-    source: &mut dyn TraceSource,
-    on_bad: OnBad,
-    warnings: &mut Warnings,
-) -> Result<Vec<Item>, ParseError> {
+fn read_items(source: &mut dyn TraceSource, on_bad: OnBad, warnings: &mut Warnings) -> Result<Vec<Item>, ParseError> {
     let decoder = Decoder::new(source.platform());
     let mut interner = Interner::default();
     let mut items = Vec::new();
@@ -88,7 +84,8 @@ fn item(
     if let (Some(note), Outcome::Done(fd)) = (&raw.ret.note, outcome) {
         noted.push(super::decode::Note { fd: Fd(fd as i32), text: note.clone() });
     }
-    if let ("getcwd", Outcome::Done(_), Some(Arg::Text { bytes, cut: false })) = (&*raw.name, outcome, raw.args.first()) {
+    if let ("getcwd", Outcome::Done(_), Some(Arg::Text { bytes, cut: false })) = (&*raw.name, outcome, raw.args.first())
+    {
         noted.push(super::decode::Note { fd: Fd::CWD, text: bytes.clone() });
     }
     let notes = noted.iter().map(|note| (note.fd, interner.path(&note.text))).collect();

@@ -59,7 +59,8 @@ fn columns(bytes: &[u8]) -> Result<RawCall, Misfit> {
     };
     let place = |column: &[u8]| column.as_ptr() as usize - bytes.as_ptr() as usize + 1;
     let text = |column: &[u8]| std::str::from_utf8(column).ok().map(|text| text.trim().to_string());
-    let number = |column: &[u8], what| text(column).and_then(|text| text.parse::<u64>().ok()).ok_or((place(column), what));
+    let number =
+        |column: &[u8], what| text(column).and_then(|text| text.parse::<u64>().ok()).ok_or((place(column), what));
     let id = |column, what| number(column, what).and_then(|id| u32::try_from(id).map_err(|_| (place(column), what)));
     let errno = match text(errno).as_deref() {
         Some("0") => None,
@@ -177,5 +178,72 @@ fn quoted(lexer: &mut Lexer<'_>) -> Result<PathBytes, Misfit> {
     match lexer.value(0) {
         Ok(Arg::Text { bytes, cut: false }) => Ok(PathBytes::from(bytes)),
         _ => Err((lexer.at, "a path in quotes")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import::read_trace;
+    use crate::wire::Field;
+
+    const CALLS: &str = "\
+# synthetic\n\
+1000\t1900\t5\t50\topen\t\"/a \\303\\244\", O_RDWR|O_CREAT, 0644\t3\t0\n\
+2000\t2500\t5\t51\tgetattrlist\t\"/a\", 0x1, 0x2, 44, FSOPT_NOFOLLOW\t0\t0\n\
+3000\t3500\t5\t50\texchangedata\t\"/a\", \"/b\", 0\t0\t0\n\
+3600\t3700\t5\t50\tfcntl_nocancel\t3, F_FULLFSYNC\t0\t0\n\
+3800\t3900\t5\t50\tgetxattr\t\"/a\", \"com.apple.FinderInfo\", 0x1, 32, 0, XATTR_NOFOLLOW\t-1\tENOATTR\n\
+4000\t4100\t6\t60\tread_nocancel\t9, 0x1, 100\t100\t0\n";
+
+    fn parse(text: &str, on_bad: OnBad) -> Result<crate::Trace, ParseError> {
+        read_trace(&mut Ibench::new(text.as_bytes(), on_bad), on_bad)
+    }
+
+    #[test]
+    fn calls_of_a_mac_are_read() {
+        let trace = parse(CALLS, OnBad::Fail).expect("a trace");
+        let tell = |action: &crate::Action| {
+            let mut text = String::new();
+            action.call.tell(&mut text);
+            text
+        };
+        let told: Vec<String> = trace.actions.iter().map(tell).collect();
+        let expected = [
+            r#"open(at="/a \xc3\xa4", flags=READ | WRITE | O_CREAT, mode=420, resolve=0)"#,
+            r#"getattrlist(file="/a" (not followed), len=44)"#,
+            r#"exchangedata(first="/a", second="/b")"#,
+            "fsync(fd=3, kind=F_FULLFSYNC)",
+            r#"getxattr_at(file="/a" (not followed), name=com.apple.FinderInfo, len=32, position=0)"#,
+            "read(fd=9, len=100, parts=0)",
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(trace.actions[4].outcome, crate::Outcome::Failed(Errno::ENODATA));
+        assert_eq!((trace.threads.len(), trace.processes.len(), trace.inherited.len()), (3, 2, 1));
+        assert_eq!((trace.platform, trace.actions[1].enter.0), (Platform::Mac, 1000));
+    }
+
+    #[test]
+    fn files_before_the_trace_are_read() {
+        let mut warnings = Warnings::default();
+        let text = "# files\nd 0 \"/a\"\nf 17 \"/a/b c\"\nl 0 \"/l\" \"a/b c\"\n";
+        let snapshot = read_snapshot(text.as_bytes(), OnBad::Fail, &mut warnings).expect("a snapshot");
+        let entry = |path: &str| snapshot.entries.get(path.as_bytes()).map(|entry| entry.kind.clone());
+        assert_eq!(entry("/a/b c"), Some(EntryKind::File { size: 17 }));
+        assert_eq!(entry("/l"), Some(EntryKind::Symlink { target: PathBytes::from("a/b c") }));
+        assert_eq!(snapshot.entries.len(), 3);
+    }
+
+    #[test]
+    fn bad_lines_are_refused_with_their_column_or_counted() {
+        for (line, at) in [("1\t2\t3\n", 1), ("x\t2\t1\t1\tsync\t\t0\t0\n", 1), ("1\t2\t1\t1\tsync\t\t0\tEWHAT\n", 17)]
+        {
+            let error = parse(line, OnBad::Fail).expect_err(line);
+            assert!(matches!(error, ParseError::BadLine { line: 1, column, .. } if column == at), "{line}: {error}");
+            let trace = parse(&format!("{line}{CALLS}"), OnBad::Skip).expect("counted");
+            assert_eq!(trace.warnings.count(WarningKind::BadLine), 1, "{line}");
+        }
+        let error = read_snapshot(&b"f \"/a\"\n"[..], OnBad::Fail, &mut Warnings::default()).expect_err("no size");
+        assert!(matches!(error, ParseError::BadLine { line: 1, .. }), "{error}");
     }
 }

@@ -214,7 +214,9 @@ impl<'a> Lexer<'a> {
                     continue;
                 }
                 b'=' if self.rest().starts_with(b"=>") => break,
-                b'=' if open == 0 && self.is_name(start) && !self.rest().starts_with(b"==") => return self.named(start, depth),
+                b'=' if open == 0 && self.is_name(start) && !self.rest().starts_with(b"==") => {
+                    return self.named(start, depth);
+                }
                 b'<' if self.rest().starts_with(b"<<") => self.at += 1,
                 b'<' => {
                     note = Some(self.note()?);

@@ -3,10 +3,13 @@
 //! What a line is, [`line`] says; here halves of split calls are joined and interrupted calls continued.
 
 mod line;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::BufRead;
 
+use super::lex::Arg;
 use super::text::{Line, Lines, shown};
 use super::{OnBad, ParseError, RawCall, TraceSource};
 use crate::errno::Errno;
@@ -172,7 +175,7 @@ impl<R: BufRead> Strace<R> {
     /// Joins a call with the interrupted one that it continues, and keeps it if it is interrupted itself.
     fn continue_interrupted(&mut self, mut call: RawCall, is_again: bool, warnings: &mut Warnings) {
         if let Some(mut earlier) = self.interrupted.remove(&call.tid) {
-            if call.name == "restart_syscall" || (call.name == earlier.call.name && call.args == earlier.call.args) {
+            if call.name == "restart_syscall" || is_same(&earlier.call, &call) {
                 warnings.add(WarningKind::Restarted, call.line, earlier.call.name.clone());
                 let (leave, ret) = (call.leave, call.ret);
                 call = RawCall { leave, ret, ..earlier.call };
@@ -213,6 +216,17 @@ impl<R: BufRead> Strace<R> {
             self.give_up_interrupted(tid);
         }
     }
+}
+
+/// Whether a call is an interrupted one begun again: what was only an address then may be shown now.
+fn is_same(earlier: &RawCall, later: &RawCall) -> bool {
+    let alike = |(before, now): (&Arg, &Arg)| match (before, now) {
+        (Arg::Int { .. }, Arg::Text { .. } | Arg::List(_) | Arg::Fields(_)) => true,
+        _ => before == now,
+    };
+    earlier.name == later.name
+        && earlier.args.len() == later.args.len()
+        && earlier.args.iter().zip(&later.args).all(alike)
 }
 
 /// A call that was interrupted and not begun again: the program saw EINTR.

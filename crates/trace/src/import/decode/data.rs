@@ -27,9 +27,7 @@ pub const CALLS: &[Known] = &[
     }),
     call("truncate", |a| Ok(Call::Truncate { file: a.object(0, true)?, len: a.i64(1)? })),
     call("ftruncate", |a| Ok(Call::Truncate { file: Object::Fd(a.fd(0)?), len: a.i64(1)? })),
-    call("fallocate", |a| {
-        Ok(Call::Allocate { fd: a.fd(0)?, flags: a.flags(1), offset: a.i64(2)?, len: a.i64(3)? })
-    }),
+    call("fallocate", |a| Ok(Call::Allocate { fd: a.fd(0)?, flags: a.flags(1), offset: a.i64(2)?, len: a.i64(3)? })),
     call("fadvise64", |a| {
         Ok(Call::Advise { fd: a.fd(0)?, offset: a.i64(1)?, len: a.i64(2)?, advice: word(a, 3, Advice::from_name)? })
     }),
@@ -117,9 +115,7 @@ fn fcntl(a: &mut Args<'_>) -> Result<Call, Bad> {
         return record_lock(a, fd, cmd);
     }
     Ok(match command {
-        "F_DUPFD" | "F_DUPFD_CLOEXEC" => {
-            Call::Dup { fd, min: a.int(2)? as i32, cloexec: command.ends_with("CLOEXEC") }
-        }
+        "F_DUPFD" | "F_DUPFD_CLOEXEC" => Call::Dup { fd, min: a.int(2)? as i32, cloexec: command.ends_with("CLOEXEC") },
         "F_SETFL" => Call::SetFlags { fd, flags: open_words(a, &a.words(2)) },
         "F_SETFD" => Call::Fcntl { fd, cmd: FcntlCmd::SetFd, arg: i64::from(a.has(2, "FD_CLOEXEC")) },
         _ => super::mac::fcntl(a, fd, command)?.unwrap_or_else(|| other_fcntl(a, fd, command)),

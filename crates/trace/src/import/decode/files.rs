@@ -73,17 +73,21 @@ pub fn open_flags(a: &mut Args<'_>, place: usize) -> OpenFlags {
 /// As [`open_flags`], from words. `O_RDONLY` is 0 and may be left out.
 pub fn open_words(a: &mut Args<'_>, words: &[&str]) -> OpenFlags {
     let mut access = None;
-    let others: Vec<&str> = words.iter().copied().filter(|word| {
-        let is = match *word {
-            "O_RDONLY" => OpenFlags::READ,
-            "O_WRONLY" => OpenFlags::WRITE,
-            "O_RDWR" => OpenFlags::READ | OpenFlags::WRITE,
-            "O_RSYNC" | "O_ACCMODE" => OpenFlags::empty(),
-            _ => return true,
-        };
-        access = Some(access.unwrap_or(OpenFlags::empty()) | is);
-        false
-    }).collect();
+    let others: Vec<&str> = words
+        .iter()
+        .copied()
+        .filter(|word| {
+            let is = match *word {
+                "O_RDONLY" => OpenFlags::READ,
+                "O_WRONLY" => OpenFlags::WRITE,
+                "O_RDWR" => OpenFlags::READ | OpenFlags::WRITE,
+                "O_RSYNC" | "O_ACCMODE" => OpenFlags::empty(),
+                _ => return true,
+            };
+            access = Some(access.unwrap_or(OpenFlags::empty()) | is);
+            false
+        })
+        .collect();
     let flags: OpenFlags = a.flags_from(&others);
     match access {
         _ if flags.contains(OpenFlags::O_PATH) => flags,

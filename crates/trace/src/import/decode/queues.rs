@@ -142,9 +142,9 @@ fn recvmsg(a: &mut Args<'_>) -> Result<Call, Bad> {
         Some(Arg::List(controls)) => controls.as_slice(),
         _ => &[],
     };
-    let rights = controls.iter().filter(|control| {
-        field(control, "cmsg_type").map(words_of).is_some_and(|words| words.contains(&"SCM_RIGHTS"))
-    });
+    let rights = controls
+        .iter()
+        .filter(|control| field(control, "cmsg_type").map(words_of).is_some_and(|words| words.contains(&"SCM_RIGHTS")));
     let lists = rights.filter_map(|control| match field(control, "cmsg_data") {
         Some(Arg::List(fds)) => Some(fds),
         _ => None,

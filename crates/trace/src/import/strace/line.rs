@@ -117,7 +117,9 @@ fn leading_time(rest: &mut &[u8]) -> Option<Stamp> {
     let (whole, fraction) = word.split_once('.').unwrap_or((word, ""));
     let nanos = fraction_ns(fraction)?;
     let stamp = match whole.split(':').collect::<Vec<_>>()[..] {
-        [seconds] if !fraction.is_empty() => Stamp::Epoch(seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanos)?),
+        [seconds] if !fraction.is_empty() => {
+            Stamp::Epoch(seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanos)?)
+        }
         [hours, minutes, seconds] => {
             let part = |text: &str, below: u64| text.parse::<u64>().ok().filter(|n| *n < below);
             let seconds = (part(hours, 24)? * 60 + part(minutes, 60)?) * 60 + part(seconds, 61)?;

@@ -1,0 +1,16 @@
+//! `.etrace`: Esker's own recording, written as it happens. Bytes: `docs/formats/program-trace.md`.
+//!
+//! A header, then blocks of one kind of item each; a block stands for itself: its names come with it. A writer that is
+//! stopped in the middle loses what it had not yet flushed; a reader delivers all whole blocks and says that the tail is
+//! missing. Reading order: [`layout`], [`write`], [`read`].
+
+mod layout;
+mod read;
+mod write;
+
+pub use layout::{BLOCK_HEAD, BlockKind, HEADER, VERSION, is_etrace};
+pub use read::{EtraceError, Limits, read};
+pub use write::{Writer, write};
+
+#[cfg(test)]
+mod tests;
