@@ -13,4 +13,4 @@ pub use read::{EtraceError, Limits, read};
 pub use write::{Writer, write};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -9,10 +9,12 @@
 #![forbid(unsafe_code)]
 
 pub mod action;
+pub mod anonymise;
 pub mod call;
 pub mod compiled;
 pub mod errno;
 pub mod etrace;
+pub mod generate;
 pub mod import;
 pub mod model;
 pub mod name;

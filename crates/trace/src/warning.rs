@@ -119,6 +119,11 @@ impl Warnings {
         self.merge(&other);
     }
 
+    /// Forgets where and what; the counts stay.
+    pub fn forget_places(&mut self) {
+        self.tallies.values_mut().for_each(|tally| tally.places.clear());
+    }
+
     /// How often.
     pub fn count(&self, kind: WarningKind) -> u64 {
         self.tallies.get(&kind).map_or(0, |tally| tally.count)
