@@ -232,6 +232,15 @@ fn the_last_half_in_sync_is_never_given_up() {
 }
 
 #[test]
+fn a_stack_that_is_stopped_while_its_mirror_is_being_opened_waits_for_it() {
+    with(&format!("{TWO} vol = mirror new=equal settle=1h on a, b"), async |vol| {
+        assert_eq!(vol.stack().flush_all().await, Ok(()));
+        assert_eq!(stat(&vol, "halves_in_sync"), 2.0);
+    });
+    with(&format!("{TWO} vol = mirror new=equal settle=1h on a, b"), async |vol| vol.stack().close().await);
+}
+
+#[test]
 fn a_stack_that_is_closed_leaves_halves_with_nothing_to_copy() {
     with(&format!("{TWO} vol = mirror region=4KiB new=equal settle=1h on a, b"), async |vol| {
         write(&vol, 0, &[1; 8192]).await;

@@ -3,9 +3,6 @@
 mod faults;
 mod power;
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
 use esker_base::Nanos;
 use esker_block::{Bio, BioError, Buf, Device, Done, Kind, KindError, Make, OpKind, Step};
 use esker_stack::Export;
@@ -264,14 +261,8 @@ fn what_is_off_loaded_is_there_after_a_restart_and_goes_home_in_a_drain() {
     });
 }
 
-/// Why a stack's volume refuses requests.
 fn refusal(text: &str) -> String {
-    let told = Rc::new(RefCell::new(String::new()));
-    let out = told.clone();
-    with(text, async move |vol| {
-        *out.borrow_mut() = try_write(&vol, 0, &[1; 4096]).await.expect_err("it must refuse").to_string();
-    });
-    told.take()
+    bench::refusal(KINDS, text)
 }
 
 #[test]

@@ -2,9 +2,6 @@
 
 mod power;
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
 use esker_base::Nanos;
 use esker_block::{Bio, BioError, Device, Kind};
 use esker_stack::{Export, Spec};
@@ -176,14 +173,8 @@ fn a_scrub_finds_what_nobody_reads_and_writes_it_anew() {
     });
 }
 
-/// Why a stack's volume refuses requests.
 fn refusal(text: &str) -> String {
-    let told = Rc::new(RefCell::new(String::new()));
-    let out = told.clone();
-    with(text, async move |vol| {
-        *out.borrow_mut() = try_write(&vol, 0, &[1; 4096]).await.expect_err("it must refuse").to_string();
-    });
-    told.take()
+    bench::refusal(KINDS, text)
 }
 
 #[test]

@@ -11,6 +11,8 @@ const ADMITTED_MAX: u64 = 4096;
 /// Admission to one stack.
 pub(crate) struct Door {
     closed: Cell<bool>,
+    /// Closed until the layers are opened.
+    opening: Cell<bool>,
     /// Closed for good.
     ended: Cell<bool>,
     inflight: Cell<u64>,
@@ -22,6 +24,7 @@ impl Default for Door {
     fn default() -> Door {
         Door {
             closed: Cell::new(false),
+            opening: Cell::new(false),
             ended: Cell::new(false),
             inflight: Cell::new(0),
             changed: Notify::default(),
@@ -96,9 +99,21 @@ impl Door {
         self.changed.notify_all();
     }
 
-    /// Waits until it is open, or closed for good.
+    /// Lets nobody in until the layers are opened.
+    pub fn begin_opening(&self) {
+        self.opening.set(true);
+        self.closed.set(true);
+    }
+
+    /// They are.
+    pub fn end_opening(&self) {
+        self.opening.set(false);
+        self.open();
+    }
+
+    /// Waits until the layers are opened, or the door is closed for good.
     pub async fn opened(&self) {
-        self.changed.wait_until(|| !self.closed.get() || self.ended.get()).await;
+        self.changed.wait_until(|| !self.opening.get() || self.ended.get()).await;
     }
 
     /// Lets requests in again.

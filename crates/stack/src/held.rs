@@ -60,6 +60,8 @@ impl Stack {
     /// # Errors
     /// The first failure.
     pub async fn flush_all(&self) -> Result<(), FlushError> {
+        // It passes the door, which holds all others back until then.
+        self.opened().await;
         let mut first = Ok(());
         for (name, volume) in self.ends() {
             let done = match self.dead() {

@@ -205,6 +205,7 @@ impl Stack {
     /// Waits until nothing is in flight, has every layer store what it holds back, from the top down, and closes them.
     /// Requests that come later wait forever: drop the exports first.
     pub async fn close(&self) {
+        self.opened().await;
         self.shared.door.close();
         self.shared.door.emptied().await;
         let names: Vec<String> = self.snapshot.borrow().slots.iter().map(|slot| slot.instance.name.clone()).collect();

@@ -73,7 +73,7 @@ impl Stack {
             match self.open_part(&name) {
                 Step::Now(result) => self.note_opened(&name, result),
                 step => {
-                    self.shared.door.close();
+                    self.shared.door.begin_opening();
                     let stack = self.clone();
                     let rest = names.collect::<Vec<_>>();
                     drop(self.rt().spawn("open", async move {
@@ -82,7 +82,7 @@ impl Stack {
                             let result = stack.open_part(&name).await;
                             stack.note_opened(&name, result);
                         }
-                        stack.shared.door.open();
+                        stack.shared.door.end_opening();
                     }));
                     return;
                 }

@@ -1,5 +1,6 @@
 //! A test bench: the device `vol` of a stack text, and short words for what is asked of it.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use esker_base::Nanos;
@@ -36,6 +37,16 @@ pub fn with<F: Future<Output = ()> + 'static>(
     let sim = Sim::new(SimConfig::seeded(1));
     let (rt, text) = (sim.rt(), text.to_string());
     sim.block_on(async move { body(open(&rt, kinds, &text)).await });
+}
+
+/// Why the device `vol` of a text refuses a write.
+pub fn refusal(kinds: &'static [&'static Kind], text: &str) -> String {
+    let told = Rc::new(RefCell::new(String::new()));
+    let out = told.clone();
+    with(kinds, text, async move |vol| {
+        *out.borrow_mut() = try_write(&vol, 0, &[1; 4096]).await.expect_err("it must refuse").to_string();
+    });
+    told.take()
 }
 
 /// Demands that a stack behaves like a flat array that keeps what is written.

@@ -4,37 +4,67 @@ use std::process::Command;
 
 use crate::peers;
 
-const USAGE: &str =
-    "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE], or cargo xtask soak layers [--times N]";
+const USAGE: &str = "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]], or cargo xtask soak layers [--times N]";
 
-/// The tests that are run: word, where each lies, and its name.
-const TESTS: [(&str, [&str; 4], &str); 2] = [
-    (
-        "kill",
-        ["-p", "esker-cli", "--test", "serving"],
-        "killed::what_was_flushed_survives_kills_and_stale_sockets_are_replaced",
-    ),
-    (
-        "layers",
-        ["-p", "esker-it", "--test", "it"],
-        "kill_nine::no_flushed_write_is_lost_by_kills_while_a_half_is_pulled_and_comes_back",
-    ),
+struct Soak {
+    word: &'static str,
+    /// Where its test lies, for cargo, and its name.
+    place: [&'static str; 4],
+    test: &'static str,
+    /// What it sets, beside what the command line says; paths from the project's root on.
+    settings: &'static [(&'static str, &'static str)],
+}
+
+const KILLS: Soak = Soak {
+    word: "kill",
+    place: ["-p", "esker-cli", "--test", "serving"],
+    test: "killed::what_was_flushed_survives_kills_and_stale_sockets_are_replaced",
+    settings: &[],
+};
+
+static SOAKS: [Soak; 3] = [
+    KILLS,
+    Soak {
+        word: "mirrored",
+        settings: &[
+            ("ESKER_KILL_STACK", "crates/it/soak/mirrored.stack"),
+            ("ESKER_KILL_PULLED", "crates/it/soak/pulled.stack"),
+        ],
+        ..KILLS
+    },
+    Soak {
+        word: "layers",
+        place: ["-p", "esker-it", "--test", "it"],
+        test: "kill_nine::no_flushed_write_is_lost_by_kills_while_a_half_is_pulled_and_comes_back",
+        settings: &[],
+    },
 ];
 
-/// `cargo xtask soak kill [--times N] [--seed N] [--stack FILE]`. The file holds a stack text, in which DIR stands for a
-/// new empty folder; its first export is loaded, and must read as zeroes at first.
+/// A key for the stacks that need one: what is soaked is no secret.
+const KEY: (&str, &str) = (
+    "ESKER_SOAK_KEY",
+    "8b0e7153bf7c3706d85c524e440066559a6656c90bd5482a90a29b9fa5ff5180\
+     bc0dbc0e15637ebb8e3b91d26ab4a829a95249f512c17b8ed411fa644d35db41",
+);
+
+/// `cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]]`. The file holds a stack text, in which DIR
+/// stands for a new empty folder; its first export is loaded. The second file holds the same stack without a part of it,
+/// which is served now and then instead: a mirror with one half, say.
 ///
-/// `cargo xtask soak layers [--times N]`: mirror, verify and crypt over two files, one of which is pulled and comes back.
+/// `cargo xtask soak mirrored [--times N]`: the same over mirror, verify and crypt on two files, one of which is pulled and
+/// comes back. `cargo xtask soak layers [--times N]`: the like in one process less, with more pulls and the halves compared.
 pub fn main(args: &[String]) -> Result<bool, String> {
     let (word, rest) = args.split_first().ok_or(USAGE)?;
-    let (_, place, name) = TESTS.iter().find(|(known, ..)| known == word).ok_or(USAGE)?;
+    let soak = SOAKS.iter().find(|soak| soak.word == word).ok_or(USAGE)?;
     let settings = settings(rest)?;
+    let own = soak.settings.iter().map(|(name, path)| (name, crate::root().join(path)));
     if !peers::main(&[])? {
         return Ok(false);
     }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["test", "--release"]).args(place).args(["--", "--exact", name, "--nocapture"]).envs(settings);
+    command.args(["test", "--release"]).args(soak.place).args(["--", "--exact", soak.test, "--nocapture"]);
+    command.envs(own).envs([KEY]).envs(settings);
     let status = command.current_dir(crate::root()).status();
     Ok(status.map_err(|error| format!("cannot run cargo: {error}"))?.success())
 }
@@ -48,14 +78,18 @@ fn settings(args: &[String]) -> Result<Vec<(&'static str, String)>, String> {
         settings.push(match flag.as_str() {
             "--times" => ("ESKER_KILL_TIMES", number()?),
             "--seed" => ("ESKER_KILL_SEED", number()?),
-            "--stack" => {
-                let path = std::path::Path::new(value).canonicalize().map_err(|e| format!("{value}: {e}"))?;
-                ("ESKER_KILL_STACK", path.display().to_string())
-            }
+            "--stack" => ("ESKER_KILL_STACK", whole(value)?),
+            "--pulled" => ("ESKER_KILL_PULLED", whole(value)?),
             _ => return Err(USAGE.into()),
         });
     }
     Ok(settings)
+}
+
+/// The path from the root on: the test runs elsewhere.
+fn whole(path: &str) -> Result<String, String> {
+    let whole = std::path::Path::new(path).canonicalize().map_err(|error| format!("{path}: {error}"))?;
+    Ok(whole.display().to_string())
 }
 
 #[cfg(test)]

@@ -38,9 +38,14 @@ const FIO_START_MAX: Duration = Duration::from_secs(20);
 /// Bytes read at once by the check.
 const CHECK_BYTES: u64 = 1 << 20;
 
+/// In these of each so many kills a part of the stack is not there, if the soak has a stack without it.
+const PULLED: std::ops::Range<u64> = 8..11;
+const PERIOD: u64 = 25;
+
 /// What a soak sets.
 struct Plan {
     stack: String,
+    pulled: Option<String>,
     times: u64,
     seed: u64,
 }
@@ -50,11 +55,22 @@ impl Plan {
         let number = |name: &str, default| {
             env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
         };
-        let stack = env::var("ESKER_KILL_STACK").map_or_else(
-            |_| STACK.to_string(),
-            |file| fs::read_to_string(&file).unwrap_or_else(|error| panic!("ESKER_KILL_STACK={file}: {error}")),
-        );
-        Plan { stack, times: number("ESKER_KILL_TIMES", 5), seed: number("ESKER_KILL_SEED", 1) }
+        let text = |name: &str| {
+            let file = env::var(name).ok()?;
+            Some(fs::read_to_string(&file).unwrap_or_else(|error| panic!("{name}={file}: {error}")))
+        };
+        Plan {
+            stack: text("ESKER_KILL_STACK").unwrap_or_else(|| STACK.to_string()),
+            pulled: text("ESKER_KILL_PULLED"),
+            times: number("ESKER_KILL_TIMES", 5),
+            seed: number("ESKER_KILL_SEED", 1),
+        }
+    }
+
+    /// What is served around a kill.
+    fn stack(&self, kill: u64) -> &str {
+        let pulled = self.pulled.as_deref().filter(|_| PULLED.contains(&(kill % PERIOD)));
+        pulled.unwrap_or(&self.stack)
     }
 }
 
@@ -66,11 +82,12 @@ fn what_was_flushed_survives_kills_and_stale_sockets_are_replaced() {
     // The first half is ours, the second half fio's.
     let half = size_of_export(dir.path(), &plan.stack) / 2 / CHECK_BYTES * CHECK_BYTES;
     assert!(half >= 2 * CHECK_BYTES, "an export of {} bytes is too small for the load", 2 * half);
+    clear(dir.path(), &plan.stack, half);
     let book = Rc::new(RefCell::new(Ledger::new(half)));
     let mut moments = Stream::named(plan.seed, "kills");
     let mut verified = 0;
     for kill in 1..=plan.times {
-        let mut server = Server::start(dir.path(), &plan.stack, &[]);
+        let mut server = Server::start(dir.path(), plan.stack(kill), &[]);
         let fio = Fio { dir: dir.path(), uri: server.uris[0].clone(), at: half, seed: plan.seed + kill };
         let mut load = fio.write();
         let life = LIFE_MS.0 * 1000 + moments.below((LIFE_MS.1 - LIFE_MS.0) * 1000);
@@ -89,7 +106,7 @@ fn what_was_flushed_survives_kills_and_stale_sockets_are_replaced() {
         let ended = load.wait().expect("fio ends");
         book.borrow_mut().server_died();
         // The kernel may still be taking the dead server's ring down: the next one copes with that.
-        let next = Server::start(dir.path(), &plan.stack, &[]);
+        let next = Server::start(dir.path(), plan.stack(kill), &[]);
         check_export(&next.uris[0], &book, &format!("seed {}, kill {kill} after {life} us", plan.seed));
         assert!(!ended.success(), "fio lost its server");
         verified += u64::from(Fio { uri: next.uris[0].clone(), ..fio }.verify(kill));
@@ -115,6 +132,21 @@ fn size_of_export(dir: &Path, stack: &str) -> u64 {
     let size = reactor.block_on(async move { connect(&rt, &uri).await.remote().size });
     server.stop();
     size
+}
+
+/// Our half reads as zeroes: that of an encrypted device does not at first.
+fn clear(dir: &Path, stack: &str, half: u64) {
+    let server = Server::start(dir, stack, &[]);
+    let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
+    let (rt, uri) = (reactor.rt(), server.uris[0].clone());
+    reactor.block_on(async move {
+        let client = connect(&rt, &uri).await;
+        for at in (0..half).step_by(CHECK_BYTES as usize) {
+            client.write(at, Part::heap(vec![0; CHECK_BYTES as usize]), false).await.unwrap();
+        }
+        client.flush().await.unwrap();
+    });
+    server.stop();
 }
 
 /// Several writers on one connection, until it is lost. `connected` is called before the first of them begins.
