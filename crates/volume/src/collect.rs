@@ -157,7 +157,8 @@ impl Collector {
         self.wake.notify_all();
     }
 
-    fn ready(&self) -> usize {
+    /// Segments that wait for the cleaner.
+    pub fn ready(&self) -> usize {
         self.state.borrow().ready.len()
     }
 }

@@ -105,7 +105,7 @@ impl Progress {
 
 impl Volume {
     /// Cleans the segment that has waited longest. False if there is none, or it could not be cleaned for want of room.
-    pub(super) async fn clean_next(self: &Rc<Self>, store: &DeviceStore) -> bool {
+    pub(crate) async fn clean_next(self: &Rc<Self>, store: &DeviceStore) -> bool {
         let Some(segment) = self.collector.state.borrow_mut().ready.pop_front() else { return false };
         let before = self.segments.borrow().get(segment);
         self.segments.borrow_mut().set_stage(segment, Stage::Cleaning);
