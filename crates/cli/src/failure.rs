@@ -17,6 +17,8 @@ pub enum Failure {
     Usage(String),
     /// It went wrong.
     Error(Box<dyn Error>),
+    /// A program that was run ended with this status, and has said why itself.
+    Passed(u8),
 }
 
 impl<E: Error + 'static> From<E> for Failure {
@@ -31,6 +33,7 @@ impl Failure {
         match self {
             Failure::Usage(text) => text.clone(),
             Failure::Error(error) => with_causes(error.as_ref()),
+            Failure::Passed(status) => format!("the program ended with status {status}"),
         }
     }
 
@@ -46,6 +49,7 @@ impl Failure {
                 terminal.complain(&with_causes(error.as_ref()));
                 FAILED
             }
+            Failure::Passed(status) => *status,
         }
     }
 }

@@ -24,6 +24,7 @@ mod measured;
 mod notify;
 mod outputs;
 mod patience;
+mod recording;
 mod secrets;
 mod signals;
 mod stack_text;
@@ -45,6 +46,9 @@ use terminal::Terminal;
 use verb::Verb;
 
 fn main() -> ExitCode {
+    if let Some(status) = esker_record::gate::pass(std::env::args_os()) {
+        return ExitCode::from(status);
+    }
     let mut terminal = Terminal::standard();
     ExitCode::from(run(std::env::args_os(), &mut terminal))
 }

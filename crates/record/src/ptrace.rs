@@ -92,7 +92,8 @@ impl Tracer {
 
     /// Handles one stop, waiting for it unless told not to.
     pub fn turn(&mut self, wait: bool, clock: impl Fn() -> u64, assembler: &mut Assembler, sink: &mut impl Sink) -> Turn {
-        let flags = if wait { WaitPidFlag::__WALL } else { WaitPidFlag::__WALL | WaitPidFlag::WNOHANG };
+        let all = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
+        let flags = if wait { all } else { all | WaitPidFlag::WNOHANG };
         let status = match waitpid(Pid::from_raw(-1), Some(flags)) {
             Ok(status) => status,
             Err(Errno::EINTR) => return Turn::Idle,

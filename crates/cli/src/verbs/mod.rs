@@ -34,6 +34,11 @@ mod status;
 mod stop;
 mod thaw;
 mod top;
+mod trace_calls;
+mod trace_generate;
+mod trace_import;
+mod trace_record;
+mod trace_show;
 mod try_stacks;
 
 use crate::verb::Verb;
@@ -43,6 +48,7 @@ pub const GROUPS: &[(&str, &str)] = &[
     ("stack", "Check, show, compose and change stacks"),
     ("media", "Look at what layers keep on files and devices"),
     ("blktrace", "Describe, convert, check and generate block traces"),
+    ("trace", "Record what programs do with files"),
     ("hugepage", "Manage the huge pages of processes"),
     ("lab", "Measure the figures of the documents"),
 ];
@@ -75,6 +81,11 @@ pub const ALL: &[Verb] = &[
     blktrace_convert::VERB,
     blktrace_check::VERB,
     blktrace_generate::VERB,
+    trace_record::VERB,
+    trace_import::VERB,
+    trace_show::VERB,
+    trace_calls::VERB,
+    trace_generate::VERB,
     hugepage_run::VERB,
     hugepage_status::VERB,
     hugepage_top::VERB,
