@@ -22,6 +22,7 @@ const MAY_REACH_THE_OS: &[&str] = &[
     "crates/fuse/src/users.rs",
     "crates/hugepage/src/linux.rs",
     "crates/hugepage/src/linux/",
+    "crates/replay/",
     "crates/vhost/src/handler.rs",
     "crates/vhost/src/tests/",
     "crates/lab/",

@@ -1,0 +1,437 @@
+//! The kernel as a target: traced calls become system calls on the run directory.
+//!
+//! Processes of the trace are replayed by threads of one process. Each has its own descriptors, because a slot stands for a
+//! generation of a descriptor of one process; a fork copies handles, not descriptors. Working directories and masks of
+//! permission bits were worked in when the trace was compiled. Memory maps are kept as ranges of addresses.
+//!
+//! What has no safe form is replaced by the nearest call that has: a map is a use of its descriptor (with `MAP_POPULATE` a
+//! read into the page cache), `msync` writes the range back, asynchronous requests are made by threads of a pool, `execve`
+//! reads the head of the program's file, record locks are asked for by the whole process. Calls on what lies outside the
+//! tree (sockets, terminals, timers, other processes) are not made: their results are taken from the trace.
+//!
+//! Reading order: this file, [`slots`], then one file for each family of calls.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use esker_base::Stream;
+use esker_trace::compiled::{SlotEffect, Step};
+use esker_trace::words::FileKind;
+use esker_trace::{At, Call, Errno as Traced, Fd, Object, Outcome, Platform};
+use rustix::io::Errno;
+
+use crate::root::{Base, Cache, Place, Root};
+use crate::special::Specials;
+use crate::tally::Tally;
+
+mod aio;
+mod buffers;
+mod data;
+mod fds;
+mod flags;
+mod mac;
+mod maps;
+mod meta;
+mod names;
+mod others;
+mod slots;
+mod start;
+#[cfg(test)]
+mod tests;
+
+use buffers::Buffers;
+use slots::Handle;
+pub use slots::{Nature, Slots};
+
+/// What `fsync` means on the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FsyncMeans {
+    /// On stable storage.
+    Durable,
+    /// With the device, which may hold it in a volatile cache.
+    Device,
+}
+
+/// How two files are exchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExchangeBy {
+    /// A link and two renames, as the original did.
+    Link,
+    /// One atomic rename.
+    Rename,
+}
+
+/// The choices of a target.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelOptions {
+    /// What `fsync` means.
+    pub fsync: FsyncMeans,
+    /// How files are exchanged.
+    pub exchange: ExchangeBy,
+    /// Where the trace is from.
+    pub platform: Platform,
+    /// Seed of what is written.
+    pub seed: u64,
+}
+
+/// One call to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn<'a> {
+    /// The process that makes it.
+    pub process: u32,
+    /// The call, with slots for descriptors.
+    pub step: &'a Step,
+}
+
+/// What came of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// What it returned.
+    pub result: Result<i64, Traced>,
+    /// What a call of the `stat` family saw: type and size.
+    pub seen: Option<(FileKind, u64)>,
+    /// Why no call was made, if none was.
+    pub skipped: Option<Skip>,
+}
+
+/// Why a call was not made. Its traced result stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Skip {
+    /// It is about a socket, a terminal, a timer or another process.
+    Outside,
+    /// It is about threads, memory or programs.
+    NotFiles,
+    /// A signal or another process had it fail.
+    Circumstance,
+    /// Its arguments were not recorded.
+    Unseen,
+}
+
+impl Skip {
+    /// For people.
+    pub fn text(self) -> &'static str {
+        match self {
+            Skip::Outside => "calls on sockets, terminals and other things outside the tree were not made",
+            Skip::NotFiles => "calls about threads, memory and programs were not made",
+            Skip::Circumstance => "calls that failed by a signal or another process's lock were not made",
+            Skip::Unseen => "calls whose requests were not recorded (io_uring, drivers) were not made",
+        }
+    }
+}
+
+/// Why a call gave no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fail {
+    Errno(Errno),
+    Skip(Skip),
+}
+
+impl From<Errno> for Fail {
+    fn from(errno: Errno) -> Fail {
+        Fail::Errno(errno)
+    }
+}
+
+type Reply = Result<i64, Fail>;
+
+/// The kernel, for all threads of a replay.
+pub struct Kernel {
+    root: Root,
+    shm: OwnedFd,
+    specials: Specials,
+    slots: Slots,
+    maps: maps::Maps,
+    aio: aio::Pool,
+    /// Whether a name of the trace may be a FIFO.
+    fifos: bool,
+    options: KernelOptions,
+    /// Numbers of temporary names.
+    temporary: AtomicU64,
+    /// What was done otherwise than traced.
+    pub tally: Tally,
+}
+
+/// What one thread of a replay has for itself.
+pub struct Hand<'a> {
+    kernel: &'a Kernel,
+    cache: Cache,
+    buffers: Buffers,
+    scratch: Vec<u8>,
+    seen: Option<(FileKind, u64)>,
+}
+
+/// What a call is about, opened.
+enum Target {
+    /// Through a traced descriptor.
+    Open(Arc<Handle>),
+    /// By name: a handle without access.
+    Named(OwnedFd),
+}
+
+impl AsFd for Target {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        match self {
+            Target::Open(handle) => handle.as_fd(),
+            Target::Named(fd) => fd.as_fd(),
+        }
+    }
+}
+
+impl<'a> Hand<'a> {
+    /// For thread number `thread`.
+    pub fn new(kernel: &'a Kernel, thread: u32) -> Hand<'a> {
+        let random = Stream::named(kernel.options.seed, &format!("replay thread {thread}"));
+        Hand { kernel, cache: Cache::empty(), buffers: Buffers::new(random), scratch: Vec::new(), seen: None }
+    }
+
+    /// Makes room for transfers of so many bytes, so that no call waits for it.
+    pub fn make_room(&mut self, read: u64, write: u64) {
+        self.buffers.to_read(read);
+        if write > 0 {
+            self.buffers.to_write(write);
+        }
+    }
+
+    /// Makes the call.
+    pub fn perform(&mut self, turn: &Turn<'_>) -> Answer {
+        self.seen = None;
+        let reply = if is_circumstance(turn.step) { Err(Fail::Skip(Skip::Circumstance)) } else { self.dispatch(turn) };
+        let (result, skipped) = match reply {
+            Ok(value) => (Ok(value), None),
+            Err(Fail::Errno(errno)) => (Err(traced(errno)), None),
+            Err(Fail::Skip(skip)) => {
+                self.kernel.tally.add(skip.text());
+                (as_traced(turn.step), Some(skip))
+            }
+        };
+        self.settle(turn, result.is_ok(), skipped.is_some());
+        Answer { result, seen: self.seen, skipped }
+    }
+
+    fn dispatch(&mut self, turn: &Turn<'_>) -> Reply {
+        match &turn.step.call {
+            Call::Read { .. }
+            | Call::Write { .. }
+            | Call::Pread { .. }
+            | Call::Pwrite { .. }
+            | Call::Seek { .. }
+            | Call::Truncate { .. }
+            | Call::Allocate { .. }
+            | Call::Advise { .. }
+            | Call::ReadAhead { .. }
+            | Call::Sync { .. }
+            | Call::SyncRange { .. }
+            | Call::SyncAll {}
+            | Call::SendFile { .. }
+            | Call::CopyRange { .. }
+            | Call::Splice { .. }
+            | Call::Tee { .. }
+            | Call::CloneRange { .. } => self.data(turn),
+            Call::Stat { .. }
+            | Call::Access { .. }
+            | Call::ReadLink { .. }
+            | Call::Chmod { .. }
+            | Call::Chown { .. }
+            | Call::SetTimes { .. }
+            | Call::GetXattr { .. }
+            | Call::SetXattr { .. }
+            | Call::ListXattr { .. }
+            | Call::RemoveXattr { .. }
+            | Call::StatFs { .. }
+            | Call::NameToHandle { .. }
+            | Call::Watch { .. }
+            | Call::Unwatch { .. }
+            | Call::ReadDir { .. } => self.meta(turn),
+            Call::Open { .. }
+            | Call::Mkdir { .. }
+            | Call::Mknod { .. }
+            | Call::Symlink { .. }
+            | Call::Link { .. }
+            | Call::Unlink { .. }
+            | Call::Rmdir { .. }
+            | Call::Rename { .. }
+            | Call::ShmOpen { .. }
+            | Call::ShmUnlink { .. } => self.names(turn),
+            Call::Map { .. }
+            | Call::Unmap { .. }
+            | Call::Remap { .. }
+            | Call::MapSync { .. }
+            | Call::MapAdvise { .. }
+            | Call::MapTouch { .. } => self.maps(turn),
+            Call::AsyncSetup { .. }
+            | Call::AsyncDestroy { .. }
+            | Call::AsyncSubmit { .. }
+            | Call::AsyncReap { .. }
+            | Call::AsyncError { .. }
+            | Call::AsyncReturn { .. }
+            | Call::AsyncSuspend { .. }
+            | Call::AsyncCancel { .. }
+            | Call::UringEnter { .. }
+            | Call::UringRegister { .. } => self.asynchronous(turn),
+            Call::GetAttrList { .. }
+            | Call::SetAttrList { .. }
+            | Call::GetDirEntriesAttr { .. }
+            | Call::SearchFs { .. }
+            | Call::FsControl { .. }
+            | Call::ExchangeData { .. }
+            | Call::Hinted { .. }
+            | Call::Preallocate { .. }
+            | Call::Undocumented { .. }
+            | Call::CloneFile { .. }
+            | Call::GetFsStat { .. }
+            | Call::FsGetPath { .. }
+            | Call::GetXattrAt { .. }
+            | Call::SetXattrAt { .. } => self.mac(turn),
+            Call::Chdir { .. }
+            | Call::Chroot { .. }
+            | Call::Umask { .. }
+            | Call::Clone { .. }
+            | Call::Exec { .. }
+            | Call::Exit { .. }
+            | Call::Unshare { .. }
+            | Call::Wait { .. }
+            | Call::Other { .. } => self.others(turn),
+            Call::Close { .. }
+            | Call::CloseRange { .. }
+            | Call::Dup { .. }
+            | Call::DupTo { .. }
+            | Call::Fcntl { .. }
+            | Call::SetFlags { .. }
+            | Call::Flock { .. }
+            | Call::RangeLock { .. }
+            | Call::Ioctl { .. }
+            | Call::Pipe { .. }
+            | Call::SocketPair { .. }
+            | Call::MakeFd { .. }
+            | Call::Socket { .. }
+            | Call::Poll { .. }
+            | Call::EpollControl { .. }
+            | Call::EpollWait { .. }
+            | Call::ReceiveFds { .. } => self.fds(turn),
+        }
+    }
+
+    /// What a call does to slots beside what it did itself: descriptors that it closed, copies for a new process, and, if it
+    /// was not made, things outside for those that it made, so that they can be closed and doubled.
+    fn settle(&self, turn: &Turn<'_>, succeeded: bool, skipped: bool) {
+        let slots = &self.kernel.slots;
+        for effect in &turn.step.slots {
+            match effect {
+                // What this call closed itself is closed already.
+                SlotEffect::Closed(slot) => drop(slots.close(*slot)),
+                SlotEffect::Copied { from, to } => {
+                    if let Ok(handle) = slots.get(*from) {
+                        slots.put(*to, handle);
+                    }
+                }
+                SlotEffect::Made(slot) if succeeded && skipped => {
+                    if let Ok(handle) = self.outside() {
+                        slots.put(*slot, handle);
+                    }
+                }
+                SlotEffect::Made(_) => {}
+            }
+        }
+    }
+
+    /// The slots of the descriptors that the call made in the trace, in the order in which it tells them.
+    fn made(turn: &Turn<'_>) -> impl Iterator<Item = Fd> {
+        turn.step.slots.iter().filter_map(|effect| match effect {
+            SlotEffect::Made(slot) => Some(*slot),
+            _ => None,
+        })
+    }
+
+    /// Keeps a new descriptor in the slot for it; without one the trace had none, and it is closed.
+    fn keep(&self, turn: &Turn<'_>, handle: Arc<Handle>) -> i64 {
+        if let Some(slot) = Self::made(turn).next() {
+            self.kernel.slots.put(slot, handle);
+        }
+        0
+    }
+
+    /// A descriptor for something outside.
+    fn outside(&self) -> Result<Arc<Handle>, Errno> {
+        let flags = rustix::event::EventfdFlags::CLOEXEC;
+        Ok(self.kernel.slots.handle(rustix::event::eventfd(0, flags)?, Nature::Outside))
+    }
+
+    /// What is open in a slot.
+    fn fd(&self, fd: Fd) -> Result<Arc<Handle>, Fail> {
+        Ok(self.kernel.slots.get(fd)?)
+    }
+
+    /// What is open in a slot, if it belongs to the tree.
+    fn inside(&self, fd: Fd) -> Result<Arc<Handle>, Fail> {
+        let handle = self.fd(fd)?;
+        if handle.nature == Nature::Outside { Err(Fail::Skip(Skip::Outside)) } else { Ok(handle) }
+    }
+
+    /// Where the relative path of `at` starts.
+    fn start(&self, at: &At) -> Result<Option<Arc<Handle>>, Fail> {
+        match at.dir {
+            _ if at.path.starts_with(b"/") => Ok(None),
+            // Working directories were worked in; one that nobody knew is the root.
+            Fd::CWD => Ok(None),
+            fd => self.fd(fd).map(Some),
+        }
+    }
+
+    /// The directory of the last component of `at`, and that component.
+    fn place(&mut self, at: &At) -> Result<Place, Fail> {
+        let start = self.start(at)?;
+        Ok(self.kernel.root.place(&mut self.cache, base(start.as_deref()), &at.path)?)
+    }
+
+    /// A handle without access on what `at` names.
+    fn named(&self, at: &At, follow: bool) -> Result<OwnedFd, Fail> {
+        let start = self.start(at)?;
+        Ok(self.kernel.root.handle(base(start.as_deref()), &at.path, follow)?)
+    }
+
+    fn target(&self, object: &Object) -> Result<Target, Fail> {
+        match object {
+            Object::Fd(fd) => self.inside(*fd).map(Target::Open),
+            // `AT_EMPTY_PATH` names the directory itself.
+            Object::Path { at, .. } if at.path.is_empty() && at.dir != Fd::CWD => self.inside(at.dir).map(Target::Open),
+            Object::Path { at, follow } => self.named(at, *follow).map(Target::Named),
+        }
+    }
+}
+
+/// Where a path starts, for the root.
+fn base(start: Option<&Handle>) -> Base<'_> {
+    start.map_or(Base::Root, |handle| Base::Dir(handle.as_fd(), handle.number))
+}
+
+/// Whether a call failed by what no replay repeats: a signal, or a lock of another process.
+fn is_circumstance(step: &Step) -> bool {
+    let Some(errno) = step.outcome.errno() else { return false };
+    let contended = matches!(errno, Traced::EAGAIN | Traced::EACCES | Traced::EDEADLK);
+    errno == Traced::EINTR || (contended && matches!(step.call, Call::RangeLock { .. } | Call::Flock { .. }))
+}
+
+/// The traced result; a call that never returned gives 0.
+fn as_traced(step: &Step) -> Result<i64, Traced> {
+    match step.outcome {
+        Outcome::Done(value) => Ok(value),
+        Outcome::Failed(errno) => Err(errno),
+        Outcome::Unknown => Ok(0),
+    }
+}
+
+/// The same error under the trace's name.
+fn traced(errno: Errno) -> Traced {
+    Traced(u16::try_from(errno.raw_os_error()).unwrap_or(u16::MAX))
+}
+
+/// A count of bytes as a result.
+fn bytes(count: usize) -> Reply {
+    Ok(count as i64)
+}
+
+/// No more than success.
+fn done(_: ()) -> i64 {
+    0
+}

@@ -1,0 +1,38 @@
+//! Replays compiled traces of programs: makes the initial tree, plays every thread's calls in an order that the program
+//! itself could have had, and tells how long that took and what came out otherwise.
+//!
+//! Invariant: nothing outside the run directory is ever written, whatever a trace says; a replay ends, also when a call of
+//! it would not.
+//!
+//! Reading order: [`root`] (how paths are confined), [`init`] (the initial tree), [`script`] (who plays what), [`target`]
+//! (what a replay is played on), [`player`] (one thread), [`kernel`] (the one target so far), [`replay`] (all together),
+//! [`watchdog`], [`check`] (what counts as otherwise), [`outcome`] and [`report`].
+
+#![forbid(unsafe_code)]
+
+pub mod category;
+pub mod check;
+mod clock;
+mod content;
+pub mod init;
+pub mod kernel;
+pub mod outcome;
+pub mod player;
+pub mod progress;
+pub mod replay;
+pub mod report;
+pub mod root;
+pub mod script;
+mod special;
+mod tally;
+pub mod target;
+mod watchdog;
+mod xattrs;
+
+pub use init::{InitError, InitMode, InitOptions, initialise, overlay};
+pub use kernel::{ExchangeBy, FsyncMeans, KernelOptions};
+pub use outcome::{Heading, report};
+pub use replay::{Finished, ReplayError, ReplayOptions, replay};
+pub use report::Report;
+pub use script::{Script, Speed};
+pub use watchdog::Stuck;

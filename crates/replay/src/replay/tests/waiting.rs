@@ -1,0 +1,41 @@
+use super::*;
+
+fn pipe(draft: &mut Draft) {
+    let call = Call::Pipe { seen_read: Fd(3), seen_write: Fd(4), flags: OpenFlags::empty() };
+    draft.call(0, call, Outcome::Done(0));
+}
+
+#[test]
+fn a_call_that_waits_for_another_thread_is_replayed() {
+    let mut draft = Draft::of(2);
+    pipe(&mut draft);
+    let mut at = draft.now;
+    for _ in 0..200 {
+        // The reader comes first and waits; the writer's call lies inside its own.
+        draft.call_from(1, at + 10, at + 500, Call::Read { fd: Fd(3), len: 4096, parts: 0 }, Outcome::Done(100));
+        draft.call_from(0, at + 200, at + 400, Call::Write { fd: Fd(4), len: 100, parts: 0 }, Outcome::Done(100));
+        at += 1000;
+    }
+    let (finished, report) = play_as(&draft.program(), ROOT(), Speed::Afap);
+    assert_eq!((finished.stuck, report.mismatches.count), (None, 0));
+}
+
+#[test]
+fn who_waits_for_a_call_that_hangs_is_named() {
+    let mut draft = Draft::of(2);
+    pipe(&mut draft);
+    // Nobody recorded the write that the read waits for.
+    draft.call(1, Call::Read { fd: Fd(3), len: 100, parts: 0 }, Outcome::Done(100));
+    draft.open(1, "/g", CREATE, 5);
+    draft.call(0, Call::Unlink { at: At::cwd("/g") }, Outcome::Done(0));
+    let impatient = ReplayOptions { patience: Nanos(200_000_000), ..options() };
+    let start = std::time::Instant::now();
+    let (finished, report) = play_with(&draft.program(), ROOT(), Speed::Afap, impatient);
+    assert!(start.elapsed().as_secs() < 5);
+    let stuck = finished.stuck.expect("nobody ever writes");
+    assert_eq!(stuck.threads.len(), 2, "{stuck}");
+    assert!(stuck.threads[0].contains("unlink") && stuck.threads[0].contains("waits"), "{stuck}");
+    assert!(stuck.threads[1].contains("read") && stuck.threads[1].contains("never came"), "{stuck}");
+    assert!(!stuck.abandoned, "closing the other end ends the read");
+    assert!(report.stopped.is_some());
+}

@@ -1,0 +1,113 @@
+#![allow(clippy::disallowed_methods, reason = "looks at the real tree")]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+/// A tree `tree` beside a directory `outside` that nobody may reach.
+fn scene() -> (tempfile::TempDir, Root) {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("tree/a/b")).unwrap();
+    fs::create_dir(dir.path().join("outside")).unwrap();
+    fs::write(dir.path().join("outside/secret"), "s").unwrap();
+    let root = Root::open(&dir.path().join("tree")).unwrap();
+    (dir, root)
+}
+
+fn make(root: &Root, base: Base<'_>, path: &str) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::WRONLY | OFlags::CREATE;
+    root.open_at(base, path.as_bytes(), flags, Mode::from_raw_mode(0o644))
+}
+
+#[test]
+fn climbing_and_absolute_paths_stay_inside() {
+    let (dir, root) = scene();
+    for path in ["/x1", "/../x2", "/a/b/../../../../../x3", "../x4", "/a/../../outside/../x5"] {
+        let made = make(&root, Base::Root, path);
+        assert!(made.is_ok() || made.as_ref().err() == Some(&Errno::NOENT), "{path}: {made:?}");
+    }
+    for name in ["x1", "x2", "x3", "x4"] {
+        assert!(dir.path().join("tree").join(name).exists(), "{name}");
+    }
+    assert_eq!(fs::read_dir(dir.path().join("outside")).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn links_that_lead_out_lead_nowhere() {
+    let (dir, root) = scene();
+    let outside = dir.path().join("outside");
+    symlink(&outside, dir.path().join("tree/absolute")).unwrap();
+    symlink("../outside", dir.path().join("tree/relative")).unwrap();
+    symlink("../../../../outside", dir.path().join("tree/a/b/deep")).unwrap();
+    for path in ["/absolute/new", "/relative/new", "/a/b/deep/new", "/absolute/secret"] {
+        assert_eq!(make(&root, Base::Root, path).err(), Some(Errno::NOENT), "{path}");
+        let place = root.place(&mut Cache::empty(), Base::Root, path.as_bytes());
+        assert_eq!(place.err(), Some(Errno::NOENT), "{path}");
+    }
+    let place = root.place(&mut Cache::empty(), Base::Root, b"/absolute/");
+    assert_eq!(place.err(), Some(Errno::NOENT), "a slash follows the link, inside");
+    assert_eq!(fs::read_dir(outside).unwrap().count(), 1);
+}
+
+#[test]
+fn absolute_links_are_relative_to_the_root() {
+    let (_dir, root) = scene();
+    symlink("/a/b", root.path().join("link")).unwrap();
+    make(&root, Base::Root, "/link/new").unwrap();
+    assert!(root.path().join("a/b/new").exists());
+    assert_eq!(fs::read_link(root.path().join("link")).unwrap(), Path::new("/a/b"));
+}
+
+#[test]
+fn relative_paths_climb_out_of_their_directory_but_not_of_the_root() {
+    let (_dir, root) = scene();
+    symlink("/a", root.path().join("a/b/up")).unwrap();
+    let dir = root.open_at(Base::Root, b"/a/b", OFlags::PATH, Mode::empty()).unwrap();
+    let base = Base::Dir(dir.as_fd(), 7);
+    for path in ["here", "../sibling", "../../top", "../../../../../clamped", "up/linked"] {
+        make(&root, base, path).unwrap();
+    }
+    for path in ["a/b/here", "a/sibling", "top", "clamped", "a/linked"] {
+        assert!(root.path().join(path).exists(), "{path}");
+    }
+}
+
+#[test]
+fn what_is_kept_is_forgotten_when_something_moves() {
+    let (_dir, root) = scene();
+    let mut cache = Cache::empty();
+    let look = |cache: &mut Cache| {
+        let place = root.place(cache, Base::Root, b"/a/b/file").unwrap();
+        rustix::fs::statat(&place.dir, &place.leaf, AtFlags::SYMLINK_NOFOLLOW).map(|stat| stat.st_size)
+    };
+    fs::write(root.path().join("a/b/file"), "old").unwrap();
+    assert_eq!(look(&mut cache), Ok(3));
+    fs::rename(root.path().join("a/b"), root.path().join("a/c")).unwrap();
+    fs::create_dir(root.path().join("a/b")).unwrap();
+    fs::write(root.path().join("a/b/file"), "newer").unwrap();
+    assert_eq!(look(&mut cache), Ok(3), "kept as long as nobody says that something moved");
+    root.shift();
+    assert_eq!(look(&mut cache), Ok(5));
+}
+
+#[test]
+fn odd_paths_have_a_place() {
+    let (_dir, root) = scene();
+    fs::write(root.path().join("file"), "").unwrap();
+    let leaf = |path: &str| {
+        let place = root.place(&mut Cache::empty(), Base::Root, path.as_bytes());
+        place.map(|place| place.leaf.into_string().unwrap())
+    };
+    let check = |path, expected: Result<&str, Errno>| assert_eq!(leaf(path), expected.map(str::to_string), "{path}");
+    check("/", Ok("."));
+    check("/a/..", Ok("."));
+    check("/a/.", Ok("."));
+    check("//a///b//", Ok("b"));
+    check("/a/new/", Ok("new"));
+    check("/file/", Err(Errno::NOTDIR));
+    check("/file/x", Err(Errno::NOTDIR));
+    check("", Err(Errno::NOENT));
+    check("/nowhere/x", Err(Errno::NOENT));
+}

@@ -1,0 +1,196 @@
+//! A compiled trace, cast for a replay: who plays what, in which order, how fast.
+
+use std::str::FromStr;
+
+use esker_trace::compiled::{Program, Step};
+use esker_trace::rules::{Order, Schedule};
+use esker_trace::wire::Malformed;
+use esker_trace::words::FileKind;
+use esker_trace::{Call, EntryKind, ThreadId};
+
+/// How much of the traced computation is slept.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Speed {
+    /// None: as fast as possible.
+    Afap,
+    /// This multiple; 1 is natural.
+    Scaled(f64),
+}
+
+/// A word that is no speed.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no speed: say afap, natural, or a multiple of the traced computation such as x0.5")]
+pub struct SpeedError(String);
+
+impl FromStr for Speed {
+    type Err = SpeedError;
+
+    fn from_str(text: &str) -> Result<Speed, SpeedError> {
+        let factor = text.strip_prefix('x').and_then(|factor| factor.parse::<f64>().ok());
+        match (text, factor) {
+            ("afap", _) => Ok(Speed::Afap),
+            ("natural", _) => Ok(Speed::Scaled(1.0)),
+            (_, Some(factor)) if factor.is_finite() && factor >= 0.0 => Ok(Speed::Scaled(factor)),
+            _ => Err(SpeedError(text.to_string())),
+        }
+    }
+}
+
+impl std::fmt::Display for Speed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Speed::Afap => f.write_str("afap"),
+            Speed::Scaled(1.0) => f.write_str("natural"),
+            Speed::Scaled(factor) => write!(f, "x{factor}"),
+        }
+    }
+}
+
+impl Speed {
+    /// How long a traced span is slept; `None` if no span is.
+    pub fn span_ns(self, traced_ns: u64) -> Option<u64> {
+        match self {
+            Speed::Afap => None,
+            Speed::Scaled(factor) => Some((traced_ns as f64 * factor) as u64),
+        }
+    }
+}
+
+/// The longest transfers of a thread in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// Of its reads.
+    pub read: u64,
+    /// Of its writes.
+    pub write: u64,
+}
+
+/// Everything that players share and nobody changes.
+pub struct Script {
+    program: Program,
+    schedule: Schedule,
+    speed: Speed,
+    order: Order,
+    /// What each player plays.
+    parts: Vec<Vec<u32>>,
+    rooms: Vec<Room>,
+    fifos: bool,
+}
+
+/// Who issues an action: its traced thread, and how many of that thread came before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The traced thread.
+    pub thread: u32,
+    /// Number within it.
+    pub local: u32,
+}
+
+impl Script {
+    /// Casts `program`.
+    ///
+    /// # Errors
+    /// If an action cannot be read.
+    pub fn new(program: Program, order: Order, speed: Speed) -> Result<Script, Malformed> {
+        let schedule = program.schedule(order);
+        let parts = match order {
+            Order::Single => vec![(0..program.len() as u32).collect()],
+            _ => (0..program.players().len() as u32).map(|thread| program.actions(ThreadId(thread)).to_vec()).collect(),
+        };
+        let mut script = Script { program, schedule, speed, order, parts, rooms: Vec::new(), fifos: false };
+        script.survey()?;
+        Ok(script)
+    }
+
+    fn survey(&mut self) -> Result<(), Malformed> {
+        let entries = &self.program.snapshot().entries;
+        self.fifos = entries.values().any(|entry| entry.kind == EntryKind::Fifo);
+        for part in &self.parts {
+            let mut room = Room::default();
+            for action in part {
+                let step = self.program.step(*action)?;
+                match &step.call {
+                    Call::Write { len, .. } | Call::Pwrite { len, .. } => room.write = room.write.max(*len),
+                    Call::Mknod { kind: FileKind::Fifo, .. } => self.fifos = true,
+                    _ => room.read = room.read.max(step.transfer()),
+                }
+            }
+            self.rooms.push(room);
+        }
+        Ok(())
+    }
+
+    /// The trace.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// What each action waits for.
+    pub fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// How fast.
+    pub fn speed(&self) -> Speed {
+        self.speed
+    }
+
+    /// In which order.
+    pub fn order(&self) -> Order {
+        self.order
+    }
+
+    /// Actions of each player.
+    pub fn parts(&self) -> &[Vec<u32>] {
+        &self.parts
+    }
+
+    /// Room that a player needs.
+    pub fn room(&self, player: u32) -> Room {
+        self.rooms[player as usize]
+    }
+
+    /// Whether a name of the trace may be a FIFO.
+    pub fn has_fifos(&self) -> bool {
+        self.fifos
+    }
+
+    /// Whether others wait for calls to be issued, not only for their ends.
+    pub fn tells_issue(&self) -> bool {
+        self.order == Order::Temporal
+    }
+
+    /// Whose an action is.
+    pub fn place(&self, action: u32) -> Place {
+        Place { thread: self.program.instant(action).thread, local: self.program.outline().local(action) }
+    }
+
+    /// One action.
+    ///
+    /// # Panics
+    /// Never: all were read when the script was made.
+    pub fn step(&self, action: u32) -> Step {
+        self.program.step(action).expect("every action was read before")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speeds_are_words() {
+        let check = |text: &str, speed| assert_eq!(text.parse::<Speed>().ok(), speed, "{text}");
+        check("afap", Some(Speed::Afap));
+        check("natural", Some(Speed::Scaled(1.0)));
+        check("x0.5", Some(Speed::Scaled(0.5)));
+        for bad in ["", "x", "x-1", "xinf", "fast", "2"] {
+            check(bad, None);
+        }
+        assert_eq!(Speed::Scaled(2.0).span_ns(10), Some(20));
+        assert_eq!(
+            ["afap", "natural", "x2"].map(|text| text.parse::<Speed>().unwrap().to_string()),
+            ["afap", "natural", "x2"]
+        );
+    }
+}
