@@ -6,7 +6,7 @@
 //!
 //! Reading order: [`root`] (how paths are confined), [`init`] (the initial tree), [`script`] (who plays what), [`target`]
 //! (what a replay is played on), [`player`] (one thread), [`kernel`] (the one target so far), [`replay`] (all together),
-//! [`watchdog`], [`check`] (what counts as otherwise), [`outcome`] and [`report`].
+//! `watchdog`, [`check`] (what counts as otherwise), [`outcome`] and [`report`], [`run`] (whole runs, repeated).
 
 #![forbid(unsafe_code)]
 
@@ -22,6 +22,7 @@ pub mod progress;
 pub mod replay;
 pub mod report;
 pub mod root;
+pub mod run;
 pub mod script;
 mod special;
 mod tally;
@@ -34,5 +35,6 @@ pub use kernel::{ExchangeBy, FsyncMeans, KernelOptions};
 pub use outcome::{Heading, report};
 pub use replay::{Finished, ReplayError, ReplayOptions, replay};
 pub use report::Report;
+pub use run::{Job, RunError, RunOptions, run};
 pub use script::{Script, Speed};
 pub use watchdog::Stuck;

@@ -52,7 +52,7 @@ pub struct ReplayOptions {
 /// What all players share.
 pub struct Session {
     /// What is played.
-    pub script: Script,
+    pub script: Arc<Script>,
     /// Where.
     pub kernel: Kernel,
     counters: Vec<Counter>,
@@ -103,9 +103,9 @@ struct OnKernel<'a> {
 /// [`ReplayError`]; calls that fail are no error, but told in the end.
 pub async fn replay(
     rt: Rt,
-    script: Script,
+    script: Arc<Script>,
     dir: PathBuf,
-    root: Root,
+    root: Arc<Root>,
     options: ReplayOptions,
 ) -> Result<Finished, ReplayError> {
     let dir_error = |source| ReplayError::Dir { dir: dir.clone(), source };
@@ -139,7 +139,7 @@ pub async fn replay(
 }
 
 impl Session {
-    fn new(script: Script, kernel: Kernel) -> Session {
+    fn new(script: Arc<Script>, kernel: Kernel) -> Session {
         let (players, threads) = (script.parts().len(), script.program().players().len());
         Session {
             counters: (0..threads).map(|_| Counter::new()).collect(),

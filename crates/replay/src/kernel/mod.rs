@@ -137,7 +137,7 @@ type Reply = Result<i64, Fail>;
 
 /// The kernel, for all threads of a replay.
 pub struct Kernel {
-    root: Root,
+    root: Arc<Root>,
     shm: OwnedFd,
     specials: Specials,
     slots: Slots,

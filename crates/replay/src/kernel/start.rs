@@ -28,7 +28,7 @@ impl Kernel {
     /// The kernel's.
     pub fn new(
         dir: &Path,
-        root: Root,
+        root: Arc<Root>,
         program: &Program,
         fifos: bool,
         options: KernelOptions,
@@ -43,7 +43,7 @@ impl Kernel {
     /// Without anything open.
     pub(super) fn bare(
         dir: &Path,
-        root: Root,
+        root: Arc<Root>,
         snapshot: &Snapshot,
         slots: usize,
         options: KernelOptions,

@@ -33,7 +33,7 @@ fn scene(options: KernelOptions) -> Scene {
     fs::write(tree.join("f"), vec![b'f'; 10_000]).unwrap();
     std::os::unix::fs::symlink("/f", tree.join("l")).unwrap();
     let root = Root::open(&tree).unwrap();
-    let kernel = Kernel::bare(dir.path(), root, &Snapshot::default(), 16, options).unwrap();
+    let kernel = Kernel::bare(dir.path(), Arc::new(root), &Snapshot::default(), 16, options).unwrap();
     Scene { _dir: dir, tree, kernel }
 }
 

@@ -94,9 +94,10 @@ fn play_after(
     let init = InitOptions { mode: InitMode::Full, force: false, drop_caches: false, seed: 1 };
     let (root, _) = initialise(dir.path(), program.snapshot(), init, &mut |_| {}).unwrap();
     meddle(&root);
-    let script = Script::new(program.clone(), order, speed).unwrap();
+    let script = Arc::new(Script::new(program.clone(), order, speed).unwrap());
     let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
-    let finished = reactor.block_on(replay(reactor.rt(), script, dir.path().to_path_buf(), root, options)).unwrap();
+    let finished =
+        reactor.block_on(replay(reactor.rt(), script, dir.path().to_path_buf(), Arc::new(root), options)).unwrap();
     let heading = Heading { trace: "test".into(), dir: "run".into(), init: None, options: options.kernel };
     let report = report(&finished, &heading);
     (finished, report)
@@ -163,6 +164,22 @@ fn busy(threads: u32, actions: u32, seed: u64) -> Program {
                 Outcome::Done(0),
             ),
         }
+    }
+    draft.program()
+}
+
+/// Two threads that compute between calls: 20 calls with 3 ms before each, so 60 ms in all.
+fn thinking() -> Program {
+    let mut draft = Draft::of(2);
+    draft.file("/f", 10);
+    let stat = || Call::Stat { file: Object::Path { at: At::cwd("/f"), follow: true }, seen: None };
+    // The first call of each thread begins the trace.
+    for thread in 0..2 {
+        draft.call_from(thread, 0, 1000, stat(), Outcome::Done(0));
+    }
+    for call in 0..20u64 {
+        let enter = 3_000_000 * (call + 1);
+        draft.call_from((call % 2) as u32, enter, enter + 1000, stat(), Outcome::Done(0));
     }
     draft.program()
 }

@@ -10,15 +10,16 @@ use super::*;
 use crate::kernel::{Answer, Turn};
 use crate::player::{Played, play};
 
-/// A device on which every call takes the same time.
+/// A device on which every call takes the same time, and a clock from which every sleep comes back late.
 struct Modelled {
     rt: Rt,
     marks: Rc<RefCell<Vec<u32>>>,
     call: Nanos,
+    late: Nanos,
 }
 
 /// How often a waiting player looks.
-const LOOK: Nanos = Nanos(10);
+const LOOK: Nanos = Nanos(100);
 
 impl Target for Modelled {
     fn begin(&mut self, _: u32) {}
@@ -47,7 +48,7 @@ impl Target for Modelled {
     }
 
     async fn sleep_until(&mut self, due_ns: u64) -> Result<(), Stopped> {
-        self.rt.sleep_until(Time(due_ns)).await;
+        self.rt.sleep_until(Time(due_ns + self.late.0)).await;
         Ok(())
     }
 
@@ -58,7 +59,7 @@ impl Target for Modelled {
     }
 }
 
-fn play_in_virtual_time(script: Rc<Script>, call: Nanos) -> (u64, Vec<Played>) {
+fn play_in_virtual_time(script: Rc<Script>, call: Nanos, late: Nanos) -> (u64, Vec<Played>) {
     let sim = Sim::new(SimConfig::seeded(1));
     let rt = sim.rt();
     let marks = Rc::new(RefCell::new(vec![0; script.program().players().len()]));
@@ -66,7 +67,7 @@ fn play_in_virtual_time(script: Rc<Script>, call: Nanos) -> (u64, Vec<Played>) {
         let start = rt.now();
         let players = (0..script.parts().len() as u32).map(|player| {
             let (script, marks) = (script.clone(), marks.clone());
-            let mut target = Modelled { rt: rt.clone(), marks, call };
+            let mut target = Modelled { rt: rt.clone(), marks, call, late };
             rt.spawn("player", async move { play(&script, player, &mut target).await })
         });
         let mut played = Vec::new();
@@ -82,7 +83,7 @@ fn the_same_player_runs_in_virtual_time() {
     let program = busy(4, 2000, 7);
     let elapsed = |order, call| {
         let script = Rc::new(Script::new(program.clone(), order, Speed::Afap).unwrap());
-        let (elapsed, played) = play_in_virtual_time(script, Nanos(call));
+        let (elapsed, played) = play_in_virtual_time(script, Nanos(call), Nanos::ZERO);
         assert!(played.iter().all(|played| played.deviations.is_empty() && !played.stopped));
         elapsed
     };
@@ -91,4 +92,36 @@ fn the_same_player_runs_in_virtual_time() {
     let (root, free) = (elapsed(ROOT(), 1000), elapsed(Order::Unconstrained, 1000));
     assert!(free <= root && root < calls * 1000, "{free} {root}");
     assert_eq!(elapsed(ROOT(), 1000), root, "to the nanosecond");
+}
+
+/// Elapsed nanoseconds at a speed, where calls take as long as they did in the trace and sleeps come back late.
+fn elapsed_at(program: &Program, speed: Speed, late: u64) -> u64 {
+    let script = Rc::new(Script::new(program.clone(), ROOT(), speed).unwrap());
+    play_in_virtual_time(script, Nanos(1000), Nanos(late)).0
+}
+
+#[test]
+fn natural_speed_takes_the_traces_time_and_a_factor_multiplies_its_computation() {
+    let program = thinking();
+    let near = |speed, expected: u64| {
+        let elapsed = elapsed_at(&program, speed, 0);
+        assert!(elapsed.abs_diff(expected) <= 20 * LOOK.0, "{elapsed} is not {expected}");
+    };
+    // 20 spans of 3 ms less the call before, and 21 calls.
+    near(Speed::Scaled(1.0), 20 * 2_999_000 + 21_000);
+    near(Speed::Scaled(2.0), 20 * 2 * 2_999_000 + 21_000);
+    near(Speed::Scaled(0.0), 21_000);
+    near(Speed::Afap, 21_000);
+}
+
+#[test]
+fn late_sleeps_do_not_add_up() {
+    let mut draft = Draft::of(1);
+    draft.file("/f", 10);
+    for call in 0..2000u64 {
+        let stat = Call::Stat { file: Object::Path { at: At::cwd("/f"), follow: true }, seen: None };
+        draft.call_from(0, call * 50_000, call * 50_000 + 1000, stat, Outcome::Done(0));
+    }
+    let elapsed = elapsed_at(&draft.program(), Speed::Scaled(1.0), 5_000);
+    assert_eq!(elapsed, 1999 * 50_000 + 5_000 + 1000, "late by one sleep, not by all");
 }
