@@ -2,7 +2,9 @@
 
 use esker_blktrace::Format;
 
-use crate::{blktrace, compose, control, dedup, http, mirror, nbd, offload, regions, shepherd, stack, vhost, volume};
+use crate::{
+    blktrace, compose, control, dedup, http, mirror, nbd, offload, regions, shepherd, stack, trace, vhost, volume,
+};
 
 /// What can be fuzzed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,13 +41,19 @@ pub enum Target {
     Regions,
     /// The medium of a volume.
     Volume,
+    /// The text of strace.
+    TraceStrace,
+    /// The layout of the iBench archive.
+    TraceIbench,
+    /// Recordings of programs.
+    TraceEtrace,
     /// Fails on an input that is easily found: proves that the fuzzer finds.
     Canary,
 }
 
 impl Target {
     /// Every target.
-    pub const ALL: [Target; 33] = [
+    pub const ALL: [Target; 36] = [
         Target::Blktrace(Format::Load),
         Target::Blktrace(Format::Vscsi1),
         Target::Blktrace(Format::Vscsi2),
@@ -78,6 +86,9 @@ impl Target {
         Target::Vhost,
         Target::Regions,
         Target::Volume,
+        Target::TraceStrace,
+        Target::TraceIbench,
+        Target::TraceEtrace,
         Target::Canary,
     ];
 
@@ -100,6 +111,9 @@ impl Target {
             Target::Vhost => "vhost".to_string(),
             Target::Regions => "regions".to_string(),
             Target::Volume => "volume".to_string(),
+            Target::TraceStrace => "trace-strace".to_string(),
+            Target::TraceIbench => "trace-ibench".to_string(),
+            Target::TraceEtrace => "trace-etrace".to_string(),
             Target::Canary => "canary".to_string(),
         }
     }
@@ -123,6 +137,9 @@ impl Target {
             Target::Vhost => vhost::corpus(),
             Target::Regions => regions::corpus(),
             Target::Volume => volume::corpus(),
+            Target::TraceStrace => trace::strace_corpus(),
+            Target::TraceIbench => trace::ibench_corpus(),
+            Target::TraceEtrace => trace::etrace_corpus(),
             Target::Canary => vec![b"a canary sings".to_vec()],
         }
     }
@@ -149,6 +166,9 @@ impl Target {
             Target::Vhost => vhost::try_input(input),
             Target::Regions => regions::try_input(input),
             Target::Volume => volume::try_input(input),
+            Target::TraceStrace => trace::try_strace(input),
+            Target::TraceIbench => trace::try_ibench(input),
+            Target::TraceEtrace => trace::try_etrace(input),
             Target::Canary => {
                 assert!(!input.contains(&0xff), "the canary is dead");
                 Ok(true)

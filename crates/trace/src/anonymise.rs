@@ -9,19 +9,65 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use esker_base::Stream;
 
-use crate::action::Outcome;
+use crate::action::{Action, Outcome};
 use crate::call::Call;
 use crate::name::{PathBytes, Word};
-use crate::snapshot::{EntryKind, Snapshot};
+use crate::snapshot::{Entry, EntryKind, Snapshot};
 use crate::trace::Trace;
 use crate::wire::Field;
 
 /// Components that say nothing about whose machine it was.
 pub const KEPT: &[&str] = &[
-    "Applications", "Contents", "Documents", "Library", "Resources", "System", "Users", "Volumes", "bin", "boot",
-    "cache", "dev", "etc", "exe", "fd", "home", "include", "lib", "lib64", "libexec", "local", "locale", "maps",
-    "media", "meminfo", "mnt", "mounts", "null", "opt", "private", "proc", "ptmx", "pts", "random", "root", "run",
-    "sbin", "self", "share", "shm", "src", "stat", "status", "sys", "task", "tmp", "tty", "urandom", "usr", "var",
+    "Applications",
+    "Contents",
+    "Documents",
+    "Library",
+    "Resources",
+    "System",
+    "Users",
+    "Volumes",
+    "bin",
+    "boot",
+    "cache",
+    "dev",
+    "etc",
+    "exe",
+    "fd",
+    "home",
+    "include",
+    "lib",
+    "lib64",
+    "libexec",
+    "local",
+    "locale",
+    "maps",
+    "media",
+    "meminfo",
+    "mnt",
+    "mounts",
+    "null",
+    "opt",
+    "private",
+    "proc",
+    "ptmx",
+    "pts",
+    "random",
+    "root",
+    "run",
+    "sbin",
+    "self",
+    "share",
+    "shm",
+    "src",
+    "stat",
+    "status",
+    "sys",
+    "task",
+    "tmp",
+    "tty",
+    "urandom",
+    "usr",
+    "var",
     "zero",
 ];
 
@@ -33,8 +79,8 @@ const EXTENSION_MAX: usize = 8;
 /// Draws of one length before a word gets longer.
 const DRAWS: u32 = 64;
 
-/// New names of components.
-struct Names {
+/// New names of components, one after the other as they come: for recorders, which write as they go.
+pub struct Anonymiser {
     seed: u64,
     words: BTreeMap<Vec<u8>, Vec<u8>>,
     used: BTreeSet<Vec<u8>>,
@@ -45,7 +91,7 @@ struct Names {
 /// names of threads and of a program's own attributes. Texts of warnings go, their counts stay. A pure function of trace
 /// and seed.
 pub fn anonymise(trace: &mut Trace, seed: u64) {
-    let mut names = Names { seed, words: BTreeMap::new(), used: BTreeSet::new(), paths: BTreeMap::new() };
+    let mut names = Anonymiser::new(seed);
     for process in &mut trace.processes {
         process.cwd = names.path(&process.cwd);
     }
@@ -56,11 +102,7 @@ pub fn anonymise(trace: &mut Trace, seed: u64) {
         *path = names.path(path);
     }
     names.snapshot(&mut trace.snapshot);
-    for action in &mut trace.actions {
-        action.call.paths(&mut |path| *path = names.path(path));
-        names.attribute_of(&mut action.call);
-        fit_outcome(&action.call, &mut action.outcome);
-    }
+    trace.actions.iter_mut().for_each(|action| names.action(action));
     trace.warnings.forget_places();
 }
 
@@ -71,21 +113,39 @@ fn fit_outcome(call: &Call, outcome: &mut Outcome) {
     }
 }
 
-impl Names {
+impl Anonymiser {
+    /// Names by this seed.
+    pub fn new(seed: u64) -> Anonymiser {
+        let (words, used, paths) = Default::default();
+        Anonymiser { seed, words, used, paths }
+    }
+
     fn snapshot(&mut self, snapshot: &mut Snapshot) {
-        let entries = std::mem::take(&mut snapshot.entries);
-        for (path, mut entry) in entries {
-            if let EntryKind::Symlink { target } = &mut entry.kind {
-                *target = self.path(target);
-            }
-            for xattr in &mut entry.xattrs {
-                xattr.name = self.attribute(&xattr.name);
-            }
+        for (path, mut entry) in std::mem::take(&mut snapshot.entries) {
+            self.entry(&mut entry);
             snapshot.entries.insert(self.path(&path), entry);
         }
     }
 
-    fn path(&mut self, path: &PathBytes) -> PathBytes {
+    /// The target and attributes of a file.
+    pub fn entry(&mut self, entry: &mut Entry) {
+        if let EntryKind::Symlink { target } = &mut entry.kind {
+            *target = self.path(target);
+        }
+        for xattr in &mut entry.xattrs {
+            xattr.name = self.attribute(&xattr.name);
+        }
+    }
+
+    /// The paths and attributes of an action.
+    pub fn action(&mut self, action: &mut Action) {
+        action.call.paths(&mut |path| *path = self.path(path));
+        self.attribute_of(&mut action.call);
+        fit_outcome(&action.call, &mut action.outcome);
+    }
+
+    /// A path's other name.
+    pub fn path(&mut self, path: &PathBytes) -> PathBytes {
         if let Some(known) = self.paths.get(path) {
             return known.clone();
         }
@@ -170,7 +230,7 @@ mod tests {
     use crate::etrace::tests::sample;
 
     fn renamed(paths: &[&str]) -> Vec<String> {
-        let mut names = Names { seed: 5, words: BTreeMap::new(), used: BTreeSet::new(), paths: BTreeMap::new() };
+        let mut names = Anonymiser::new(5);
         paths.iter().map(|path| names.path(&PathBytes::from(*path)).to_string()).collect()
     }
 
@@ -181,7 +241,13 @@ mod tests {
 
     #[test]
     fn one_component_is_one_word_and_structure_stays() {
-        let new = renamed(&["/home/alice/.ssh/notes.txt", "../alice//x.tar.gz/", "/home/bob/notes.txt", "/dev/null", "/proc/12/fd"]);
+        let new = renamed(&[
+            "/home/alice/.ssh/notes.txt",
+            "../alice//x.tar.gz/",
+            "/home/bob/notes.txt",
+            "/dev/null",
+            "/proc/12/fd",
+        ]);
         assert!(!new.iter().any(|path| path.contains("alice") || path.contains("bob") || path.contains("notes")));
         let parts: Vec<&str> = new[0].split('/').collect();
         assert_eq!((parts[0], parts[1], parts[2].len()), ("", "home", 5));

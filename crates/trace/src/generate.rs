@@ -40,7 +40,11 @@ pub fn apple_desktop(shape: Shape) -> Trace {
     let mut choice = Stream::named(shape.seed, "scripts");
     for number in 0..shape.scripts.max(1) {
         // Every pattern comes once before chance decides.
-        let which = if (number as usize) < scripts::ALL.len() { u64::from(number) } else { choice.below(scripts::ALL.len() as u64) };
+        let which = if (number as usize) < scripts::ALL.len() {
+            u64::from(number)
+        } else {
+            choice.below(scripts::ALL.len() as u64)
+        };
         let mut script = scripts::Script::new(number, threads, &mut choice);
         scripts::ALL[which as usize](&mut script, &mut choice);
         desk.add(script);

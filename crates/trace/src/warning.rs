@@ -7,6 +7,8 @@ use crate::words::choices;
 
 /// Places kept of each kind.
 const PLACES_MAX: usize = 5;
+/// Longest text of a place, in characters.
+const TEXT_MAX: usize = 200;
 
 choices! {
     /// What was odd.
@@ -98,7 +100,11 @@ impl Warnings {
         let tally = self.tallies.entry(kind).or_default();
         tally.count += count;
         if tally.places.len() < PLACES_MAX {
-            tally.places.push(Place { at, text: text.into() });
+            let mut text = text.into();
+            if let Some((end, _)) = text.char_indices().nth(TEXT_MAX) {
+                text.truncate(end);
+            }
+            tally.places.push(Place { at, text });
         }
     }
 

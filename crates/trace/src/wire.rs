@@ -402,7 +402,7 @@ impl<T: Field> Field for Box<T> {
 }
 
 /// Most elements of a list: more than any call's arguments hold.
-const LIST_MAX: u64 = 1 << 16;
+const LIST_MAX: u64 = 1 << 20;
 
 impl<T: Field> Field for Vec<T> {
     fn put(&self, to: &mut Encoder<'_>) {
@@ -415,7 +415,7 @@ impl<T: Field> Field for Vec<T> {
     fn get(from: &mut Decoder<'_>) -> Result<Vec<T>, Malformed> {
         let len = from.unsigned()?;
         if len > LIST_MAX {
-            return Err(from.malformed("a list of more than 65536 elements"));
+            return Err(from.malformed("a list of more than 2^20 elements"));
         }
         (0..len).map(|_| T::get(from)).collect()
     }

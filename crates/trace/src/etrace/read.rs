@@ -13,8 +13,8 @@ use crate::trace::{Platform, Process, Thread, Trace};
 use crate::warning::WarningKind;
 use crate::wire::{Decoder, Field, Malformed};
 
-/// Longest name in bytes.
-const NAME_MAX: usize = 64 << 10;
+/// Longest name in bytes: no line of an imported text is longer.
+const NAME_MAX: usize = 1 << 20;
 
 /// What a reader is ready to hold.
 #[derive(Debug, Clone, Copy)]

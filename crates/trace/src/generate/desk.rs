@@ -72,7 +72,8 @@ impl Desk {
         self.start_threads();
         let mut now = self.free[0];
         loop {
-            let waiting = self.playing.iter().enumerate().filter(|(_, playing)| playing.next < playing.script.steps.len());
+            let waiting =
+                self.playing.iter().enumerate().filter(|(_, playing)| playing.next < playing.script.steps.len());
             // The one that can go first; of equal ones the first on the desk. Not all are begun at once.
             let able = waiting.take(2 * self.free.len()).map(|(at, playing)| {
                 let thread = playing.script.steps[playing.next].thread as usize;

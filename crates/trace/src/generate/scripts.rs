@@ -324,7 +324,14 @@ fn database(script: &mut Script, choice: &mut Stream) {
     script.file("library.db", pages * 4096);
     script.by(0).open(FIRST, "library.db", OpenFlags::READ | OpenFlags::WRITE);
     for _ in 0..1 + choice.below(4) {
-        let lock = |kind| Call::RangeLock { fd: FIRST.fd(), cmd: RecordLock::Set, kind, whence: Whence::Set, start: 0, len: 1 };
+        let lock = |kind| Call::RangeLock {
+            fd: FIRST.fd(),
+            cmd: RecordLock::Set,
+            kind,
+            whence: Whence::Set,
+            start: 0,
+            len: 1,
+        };
         let page = choice.below(pages) * 4096;
         script.by(0).done(lock(LockKind::Exclusive));
         script.pread(FIRST, page, 4096);

@@ -17,8 +17,22 @@ fn every_pattern_and_many_emulated_calls_are_in_it() {
     let trace = apple_desktop(Shape::tiny(1));
     let names: BTreeSet<_> = trace.actions.iter().map(|action| action.call.name()).collect();
     let wanted = [
-        "exchangedata", "getdirentriesattr", "getattrlist", "setattrlist", "getxattr_at", "setxattr_at", "fcntl_hint",
-        "fcntl_preallocate", "undocumented", "fsctl", "shm_open", "rename", "link", "readlink", "fcntl_lock", "fsync",
+        "exchangedata",
+        "getdirentriesattr",
+        "getattrlist",
+        "setattrlist",
+        "getxattr_at",
+        "setxattr_at",
+        "fcntl_hint",
+        "fcntl_preallocate",
+        "undocumented",
+        "fsctl",
+        "shm_open",
+        "rename",
+        "link",
+        "readlink",
+        "fcntl_lock",
+        "fsync",
     ];
     assert!(wanted.iter().all(|name| names.contains(name)), "{names:?}");
     assert!(trace.actions.len() > 400, "{}", trace.actions.len());

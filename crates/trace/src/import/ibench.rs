@@ -38,7 +38,7 @@ impl<R: BufRead> Ibench<R> {
             return Ok(None);
         }
         if line.is_long {
-            return Err((1, "a line of at most 4 MiB"));
+            return Err((1, "a line of at most 1 MiB"));
         }
         let mut call = columns(&line.bytes)?;
         call.line = line.number;

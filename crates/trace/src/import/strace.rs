@@ -66,7 +66,7 @@ impl<R: BufRead> Strace<R> {
             return Ok(());
         }
         let taken = match line.is_long {
-            true => Err(LineError { column: 1, what: "a line of at most 4 MiB" }),
+            true => Err(LineError { column: 1, what: "a line of at most 1 MiB" }),
             false => self.take_parts(line, warnings),
         };
         match taken {

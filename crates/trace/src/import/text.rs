@@ -5,7 +5,7 @@ use std::io::{BufRead, ErrorKind};
 use super::ParseError;
 
 /// Longest line in bytes; what is longer is one bad line.
-const LINE_MAX: usize = 4 << 20;
+const LINE_MAX: usize = 1 << 20;
 /// Longest piece of a line in a message, in bytes.
 const SHOWN_MAX: usize = 120;
 

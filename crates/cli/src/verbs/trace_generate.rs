@@ -1,0 +1,52 @@
+//! `esker trace generate`: made recordings.
+
+use std::path::PathBuf;
+
+use esker_trace::generate::{Shape, apple_desktop};
+
+use crate::failure::Failure;
+use crate::recording;
+use crate::terminal::Terminal;
+use crate::verb::{About, Example, Run, Verb};
+
+/// The record.
+pub const VERB: Verb = Verb::of::<Generate>(About {
+    words: &["trace", "generate"],
+    summary: "Make a recording with the patterns of Apple's desktop programs",
+    details: "Documents saved by rename, packages renamed while threads work in them, links that are broken and repaired, hard \
+              links, extended attributes, exchanged files, databases with many syncs, temporary names, descriptors that threads \
+              pass on; with the files that must be there before. The seed decides everything.",
+    examples: &[Example {
+        line: "esker trace generate desk.etrace --seed 3 --threads 8 --scripts 500",
+        does: "makes some 10,000 actions of 8 threads",
+    }],
+});
+
+#[derive(clap::Args)]
+struct Generate {
+    /// The recording to write
+    #[arg(value_name = "FILE")]
+    output: PathBuf,
+    /// Decides all choices
+    #[arg(long, default_value = "1")]
+    seed: u64,
+    /// Threads, at least 2
+    #[arg(long, default_value = "4", value_parser = clap::value_parser!(u32).range(2..=1024))]
+    threads: u32,
+    /// Patterns to play, each of some 10 to 60 actions
+    #[arg(long, default_value = "100", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    scripts: u32,
+    /// Replace the recording if it exists
+    #[arg(long)]
+    force: bool,
+}
+
+impl Run for Generate {
+    fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        let trace = apple_desktop(Shape { seed: self.seed, threads: self.threads, scripts: self.scripts });
+        recording::write(&trace, &self.output, self.force)?;
+        let (actions, files) = (trace.actions.len(), trace.snapshot.entries.len());
+        terminal.complain(&format!("{}: {actions} actions, {files} files before", self.output.display()));
+        Ok(())
+    }
+}

@@ -1,0 +1,88 @@
+//! `esker trace import`: traces of other tools become recordings.
+
+use std::path::PathBuf;
+
+use esker_trace::anonymise::anonymise;
+use esker_trace::import::OnBad;
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::recording::{self, Format};
+use crate::terminal::Terminal;
+use crate::verb::{About, Example, Run, Verb};
+
+/// The record.
+pub const VERB: Verb = Verb::of::<Import>(About {
+    words: &["trace", "import"],
+    summary: "Make a recording of another tool's trace of a program",
+    details: "Reads the text of strace (best recorded with strace -f -ttt -T -y -s 4096 -o FILE; buffers are not kept), a folder \
+              in the layout of the iBench archive, or a recording, which is useful with --anonymise. Calls are brought into \
+              one form for all platforms. What is odd is counted and told; a line that nobody understands, or a path that was \
+              cut, is an error unless --on-bad-line skip is given. strace keeps no snapshot of the files: compiling infers one.",
+    examples: &[
+        Example { line: "esker trace import app.strace -o app.etrace", does: "imports what strace wrote" },
+        Example {
+            line: "esker trace import app.etrace -o public.etrace --anonymise 7",
+            does: "gives all paths other names; 7 decides which",
+        },
+    ],
+});
+
+#[derive(clap::Args)]
+struct Import {
+    /// File, or folder, with the trace
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+    /// The recording to write
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Format of the trace [default: told by its beginning]
+    #[arg(long, value_name = "FORMAT")]
+    from: Option<Format>,
+    /// What becomes of a line that nobody understands
+    #[arg(long, value_name = "WHAT", default_value = "fail")]
+    on_bad_line: BadLine,
+    /// Give all paths other names; the seed decides which
+    #[arg(long, value_name = "SEED")]
+    anonymise: Option<u64>,
+    /// Replace the recording if it exists
+    #[arg(long)]
+    force: bool,
+    /// The outcome as a JSON object on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum BadLine {
+    /// The trace is refused
+    Fail,
+    /// The line is left out and counted
+    Skip,
+}
+
+impl Run for Import {
+    fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        let on_bad = match self.on_bad_line {
+            BadLine::Fail => OnBad::Fail,
+            BadLine::Skip => OnBad::Skip,
+        };
+        let mut trace = recording::import(&self.trace, self.from, on_bad)?;
+        let warnings = trace.warnings.clone();
+        if let Some(seed) = self.anonymise {
+            anonymise(&mut trace, seed);
+        }
+        recording::write(&trace, &self.output, self.force)?;
+        let (threads, actions, output) = (trace.threads.len(), trace.actions.len(), self.output.display());
+        if self.json {
+            let object = json!({
+                "output": output.to_string(), "source": trace.source, "threads": threads, "actions": actions,
+                "files": trace.snapshot.entries.len(), "inherited": trace.inherited.len(), "warnings": warnings,
+            });
+            return terminal.say(&object.to_string());
+        }
+        recording::complain(&warnings, terminal);
+        terminal.complain(&format!("{output}: {actions} actions of {threads} threads written"));
+        Ok(())
+    }
+}
