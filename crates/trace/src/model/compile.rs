@@ -208,7 +208,7 @@ impl Compiler {
             let inode = self.inherited_inode(inherited);
             let (flags, offset) = (inherited.flags, inherited.offset);
             self.world.descriptions.push(Description { inode, flags, offset, users: 0 });
-            self.world.tree.inode_mut(inode).opens += 1;
+            self.world.count_open(inode, flags);
             self.world.descriptions.len() - 1
         });
         groups.insert(inherited.group, description);

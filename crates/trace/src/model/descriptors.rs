@@ -67,7 +67,7 @@ impl World {
         number: Option<i32>,
     ) -> Fd {
         self.descriptions.push(Description { inode, flags, offset: 0, users: 0 });
-        self.tree.inode_mut(inode).opens += 1;
+        self.count_open(inode, flags);
         let number = number.unwrap_or_else(|| self.next_number(thread, 0));
         let cloexec = flags.contains(OpenFlags::O_CLOEXEC);
         let slot = self.install(self.task(thread).table, number, self.descriptions.len() - 1, cloexec);
@@ -106,9 +106,27 @@ impl World {
         self.effects.push(SlotEffect::Closed(Fd(descriptor.slot)));
         let description = &mut self.descriptions[descriptor.description];
         description.users -= 1;
-        let (inode, ended) = (description.inode, description.users == 0);
-        self.tree.inode_mut(inode).opens -= u32::from(ended);
+        let (inode, flags, ended) = (description.inode, description.flags, description.users == 0);
+        if ended {
+            let inode = self.tree.inode_mut(inode);
+            inode.opens -= 1;
+            // The flags may have been widened since.
+            inode.readers = inode.readers.saturating_sub(u32::from(flags.contains(OpenFlags::READ)));
+        }
         self.release(inode);
+    }
+
+    /// One more description is open on an inode.
+    pub(super) fn count_open(&mut self, inode: InodeId, flags: OpenFlags) {
+        let inode = self.tree.inode_mut(inode);
+        inode.opens += 1;
+        inode.readers += u32::from(flags.contains(OpenFlags::READ));
+    }
+
+    /// What a descriptor's number is open on, and how.
+    pub fn descriptor(&self, thread: ThreadId, fd: Fd) -> Option<(FileKind, OpenFlags)> {
+        let description = self.descriptions[self.peek(thread, fd.0)?.description];
+        Some((self.tree.inode(description.inode).kind, description.flags))
     }
 
     pub(super) fn close(&mut self, thread: ThreadId, fd: Fd) -> Answer<i64> {
@@ -219,7 +237,7 @@ impl World {
     }
 
     /// A descriptor of something unknown: its making succeeded, but nothing explains how.
-    pub(super) fn make_unknown_fd(&mut self, thread: ThreadId, fd: Fd, cloexec: bool) {
+    pub fn make_unknown_fd(&mut self, thread: ThreadId, fd: Fd, cloexec: bool) {
         let inode = self.tree.add(Inode::new(FileKind::Other));
         let mut flags = OpenFlags::READ | OpenFlags::WRITE;
         flags.set(OpenFlags::O_CLOEXEC, cloexec);

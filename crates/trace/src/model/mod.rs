@@ -29,5 +29,6 @@ pub mod world;
 #[cfg(test)]
 mod tests;
 
+pub use act::Intent;
 pub use compile::{CompileError, Progress, compile};
 pub use world::World;

@@ -69,9 +69,12 @@ impl World {
         if flags.contains(OpenFlags::O_PATH) || flags.contains(OpenFlags::O_TMPFILE) {
             return Ok(id);
         }
+        let ends = OpenFlags::READ | OpenFlags::WRITE | OpenFlags::O_NONBLOCK;
+        let writes = OpenFlags::WRITE | OpenFlags::O_NONBLOCK;
         match kind {
             FileKind::Symlink => Err(Errno::ELOOP),
             FileKind::Socket => Err(Errno::ENXIO),
+            FileKind::Fifo if flags & ends == writes && self.tree.inode(id).readers == 0 => Err(Errno::ENXIO),
             FileKind::Directory if flags.intersects(OpenFlags::WRITE | OpenFlags::O_TRUNC) => Err(Errno::EISDIR),
             _ => Ok(id),
         }

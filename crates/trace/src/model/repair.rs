@@ -32,8 +32,7 @@ const DEVICES: &[(&[u8], u32, u32)] = &[
 impl Compiler {
     /// Makes it less impossible that `call` succeeds, which the model refuses with `errno`. `None` if nothing helps.
     pub(super) fn mend(&mut self, thread: ThreadId, call: &mut Call, errno: Errno, notes: &mut Notes) -> Mended {
-        *notes |= Notes::REPAIRED;
-        match errno {
+        let mended = match errno {
             Errno::ENOENT => self.mend_absence(call),
             Errno::EEXIST => match call {
                 Call::Open { flags, .. } | Call::ShmOpen { flags, .. } if flags.contains(OpenFlags::O_EXCL) => {
@@ -54,7 +53,9 @@ impl Compiler {
             Errno::EBADF => self.infer_descriptors(thread, call).or_else(|| self.widen(thread, call)),
             Errno::EACCES => self.widen(thread, call),
             _ => None,
-        }
+        };
+        notes.set(Notes::REPAIRED, mended.is_some() || notes.contains(Notes::REPAIRED));
+        mended
     }
 
     /// A file is put where a look-up found nothing.
@@ -157,7 +158,7 @@ impl Compiler {
         let inode = self.world.tree.add(Inode::new(kind));
         let flags = OpenFlags::READ | OpenFlags::WRITE;
         self.world.descriptions.push(Description { inode, flags, offset: 0, users: 0 });
-        self.world.tree.inode_mut(inode).opens += 1;
+        self.world.count_open(inode, flags);
         let description = self.world.descriptions.len() - 1;
         let slot = self.world.install(table, unknown.0, description, false);
         self.opened.push(Opened { slot, kind, path: None, flags, offset: 0, group: 0, inferred: true });

@@ -33,6 +33,8 @@ pub struct Inode {
     pub links: u32,
     /// Open file descriptions of it.
     pub opens: u32,
+    /// Those of them that may read.
+    pub readers: u32,
     /// Whether a name may be given to it though it has none (`O_TMPFILE`).
     pub linkable: bool,
     /// Target of a symbolic link.
@@ -55,6 +57,7 @@ impl Inode {
             size: 0,
             links: 0,
             opens: 0,
+            readers: 0,
             linkable: false,
             target: PathBytes::default(),
             parent: ROOT,

@@ -144,7 +144,7 @@ impl World {
                 return Err(Errno::EISDIR);
             }
             way.directory |= step.slash;
-            let follow = matches!(goal, Goal::Follow | Goal::Make(true)) || step.slash;
+            let follow = matches!(goal, Goal::Follow | Goal::Make(true)) || way.directory;
             let found = self.look_up(end.dir, step)?;
             match self.go(&mut way, found, follow)? {
                 Went::To(found) => return Ok(found),

@@ -178,6 +178,11 @@ impl World {
         (inode.kind, inode.size, inode.links)
     }
 
+    /// The file that the last call was about, if it was about one.
+    pub fn subject(&self) -> Option<InodeId> {
+        self.object
+    }
+
     /// Every resource that was touched, and what the current action touches.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger

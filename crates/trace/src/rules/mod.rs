@@ -9,8 +9,9 @@
 //! results possible, except behind a call that waits for others (a read of a pipe, a lock): its peer might never come.
 //!
 //! Reading order: this file (which rules there are), [`outline`] (what they need to know of a trace), [`derive`] (edges), [`reduce`] (those that are implied by others go),
-//! [`schedule`] (what each action waits for in a mode of replay).
+//! [`schedule`] (what each action waits for in a mode of replay), [`check`] (whether a replay kept to it).
 
+pub mod check;
 pub mod derive;
 pub mod outline;
 pub mod reduce;
@@ -23,6 +24,7 @@ use std::fmt;
 
 use bitflags::bitflags;
 
+pub use check::{Violation, violations};
 pub use derive::{Deriver, Edge};
 pub use outline::{Instant, Outline};
 pub use reduce::Wait;
