@@ -115,6 +115,8 @@ pub(crate) struct Collector {
     pace: Pace,
     scanning: Turn,
     cleaning: Turn,
+    /// How many want space whatever the pace.
+    forced: Cell<u32>,
     /// There may be something to do.
     wake: Notify,
     counts: Counts,
@@ -140,6 +142,7 @@ impl Collector {
             pace: Pace::new(settings.pacing),
             scanning: Turn::default(),
             cleaning: Turn::default(),
+            forced: Cell::new(0),
             wake: Notify::default(),
             counts: Counts::default(),
             settings,

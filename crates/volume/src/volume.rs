@@ -122,16 +122,16 @@ pub(crate) fn add(count: &Cell<u64>, more: u64) {
 /// Extents in one answer to a query.
 const EXTENTS_MAX: usize = 1024;
 
-/// Segments that are left to those who delete, and then to the collector.
+/// Segments that are left to the collector, and then to those who delete.
 const RESERVE: [u64; 2] = [2, 2];
 
 /// Who takes a segment: the earlier in this list, the more are left to them when there are few.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Taker {
+    /// The collector, who gives back more than it takes, and without whom nobody would find space again.
+    Collector,
     /// Those who delete.
     Deleters,
-    /// The collector, who gives back more than it takes.
-    Collector,
     /// All others who write.
     Writers,
 }

@@ -131,7 +131,7 @@ impl Volume {
         let pace = &self.collector.pace;
         loop {
             let is_idle = self.rt().now().since(pace.last_write.get()) >= IDLE;
-            if pace.owed.get() > 0.0 || is_idle || self.seeks_room.get() || self.closing.get() {
+            if pace.owed.get() > 0.0 || is_idle || self.is_urgent() || self.closing.get() {
                 break;
             }
             race(pace.changed.wait(), self.rt().sleep(IDLE)).await;

@@ -72,7 +72,7 @@ impl Volume {
 
     /// Whether a pass is worth its time: something was chosen, or something may be.
     fn wants_pass(&self) -> bool {
-        let is_urgent = self.seeks_room.get();
+        let is_urgent = self.is_urgent();
         if !is_urgent && self.collector.pace.share() == 0.0 {
             return false;
         }
@@ -89,9 +89,14 @@ impl Volume {
             })
     }
 
+    /// Whether somebody waits for space, so that pace and worth do not matter.
+    pub(super) fn is_urgent(&self) -> bool {
+        self.seeks_room.get() || self.collector.forced.get() > 0
+    }
+
     /// How full a victim may be: the less space there is, the more.
     pub(super) fn live_limit(&self) -> f64 {
-        if self.seeks_room.get() {
+        if self.is_urgent() {
             return 1.0;
         }
         let from = self.collector.settings.from;
@@ -103,6 +108,18 @@ impl Volume {
         self.note_space();
         self.collector.wake();
         self.start_batches();
+    }
+
+    /// Makes a pass and cleans what is ready, however much space there is.
+    pub async fn collect_now(self: &Rc<Self>, store: &DeviceStore) {
+        let forced = &self.collector.forced;
+        forced.set(forced.get() + 1);
+        let turn = self.collector.scanning.take().await;
+        self.pass().await;
+        drop(turn);
+        self.after_pass();
+        while self.collector.ready() > 0 && self.clean_one(store).await {}
+        forced.set(forced.get() - 1);
     }
 
     /// Cleans one segment, and makes a checkpoint if that is what is missing. False if nothing could be done.

@@ -4,6 +4,8 @@ use esker_base::Stream;
 use esker_block::BioError;
 
 mod races;
+mod space;
+mod stress;
 
 use super::*;
 use crate::collect::{Separation, Settings};

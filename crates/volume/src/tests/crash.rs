@@ -9,6 +9,7 @@ use esker_testkit::{Bound, Count, Image, Journal, Recorder, crash};
 
 use super::*;
 use crate::check::check;
+use crate::segments::State;
 
 static CUT: &[&Kind] = &[&crate::KIND, &RECORDED];
 
@@ -60,18 +61,20 @@ enum Act {
     Ranges([RangeOp; 2]),
     Flush,
     Checkpoint,
+    Collect,
 }
 
 fn draw(rng: &mut Stream, number: u8) -> Act {
     let at = rng.below(BLOCKS / 2 - 4);
     let len = 1 + rng.below(4);
     let far = BLOCKS / 2 + rng.below(BLOCKS / 2 - 4);
-    match rng.below(10) {
+    match rng.below(12) {
         0..=4 => Act::Write(rng.below(BLOCKS - 4), len, number, rng.chance(0.2)),
         5 => Act::Ranges([clone(at, len, far), delete(rng.below(BLOCKS - 4), len)]),
         6 => Act::Ranges([shift(far, len, at), clone(at, len, far)]),
         7 => Act::Ranges([shift(at, len, far), shift(far, len, at)]),
         8 => Act::Flush,
+        9 | 10 => Act::Collect,
         _ => Act::Checkpoint,
     }
 }
@@ -96,7 +99,7 @@ fn apply_to(content: &mut Content, act: &Act) {
                 }
             }
         }
-        Act::Flush | Act::Checkpoint => {}
+        Act::Flush | Act::Checkpoint | Act::Collect => {}
     }
 }
 
@@ -108,6 +111,8 @@ struct Run {
     began: Vec<u64>,
     /// Number of acts that were durable, by the number of events that had happened.
     durable: BTreeMap<u64, usize>,
+    /// Bytes that the collector copied.
+    moved: f64,
 }
 
 fn record(seed: u64, acts: usize) -> Run {
@@ -118,11 +123,23 @@ fn record(seed: u64, acts: usize) -> Run {
         contents: vec![vec![0; BLOCKS as usize]],
         began: vec![],
         durable: BTreeMap::new(),
+        moved: 0.0,
     };
     sim.block_on(async move {
         let mut run = run;
         let leaf = Recorder::leaf(&journal, &rt, &media(MEDIUM), BLOCK as u32, Defer::Always(Nanos::micros(3)));
         let bench = Bench::open(&rt, leaf, SEGMENT, CHECKPOINT).await;
+        // In every other run the collector works beside the acts too.
+        if seed % 2 == 0 {
+            let other = bench.clone();
+            let collect = async move {
+                loop {
+                    other.rt.sleep(Nanos::micros(15)).await;
+                    other.volume.collect_now(&other.volume.store(other.below())).await;
+                }
+            };
+            rt.spawn("collect", collect).detach();
+        }
         let mut rng = Stream::named(seed, "acts");
         for number in 0..acts {
             let act = draw(&mut rng, number as u8 + 1);
@@ -136,6 +153,7 @@ fn record(seed: u64, acts: usize) -> Run {
             }
         }
         assert_eq!(bench.values(0, BLOCKS).await, *run.contents.last().unwrap(), "seed {seed}");
+        run.moved = bench.stat("moved_bytes");
         run
     })
 }
@@ -160,6 +178,10 @@ async fn perform(bench: &Bench, act: &Act) -> bool {
         Act::Checkpoint => {
             bench.checkpoint().await;
             true
+        }
+        Act::Collect => {
+            bench.volume.collect_now(&bench.volume.store(bench.below())).await;
+            false
         }
     }
 }
@@ -186,6 +208,9 @@ fn content_of(media: &Rc<Media>) -> Content {
             );
         }
         assert_eq!(after.replayed, 0);
+        let leak =
+            bench.volume.segments().into_iter().find(|segment| segment.state == State::Closed && segment.live == 0);
+        assert_eq!(leak, None, "what nothing refers to is free");
         bench.values(0, BLOCKS).await
     })
 }
@@ -202,6 +227,7 @@ fn judge(run: &Run, point: u64, content: &Content) -> Result<(), String> {
 
 fn every_state(seed: u64, acts: usize, states_max: u64) -> Count {
     let run = record(seed, acts);
+    assert!(run.moved > 0.0, "seed {seed}: the collector has nothing to do");
     let bound = Bound { states_max, seed };
     crash::for_each_state(&run.journal, bound, |point, images| judge(&run, point, &content_of(&image(images))))
         .unwrap_or_else(|lost| panic!("seed {seed}: {lost}"))
@@ -209,7 +235,7 @@ fn every_state(seed: u64, acts: usize, states_max: u64) -> Count {
 
 #[test]
 fn every_crash_state_is_a_whole_prefix_of_what_was_done() {
-    let states: u64 = (1..=3).map(|seed| every_state(seed, 40, 6).states).sum();
+    let states: u64 = (1..=4).map(|seed| every_state(seed, 40, 6).states).sum();
     assert!(states > 1500, "only {states} states");
 }
 

@@ -1,0 +1,184 @@
+//! Space under the collector: equilibrium, throttling, the end of space, and what is not worth cleaning.
+
+use super::*;
+
+/// What a stack's volume tells.
+fn told(vol: &Export, name: &str) -> f64 {
+    let parts = vol.stack().stats();
+    let part = parts.iter().find(|part| part.kind == "volume").expect("the stack has one");
+    part.stats.iter().find(|stat| stat.name == name).unwrap_or_else(|| panic!("no {name}")).value
+}
+
+async fn overwrite(vol: &Export, blocks: u64, rng: &mut Stream) {
+    let buf = Buf::from_bytes(vol.stack().pool(), &[rng.below(256) as u8; 4 * BLOCK]);
+    let done = vol.submit(Bio::write(rng.below(blocks / 4) * 4 * BLOCK as u64, buf)).await;
+    assert_eq!(done.result.err(), None);
+}
+
+/// 16 MiB in 255 segments of 64 KiB.
+const TEXT: &str = "a = memory size=16MiB defer=always latency=5us; \
+    vol = volume block=512 page=4KiB segment=64KiB checkpoint=1MiB on a";
+
+/// Demand 38.
+#[test]
+fn nothing_is_moved_while_less_than_half_is_used() {
+    run(async |rt| {
+        let vol = build(&rt, TEXT);
+        let mut rng = Stream::named(1, "overwrites");
+        for _ in 0..600 {
+            overwrite(&vol, 2000, &mut rng).await;
+        }
+        rt.sleep(Nanos::millis(20)).await;
+        assert!(told(&vol, "utilization") < 0.5 && told(&vol, "passes") == 0.0 && told(&vol, "moved_bytes") == 0.0);
+    });
+}
+
+/// Demands 39, 40 and 48 at a small scale: with saturating overwrites of 54 % live data, allocation and reclamation balance,
+/// used space rests, the cleaner's part of the traffic is what its share says, and nobody waits long.
+#[test]
+fn saturating_overwrites_come_to_an_equilibrium() {
+    run(async |rt| {
+        let vol = build(&rt, TEXT);
+        let blocks = 17_000;
+        for i in 0..blocks / 8 {
+            let buf = Buf::from_bytes(vol.stack().pool(), &[1; 8 * BLOCK]);
+            assert_eq!(vol.submit(Bio::write(i * 8 * BLOCK as u64, buf)).await.result.err(), None);
+        }
+        let (stop, slowest) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(Nanos::ZERO)));
+        for writer in 0..8u64 {
+            let (vol, clock, stop, slowest) = (vol.clone(), rt.clone(), stop.clone(), slowest.clone());
+            let writer = async move {
+                let mut rng = Stream::named(writer, "writer");
+                while !stop.get() {
+                    let start = clock.now();
+                    overwrite(&vol, blocks, &mut rng).await;
+                    slowest.set(slowest.get().max(clock.now().since(start)));
+                }
+            };
+            rt.spawn("writer", writer).detach();
+        }
+        rt.sleep(Nanos::millis(300)).await;
+        slowest.set(Nanos::ZERO);
+        let look = || {
+            let written = told(&vol, "record_bytes") + told(&vol, "data_bytes");
+            let moved = told(&vol, "moved_bytes");
+            (written, moved, told(&vol, "segments_freed"), told(&vol, "segments_free"), told(&vol, "cleaner_share"))
+        };
+        let (mut shares, mut free) = (Vec::new(), Vec::new());
+        let before = look();
+        for _ in 0..30 {
+            rt.sleep(Nanos::millis(10)).await;
+            let now = look();
+            shares.push(now.4);
+            free.push(now.3);
+        }
+        let after = look();
+        stop.set(true);
+        let segment = f64::from(64 << 10);
+        let (written, moved) = (after.0 - before.0, after.1 - before.1);
+        let (taken, freed) = ((written + moved) / segment, after.2 - before.2);
+        assert!(freed > 100.0 && (taken - freed).abs() <= 0.1 * taken, "{taken} segments were taken, {freed} freed");
+        let share = shares.iter().sum::<f64>() / shares.len() as f64;
+        let part = 2.0 * moved / (2.0 * moved + written);
+        assert!((part - share).abs() <= 0.1, "{part} of the traffic is the cleaner's, its share is {share}");
+        assert!(free.iter().all(|free| *free > 4.0), "{free:?}");
+        assert!(slowest.get() < Nanos::millis(20), "{:?}", slowest.get());
+        assert!(told(&vol, "is_latched") == 0.0);
+    });
+}
+
+/// Demands 17 and 42: where all is live nothing is moved for ever, writes fail soon, and go on when something is deleted.
+#[test]
+fn a_volume_full_of_live_data_says_so_and_does_not_churn() {
+    run(async |rt| {
+        let (bench, _) = small(&rt, 512 << 10, 64 << 10).await;
+        let mut written = 0;
+        while try_write(&bench, written, written as u8).await.is_ok() {
+            written += 1;
+        }
+        assert!(written > 500, "{written} of 1024 blocks");
+        let (moved, start) = (bench.stat("moved_bytes"), rt.now());
+        for i in 0..50 {
+            assert!(matches!(try_write(&bench, written + i, 1).await, Err(BioError::NoSpace(_))));
+        }
+        assert!(bench.stat("moved_bytes") - moved <= 4.0 * SEGMENT as f64, "it churns");
+        assert!(rt.now().since(start) < Nanos::millis(50), "it takes {:?}", rt.now().since(start));
+        for lba in 0..written {
+            assert_eq!(bench.values(lba, 1).await, [lba as u8]);
+        }
+        // Every third block: no segment is empty, and only moving what is left makes space.
+        for lba in (0..written).step_by(3) {
+            bench.ranges(&[delete(lba, 1)]).await;
+        }
+        for i in 0..written / 6 {
+            try_write(&bench, 10_000 + i, 7).await.unwrap_or_else(|e| panic!("write {i} after deletions: {e}"));
+        }
+        assert!((1..written).filter(|lba| lba % 3 != 0).all(|lba| bench.volume.pieces(lba..lba + 1).len() == 1));
+    });
+}
+
+/// What was written in pieces and out of order lies together again after it was moved (5.21).
+#[test]
+fn moving_merges_what_belongs_together() {
+    run(async |rt| {
+        let (bench, _) = small(&rt, 4 << 20, 1 << 40).await;
+        for i in 0..400u64 {
+            bench.write(i ^ 7, 1, i as u8).await;
+        }
+        let before = bench.stat("mappings");
+        for _ in 0..8 {
+            bench.volume.collect_now(&bench.volume.store(bench.below())).await;
+        }
+        let after = bench.stat("mappings");
+        assert!(before > 300.0 && after < before * 0.7, "{before} mappings, {after} afterwards");
+    });
+}
+
+/// A block that cannot be read stays where it is, and its segment is left alone.
+#[test]
+fn what_cannot_be_read_is_not_moved_and_costs_one_visit() {
+    use esker_testkit::{Fault, Faulty, Injector, Plan};
+    run(async |rt| {
+        let injector = Injector::new(Plan(vec![Fault::Error(Some(OpKind::Read), 30)]));
+        let faulty = Faulty::over(&rt, device(&rt, &media(1 << 20)), &injector);
+        let bench = Bench::open(&rt, faulty, SEGMENT, 1 << 40).await;
+        bench.fill(0..60).await;
+        for _ in 0..6 {
+            bench.volume.collect_now(&bench.volume.store(bench.below())).await;
+        }
+        assert_eq!((injector.fired(), bench.stat("segments_unreadable")), (1, 1.0));
+        assert_eq!(bench.stat("is_latched"), 0.0);
+        for lba in 0..60 {
+            assert_eq!(bench.values(lba, 1).await, [lba as u8 + 1]);
+        }
+    });
+}
+
+/// Demand 47: whoever shares the map out to whomever, each mapping is looked at once.
+#[test]
+fn every_mapping_is_seen_once_however_the_map_is_shared_out() {
+    use crate::collect::sweep::{Sharing, sweep};
+    use crate::map::{Extent, Fanout, Map, Snapshot};
+    run(async |rt| {
+        let mut map = Map::new(Fanout { leaf: 20, inner: 20 });
+        let mut rng = Stream::named(3, "map");
+        for i in 0..60_000u64 {
+            let lba = if i % 3 == 0 { rng.below(1 << 46) } else { rng.below(1 << 18) };
+            map.map(Extent { lba, pba: i * 2, len: 1 }, &mut |_| {});
+        }
+        let snapshot = map.snapshot();
+        let all: Vec<Extent> = snapshot.from(0).collect();
+        let lopsided = Sharing { ranges: vec![0..u64::MAX, u64::MAX..u64::MAX, u64::MAX..u64::MAX], is_dynamic: true };
+        for sharing in [Sharing::even(&snapshot, 1), Sharing::even(&snapshot, 7), lopsided] {
+            let seen = RefCell::new(Vec::new());
+            let visit = |snapshot: &Snapshot, range: std::ops::Range<u64>| {
+                snapshot.from(range.start).take_while(|extent| extent.lba < range.end).collect::<Vec<Extent>>()
+            };
+            let each = async |part: Vec<Extent>| seen.borrow_mut().extend(part);
+            sweep(&rt, &snapshot, sharing.clone(), std::sync::Arc::new(visit), &each).await;
+            let mut seen = seen.into_inner();
+            seen.sort();
+            assert!(seen == all, "{} of {} mappings, {sharing:?}", seen.len(), all.len());
+        }
+    });
+}
