@@ -25,6 +25,7 @@ mod notify;
 mod outputs;
 mod patience;
 mod recording;
+mod replaying;
 mod secrets;
 mod signals;
 mod stack_text;

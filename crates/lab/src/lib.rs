@@ -20,6 +20,11 @@ mod able_predicted_vs_observed;
 mod able_theory;
 mod anvil_clone_vs_cp;
 mod anvil_recovery;
+mod artc;
+mod artc_concurrency;
+mod artc_micro;
+mod artc_overhead;
+mod artc_semantics;
 mod attach_vs_raw;
 mod cleaning_policies;
 mod device_calibration;
@@ -65,4 +70,8 @@ pub const ALL: &[Experiment] = &[
     cleaning_policies::EXPERIMENT,
     anvil_recovery::EXPERIMENT,
     anvil_clone_vs_cp::EXPERIMENT,
+    artc_semantics::EXPERIMENT,
+    artc_micro::EXPERIMENT,
+    artc_concurrency::EXPERIMENT,
+    artc_overhead::EXPERIMENT,
 ];

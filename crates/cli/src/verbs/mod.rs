@@ -35,9 +35,14 @@ mod stop;
 mod thaw;
 mod top;
 mod trace_calls;
+mod trace_compare;
+mod trace_compile;
 mod trace_generate;
 mod trace_import;
+mod trace_init;
+mod trace_inspect;
 mod trace_record;
+mod trace_replay;
 mod trace_show;
 mod try_stacks;
 
@@ -48,7 +53,7 @@ pub const GROUPS: &[(&str, &str)] = &[
     ("stack", "Check, show, compose and change stacks"),
     ("media", "Look at what layers keep on files and devices"),
     ("blktrace", "Describe, convert, check and generate block traces"),
-    ("trace", "Record what programs do with files"),
+    ("trace", "Record what programs do with files, and replay it"),
     ("hugepage", "Manage the huge pages of processes"),
     ("lab", "Measure the figures of the documents"),
 ];
@@ -86,6 +91,11 @@ pub const ALL: &[Verb] = &[
     trace_show::VERB,
     trace_calls::VERB,
     trace_generate::VERB,
+    trace_compile::VERB,
+    trace_inspect::VERB,
+    trace_init::VERB,
+    trace_replay::VERB,
+    trace_compare::VERB,
     hugepage_run::VERB,
     hugepage_status::VERB,
     hugepage_top::VERB,

@@ -1,0 +1,113 @@
+//! What the verbs share that replay traces: traces that are compiled already or not, and the choices of a tree.
+
+use std::path::{Path, PathBuf};
+
+use esker_replay::init::Progress;
+use esker_replay::{InitMode, InitOptions, Job};
+use esker_trace::compiled::{CompiledError, Program};
+use esker_trace::import::OnBad;
+use esker_trace::model::{CompileError, compile};
+
+use crate::failure::Failure;
+use crate::recording;
+use crate::terminal::Terminal;
+
+/// What a compiled trace begins with.
+const COMPILED: &[u8] = b"ESKERCTR";
+
+/// The arguments of verbs that make a tree.
+#[derive(clap::Args)]
+pub struct Jobs {
+    /// Compiled traces, or recordings, which are compiled first; several of them share one tree
+    #[arg(value_name = "TRACE", required = true)]
+    traces: Vec<PathBuf>,
+    /// The run directory: empty, or one of an earlier replay
+    #[arg(long, value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Uses the directory also if there are files of others, which stay as they are
+    #[arg(long)]
+    force: bool,
+    /// Makes the kernel forget its caches behind the initialisation (needs root)
+    #[arg(long)]
+    drop_caches: bool,
+    /// Seed of what files are filled with and of what is written
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum LoadError {
+    #[error("{0}: cannot be read: {1}")]
+    Unread(String, std::io::Error),
+    #[error("{0}: {1}")]
+    Compiled(String, CompiledError),
+    #[error("{0}: {1}")]
+    Uncompiled(String, CompileError),
+}
+
+impl Jobs {
+    /// Reads all traces.
+    ///
+    /// # Errors
+    /// What is wrong with which.
+    pub fn load(&self, terminal: &mut Terminal) -> Result<Vec<Job>, Failure> {
+        self.traces.iter().map(|path| load(path, terminal)).collect()
+    }
+
+    /// How the tree is made.
+    pub fn init(&self, mode: InitMode) -> InitOptions {
+        InitOptions { mode, force: self.force, drop_caches: self.drop_caches, seed: self.seed }
+    }
+}
+
+/// Reads one trace, and compiles it unless it is compiled.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn load(path: &Path, terminal: &mut Terminal) -> Result<Job, Failure> {
+    let name = path.display().to_string();
+    let head = head(path).map_err(|error| LoadError::Unread(name.clone(), error))?;
+    if head == COMPILED {
+        let bytes = std::fs::read(path).map_err(|error| LoadError::Unread(name.clone(), error))?;
+        let program = Program::decode(&bytes).map_err(|error| LoadError::Compiled(name.clone(), error))?;
+        return Ok(Job { name, program });
+    }
+    let trace = recording::import(path, None, OnBad::Skip)?;
+    recording::complain(&trace.warnings, terminal);
+    let program = compile(trace, &mut |_| {}).map_err(|error| LoadError::Uncompiled(name.clone(), error))?;
+    Ok(Job { name, program })
+}
+
+/// The first bytes; none of a folder.
+fn head(path: &Path) -> std::io::Result<Vec<u8>> {
+    use std::io::Read;
+    let mut head = Vec::new();
+    if !path.is_dir() {
+        std::fs::File::open(path)?.take(COMPILED.len() as u64).read_to_end(&mut head)?;
+    }
+    Ok(head)
+}
+
+/// Calls `work` with what shows its progress in a bar.
+pub fn with_bar<T>(terminal: &Terminal, work: impl FnOnce(&mut dyn FnMut(Progress)) -> T) -> T {
+    let bar = terminal.progress("initial tree", 0);
+    let done = work(&mut |progress| {
+        bar.set_length(progress.bytes_all);
+        bar.set_position(progress.bytes);
+    });
+    bar.finish_and_clear();
+    done
+}
+
+/// A mode of initialisation by its name.
+///
+/// # Errors
+/// Names those that there are.
+pub fn init_mode(text: &str) -> Result<InitMode, String> {
+    match text {
+        "full" => Ok(InitMode::Full),
+        "delta" => Ok(InitMode::Delta),
+        "none" => Ok(InitMode::None),
+        _ => Err("say full, delta or none".to_string()),
+    }
+}

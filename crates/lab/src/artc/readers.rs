@@ -1,0 +1,146 @@
+//! Programs whose threads read random blocks, and that know exactly what they did and when: their traces need no recorder,
+//! and no recorder slowed them.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Barrier;
+use std::thread;
+use std::time::Instant;
+
+use esker_base::{Stream, Time};
+use esker_replay::{InitMode, InitOptions, initialise};
+use esker_rt::mem::Pool;
+use esker_trace::words::{OpenFlags, ReadWriteFlags, ResolveFlags};
+use esker_trace::{
+    Action, At, Call, Entry, EntryKind, Fd, Outcome, PathBytes, Platform, Process, ProcessId, Snapshot, Thread,
+    ThreadId, Trace, Word,
+};
+
+use crate::experiment::LabError;
+
+const BLOCK: u64 = 4096;
+/// `O_DIRECT` of Linux on x86 and RISC-V.
+const O_DIRECT: i32 = 0o40000;
+
+/// A program.
+#[derive(Clone, Copy)]
+pub struct Readers {
+    /// How many threads.
+    pub threads: u32,
+    /// How many reads each makes.
+    pub reads: u32,
+    /// How many files there are; the first thread opens them all.
+    pub files: u32,
+    /// Whether each thread reads only its own file, the one with its number.
+    pub own: bool,
+    /// Bytes of each file.
+    pub bytes: u64,
+    /// Decides what is read.
+    pub seed: u64,
+}
+
+/// A run of a program.
+pub struct Ran {
+    /// What it did.
+    pub trace: Trace,
+    /// Nanoseconds from its first call to its last return.
+    pub elapsed_ns: u64,
+    /// Calls under way on average.
+    pub outstanding: f64,
+}
+
+impl Readers {
+    fn snapshot(&self) -> Snapshot {
+        let file = |at| (PathBytes::from(&path(at)), Entry::plain(EntryKind::File { size: self.bytes }));
+        Snapshot { entries: (0..self.files).map(file).collect() }
+    }
+
+    /// Makes the files in a run directory.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn prepare(&self, dir: &Path) -> Result<(), LabError> {
+        let options = InitOptions { mode: InitMode::Delta, force: false, drop_caches: false, seed: self.seed };
+        let made = initialise(dir, &self.snapshot(), options, &mut |_| {});
+        made.map(drop).map_err(|error| LabError::Data(error.to_string()))
+    }
+
+    /// Runs it on the files in a run directory, past the page cache.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn run(&self, dir: &Path) -> Result<Ran, LabError> {
+        let fault = |source| LabError::Scratch { dir: dir.to_path_buf(), source };
+        let origin = Instant::now();
+        let mut actions = Vec::new();
+        let files = (0..self.files).map(|at| {
+            let enter = now(origin);
+            let path = dir.join(esker_replay::init::TREE).join(path(at).trim_start_matches('/'));
+            let file = OpenOptions::new().read(true).custom_flags(O_DIRECT).open(path);
+            actions.push(opened(at, enter, now(origin)));
+            file
+        });
+        let files = files.collect::<Result<Vec<File>, _>>().map_err(fault)?;
+        let barrier = Barrier::new(self.threads as usize);
+        let parts: Vec<Vec<Action>> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..self.threads)
+                .map(|thread| {
+                    let (files, barrier) = (&files, &barrier);
+                    scope.spawn(move || self.read(thread, files, barrier, origin))
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().expect("a reader does not panic")).collect::<Result<_, _>>()
+        })
+        .map_err(fault)?;
+        actions.extend(parts.into_iter().flatten());
+        Ok(self.ran(actions))
+    }
+
+    fn read(&self, thread: u32, files: &[File], barrier: &Barrier, origin: Instant) -> std::io::Result<Vec<Action>> {
+        let mut random = Stream::named(self.seed, &format!("reader {thread}"));
+        let mut actions = Vec::with_capacity(self.reads as usize);
+        let pool = Pool::default();
+        let mut slab = pool.slab(BLOCK as usize);
+        barrier.wait();
+        for _ in 0..self.reads {
+            let file = if self.own { thread } else { random.below(self.files.into()) as u32 };
+            let offset = random.below(self.bytes / BLOCK) * BLOCK;
+            let enter = now(origin);
+            let read = files[file as usize].read_at(&mut slab[..BLOCK as usize], offset)?;
+            let leave = now(origin);
+            let (fd, flags) = (Fd(file as i32 + 3), ReadWriteFlags::empty());
+            let call = Call::Pread { fd, offset: offset as i64, len: BLOCK, parts: 0, flags };
+            actions.push(Action { thread: ThreadId(thread), enter, leave, call, outcome: Outcome::Done(read as i64) });
+        }
+        Ok(actions)
+    }
+
+    fn ran(&self, mut actions: Vec<Action>) -> Ran {
+        actions.sort_by_key(|action| action.enter);
+        let first = actions.first().map_or(0, |action| action.enter.0);
+        let last = actions.iter().map(|action| action.leave.0).max().unwrap_or(first);
+        let busy: u64 = actions.iter().map(|action| action.leave.0 - action.enter.0).sum();
+        let mut trace = Trace::new(Platform::Linux, "experiment");
+        trace.processes.push(Process { pid: 1, parent: None, cwd: PathBytes::from("/"), umask: 0o22 });
+        let thread = |tid| Thread { tid: tid + 1, process: ProcessId(0), parent: None, name: Word::from("reader") };
+        trace.threads = (0..self.threads).map(thread).collect();
+        trace.snapshot = self.snapshot();
+        trace.actions = actions;
+        Ran { trace, elapsed_ns: last - first, outstanding: busy as f64 / (last - first).max(1) as f64 }
+    }
+}
+
+fn path(file: u32) -> String {
+    format!("/f{file}")
+}
+
+fn now(origin: Instant) -> Time {
+    Time(origin.elapsed().as_nanos() as u64)
+}
+
+fn opened(file: u32, enter: Time, leave: Time) -> Action {
+    let flags = OpenFlags::READ | OpenFlags::O_DIRECT | OpenFlags::O_CLOEXEC;
+    let call = Call::Open { at: At::cwd(&path(file)), flags, mode: 0, resolve: ResolveFlags::empty() };
+    Action { thread: ThreadId(0), enter, leave, call, outcome: Outcome::Done(i64::from(file) + 3) }
+}

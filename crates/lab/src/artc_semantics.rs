@@ -1,0 +1,107 @@
+//! `artc-semantics`: how many calls come out otherwise than traced, in each mode of replay, on the generated patterns of
+//! Apple's desktop programs and on the recorded traces that the project has. As fast as possible, caches as they are: the
+//! largest count of the repetitions, as the source has it.
+
+use std::path::{Path, PathBuf};
+
+use esker_replay::{InitMode, Speed};
+use esker_trace::compiled::Program;
+use esker_trace::etrace::{self, Limits};
+use esker_trace::generate::{Shape, apple_desktop};
+use esker_trace::rules::Order;
+
+use crate::artc::{How, compiled, replayed, root};
+use crate::experiment::{Experiment, Figure, LabError, Options};
+use crate::scratch;
+
+/// The record.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "artc-semantics",
+    summary: "Calls that a replay has come out otherwise, by mode, on many traces",
+    source: "thesis on hardware-driven evolution, section 2.5.1, figure 2.7",
+    simulated: false,
+    rivals: &[],
+    run,
+};
+
+/// Where recorded traces lie.
+const SUITE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/programs");
+/// Repetitions, as in the source; the short form has one.
+const REPEAT: u32 = 5;
+
+/// Failures of one trace by mode, and of how many calls.
+struct Row {
+    name: String,
+    calls: u64,
+    failures: [u64; 4],
+}
+
+fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
+    let mut rows = Vec::new();
+    for (name, program) in programs(options)? {
+        let row = measure(&name, &program, options)?;
+        let [free, temporal, single, root] = row.failures;
+        progress(&format!(
+            "{}: {} calls, unconstrained {free}, temporal {temporal}, single {single}, root {root}",
+            row.name, row.calls
+        ));
+        rows.push(row);
+    }
+    let sum = |mode: usize| rows.iter().map(|row| row.failures[mode]).sum::<u64>() as f64;
+    let apart = rows.iter().map(|row| row.failures[3].abs_diff(row.failures[1])).max().unwrap_or(0);
+    let share = |row: &Row| row.failures[0] as f64 / row.calls.max(1) as f64;
+    Ok(vec![
+        Figure::alone("traces", rows.len() as f64, "traces"),
+        Figure {
+            paper: Some(4.0),
+            ..Figure::alone("root_minus_temporal_failures", apart as f64, "calls, largest of all traces")
+        },
+        Figure { paper: Some(1_405_249.0), ..Figure::alone("unconstrained_failures", sum(0), "calls") },
+        Figure { paper: Some(64.0), ..Figure::alone("temporal_failures", sum(1), "calls") },
+        Figure { paper: Some(64.0), ..Figure::alone("single_failures", sum(2), "calls") },
+        Figure { paper: Some(68.0), ..Figure::alone("root_failures", sum(3), "calls") },
+        Figure {
+            paper: Some(0.531),
+            ..Figure::alone("unconstrained_worst_share", rows.iter().map(share).fold(0.0, f64::max), "share")
+        },
+    ])
+}
+
+fn measure(name: &str, program: &Program, options: &Options) -> Result<Row, LabError> {
+    let dir = scratch::folder(&options.scratch)?;
+    let repeat = if options.quick { 1 } else { REPEAT };
+    let mut row = Row { name: name.to_string(), calls: 0, failures: [0; 4] };
+    for (at, order) in [Order::Unconstrained, Order::Temporal, Order::Single, root()].into_iter().enumerate() {
+        let how = How { order, speed: Speed::Afap, init: InitMode::Full, repeat, seed: options.seed };
+        let report = replayed(program, dir.path(), how)?;
+        row.failures[at] = report.mismatches.count;
+        row.calls = row.calls.max(report.mismatches.compared);
+    }
+    Ok(row)
+}
+
+/// Generated traces, and recorded ones in the order of their names.
+fn programs(options: &Options) -> Result<Vec<(String, Program)>, LabError> {
+    let shapes: &[(u32, u32)] =
+        if options.quick { &[(4, 40), (8, 120)] } else { &[(2, 40), (4, 200), (8, 400), (16, 800)] };
+    let mut programs = Vec::new();
+    for (number, (threads, scripts)) in shapes.iter().enumerate() {
+        let shape = Shape { seed: options.seed + number as u64, threads: *threads, scripts: *scripts };
+        programs.push((format!("apple, {threads} threads"), compiled(apple_desktop(shape))?));
+    }
+    let mut suite = recordings(Path::new(SUITE));
+    suite.sort();
+    for path in suite {
+        let name = path.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
+        let fault = |error: String| LabError::Data(format!("{}: {error}", path.display()));
+        let file = std::fs::File::open(&path).map_err(|error| fault(error.to_string()))?;
+        let trace = etrace::read(std::io::BufReader::new(file), Limits::GENEROUS);
+        programs.push((name, compiled(trace.map_err(|error| fault(error.to_string()))?)?));
+    }
+    Ok(programs)
+}
+
+fn recordings(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "etrace")).collect()
+}
