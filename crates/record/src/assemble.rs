@@ -407,3 +407,6 @@ fn warn_of_unseen(call: &Call, at: Time, sink: &mut impl Sink) {
     }
 }
 
+
+#[cfg(test)]
+mod tests;

@@ -283,3 +283,6 @@ pub fn kind_of_mode(mode: u32) -> FileKind {
         _ => FileKind::Other,
     }
 }
+
+#[cfg(test)]
+mod tests;

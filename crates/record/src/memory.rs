@@ -10,6 +10,9 @@ use crate::calls::{ARRAY_MAX, BLOCK_BYTES, Extent, ITEMS_MAX, Item, TEXT_MAX};
 /// Bytes of a page: a text is read up to the end of the one that it lies in, then on.
 const PAGE: u64 = 4096;
 
+/// Lowest address of a process: what is below is a number.
+const LOWEST: u64 = 65536;
+
 /// What was read, in the order of the items.
 pub type Pieces = [Option<Vec<u8>>; ITEMS_MAX];
 
@@ -18,7 +21,7 @@ pub fn read_items(thread: Pid, items: &[Item], args: &[u64; 6], result: i64) -> 
     let mut pieces = Pieces::default();
     for (piece, item) in pieces.iter_mut().zip(items) {
         let at = args[item.arg];
-        if at != 0 {
+        if at >= LOWEST {
             *piece = read_item(thread, at, item.what, args, result);
         }
     }

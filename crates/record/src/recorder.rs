@@ -179,10 +179,7 @@ impl<W: Write> Session<'_, W> {
         let asked = forwarding.asked.clone();
         loop {
             let Session { output, assembler, .. } = &mut self;
-            let seen = kernel.ring.drain(|record| {
-                let event = wire::read(record).expect("programs in the kernel and their reader are of one make");
-                assembler.take(&event, output);
-            });
+            let seen = kernel.ring.drain(|record| take(record, assembler, output));
             self.flush_sometimes()?;
             if seen > 0 {
                 continue;
@@ -198,8 +195,9 @@ impl<W: Write> Session<'_, W> {
             }
             thread::sleep(NAP);
         }
+        let Session { output, assembler, .. } = &mut self;
+        kernel.under_way(|record| take(record, assembler, output));
         let lost = kernel.lost();
-        drop(kernel);
         self.end(End { status, method: Method::Kernel, instead: None, filtered: false, lost })
     }
 
@@ -278,6 +276,12 @@ impl<W: Write> Session<'_, W> {
         let End { status, method, instead, filtered, lost } = end;
         Ok(Recorded { status, method, instead, filtered, lost, threads, actions, changed, warnings })
     }
+}
+
+/// Takes what programs in the kernel put out.
+fn take(record: &[u8], assembler: &mut Assembler, sink: &mut impl Sink) {
+    let read = wire::read(record, |event| assembler.take(event, sink));
+    read.expect("programs in the kernel and their reader are of one make");
 }
 
 /// How our program ended, if it has.

@@ -217,3 +217,6 @@ fn xattrs(path: &Path) -> Vec<Xattr> {
     found
 }
 
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,568 @@
+//! The programs themselves.
+//!
+//! A thread's value in the map of traced threads holds the call under way, in the layout of its record: the beginning fills
+//! it, the end completes it and puts it out. So most calls are one record, and the end looks up nothing. What has no room
+//! there is put together in a scratch area and put out at once, and the end follows alone.
+
+use esker_bpf::asm::Label;
+use esker_bpf::{Code, Fields, Helper, If, Op, Program, Reg, Size, TracefsError};
+
+use super::{
+    CALLS, EXIT_MAX, ITEM_EXIT, ITEM_MAX, LOST, Measure, RING, SCRATCH, SPEC_EXIT, SPEC_RECORDED, SPEC_UNLESS, TRACED,
+};
+use crate::calls::{ARRAY_MAX, BLOCK_BYTES, ITEMS_MAX, TEXT_MAX};
+use crate::wire::{self, Kind};
+
+/// Where the saved registers begin in `struct pt_regs`, and the code segment among them.
+const SAVED_FROM: i32 = 56;
+const SAVED_SEGMENT: i16 = 80;
+/// The code segment of programs of 64 bits.
+const SEGMENT_64: i32 = 0x33;
+
+/// A thread's value and the scratch area begin with what is read at the call's end; the record follows.
+pub const RECORD: i16 = 16;
+
+/// States of the call under way besides [`Kind::Call`] and [`Kind::Enter`], which are put out as they are: its beginning
+/// was put out; so it was, and its texts are still to be read.
+const SPLIT: i32 = 16;
+const SPLIT_LATE: i32 = 17;
+
+/// Requests of which the memory is read at one call.
+const POINTERS_MAX: i32 = 32;
+/// Lowest address of a process.
+const LOWEST: i32 = 65536;
+/// `BPF_RB_NO_WAKEUP`: the reader looks by itself; waking it would cost more than the record.
+const NO_WAKEUP: i32 = 1;
+
+// The stack of each program, below the frame.
+const KEY_THREAD: i16 = -4;
+const KEY_OTHER: i16 = -8;
+const KEY_COUNTER: i16 = -12;
+const POINTER: i16 = -24;
+const COUNT: i16 = -32;
+/// What state the call under way will be in.
+const STATE: i16 = -40;
+/// A record that is put together on the stack.
+const SMALL: i16 = -80;
+/// Memory of the process on its way to the thread's value, [`ITEM_MAX`] bytes.
+const STAGE: i16 = -336;
+
+/// All of them, for the fields of this kernel's tracepoints.
+pub fn all() -> Result<[Program; 5], TracefsError> {
+    let newtask = Fields::of("task/task_newtask")?;
+    let exec = Fields::of("sched/sched_process_exec")?;
+    Ok([
+        sys_enter(),
+        sys_exit(),
+        task_newtask(newtask.offset("pid", 4)?, newtask.offset("clone_flags", 8)?),
+        process_exec(exec.offset("pid", 4)?, exec.offset("old_pid", 4)?),
+        process_exit(),
+    ])
+}
+
+/// `R0 = map[*(frame + key)]`, or away if there is nothing.
+fn look_up(code: &mut Code, map: &'static str, key: i16, otherwise: Label) {
+    code.map(Reg::R1, map);
+    code.mov(Reg::R2, Reg::R10);
+    code.alu(Op::Add, Reg::R2, i32::from(key));
+    code.call(Helper::MapLookup);
+    code.jump_if(If::Equal, Reg::R0, 0, otherwise);
+}
+
+/// Counts one more, if the counter is there.
+fn count(code: &mut Code, counter: i32) {
+    let out = code.label();
+    code.store(Size::Word, Reg::R10, KEY_COUNTER, counter);
+    look_up(code, LOST, KEY_COUNTER, out);
+    code.mov(Reg::R1, 1);
+    code.atomic_add(Reg::R0, 0, Reg::R1);
+    code.bind(out);
+}
+
+/// `R8` = process and thread; `R7` = the thread's value; `R9` = the context. Away if the thread is not traced.
+fn enter_if_traced(code: &mut Code, out: Label) {
+    code.mov(Reg::R9, Reg::R1);
+    code.call(Helper::CurrentPidTgid);
+    code.mov(Reg::R8, Reg::R0);
+    code.store(Size::Word, Reg::R10, KEY_THREAD, Reg::R8);
+    look_up(code, TRACED, KEY_THREAD, out);
+    code.mov(Reg::R7, Reg::R0);
+}
+
+/// `R9` = the scratch area; away if there is none.
+fn take_scratch(code: &mut Code, out: Label) {
+    code.store(Size::Word, Reg::R10, KEY_OTHER, 0);
+    look_up(code, SCRATCH, KEY_OTHER, out);
+    code.mov(Reg::R9, Reg::R0);
+}
+
+fn ends(code: &mut Code, out: Label) {
+    code.bind(out);
+    code.mov(Reg::R0, 0);
+    code.exit();
+}
+
+/// Puts out `R8` and `front` bytes of the record in `R9`.
+fn put_out(code: &mut Code, front: i16) {
+    code.mov(Reg::R3, Reg::R8);
+    code.alu(Op::Add, Reg::R3, i32::from(front));
+    code.mov(Reg::R2, Reg::R9);
+    code.alu(Op::Add, Reg::R2, i32::from(RECORD));
+    put_out_bytes(code);
+}
+
+/// Puts out `R3` bytes at `R2`, or counts that there was no room.
+fn put_out_bytes(code: &mut Code) {
+    let fits = code.label();
+    code.map(Reg::R1, RING);
+    code.mov(Reg::R4, NO_WAKEUP);
+    code.call(Helper::RingOutput);
+    code.jump_if(If::Equal, Reg::R0, 0, fits);
+    count(code, 0);
+    code.bind(fits);
+}
+
+/// How items are read.
+#[derive(Clone, Copy)]
+struct Reading {
+    /// Longest text and array.
+    max: (i32, i32),
+    /// Where to go if one is longer; without it, that is as if it could not be read.
+    longer: Option<Label>,
+    /// The state after an item that could not be read.
+    unread: Option<i32>,
+}
+
+impl Reading {
+    /// Whether what is read goes to the stack first: into the value of a thread.
+    fn is_staged(self) -> bool {
+        self.max.0 == ITEM_MAX
+    }
+}
+
+fn sys_enter() -> Program {
+    let mut code = Code::new();
+    let [out, long] = [(); 2].map(|()| code.label());
+    enter_if_traced(&mut code, out);
+    begin_call(&mut code, out);
+    code.store(Size::Double, Reg::R10, STATE, Kind::Call as i32);
+    code.mov(Reg::R9, Reg::R7);
+    let reading = Reading { max: (ITEM_MAX, ITEM_MAX), longer: Some(long), unread: Some(Kind::Enter as i32) };
+    read_items(&mut code, wire::LENGTHS, wire::DATA, reading);
+    code.store(Size::Double, Reg::R7, RECORD + wire::USED, Reg::R8);
+    code.load(Size::Double, Reg::R1, Reg::R10, STATE);
+    code.store(Size::Word, Reg::R7, RECORD + wire::KIND, Reg::R1);
+    code.jump(out);
+    code.bind(long);
+    begin_long(&mut code, out);
+    ends(&mut code, out);
+    code.finish("sys_enter", "raw_tp/sys_enter")
+}
+
+/// Fills the front of the thread's value; `R6` = what is read with the call. Away if it is not recorded.
+fn begin_call(code: &mut Code, out: Label) {
+    let native = code.label();
+    code.store(Size::Word, Reg::R7, RECORD + wire::KIND, 0);
+    code.load(Size::Double, Reg::R1, Reg::R9, 8);
+    code.store(Size::Word, Reg::R10, KEY_OTHER, Reg::R1);
+    code.store(Size::Word, Reg::R7, RECORD + wire::NUMBER, Reg::R1);
+    look_up(code, CALLS, KEY_OTHER, out);
+    code.mov(Reg::R6, Reg::R0);
+    code.load(Size::Byte, Reg::R1, Reg::R6, SPEC_RECORDED);
+    code.jump_if(If::Equal, Reg::R1, 0, out);
+    code.load(Size::Double, Reg::R3, Reg::R9, 0);
+    code.alu(Op::Add, Reg::R3, SAVED_FROM);
+    code.mov(Reg::R1, Reg::R7);
+    code.alu(Op::Add, Reg::R1, i32::from(RECORD + wire::SAVED));
+    code.mov(Reg::R2, i32::from(wire::SAVED_BYTES));
+    code.call(Helper::ProbeReadKernel);
+    code.load(Size::Double, Reg::R1, Reg::R7, RECORD + wire::SAVED + SAVED_SEGMENT);
+    code.jump_if(If::Equal, Reg::R1, SEGMENT_64, native);
+    count(code, 1);
+    code.jump(out);
+    code.bind(native);
+    unless_negative(code, out);
+    code.load(Size::Word, Reg::R1, Reg::R6, SPEC_EXIT);
+    code.store(Size::Word, Reg::R7, ITEM_EXIT, Reg::R1);
+    code.store(Size::Double, Reg::R7, RECORD + wire::ONE, 1);
+    code.store(Size::Double, Reg::R7, RECORD + wire::THREAD, Reg::R8);
+    code.call(Helper::KtimeGetNs);
+    code.store(Size::Double, Reg::R7, RECORD + wire::TIME, Reg::R0);
+}
+
+/// Away if the argument that the call's entry names is negative.
+fn unless_negative(code: &mut Code, out: Label) {
+    let recorded = code.label();
+    code.load(Size::Byte, Reg::R1, Reg::R6, SPEC_UNLESS);
+    code.jump_if(If::Above, Reg::R1, i32::from(wire::SAVED_BYTES), recorded);
+    saved_word(code);
+    code.alu(Op::ShiftLeft, Reg::R1, 32);
+    code.alu(Op::ShiftRight, Reg::R1, 63);
+    code.jump_if(If::Differ, Reg::R1, 0, out);
+    code.bind(recorded);
+}
+
+/// The beginning of a call with more than a thread's value has room for: put out at once.
+fn begin_long(code: &mut Code, out: Label) {
+    take_scratch(code, out);
+    for at in (RECORD..RECORD + wire::LENGTHS).step_by(8) {
+        code.load(Size::Double, Reg::R1, Reg::R7, at);
+        code.store(Size::Double, Reg::R9, at, Reg::R1);
+    }
+    code.store(Size::Word, Reg::R9, RECORD + wire::KIND, Kind::Enter as i32);
+    code.store(Size::Double, Reg::R10, STATE, SPLIT);
+    let max = (TEXT_MAX as i32, ARRAY_MAX as i32);
+    read_items(code, wire::LENGTHS, wire::DATA, Reading { max, longer: None, unread: Some(SPLIT_LATE) });
+    code.store(Size::Double, Reg::R9, RECORD + wire::USED, Reg::R8);
+    put_out(code, wire::DATA);
+    code.load(Size::Double, Reg::R1, Reg::R10, STATE);
+    code.store(Size::Word, Reg::R7, RECORD + wire::KIND, Reg::R1);
+}
+
+fn sys_exit() -> Program {
+    let mut code = Code::new();
+    let [out, whole, late, alone, succeeded] = [(); 5].map(|()| code.label());
+    enter_if_traced(&mut code, out);
+    code.load(Size::Word, Reg::R6, Reg::R7, RECORD + wire::KIND);
+    code.jump_if(If::Equal, Reg::R6, 0, out);
+    code.load(Size::Double, Reg::R9, Reg::R9, 8);
+    code.store(Size::Double, Reg::R7, RECORD + wire::RESULT, Reg::R9);
+    code.call(Helper::KtimeGetNs);
+    code.store(Size::Double, Reg::R7, RECORD + wire::LEAVE, Reg::R0);
+    code.mov(Reg::R1, 0);
+    code.jump_if(If::Less, Reg::R1, Reg::R9, succeeded);
+    code.jump_if(If::Equal, Reg::R9, 0, succeeded);
+    // What a call gives is there only if it succeeded.
+    code.store(Size::Word, Reg::R7, ITEM_EXIT, 0);
+    code.bind(succeeded);
+    code.jump_if(If::Equal, Reg::R6, Kind::Call as i32, whole);
+    code.jump_if(If::Equal, Reg::R6, SPLIT, alone);
+    code.jump_if(If::Equal, Reg::R6, SPLIT_LATE, late);
+    put_value_out(&mut code, out);
+    code.bind(late);
+    end_late(&mut code, out);
+    code.jump(out);
+    code.bind(alone);
+    code.store(Size::Double, Reg::R10, STATE, Kind::Exit as i32);
+    code.mov(Reg::R6, Reg::R7);
+    end_alone(&mut code, out);
+    code.jump(out);
+    code.bind(whole);
+    end_whole(&mut code, out);
+    ends(&mut code, out);
+    code.finish("sys_exit", "raw_tp/sys_exit")
+}
+
+/// Puts out the thread's value as it is.
+fn put_value_out(code: &mut Code, out: Label) {
+    code.mov(Reg::R9, Reg::R7);
+    used(code, out);
+    put_out(code, wire::DATA);
+}
+
+/// `R8` = bytes of items in the thread's value.
+fn used(code: &mut Code, out: Label) {
+    code.load(Size::Double, Reg::R8, Reg::R7, RECORD + wire::USED);
+    code.jump_if(If::Above, Reg::R8, ITEMS_MAX as i32 * ITEM_MAX, out);
+}
+
+/// The end of a call whose beginning is in the thread's value: most calls.
+fn end_whole(code: &mut Code, out: Label) {
+    code.mov(Reg::R9, Reg::R7);
+    code.mov(Reg::R6, Reg::R7);
+    used(code, out);
+    let reading = Reading { max: (ITEM_MAX, EXIT_MAX), longer: None, unread: None };
+    read_item(code, ITEM_EXIT, wire::EXIT_LENGTH, wire::DATA, reading);
+    put_out(code, wire::DATA);
+    code.store(Size::Word, Reg::R7, RECORD + wire::KIND, 0);
+}
+
+/// The end of a call whose texts could not be read at its beginning.
+fn end_late(code: &mut Code, out: Label) {
+    code.load(Size::Word, Reg::R1, Reg::R7, RECORD + wire::NUMBER);
+    code.store(Size::Word, Reg::R10, KEY_OTHER, Reg::R1);
+    look_up(code, CALLS, KEY_OTHER, out);
+    code.mov(Reg::R6, Reg::R0);
+    code.store(Size::Double, Reg::R10, STATE, Kind::ExitLate as i32);
+    end_alone(code, out);
+}
+
+/// A record of an end alone, of the kind that the stack says, with the items whose entries `R6` points to.
+fn end_alone(code: &mut Code, out: Label) {
+    code.store(Size::Word, Reg::R7, RECORD + wire::KIND, 0);
+    take_scratch(code, out);
+    let copied = [
+        (wire::LEAVE, wire::TIME),
+        (wire::THREAD, wire::THREAD),
+        (wire::NUMBER, wire::NUMBER),
+        (wire::RESULT, wire::SMALL_RESULT),
+    ];
+    for (from, to) in copied {
+        code.load(Size::Double, Reg::R1, Reg::R7, RECORD + from);
+        code.store(Size::Double, Reg::R9, RECORD + to, Reg::R1);
+    }
+    code.load(Size::Double, Reg::R1, Reg::R10, STATE);
+    code.store(Size::Word, Reg::R9, RECORD + wire::KIND, Reg::R1);
+    let max = (TEXT_MAX as i32, ARRAY_MAX as i32);
+    read_items(code, wire::SMALL_LENGTHS, wire::SMALL_DATA, Reading { max, longer: None, unread: None });
+    put_out(code, wire::SMALL_DATA);
+}
+
+/// `R1` = the word whose place among the saved registers is in `R1`.
+fn saved_word(code: &mut Code) {
+    code.mov(Reg::R2, Reg::R7);
+    code.alu(Op::Add, Reg::R2, Reg::R1);
+    code.load(Size::Double, Reg::R1, Reg::R2, RECORD + wire::SAVED);
+}
+
+/// Reads the items whose entries `R6` points to into the record in `R9`; `R8` becomes how many bytes those are.
+fn read_items(code: &mut Code, lengths: i16, data: i16, reading: Reading) {
+    code.mov(Reg::R8, 0);
+    for item in 0..ITEMS_MAX as i16 {
+        read_item(code, item * 4, lengths + item * 4, data, reading);
+    }
+}
+
+/// Reads one item behind the `R8` bytes that are there.
+fn read_item(code: &mut Code, entry: i16, length: i16, data: i16, reading: Reading) {
+    let [done, text, failed, got] = [(); 4].map(|()| code.label());
+    code.store(Size::Word, Reg::R9, RECORD + length, wire::NOTHING);
+    code.load(Size::Byte, Reg::R1, Reg::R6, entry);
+    code.jump_if(If::Equal, Reg::R1, 0, done);
+    code.mov(Reg::R3, Reg::R1);
+    code.alu(Op::And, Reg::R1, 0x78);
+    saved_word(code);
+    // No memory lies there: the argument is nothing, or a number.
+    code.jump_if(If::Below, Reg::R1, LOWEST, done);
+    code.store(Size::Double, Reg::R10, POINTER, Reg::R1);
+    code.alu(Op::And, Reg::R3, 7);
+    code.jump_if(If::Equal, Reg::R3, Measure::Text as i32, text);
+    size_of_array(code, entry, reading, failed);
+    // Pointers are of a call's first item, and never fit into a thread's value.
+    if entry == 0 && reading.max.1 == ARRAY_MAX as i32 {
+        let no_pointers = code.label();
+        code.jump_if(If::Differ, Reg::R3, Measure::Pointers as i32, no_pointers);
+        read_blocks(code, data, failed);
+        code.jump(got);
+        code.bind(no_pointers);
+    } else if let Some(longer) = reading.longer {
+        code.jump_if(If::Equal, Reg::R3, Measure::Pointers as i32, longer);
+    }
+    read_array(code, data, reading, failed);
+    code.jump(got);
+    code.bind(text);
+    read_text(code, data, reading, failed);
+    code.bind(got);
+    code.store(Size::Word, Reg::R9, RECORD + length, Reg::R0);
+    code.alu(Op::Add, Reg::R8, Reg::R0);
+    code.jump(done);
+    code.bind(failed);
+    code.store(Size::Word, Reg::R9, RECORD + length, wire::UNREAD);
+    if let Some(state) = reading.unread {
+        code.store(Size::Double, Reg::R10, STATE, state);
+    }
+    code.bind(done);
+}
+
+/// `R2` = bytes of an array. Away if they are more than can be read.
+fn size_of_array(code: &mut Code, entry: i16, reading: Reading, failed: Label) {
+    let too_long = reading.longer.unwrap_or(failed);
+    code.load(Size::Byte, Reg::R1, Reg::R6, entry + 1);
+    code.alu(Op::And, Reg::R1, 0x78);
+    saved_word(code);
+    code.load(Size::Half, Reg::R4, Reg::R6, entry + 2);
+    code.mov(Reg::R2, Reg::R1);
+    code.jump_if(If::Above, Reg::R2, reading.max.1, too_long);
+    code.alu(Op::Multiply, Reg::R2, Reg::R4);
+    code.jump_if(If::Above, Reg::R2, reading.max.1, too_long);
+}
+
+/// `R1` = where the next bytes go.
+fn cursor(code: &mut Code, data: i16) {
+    code.mov(Reg::R1, Reg::R9);
+    code.alu(Op::Add, Reg::R1, i32::from(RECORD + data));
+    code.alu(Op::Add, Reg::R1, Reg::R8);
+}
+
+/// Reads `R2` bytes; `R0` = how many.
+fn read_array(code: &mut Code, data: i16, reading: Reading, failed: Label) {
+    let [direct, read] = [(); 2].map(|()| code.label());
+    code.store(Size::Double, Reg::R10, COUNT, Reg::R2);
+    if reading.is_staged() {
+        code.jump_if(If::Above, Reg::R2, ITEM_MAX, direct);
+        stage(code, Helper::ProbeReadUser);
+        code.jump_if(If::Differ, Reg::R0, 0, failed);
+        take_staged(code, data);
+        code.jump(read);
+    }
+    code.bind(direct);
+    cursor(code, data);
+    code.load(Size::Double, Reg::R3, Reg::R10, POINTER);
+    code.call(Helper::ProbeReadUser);
+    code.jump_if(If::Differ, Reg::R0, 0, failed);
+    code.load(Size::Double, Reg::R0, Reg::R10, COUNT);
+    code.bind(read);
+}
+
+/// Reads `R2` bytes, or a text of at most as many, to the stack. From there they are copied: the kernel checks whether
+/// memory of a process may be copied to where it is to go, quickly for the stack, and for the memory of maps by a search
+/// through all that it has allocated.
+fn stage(code: &mut Code, helper: Helper) {
+    code.mov(Reg::R1, Reg::R10);
+    code.alu(Op::Add, Reg::R1, i32::from(STAGE));
+    code.load(Size::Double, Reg::R3, Reg::R10, POINTER);
+    code.call(helper);
+}
+
+/// Copies what was read to the stack to where it belongs; its length is on the stack too, and then in `R0`.
+fn take_staged(code: &mut Code, data: i16) {
+    cursor(code, data);
+    code.load(Size::Double, Reg::R2, Reg::R10, COUNT);
+    code.mov(Reg::R3, Reg::R10);
+    code.alu(Op::Add, Reg::R3, i32::from(STAGE));
+    code.call(Helper::ProbeReadKernel);
+    code.load(Size::Double, Reg::R0, Reg::R10, COUNT);
+}
+
+/// Reads up to the first zero; `R0` = how many bytes.
+fn read_text(code: &mut Code, data: i16, reading: Reading, failed: Label) {
+    code.mov(Reg::R2, reading.max.0);
+    if reading.is_staged() {
+        stage(code, Helper::ProbeReadUserStr);
+    } else {
+        cursor(code, data);
+        code.load(Size::Double, Reg::R3, Reg::R10, POINTER);
+        code.call(Helper::ProbeReadUserStr);
+    }
+    code.jump_if(If::Less, Reg::R0, 1, failed);
+    // A text that fills its room was cut, or nearly so.
+    let most = if reading.longer.is_some() { reading.max.0 - 1 } else { reading.max.0 };
+    code.jump_if(If::Above, Reg::R0, most, reading.longer.unwrap_or(failed));
+    if reading.is_staged() {
+        code.store(Size::Double, Reg::R10, COUNT, Reg::R0);
+        take_staged(code, data);
+    }
+}
+
+/// Reads `R2` bytes of pointers, and the block behind each, if they are not too many; `R0` = how many bytes.
+fn read_blocks(code: &mut Code, data: i16, failed: Label) {
+    let whole = i32::from(BLOCK_BYTES) + 8;
+    let all = code.label();
+    code.alu(Op::ShiftRight, Reg::R2, 3);
+    code.jump_if(If::Above, Reg::R2, POINTERS_MAX, failed);
+    code.store(Size::Double, Reg::R10, COUNT, Reg::R2);
+    for index in 0..POINTERS_MAX {
+        let place = data + (index * whole) as i16;
+        code.load(Size::Double, Reg::R1, Reg::R10, COUNT);
+        code.jump_if(If::Below, Reg::R1, index + 1, all);
+        cursor(code, place);
+        code.mov(Reg::R2, 8);
+        code.load(Size::Double, Reg::R3, Reg::R10, POINTER);
+        code.alu(Op::Add, Reg::R3, index * 8);
+        code.call(Helper::ProbeReadUser);
+        code.jump_if(If::Differ, Reg::R0, 0, failed);
+        cursor(code, place);
+        code.load(Size::Double, Reg::R3, Reg::R1, 0);
+        code.alu(Op::Add, Reg::R1, 8);
+        code.mov(Reg::R2, i32::from(BLOCK_BYTES));
+        code.call(Helper::ProbeReadUser);
+        code.jump_if(If::Differ, Reg::R0, 0, failed);
+    }
+    code.bind(all);
+    code.load(Size::Double, Reg::R0, Reg::R10, COUNT);
+    code.alu(Op::Multiply, Reg::R0, whole);
+}
+
+/// Puts out a record of the stack: kind, a number (in `R6`) and a word (in `R9`), of the thread in `R8`.
+fn put_out_small(code: &mut Code, kind: Kind) {
+    code.store(Size::Double, Reg::R10, SMALL + wire::THREAD, Reg::R8);
+    code.store(Size::Word, Reg::R10, SMALL + wire::KIND, kind as i32);
+    code.store(Size::Word, Reg::R10, SMALL + wire::NUMBER, Reg::R6);
+    code.store(Size::Double, Reg::R10, SMALL + wire::SMALL_RESULT, Reg::R9);
+    code.call(Helper::KtimeGetNs);
+    code.store(Size::Double, Reg::R10, SMALL + wire::TIME, Reg::R0);
+    code.mov(Reg::R2, Reg::R10);
+    code.alu(Op::Add, Reg::R2, i32::from(SMALL));
+    code.mov(Reg::R3, i32::from(wire::SMALL_BYTES));
+    put_out_bytes(code);
+}
+
+/// `traced[*(frame + KEY_OTHER)] =` what `R3` points to.
+fn trace_other(code: &mut Code) {
+    code.map(Reg::R1, TRACED);
+    code.mov(Reg::R2, Reg::R10);
+    code.alu(Op::Add, Reg::R2, i32::from(KEY_OTHER));
+    code.mov(Reg::R4, 0);
+    code.call(Helper::MapUpdate);
+}
+
+fn forget(code: &mut Code, key: i16) {
+    code.map(Reg::R1, TRACED);
+    code.mov(Reg::R2, Reg::R10);
+    code.alu(Op::Add, Reg::R2, i32::from(key));
+    code.call(Helper::MapDelete);
+}
+
+/// What a traced thread makes is traced. Runs in the thread that makes it, before the new one runs. The new one begins with
+/// its maker's value, less the call under way, which is not its own.
+fn task_newtask(pid: i16, flags: i16) -> Program {
+    let mut code = Code::new();
+    let out = code.label();
+    enter_if_traced(&mut code, out);
+    code.load(Size::Word, Reg::R6, Reg::R9, pid);
+    code.load(Size::Double, Reg::R9, Reg::R9, flags);
+    code.store(Size::Word, Reg::R10, KEY_OTHER, Reg::R6);
+    code.load(Size::Word, Reg::R1, Reg::R7, RECORD + wire::KIND);
+    code.store(Size::Double, Reg::R10, STATE, Reg::R1);
+    code.store(Size::Word, Reg::R7, RECORD + wire::KIND, 0);
+    code.mov(Reg::R3, Reg::R7);
+    trace_other(&mut code);
+    code.load(Size::Double, Reg::R1, Reg::R10, STATE);
+    code.store(Size::Word, Reg::R7, RECORD + wire::KIND, Reg::R1);
+    put_out_small(&mut code, Kind::Fork);
+    ends(&mut code, out);
+    code.finish("task_newtask", "tp/task/task_newtask")
+}
+
+/// A thread that executes takes the number of its process: it was traced under its old one, and is under its call.
+fn process_exec(pid: i16, old_pid: i16) -> Program {
+    let mut code = Code::new();
+    let out = code.label();
+    code.load(Size::Word, Reg::R6, Reg::R1, pid);
+    code.load(Size::Word, Reg::R9, Reg::R1, old_pid);
+    code.jump_if(If::Equal, Reg::R6, Reg::R9, out);
+    code.store(Size::Word, Reg::R10, KEY_THREAD, Reg::R9);
+    look_up(&mut code, TRACED, KEY_THREAD, out);
+    code.mov(Reg::R7, Reg::R0);
+    code.store(Size::Word, Reg::R7, RECORD + wire::THREAD, Reg::R6);
+    code.store(Size::Word, Reg::R10, KEY_OTHER, Reg::R6);
+    code.mov(Reg::R3, Reg::R7);
+    trace_other(&mut code);
+    forget(&mut code, KEY_THREAD);
+    code.call(Helper::CurrentPidTgid);
+    code.mov(Reg::R8, Reg::R0);
+    put_out_small(&mut code, Kind::Exec);
+    ends(&mut code, out);
+    code.finish("process_exec", "tp/sched/sched_process_exec")
+}
+
+/// A call under way will not return.
+fn process_exit() -> Program {
+    let mut code = Code::new();
+    let [out, no_call] = [(); 2].map(|()| code.label());
+    enter_if_traced(&mut code, out);
+    code.mov(Reg::R6, Reg::R8);
+    code.load(Size::Word, Reg::R1, Reg::R7, RECORD + wire::KIND);
+    code.jump_if(If::Equal, Reg::R1, 0, no_call);
+    code.jump_if(If::Above, Reg::R1, Kind::Enter as i32, no_call);
+    code.store(Size::Word, Reg::R7, RECORD + wire::KIND, Kind::Enter as i32);
+    put_value_out(&mut code, no_call);
+    code.bind(no_call);
+    forget(&mut code, KEY_THREAD);
+    code.mov(Reg::R8, Reg::R6);
+    code.mov(Reg::R6, 0);
+    code.mov(Reg::R9, 0);
+    put_out_small(&mut code, Kind::End);
+    ends(&mut code, out);
+    code.finish("process_exit", "tp/sched/sched_process_exit")
+}

@@ -1,0 +1,76 @@
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+/// What is taken, by path below the folder.
+fn taken(folder: &Path, take: impl FnOnce(&mut Snapshot, &mut dyn FnMut(&PathBytes, &Entry))) -> BTreeMap<String, Entry> {
+    let mut entries = BTreeMap::new();
+    let mut snapshot = Snapshot::new(i64::MAX);
+    take(&mut snapshot, &mut |path, entry| {
+        let path = path.to_string();
+        if let Some(below) = path.strip_prefix(folder.to_str().expect("a plain name")) {
+            assert!(entries.insert(below.to_string(), entry.clone()).is_none(), "{path} twice");
+        }
+    });
+    entries
+}
+
+fn tree() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("scratch");
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir_all(at("d/e")).expect("scratch");
+    fs::write(at("d/e/file"), "12345").expect("scratch");
+    fs::hard_link(at("d/e/file"), at("again")).expect("scratch");
+    symlink("d", at("link")).expect("scratch");
+    symlink("nowhere", at("dangling")).expect("scratch");
+    folder
+}
+
+#[test]
+fn a_tree_is_taken_whole() {
+    let folder = tree();
+    let entries = taken(folder.path(), |snapshot, give| {
+        snapshot.walk(folder.path(), &mut |path, entry| give(path, entry)).expect("it is there");
+    });
+    let names: Vec<&str> = entries.keys().map(String::as_str).collect();
+    assert_eq!(names, ["", "/again", "/d", "/d/e", "/d/e/file", "/dangling", "/link"]);
+    assert_eq!(entries["/d/e/file"].kind, EntryKind::File { size: 5 });
+    assert_eq!(entries["/link"].kind, EntryKind::Symlink { target: PathBytes::from("d") });
+    assert!(entries["/again"].group > 0);
+    assert_eq!(entries["/again"].group, entries["/d/e/file"].group);
+}
+
+#[test]
+fn what_lies_on_a_path_is_taken_once_through_links() {
+    let folder = tree();
+    let path = folder.path().join("link/./e/../e/file");
+    let entries = taken(folder.path(), |snapshot, give| {
+        for _ in 0..2 {
+            snapshot.touch(path.as_os_str().as_bytes(), &mut |path, entry| give(path, entry));
+        }
+    });
+    let names: Vec<&str> = entries.keys().map(String::as_str).collect();
+    assert_eq!(names, ["", "/d", "/d/e", "/d/e/file", "/link"]);
+}
+
+#[test]
+fn what_is_younger_than_the_recording_was_not_there_before() {
+    let folder = tree();
+    let mut snapshot = Snapshot::new(0);
+    let mut seen = 0;
+    snapshot.touch(folder.path().join("d/e/file").as_os_str().as_bytes(), &mut |_, _| seen += 1);
+    assert_eq!(seen, 0);
+    assert_eq!(snapshot.changed, 0);
+}
+
+#[test]
+fn links_in_a_circle_end() {
+    let folder = tempfile::tempdir().expect("scratch");
+    symlink("b", folder.path().join("a")).expect("scratch");
+    symlink("a", folder.path().join("b")).expect("scratch");
+    let entries = taken(folder.path(), |snapshot, give| {
+        let path = folder.path().join("a/x");
+        snapshot.touch(path.as_os_str().as_bytes(), &mut |path, entry| give(path, entry));
+    });
+    assert_eq!(entries.len(), 3, "{entries:?}");
+}
