@@ -1,7 +1,7 @@
 //! `artc-concurrency`: four threads that read random blocks of many shared files on a modelled disk, and how much of their
 //! concurrency a replay keeps: calls under way at a time, and how long the edges are that hold threads back.
 
-use esker_replay::{InitMode, Report, Speed};
+use esker_replay::{Report, Speed};
 use esker_trace::compiled::Program;
 use esker_trace::rules::Order;
 
@@ -35,7 +35,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     progress(&format!("original: {:.2} calls under way, {} ms", ran.outstanding, ran.elapsed_ns / 1_000_000));
     let compiled = compiled(ran.trace)?;
     let play = |order| {
-        let how = How { order, speed: Speed::Scaled(1.0), init: InitMode::Delta, repeat: 1, seed: options.seed };
+        let how = How::plain(order, Speed::Scaled(1.0), options.seed);
         replayed(&compiled, &mounted.run_dir(), how)
     };
     let (ours, temporal) = (play(root())?, play(Order::Temporal)?);

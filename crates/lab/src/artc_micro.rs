@@ -4,9 +4,15 @@
 
 use std::path::Path;
 
-use esker_replay::{InitMode, Speed};
+use esker_base::Time;
+use esker_replay::{FsyncMeans, Speed};
 use esker_trace::compiled::Program;
 use esker_trace::rules::Order;
+use esker_trace::words::{OpenFlags, ReadWriteFlags, ResolveFlags, SyncKind};
+use esker_trace::{
+    Action, At, Call, Entry, EntryKind, Fd, Outcome, PathBytes, Platform, Process, ProcessId, Thread, ThreadId, Trace,
+    Word,
+};
 
 use crate::artc::mounted::Mounted;
 use crate::artc::readers::Readers;
@@ -69,6 +75,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
             }
         }
     }
+    let [durable, device] = fsyncs(&devices[0].run_dir(), options, progress)?;
     let mean = |errors: &[f64]| errors.iter().sum::<f64>() / errors.len().max(1) as f64;
     let worst = |errors: &[f64]| errors.iter().copied().fold(0.0, f64::max);
     Ok(vec![
@@ -78,6 +85,8 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         Figure::alone("temporal_mean_error", mean(&errors.temporal), "share"),
         Figure::alone("single_mean_error", mean(&errors.single), "share"),
         Figure::alone("time_of_most_over_fewest_threads", alone[alone.len() - 1] / alone[0], "ratio"),
+        Figure { paper: Some(11.0), ..Figure::alone("fsync_durable_median", durable[1], "ms") },
+        Figure { paper: Some(1.0), ..Figure::alone("fsync_device_p95", device[2], "ms") },
     ])
 }
 
@@ -105,11 +114,51 @@ fn compare(
     let modes =
         [(root(), &mut errors.root), (Order::Temporal, &mut errors.temporal), (Order::Single, &mut errors.single)];
     for (order, errors) in modes {
-        let how = How { order, speed: Speed::Scaled(1.0), init: InitMode::Delta, repeat: 1, seed: options.seed };
+        let how = How::plain(order, Speed::Scaled(1.0), options.seed);
         let report = replayed(&source.program, dir, how)?;
         let error = (report.elapsed_ns as f64 - target.elapsed_ns).abs() / target.elapsed_ns;
         progress(&format!("{} {} ms, error {:.1} %", report.how.mode, report.elapsed_ns / 1_000_000, error * 100.0));
         errors.push(error);
     }
     Ok(())
+}
+
+/// Writes of blocks, each followed by an `fsync`: percentiles 10, 50, 95 and 99 of the latter in ms, as durable, and as
+/// only with the device, whose cache is volatile.
+fn fsyncs(dir: &Path, options: &Options, progress: &mut dyn FnMut(&str)) -> Result<[[f64; 4]; 2], LabError> {
+    let program = compiled(log_writer(if options.quick { 100 } else { 500 }))?;
+    let mut percentiles = [[0.0; 4]; 2];
+    for (means, found) in [FsyncMeans::Durable, FsyncMeans::Device].into_iter().zip(&mut percentiles) {
+        let how = How { fsync: means, ..How::plain(root(), Speed::Afap, options.seed) };
+        let report = replayed(&program, dir, how)?;
+        let fsync = report.calls.iter().find(|call| call.call == "fsync");
+        let fsync = fsync.ok_or_else(|| LabError::Data("no fsync was replayed".to_string()))?;
+        *found = fsync.percentiles_ns.map(|ns| ns as f64 / 1e6);
+        progress(&format!("fsync {}: {found:.2?} ms at 10, 50, 95 and 99 %", report.how.fsync));
+    }
+    Ok(percentiles)
+}
+
+/// One thread that overwrites a log block by block, durably.
+fn log_writer(blocks: u64) -> Trace {
+    let mut trace = Trace::new(Platform::Linux, "experiment");
+    trace.processes.push(Process { pid: 1, parent: None, cwd: PathBytes::from("/"), umask: 0o22 });
+    trace.threads.push(Thread { tid: 1, process: ProcessId(0), parent: None, name: Word::from("writer") });
+    trace.snapshot.entries.insert(PathBytes::from("/log"), Entry::plain(EntryKind::File { size: blocks * 4096 }));
+    let (fd, flags) = (Fd(3), ReadWriteFlags::empty());
+    let open = Call::Open { at: At::cwd("/log"), flags: OpenFlags::WRITE, mode: 0, resolve: ResolveFlags::empty() };
+    let writes = (0..blocks).flat_map(|block| {
+        let write = Call::Pwrite { fd, offset: block as i64 * 4096, len: 4096, parts: 0, flags };
+        [(write, 4096), (Call::Sync { fd, kind: SyncKind::Full }, 0)]
+    });
+    let calls = std::iter::once((open, 3)).chain(writes).zip((0..).step_by(1000));
+    let action = |((call, result), at): ((Call, i64), u64)| Action {
+        thread: ThreadId(0),
+        enter: Time(at),
+        leave: Time(at + 500),
+        call,
+        outcome: Outcome::Done(result),
+    };
+    trace.actions = calls.map(action).collect();
+    trace
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use esker_base::Time;
-use esker_replay::{InitMode, Speed};
+use esker_replay::Speed;
 use esker_trace::words::OpenFlags;
 use esker_trace::{
     Action, Call, Entry, EntryKind, Fd, Object, Outcome, PathBytes, Platform, Process, ProcessId, Thread, ThreadId,
@@ -41,7 +41,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
 fn replay_over_loop(options: &Options, calls: u32, progress: &mut dyn FnMut(&str)) -> Result<Figure, LabError> {
     let dir = scratch::folder(&options.scratch)?;
     let program = compiled(trace((0..calls).map(|at| (u64::from(at) * 10, u64::from(at) * 10 + 5))))?;
-    let how = How { order: root(), speed: Speed::Afap, init: InitMode::Delta, repeat: 1, seed: options.seed };
+    let how = How::plain(root(), Speed::Afap, options.seed);
     let (mut ratios, mut loops) = (Vec::new(), Vec::new());
     for pair in 1..=PAIRS {
         let report = replayed(&program, dir.path(), how)?;
@@ -81,8 +81,7 @@ fn pacing_drift(options: &Options, calls: u32, progress: &mut dyn FnMut(&str)) -
     for round in 1..=PAIRS {
         let spans = paced_program(calls)?;
         let elapsed = spans.last().expect("it made calls").1 - spans[0].0;
-        let how =
-            How { order: root(), speed: Speed::Scaled(1.0), init: InitMode::Delta, repeat: 1, seed: options.seed };
+        let how = How::plain(root(), Speed::Scaled(1.0), options.seed);
         let report = replayed(&compiled(trace(spans.into_iter()))?, dir.path(), how)?;
         let drift = report.elapsed_ns.abs_diff(elapsed) as f64 / elapsed as f64;
         progress(&format!("round {round} of {PAIRS}: {} ns replayed, {elapsed} ns traced", report.elapsed_ns));

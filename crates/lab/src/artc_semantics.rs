@@ -72,7 +72,7 @@ fn measure(name: &str, program: &Program, options: &Options) -> Result<Row, LabE
     let repeat = if options.quick { 1 } else { REPEAT };
     let mut row = Row { name: name.to_string(), calls: 0, failures: [0; 4] };
     for (at, order) in [Order::Unconstrained, Order::Temporal, Order::Single, root()].into_iter().enumerate() {
-        let how = How { order, speed: Speed::Afap, init: InitMode::Full, repeat, seed: options.seed };
+        let how = How { init: InitMode::Full, repeat, ..How::plain(order, Speed::Afap, options.seed) };
         let report = replayed(program, dir.path(), how)?;
         row.failures[at] = report.mismatches.count;
         row.calls = row.calls.max(report.mismatches.compared);

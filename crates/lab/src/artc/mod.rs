@@ -40,10 +40,19 @@ pub struct How {
     pub speed: Speed,
     /// How the tree is made first.
     pub init: InitMode,
+    /// What `fsync` means.
+    pub fsync: FsyncMeans,
     /// How often.
     pub repeat: u32,
     /// Seed of what is written.
     pub seed: u64,
+}
+
+impl How {
+    /// Once, durably, on the tree put right.
+    pub fn plain(order: Order, speed: Speed, seed: u64) -> How {
+        How { order, speed, init: InitMode::Delta, fsync: FsyncMeans::Durable, repeat: 1, seed }
+    }
 }
 
 /// Replays in a run directory. Caches stay as they are.
@@ -51,12 +60,8 @@ pub struct How {
 /// # Errors
 /// What kept it from being replayed.
 pub fn replayed(program: &Program, dir: &Path, how: How) -> Result<Report, LabError> {
-    let kernel = KernelOptions {
-        fsync: FsyncMeans::Durable,
-        exchange: ExchangeBy::Link,
-        platform: Platform::Linux,
-        seed: how.seed,
-    };
+    let kernel =
+        KernelOptions { fsync: how.fsync, exchange: ExchangeBy::Link, platform: Platform::Linux, seed: how.seed };
     let options = RunOptions {
         order: how.order,
         speed: how.speed,

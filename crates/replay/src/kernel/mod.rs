@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use esker_base::Stream;
-use esker_trace::compiled::{SlotEffect, Step};
+use esker_trace::compiled::{Notes, SlotEffect, Step};
 use esker_trace::words::FileKind;
 use esker_trace::{At, Call, Errno as Traced, Fd, Object, Outcome, Platform};
 use rustix::io::Errno;
@@ -102,7 +102,7 @@ pub enum Skip {
     Outside,
     /// It is about threads, memory or programs.
     NotFiles,
-    /// A signal or another process had it fail.
+    /// A signal, another process, or the source's rights and limits had it fail.
     Circumstance,
     /// Its arguments were not recorded.
     Unseen,
@@ -114,7 +114,9 @@ impl Skip {
         match self {
             Skip::Outside => "calls on sockets, terminals and other things outside the tree were not made",
             Skip::NotFiles => "calls about threads, memory and programs were not made",
-            Skip::Circumstance => "calls that failed by a signal or another process's lock were not made",
+            Skip::Circumstance => {
+                "calls that failed by a signal, another process's lock, or rights and limits of the source were not made"
+            }
             Skip::Unseen => "calls whose requests were not recorded (io_uring, drivers) were not made",
         }
     }
@@ -253,6 +255,12 @@ impl<'a> Hand<'a> {
             | Call::Rename { .. }
             | Call::ShmOpen { .. }
             | Call::ShmUnlink { .. } => self.names(turn),
+            _ => self.dispatch_others(turn),
+        }
+    }
+
+    fn dispatch_others(&mut self, turn: &Turn<'_>) -> Reply {
+        match &turn.step.call {
             Call::Map { .. }
             | Call::Unmap { .. }
             | Call::Remap { .. }
@@ -283,15 +291,6 @@ impl<'a> Hand<'a> {
             | Call::FsGetPath { .. }
             | Call::GetXattrAt { .. }
             | Call::SetXattrAt { .. } => self.mac(turn),
-            Call::Chdir { .. }
-            | Call::Chroot { .. }
-            | Call::Umask { .. }
-            | Call::Clone { .. }
-            | Call::Exec { .. }
-            | Call::Exit { .. }
-            | Call::Unshare { .. }
-            | Call::Wait { .. }
-            | Call::Other { .. } => self.others(turn),
             Call::Close { .. }
             | Call::CloseRange { .. }
             | Call::Dup { .. }
@@ -309,6 +308,7 @@ impl<'a> Hand<'a> {
             | Call::EpollControl { .. }
             | Call::EpollWait { .. }
             | Call::ReceiveFds { .. } => self.fds(turn),
+            _ => self.others(turn),
         }
     }
 
@@ -405,11 +405,28 @@ fn base(start: Option<&Handle>) -> Base<'_> {
     start.map_or(Base::Root, |handle| Base::Dir(handle.as_fd(), handle.number))
 }
 
-/// Whether a call failed by what no replay repeats: a signal, or a lock of another process.
+/// What a user may not do or a machine has no room for, which is another matter on the target.
+const OF_THE_SOURCE: [Traced; 9] = [
+    Traced::EPERM,
+    Traced::EACCES,
+    Traced::EROFS,
+    Traced::EMFILE,
+    Traced::ENFILE,
+    Traced::ENOMEM,
+    Traced::ENOSPC,
+    Traced::EDQUOT,
+    Traced::ETXTBSY,
+];
+
+/// Whether a call failed by what no replay repeats: a signal, a lock of another process, or rights and limits of the
+/// source that its files do not show. Made here it could succeed, and change what later calls find.
 fn is_circumstance(step: &Step) -> bool {
     let Some(errno) = step.outcome.errno() else { return false };
     let contended = matches!(errno, Traced::EAGAIN | Traced::EACCES | Traced::EDEADLK);
-    errno == Traced::EINTR || (contended && matches!(step.call, Call::RangeLock { .. } | Call::Flock { .. }))
+    let of_the_source = step.notes.contains(Notes::FAILURE_UNEXPLAINED) && OF_THE_SOURCE.contains(&errno);
+    errno == Traced::EINTR
+        || of_the_source
+        || (contended && matches!(step.call, Call::RangeLock { .. } | Call::Flock { .. }))
 }
 
 /// The traced result; a call that never returned gives 0.

@@ -6,7 +6,6 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use esker_trace::compiled::{Notes, Step};
 use esker_trace::words::*;
 use esker_trace::{AsyncOp, AsyncQueue, PathBytes, Snapshot, Word};
 

@@ -275,3 +275,36 @@ fn only_harmless_devices_are_opened() {
     assert_eq!((specials.find(b"/dev/sda"), specials.find(b"/dev/mem")), (Some(c"/dev/null"), Some(c"/dev/null")));
     assert_eq!(specials.find(b"/dev/null"), None);
 }
+
+#[test]
+fn what_a_thread_keeps_does_not_outlive_a_rename() {
+    let scene = scene(OPTIONS);
+    let mut hand = Hand::new(&scene.kernel, 0);
+    let mut call = |call| {
+        let step = Step { call, outcome: Outcome::Done(0), notes: Notes::empty(), slots: Vec::new() };
+        hand.perform(&Turn { process: 0, step: &step }).result
+    };
+    let stat = || Call::Stat { file: at("/d/e/g"), seen: None };
+    let rename =
+        |from: &str, to: &str| Call::Rename { from: At::cwd(from), to: At::cwd(to), flags: RenameFlags::empty() };
+    assert_eq!(call(Call::Mkdir { at: At::cwd("/d/e"), mode: 0o755 }), Ok(0));
+    assert_eq!((call(rename("/f", "/d/e/g")), call(stat())), (Ok(0), Ok(0)));
+    assert_eq!((call(rename("/d/e", "/d/h")), call(stat())), (Ok(0), Err(Traced::ENOENT)));
+    assert_eq!((call(rename("/d/h", "/d/e")), call(stat())), (Ok(0), Ok(0)));
+    assert_eq!(call(Call::Symlink { target: PathBytes::from("/d/e"), at: At::cwd("/s") }), Ok(0));
+    let through = || Call::Stat { file: at("/s/g"), seen: None };
+    assert_eq!((call(through()), call(Call::Unlink { at: At::cwd("/s") })), (Ok(0), Ok(0)));
+    assert_eq!(call(through()), Err(Traced::ENOENT));
+}
+
+#[test]
+fn what_only_the_source_forbade_is_not_tried() {
+    let scene = scene(OPTIONS);
+    let mkdir = Call::Mkdir { at: At::cwd("/forbidden"), mode: 0o755 };
+    let step = |notes| Step { call: mkdir.clone(), outcome: Outcome::Failed(Traced::EACCES), notes, slots: Vec::new() };
+    let perform = |step: Step| Hand::new(&scene.kernel, 0).perform(&Turn { process: 0, step: &step });
+    let foreign = perform(step(Notes::FAILURE_UNEXPLAINED));
+    assert_eq!((foreign.result, foreign.skipped), (Err(Traced::EACCES), Some(Skip::Circumstance)));
+    assert!(!scene.path("forbidden").exists());
+    assert_eq!(perform(step(Notes::empty())).result, Ok(0), "what the files explain is tried");
+}
