@@ -8,6 +8,7 @@ mod file_system_cuts;
 mod guests;
 mod kill_nine;
 mod kills;
+mod model_kernel;
 mod paced;
 mod power_cuts;
 mod unusable;

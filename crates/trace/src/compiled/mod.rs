@@ -9,9 +9,10 @@
 //! permission bits are already worked in.
 //!
 //! The bytes are described in `docs/formats/compiled-trace.md`. Reading order: this file, [`step`] (one action), [`about`]
-//! (what the compiler tells of its work), `read`, `write`.
+//! (what the compiler tells of its work), [`inspect`] (edges for people), `read`, `write`.
 
 pub mod about;
+pub mod inspect;
 mod layout;
 mod read;
 pub mod step;

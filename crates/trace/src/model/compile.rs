@@ -124,7 +124,7 @@ pub(super) struct Compiler {
 }
 
 impl Compiler {
-    fn begin(trace: &Trace) -> Result<Compiler, CompileError> {
+    pub(super) fn begin(trace: &Trace) -> Result<Compiler, CompileError> {
         if trace.actions.len() > ACTIONS_MAX {
             return Err(CompileError::TooLong { actions: trace.actions.len() });
         }
@@ -241,7 +241,7 @@ impl Compiler {
     }
 
     /// Plays the next action, after those that cannot wait for it any longer.
-    fn take(&mut self, action: Action) {
+    pub(super) fn take(&mut self, action: Action) {
         self.expire(action.enter.0);
         let patient = self.put_off.len() < PUT_OFF_MAX && action.leave > action.enter;
         match self.play(action, patient, Notes::empty()) {
@@ -251,7 +251,7 @@ impl Compiler {
     }
 
     /// Those that returned before `enter` can wait no longer.
-    fn expire(&mut self, enter: u64) {
+    pub(super) fn expire(&mut self, enter: u64) {
         while let Some(at) = self.put_off.iter().position(|action| action.leave.0 <= enter) {
             let action = self.put_off.remove(at).expect("its place was just found");
             self.play(action, false, Notes::empty());

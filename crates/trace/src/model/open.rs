@@ -12,8 +12,9 @@ use super::tree::{Inode, InodeId};
 use super::walk::{Found, Goal};
 use super::world::Answer;
 
-/// Where shared memory has its names on Linux.
-const SHARED_MEMORY: &[u8] = b"/dev/shm/";
+/// Where shared memory has its names: a directory that no path leads to. Calls that name it as such come from systems on which it
+/// is no part of the tree; on Linux, `shm_open` is an `open`.
+pub(super) const SHARED_MEMORY: &[u8] = b"/\0shared/";
 
 impl World {
     pub(super) fn open(&mut self, thread: ThreadId, at: &At, flags: OpenFlags) -> Answer<i64> {

@@ -123,6 +123,8 @@ impl World {
             groups.insert(entry.group, id);
             world.plant(path, id);
         }
+        let shared = world.tree.add(Inode::new(FileKind::Directory));
+        world.plant(super::open::SHARED_MEMORY, shared);
         world
     }
 

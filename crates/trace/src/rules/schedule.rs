@@ -238,7 +238,9 @@ fn ordered(
         for edge in deriver.action(id, &touches) {
             candidates.push(Candidate { edge: *edge, wait: wait_for(edge.from, completed), kept: false });
         }
-        if let Some(from) = before.filter(|from| outline.instants()[*from as usize].thread != thread) {
+        let known = |from: u32| candidates.iter().any(|candidate| candidate.edge.from == from);
+        let other = |from: u32| outline.instants()[from as usize].thread != thread;
+        if let Some(from) = before.filter(|from| other(*from) && !known(*from)) {
             let edge = Edge { from, rules: Rules::TRACE_ORDER };
             candidates.push(Candidate { edge, wait: wait_for(from, issued), kept: false });
         }
