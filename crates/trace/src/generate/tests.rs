@@ -80,3 +80,18 @@ fn descriptors_are_the_lowest_free_ones_and_pass_between_threads() {
     }
     assert!(open.is_empty());
 }
+
+/// The model of files and the scripts, which were written apart, agree on every answer.
+#[test]
+fn what_calls_answer_is_what_the_model_of_files_foretells() {
+    use crate::compiled::RepairKind;
+
+    for seed in 0..20 {
+        let trace = apple_desktop(Shape { seed, threads: 2 + seed as u32 % 5, scripts: 60 });
+        let program = crate::model::compile(trace, &mut |_| {}).expect("a sound trace");
+        let repairs = &program.about().repairs;
+        let implied = [RepairKind::EntryImplied, RepairKind::DescriptorInferred, RepairKind::SizeGrown];
+        let implied: u64 = implied.into_iter().map(|kind| repairs.count(kind)).sum();
+        assert_eq!((repairs.contradictions(), implied), (0, 0), "seed {seed}: {repairs:?}");
+    }
+}

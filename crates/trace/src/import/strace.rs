@@ -153,7 +153,10 @@ impl<R: BufRead> Strace<R> {
         let leave = match ended.duration {
             Some(duration) => begun.enter.saturating_add(duration),
             None => {
-                warnings.add(WarningKind::NoDuration, begun.line, begun.name.clone());
+                // What never returns took no time that anybody could note.
+                if ended.ret.value.is_some() {
+                    warnings.add(WarningKind::NoDuration, begun.line, begun.name.clone());
+                }
                 head.at
             }
         };

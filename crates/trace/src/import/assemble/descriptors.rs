@@ -3,7 +3,7 @@
 //! A descriptor is made when its call returns and ends when its call begins, so that a number that one thread closes while
 //! another opens it anew is not taken for one that was lost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Item;
 use crate::action::{Outcome, ProcessId};
@@ -32,7 +32,8 @@ pub struct Descriptors {
     tables: Vec<Table>,
     of_process: BTreeMap<ProcessId, usize>,
     pending: BTreeMap<(u64, u64), Vec<Pending>>,
-    moved: Vec<ProcessId>,
+    /// Processes whose working directory changed.
+    moved: BTreeSet<ProcessId>,
 }
 
 impl Descriptors {
@@ -97,7 +98,7 @@ impl Descriptors {
             told.cwd = note.map(|(_, path)| path.clone()).unwrap_or_default();
         }
         if matches!(item.call, Call::Chdir { .. }) && matches!(item.outcome, Outcome::Done(_)) {
-            self.moved.push(process);
+            self.moved.insert(process);
         }
     }
 
