@@ -13,7 +13,7 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::artc::{How, compiled, replayed, root};
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
-use crate::{peer, scratch, timing};
+use crate::{artc_record, peer, scratch, timing};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -21,7 +21,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     summary: "What a replay costs beside its calls, and how far paced calls drift",
     source: "the issue of replay: at most 2 times a plain loop, at most 0.1 % drift at 50,000 calls a second",
     simulated: false,
-    rivals: &[],
+    rivals: &["strace"],
     run,
 };
 
@@ -34,7 +34,9 @@ const FIO_DRIFT: f64 = 0.077;
 fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
     let calls = if options.quick { 200_000 } else { 1_000_000 };
     let paced = if options.quick { 50_000 } else { 250_000 };
-    Ok(vec![replay_over_loop(options, calls, progress)?, pacing_drift(options, paced, progress)?])
+    let mut figures = vec![replay_over_loop(options, calls, progress)?, pacing_drift(options, paced, progress)?];
+    figures.extend(artc_record::figures(options, progress)?);
+    Ok(figures)
 }
 
 /// A replay of `fstat`s on one thread against a loop of them.

@@ -21,9 +21,12 @@ mod able_theory;
 mod anvil_clone_vs_cp;
 mod anvil_recovery;
 mod artc;
+mod artc_compile;
 mod artc_concurrency;
+mod artc_ground_truth;
 mod artc_micro;
 mod artc_overhead;
+mod artc_record;
 mod artc_semantics;
 mod attach_vs_raw;
 mod cleaning_policies;
@@ -70,6 +73,8 @@ pub const ALL: &[Experiment] = &[
     cleaning_policies::EXPERIMENT,
     anvil_recovery::EXPERIMENT,
     anvil_clone_vs_cp::EXPERIMENT,
+    artc_compile::EXPERIMENT,
+    artc_ground_truth::EXPERIMENT,
     artc_semantics::EXPERIMENT,
     artc_micro::EXPERIMENT,
     artc_concurrency::EXPERIMENT,

@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         anonymise: false,
         ring_bytes: 64 << 20,
         gate: Gate::Own(std::env::current_exe().expect("this program lies somewhere")),
+        stop: Default::default(),
     };
     let file = File::create(&path).expect("the recording can be written");
     match record(&Target::Program(words.collect()), &settings, file) {

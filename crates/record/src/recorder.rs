@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -52,6 +53,8 @@ pub struct Settings {
     pub ring_bytes: u32,
     /// Who starts the program.
     pub gate: Gate,
+    /// Set to end the recording of a process that runs; signals set it too.
+    pub stop: Arc<AtomicBool>,
 }
 
 /// What came of it.
@@ -174,9 +177,8 @@ impl<W: Write> Session<'_, W> {
         for tid in self.tell(pid)? {
             kernel.trace(tid)?;
         }
-        let forwarding = self.let_go(target, pid)?;
+        let _forwarding = self.let_go(target, pid)?;
         let mut status = None;
-        let asked = forwarding.asked.clone();
         loop {
             let Session { output, assembler, .. } = &mut self;
             let seen = kernel.ring.drain(|record| take(record, assembler, output));
@@ -186,7 +188,7 @@ impl<W: Write> Session<'_, W> {
             }
             status = status.or_else(|| reap(target, pid));
             let is_over = status.is_some() || matches!(target, Target::Process(_));
-            if asked.load(Ordering::Relaxed) || (is_over && !kernel.is_busy() && self.assembler.alive == 0) {
+            if self.settings.stop.load(Ordering::Relaxed) || (is_over && !kernel.is_busy() && self.assembler.alive == 0) {
                 break;
             }
             // Records of threads that ended may be lost: then only the kernel knows that none is left.
@@ -206,7 +208,7 @@ impl<W: Write> Session<'_, W> {
         let threads = self.tell(pid)?;
         let mut tracer =
             Tracer::seize(pid, &threads, filtered).map_err(|error| RecordError::Ptrace(pid, error))?;
-        let forwarding = self.let_go(target, pid)?;
+        let _forwarding = self.let_go(target, pid)?;
         let is_ours = matches!(target, Target::Program(_));
         let mut status = None;
         loop {
@@ -216,7 +218,7 @@ impl<W: Write> Session<'_, W> {
                 Turn::Idle if !is_ours => thread::sleep(SHORT_NAP),
                 _ => {}
             }
-            if !is_ours && forwarding.asked.load(Ordering::Relaxed) {
+            if !is_ours && self.settings.stop.load(Ordering::Relaxed) {
                 break;
             }
             self.flush_sometimes()?;
@@ -244,7 +246,7 @@ impl<W: Write> Session<'_, W> {
 
     fn let_go(&mut self, target: &Target, pid: u32) -> Result<Forwarding, RecordError> {
         let is_ours = matches!(target, Target::Program(_));
-        let forwarding = Forwarding::start(pid, is_ours).map_err(RecordError::Signals)?;
+        let forwarding = Forwarding::start(pid, is_ours, self.settings.stop.clone()).map_err(RecordError::Signals)?;
         if let Some(pid) = Pid::from_raw(pid as i32).filter(|_| is_ours) {
             kill_process(pid, Signal::CONT).map_err(|error| RecordError::Signals(error.into()))?;
         }

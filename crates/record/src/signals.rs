@@ -11,37 +11,32 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::{Handle, Signals};
 
 /// Signals are passed on until this is dropped.
-pub struct Forwarding {
-    handle: Handle,
-    /// Set once the recording of a process that is not ours is to end.
-    pub asked: Arc<AtomicBool>,
-}
+pub struct Forwarding(Handle);
 
 impl Forwarding {
-    /// Passes signals on to a process of ours; of another's, the first one ends its recording.
+    /// Passes signals on to a process of ours; of another's, the first one sets `stop`.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn start(pid: u32, is_ours: bool) -> io::Result<Forwarding> {
+    pub fn start(pid: u32, is_ours: bool, stop: Arc<AtomicBool>) -> io::Result<Forwarding> {
         let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2])?;
-        let (handle, asked) = (signals.handle(), Arc::new(AtomicBool::new(false)));
-        let flag = asked.clone();
+        let handle = signals.handle();
         thread::spawn(move || {
             for signal in &mut signals {
                 if !is_ours {
-                    flag.store(true, Ordering::Relaxed);
+                    stop.store(true, Ordering::Relaxed);
                 } else if !comes_by_itself(signal) {
                     pass_on(pid, signal);
                 }
             }
         });
-        Ok(Forwarding { handle, asked })
+        Ok(Forwarding(handle))
     }
 }
 
 impl Drop for Forwarding {
     fn drop(&mut self) {
-        self.handle.close();
+        self.0.close();
     }
 }
 

@@ -23,6 +23,7 @@ const PEERS: &[Peer] = &[
     Peer { program: "mkfs.ext4", package: "e2fsprogs", used_by: "cli: a file system on an attached device" },
     Peer { program: "mkfs.xfs", package: "xfsprogs", used_by: "cli: a file system on an attached device" },
     Peer { program: "mkfs.btrfs", package: "btrfs-progs", used_by: "cli: a file system on an attached device" },
+    Peer { program: "strace", package: "strace", used_by: "record, lab: recordings and their cost, compared" },
     Peer { program: "fio", package: "fio", used_by: "lab: load on a served stack and on its rivals" },
 ];
 

@@ -165,6 +165,8 @@ fn fcntl(c: &Raw<'_>) -> Decoded {
         libc::F_OFD_GETLK => RecordLock::OfdGet,
         libc::F_OFD_SETLK => RecordLock::OfdSet,
         libc::F_OFD_SETLKW => RecordLock::OfdSetWait,
+        // What only asks takes no argument: what stands in its place is left over.
+        command if ASKING.contains(&command) => return Ok(Call::Fcntl { fd, cmd: property(command), arg: 0 }),
         command => return Ok(Call::Fcntl { fd, cmd: property(command), arg: i64::from(number) }),
     };
     let bytes = c.bytes(2).ok_or(WarningKind::BadArguments)?;
@@ -182,6 +184,10 @@ fn range_lock(fd: Fd, cmd: RecordLock, bytes: &[u8]) -> Option<Call> {
     let whence = super::data::whence(i32::from(u16_at(bytes, 2)?))?;
     Some(Call::RangeLock { fd, cmd, kind, whence, start: i64_at(bytes, 8)?, len: i64_at(bytes, 16)? })
 }
+
+/// Commands that only ask.
+const ASKING: [i32; 6] =
+    [libc::F_GETFD, libc::F_GETFL, libc::F_GETPIPE_SZ, libc::F_GETLEASE, libc::F_GET_SEALS, libc::F_GETOWN];
 
 fn property(command: i32) -> FcntlCmd {
     match command {

@@ -1,0 +1,146 @@
+//! `esker trace record`: exit statuses, signals, a recorder that is killed, hidden names.
+
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run the program and look at its files")]
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use esker_trace::etrace::{Limits, read};
+use esker_trace::{Call, Trace, WarningKind};
+
+const METHODS: [&str; 2] = ["bpf", "ptrace"];
+
+fn command(method: &str, output: &Path, more: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_esker"));
+    command.args(["trace", "record", "--method", method, "-o"]).arg(output).args(more);
+    command
+}
+
+/// Runs it; `None`, loudly, where this machine lets nobody see calls so.
+fn run(method: &str, output: &Path, more: &[&str]) -> Option<Output> {
+    let run = command(method, output, more).output().expect("the program starts");
+    let err = String::from_utf8_lossy(&run.stderr);
+    if err.contains("cannot be seen") || err.contains("may not be traced") {
+        eprintln!("SKIPPED: {err}");
+        return None;
+    }
+    Some(run)
+}
+
+fn trace(path: &Path) -> Trace {
+    read(File::open(path).expect("the recording is there"), Limits::GENEROUS).expect("the recording is read")
+}
+
+fn scratch() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("scratch");
+    let path = folder.path().join("t.etrace");
+    (folder, path)
+}
+
+#[test]
+fn the_exit_status_is_the_programs() {
+    for method in METHODS {
+        let (_folder, path) = scratch();
+        for (script, status) in [("true", 0), ("exit 7", 7), ("kill -TERM $$", 143)] {
+            let Some(run) = run(method, &path, &["--", "sh", "-c", script]) else { continue };
+            assert_eq!(run.status.code(), Some(status), "{method}: {script}");
+        }
+        let Some(run) = run(method, &path, &["--", "echo", "heard"]) else { continue };
+        assert_eq!(String::from_utf8_lossy(&run.stdout), "heard\n", "{method}");
+    }
+    let (_folder, path) = scratch();
+    let absent = command("ptrace", &path, &["--", "no-such-program"]).output().expect("the program starts");
+    assert_eq!(absent.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&absent.stderr).contains("no-such-program: is no program here"));
+}
+
+#[test]
+fn under_ptrace_only_recorded_calls_stop() {
+    let (_folder, path) = scratch();
+    let Some(run) = run("ptrace", &path, &["--", "cat", "/dev/null"]) else { return };
+    let err = String::from_utf8_lossy(&run.stderr);
+    assert!(err.contains("seen by ptrace, recorded calls only"), "{err}");
+    let trace = trace(&path);
+    let opened = |call: &Call| matches!(call, Call::Open { at, .. } if at.path.as_bytes() == b"/dev/null");
+    assert_eq!(trace.actions.iter().filter(|action| opened(&action.call)).count(), 1);
+    assert!(matches!(trace.actions[0].call, Call::Exec { .. }), "it begins with the program");
+}
+
+/// A recorded program that works until it is stopped.
+fn endless(method: &str, output: &Path) -> Child {
+    let script = "while :; do test -e /absent; done";
+    let mut command = command(method, output, &["--", "sh", "-c", script]);
+    command.stderr(Stdio::null()).spawn().expect("the program starts")
+}
+
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < Duration::from_secs(30), "{what}: waited in vain");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn signals_reach_the_program() {
+    for method in METHODS {
+        let (_folder, path) = scratch();
+        if run(method, &path, &["--", "true"]).is_none() {
+            continue;
+        }
+        let mut recorder = endless(method, &path);
+        std::thread::sleep(Duration::from_millis(800));
+        let pid = recorder.id().to_string();
+        Command::new("kill").args(["-TERM", &pid]).status().expect("there is kill");
+        wait_until(method, || recorder.try_wait().expect("it is ours").is_some());
+        assert_eq!(recorder.wait().expect("it is ours").code(), Some(143), "{method}");
+        assert_eq!(trace(&path).warnings.count(WarningKind::CutTail), 0, "{method}");
+    }
+}
+
+#[test]
+fn a_recorder_that_is_killed_leaves_what_it_had_written() {
+    for method in METHODS {
+        let (_folder, path) = scratch();
+        if run(method, &path, &["--", "true"]).is_none() {
+            continue;
+        }
+        let short = std::fs::metadata(&path).expect("it is there").len();
+        let mut recorder = endless(method, &path);
+        wait_until(method, || std::fs::metadata(&path).is_ok_and(|file| file.len() > short * 2));
+        let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", recorder.id()));
+        recorder.kill().expect("it is ours");
+        recorder.wait().expect("it is ours");
+        for child in children.unwrap_or_default().split_whitespace() {
+            // Under ptrace it is gone with its recorder.
+            Command::new("kill").args(["-KILL", child]).stderr(Stdio::null()).status().expect("there is kill");
+        }
+        let trace = trace(&path);
+        assert_eq!(trace.warnings.count(WarningKind::CutTail), 1, "{method}");
+        assert!(trace.actions.len() > 100, "{method}: {} calls", trace.actions.len());
+    }
+}
+
+#[test]
+fn names_are_hidden_and_structure_is_not() {
+    let (folder, path) = scratch();
+    let secret = folder.path().join("secret-place/letter.txt");
+    std::fs::create_dir(secret.parent().expect("it has one")).expect("scratch");
+    std::fs::write(&secret, "dear").expect("scratch");
+    let secret = secret.to_str().expect("a plain name");
+    let root = folder.path().to_str().expect("a plain name");
+    let Some(_) = run("any", &path, &["--anonymise", "--root", root, "--", "cat", secret, secret]) else { return };
+    let trace = trace(&path);
+    let text = format!("{trace:?}");
+    assert!(!text.contains("secret") && !text.contains("letter"), "a name is left");
+    let opens = trace.actions.iter().filter_map(|action| match &action.call {
+        Call::Open { at, .. } if at.path.ends_with(b".txt") => Some(at.path.clone()),
+        _ => None,
+    });
+    let opens: Vec<_> = opens.collect();
+    assert_eq!(opens.len(), 2);
+    assert_eq!(opens[0], opens[1], "one name stays one name");
+    assert!(trace.snapshot.entries.contains_key(&opens[0]), "the tree has the same names");
+}

@@ -1,0 +1,226 @@
+//! Both ways of recording see what strace sees.
+
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run programs and look at their files")]
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::path::Path;
+use std::process::Command;
+
+use esker_record::{Gate, Method, RecordError, Settings, Target, calls, record};
+use esker_trace::etrace::{Limits, read};
+use esker_trace::import::{OnBad, read_trace, strace::Strace};
+use esker_trace::wire::Field;
+use esker_trace::{Call, Fd, Outcome, ThreadId, Trace};
+
+/// Works in a folder: names of all kinds, descriptors, pipes, processes.
+const SHELL: &str = "mkdir -p d/e; echo one > d/f; ln -s f d/s; ln d/f d/h; cat d/s >> d/g; mv d/g d/e/g; \
+                     (cd d && ls -l . > ../list; rm h); cat list | sort | head -2 > sorted; test -e nothing; \
+                     touch -m -d 2020-01-01 d/f; chmod 600 d/f; rm -r d; exit 5";
+
+/// Four threads with a file each.
+const THREADS: &str = "
+import os, threading
+def work(n):
+    name = 'file%d' % n
+    for i in range(50):
+        fd = os.open(name, os.O_RDWR | os.O_CREAT)
+        os.pwrite(fd, b'x' * 100, i * 100)
+        os.fsync(fd)
+        os.lseek(fd, 0, os.SEEK_SET)
+        os.readv(fd, [bytearray(10), bytearray(20)])
+        os.ftruncate(fd, 10)
+        os.close(fd)
+        os.rename(name, './' * 150 + name + '+')
+        os.rename('./' * 150 + name + '+', name)
+        try: os.stat('absent%d' % n)
+        except OSError: pass
+    os.unlink(name)
+ts = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+[t.start() for t in ts]
+[t.join() for t in ts]
+";
+
+fn settings(method: Method) -> Settings {
+    Settings {
+        method,
+        roots: Vec::new(),
+        anonymise: false,
+        ring_bytes: 16 << 20,
+        gate: Gate::Shell,
+        stop: Default::default(),
+    }
+}
+
+/// What was recorded in an empty folder, with the exit status; `None`, loudly, where this machine does not let us.
+fn recorded(method: Method, words: &[&str]) -> Option<(Trace, esker_record::Recorded)> {
+    let folder = tempfile::tempdir().expect("scratch");
+    let path = folder.path().join("t.etrace");
+    let mut all = vec!["env", "-u", "PWD", "-C", folder.path().to_str().expect("a plain name")];
+    all.extend(words);
+    let target = Target::Program(all.into_iter().map(Into::into).collect());
+    let recorded = match record(&target, &settings(method), File::create(&path).expect("scratch")) {
+        Err(error @ (RecordError::Kernel(_) | RecordError::NameSpace | RecordError::Ptrace(..))) => {
+            eprintln!("SKIPPED: {error}");
+            return None;
+        }
+        recorded => recorded.expect("the program is recorded"),
+    };
+    let trace = read(File::open(&path).expect("it is there"), Limits::GENEROUS).expect("it is whole");
+    Some((trace, recorded))
+}
+
+/// What strace sees; `None`, loudly, without it.
+fn straced(words: &[&str]) -> Option<Trace> {
+    let folder = tempfile::tempdir().expect("scratch");
+    let path = folder.path().join("trace");
+    let names: Vec<String> = calls::all().map(|spec| format!("?{}", spec.name())).collect();
+    let mut command = Command::new("strace");
+    command.args(["-f", "-y", "-v", "-s", "4096", "--absolute-timestamps=format:unix,precision:ns", "--syscall-times=ns"]);
+    command.args(["-e", "abbrev=execve,execveat", "-e", &format!("trace={}", names.join(",")), "-o"]).arg(&path);
+    let run = command.args(["env", "-u", "PWD", "-C"]).arg(folder.path()).args(words).output();
+    if let Err(error) = run {
+        eprintln!("SKIPPED: strace: {error}; apt-get install strace");
+        return None;
+    }
+    let mut source = Strace::new(BufReader::new(File::open(&path).expect("strace has run")), OnBad::Fail);
+    Some(read_trace(&mut source, OnBad::Fail).expect("strace's lines are understood"))
+}
+
+/// Each thread's calls as texts, in an order that does not depend on the numbers of threads: what differs between two runs
+/// is left out.
+fn plain(trace: &Trace, racing: bool) -> Vec<Vec<String>> {
+    let mut threads: BTreeMap<ThreadId, Vec<String>> = BTreeMap::new();
+    for action in &trace.actions {
+        if let Some(text) = plain_call(&action.call, action.outcome, racing) {
+            threads.entry(action.thread).or_default().push(text);
+        }
+    }
+    let mut all: Vec<Vec<String>> = threads.into_values().collect();
+    all.sort();
+    all
+}
+
+fn plain_call(call: &Call, outcome: Outcome, racing: bool) -> Option<String> {
+    let mut call = call.clone();
+    let mut names_result = false;
+    match &mut call {
+        // Memory is where the kernel puts it, and which of it holds no files strace does not know.
+        Call::Map { fd: Fd(-1), .. } | Call::Unmap { .. } | Call::Remap { .. } | Call::MapAdvise { .. } => return None,
+        // Whether it is interrupted is chance.
+        Call::Wait { .. } => return None,
+        Call::Map { address, .. } => (*address, names_result) = (0, true),
+        Call::Clone { child, .. } => (*child, names_result) = (None, true),
+        Call::Stat { seen: Some(seen), .. } => (seen.inode, seen.device, seen.size, seen.links) = (0, 0, 0, 0),
+        // strace tells what a request means where it knows it, and the kernel has one number for several.
+        Call::Ioctl { request, .. } => *request = esker_trace::Word::from("any"),
+        _ => {}
+    }
+    if racing {
+        call.fds(&mut |fd| *fd = if *fd == Fd::CWD { Fd::CWD } else { Fd(0) });
+        names_result |= matches!(call, Call::Open { .. } | Call::Dup { .. } | Call::MakeFd { .. });
+    }
+    let mut text = String::new();
+    call.tell(&mut text);
+    let outcome = match outcome {
+        Outcome::Done(_) if names_result => "ok".to_string(),
+        other => format!("{other:?}"),
+    };
+    Some(format!("{text} = {outcome}").replace(char::is_control, ""))
+}
+
+/// Folders have names of their own in each run.
+fn without_folders(threads: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    let clean = |text: String| match text.find("/.tmp") {
+        Some(at) => format!("{}/F{}", &text[..at], &text[at + "/.tmp123456".len()..]),
+        None => text,
+    };
+    let mut all: Vec<Vec<String>> =
+        threads.into_iter().map(|calls| calls.into_iter().map(clean).collect()).collect();
+    all.sort();
+    all
+}
+
+/// If threads are `racing`, which of them gets which descriptor is chance.
+fn check_same(words: &[&str], status: i32, racing: bool) {
+    let Some(expected) = straced(words) else { return };
+    let expected = without_folders(plain(&expected, racing));
+    for method in [Method::Kernel, Method::Ptrace] {
+        let Some((trace, recorded)) = recorded(method, words) else { continue };
+        assert_eq!(recorded.status, Some(esker_record::ptrace::Status::Exited(status)), "{method:?}");
+        assert_eq!(recorded.lost, esker_record::Lost::default());
+        let seen = without_folders(plain(&trace, racing));
+        assert_eq!(seen.len(), expected.len(), "{method:?}: threads");
+        for (ours, theirs) in seen.iter().zip(&expected) {
+            let differ = ours.iter().zip(theirs).position(|(one, other)| one != other);
+            if let Some(at) = differ.or((ours.len() != theirs.len()).then(|| ours.len().min(theirs.len()))) {
+                panic!("{method:?}: call {at}: {:?}, strace saw {:?}", ours.get(at), theirs.get(at));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_shell_with_its_children_is_seen_as_strace_sees_it() {
+    check_same(&["sh", "-c", SHELL], 5, false);
+}
+
+#[test]
+fn threads_are_seen_as_strace_sees_them() {
+    if !Path::new("/usr/bin/python3").is_file() {
+        eprintln!("SKIPPED: /usr/bin/python3 is missing: apt-get install python3");
+        return;
+    }
+    check_same(&["/usr/bin/python3", "-ISB", "-c", THREADS], 0, true);
+}
+
+#[test]
+fn files_are_taken_as_they_were_before() {
+    let folder = tempfile::tempdir().expect("scratch");
+    let at = |name: &str| folder.path().join(name).to_str().expect("a plain name").to_string();
+    fs::create_dir(at("d")).expect("scratch");
+    fs::write(at("d/old"), vec![1; 70000]).expect("scratch");
+    std::os::unix::fs::symlink("old", at("d/link")).expect("scratch");
+    let script = format!("cat {0}/link > {0}/new; rm {0}/new; cat {0}/absent; true", at("d"));
+    for method in [Method::Kernel, Method::Ptrace] {
+        let Some((trace, _)) = recorded(method, &["sh", "-c", &script]) else { continue };
+        let entry = |name: &str| trace.snapshot.entries.get(at(name).as_bytes()).map(|entry| entry.kind.clone());
+        assert_eq!(entry("d"), Some(esker_trace::EntryKind::Directory), "{method:?}");
+        assert_eq!(entry("d/old"), Some(esker_trace::EntryKind::File { size: 70000 }), "{method:?}");
+        assert!(matches!(entry("d/link"), Some(esker_trace::EntryKind::Symlink { .. })), "{method:?}");
+        assert_eq!((entry("d/new"), entry("d/absent")), (None, None), "{method:?}");
+        assert!(trace.inherited.iter().any(|inherited| inherited.fd == Fd(1)), "{method:?}");
+    }
+}
+
+#[test]
+fn a_program_that_is_not_there_is_an_error() {
+    let target = Target::Program(vec!["no-such-program-anywhere".into()]);
+    let error = record(&target, &settings(Method::Ptrace), Vec::new()).expect_err("nothing to record");
+    assert!(error.to_string().contains("no-such-program-anywhere"), "{error}");
+}
+
+#[test]
+fn a_process_that_runs_is_recorded_until_told_to_stop() {
+    for method in [Method::Kernel, Method::Ptrace] {
+        let mut child = Command::new("sh")
+            .args(["-c", "while :; do test -e /absent; done"])
+            .spawn()
+            .expect("there is a shell");
+        let settings = settings(method);
+        let stop = settings.stop.clone();
+        let target = Target::Process(child.id());
+        let recorder = std::thread::spawn(move || record(&target, &settings, Vec::new()));
+        std::thread::sleep(std::time::Duration::from_millis(700));
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        let recorded = recorder.join().expect("it does not panic");
+        assert_eq!(child.try_wait().expect("it is ours"), None, "the process goes on");
+        child.kill().expect("it is ours");
+        child.wait().expect("it is ours");
+        match recorded {
+            Ok(recorded) => assert!(recorded.actions > 20, "{method:?}: {} calls", recorded.actions),
+            Err(error) => eprintln!("SKIPPED: {error}"),
+        }
+    }
+}
