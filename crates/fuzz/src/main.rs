@@ -9,6 +9,7 @@
 #![allow(clippy::disallowed_methods, reason = "a developer's tool reads arguments and looks at the clock")]
 
 mod blktrace;
+mod compiled;
 mod compose;
 mod control;
 mod dedup;

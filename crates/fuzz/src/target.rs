@@ -3,7 +3,7 @@
 use esker_blktrace::Format;
 
 use crate::{
-    blktrace, compose, control, dedup, http, mirror, nbd, offload, regions, shepherd, stack, trace, vhost, volume,
+    blktrace, compiled, compose, control, dedup, http, mirror, nbd, offload, regions, shepherd, stack, trace, vhost, volume,
 };
 
 /// What can be fuzzed.
@@ -47,13 +47,17 @@ pub enum Target {
     TraceIbench,
     /// Recordings of programs.
     TraceEtrace,
+    /// Compiled traces.
+    TraceCompiled,
+    /// The compiler of traces.
+    TraceCompile,
     /// Fails on an input that is easily found: proves that the fuzzer finds.
     Canary,
 }
 
 impl Target {
     /// Every target.
-    pub const ALL: [Target; 36] = [
+    pub const ALL: [Target; 38] = [
         Target::Blktrace(Format::Load),
         Target::Blktrace(Format::Vscsi1),
         Target::Blktrace(Format::Vscsi2),
@@ -89,6 +93,8 @@ impl Target {
         Target::TraceStrace,
         Target::TraceIbench,
         Target::TraceEtrace,
+        Target::TraceCompiled,
+        Target::TraceCompile,
         Target::Canary,
     ];
 
@@ -114,6 +120,8 @@ impl Target {
             Target::TraceStrace => "trace-strace".to_string(),
             Target::TraceIbench => "trace-ibench".to_string(),
             Target::TraceEtrace => "trace-etrace".to_string(),
+            Target::TraceCompiled => "trace-compiled".to_string(),
+            Target::TraceCompile => "trace-compile".to_string(),
             Target::Canary => "canary".to_string(),
         }
     }
@@ -140,6 +148,8 @@ impl Target {
             Target::TraceStrace => trace::strace_corpus(),
             Target::TraceIbench => trace::ibench_corpus(),
             Target::TraceEtrace => trace::etrace_corpus(),
+            Target::TraceCompiled => compiled::corpus(),
+            Target::TraceCompile => compiled::recordings(),
             Target::Canary => vec![b"a canary sings".to_vec()],
         }
     }
@@ -169,6 +179,8 @@ impl Target {
             Target::TraceStrace => trace::try_strace(input),
             Target::TraceIbench => trace::try_ibench(input),
             Target::TraceEtrace => trace::try_etrace(input),
+            Target::TraceCompiled => compiled::try_compiled(input),
+            Target::TraceCompile => compiled::try_recording(input),
             Target::Canary => {
                 assert!(!input.contains(&0xff), "the canary is dead");
                 Ok(true)

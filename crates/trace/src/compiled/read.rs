@@ -3,6 +3,7 @@
 use esker_base::codec::{Reader, Short};
 
 use crate::action::ProcessId;
+use crate::model::compile::THREADS_MAX;
 use crate::model::resource::{Resource, ResourceKind};
 use crate::name::{PathBytes, Word};
 use crate::rules::{Instant, Outline};
@@ -93,7 +94,7 @@ impl Program {
         let table = &names[..];
         let mut program = Program {
             about: parse(Section::About, about, table, get_about)?,
-            players: parse(Section::Players, players, table, |from| get_all(from, get_player))?,
+            players: parse(Section::Players, players, table, get_players)?,
             snapshot: parse(Section::Snapshot, snapshot, table, get_snapshot)?,
             slots: parse(Section::Slots, slots, table, |from| get_all(from, get_slot))?,
             opened: parse(Section::Opened, opened, table, |from| get_all(from, get_opened))?,
@@ -258,6 +259,11 @@ fn get_about(from: &mut Decoder<'_>) -> Result<About, Malformed> {
         about.repairs.tallies.insert(*kind, tally);
     }
     Ok(about)
+}
+
+fn get_players(from: &mut Decoder<'_>) -> Result<Vec<Player>, Malformed> {
+    let players = get_all(from, get_player)?;
+    if players.len() > THREADS_MAX { Err(from.malformed("more threads than can be replayed")) } else { Ok(players) }
 }
 
 fn get_player(from: &mut Decoder<'_>) -> Result<Player, Malformed> {

@@ -32,6 +32,8 @@ const REPAIRS_MAX: usize = 64;
 const PUT_OFF_MAX: usize = 256;
 /// Actions of a trace at most: marks of threads are 32 bits.
 const ACTIONS_MAX: usize = 1 << 30;
+/// Threads of a trace at most: what each knows of each other one is kept while edges are reduced.
+pub const THREADS_MAX: usize = 1 << 14;
 
 /// A trace that cannot be compiled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -61,6 +63,12 @@ pub enum CompileError {
     Unsorted {
         /// Its number, from 0.
         action: usize,
+    },
+    /// More threads than a replay could ever play.
+    #[error("{threads} threads are more than {THREADS_MAX}: compile parts of the trace")]
+    TooManyThreads {
+        /// How many there are.
+        threads: usize,
     },
     /// More than can be compiled.
     #[error("{actions} actions are more than {ACTIONS_MAX}: compile parts of the trace")]
@@ -127,6 +135,9 @@ impl Compiler {
     pub(super) fn begin(trace: &Trace) -> Result<Compiler, CompileError> {
         if trace.actions.len() > ACTIONS_MAX {
             return Err(CompileError::TooLong { actions: trace.actions.len() });
+        }
+        if trace.threads.len() > THREADS_MAX {
+            return Err(CompileError::TooManyThreads { threads: trace.threads.len() });
         }
         let about = About { platform: trace.platform, source: trace.source.clone(), ..About::default() };
         let mut compiler = Compiler {

@@ -35,7 +35,8 @@ struct History {
 #[derive(Debug)]
 pub struct Reducer {
     threads: usize,
-    known: Vec<u32>,
+    /// By thread; empty as long as a thread has waited for nobody.
+    known: Vec<Vec<u32>>,
     histories: Vec<History>,
     words: usize,
     words_max: usize,
@@ -50,7 +51,7 @@ impl Reducer {
     fn bounded(threads: usize, words_max: usize) -> Reducer {
         Reducer {
             threads,
-            known: vec![0; threads * threads],
+            known: vec![Vec::new(); threads],
             histories: (0..threads).map(|_| History::default()).collect(),
             words: 0,
             words_max,
@@ -60,36 +61,41 @@ impl Reducer {
     /// Calls `keep` with the positions of those of `waits` that action `local` of `thread` needs. They must be sorted by the
     /// actions that they are for, latest last; actions are told in an order that all edges follow.
     pub fn action(&mut self, thread: u32, local: u32, waits: &[Wait], mut keep: impl FnMut(usize)) {
-        let row = thread as usize * self.threads;
+        if waits.is_empty() {
+            return;
+        }
+        let mut row = std::mem::take(&mut self.known[thread as usize]);
+        row.resize(self.threads, 0);
         let mut learnt = false;
         for (at, wait) in waits.iter().enumerate().rev() {
-            let column = row + wait.thread as usize;
-            if self.known[column] >= wait.until {
+            if row[wait.thread as usize] >= wait.until {
                 continue;
             }
             learnt = true;
             keep(at);
-            self.learn(row, wait);
-            self.known[column] = self.known[column].max(wait.until);
+            self.learn(&mut row, wait);
+            let known = &mut row[wait.thread as usize];
+            *known = (*known).max(wait.until);
         }
         if learnt {
-            self.remember(thread, local, row);
+            self.remember(thread, local, &row);
         }
+        self.known[thread as usize] = row;
     }
 
     /// What the thread that is waited for knew when it issued that action.
-    fn learn(&mut self, row: usize, wait: &Wait) {
+    fn learn(&self, row: &mut [u32], wait: &Wait) {
         let history = &self.histories[wait.thread as usize];
         let local = (wait.until - 1) / 2;
         let at = history.since.partition_point(|since| *since <= local);
         let Some(at) = at.checked_sub(1) else { return };
         let clock = &history.clocks[at * self.threads..(at + 1) * self.threads];
-        for (mine, theirs) in self.known[row..row + self.threads].iter_mut().zip(clock) {
+        for (mine, theirs) in row.iter_mut().zip(clock) {
             *mine = (*mine).max(*theirs);
         }
     }
 
-    fn remember(&mut self, thread: u32, local: u32, row: usize) {
+    fn remember(&mut self, thread: u32, local: u32, row: &[u32]) {
         if self.words + self.threads > self.words_max {
             self.histories.iter_mut().for_each(|history| *history = History::default());
             self.words = 0;
@@ -99,7 +105,7 @@ impl Reducer {
         }
         let history = &mut self.histories[thread as usize];
         history.since.push(local);
-        history.clocks.extend_from_slice(&self.known[row..row + self.threads]);
+        history.clocks.extend_from_slice(row);
         self.words += self.threads;
     }
 }

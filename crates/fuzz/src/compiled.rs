@@ -1,0 +1,94 @@
+//! Compiled traces, and the compiler: what is read can be scheduled and written again; what a recording claims is repaired, never
+//! believed to the point of a panic, and edges lead forward.
+
+use esker_trace::compiled::Program;
+use esker_trace::etrace::{self, Limits};
+use esker_trace::generate::{Shape, apple_desktop};
+use esker_trace::model::compile;
+use esker_trace::rules::schedule::for_each;
+use esker_trace::rules::{Order, Rules};
+
+/// Where the table of sections begins, its rows, and a row's length.
+const TABLE: usize = 16;
+const ROWS: usize = 10;
+const ROW: usize = 24;
+
+/// What a recording may claim to hold.
+const LIMITS: Limits = Limits { unpacked_max: 16 << 20 };
+
+fn program(seed: u64) -> Program {
+    compile(apple_desktop(Shape { seed, threads: 3, scripts: 4 }), &mut |_| {}).expect("made traces are sound")
+}
+
+pub fn corpus() -> Vec<Vec<u8>> {
+    (1..4).map(|seed| program(seed).encode()).collect()
+}
+
+pub fn recordings() -> Vec<Vec<u8>> {
+    let trace = |seed| apple_desktop(Shape { seed, threads: 3, scripts: 6 });
+    (1..4).map(|seed| etrace::write(&trace(seed), Vec::new()).expect("memory takes all")).collect()
+}
+
+/// The input with right checksums, so that damage comes past them.
+fn sealed(input: &[u8]) -> Vec<u8> {
+    let mut bytes = input.to_vec();
+    let end = TABLE + ROWS * ROW;
+    if bytes.len() < end + 4 {
+        return bytes;
+    }
+    for row in (TABLE..end).step_by(ROW) {
+        let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let (offset, len) = (number(row + 8), number(row + 16));
+        let body = offset.checked_add(len).and_then(|end| bytes.get(offset as usize..end as usize));
+        if let Some(sum) = body.map(crc32fast::hash) {
+            bytes[row + 4..row + 8].copy_from_slice(&sum.to_le_bytes());
+        }
+    }
+    let sum = crc32fast::hash(&bytes[..end]);
+    bytes[end..end + 4].copy_from_slice(&sum.to_le_bytes());
+    bytes
+}
+
+pub fn try_compiled(input: &[u8]) -> Result<bool, String> {
+    let sealed = sealed(input);
+    // As it comes, and with checksums made right.
+    if let (Ok(_), true) = (Program::decode(input), sealed != input) {
+        return Err("a wrong checksum was not noticed".to_string());
+    }
+    let Ok(program) = Program::decode(&sealed) else { return Ok(false) };
+    check(&program)?;
+    let again = Program::decode(&program.encode()).map_err(|error| format!("what was written is refused: {error}"))?;
+    if again.len() != program.len() || again.outline() != program.outline() {
+        return Err("what was written is read otherwise".to_string());
+    }
+    Ok(true)
+}
+
+pub fn try_recording(input: &[u8]) -> Result<bool, String> {
+    let Ok(trace) = etrace::read(input, LIMITS) else { return Ok(false) };
+    let actions = trace.actions.len();
+    let Ok(program) = compile(trace, &mut |_| {}) else { return Ok(false) };
+    if program.len() != actions {
+        return Err(format!("{} of {actions} actions were kept", program.len()));
+    }
+    check(&program)?;
+    for id in 0..program.len() as u32 {
+        program.step(id).map_err(|error| format!("action {id} was written badly: {error}"))?;
+    }
+    Ok(true)
+}
+
+/// Edges lead forward, and asking for anything is answered.
+fn check(program: &Program) -> Result<(), String> {
+    let mut backwards = None;
+    for_each(program.outline(), Order::Root(Rules::all() - Rules::TRACE_ORDER), |to, candidates| {
+        backwards = backwards.or(candidates.iter().find(|one| one.edge.from >= to).map(|one| (one.edge.from, to)));
+    });
+    if let Some((from, to)) = backwards {
+        return Err(format!("an edge leads from action {from} back to {to}"));
+    }
+    program.schedule(Order::Temporal);
+    // An action of a foreign file may be nonsense: that is told, not believed.
+    let _ = program.largest_transfer();
+    Ok(())
+}
