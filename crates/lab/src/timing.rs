@@ -2,7 +2,13 @@
 
 use std::time::Instant;
 
+use esker_predict::calibrate::undisturbed;
+
 use crate::experiment::{Figure, LabError, Peer};
+use crate::machine::stolen_ticks;
+
+/// How often a rate is measured until nobody took the CPU meanwhile.
+const TRIES: u32 = 3;
 
 /// Seconds that `work` takes.
 pub fn seconds(work: impl FnOnce()) -> f64 {
@@ -23,11 +29,24 @@ pub fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// Our rate over a rival's, each measured `pairs` times in turns: the median of the ratios is the figure `id`, with the
-/// median of the rates of the rival, which is called `rival`, beside it.
+/// median of the rates of the rival, which is called `rival`, beside it. A measurement of either during which the machine's
+/// host gave the CPU to others is taken again, a few times at most.
 ///
 /// # Errors
 /// The first measurement's.
 pub fn ratio(
+    id: &'static str,
+    rival: String,
+    pairs: u32,
+    ours: impl Fn() -> Result<f64, LabError>,
+    theirs: impl Fn() -> Result<f64, LabError>,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Figure, LabError> {
+    let (ours, theirs) = (|| undisturbed(TRIES, stolen_ticks, &ours), || undisturbed(TRIES, stolen_ticks, &theirs));
+    in_turns(id, rival, pairs, ours, theirs, progress)
+}
+
+fn in_turns(
     id: &'static str,
     rival: String,
     pairs: u32,
@@ -77,7 +96,7 @@ mod tests {
             }
         };
         let (ours, theirs) = (rate('o', [2.0, 30.0, 8.0]), rate('t', [1.0, 10.0, 2.0]));
-        let figure = ratio("r", "them".to_string(), 3, ours, theirs, &mut |_| {}).unwrap();
+        let figure = in_turns("r", "them".to_string(), 3, ours, theirs, &mut |_| {}).unwrap();
         assert_eq!(*order.borrow(), "tootto");
         assert_eq!((figure.value, figure.peer.map(|peer| peer.value)), (3.0, Some(2.0)));
     }

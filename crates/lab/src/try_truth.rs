@@ -16,7 +16,7 @@ use std::sync::Arc;
 use esker_base::units::{KIB, MIB};
 use esker_base::{Nanos, Stream};
 use esker_blktrace::{Op, Record};
-use esker_predict::calibrate::{Options as CalibrateOptions, Part, undisturbed};
+use esker_predict::calibrate::{Options as CalibrateOptions, Part, TRIES, undisturbed};
 use esker_predict::{
     Calibration, Calibrator, Candidate, Latencies, Load, Plan, PredictError, Prepared, Run, SpeedChoice, Trace, Watch,
 };
@@ -244,7 +244,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
             for _ in 0..class.turns {
                 interwoven(&mut calibrator, class, &mut cases, |case, nth| {
                     let run = || case.prepared(dir.path(), options.seed, nth, None)?.run_really(0, &silent());
-                    undisturbed(stolen_ticks, run)
+                    undisturbed(TRIES, stolen_ticks, run)
                 })?;
             }
         }

@@ -9,6 +9,11 @@ use crate::link::Link;
 const PATIENCE: Nanos = Nanos::micros(30);
 /// Holds in vain make the next batches leave at once: at most this many.
 const PAUSE_MAX: u32 = 255;
+/// A client that had taken everything so many times in a row waits for each reply: it is looked at only now and then,
+/// because a look is a system call.
+const IDLE_MIN: u32 = 8;
+/// Batches to such a client that leave without a look.
+const IDLE_PAUSE: u32 = 7;
 
 /// Holds batches back while the other end has more to take than the last one. Many small buffers cost it, and us, more
 /// than a few large ones, and it cannot be faster than it is. One that waits for its reply has taken all before it, so
@@ -22,11 +27,13 @@ pub(crate) struct Pace {
     /// Batches that will leave at once, and how many there were after the last hold in vain.
     pause: u32,
     pause_last: u32,
+    /// How often in a row it had taken everything.
+    idle: u32,
 }
 
 impl Pace {
     pub fn new(rt: &Rt, link: Link) -> Pace {
-        Pace { rt: rt.clone(), link, before: 0, last: 0, pause: 0, pause_last: 0 }
+        Pace { rt: rt.clone(), link, before: 0, last: 0, pause: 0, pause_last: 0, idle: 0 }
     }
 
     /// Waits until the next batch shall leave, at most as long as `more` may be added to it.
@@ -36,6 +43,10 @@ impl Pace {
             return;
         }
         self.before = self.link.untaken();
+        self.idle = if self.before == 0 { self.idle + 1 } else { 0 };
+        if self.idle >= IDLE_MIN {
+            (self.idle, self.pause) = (IDLE_MIN - 1, IDLE_PAUSE);
+        }
         if self.before <= self.last || !more() {
             return;
         }
@@ -115,10 +126,16 @@ mod tests {
             pace.pause = 0;
             send(&mut pace, true).await;
             pace.last = 0;
-            let far = far.clone();
-            let busy = rt.spawn("busy", async move { far.read_exact(vec![Part::heap(vec![0; BATCH])]).await.is_ok() });
+            let there = far.clone();
+            let busy =
+                rt.spawn("busy", async move { there.read_exact(vec![Part::heap(vec![0; BATCH])]).await.is_ok() });
             pace.hold(|| true).await;
             assert!(busy.is_done() && pace.pause_last == 0, "it took what lay there meanwhile");
+            for _ in 0..IDLE_MIN {
+                send(&mut pace, true).await;
+                take(1).await.unwrap();
+            }
+            assert_eq!(pace.pause, IDLE_PAUSE, "a client that waits for each reply is looked at now and then");
         });
     }
 }

@@ -6,7 +6,7 @@ use esker_blktrace::Op;
 use esker_stack::DeviceSpec;
 
 use super::bench::{Bench, Requests, Taken, device};
-use super::{median, pooled_groups, tenths, undisturbed};
+use super::{TRIES, median, pooled_groups, tenths, undisturbed};
 use crate::calibration::times::mean_of;
 use crate::calibration::{DeviceTimes, OpName, Times};
 use crate::error::PredictError;
@@ -115,7 +115,7 @@ impl DeviceBench {
             let warm_up = Requests { count: row.requests.count / 8, ..row.requests };
             bench.take(warm_up, self.size, random.next_u64())?;
             // Other places for each row: what another one has just touched may lie in a cache.
-            let taken = undisturbed(taken_away, || bench.take(row.requests, self.size, random.next_u64()))?;
+            let taken = undisturbed(TRIES, taken_away, || bench.take(row.requests, self.size, random.next_u64()))?;
             row.rounds.push(Sample::of(&taken, row, self.on_cpu));
         }
         Ok(())

@@ -38,6 +38,9 @@ pub struct Options {
     pub taken_away: fn() -> u64,
 }
 
+/// How often a step is measured until nobody took the CPU meanwhile.
+pub const TRIES: u32 = 6;
+
 /// Measures round by round.
 pub struct Calibrator {
     options: Options,

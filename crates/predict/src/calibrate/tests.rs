@@ -18,6 +18,7 @@ fn a_sample_is_taken_again_while_others_took_the_cpu_and_the_least_disturbed_one
     let kept_of = |growths: &[u64]| {
         let mut at = 0;
         let kept = undisturbed(
+            TRIES,
             || TAKEN.get(),
             || {
                 TAKEN.set(TAKEN.get() + growths[at]);

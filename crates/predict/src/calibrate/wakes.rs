@@ -3,7 +3,7 @@
 use esker_base::{Nanos, Stream};
 use esker_rt::Rt;
 
-use super::{pooled_groups, undisturbed};
+use super::{TRIES, pooled_groups, undisturbed};
 use crate::calibration::Wake;
 use crate::error::PredictError;
 use crate::measure::Latencies;
@@ -43,7 +43,7 @@ impl WakeBench {
         for (mean, times) in WAITS {
             watch("wakes");
             let waits = || waits(world.rt(), Stream::named(seed ^ mean.0, "wakes"), mean, times);
-            let late = undisturbed(taken_away, || world.run("wakes", waits()))?;
+            let late = undisturbed(TRIES, taken_away, || world.run("wakes", waits()))?;
             for (all, more) in rows.iter_mut().zip(late) {
                 all.add(&more);
             }
