@@ -32,6 +32,8 @@ pub struct Descriptors {
     tables: Vec<Table>,
     of_process: BTreeMap<ProcessId, usize>,
     pending: BTreeMap<(u64, u64), Vec<Pending>>,
+    /// What was inferred already.
+    inherited: BTreeSet<(ProcessId, Fd)>,
     /// Processes whose working directory changed.
     moved: BTreeSet<ProcessId>,
 }
@@ -108,6 +110,10 @@ impl Descriptors {
                 continue;
             }
             self.tables[table].insert(fd, false);
+            let process = ancestor(process, trace);
+            if !self.inherited.insert((process, fd)) {
+                continue;
+            }
             let note = item.notes.iter().find(|(its, _)| *its == fd).map(|(_, note)| note);
             let (kind, path) = note.map_or((None, None), |note| read_note(note));
             let kind = kind.unwrap_or_else(|| kind_in_use(&item.call, fd));
@@ -156,6 +162,14 @@ impl Descriptors {
             _ => {}
         }
     }
+}
+
+/// The process that was there when recording began and from which this one has what nothing in the trace opened.
+fn ancestor(mut process: ProcessId, trace: &Trace) -> ProcessId {
+    while let Some(parent) = trace.processes[process.0 as usize].parent {
+        process = trace.process_of(parent);
+    }
+    process
 }
 
 /// What a note says of a descriptor: kind, where the note tells it, and path.

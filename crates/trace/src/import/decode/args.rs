@@ -55,7 +55,7 @@ impl<'a> Args<'a> {
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.raw.args.len()
     }
 

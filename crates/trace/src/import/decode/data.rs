@@ -23,7 +23,11 @@ pub const CALLS: &[Known] = &[
     call("pwritev2", |a| pwrite(a, true)),
     call("lseek", |a| Ok(Call::Seek { fd: a.fd(0)?, offset: a.i64(1)?, whence: word(a, 2, Whence::from_name)? })),
     call("_llseek", |a| {
-        Ok(Call::Seek { fd: a.fd(0)?, offset: a.i64(1)?, whence: word(a, a.len() - 1, Whence::from_name)? })
+        Ok(Call::Seek {
+            fd: a.fd(0)?,
+            offset: a.i64(1)?,
+            whence: word(a, a.count().saturating_sub(1), Whence::from_name)?,
+        })
     }),
     call("truncate", |a| Ok(Call::Truncate { file: a.object(0, true)?, len: a.i64(1)? })),
     call("ftruncate", |a| Ok(Call::Truncate { file: Object::Fd(a.fd(0)?), len: a.i64(1)? })),
@@ -42,12 +46,12 @@ pub const CALLS: &[Known] = &[
     call("sendfile", sendfile),
     call("sendfile64", sendfile),
     call("copy_file_range", |a| {
-        let (from, from_offset, to, to_offset, len) = two_ends(a)?;
-        Ok(Call::CopyRange { from, from_offset, to, to_offset, len })
+        let (from, to, len) = two_ends(a)?;
+        Ok(Call::CopyRange { from: from.fd, from_offset: from.offset, to: to.fd, to_offset: to.offset, len })
     }),
     call("splice", |a| {
-        let (from, from_offset, to, to_offset, len) = two_ends(a)?;
-        Ok(Call::Splice { from, from_offset, to, to_offset, len })
+        let (from, to, len) = two_ends(a)?;
+        Ok(Call::Splice { from: from.fd, from_offset: from.offset, to: to.fd, to_offset: to.offset, len })
     }),
     call("tee", |a| Ok(Call::Tee { from: a.fd(0)?, to: a.fd(1)?, len: a.u64(2)? })),
     call("fcntl", fcntl),
@@ -104,8 +108,15 @@ fn sendfile(a: &mut Args<'_>) -> Result<Call, Bad> {
     Ok(Call::SendFile { to: a.fd(0)?, from: a.fd(1)?, offset: pointed(a, 2), len: a.u64(3)? })
 }
 
-fn two_ends(a: &mut Args<'_>) -> Result<(Fd, Option<i64>, Fd, Option<i64>, u64), Bad> {
-    Ok((a.fd(0)?, pointed(a, 1), a.fd(2)?, pointed(a, 3), a.u64(4)?))
+/// One end of a copy.
+struct End {
+    fd: Fd,
+    offset: Option<i64>,
+}
+
+fn two_ends(a: &mut Args<'_>) -> Result<(End, End, u64), Bad> {
+    let from = End { fd: a.fd(0)?, offset: pointed(a, 1) };
+    Ok((from, End { fd: a.fd(2)?, offset: pointed(a, 3) }, a.u64(4)?))
 }
 
 fn fcntl(a: &mut Args<'_>) -> Result<Call, Bad> {

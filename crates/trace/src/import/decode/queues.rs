@@ -16,8 +16,8 @@ pub const CALLS: &[Known] = &[
         Ok(Call::SocketPair { seen_first: first, seen_second: second, cloexec: a.has(1, "SOCK_CLOEXEC") })
     }),
     call("socket", |a| Ok(make_fd(FdSource::Socket, a.has(1, "SOCK_CLOEXEC")))),
-    call("accept", |a| accept(a)),
-    call("accept4", |a| accept(a)),
+    call("accept", accept),
+    call("accept4", accept),
     call("eventfd", |_| Ok(make_fd(FdSource::Event, false))),
     call("eventfd2", |a| Ok(make_fd(FdSource::Event, a.has(1, "EFD_CLOEXEC")))),
     call("epoll_create", |_| Ok(make_fd(FdSource::Poll, false))),

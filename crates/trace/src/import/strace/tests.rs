@@ -362,7 +362,7 @@ fn tables_of_descriptors_follow_forks_and_exec() {
 ";
     let trace = strict(text);
     assert_eq!(trace.inherited.len(), 1, "only 3 in the child that executed: {:?}", trace.inherited);
-    assert_eq!((trace.inherited[0].process.0, trace.inherited[0].fd.0), (1, 3));
+    assert_eq!((trace.inherited[0].process.0, trace.inherited[0].fd.0), (0, 3), "of the process that was there first");
     assert_eq!((trace.threads.len(), trace.processes.len()), (3, 3), "number 2 was two children");
 }
 
