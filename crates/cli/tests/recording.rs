@@ -131,7 +131,7 @@ fn names_are_hidden_and_structure_is_not() {
     std::fs::write(&secret, "dear").expect("scratch");
     let secret = secret.to_str().expect("a plain name");
     let root = folder.path().to_str().expect("a plain name");
-    let Some(_) = run("any", &path, &["--anonymise", "--root", root, "--", "cat", secret, secret]) else { return };
+    let Some(_) = run("any", &path, &["--anonymise", "7", "--root", root, "--", "cat", secret, secret]) else { return };
     let trace = trace(&path);
     let text = format!("{trace:?}");
     assert!(!text.contains("secret") && !text.contains("letter"), "a name is left");

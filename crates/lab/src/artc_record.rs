@@ -29,7 +29,7 @@ fn settings(stop: &Arc<AtomicBool>) -> Settings {
     Settings {
         method: Method::Kernel,
         roots: Vec::new(),
-        anonymise: false,
+        anonymise: None,
         ring_bytes: RING_BYTES,
         gate: Gate::Shell,
         stop: stop.clone(),
@@ -84,7 +84,10 @@ fn while_recorded(calls: u32, work: impl FnOnce() -> f64) -> Result<f64, LabErro
 fn all_seen(recorded: &Recorded, calls: u32) -> Result<(), LabError> {
     if recorded.lost.records > 0 || recorded.actions < u64::from(calls) {
         let (seen, lost) = (recorded.actions, recorded.lost.records);
-        return Err(peer::fault("the recorder", format!("{seen} of {calls} calls were seen, {lost} records were lost")));
+        return Err(peer::fault(
+            "the recorder",
+            format!("{seen} of {calls} calls were seen, {lost} records were lost"),
+        ));
     }
     Ok(())
 }

@@ -23,7 +23,7 @@ fn main() -> ExitCode {
     let settings = Settings {
         method,
         roots: Vec::new(),
-        anonymise: false,
+        anonymise: None,
         ring_bytes: 64 << 20,
         gate: Gate::Own(std::env::current_exe().expect("this program lies somewhere")),
         stop: Default::default(),

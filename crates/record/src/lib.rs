@@ -4,7 +4,7 @@
 //! ptrace ([`ptrace`]) stops each call twice and works for everybody. What they see has one shape ([`event`]) and becomes
 //! the same actions ([`assemble`]).
 //!
-//! Invariant: never changes what the traced program sees of files, and reads no data of theirs.
+//! Invariant: never changes what a traced program sees of files, and reads no data of theirs.
 //!
 //! Reading order: [`calls`] (which calls, and what is read with each), [`event`], [`wire`] and [`kernel`] (the programs in
 //! the kernel), [`memory`] and [`ptrace`], [`gate`] and [`filter`] (how a program begins under trace), [`assemble`] with
@@ -18,7 +18,6 @@
     reason = "it watches processes of this machine and looks at their files"
 )]
 
-mod anonymise;
 pub mod assemble;
 pub mod calls;
 pub mod event;

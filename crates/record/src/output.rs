@@ -4,12 +4,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use esker_base::Time;
+use esker_trace::anonymise::Anonymiser;
 use esker_trace::etrace::Writer;
 use esker_trace::{
     Action, Entry, Inherited, PathBytes, Platform, Process, ProcessId, Thread, ThreadId, WarningKind, Warnings, Word,
 };
 
-use crate::anonymise::Anonymiser;
 use crate::assemble::Sink;
 use crate::snapshot::Snapshot;
 
@@ -56,9 +56,9 @@ impl<W: Write> Output<W> {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn new(out: W, anonymise: bool, started: i64) -> io::Result<Output<W>> {
+    pub fn new(out: W, anonymise: Option<u64>, started: i64) -> io::Result<Output<W>> {
         let writer = Writer::new(out, Platform::Linux, &Word::from(SOURCE))?;
-        let anonymiser = anonymise.then(Anonymiser::default);
+        let anonymiser = anonymise.map(Anonymiser::new);
         let lines = Lines { writer, anonymiser, error: None };
         Ok(Output { lines, snapshot: Snapshot::new(started), warnings: Warnings::default(), counts: (0, 0) })
     }
@@ -88,14 +88,14 @@ impl<W: Write> Output<W> {
     pub fn finish(mut self) -> io::Result<(Warnings, u64)> {
         let unreadable: Vec<(PathBuf, io::Error)> = std::mem::take(&mut self.snapshot.unreadable);
         for (path, error) in unreadable {
-            let path = match &mut self.lines.anonymiser {
-                Some(names) => names.path(path.as_os_str().as_encoded_bytes()).to_string(),
-                None => path.display().to_string(),
-            };
-            self.warnings.add(WarningKind::SnapshotUnreadable, 0, format!("{path}: {error}"));
+            self.warnings.add(WarningKind::SnapshotUnreadable, 0, format!("{}: {error}", path.display()));
         }
         let warnings = self.warnings;
-        self.lines.put(|writer, _| writer.warnings(&warnings));
+        let mut written = warnings.clone();
+        if self.lines.anonymiser.is_some() {
+            written.forget_places();
+        }
+        self.lines.put(|writer, _| writer.warnings(&written));
         self.lines.error.map_or(Ok(()), Err)?;
         self.lines.writer.finish()?;
         Ok((warnings, self.snapshot.changed))

@@ -47,8 +47,8 @@ pub struct Settings {
     pub method: Method,
     /// Trees that are taken before the program runs. Other files are looked at when a call first names them.
     pub roots: Vec<PathBuf>,
-    /// Whether paths become numbers.
-    pub anonymise: bool,
+    /// Gives paths other names, drawn from this seed.
+    pub anonymise: Option<u64>,
     /// Room for what was seen and not yet written: a power of two of bytes.
     pub ring_bytes: u32,
     /// Who starts the program.

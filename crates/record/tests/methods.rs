@@ -46,7 +46,7 @@ fn settings(method: Method) -> Settings {
     Settings {
         method,
         roots: Vec::new(),
-        anonymise: false,
+        anonymise: None,
         ring_bytes: 16 << 20,
         gate: Gate::Shell,
         stop: Default::default(),

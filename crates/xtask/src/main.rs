@@ -1,10 +1,11 @@
-//! The workspace's own tools: `cargo xtask tidy`, `mutate`, `peers`, `complexity`, `soak` and `test`.
+//! The workspace's own tools: `cargo xtask tidy`, `mutate`, `peers`, `complexity`, `soak`,
+//! `record-suite` and `test`.
 //!
 //! Invariant: nothing here is linked into what serves data, and no tool changes a source file of the tree it judges.
 //!
 //! Reading order: [`tidy`] (house rules as a test; one file per rule), [`mutate`] (each removed guard must be noticed),
 //! [`peers`] (rival programs that comparisons need), [`complexity`] (how much code an extension takes), [`soak`] (tests at
-//! length), [`mod@test`] (a newcomer's second command), [`program`] (running other programs).
+//! length), [`suite`] (traces of real programs), [`mod@test`] (a newcomer's second command), [`program`] (running other programs).
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -18,6 +19,7 @@ mod mutate;
 mod peers;
 mod program;
 mod soak;
+mod suite;
 mod test;
 mod tidy;
 
@@ -48,6 +50,11 @@ const VERBS: &[Verb] = &[
         name: "soak",
         usage: "soak kill [--times N] [--seed N] [--stack FILE]   kill a server under load, many times",
         run: soak::main,
+    },
+    Verb {
+        name: "record-suite",
+        usage: "record-suite [--esker PROGRAM] [--only NAME] [--table]   record the real programs of data/programs",
+        run: suite::main,
     },
     Verb { name: "test", usage: "test [ARGUMENTS]  install what the tests need, then run all tests", run: test::main },
 ];

@@ -25,7 +25,7 @@ pub const VERB: Verb = Verb::of::<Record>(About {
     examples: &[
         Example { line: "esker trace record -o sort.etrace -- sort --parallel=2 words", does: "records one run" },
         Example {
-            line: "esker trace record --root project --anonymise -- git -C project gc",
+            line: "esker trace record --root project --anonymise 7 -- git -C project gc",
             does: "takes the tree as it is before, and hides its names",
         },
         Example { line: "esker trace record --pid 4711", does: "records a server until CTRL-C" },
@@ -43,9 +43,9 @@ struct Record {
     /// A tree to take as it is before the program runs
     #[arg(long = "root", value_name = "DIR")]
     roots: Vec<PathBuf>,
-    /// Numbers instead of the components of paths
-    #[arg(long)]
-    anonymise: bool,
+    /// Give all paths other names, drawn from this number
+    #[arg(long, value_name = "SEED")]
+    anonymise: Option<u64>,
     /// Room in memory for what was seen and not yet written, a power of two
     #[arg(long, value_name = "SIZE", value_parser = ring, default_value = "64MiB")]
     buffer: u32,

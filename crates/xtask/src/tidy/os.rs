@@ -23,6 +23,7 @@ const MAY_REACH_THE_OS: &[&str] = &[
     "crates/hugepage/src/linux.rs",
     "crates/hugepage/src/linux/",
     "crates/replay/",
+    "crates/record/",
     "crates/vhost/src/handler.rs",
     "crates/vhost/src/tests/",
     "crates/lab/",
