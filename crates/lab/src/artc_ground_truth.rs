@@ -15,7 +15,10 @@ use esker_trace::model::resource::{Resource, ResourceKind, Role, Touch};
 use esker_trace::rules::schedule::for_each;
 use esker_trace::rules::{Order, Outline, Rules};
 use esker_trace::words::{OpenFlags, ResolveFlags};
-use esker_trace::{Action, At, Call, Entry, EntryKind, Fd, Object, Outcome, PathBytes, Platform, Process, ProcessId, Thread, ThreadId, Trace};
+use esker_trace::{
+    Action, At, Call, Entry, EntryKind, Fd, Object, Outcome, PathBytes, Platform, Process, ProcessId, Thread, ThreadId,
+    Trace,
+};
 
 use crate::experiment::{Experiment, Figure, LabError, Options};
 

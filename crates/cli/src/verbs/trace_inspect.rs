@@ -94,7 +94,10 @@ impl Run for Inspect {
         }
         terminal.say(&summary(&program))?;
         super::trace_compile::complain(&program.about().repairs, terminal);
-        terminal.say(&format!("\n{:<22}{:>10} {:>12} {:>10} {:>12}", "mode", "edges", "mean length", "waits", "mean length"))?;
+        terminal.say(&format!(
+            "\n{:<22}{:>10} {:>12} {:>10} {:>12}",
+            "mode", "edges", "mean length", "waits", "mean length"
+        ))?;
         modes.iter().flat_map(lines).try_for_each(|line| terminal.say(&line))
     }
 }

@@ -102,7 +102,8 @@ fn thread_edges(program: &Program, window: &Range<u32>) -> Vec<(u32, u32)> {
 /// # Errors
 /// As [`Program::step`].
 pub fn dot(program: &Program, rules: Rules, window: Range<u32>) -> Result<String, Malformed> {
-    let mut text = String::from("digraph trace {\n  rankdir=TB;\n  node [shape=box, fontname=\"monospace\", fontsize=9];\n");
+    let mut text =
+        String::from("digraph trace {\n  rankdir=TB;\n  node [shape=box, fontname=\"monospace\", fontsize=9];\n");
     for id in window.clone() {
         let mut label = String::new();
         program.step(id)?.tell(&mut label);

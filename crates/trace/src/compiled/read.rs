@@ -52,7 +52,9 @@ pub enum CompiledError {
         what: &'static str,
     },
     /// The file ends early.
-    #[error("truncated: section {section} ends at byte {end}, the file has {len}: copy it again, or compile the trace again")]
+    #[error(
+        "truncated: section {section} ends at byte {end}, the file has {len}: copy it again, or compile the trace again"
+    )]
     Truncated {
         /// Which section.
         section: &'static str,
@@ -229,10 +231,7 @@ fn read_names(bytes: &[u8]) -> Result<Vec<PathBytes>, CompiledError> {
     })
 }
 
-fn get_all<T>(
-    from: &mut Decoder<'_>,
-    get: fn(&mut Decoder<'_>) -> Result<T, Malformed>,
-) -> Result<Vec<T>, Malformed> {
+fn get_all<T>(from: &mut Decoder<'_>, get: fn(&mut Decoder<'_>) -> Result<T, Malformed>) -> Result<Vec<T>, Malformed> {
     let count = from.unsigned()?;
     let mut all = Vec::new();
     for _ in 0..count {

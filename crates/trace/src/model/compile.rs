@@ -19,7 +19,7 @@ use crate::wire::{Encoder, Field, NameTable};
 use super::act::Intent;
 use super::prune::finish;
 use super::repair::told;
-use super::resource::ResourceKind;
+use super::resource::{ResourceKind, Role};
 use super::rewrite::{instant, name_made};
 use super::tree::{Inode, InodeId};
 use super::world::{Answer, Description, ROOT_INODE, World};
@@ -392,7 +392,15 @@ impl Compiler {
         for touch in self.world.ledger.touches() {
             self.touches.push(touch.resource << 2 | touch.role as u32);
             let resource = self.world.ledger.resources()[touch.resource as usize];
-            if matches!(resource.kind, ResourceKind::Path | ResourceKind::Absence) {
+            // A look-up that failed tells that its last name was absent, but not which of the directories before it was.
+            let told = match resource.kind {
+                ResourceKind::Path => true,
+                ResourceKind::Absence => {
+                    touch.role != Role::Use || self.world.looked == Some((resource.key as u32, true))
+                }
+                _ => false,
+            };
+            if told {
                 self.world.tree.node_mut(resource.key as u32).known = true;
             }
         }

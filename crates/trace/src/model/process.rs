@@ -59,8 +59,7 @@ impl World {
             self.contexts.push(self.contexts[parent.context]);
             self.tasks[at].context = self.contexts.len() - 1;
         }
-        let resource =
-            Resource { kind: ResourceKind::Thread, key: u64::from(child.0), generation: 1, previous: None };
+        let resource = Resource { kind: ResourceKind::Thread, key: u64::from(child.0), generation: 1, previous: None };
         let resource = self.ledger.add(resource);
         self.ledger.touch(resource, Role::Create);
         self.tasks[at].resource = Some(resource);
@@ -173,4 +172,3 @@ impl World {
         }
     }
 }
-

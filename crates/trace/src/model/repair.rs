@@ -110,7 +110,9 @@ impl Compiler {
     /// A name leads to nothing, without anybody having removed it.
     fn forget(&mut self, node: NodeId) {
         let children: Vec<NodeId> = self.world.tree.node(node).children.values().copied().collect();
-        for child in children.into_iter().filter(|child| self.world.tree.node(*child).inode.is_some()).collect::<Vec<_>>() {
+        for child in
+            children.into_iter().filter(|child| self.world.tree.node(*child).inode.is_some()).collect::<Vec<_>>()
+        {
             self.forget(child);
         }
         self.world.tree.detach(node);
@@ -190,7 +192,9 @@ fn wanted(call: &Call) -> (FileKind, PathBytes) {
         Call::Open { flags, .. } if flags.contains(OpenFlags::O_DIRECTORY) => (FileKind::Directory, none),
         Call::Open { at, .. } if at.path.last() == Some(&b'/') => (FileKind::Directory, none),
         Call::Chdir { .. } | Call::Rmdir { .. } | Call::Chroot { .. } => (FileKind::Directory, none),
-        Call::Stat { file: Object::Path { at, .. }, .. } if at.path.last() == Some(&b'/') => (FileKind::Directory, none),
+        Call::Stat { file: Object::Path { at, .. }, .. } if at.path.last() == Some(&b'/') => {
+            (FileKind::Directory, none)
+        }
         _ => (FileKind::Regular, none),
     }
 }

@@ -26,7 +26,10 @@ impl World {
         });
         let mask = !self.umask(thread);
         match &mut call {
-            Call::Open { mode, .. } | Call::Mkdir { mode, .. } | Call::Mknod { mode, .. } | Call::ShmOpen { mode, .. } => {
+            Call::Open { mode, .. }
+            | Call::Mkdir { mode, .. }
+            | Call::Mknod { mode, .. }
+            | Call::ShmOpen { mode, .. } => {
                 *mode &= mask;
             }
             _ => (),
@@ -88,7 +91,8 @@ impl World {
 
 /// Slots that a call made take the place of the numbers that it told.
 pub(super) fn name_made(call: &mut Call, effects: &[SlotEffect]) {
-    let mut made = effects.iter().filter_map(|effect| if let SlotEffect::Made(slot) = effect { Some(*slot) } else { None });
+    let mut made =
+        effects.iter().filter_map(|effect| if let SlotEffect::Made(slot) = effect { Some(*slot) } else { None });
     match call {
         Call::Pipe { seen_read: first, seen_write: second, .. }
         | Call::SocketPair { seen_first: first, seen_second: second, .. } => {

@@ -237,13 +237,11 @@ fn files_of_one_directory_are_independent() {
 #[test]
 fn a_renamed_directory_takes_its_paths_along_and_leaves_descriptors_alone() {
     let mut story = Story::new(2, &["/d/f"]);
-    story
-        .opens(0, "/d/f", RW, 3)
-        .ok(0, stat("/d/f"))
-        .ok(1, rename("/d", "/e"))
-        .writes(0, 3)
-        .ok(0, stat("/e/f"))
-        .fails(0, stat("/d/f"), Errno::ENOENT);
+    story.opens(0, "/d/f", RW, 3).ok(0, stat("/d/f")).ok(1, rename("/d", "/e")).writes(0, 3).ok(0, stat("/e/f")).fails(
+        0,
+        stat("/d/f"),
+        Errno::ENOENT,
+    );
     let edges = story.edges(Rules::default() - Rules::FILE_SEQ);
     assert_eq!(edges, set(&[(1, 2), (2, 4), (2, 5)]));
     let descriptor = story.edges(Rules::FD_STAGE | Rules::FD_SEQ);
@@ -254,10 +252,7 @@ fn a_renamed_directory_takes_its_paths_along_and_leaves_descriptors_alone() {
 #[test]
 fn a_dangling_link_that_a_rename_repairs_depends_on_it() {
     let mut story = Story::new(3, &["/link->/pkg/data/file", "/tmp/data/file"]);
-    story
-        .fails(1, stat("/link"), Errno::ENOENT)
-        .ok(0, rename("/tmp", "/pkg"))
-        .ok(2, stat("/link"));
+    story.fails(1, stat("/link"), Errno::ENOENT).ok(0, rename("/tmp", "/pkg")).ok(2, stat("/link"));
     let edges = story.usual();
     assert!(edges.contains(&(1, 2)), "the success comes after the rename: {edges:?}");
     assert!(edges.contains(&(0, 1)), "the failure comes before it: {edges:?}");
@@ -299,7 +294,13 @@ fn a_directory_that_is_entered_decides_where_paths_lead() {
     story
         .opens(0, "/d", OpenFlags::READ, 3)
         .ok(0, Call::Chdir { file: file("/d/l") })
-        .ok(0, Call::Stat { file: Object::Path { at: At { dir: fd, path: PathBytes::from("e/f") }, follow: true }, seen: None })
+        .ok(
+            0,
+            Call::Stat {
+                file: Object::Path { at: At { dir: fd, path: PathBytes::from("e/f") }, follow: true },
+                seen: None,
+            },
+        )
         .ok(0, stat("f"))
         .ok(0, Call::Chdir { file: Object::Fd(fd) })
         .ok(0, stat("../../../d/e/../e/./f"));
@@ -362,7 +363,9 @@ fn what_nobody_listed_is_told_by_its_use() {
         .act(0, Call::Read { fd: Fd(3), len: 832, parts: 0 }, Outcome::Done(832))
         .act(1, Call::Write { fd: Fd(1), len: 5, parts: 0 }, Outcome::Done(5))
         .act(0, Call::ReadLink { at: at("/bin"), len: 99, seen_target: Some("usr/bin".into()) }, Outcome::Done(7))
-        .opens(1, "/dev/null", RW, 4);
+        .opens(1, "/dev/null", RW, 4)
+        .fails(0, stat("/etc/absent"), Errno::ENOENT)
+        .ok(0, stat("/etc/passwd"));
     let program = story.compiled();
     let kind = |path: &str| program.snapshot().entries.get(&PathBytes::from(path)).map(|entry| entry.kind.clone());
     assert_eq!(kind("/usr/lib"), Some(EntryKind::Directory));

@@ -30,9 +30,7 @@ impl Place {
 
     /// Of a call that may have an offset of its own.
     pub(super) fn optional(offset: Option<i64>) -> Answer<Place> {
-        offset.map_or(Ok(Place::Current), |offset| {
-            u64::try_from(offset).map(Place::At).map_err(|_| Errno::EINVAL)
-        })
+        offset.map_or(Ok(Place::Current), |offset| u64::try_from(offset).map(Place::At).map_err(|_| Errno::EINVAL))
     }
 }
 
@@ -119,7 +117,8 @@ impl World {
             Whence::Data | Whence::Hole if offset < 0 || offset as u64 >= inode.size => return Err(Errno::ENXIO),
             Whence::Data | Whence::Hole => 0,
         };
-        let told = self.seen.filter(|_| inode.kind != FileKind::Regular || matches!(whence, Whence::Data | Whence::Hole));
+        let told =
+            self.seen.filter(|_| inode.kind != FileKind::Regular || matches!(whence, Whence::Data | Whence::Hole));
         let to = told.or(origin.checked_add(offset)).filter(|to| *to >= 0).ok_or(Errno::EINVAL)?;
         self.advance(thread, fd, Place::Current, to as u64);
         Ok(to)

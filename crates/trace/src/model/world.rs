@@ -220,9 +220,9 @@ impl World {
             FileKind::Directory | FileKind::Symlink | FileKind::CharDevice | FileKind::Other => ResourceKind::Directory,
         };
         let ledger = &mut self.ledger;
-        let resource = *inode.resource.get_or_insert_with(|| {
-            ledger.add(Resource { kind, key: u64::from(id), generation: 1, previous: None })
-        });
+        let resource = *inode
+            .resource
+            .get_or_insert_with(|| ledger.add(Resource { kind, key: u64::from(id), generation: 1, previous: None }));
         self.ledger.touch(resource, role);
     }
 

@@ -1,8 +1,8 @@
 //! Whether a replay kept an order.
 
+use super::Rules;
 use super::outline::Outline;
 use super::schedule::{Order, for_each};
-use super::Rules;
 
 /// An order that was not kept: `to` was issued before `from` was complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -174,11 +174,8 @@ impl Rules {
 /// Names in the order of the list; a half of a joint rule by its own name.
 impl fmt::Display for Rules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let halves = [
-            ("path_stage", Rules::PATH_STAGE),
-            ("path_name", Rules::PATH_NAME),
-            ("trace_order", Rules::TRACE_ORDER),
-        ];
+        let halves =
+            [("path_stage", Rules::PATH_STAGE), ("path_name", Rules::PATH_NAME), ("trace_order", Rules::TRACE_ORDER)];
         let named = NAMED.iter().map(|(name, rules, _)| (*name, *rules));
         let mut left = *self;
         let mut names = Vec::new();

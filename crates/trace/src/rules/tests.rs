@@ -301,10 +301,7 @@ fn a_replay_that_breaks_the_rules_is_told_which() {
 
 #[test]
 fn the_usual_rules_are_those_of_the_source() {
-    assert_eq!(
-        Rules::default().to_string(),
-        "thread_seq file_seq path_stage+ fd_stage fd_seq aio_stage path_negative"
-    );
+    assert_eq!(Rules::default().to_string(), "thread_seq file_seq path_stage+ fd_stage fd_seq aio_stage path_negative");
     assert!(!Rules::default().contains(Rules::PROGRAM_SEQ));
 }
 
@@ -320,7 +317,9 @@ fn rules_that_cannot_be_are_refused() {
         assert!(refused(rules.without(half)).contains("only together, as \"path_stage+\""));
         assert!(refused(rules.with(half)).contains(half));
     }
-    assert!(refused(rules.with("file_sec")).starts_with("there is no rule \"file_sec\"; rules are program_seq, thread_seq"));
+    assert!(
+        refused(rules.with("file_sec")).starts_with("there is no rule \"file_sec\"; rules are program_seq, thread_seq")
+    );
     assert!((rules - Rules::PATH_NAME).check().is_err());
     assert!((rules - Rules::THREAD_SEQ).check().is_err());
     assert_eq!(rules.without("path_stage+").and_then(Rules::check), Ok(rules - Rules::PATH_STAGE - Rules::PATH_NAME));

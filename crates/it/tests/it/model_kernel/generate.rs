@@ -163,5 +163,4 @@ impl Generator {
         let dir = if !dirs.is_empty() && self.stream.chance(0.3) { self.one_of(dirs) } else { Fd::CWD };
         At { dir, path: self.path() }
     }
-
 }

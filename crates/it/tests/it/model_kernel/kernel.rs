@@ -35,8 +35,7 @@ pub fn comparable(kind: FileKind, size: u64, links: u32) -> Status {
 /// Descriptors that this process has open.
 pub fn open_now() -> Vec<i32> {
     let listed = std::fs::read_dir("/proc/self/fd").expect("the list of descriptors");
-    let mut numbers: Vec<i32> =
-        listed.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
+    let mut numbers: Vec<i32> = listed.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
     // One of them was the list itself, which is closed by now.
     numbers.retain(|fd| std::fs::read_link(format!("/proc/self/fd/{fd}")).is_ok());
     numbers
