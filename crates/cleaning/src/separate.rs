@@ -29,6 +29,11 @@ impl Class {
     /// Blocks that only snapshots hold.
     pub const HELD: Class = Class(6);
 
+    /// The class of a number, if there is one.
+    pub fn numbered(number: u8) -> Option<Class> {
+        (usize::from(number) < Class::COUNT).then_some(Class(number))
+    }
+
     /// 0 to [`Class::COUNT`] - 1.
     pub fn index(self) -> usize {
         self.0.into()

@@ -33,7 +33,7 @@ use esker_cleaning::{Policy, Separator};
 use esker_rt::sync::Notify;
 
 use crate::map::{Extent, Packed};
-use crate::volume::{Volume, add};
+use crate::volume::Volume;
 use copies::Copies;
 use pace::Pace;
 pub(crate) use room::{clean_on, scan_on};
@@ -196,6 +196,8 @@ impl State {
     }
 
     fn drop_victim(&mut self, segment: usize) {
+        // What it leaves may be enough for another one.
+        self.vain = None;
         self.memory -= self.victims.remove(&segment).map_or(0, |victim| victim.bytes());
     }
 }
@@ -231,7 +233,7 @@ impl Volume {
     }
 }
 
-/// Adds to a count, and takes turns with others who are ready to run after each `every`: long lists are worked off in parts.
+/// Counts steps, and takes turns with others who are ready to run after each `every`: long lists are worked off in parts.
 struct Breather<'a> {
     volume: &'a Volume,
     done: u32,
@@ -250,8 +252,4 @@ impl Breather<'_> {
             self.volume.rt().yield_now().await;
         }
     }
-}
-
-fn note(count: &Cell<u64>, more: u64) {
-    add(count, more);
 }

@@ -12,7 +12,7 @@ use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
 use crate::apply::apply;
-use crate::format::{Batch, BatchError, Head, Position, Record, SLOT, SLOTS, Slot, SlotError, slots_of};
+use crate::format::{Batch, BatchError, CopyHead, Head, Position, Record, SLOT, SLOTS, Slot, SlotError, slots_of};
 use crate::load::{Loader, MapError};
 use crate::log::Log;
 use crate::map::Map;
@@ -176,7 +176,7 @@ impl Recovery<'_> {
             return Err(RecoverError::Blocks { volume: g.block, device: self.block });
         }
         let store = (self.store)(g);
-        let heads = self.heads(&slot, &store).await?;
+        let (heads, copies) = self.heads(&slot, &store).await?;
         if let Some(head) = heads.iter().flatten().find(|head| head.generation > slot.generation) {
             let (segment, known) = (head.segment, head.generation);
             return Err(RecoverError::Lost { found: slot.generation, segment, known });
@@ -203,6 +203,7 @@ impl Recovery<'_> {
             pages.add(segment, &loaded.pages);
         }
         claim_log(&mut segments, &map, &heads, &logged, seq, end);
+        copies.iter().for_each(|head| segments.know_copies(head.segment as usize, head.born.min(seq), head.class));
         let is_log = |segment: usize, live: u64| live > 0 || (end.block > 0 && end.segment as usize == segment);
         let mixed = segments.iter().find(|(segment, entry)| pages.has(*segment) && is_log(*segment, entry.live));
         if let Some((segment, _)) = mixed {
@@ -211,20 +212,29 @@ impl Recovery<'_> {
         Ok(Recovered { slot, map, segments, pages, replayed: logged, dropped, end, seq })
     }
 
-    async fn heads(&self, slot: &Slot, store: &DeviceStore) -> Result<Vec<Option<Head>>, RecoverError> {
+    /// The heads of all segments of the log, by number, and of those that hold copies.
+    async fn heads(
+        &self,
+        slot: &Slot,
+        store: &DeviceStore,
+    ) -> Result<(Vec<Option<Head>>, Vec<CopyHead>), RecoverError> {
         let g = slot.geometry;
-        let (mut heads, mut failed) = (Vec::with_capacity(g.segments as usize), None);
+        let (mut heads, mut copies, mut failed) = (Vec::with_capacity(g.segments as usize), Vec::new(), None);
         let steps =
             (0..g.segments).map(|segment| store.read(segment, 0, Buf::unique(self.pool, g.block as usize), METADATA));
         flight::windowed(self.rt, WIDTH, steps, |done| {
             match done.result {
-                Ok(_) => heads.push(Head::decode(&done.buf.to_vec(), slot.volume, heads.len() as u64)),
+                Ok(_) => {
+                    let (bytes, segment) = (done.buf.to_vec(), heads.len() as u64);
+                    copies.extend(CopyHead::decode(&bytes, slot.volume, segment));
+                    heads.push(Head::decode(&bytes, slot.volume, segment));
+                }
                 Err(error) => failed = Some(error),
             }
             failed.is_none()
         })
         .await;
-        failed.map_or(Ok(heads), |error| Err(error.into()))
+        failed.map_or(Ok((heads, copies)), |error| Err(error.into()))
     }
 }
 

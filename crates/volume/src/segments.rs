@@ -144,6 +144,14 @@ impl Segments {
         (entry.state, entry.first, entry.last) = (state, first, entry.last.max(first));
     }
 
+    /// Says that a segment holds copies, of which class and how old, if it is in use and the class is known.
+    pub(crate) fn know_copies(&mut self, segment: usize, born: u64, class: u8) {
+        let entry = &mut self.table[segment];
+        if let Some(class) = Class::numbered(class).filter(|_| entry.state == State::Closed) {
+            (entry.class, entry.first) = (class, born);
+        }
+    }
+
     /// Finds the free ones anew.
     pub(crate) fn list_free(&mut self) {
         let free = self.table.iter().enumerate().filter(|(_, segment)| segment.state == State::Free);

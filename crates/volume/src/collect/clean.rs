@@ -9,15 +9,15 @@ use std::rc::Rc;
 
 use esker_block::{BioError, Buf, Class as Who, Tag, flight};
 
+use super::Breather;
 use super::copies::Place;
 use super::look::runs;
 use super::pass::place;
 use super::victim::{Forward, Victim};
-use super::{Breather, note};
 use crate::map::{Extent, Packed};
 use crate::segments::{Segment, Stage};
 use crate::store::{DeviceStore, METADATA, SegmentStore};
-use crate::volume::Volume;
+use crate::volume::{Volume, add};
 
 /// Bytes that are copied together.
 pub(super) const CHUNK: u64 = 256 << 10;
@@ -148,7 +148,7 @@ impl Volume {
             Ok(()) => {
                 let lifespan = self.log.borrow().seq.saturating_sub(before.first);
                 state.separator.reclaimed(before.class, lifespan);
-                note(&self.collector.counts.cleaned, 1);
+                add(&self.collector.counts.cleaned, 1);
                 true
             }
             Err(Trouble::Unreadable(error)) => {
@@ -191,7 +191,7 @@ impl Volume {
         {
             let found = self.live_in(progress.groups[group].of(&progress.mappings), &pba).await;
             let live = found.iter().map(|run| run.end - run.start).sum::<u64>();
-            note(&self.collector.counts.avoided_blocks, pba.end - pba.start - live);
+            add(&self.collector.counts.avoided_blocks, pba.end - pba.start - live);
             let runs = chunk.live.len()..chunk.live.len() + found.len();
             chunk.blocks += live;
             chunk.live.extend(found);
@@ -278,7 +278,7 @@ impl Volume {
             self.segments.borrow_mut().end(place.segment);
             return Err(Trouble::Broken);
         }
-        note(&self.collector.counts.moved_blocks, blocks);
+        add(&self.collector.counts.moved_blocks, blocks);
         Ok(copies)
     }
 

@@ -13,7 +13,7 @@ use esker_cleaning::Pacing;
 use esker_rt::sync::{Notify, race};
 
 use super::clean::CHUNK;
-use crate::volume::{Taker, Volume};
+use crate::volume::{Taker, Volume, add};
 
 /// Nobody has written for so long: the device is the cleaner's.
 const IDLE: Nanos = Nanos::millis(1);
@@ -36,6 +36,8 @@ pub(super) struct Pace {
     /// Whether there are tasks that clean, and how many of them wait to be let into the stack.
     is_attended: Cell<bool>,
     outside: Cell<u32>,
+    /// Nothing could be cleaned the last time, for want of room.
+    is_stuck: Cell<bool>,
 }
 
 impl Pace {
@@ -49,6 +51,7 @@ impl Pace {
             changed: Notify::default(),
             is_attended: Cell::new(false),
             outside: Cell::new(0),
+            is_stuck: Cell::new(false),
         }
     }
 
@@ -83,8 +86,14 @@ impl Pace {
         self.outside.set(self.outside.get() - 1);
     }
 
+    /// Whether the cleaner found room the last time: nobody waits for one that finds none.
+    pub fn set_stuck(&self, is_stuck: bool) {
+        self.is_stuck.set(is_stuck);
+    }
+
     fn is_behind(&self) -> bool {
-        self.is_attended.get() && self.outside.get() == 0 && self.owed.get() > self.ahead.get()
+        let is_at_work = self.is_attended.get() && self.outside.get() == 0 && !self.is_stuck.get();
+        is_at_work && self.owed.get() > self.ahead.get()
     }
 }
 
@@ -107,7 +116,7 @@ impl Volume {
     pub(crate) fn is_cleaner_behind(&self) -> bool {
         let is_behind = self.collector.pace.is_behind() && self.is_collecting();
         if is_behind {
-            super::note(&self.collector.counts.held_writers, 1);
+            add(&self.collector.counts.held_writers, 1);
         }
         is_behind
     }

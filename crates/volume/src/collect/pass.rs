@@ -14,10 +14,10 @@ use esker_cleaning::{Selection, Situation, Summary};
 use super::look::{Look, Seen, words};
 use super::sweep::{Sharing, sweep};
 use super::victim::{Reverse, Victim};
-use super::{Breather, State, Vain, note};
+use super::{Breather, State, Vain};
 use crate::map::{Extent, Packed, Snapshot};
 use crate::segments::{Segment, Stage, State as Use};
-use crate::volume::Volume;
+use crate::volume::{Volume, add};
 
 /// Segments that one pass may choose at least, whatever their number.
 const CHOSEN_MIN: u64 = 8;
@@ -38,7 +38,7 @@ impl Volume {
         drop(snapshot);
         self.end_pass();
         self.choose(&look, limit, released);
-        note(&self.collector.counts.passes, 1);
+        add(&self.collector.counts.passes, 1);
     }
 
     /// What is to be noted, and the map as it is at the same moment.
@@ -76,7 +76,7 @@ impl Volume {
 
     /// Takes what a piece of the map held.
     async fn take_seen(&self, seen: Seen) {
-        note(&self.collector.counts.scanned, seen.mappings);
+        add(&self.collector.counts.scanned, seen.mappings);
         let mut breather = Breather::of(self);
         for packed in seen.found {
             let extent = packed.extent();
@@ -105,8 +105,8 @@ impl Volume {
     /// Points what still maps to an extent at its copy.
     pub(super) fn repoint(&self, extent: Extent, to: u64) {
         let moved = self.remap_if(extent.range(), extent.pba, to);
-        note(&self.collector.counts.remapped_blocks, moved);
-        note(&self.collector.counts.stale, u64::from(moved == 0));
+        add(&self.collector.counts.remapped_blocks, moved);
+        add(&self.collector.counts.stale, u64::from(moved == 0));
     }
 
     /// Lists are complete; segments whose mappings were pointed at their copies are done, unless a clone of one came since.
@@ -125,7 +125,7 @@ impl Volume {
                     state.drop_victim(segment);
                     segments.set_stage(segment, Stage::Rest);
                     state.copies.end_claims(segment, &mut segments);
-                    note(&self.collector.counts.forwarded, 1);
+                    add(&self.collector.counts.forwarded, 1);
                 }
                 _ => {}
             }
@@ -221,10 +221,9 @@ impl State {
 
     /// Remembers whether passes are worth their time.
     fn conclude(&mut self, is_in_vain: bool, counted: u64, resting: u64, vain: Vain) {
-        let is_idle = is_in_vain && self.victims.is_empty();
         self.counted_in_vain = if is_in_vain { self.counted_in_vain + counted } else { 0 };
         let saw_all = self.counted_in_vain >= resting;
-        self.vain = (is_idle && saw_all).then_some(vain);
+        self.vain = (is_in_vain && saw_all).then_some(vain);
     }
 }
 

@@ -129,8 +129,10 @@ impl Volume {
         drop(turn);
         self.note_space();
         let is_freed = self.is_checkpoint_worth_it() && self.checkpoint(store).await.is_ok();
+        let is_of_use = is_cleaned || is_freed;
+        self.collector.pace.set_stuck(!is_of_use);
         self.after_pass();
-        is_cleaned || is_freed
+        is_of_use
     }
 
     /// Whether so much is dead that a checkpoint should free it: the less is free, the sooner.

@@ -134,6 +134,28 @@ fn moving_merges_what_belongs_together() {
     });
 }
 
+/// What segments of copies are is known after the volume is opened anew, so that policies go on as before.
+#[test]
+fn copies_are_told_from_new_data_after_a_restart() {
+    run(async |rt| {
+        let (gate, _) = Gate::over(device(&rt, &media(1 << 20)));
+        let bench = Bench::open(&rt, gate.clone(), SEGMENT, 1 << 40).await;
+        bench.fill(0..60).await;
+        bench.volume.collect_now(&bench.volume.store(bench.below())).await;
+        bench.volume.collect_now(&bench.volume.store(bench.below())).await;
+        bench.checkpoint().await;
+        let of_copies = |bench: &Bench| -> Vec<(usize, u64, esker_cleaning::Class)> {
+            let all = bench.volume.segments().into_iter().enumerate();
+            let copies =
+                all.filter(|(_, segment)| segment.live > 0 && segment.class != esker_cleaning::Class::NEW_SHORT);
+            copies.map(|(at, segment)| (at, segment.first, segment.class)).collect()
+        };
+        let before = of_copies(&bench);
+        assert!(before.len() > 1, "{before:?}");
+        assert_eq!(of_copies(&Bench::open(&rt, gate, SEGMENT, 1 << 40).await), before);
+    });
+}
+
 /// A block that cannot be read stays where it is, and its segment is left alone.
 #[test]
 fn what_cannot_be_read_is_not_moved_and_costs_one_visit() {
