@@ -1,5 +1,6 @@
 //! `artc-overhead`: what replaying costs beside the calls themselves, and how far paced calls drift.
 
+use std::path::Path;
 use std::time::Instant;
 
 use esker_base::Time;
@@ -47,7 +48,7 @@ fn replay_over_loop(options: &Options, calls: u32, progress: &mut dyn FnMut(&str
     let (mut ratios, mut loops) = (Vec::new(), Vec::new());
     for pair in 1..=PAIRS {
         let report = replayed(&program, dir.path(), how)?;
-        let plain = plain_loop(calls)?;
+        let plain = plain_loop(dir.path(), calls)?;
         let per_call = report.elapsed_ns as f64 / f64::from(calls);
         progress(&format!("pair {pair} of {PAIRS}: {per_call:.0} ns a call replayed, {plain:.0} ns in a loop"));
         ratios.push(per_call / plain);
@@ -58,8 +59,8 @@ fn replay_over_loop(options: &Options, calls: u32, progress: &mut dyn FnMut(&str
     Ok(Figure { peer, ..Figure::alone("replay_over_loop", timing::median(ratios), "ratio") })
 }
 
-fn plain_loop(calls: u32) -> Result<f64, LabError> {
-    let file = open()?;
+fn plain_loop(dir: &Path, calls: u32) -> Result<f64, LabError> {
+    let file = open(dir)?;
     let start = Instant::now();
     for _ in 0..calls {
         stat(&file)?;
@@ -67,8 +68,10 @@ fn plain_loop(calls: u32) -> Result<f64, LabError> {
     Ok(start.elapsed().as_nanos() as f64 / f64::from(calls))
 }
 
-fn open() -> Result<std::os::fd::OwnedFd, LabError> {
-    let file = rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+/// Opens the very file that replays ask about, so that the calls are the same.
+fn open(dir: &Path) -> Result<std::os::fd::OwnedFd, LabError> {
+    let path = dir.join(esker_replay::init::TREE).join("f");
+    let file = rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     file.map_err(|error| peer::fault("the loop", error.to_string()))
 }
 
@@ -79,11 +82,13 @@ fn stat(file: &std::os::fd::OwnedFd) -> Result<(), LabError> {
 /// A program that calls at fixed instants, and its replay at natural speed: how much the elapsed times differ.
 fn pacing_drift(options: &Options, calls: u32, progress: &mut dyn FnMut(&str)) -> Result<Figure, LabError> {
     let dir = scratch::folder(&options.scratch)?;
+    let how = How::plain(root(), Speed::Scaled(1.0), options.seed);
+    // The first replay makes the file that the program asks about.
+    replayed(&compiled(trace([(0, 1)].into_iter()))?, dir.path(), how)?;
     let mut drifts = Vec::new();
     for round in 1..=PAIRS {
-        let spans = paced_program(calls)?;
+        let spans = paced_program(dir.path(), calls)?;
         let elapsed = spans.last().expect("it made calls").1 - spans[0].0;
-        let how = How::plain(root(), Speed::Scaled(1.0), options.seed);
         let report = replayed(&compiled(trace(spans.into_iter()))?, dir.path(), how)?;
         let drift = report.elapsed_ns.abs_diff(elapsed) as f64 / elapsed as f64;
         progress(&format!("round {round} of {PAIRS}: {} ns replayed, {elapsed} ns traced", report.elapsed_ns));
@@ -96,8 +101,8 @@ fn pacing_drift(options: &Options, calls: u32, progress: &mut dyn FnMut(&str)) -
 }
 
 /// Entries and returns of calls that come at a fixed rate.
-fn paced_program(calls: u32) -> Result<Vec<(u64, u64)>, LabError> {
-    let file = open()?;
+fn paced_program(dir: &Path, calls: u32) -> Result<Vec<(u64, u64)>, LabError> {
+    let file = open(dir)?;
     let origin = Instant::now();
     let now = || origin.elapsed().as_nanos() as u64;
     let mut spans = Vec::with_capacity(calls as usize);
