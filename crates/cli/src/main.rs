@@ -5,7 +5,8 @@
 //! Reading order: [`verb`] (what a verb is, and the command line made of all), [`verbs`] (the table, one file for each
 //! verb), [`failure`] (exit status and messages), [`terminal`], then what verbs share: [`stack_text`], [`composition`],
 //! [`trace`] and [`trace_files`], [`control`] and [`patience`], [`doors`], [`world`], [`log`], [`secrets`], [`signals`], [`outputs`] and
-//! [`target`]; [`top`] is the screen of the verb of that name, [`hugepages`] what the verbs of that manager share.
+//! [`target`]; [`top`] is the screen of the verb of that name, [`hugepages`] and
+//! [`volumes`] what the verbs of those managers share, [`volume_media`] a volume's medium as its checker needs it.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -36,6 +37,8 @@ mod trace;
 mod trace_files;
 mod verb;
 mod verbs;
+mod volume_media;
+mod volumes;
 mod world;
 
 use std::ffi::OsString;

@@ -11,6 +11,7 @@ use esker_dev::{Defer, Media, MemoryDevice};
 use esker_primitives::Io;
 use esker_rt::mem::Pool;
 use esker_rt::{Sim, SimConfig};
+use esker_volume::manager::{Manager, ports};
 use esker_volume::map::Extent;
 use esker_volume::{Config, Volume, check};
 
@@ -62,14 +63,52 @@ pub fn corpus() -> Vec<Vec<u8>> {
         volume.change(below.clone(), Bio::ranges(ops)).await.result.expect("memory takes it");
     });
     let whole = media.bytes(ByteRange::new(0, SIZE).expect("small"));
-    vec![whole.clone(), whole[..whole.len() / 2].to_vec()]
+    vec![whole.clone(), whole[..whole.len() / 2].to_vec(), named()]
+}
+
+/// A medium with named volumes.
+fn named() -> Vec<u8> {
+    let media = medium(&[]);
+    on(&media, async |rt, io, limits| {
+        let manager = manager(&rt, &io, &limits).await.expect("a blank medium becomes a volume");
+        for words in ["create b 4KiB", "snapshot a s b t", "clone s c", "delete t"] {
+            manager.ask(io.below(), &words_of(words)).await.expect("the order is sound");
+        }
+    });
+    media.bytes(ByteRange::new(0, SIZE).expect("small"))
+}
+
+fn words_of(text: &str) -> Vec<String> {
+    text.split(' ').map(str::to_string).collect()
+}
+
+async fn manager(rt: &esker_rt::Rt, io: &Io, limits: &Limits) -> Result<Manager, String> {
+    let volume = open(rt, io, limits).await?;
+    let ports = ports::parse("a=8KiB", BLOCK as u64).expect("the ports are sound");
+    Manager::open(volume, io.below(), Rc::new(ports), 20).await.map_err(|e| e.to_string())
+}
+
+/// The names on a medium; opening it once more finds the same ones.
+fn try_named(bytes: &[u8]) -> Result<bool, String> {
+    let media = medium(bytes);
+    let names = || {
+        on(&media, async |rt, io, limits| {
+            let manager = manager(&rt, &io, &limits).await?;
+            manager.ask(io.below(), &words_of("list")).await.map_err(|e| format!("names cannot be listed: {e}"))
+        })
+    };
+    let Ok(first) = names() else { return Ok(false) };
+    match names()? == first {
+        true => Ok(true),
+        false => Err("it was opened twice, with different names".to_string()),
+    }
 }
 
 pub fn try_input(input: &[u8]) -> Result<bool, String> {
     let as_it_is = try_medium(input)?;
     let mut mended = input.to_vec();
     mend(&mut mended);
-    Ok(try_medium(&mended)? | as_it_is)
+    Ok(try_medium(&mended)? | try_named(&mended)? | as_it_is)
 }
 
 fn try_medium(bytes: &[u8]) -> Result<bool, String> {
@@ -105,7 +144,7 @@ fn try_medium(bytes: &[u8]) -> Result<bool, String> {
     }
 }
 
-/// Gives each thing that looks like a slot, head, batch or page of the map a right checksum.
+/// Gives each thing that looks like a slot, head, batch, page of the map or entry of the catalogue a right checksum.
 fn mend(bytes: &mut [u8]) {
     for at in (0..bytes.len() / BLOCK).map(|block| block * BLOCK) {
         let rest = &mut bytes[at..];
@@ -115,6 +154,7 @@ fn mend(bytes: &mut [u8]) {
             [0x89, b'E', b's', b'k'] => set(rest, BLOCK, BLOCK - 4),
             [b'E', b's', b'H', b'd'] => set(rest, 80, 4),
             [b'E', b's', b'M', b'p'] => set(rest, BLOCK, 4),
+            [b'E', b's', b'V', b'c' | b'e'] => set(rest, 160, 4),
             [b'E', b'b', ..] if batch <= rest.len() => set(rest, batch, 4),
             _ => {}
         }

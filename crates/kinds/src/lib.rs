@@ -31,7 +31,7 @@ pub const ALL: &[&Kind] = &[
     &esker_layers::verify::KIND,
     &esker_mirror::KIND,
     &esker_volume::KIND,
-    &esker_volume::manager::KIND,
+    &esker_volume::volumes::KIND,
     &esker_dedup::KIND,
     &esker_offload::KIND,
     &esker_shepherd::KIND,

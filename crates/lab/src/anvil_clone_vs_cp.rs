@@ -1,5 +1,6 @@
 //! `anvil-clone-vs-cp`: what a clone costs: 1 GiB that was written in order, and as many extents as were written in random
-//! order. Beside the first: the time that copying as much through the same volume takes, by reading and writing.
+//! order. Beside the first: the time that copying as much through the same volume takes, by reading and writing, and that of
+//! `cp --reflink` on file systems that share blocks.
 
 use std::time::Instant;
 
@@ -10,7 +11,7 @@ use esker_stack::Export;
 
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::timing::median;
-use crate::{scratch, volume_load};
+use crate::{reflink, scratch, volume_load};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -18,7 +19,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     summary: "Cloning 1 GiB against copying it, and the cost of one extent",
     source: "ANViL, figure 3.4: over 100 times faster than cp; issue 6 of this project: at most 1 ms, at most 1 us for each extent",
     simulated: false,
-    rivals: &[],
+    rivals: &["mkfs.btrfs", "mkfs.xfs"],
     run,
 };
 
@@ -61,11 +62,19 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         name: "reading and writing 1 GiB through the volume, 1 MiB at a time, 8 at once, ms".to_string(),
         value: copied * 1e3,
     };
-    Ok(vec![
+    let mut reflinks = Vec::new();
+    for (id, mkfs) in [("ms_reflink_btrfs", "mkfs.btrfs"), ("ms_reflink_xfs", "mkfs.xfs")] {
+        let time = reflink::milliseconds(mkfs, &options.scratch, rounds, options.seed)?;
+        progress(&format!("cp --reflink of 1 GiB on {}: {time:.2} ms", mkfs.trim_start_matches("mkfs.")));
+        reflinks.push(Figure::alone(id, time, "ms"));
+    }
+    let mut figures = vec![
         Figure { peer: Some(peer), ..Figure::alone("ms_per_gib_contiguous", ms, "ms") },
         Figure { paper: Some(100.0), ..Figure::alone("clone_over_copy", copied * 1e3 / ms, "ratio") },
         Figure::alone("us_per_extent", median(each), "us"),
-    ])
+    ];
+    figures.append(&mut reflinks);
+    Ok(figures)
 }
 
 /// Copies through the volume as `cp` would, but with several parts at once and without a page cache in between.

@@ -4,7 +4,8 @@
 //! fail and say how to install it.
 //!
 //! Reading order: [`experiment`] (what an experiment is and reports), [`machine`], [`peer`] (rival programs), `serving`
-//! (our own servers), `timing`, `scratch`, then one file per experiment.
+//! (our own servers), `nbd_serving`, `timing`, `scratch`, `random_writes`, `reflink`, `copy_on_write` (a rival of our own), then one file per
+//! experiment.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -20,6 +21,7 @@ mod able_predicted_vs_observed;
 mod able_theory;
 mod anvil_clone_vs_cp;
 mod anvil_recovery;
+mod anvil_snapshot;
 mod artc;
 mod artc_compile;
 mod artc_concurrency;
@@ -30,6 +32,7 @@ mod artc_record;
 mod artc_semantics;
 mod attach_vs_raw;
 mod cleaning_policies;
+mod copy_on_write;
 mod device_calibration;
 pub mod experiment;
 mod file_vs_fio;
@@ -37,9 +40,12 @@ mod ingens_bloat;
 mod ingens_fair;
 mod ingens_misprediction;
 pub mod machine;
+mod nbd_serving;
 mod nbd_vs_peers;
 pub mod peer;
 mod random_setting;
+mod random_writes;
+mod reflink;
 mod rt_throughput;
 mod scratch;
 mod serving;
@@ -79,4 +85,5 @@ pub const ALL: &[Experiment] = &[
     artc_micro::EXPERIMENT,
     artc_concurrency::EXPERIMENT,
     artc_overhead::EXPERIMENT,
+    anvil_snapshot::EXPERIMENT,
 ];

@@ -1,23 +1,15 @@
 //! `nbd-vs-peers`: our NBD server on memory against nbdkit's memory plugin, and against qemu-nbd on a raw file in tmpfs.
 //! The load is fio's own NBD client over a Unix socket: random 4 KiB reads and writes at depth 1 and 32.
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::rc::Rc;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
 use esker_base::units::MIB;
-use esker_nbd::listen::listen;
-use esker_nbd::{Config, Export, Server};
-use esker_rt::Rt;
-use esker_rt::mem::Pool;
-use esker_rt::net::Address;
-use esker_rt::sync::race;
-use esker_stack::{Spec, Stack};
 
 use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::serving::{Serving, Stop};
+use crate::nbd_serving::{self, Rival, export};
+use crate::serving::Serving;
 use crate::{peer, scratch, timing};
 
 /// The record.
@@ -32,8 +24,6 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// Bytes of each export; all of them are written before anything is measured.
 const SIZE: u64 = 64 * MIB;
-/// A server that does not listen by then has failed.
-const START_MAX: Duration = Duration::from_secs(10);
 /// Where a raw file costs no device time.
 const TMPFS: &str = "/dev/shm";
 
@@ -130,8 +120,6 @@ impl Bench<'_> {
     /// Starts a rival whose content has been written.
     fn rival(&self, program: &'static str, setting: &[&str]) -> Result<Rival, LabError> {
         let socket = self.dir.join(program);
-        // Left over by the last one, which was killed.
-        let _gone = std::fs::remove_file(&socket);
         let mut command = Command::new(program);
         match program {
             "nbdkit" => {
@@ -146,77 +134,25 @@ impl Bench<'_> {
                 .args(setting)
                 .arg(self.raw),
         };
-        // It complains of each look whether it listens already.
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().map_err(|e| peer::fault(program, e))?;
-        let rival = Rival { child, socket };
-        wait_for(&rival.socket).map_err(|what| peer::fault(program, what))?;
+        let rival = Rival::start(program, &mut command, socket)?;
         self.fill(&rival.socket)?;
         Ok(rival)
     }
 
     /// Our server at `socket`, whose content has been written.
     fn ours(&self, socket: &Path) -> Result<Serving, LabError> {
-        let address = Address::Unix(socket.to_path_buf());
-        let serving = Serving::start(self.seed, move |rt, stop| serve(rt, address, stop));
-        wait_for(socket).map_err(|what| peer::fault("our own server", what))?;
+        let text = format!("vol = memory size={SIZE}");
+        let serving = nbd_serving::ours(self.seed, text, "vol", socket, &[])?;
         self.fill(socket)?;
         Ok(serving)
     }
 
     fn fill(&self, socket: &Path) -> Result<(), LabError> {
-        peer::fio(&export(socket), "--rw=write --bs=1m --iodepth=4").map(drop)
+        peer::fio(&export(socket, SIZE), "--rw=write --bs=1m --iodepth=4").map(drop)
     }
 
     fn rate(&self, load: Load, socket: &Path) -> Result<f64, LabError> {
         let options = format!("--rw=rand{} --iodepth={} --bs=4k", load.rw, load.depth);
-        peer::fio_rate(&export(socket), &options, self.span, self.seed, &[load.rw])
+        peer::fio_rate(&export(socket, SIZE), &options, self.span, self.seed, &[load.rw])
     }
-}
-
-/// What tells fio to use the export at `socket`.
-fn export(socket: &Path) -> [String; 3] {
-    let uri = format!("--uri=nbd+unix:///?socket={}", socket.display());
-    ["--ioengine=nbd".to_string(), uri, format!("--size={SIZE}")]
-}
-
-/// A rival's server; killed when dropped.
-struct Rival {
-    child: Child,
-    socket: PathBuf,
-}
-
-impl Drop for Rival {
-    fn drop(&mut self) {
-        // Ended already is fine.
-        let _ended = self.child.kill();
-        let _reaped = self.child.wait();
-    }
-}
-
-/// Serves a disk in memory until asked to stop.
-async fn serve(rt: Rt, address: Address, stop: Stop) {
-    let pool = Pool::default();
-    let text = format!("vol = memory size={SIZE} @");
-    let spec = Spec::parse("nbd-vs-peers", &text).unwrap_or_else(|e| panic!("the experiment's own text: {e}"));
-    let stack = Stack::build(&rt, &pool, esker_kinds::ALL, &spec).unwrap_or_else(|e| panic!("{e}"));
-    let device = Rc::new(stack.export("vol").expect("the experiment's own name"));
-    let exports = vec![Export::new("vol", device)];
-    let server = Server::new(&rt, &pool, exports, Config::production()).unwrap_or_else(|e| panic!("{e}"));
-    let listener = listen(&rt, &address).unwrap_or_else(|e| panic!("{e}"));
-    race(server.serve(&listener), stop.asked(&rt)).await;
-    server.stop().await;
-    stack.close().await;
-}
-
-/// Waits until somebody listens at `socket`.
-fn wait_for(socket: &Path) -> Result<(), String> {
-    let start = Instant::now();
-    while start.elapsed() < START_MAX {
-        if std::os::unix::net::UnixStream::connect(socket).is_ok() {
-            return Ok(());
-        }
-        sleep(Duration::from_millis(20));
-    }
-    Err(format!("it does not listen after {} s", START_MAX.as_secs()))
 }

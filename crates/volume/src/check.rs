@@ -1,12 +1,14 @@
 //! Whether a volume that nobody uses is whole: everything that recovery reads, without a write.
 
-use esker_block::{Below, Limits};
+use esker_block::{Below, Buf, Limits};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
-use crate::recover::{RecoverError, Recovery};
+use crate::manager::catalogue::{CATALOGUE, Catalogue, is_head};
+use crate::manager::{ManageError, catalogue_in};
+use crate::recover::{RecoverError, Recovered, Recovery};
 use crate::segments::State;
-use crate::store::DeviceStore;
+use crate::store::{DeviceStore, METADATA, SegmentStore};
 
 /// What was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,6 +27,8 @@ pub struct Verdict {
     pub dropped: u64,
     /// Segments that are free, in the log, and of the map.
     pub segments: [u64; 3],
+    /// Named volumes, if it is one that holds them.
+    pub volumes: Option<usize>,
 }
 
 /// Why there is nothing to tell.
@@ -36,6 +40,9 @@ pub enum CheckError {
     /// What is wrong.
     #[error(transparent)]
     Broken(#[from] RecoverError),
+    /// What is wrong with the names of volumes in it.
+    #[error(transparent)]
+    Catalogue(#[from] ManageError),
 }
 
 /// Reads the volume on lower end 0 of `below`, whose limits are `lower`.
@@ -50,7 +57,9 @@ pub async fn check(rt: &Rt, pool: &Pool, below: &Below, lower: &Limits) -> Resul
     let found = recovery.run(slot).await?;
     let free = found.segments.free();
     let of_map = found.segments.count(State::Map);
+    let catalogue = catalogue_of(pool, &found, &store(found.slot.geometry)).await?;
     Ok(Verdict {
+        volumes: catalogue.map(|catalogue| catalogue.len()),
         volume: found.slot.volume,
         generation: found.slot.generation,
         mappings: found.map.mappings(),
@@ -59,4 +68,20 @@ pub async fn check(rt: &Rt, pool: &Pool, below: &Below, lower: &Limits) -> Resul
         dropped: found.dropped,
         segments: [free, found.slot.geometry.segments - free - of_map, of_map],
     })
+}
+
+/// The catalogue of named volumes, if there is one.
+async fn catalogue_of(pool: &Pool, found: &Recovered, store: &DeviceStore) -> Result<Option<Catalogue>, ManageError> {
+    let g = found.slot.geometry;
+    let read = async |block: u64| {
+        let place = found.map.next(block).expect("only what is mapped is read");
+        let pba = place.pba + (block - place.lba);
+        let done = store.read(pba / g.segment, pba % g.segment, Buf::unique(pool, g.block as usize), METADATA).await;
+        done.result.map(|_| done.buf.to_vec())
+    };
+    let is_there = found.map.pieces(CATALOGUE..CATALOGUE + 1).next().is_some();
+    match is_there && is_head(&read(CATALOGUE).await?) {
+        true => catalogue_in(&found.map, found.slot.volume, read).await,
+        false => Ok(None),
+    }
 }

@@ -42,6 +42,8 @@ use esker_block::{
 };
 
 pub use compare::Compared;
+/// The kind of that name.
+pub use manager as volumes;
 use manager::Named;
 pub use volume::{Config, Volume};
 

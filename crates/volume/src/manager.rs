@@ -26,6 +26,7 @@ use esker_rt::sync::Notify;
 
 use crate::Extended;
 use crate::format::Geometry;
+use crate::map::{LOGICAL_BLOCKS, Snapshot};
 use crate::store::METADATA;
 use crate::volume::Volume;
 use catalogue::{CATALOGUE, Catalogue, CatalogueError, Entry, STAGING};
@@ -196,26 +197,21 @@ impl Manager {
     }
 
     async fn load(&self, below: &Below) -> Result<(), ManageError> {
-        let is_empty = self.volume.snapshot().mappings() == 0;
-        let Some(head) = head_of(&self.volume, below).await? else {
-            if !is_empty {
-                return Err(CatalogueError::Absent.into());
-            }
-            let head = catalogue::head(self.geometry().block as usize, self.volume.identity);
-            return self.write(below, CATALOGUE, &head, true).await;
-        };
-        catalogue::check_head(&head, self.volume.identity)?;
-        for piece in self.volume.pieces(CATALOGUE + 1..STAGING) {
-            for block in piece.range() {
-                let (bytes, place) = (self.read(below, block).await?, block - CATALOGUE);
-                self.catalogue.borrow_mut().put(place, Entry::decode(&bytes, place)?)?;
+        let map = self.volume.snapshot();
+        let read = async |block| Ok(self.volume.read_blocks(below, block..block + 1, METADATA).await?.to_vec());
+        match catalogue_in(&map, self.volume.identity, read).await? {
+            Some(catalogue) => *self.catalogue.borrow_mut() = catalogue,
+            None if map.mappings() > 0 => return Err(CatalogueError::Absent.into()),
+            None => {
+                let head = catalogue::head(self.geometry().block as usize, self.volume.identity);
+                self.write(below, CATALOGUE, &head, true).await?;
             }
         }
-        if self.volume.pieces(STAGING..STAGING + (1 << 31)).is_empty() {
+        if map.pieces(STAGING..LOGICAL_BLOCKS).next().is_none() {
             return Ok(());
         }
         // What a power cut left before its vector.
-        self.vector(below, vec![delete(STAGING..STAGING + (1 << 31), self.geometry())]).await
+        self.vector(below, vec![delete(STAGING..LOGICAL_BLOCKS, self.geometry())]).await
     }
 
     /// Finds or makes the volume of a port.
@@ -246,10 +242,6 @@ impl Manager {
         u64::from(self.volume.geometry.block)
     }
 
-    async fn read(&self, below: &Below, block: u64) -> Result<Vec<u8>, ManageError> {
-        Ok(self.volume.read_blocks(below, block..block + 1, METADATA).await?.to_vec())
-    }
-
     async fn write(&self, below: &Below, block: u64, bytes: &[u8], durably: bool) -> Result<(), ManageError> {
         let bio = Bio::write(block * self.block(), Buf::from_bytes(self.volume.pool(), bytes));
         let bio = if durably { bio.fua() } else { bio };
@@ -259,6 +251,27 @@ impl Manager {
     async fn submit(&self, below: &Below, bio: Bio) -> Result<(), ManageError> {
         Ok(self.volume.clone().change(below.clone(), bio.tagged(METADATA)).await.result.map(drop)?)
     }
+}
+
+/// Reads the catalogue of a volume; none if nothing is where it would begin. `read` gives the bytes of a logical block.
+///
+/// # Errors
+/// [`ManageError::Catalogue`], and what `read` answers.
+pub async fn catalogue_in(
+    map: &Snapshot,
+    volume: u128,
+    read: impl AsyncFn(u64) -> Result<Vec<u8>, BioError>,
+) -> Result<Option<Catalogue>, ManageError> {
+    if map.pieces(CATALOGUE..CATALOGUE + 1).next().is_none() {
+        return Ok(None);
+    }
+    catalogue::check_head(&read(CATALOGUE).await?, volume)?;
+    let mut catalogue = Catalogue::default();
+    for block in map.pieces(CATALOGUE + 1..STAGING).flat_map(|piece| piece.range()) {
+        let place = block - CATALOGUE;
+        catalogue.put(place, Entry::decode(&read(block).await?, place)?)?;
+    }
+    Ok(Some(catalogue))
 }
 
 /// The bytes of the first block of the catalogue, if something is there.

@@ -33,6 +33,14 @@ pub enum OpenError {
     /// A new volume cannot be made like this; the text says what would do.
     #[error("a new volume cannot be made: {0}")]
     Unfit(String),
+    /// Requests could be smaller than its blocks, or larger than its segments hold.
+    #[error("it has blocks of {block} and segments of {segment} bytes; write block={block} segment={segment}")]
+    Geometry {
+        /// Bytes of its blocks.
+        block: u32,
+        /// Bytes of its segments.
+        segment: u64,
+    },
     /// Its first checkpoint cannot be written.
     #[error("it cannot be written: {0}")]
     Unwritable(#[from] BioError),
@@ -129,7 +137,8 @@ impl Config {
 
 impl Volume {
     /// Opens the volume on lower end 0 of `below`, or makes one if the medium is blank. What it finds there decides over what
-    /// the configuration says about geometry.
+    /// the configuration says about geometry; but the configuration has decided over requests, so its blocks must not be
+    /// smaller, nor its segments larger.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -153,6 +162,10 @@ impl Volume {
             }
             None => fresh(geometry, unique, epoch_of(unique, 0)),
         };
+        let (block, segment) = (found.geometry.block, found.geometry.segment_bytes());
+        if block > config.block || segment < config.segment {
+            return Err(OpenError::Geometry { block, segment });
+        }
         let volume = Rc::new(Volume::of(config, rt.clone(), pool.clone(), found));
         volume.checkpoint(&store(volume.geometry)).await?;
         volume.note_space();

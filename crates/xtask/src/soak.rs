@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::peers;
 
-const USAGE: &str = "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]], or cargo xtask soak layers [--times N]";
+const USAGE: &str = "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]], or cargo xtask soak mirrored|layers|volumes [--times N]";
 
 struct Soak {
     word: &'static str,
@@ -22,8 +22,13 @@ const KILLS: Soak = Soak {
     settings: &[],
 };
 
-static SOAKS: [Soak; 3] = [
+static SOAKS: [Soak; 4] = [
     KILLS,
+    Soak {
+        word: "volumes",
+        test: "killed::what_was_flushed_to_a_named_volume_survives_kills_and_so_do_snapshots",
+        ..KILLS
+    },
     Soak {
         word: "mirrored",
         settings: &[
@@ -53,6 +58,7 @@ const KEY: (&str, &str) = (
 ///
 /// `cargo xtask soak mirrored [--times N]`: the same over mirror, verify and crypt on two files, one of which is pulled and
 /// comes back. `cargo xtask soak layers [--times N]`: the like in one process less, with more pulls and the halves compared.
+/// `cargo xtask soak volumes [--times N]`: a named volume, of which snapshots are made meanwhile.
 pub fn main(args: &[String]) -> Result<bool, String> {
     let (word, rest) = args.split_first().ok_or(USAGE)?;
     let soak = SOAKS.iter().find(|soak| soak.word == word).ok_or(USAGE)?;

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
+use crate::volume_media;
 
 /// The record.
 pub const VERB: Verb = Verb::of::<Check>(About {
@@ -25,11 +26,16 @@ pub const VERB: Verb = Verb::of::<Check>(About {
     details: "Looks at media that no stack uses now. Halves of a mirror are named together: their labels must fit together, \
               and their data must be equal wherever no label says that it may differ. Of a log of off-loaded writes all \
               records are read and their checksums compared; of a deduplicated volume the tables against each other, and \
-              all bytes against their fingerprints. Nothing is written. The exit status is 1 if anything is wrong.",
+              all bytes against their fingerprints; of a log-structured volume everything that opening it would read: superblock, \
+              map, log and the names in it. Nothing is written. The exit status is 1 if anything is wrong.",
     examples: &[
         Example { line: "esker media check a.img b.img", does: "compares the halves of a mirror" },
         Example { line: "esker media check log.img", does: "reads a log of off-loaded writes" },
         Example { line: "esker media check dedup.img --json", does: "checks a deduplicated volume and prints JSON" },
+        Example {
+            line: "esker media check disk.img",
+            does: "does all that opening a volume would do, without a write",
+        },
     ],
 });
 
@@ -49,13 +55,14 @@ enum Holds {
     Half,
     Log,
     Dedup,
+    Volume,
 }
 
 /// A file that no layer has marked.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{0}: holds nothing that is known here (halves of mirrors, logs of off-loaded writes and deduplicated volumes are); name the \
-     file or device on which the layer stands, not its volume"
+    "{0}: holds nothing that is known here (halves of mirrors, logs of off-loaded writes, deduplicated and log-structured volumes \
+     are); name the file or device on which the layer stands, not its volume"
 )]
 struct Unknown(String);
 
@@ -81,6 +88,7 @@ impl Run for Check {
         let of = |what: Holds| opened.iter().filter(move |(_, _, holds)| *holds == what);
         let mut verdicts: Vec<Verdict> = of(Holds::Log).map(|(path, file, _)| check_log(path, file)).collect();
         verdicts.extend(of(Holds::Dedup).map(|(path, file, _)| check_dedup(path, file)));
+        verdicts.extend(of(Holds::Volume).map(|(path, file, _)| check_log_structured(path, file)));
         let halves: Vec<(&str, &File)> = of(Holds::Half).map(|(path, file, _)| (*path, file)).collect();
         if !halves.is_empty() {
             verdicts.push(check_mirror(&halves));
@@ -111,8 +119,33 @@ fn what(file: &File) -> io::Result<Option<Holds>> {
     let is_log = !matches!(Head::newest(&start), Err(HeadError::Blank | HeadError::Foreign));
     let heads = &start[..HEADS as usize];
     let is_dedup = !matches!(DedupHead::newest(heads), Err(DedupHeadError::Blank | DedupHeadError::Foreign));
-    let marks = [(is_half, Holds::Half), (is_log, Holds::Log), (is_dedup, Holds::Dedup)];
+    let is_volume = volume_media::is_volume(file)?;
+    let marks = [(is_half, Holds::Half), (is_log, Holds::Log), (is_dedup, Holds::Dedup), (is_volume, Holds::Volume)];
     Ok(marks.into_iter().find_map(|(is_marked, holds)| is_marked.then_some(holds)))
+}
+
+fn check_log_structured(path: &str, file: &File) -> Verdict {
+    match volume_media::check_volume(file) {
+        Ok(found) => {
+            let [free, log, map] = found.segments;
+            let names = found.volumes.map_or(String::new(), |volumes| format!("{volumes} named volumes, "));
+            Verdict {
+                is_sound: true,
+                text: format!(
+                    "{path}: log-structured volume, checkpoint {}: {names}{} blocks in {} extents, {} records to replay, {} batches \
+                     that never arrived; {free} segments free, {log} of the log, {map} of the map; sound",
+                    found.generation, found.blocks, found.mappings, found.replayed, found.dropped,
+                ),
+                json: json!({
+                    "files": [path], "holds": "volume", "sound": true, "generation": found.generation,
+                    "named_volumes": found.volumes, "mapped_blocks": found.blocks, "extents": found.mappings,
+                    "records": found.replayed, "dropped_batches": found.dropped, "segments_free": free,
+                    "segments_of_log": log, "segments_of_map": map,
+                }),
+            }
+        }
+        Err(error) => failed(&[path], "volume", &error.to_string()),
+    }
 }
 
 fn check_dedup(path: &str, file: &File) -> Verdict {

@@ -45,12 +45,23 @@ mod trace_record;
 mod trace_replay;
 mod trace_show;
 mod try_stacks;
+mod volume_clone;
+mod volume_create;
+mod volume_delete;
+mod volume_list;
+mod volume_rename;
+mod volume_resize;
+mod volume_rollback;
+mod volume_share;
+mod volume_snapshot;
+mod volume_space;
 
 use crate::verb::Verb;
 
 /// First words of verbs with two words, in the order of the help.
 pub const GROUPS: &[(&str, &str)] = &[
     ("stack", "Check, show, compose and change stacks"),
+    ("volume", "Manage named volumes, their snapshots and clones"),
     ("media", "Look at what layers keep on files and devices"),
     ("blktrace", "Describe, convert, check and generate block traces"),
     ("trace", "Record what programs do with files, and replay it"),
@@ -81,6 +92,16 @@ pub const ALL: &[Verb] = &[
     stack_insert::VERB,
     stack_remove::VERB,
     stack_reorder::VERB,
+    volume_list::VERB,
+    volume_space::VERB,
+    volume_create::VERB,
+    volume_snapshot::VERB,
+    volume_clone::VERB,
+    volume_rollback::VERB,
+    volume_delete::VERB,
+    volume_resize::VERB,
+    volume_rename::VERB,
+    volume_share::VERB,
     media_check::VERB,
     blktrace_stat::VERB,
     blktrace_convert::VERB,

@@ -3,9 +3,15 @@
 use std::fs;
 use std::path::Path;
 
-use crate::harness::{Mount, Place, can_run, check_tool, content};
+use crate::harness::{ESKER, Mount, Place, can_run, check_tool, content, refused};
 
 const STACK: &str = "vol = file path=DIR/disk.img size=512MiB | stats | pass @";
+const NAMED: &str = "d = file path=DIR/disk.img size=512MiB; \
+                     vm = volumes segment=8MiB checkpoint=64MiB ports=\"vol=1GiB\" on d; export vol = vm.vol";
+/// The same with the port of a clone.
+const WITH_CLONE: &str = "d = file path=DIR/disk.img size=512MiB; \
+                          vm = volumes segment=8MiB checkpoint=64MiB ports=\"vol=1GiB,copy=1GiB\" on d; \
+                          export vol = vm.vol; export copy = vm.copy";
 /// Files that are written and compared.
 const FILES: u64 = 24;
 /// Bytes of file `n`: whole blocks, and not.
@@ -89,6 +95,73 @@ fn check_file_system(how: &FileSystem) {
     place.detach("vol");
     again.ended();
     assert!(fs::metadata(place.path("disk.img")).is_ok_and(|meta| meta.len() == 512 << 20), "the device's own file");
+}
+
+/// Runs `esker volume WORDS`, which must succeed.
+fn volume(words: &[&str], whose: [&str; 2]) -> String {
+    check_tool(ESKER, &[&["volume"], words, &whose].concat())
+}
+
+#[test]
+fn ext4_on_a_named_volume_keeps_its_files_gives_space_back_and_is_cloned_and_rolled_back() {
+    let how = &EXT4;
+    if !can_run(&[how.make[0], how.check[0], "fio", "fstrim", "fsfreeze"]) {
+        return;
+    }
+    let place = Place::new();
+    let mount = place.mount_point();
+    let attachment = place.attach(NAMED, &[]);
+    let device = attachment.device().to_string();
+    run(how.make, &device);
+    mount.mount(&device);
+    write_files(&mount);
+    stress(&mount.0);
+    compare_files(&mount, 0..FILES);
+    check_tool("fsfreeze", &["--freeze", mount.text()]);
+    volume(&["snapshot", "vol", "kept"], ["--control", &attachment.control]);
+    check_tool("fsfreeze", &["--unfreeze", mount.text()]);
+    for n in (0..FILES).step_by(2) {
+        fs::remove_file(mount.path(&format!("file{n}"))).unwrap();
+    }
+    check_tool("sync", &["-f", mount.text()]);
+    let mapped = || attachment.stat("vm", "mapped_bytes");
+    let before = mapped();
+    check_tool("fstrim", &["-v", mount.text()]);
+    assert!(before - mapped() >= 20e6, "fstrim gives space back: {before} to {}", mapped());
+    compare_files(&mount, (1..FILES).step_by(2));
+    mount.unmount();
+    run(how.check, &device);
+    place.detach(&device);
+    attachment.ended();
+
+    // Nobody serves it now.
+    let stack = NAMED.replace("DIR", &place.dir.path().display().to_string());
+    check_tool(ESKER, &["media", "check", &place.path("disk.img")]);
+    volume(&["clone", "kept", "copy"], ["--stack", &stack]);
+    let space = volume(&["space", "--json"], ["--stack", &stack]);
+    assert!(space.contains("\"shared_bytes\":"), "{space}");
+    let again = place.attach(WITH_CLONE, &[]);
+    let copy = again.devices[1].clone();
+    mount.mount(&copy);
+    compare_files(&mount, 0..FILES);
+    mount.unmount();
+    run(how.check, &copy);
+    run(how.check, again.device());
+    mount.mount(again.device());
+    compare_files(&mount, (1..FILES).step_by(2));
+    assert!(!mount.path("file0").exists(), "it was removed");
+    mount.unmount();
+    refused(ESKER, &["volume", "rollback", "vol", "kept", "--control", &again.control]);
+    place.detach(again.device());
+    again.ended();
+    volume(&["rollback", "vol", "kept", "--force"], ["--stack", &stack]);
+    let last = place.attach(NAMED, &[]);
+    mount.mount(last.device());
+    compare_files(&mount, 0..FILES);
+    mount.unmount();
+    run(how.check, last.device());
+    place.detach(last.device());
+    last.ended();
 }
 
 #[test]

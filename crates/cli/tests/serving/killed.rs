@@ -1,7 +1,8 @@
 //! A server that is killed under load: the next one takes over its sockets and files, and every write that was answered
 //! and flushed, or sent with FUA, is there.
 //!
-//! Five kills by default. `cargo xtask soak kill` runs more, over any stack: it sets the variables that are read here.
+//! Five kills by default. `cargo xtask soak kill` runs more, over any stack, and `cargo xtask soak volumes` over named volumes: they
+//! set the variables that are read here.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -21,11 +22,14 @@ use esker_rt::net;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::sync::join_all;
 
-use crate::harness::{Server, check_esker, missing, tool};
+use crate::harness::{Server, check_esker, esker, missing, tool};
 use crate::ledger::Ledger;
 
 /// O_DIRECT, so that what the server holds is not in the page cache.
 const STACK: &str = "d = file path=DIR/d.img size=32MiB @ nbd=unix:DIR/sock";
+/// The same, of which a snapshot is made under load.
+const NAMED: &str = "d = file path=DIR/d.img size=16GiB; vm = volumes segment=8MiB checkpoint=32MiB ports=\"v=32MiB\" on d; \
+                     export v = vm.v nbd=unix:DIR/sock";
 /// Writes begin and end at multiples of this.
 const BLOCK: u64 = 4096;
 /// Blocks of one write, at most.
@@ -48,10 +52,12 @@ struct Plan {
     pulled: Option<String>,
     times: u64,
     seed: u64,
+    /// Whether it is a volume with a name, and snapshots are made of it.
+    is_named: bool,
 }
 
 impl Plan {
-    fn read() -> Plan {
+    fn read(is_named: bool) -> Plan {
         let number = |name: &str, default| {
             env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
         };
@@ -60,10 +66,14 @@ impl Plan {
             Some(fs::read_to_string(&file).unwrap_or_else(|error| panic!("{name}={file}: {error}")))
         };
         Plan {
-            stack: text("ESKER_KILL_STACK").unwrap_or_else(|| STACK.to_string()),
-            pulled: text("ESKER_KILL_PULLED"),
+            stack: match is_named {
+                true => NAMED.to_string(),
+                false => text("ESKER_KILL_STACK").unwrap_or_else(|| STACK.to_string()),
+            },
+            pulled: text("ESKER_KILL_PULLED").filter(|_| !is_named),
             times: number("ESKER_KILL_TIMES", 5),
             seed: number("ESKER_KILL_SEED", 1),
+            is_named,
         }
     }
 
@@ -76,7 +86,15 @@ impl Plan {
 
 #[test]
 fn what_was_flushed_survives_kills_and_stale_sockets_are_replaced() {
-    let plan = Plan::read();
+    kill_again_and_again(&Plan::read(false));
+}
+
+#[test]
+fn what_was_flushed_to_a_named_volume_survives_kills_and_so_do_snapshots() {
+    kill_again_and_again(&Plan::read(true));
+}
+
+fn kill_again_and_again(plan: &Plan) {
     println!("{} kills, seed {}, of: {}", plan.times, plan.seed, plan.stack);
     let dir = tempfile::tempdir().unwrap();
     // The first half is ours, the second half fio's.
@@ -85,38 +103,58 @@ fn what_was_flushed_survives_kills_and_stale_sockets_are_replaced() {
     clear(dir.path(), &plan.stack, half);
     let book = Rc::new(RefCell::new(Ledger::new(half)));
     let mut moments = Stream::named(plan.seed, "kills");
-    let mut verified = 0;
+    let (mut verified, mut snapshots) = (0, 0);
     for kill in 1..=plan.times {
         let mut server = Server::start(dir.path(), plan.stack(kill), &[]);
         let fio = Fio { dir: dir.path(), uri: server.uris[0].clone(), at: half, seed: plan.seed + kill };
         let mut load = fio.write();
         let life = LIFE_MS.0 * 1000 + moments.below((LIFE_MS.1 - LIFE_MS.0) * 1000);
         let (uri, control) = (server.uris[0].clone(), server.control.clone());
+        let snapshot = plan.is_named.then(|| format!("kill-{kill}"));
         let kill_later = move || {
             spawn(move || {
-                sleep(Duration::from_micros(life));
+                sleep(Duration::from_micros(life / 2));
+                let kept = snapshot.filter(|name| volume(&["snapshot", "v", name], &server.control).0);
+                sleep(Duration::from_micros(life / 2));
                 server.kill();
-                server
+                (server, kept)
             })
         };
         let killer = write_until_killed(&uri, plan.seed + kill, &book, kill_later);
-        let status = killer.join().expect("the server was killed").wait();
+        let (server, kept) = killer.join().expect("the server was killed");
+        let status = server.wait();
         assert_eq!(status, None, "a signal ended it");
         assert!(Path::new(&control).exists(), "a killed server leaves its sockets");
         let ended = load.wait().expect("fio ends");
         book.borrow_mut().server_died();
+        if plan.is_named {
+            check_esker(&["media", "check", &dir.path().join("d.img").display().to_string()], 0);
+        }
         // The kernel may still be taking the dead server's ring down: the next one copes with that.
         let next = Server::start(dir.path(), plan.stack(kill), &[]);
         check_export(&next.uris[0], &book, &format!("seed {}, kill {kill} after {life} us", plan.seed));
         assert!(!ended.success(), "fio lost its server");
         verified += u64::from(Fio { uri: next.uris[0].clone(), ..fio }.verify(kill));
         let promises = book.borrow().promises;
+        if let Some(name) = kept {
+            let (_, list) = volume(&["list", "--json"], &next.control);
+            assert!(list.contains(&format!("\"name\":\"{name}\"")), "{name} was made and is gone: {list}");
+            assert!(volume(&["delete", &name], &next.control).0, "a snapshot can be deleted");
+            snapshots += 1;
+        }
         println!("kill {kill} after {life} us: all {promises} promised writes are there, and fio's ({verified} times)");
         next.stop();
     }
     let promises = book.borrow().promises;
+    assert!(snapshots > 0 || !plan.is_named, "no snapshot was made before its server was killed");
     assert!(verified > 0, "fio never saved its state");
     assert!(promises >= 5 * plan.times, "only {promises} writes were flushed: this shows little");
+}
+
+/// Runs `esker volume WORDS`: whether it was done, and what it printed.
+fn volume(words: &[&str], control: &str) -> (bool, String) {
+    let output = esker(&[&["volume"], words, &["--control", control]].concat());
+    (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 async fn connect(rt: &Rt, uri: &str) -> Client {

@@ -251,3 +251,6 @@ impl Catalogue {
         (CATALOGUE - start >= capacity).then_some((start, capacity))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -236,3 +236,23 @@ fn an_opening_never_takes_the_log_of_another_one_for_its_own() {
     epochs.dedup();
     assert_eq!(epochs.len(), 5, "each opening has an epoch of its own");
 }
+
+/// Requests are bounded when a stack is built, before the medium is read.
+#[test]
+fn a_geometry_that_requests_would_not_fit_is_refused_and_a_roomier_one_is_not() {
+    let media = filled(5, 30);
+    let open_as = |block: u32, segment: u64| {
+        let (sim, media) = (Sim::new(SimConfig::seeded(4)), media.clone());
+        let rt = sim.rt();
+        sim.block_on(async move {
+            let device = device(&rt, &media);
+            let config = Config::over("vol", device.limits(), block, block, segment, 1 << 40);
+            let io = Io::over(&rt, &Pool::default(), vec![device]);
+            Volume::open(config, &rt, io.pool(), io.below().clone()).await.map(drop).map_err(|e| e.to_string())
+        })
+    };
+    let error = open_as(512, 2 * SEGMENT).unwrap_err();
+    assert!(error.contains("segments of 32768 bytes; write block=512 segment=32768"), "{error}");
+    assert_eq!(open_as(512, SEGMENT / 2), Ok(()));
+    assert_eq!(reopened(&media).unwrap().0, expected(30), "nothing was changed");
+}

@@ -1,0 +1,35 @@
+//! `esker volume clone`: makes a writable copy.
+
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+use crate::verb::{About, Example, Run, Verb};
+use crate::volumes::{Volumes, told};
+
+/// The record.
+pub const VERB: Verb = Verb::of::<Clone>(About {
+    words: &["volume", "clone"],
+    summary: "Make a volume that holds what another one holds now",
+    details: "Copies nothing: both share what they have in common, and each goes its own way from then on.",
+    examples: &[Example {
+        line: "esker volume clone db-monday db-test",
+        does: "tries something on the data of Monday",
+    }],
+});
+
+#[derive(clap::Args)]
+struct Clone {
+    #[command(flatten)]
+    volumes: Volumes,
+    /// What is cloned: a volume or a snapshot
+    #[arg(value_name = "VOLUME")]
+    of: String,
+    /// The new name
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+impl Run for Clone {
+    fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        self.volumes.ask(terminal, vec!["clone".into(), self.of, self.name], told)
+    }
+}

@@ -1,0 +1,42 @@
+//! `esker volume list`: shows all volumes.
+
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+use crate::verb::{About, Example, Run, Verb};
+use crate::volumes::{Volumes, bytes, name, table};
+
+/// The record.
+pub const VERB: Verb = Verb::of::<List>(About {
+    words: &["volume", "list"],
+    summary: "Show all volumes and snapshots",
+    details: "Each with its size, what it was made from, and what its port offers. Space is told by `esker volume space`.",
+    examples: &[
+        Example { line: "esker volume list", does: "shows those of the server at esker.ctl" },
+        Example { line: "esker volume list --stack stack.toml --json", does: "those of a stack that nobody serves" },
+    ],
+});
+
+#[derive(clap::Args)]
+struct List {
+    #[command(flatten)]
+    volumes: Volumes,
+}
+
+impl Run for List {
+    fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        self.volumes.ask(terminal, vec!["list".to_string()], tell)
+    }
+}
+
+fn tell(answer: &serde_json::Value) -> String {
+    let row = |volume: &serde_json::Value| {
+        let kind = if volume["snapshot"] == true { "snapshot" } else { "volume" };
+        let port = if volume["port_bytes"].is_u64() { bytes(volume, "port_bytes") } else { "-".to_string() };
+        let of = volume["of"].as_str().unwrap_or("-").to_string();
+        vec![name(volume).to_string(), kind.to_string(), bytes(volume, "bytes"), of, port]
+    };
+    table(
+        &["name", "kind", "size", "of", "port"],
+        &answer.as_array().map_or_else(Vec::new, |all| all.iter().map(row).collect()),
+    )
+}

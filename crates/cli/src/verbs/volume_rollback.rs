@@ -1,0 +1,38 @@
+//! `esker volume rollback`: gives a volume an older content.
+
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+use crate::verb::{About, Example, Run, Verb};
+use crate::volumes::{Volumes, told};
+
+/// The record.
+pub const VERB: Verb = Verb::of::<Rollback>(About {
+    words: &["volume", "rollback"],
+    summary: "Give a volume the size and content of a snapshot",
+    details: "All at once, and durable when it is answered. What the volume held is lost, unless a snapshot keeps it. A volume that has a port \
+              is refused, because whoever has it mounted would not notice; stop what uses it, and add --force.",
+    examples: &[Example { line: "esker volume rollback db db-monday", does: "db holds what it held on Monday" }],
+});
+
+#[derive(clap::Args)]
+struct Rollback {
+    #[command(flatten)]
+    volumes: Volumes,
+    /// The volume
+    #[arg(value_name = "VOLUME")]
+    name: String,
+    /// What it is to equal: a snapshot or another volume
+    #[arg(value_name = "TO")]
+    to: String,
+    /// Even if a client could be using it
+    #[arg(long)]
+    force: bool,
+}
+
+impl Run for Rollback {
+    fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        let mut words = vec!["rollback".to_string(), self.name, self.to];
+        words.extend(self.force.then(|| "force".to_string()));
+        self.volumes.ask(terminal, words, told)
+    }
+}

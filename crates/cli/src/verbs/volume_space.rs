@@ -1,0 +1,38 @@
+//! `esker volume space`: tells what volumes take.
+
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+use crate::verb::{About, Example, Run, Verb};
+use crate::volumes::{Volumes, bytes, name, table};
+
+/// The record.
+pub const VERB: Verb = Verb::of::<Space>(About {
+    words: &["volume", "space"],
+    summary: "Tell what each volume takes",
+    details: "`mapped` is what it holds, `own` what nobody else uses and its deletion would give back, `shared` what others use too. Found by a pass \
+              over all mappings, while requests go on.",
+    examples: &[Example { line: "esker volume space", does: "tells it of the server at esker.ctl" }],
+});
+
+#[derive(clap::Args)]
+struct Space {
+    #[command(flatten)]
+    volumes: Volumes,
+}
+
+impl Run for Space {
+    fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        self.volumes.ask(terminal, vec!["space".to_string()], tell)
+    }
+}
+
+fn tell(answer: &serde_json::Value) -> String {
+    let row = |volume: &serde_json::Value| {
+        let cells = ["bytes", "apparent_bytes", "exclusive_bytes", "shared_bytes"].map(|key| bytes(volume, key));
+        [name(volume).to_string()].into_iter().chain(cells).collect()
+    };
+    let rows: Vec<Vec<String>> =
+        answer["volumes"].as_array().map_or_else(Vec::new, |all| all.iter().map(row).collect());
+    let table = table(&["name", "size", "mapped", "own", "shared"], &rows);
+    format!("{table}\nall together: {}", bytes(answer, "used_bytes"))
+}

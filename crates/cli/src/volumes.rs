@@ -1,0 +1,142 @@
+//! What the verbs of named volumes share: whom they ask, and how they tell the answer.
+
+use esker_base::units::size_human;
+use esker_rt::mem::Pool;
+use esker_rt::real::{Reactor, RealConfig};
+use esker_serve::Command;
+use esker_stack::text::TextErrors;
+use esker_stack::{AskError, BuildError, Spec, Stack};
+use serde_json::Value;
+
+use crate::control::Control;
+use crate::failure::Failure;
+use crate::stack_text::StackText;
+use crate::terminal::Terminal;
+
+/// The kind that understands the words of these verbs.
+const KIND: &str = "volumes";
+
+/// Whose volumes.
+#[derive(clap::Args)]
+pub struct Volumes {
+    #[command(flatten)]
+    control: Control,
+    /// File with the text of a stack that nobody serves now, or the text itself: it is opened here, and no server is asked
+    #[arg(long, value_name = "STACK")]
+    stack: Option<String>,
+    /// The layer of kind `volumes`, if the stack has several
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
+    /// The answer as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Why nobody could be asked.
+#[derive(Debug, thiserror::Error)]
+enum VolumesError {
+    #[error("the stack has no layer of kind `{KIND}`")]
+    None,
+    #[error("the stack has several layers of kind `{KIND}`: {0}; name one with --device")]
+    Several(String),
+    #[error("the server's answer is no stack: {0}")]
+    Strange(Value),
+    #[error(transparent)]
+    Text(#[from] TextErrors),
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    #[error(transparent)]
+    Ask(#[from] AskError),
+}
+
+impl Volumes {
+    /// Does what `words` say, and tells the answer as JSON, or as `tell` puts it.
+    ///
+    /// # Errors
+    /// Whoever is asked refuses, or cannot be reached.
+    pub fn ask(
+        self,
+        terminal: &mut Terminal,
+        words: Vec<String>,
+        tell: impl FnOnce(&Value) -> String,
+    ) -> Result<(), Failure> {
+        let answer = match &self.stack {
+            Some(text) => self.ask_here(StackText::of(text.clone()), terminal, &words)?,
+            None => {
+                let dump = self.control.ask(&Command::Dump {})?;
+                let text = dump["toml"].as_str().ok_or_else(|| VolumesError::Strange(dump.clone()))?;
+                let device = self.device_of(&Spec::parse("the server's stack", text).map_err(VolumesError::Text)?)?;
+                self.control.ask(&Command::Ask { device, words })?
+            }
+        };
+        let text = if self.json { answer.to_string() } else { tell(&answer) };
+        if text.is_empty() { Ok(()) } else { terminal.say(&text) }
+    }
+
+    /// Opens the stack in this process. Its devices lock their media, so that no server uses them meanwhile.
+    fn ask_here(&self, text: StackText, terminal: &mut Terminal, words: &[String]) -> Result<Value, Failure> {
+        let (spec, _) = text.load(terminal)?;
+        let device = self.device_of(&spec)?;
+        let reactor = Reactor::new(RealConfig::seeded(1))?;
+        let rt = reactor.rt();
+        rt.set_secrets(crate::secrets::source());
+        let stack = Stack::build(&rt, &Pool::default(), esker_kinds::ALL, &spec).map_err(VolumesError::Build)?;
+        let words = words.to_vec();
+        let answer = reactor.block_on(async move {
+            stack.opened().await;
+            let answer = stack.ask(&device, &words).await;
+            stack.close().await;
+            answer
+        });
+        let answer = answer.map_err(VolumesError::Ask)?;
+        Ok(serde_json::from_str(&answer).unwrap_or(Value::String(answer)))
+    }
+
+    fn device_of(&self, spec: &Spec) -> Result<String, VolumesError> {
+        let of_kind = spec.devices.iter().filter(|device| device.kind == KIND);
+        let names: Vec<&str> = of_kind.map(|device| device.name.as_str()).collect();
+        match (&self.device, &names[..]) {
+            (Some(name), _) => Ok(name.clone()),
+            (None, [name]) => Ok((*name).to_string()),
+            (None, []) => Err(VolumesError::None),
+            (None, several) => Err(VolumesError::Several(several.join(", "))),
+        }
+    }
+}
+
+/// One line for a volume that was made or changed; several for several.
+pub fn told(answer: &Value) -> String {
+    match answer {
+        Value::Array(all) => all.iter().map(told).collect::<Vec<_>>().join("\n"),
+        one => {
+            let kind = if one["snapshot"] == true { "snapshot" } else { "volume" };
+            let of = one["of"].as_str().map_or(String::new(), |of| format!(" of {of}"));
+            format!("{kind} {}: {}{of}", name(one), bytes(one, "bytes"))
+        }
+    }
+}
+
+/// The name of a volume in an answer.
+pub fn name(volume: &Value) -> &str {
+    volume["name"].as_str().unwrap_or("?")
+}
+
+/// A number of bytes in an answer, as people read it.
+pub fn bytes(value: &Value, key: &str) -> String {
+    value[key].as_u64().map_or_else(|| "?".to_string(), size_human)
+}
+
+/// Rows under a head, in columns as wide as they must be.
+pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.chain([head[column].len()]).max().unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let line = |cells: Vec<&str>| {
+        let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_string()
+    };
+    let body = rows.iter().map(|row| line(row.iter().map(String::as_str).collect()));
+    [line(head.to_vec())].into_iter().chain(body).collect::<Vec<_>>().join("\n")
+}

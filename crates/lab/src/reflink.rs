@@ -1,0 +1,56 @@
+//! What file systems that share blocks take for `cp --reflink`: on an image of their own, mounted through a loop device.
+
+use std::path::{Path, PathBuf};
+
+use esker_base::units::GIB;
+
+use crate::experiment::LabError;
+use crate::timing::{median, seconds};
+use crate::{peer, scratch};
+
+/// Bytes of the image: room for the file, and for whatever the file system keeps.
+const IMAGE: u64 = 3 * GIB;
+
+/// A mounted image; unmounted when dropped.
+struct Mounted(PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // A failure leaves a mount that the user sees and ends.
+        let _gone = peer::output("umount", &[self.0.display().to_string()]);
+    }
+}
+
+/// Milliseconds of `cp --reflink=always` of 1 GiB that was written in order, on what `mkfs` makes: the median of `rounds`, less
+/// that of an empty file, which is what starting the program takes.
+///
+/// # Errors
+/// [`LabError::Rival`]: without root nothing can be mounted.
+pub fn milliseconds(mkfs: &str, parent: &Path, rounds: u64, seed: u64) -> Result<f64, LabError> {
+    let dir = scratch::folder(parent)?;
+    let fault = |source| LabError::Scratch { dir: dir.path().to_path_buf(), source };
+    let (image, mount) = (dir.path().join("image"), dir.path().join("mount"));
+    std::fs::File::create_new(&image).and_then(|file| file.set_len(IMAGE)).map_err(fault)?;
+    std::fs::create_dir(&mount).map_err(fault)?;
+    let text = |path: &Path| path.display().to_string();
+    peer::output(mkfs, &["-q".to_string(), text(&image)])?;
+    let mounted = peer::output("mount", &["-o".to_string(), "loop".to_string(), text(&image), text(&mount)]);
+    mounted.map_err(|e| peer::fault("mount", format!("{e}; this experiment takes root")))?;
+    let mounted = Mounted(mount.clone());
+    scratch::random_file(&mount.join("whole"), GIB, seed)?;
+    std::fs::File::create_new(mount.join("empty")).map_err(fault)?;
+    let copy = |from: &str| -> Result<f64, LabError> {
+        let times = (0..rounds).map(|round| {
+            let to = text(&mount.join(format!("{from}-{round}")));
+            let mut copied = Ok(String::new());
+            let time = seconds(|| {
+                copied = peer::output("cp", &["--reflink=always".to_string(), text(&mount.join(from)), to]);
+            });
+            copied.map(|_| time * 1e3)
+        });
+        Ok(median(times.collect::<Result<Vec<f64>, LabError>>()?))
+    };
+    let time = copy("whole")? - copy("empty")?;
+    drop(mounted);
+    Ok(time)
+}

@@ -1,0 +1,76 @@
+use super::*;
+
+const VOLUME: u128 = 0x0123_4567_89ab_cdef_0011_2233_4455_6677;
+
+fn entry(name: &str, start: u64) -> Entry {
+    let (blocks, capacity) = (2048, 1 << 31);
+    Entry { id: 77, parent: 12, start, blocks, capacity, read_only: true, name: name.to_string() }
+}
+
+#[test]
+fn golden_bytes_read_as_they_were_written() {
+    let golden = include_bytes!("../../../golden/volumes-v1.bin");
+    let entry = entry("db-monday", 1 << 31);
+    assert!(
+        [head(512, VOLUME), entry.encode(512, 3)].concat() == golden,
+        "the format has changed: a new version, or a mistake"
+    );
+    assert_eq!(check_head(&golden[..512], VOLUME), Ok(()));
+    assert_eq!(Entry::decode(&golden[512..], 3), Ok(entry));
+}
+
+#[test]
+fn any_damaged_byte_that_says_something_is_found() {
+    let (whole, entry) = (head(512, VOLUME), entry("v", 0).encode(512, 3));
+    for at in 0..USED {
+        let damaged = |bytes: &[u8]| {
+            let mut bytes = bytes.to_vec();
+            bytes[at] ^= 0x40;
+            bytes
+        };
+        assert!(check_head(&damaged(&whole), VOLUME).is_err(), "byte {at} of the head");
+        assert!(Entry::decode(&damaged(&entry), 3).is_err(), "byte {at} of an entry");
+    }
+    assert_eq!(Entry::decode(&entry, 4), Err(CatalogueError::Damaged(4)), "an entry at another place");
+    assert_eq!(check_head(&whole, VOLUME + 1), Err(CatalogueError::Range(0, "it is another volume's")));
+}
+
+#[test]
+fn numbers_that_no_esker_writes_are_refused_under_a_right_checksum() {
+    let check = |at: usize, bytes: &[u8], words: &str| {
+        let mut block = entry("v", 0).encode(512, 3);
+        block[at..at + bytes.len()].copy_from_slice(bytes);
+        let error = Entry::decode(&sealed(block), 3).unwrap_err().to_string();
+        assert!(error.contains(words), "byte {at}: {error}");
+    };
+    check(8, &[2], "flags");
+    check(12, &[1], "flags");
+    check(9, &[0], "name");
+    check(9, &[65], "name");
+    check(96, b".", "name");
+    check(24, &[0; 8], "numbers");
+    check(48, &[0; 8], "numbers");
+    check(48, &u64::MAX.to_le_bytes(), "numbers");
+    check(40, &CATALOGUE.to_le_bytes(), "numbers");
+    let mut newer = head(512, VOLUME);
+    newer[8] = 2;
+    assert_eq!(check_head(&sealed(newer), VOLUME), Err(CatalogueError::Newer(2, 0)));
+}
+
+#[test]
+fn names_and_room_are_given_once_and_gaps_are_used_again() {
+    let mut all = Catalogue::default();
+    all.put(1, entry("a", 0)).unwrap();
+    all.put(2, entry("b", 1 << 31)).unwrap();
+    assert_eq!(all.put(3, entry("a", 1 << 40)), Err(CatalogueError::Range(3, "a name that stands twice")));
+    assert_eq!(
+        all.put(3, entry("c", (1 << 31) + 5)),
+        Err(CatalogueError::Range(3, "room that another volume has too"))
+    );
+    assert_eq!((all.free_place(1), all.room(2048, 512, &[])), (3, Some((2 << 31, 1 << 31))));
+    assert_eq!(all.room(2048, 512, &[(2 << 31, 1 << 31)]), Some((3 << 31, 1 << 31)), "beside those that are to come");
+    all.take(1);
+    assert_eq!((all.free_place(1), all.room(2048, 512, &[])), (1, Some((0, 1 << 31))));
+    assert_eq!(all.room((1 << 47) + 1, 512, &[]), None, "all of the space, which it shares with the catalogue");
+    assert!(all.get("a").is_none() && all.name_of(77) == Some("b"));
+}
