@@ -22,11 +22,14 @@ pub enum Verdict {
     Differs,
 }
 
+/// What a call returned, or why it failed.
+type Ended = Result<i64, Errno>;
+
 /// A difference between platforms that says nothing about the order of calls.
 struct Quirk {
     platform: Platform,
     why: &'static str,
-    applies: fn(&Call, Result<i64, Errno>, Result<i64, Errno>) -> bool,
+    applies: fn(&Call, Ended, Ended) -> bool,
 }
 
 /// The table of quirks: traced result first, then the one here.

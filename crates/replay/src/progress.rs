@@ -32,12 +32,14 @@ pub struct Counter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 
-impl Counter {
+impl Default for Counter {
     /// At zero, awaited by nobody.
-    pub fn new() -> Counter {
+    fn default() -> Counter {
         Counter { count: AtomicU32::new(0), wanted: AtomicU32::new(NOBODY), bell: AtomicU32::new(0) }
     }
+}
 
+impl Counter {
     /// The count.
     pub fn count(&self) -> u32 {
         self.count.load(Ordering::SeqCst)

@@ -142,10 +142,10 @@ impl Session {
     fn new(script: Arc<Script>, kernel: Kernel) -> Session {
         let (players, threads) = (script.parts().len(), script.program().players().len());
         Session {
-            counters: (0..threads).map(|_| Counter::new()).collect(),
+            counters: (0..threads).map(|_| Counter::default()).collect(),
             doing: (0..players).map(|_| AtomicU32::new(0)).collect(),
             ready: AtomicU32::new(0),
-            go: Counter::new(),
+            go: Counter::default(),
             start_ns: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             played: (0..players).map(|_| Mutex::new(None)).collect(),

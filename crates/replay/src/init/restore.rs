@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use esker_trace::{Entry, EntryKind, PathBytes};
@@ -31,6 +31,8 @@ pub struct Restore<'a> {
     cache: Cache,
     /// The first name of each hard-link group that was put right.
     groups: BTreeMap<u64, (PathBytes, u64)>,
+    /// How many names each hard-link group has.
+    names: BTreeMap<u64, u64>,
     needed: u64,
     report: &'a mut dyn FnMut(Progress),
     /// What was done.
@@ -51,6 +53,10 @@ impl<'a> Restore<'a> {
         report: &'a mut dyn FnMut(Progress),
     ) -> Restore<'a> {
         let needed = wanted.values().map(size).sum();
+        let mut names = BTreeMap::new();
+        for entry in wanted.values().filter(|entry| entry.group > 0) {
+            *names.entry(entry.group).or_default() += 1;
+        }
         Restore {
             dir,
             root,
@@ -60,6 +66,7 @@ impl<'a> Restore<'a> {
             seed,
             cache: Cache::empty(),
             groups: BTreeMap::new(),
+            names,
             needed,
             report,
             done: Initialised { entries: wanted.len() as u64, ..Initialised::default() },
@@ -172,14 +179,14 @@ impl<'a> Restore<'a> {
             Some((first, inode)) => first == path || stat.st_ino == *inode,
             // A file whose names are not all wanted together gets a new inode; so does one of a group that has too many.
             None => {
-                entry.group > 0 && stat.st_nlink > 1 && self.names_of(entry.group) == stat.st_nlink as u64
+                entry.group > 0 && stat.st_nlink > 1 && self.names_of(entry.group) == stat.st_nlink
                     || stat.st_nlink == 1
             }
         }
     }
 
     fn names_of(&self, group: u64) -> u64 {
-        self.wanted.values().filter(|entry| entry.group == group).count() as u64
+        self.names.get(&group).copied().unwrap_or(0)
     }
 
     fn make(&mut self, place: &Place, path: &PathBytes, entry: &Entry) -> Result<(), Tried> {
@@ -319,7 +326,7 @@ fn size(entry: &Entry) -> u64 {
 }
 
 fn look(place: &Place) -> Result<Stat, Tried> {
-    rustix::fs::statat(&place.dir.as_fd(), &place.leaf, AtFlags::SYMLINK_NOFOLLOW).map_err(|e| ("looking at it", e))
+    rustix::fs::statat(&place.dir, &place.leaf, AtFlags::SYMLINK_NOFOLLOW).map_err(|e| ("looking at it", e))
 }
 
 #[allow(clippy::unnecessary_cast, reason = "the widths differ between processors")]

@@ -96,9 +96,11 @@ impl Request {
     fn make(&self, buffers: &mut Buffers) -> Result<i64, Errno> {
         let file = &*self.file;
         match self.op.kind {
-            AsyncKind::Read => rustix::io::pread(file, buffers.to_read(self.op.len), self.op.offset).map(|n| n as i64),
+            AsyncKind::Read => {
+                rustix::io::pread(file, buffers.room_to_read(self.op.len), self.op.offset).map(|n| n as i64)
+            }
             AsyncKind::Write => {
-                rustix::io::pwrite(file, buffers.to_write(self.op.len), self.op.offset).map(|n| n as i64)
+                rustix::io::pwrite(file, buffers.bytes_to_write(self.op.len), self.op.offset).map(|n| n as i64)
             }
             AsyncKind::Sync => rustix::fs::fsync(file).map(|()| 0),
             AsyncKind::DataSync => rustix::fs::fdatasync(file).map(|()| 0),

@@ -29,7 +29,7 @@ impl Buffers {
     }
 
     /// Memory for `len` bytes of a read.
-    pub fn to_read(&mut self, len: u64) -> &mut [u8] {
+    pub fn room_to_read(&mut self, len: u64) -> &mut [u8] {
         let (pages, len) = sizes(len);
         if self.read.len() < pages {
             self.read.resize_with(pages, Page::new_zeroed);
@@ -38,7 +38,7 @@ impl Buffers {
     }
 
     /// `len` random bytes, other ones than last time.
-    pub fn to_write(&mut self, len: u64) -> &[u8] {
+    pub fn bytes_to_write(&mut self, len: u64) -> &[u8] {
         let (pages, len) = sizes(len);
         let needed = pages + SHIFTS;
         if self.write.len() < needed {
@@ -65,19 +65,19 @@ mod tests {
     fn memory_is_aligned_and_as_long_as_asked() {
         let mut buffers = Buffers::new(Stream::seeded(1));
         for len in [0, 1, 4096, 70_000] {
-            assert_eq!(buffers.to_read(len).len() as u64, len);
-            assert_eq!(buffers.to_read(len).as_ptr() as usize % PAGE, 0);
-            assert_eq!(buffers.to_write(len).len() as u64, len);
-            assert_eq!(buffers.to_write(len).as_ptr() as usize % PAGE, 0);
+            assert_eq!(buffers.room_to_read(len).len() as u64, len);
+            assert_eq!(buffers.room_to_read(len).as_ptr() as usize % PAGE, 0);
+            assert_eq!(buffers.bytes_to_write(len).len() as u64, len);
+            assert_eq!(buffers.bytes_to_write(len).as_ptr() as usize % PAGE, 0);
         }
-        assert_eq!(buffers.to_read(u64::MAX).len() as u64, TRANSFER_MAX);
+        assert_eq!(buffers.room_to_read(u64::MAX).len() as u64, TRANSFER_MAX);
     }
 
     #[test]
     fn two_writes_send_different_bytes() {
         let mut buffers = Buffers::new(Stream::seeded(1));
-        let first = buffers.to_write(8192).to_vec();
+        let first = buffers.bytes_to_write(8192).to_vec();
         assert_ne!(first[..4096], first[4096..]);
-        assert_ne!(buffers.to_write(8192), first);
+        assert_ne!(buffers.bytes_to_write(8192), first);
     }
 }

@@ -75,7 +75,7 @@ impl Hand<'_> {
         }
         let mut sum = 0u64;
         loop {
-            let buffer = self.buffers.to_read(transfer.len - sum);
+            let buffer = self.buffers.room_to_read(transfer.len - sum);
             let piece = buffer.len() as u64;
             let read = match transfer.at {
                 None if transfer.flags.is_empty() => rustix::io::read(&*handle, buffer)?,
@@ -96,7 +96,7 @@ impl Hand<'_> {
     fn read_pipe(&mut self, handle: &Handle, len: u64, expected: u64) -> Reply {
         let mut sum = 0;
         loop {
-            let buffer = self.buffers.to_read(if expected > 0 { expected - sum } else { len });
+            let buffer = self.buffers.room_to_read(if expected > 0 { expected - sum } else { len });
             let read = rustix::io::read(handle, buffer)? as u64;
             sum += read;
             if read == 0 || sum >= expected {
@@ -114,7 +114,7 @@ impl Hand<'_> {
         };
         let mut sum = 0u64;
         loop {
-            let buffer = self.buffers.to_write(len - sum);
+            let buffer = self.buffers.bytes_to_write(len - sum);
             let piece = buffer.len() as u64;
             let written = match transfer.at {
                 None if transfer.flags.is_empty() => rustix::io::write(&*handle, buffer)?,
@@ -185,7 +185,7 @@ impl Hand<'_> {
             return bytes(rustix::fs::sendfile(&*to, &*from, offset.as_mut(), len as usize)?);
         }
         // To a socket: what reaches the file system is the read.
-        let buffer = self.buffers.to_read(len);
+        let buffer = self.buffers.room_to_read(len);
         match offset {
             Some(offset) => bytes(rustix::io::pread(&*from, buffer, offset)?),
             None => bytes(rustix::io::read(&*from, buffer)?),

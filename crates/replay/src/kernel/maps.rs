@@ -111,9 +111,9 @@ impl Hand<'_> {
         let file = self.inside(fd)?;
         unsigned(offset as i64)?;
         if write {
-            rustix::io::pwrite(&*file, self.buffers.to_write(len), offset)?;
+            rustix::io::pwrite(&*file, self.buffers.bytes_to_write(len), offset)?;
         } else {
-            rustix::io::pread(&*file, self.buffers.to_read(len), offset)?;
+            rustix::io::pread(&*file, self.buffers.room_to_read(len), offset)?;
         }
         Ok(0)
     }

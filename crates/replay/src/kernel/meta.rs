@@ -64,10 +64,10 @@ impl Hand<'_> {
     fn read_link(&mut self, at: &At, len: u64) -> Reply {
         if at.path.is_empty() && at.dir != Fd::CWD {
             let handle = self.inside(at.dir)?;
-            return bytes(rustix::fs::readlinkat_raw(&*handle, c"", self.buffers.to_read(len))?);
+            return bytes(rustix::fs::readlinkat_raw(&*handle, c"", self.buffers.room_to_read(len))?);
         }
         let place = self.place(at)?;
-        bytes(rustix::fs::readlinkat_raw(&place.dir, &place.leaf, self.buffers.to_read(len))?)
+        bytes(rustix::fs::readlinkat_raw(&place.dir, &place.leaf, self.buffers.room_to_read(len))?)
     }
 
     pub(super) fn chmod(&mut self, file: &Object, mode: u16) -> Reply {
@@ -98,7 +98,7 @@ impl Hand<'_> {
     pub(super) fn get_xattr(&mut self, file: &Object, name: &[u8], len: u64) -> Reply {
         let name = xattrs::c_name(self.kernel.options.platform, name)?;
         let target = self.target(file)?;
-        let value = self.buffers.to_read(len);
+        let value = self.buffers.room_to_read(len);
         // The path of a handle leads to what it is open on, also if that is a link.
         match (target, len) {
             (Target::Open(handle), 0) => bytes(rustix::fs::fgetxattr_query(&*handle, &name)?),
@@ -111,7 +111,7 @@ impl Hand<'_> {
     pub(super) fn set_xattr(&mut self, file: &Object, name: &[u8], len: u64, flags: rustix::fs::XattrFlags) -> Reply {
         let name = xattrs::c_name(self.kernel.options.platform, name)?;
         let target = self.target(file)?;
-        let value = self.buffers.to_write(len);
+        let value = self.buffers.bytes_to_write(len);
         match target {
             Target::Open(handle) => Ok(done(rustix::fs::fsetxattr(&*handle, &name, value, flags)?)),
             Target::Named(fd) => Ok(done(rustix::fs::setxattr(proc_path(&fd), &name, value, flags)?)),
@@ -120,7 +120,7 @@ impl Hand<'_> {
 
     fn list_xattr(&mut self, file: &Object, len: u64) -> Reply {
         let target = self.target(file)?;
-        let names = self.buffers.to_read(len);
+        let names = self.buffers.room_to_read(len);
         match (target, len) {
             (Target::Open(handle), 0) => bytes(rustix::fs::flistxattr_query(&*handle)?),
             (Target::Open(handle), _) => bytes(rustix::fs::flistxattr(&*handle, names)?),

@@ -189,9 +189,9 @@ impl<'a> Hand<'a> {
 
     /// Makes room for transfers of so many bytes, so that no call waits for it.
     pub fn make_room(&mut self, read: u64, write: u64) {
-        self.buffers.to_read(read);
+        self.buffers.room_to_read(read);
         if write > 0 {
-            self.buffers.to_write(write);
+            self.buffers.bytes_to_write(write);
         }
     }
 

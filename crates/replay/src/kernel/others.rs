@@ -35,13 +35,13 @@ impl Hand<'_> {
         let buffer = match file {
             Object::Fd(fd) => {
                 let file = self.inside(*fd)?;
-                rustix::io::pread(&*file, self.buffers.to_read(HEAD), 0)
+                rustix::io::pread(&*file, self.buffers.room_to_read(HEAD), 0)
             }
             Object::Path { at, .. } => {
                 let start = self.start(at)?;
                 let program =
                     self.kernel.root.open_at(base(start.as_deref()), &at.path, OFlags::RDONLY, Mode::empty())?;
-                rustix::io::pread(&program, self.buffers.to_read(HEAD), 0)
+                rustix::io::pread(&program, self.buffers.room_to_read(HEAD), 0)
             }
         };
         Ok(buffer.map(|_| 0)?)

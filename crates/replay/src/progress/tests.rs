@@ -9,7 +9,7 @@ use super::*;
 fn threads_that_hand_on_a_turn_lose_no_wake() {
     const THREADS: usize = 6;
     const ROUNDS: u32 = 3000;
-    let counters: Arc<Vec<Counter>> = Arc::new((0..THREADS).map(|_| Counter::new()).collect());
+    let counters: Arc<Vec<Counter>> = Arc::new((0..THREADS).map(|_| Counter::default()).collect());
     let stop = Arc::new(AtomicBool::new(false));
     let play = |me: usize| {
         let (counters, stop) = (counters.clone(), stop.clone());
@@ -30,7 +30,7 @@ fn threads_that_hand_on_a_turn_lose_no_wake() {
 
 #[test]
 fn waiters_with_different_wishes_are_all_woken() {
-    let counter = Arc::new(Counter::new());
+    let counter = Arc::new(Counter::default());
     let stop = Arc::new(AtomicBool::new(false));
     let waiter = |needed: u32| {
         let (counter, stop) = (counter.clone(), stop.clone());
@@ -45,7 +45,7 @@ fn waiters_with_different_wishes_are_all_woken() {
 
 #[test]
 fn who_waits_for_nobody_is_let_go() {
-    let counter = Arc::new(Counter::new());
+    let counter = Arc::new(Counter::default());
     let stop = Arc::new(AtomicBool::new(false));
     let waiter = thread::spawn({
         let (counter, stop) = (counter.clone(), stop.clone());
