@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::peers;
 
-const USAGE: &str = "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]], or cargo xtask soak mirrored|layers|volumes [--times N]";
+const USAGE: &str = "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]], or cargo xtask soak mirrored|layers|named [--times N]";
 
 struct Soak {
     word: &'static str,
@@ -25,7 +25,7 @@ const KILLS: Soak = Soak {
 static SOAKS: [Soak; 4] = [
     KILLS,
     Soak {
-        word: "volumes",
+        word: "named",
         test: "killed::what_was_flushed_to_a_named_volume_survives_kills_and_so_do_snapshots",
         ..KILLS
     },
@@ -58,7 +58,7 @@ const KEY: (&str, &str) = (
 ///
 /// `cargo xtask soak mirrored [--times N]`: the same over mirror, verify and crypt on two files, one of which is pulled and
 /// comes back. `cargo xtask soak layers [--times N]`: the like in one process less, with more pulls and the halves compared.
-/// `cargo xtask soak volumes [--times N]`: a named volume, of which snapshots are made meanwhile.
+/// `cargo xtask soak named [--times N]`: a named volume, of which snapshots are made meanwhile.
 pub fn main(args: &[String]) -> Result<bool, String> {
     let (word, rest) = args.split_first().ok_or(USAGE)?;
     let soak = SOAKS.iter().find(|soak| soak.word == word).ok_or(USAGE)?;
