@@ -113,7 +113,7 @@ impl Program {
 
     fn read_actions(&mut self, rows: &[u8], touches: &[u8]) -> Result<(), CompiledError> {
         let bad = |at, what| CompiledError::Malformed { section: Section::Actions.name(), at, what };
-        if rows.len() % ACTION != 0 {
+        if !rows.len().is_multiple_of(ACTION) {
             return Err(bad(rows.len(), "a row is cut"));
         }
         let (mut step_end, mut touch_end) = (0, 0);

@@ -87,10 +87,10 @@ impl World {
 
     /// Calls about the metadata of one file. Those that use its contents need more than `O_PATH`.
     fn metadata(&mut self, thread: ThreadId, file: &Object, contents: bool) -> Answer<i64> {
-        if let (Object::Fd(fd), true) = (file, contents) {
-            if *fd != Fd::CWD {
-                self.fd_for_io(thread, *fd)?;
-            }
+        if let (Object::Fd(fd), true) = (file, contents)
+            && *fd != Fd::CWD
+        {
+            self.fd_for_io(thread, *fd)?;
         }
         self.object(thread, file)?;
         Ok(self.seen.unwrap_or(0))

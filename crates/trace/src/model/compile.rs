@@ -242,11 +242,11 @@ impl Compiler {
             return id;
         }
         let id = self.world.tree.add(Inode::new(inherited.kind));
-        if let Some(path) = path {
-            if self.world.plant(path, id) {
-                let kind = super::repair::entry_kind(path, inherited.kind, PathBytes::default());
-                self.imply(id, path.clone(), kind);
-            }
+        if let Some(path) = path
+            && self.world.plant(path, id)
+        {
+            let kind = super::repair::entry_kind(path, inherited.kind, PathBytes::default());
+            self.imply(id, path.clone(), kind);
         }
         id
     }

@@ -169,8 +169,8 @@ impl World {
 
     /// What is at a path without dots and links.
     pub fn inode_at(&self, path: &[u8]) -> Option<InodeId> {
-        let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
-        let node = names.fold(Some(TOP), |node, name| self.tree.node(node?).children.get(name).copied());
+        let mut names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+        let node = names.try_fold(TOP, |node, name| self.tree.node(node).children.get(name).copied());
         self.tree.node(node?).inode
     }
 

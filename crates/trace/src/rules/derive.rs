@@ -149,13 +149,12 @@ impl<'a> Deriver<'a> {
                 self.follow_uses(cell.uses, id, rules.stage);
             }
         }
-        if role == Role::Create && !rules.name.is_empty() {
-            if let Some(previous) = self.resources[resource as usize].previous {
-                let before = self.cells[previous as usize];
-                match before.delete {
-                    NO_ACTION => self.follow_uses(before.uses, id, rules.name),
-                    delete => self.need(delete, id, rules.name),
-                }
+        let previous = self.resources[resource as usize].previous;
+        if let Some(previous) = previous.filter(|_| role == Role::Create && !rules.name.is_empty()) {
+            let before = self.cells[previous as usize];
+            match before.delete {
+                NO_ACTION => self.follow_uses(before.uses, id, rules.name),
+                delete => self.need(delete, id, rules.name),
             }
         }
         if !rules.sequential.is_empty() && role != Role::Traverse {
