@@ -407,6 +407,5 @@ fn warn_of_unseen(call: &Call, at: Time, sink: &mut impl Sink) {
     }
 }
 
-
 #[cfg(test)]
 mod tests;

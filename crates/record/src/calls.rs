@@ -190,9 +190,11 @@ impl<'a> Raw<'a> {
         self.exit[at].filter(|_| self.succeeded())
     }
 
-    /// A text that was read; one that was not read, or not to its end, makes the call one that cannot be replayed.
+    /// A text that was read. One that was not read to its end makes the call one that cannot be replayed, as one that was
+    /// not given does: programs ask so whether the kernel knows a call.
     fn text(&self, arg: usize) -> Result<&'a [u8], WarningKind> {
-        let bytes = self.bytes(arg).ok_or(WarningKind::CutPath)?;
+        let none = if self.args[arg] == 0 { WarningKind::BadArguments } else { WarningKind::CutPath };
+        let bytes = self.bytes(arg).ok_or(none)?;
         bytes.strip_suffix(&[0]).ok_or(WarningKind::CutPath)
     }
 

@@ -10,6 +10,7 @@
 //! [`crate::wire`] is the layout of the records.
 
 mod programs;
+mod reading;
 
 use esker_bpf::load::{ArrayMap, HashMap};
 use esker_bpf::{BpfError, Loaded, Map, MapKind, Ring, TracefsError};

@@ -91,7 +91,13 @@ impl Tracer {
     }
 
     /// Handles one stop, waiting for it unless told not to.
-    pub fn turn(&mut self, wait: bool, clock: impl Fn() -> u64, assembler: &mut Assembler, sink: &mut impl Sink) -> Turn {
+    pub fn turn(
+        &mut self,
+        wait: bool,
+        clock: impl Fn() -> u64,
+        assembler: &mut Assembler,
+        sink: &mut impl Sink,
+    ) -> Turn {
         let all = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
         let flags = if wait { all } else { all | WaitPidFlag::WNOHANG };
         let status = match waitpid(Pid::from_raw(-1), Some(flags)) {

@@ -90,7 +90,9 @@ pub enum RecordError {
     #[error("calls cannot be seen by programs in the kernel: {0}; record by ptrace instead")]
     Kernel(#[from] KernelError),
     /// This process does not know the numbers of threads by which the kernel calls them.
-    #[error("calls cannot be seen by programs in the kernel from inside a name space of processes; record by ptrace instead")]
+    #[error(
+        "calls cannot be seen by programs in the kernel from inside a name space of processes; record by ptrace instead"
+    )]
     NameSpace,
     /// The kernel forbids ptrace.
     #[error("process {0}: may not be traced: {1}; run as its user or root, and see kernel.yama.ptrace_scope")]
@@ -188,7 +190,8 @@ impl<W: Write> Session<'_, W> {
             }
             status = status.or_else(|| reap(target, pid));
             let is_over = status.is_some() || matches!(target, Target::Process(_));
-            if self.settings.stop.load(Ordering::Relaxed) || (is_over && !kernel.is_busy() && self.assembler.alive == 0) {
+            if self.settings.stop.load(Ordering::Relaxed) || (is_over && !kernel.is_busy() && self.assembler.alive == 0)
+            {
                 break;
             }
             // Records of threads that ended may be lost: then only the kernel knows that none is left.
@@ -206,8 +209,7 @@ impl<W: Write> Session<'_, W> {
     fn by_ptrace(mut self, target: &Target, instead: Option<String>) -> Result<Recorded, RecordError> {
         let (pid, filtered) = self.begin(target, true)?;
         let threads = self.tell(pid)?;
-        let mut tracer =
-            Tracer::seize(pid, &threads, filtered).map_err(|error| RecordError::Ptrace(pid, error))?;
+        let mut tracer = Tracer::seize(pid, &threads, filtered).map_err(|error| RecordError::Ptrace(pid, error))?;
         let _forwarding = self.let_go(target, pid)?;
         let is_ours = matches!(target, Target::Program(_));
         let mut status = None;

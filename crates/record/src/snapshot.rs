@@ -217,6 +217,5 @@ fn xattrs(path: &Path) -> Vec<Xattr> {
     found
 }
 
-
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,8 @@ use crate::calls::{bits, kind_of_mode};
 /// # Errors
 /// If it is not there, or may not be read.
 pub fn threads(pid: u32) -> io::Result<Vec<u32>> {
-    let numbers = fs::read_dir(format!("/proc/{pid}/task"))?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let numbers =
+        fs::read_dir(format!("/proc/{pid}/task"))?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     Ok(numbers.collect())
 }
 
@@ -45,7 +46,8 @@ fn umask(pid: u32) -> u16 {
 }
 
 fn descriptors(pid: u32, process: ProcessId) -> io::Result<Vec<Inherited>> {
-    let names = fs::read_dir(format!("/proc/{pid}/fd"))?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let names =
+        fs::read_dir(format!("/proc/{pid}/fd"))?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let mut numbers: Vec<i32> = names.collect();
     numbers.sort_unstable();
     let mut found = Vec::new();
@@ -77,7 +79,8 @@ fn number_groups(pid: u32, found: &mut [Inherited]) {
     let mut group = 0;
     for at in 0..found.len() {
         let same = |other: &Inherited| {
-            let alike = other.path == found[at].path && other.flags | OpenFlags::O_CLOEXEC == found[at].flags | OpenFlags::O_CLOEXEC;
+            let alike = other.path == found[at].path
+                && other.flags | OpenFlags::O_CLOEXEC == found[at].flags | OpenFlags::O_CLOEXEC;
             alike && other.offset == found[at].offset && is_same_description(pid, other.fd, found[at].fd)
         };
         let Some(first) = found[..at].iter().position(same) else { continue };

@@ -65,8 +65,7 @@ pub enum Kind {
     End = 7,
 }
 
-const KINDS: [Kind; 7] =
-    [Kind::Call, Kind::Enter, Kind::Exit, Kind::ExitLate, Kind::Fork, Kind::Exec, Kind::End];
+const KINDS: [Kind; 7] = [Kind::Call, Kind::Enter, Kind::Exit, Kind::ExitLate, Kind::Fork, Kind::Exec, Kind::End];
 
 /// Shows what a record tells. `None` if it is none: the programs and this reader are of one make, so that is a mistake in
 /// them.

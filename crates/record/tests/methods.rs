@@ -77,7 +77,15 @@ fn straced(words: &[&str]) -> Option<Trace> {
     let path = folder.path().join("trace");
     let names: Vec<String> = calls::all().map(|spec| format!("?{}", spec.name())).collect();
     let mut command = Command::new("strace");
-    command.args(["-f", "-y", "-v", "-s", "4096", "--absolute-timestamps=format:unix,precision:ns", "--syscall-times=ns"]);
+    command.args([
+        "-f",
+        "-y",
+        "-v",
+        "-s",
+        "4096",
+        "--absolute-timestamps=format:unix,precision:ns",
+        "--syscall-times=ns",
+    ]);
     command.args(["-e", "abbrev=execve,execveat", "-e", &format!("trace={}", names.join(",")), "-o"]).arg(&path);
     let run = command.args(["env", "-u", "PWD", "-C"]).arg(folder.path()).args(words).output();
     if let Err(error) = run {
@@ -136,8 +144,7 @@ fn without_folders(threads: Vec<Vec<String>>) -> Vec<Vec<String>> {
         Some(at) => format!("{}/F{}", &text[..at], &text[at + "/.tmp123456".len()..]),
         None => text,
     };
-    let mut all: Vec<Vec<String>> =
-        threads.into_iter().map(|calls| calls.into_iter().map(clean).collect()).collect();
+    let mut all: Vec<Vec<String>> = threads.into_iter().map(|calls| calls.into_iter().map(clean).collect()).collect();
     all.sort();
     all
 }
@@ -204,10 +211,8 @@ fn a_program_that_is_not_there_is_an_error() {
 #[test]
 fn a_process_that_runs_is_recorded_until_told_to_stop() {
     for method in [Method::Kernel, Method::Ptrace] {
-        let mut child = Command::new("sh")
-            .args(["-c", "while :; do test -e /absent; done"])
-            .spawn()
-            .expect("there is a shell");
+        let mut child =
+            Command::new("sh").args(["-c", "while :; do test -e /absent; done"]).spawn().expect("there is a shell");
         let settings = settings(method);
         let stop = settings.stop.clone();
         let target = Target::Process(child.id());

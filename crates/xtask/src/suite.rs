@@ -22,8 +22,25 @@ const LIMIT: Duration = Duration::from_secs(240);
 
 /// Calls that move data of files or change names.
 const FILE_CALLS: &[&str] = &[
-    "open", "read", "write", "pread", "pwrite", "stat", "getdents", "rename", "unlink", "mkdir", "fsync", "truncate",
-    "fallocate", "access", "readlink", "copy_range", "send_file", "link", "symlink",
+    "open",
+    "read",
+    "write",
+    "pread",
+    "pwrite",
+    "stat",
+    "getdents",
+    "rename",
+    "unlink",
+    "mkdir",
+    "fsync",
+    "truncate",
+    "fallocate",
+    "access",
+    "readlink",
+    "copy_range",
+    "send_file",
+    "link",
+    "symlink",
 ];
 
 struct Entry {
@@ -183,7 +200,8 @@ fn judge(trace: &Path, esker: &Path) -> Result<Facts, String> {
 
 /// Edges between threads, by the rules that are on when nothing is said.
 fn edges(trace: &Path, esker: &Path) -> Option<u64> {
-    let inspected: Value = serde_json::from_str(&said(esker, &["trace", "inspect", "--json"], trace, &[]).ok()?).ok()?;
+    let inspected: Value =
+        serde_json::from_str(&said(esker, &["trace", "inspect", "--json"], trace, &[]).ok()?).ok()?;
     let modes = inspected["modes"].as_array()?;
     modes.iter().find(|mode| mode["total"]["name"] == "root")?["total"]["edges"].as_u64()
 }

@@ -132,6 +132,8 @@ fn tell(name: &str, recorded: &Recorded, terminal: &mut Terminal) {
     }
     if recorded.changed > 0 {
         let files = recorded.changed;
-        terminal.complain(&format!("warning: {files} files may be recorded with a size that the program gave them; name their tree with --root"));
+        terminal.complain(&format!(
+            "warning: {files} files may be recorded with a size that the program gave them; name their tree with --root"
+        ));
     }
 }

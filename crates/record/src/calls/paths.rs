@@ -34,6 +34,7 @@ pub const CALLS: &[Spec] = &[
     row!(SYS_chmod, [text(0)], |c| Ok(Call::Chmod { file: c.object(0, true)?, mode: c.mode(1) })),
     row!(SYS_fchmod, [], |c| Ok(Call::Chmod { file: Object::Fd(c.fd(0)), mode: c.mode(1) })),
     row!(SYS_fchmodat, [text(1)], |c| Ok(Call::Chmod { file: c.object_at(0, 1, 0, true)?, mode: c.mode(2) })),
+    row!(SYS_fchmodat2, [text(1)], |c| Ok(Call::Chmod { file: unless_nofollow(c, 0, 1, 3)?, mode: c.mode(2) })),
     row!(SYS_chown, [text(0)], |c| chown(c, c.object(0, true)?, 1)),
     row!(SYS_lchown, [text(0)], |c| chown(c, c.object(0, false)?, 1)),
     row!(SYS_fchown, [], |c| chown(c, Object::Fd(c.fd(0)), 1)),

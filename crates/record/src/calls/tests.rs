@@ -50,6 +50,7 @@ fn openat2_reads_its_structure() {
 #[test]
 fn a_path_that_was_not_read_is_told() {
     assert_eq!(decoded("unlink", [4096, 0, 0, 0, 0, 0], &[None], None, 0), Err(WarningKind::CutPath));
+    assert_eq!(decoded("unlink", [0; 6], &[None], None, -14), Err(WarningKind::BadArguments));
     let long = vec![b'a'; TEXT_MAX as usize];
     assert_eq!(decoded("unlink", [4096, 0, 0, 0, 0, 0], &[Some(&long)], None, 0), Err(WarningKind::CutPath));
 }
@@ -85,8 +86,7 @@ fn what_stat_gives_is_read_from_its_structure() {
     let Ok(Call::Stat { seen: Some(seen), .. }) = decoded("fstat", [3, 4096, 0, 0, 0, 0], &[], Some(&bytes), 0) else {
         panic!("a status")
     };
-    let expected =
-        Status { kind: FileKind::Regular, mode: 0o640, size: 1234, links: 2, device: 9, inode: 11 };
+    let expected = Status { kind: FileKind::Regular, mode: 0o640, size: 1234, links: 2, device: 9, inode: 11 };
     assert_eq!(*seen, expected);
     let failed = decoded("fstat", [3, 4096, 0, 0, 0, 0], &[], Some(&bytes), -9);
     assert_eq!(failed, Ok(Call::Stat { file: Object::Fd(Fd(3)), seen: None }), "nothing is seen of a failure");
@@ -102,7 +102,10 @@ fn buffers_add_up() {
     let call = decoded("preadv2", [3, 4096, 2, 100, 0, libc::RWF_NOWAIT as u64], &[Some(&vector)], None, 15);
     let flags = ReadWriteFlags::RWF_NOWAIT;
     assert_eq!(call, Ok(Call::Pread { fd: Fd(3), offset: 100, len: 30, parts: 2, flags }));
-    assert_eq!(decoded("readv", [3, 4096, 2, 0, 0, 0], &[None], None, 15), Ok(Call::Read { fd: Fd(3), len: 15, parts: 2 }));
+    assert_eq!(
+        decoded("readv", [3, 4096, 2, 0, 0, 0], &[None], None, 15),
+        Ok(Call::Read { fd: Fd(3), len: 15, parts: 2 })
+    );
 }
 
 #[test]

@@ -3,7 +3,10 @@ use std::os::unix::fs::symlink;
 use super::*;
 
 /// What is taken, by path below the folder.
-fn taken(folder: &Path, take: impl FnOnce(&mut Snapshot, &mut dyn FnMut(&PathBytes, &Entry))) -> BTreeMap<String, Entry> {
+fn taken(
+    folder: &Path,
+    take: impl FnOnce(&mut Snapshot, &mut dyn FnMut(&PathBytes, &Entry)),
+) -> BTreeMap<String, Entry> {
     let mut entries = BTreeMap::new();
     let mut snapshot = Snapshot::new(i64::MAX);
     take(&mut snapshot, &mut |path, entry| {
