@@ -20,8 +20,11 @@ mod able_overhead;
 mod able_predicted_vs_observed;
 mod able_theory;
 mod anvil_clone_vs_cp;
+mod anvil_gc_scaling;
+mod anvil_gc_steady;
 mod anvil_recovery;
 mod anvil_snapshot;
+mod anvil_scanner_threads;
 mod artc;
 mod artc_compile;
 mod artc_concurrency;
@@ -81,6 +84,9 @@ pub const ALL: &[Experiment] = &[
     anvil_clone_vs_cp::EXPERIMENT,
     artc_compile::EXPERIMENT,
     artc_ground_truth::EXPERIMENT,
+    anvil_gc_steady::EXPERIMENT,
+    anvil_gc_scaling::EXPERIMENT,
+    anvil_scanner_threads::EXPERIMENT,
     artc_semantics::EXPERIMENT,
     artc_micro::EXPERIMENT,
     artc_concurrency::EXPERIMENT,

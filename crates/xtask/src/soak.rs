@@ -4,12 +4,12 @@ use std::process::Command;
 
 use crate::peers;
 
-const USAGE: &str = "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]], or cargo xtask soak mirrored|layers|named [--times N]";
+const USAGE: &str = "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]], or cargo xtask soak mirrored|layers|named|volume [--times N]";
 
 struct Soak {
     word: &'static str,
     /// Where its test lies, for cargo, and its name.
-    place: [&'static str; 4],
+    place: &'static [&'static str],
     test: &'static str,
     /// What it sets, beside what the command line says; paths from the project's root on.
     settings: &'static [(&'static str, &'static str)],
@@ -17,12 +17,12 @@ struct Soak {
 
 const KILLS: Soak = Soak {
     word: "kill",
-    place: ["-p", "esker-cli", "--test", "serving"],
+    place: &["-p", "esker-cli", "--test", "serving"],
     test: "killed::what_was_flushed_survives_kills_and_stale_sockets_are_replaced",
     settings: &[],
 };
 
-static SOAKS: [Soak; 4] = [
+static SOAKS: [Soak; 5] = [
     KILLS,
     Soak {
         word: "named",
@@ -39,8 +39,14 @@ static SOAKS: [Soak; 4] = [
     },
     Soak {
         word: "layers",
-        place: ["-p", "esker-it", "--test", "it"],
+        place: &["-p", "esker-it", "--test", "it"],
         test: "kill_nine::no_flushed_write_is_lost_by_kills_while_a_half_is_pulled_and_comes_back",
+        settings: &[],
+    },
+    Soak {
+        word: "volume",
+        place: &["-p", "esker-volume", "--lib"],
+        test: "tests::collect::stress::nothing_is_lost_in_a_long_time",
         settings: &[],
     },
 ];
@@ -59,6 +65,9 @@ const KEY: (&str, &str) = (
 /// `cargo xtask soak mirrored [--times N]`: the same over mirror, verify and crypt on two files, one of which is pulled and
 /// comes back. `cargo xtask soak layers [--times N]`: the like in one process less, with more pulls and the halves compared.
 /// `cargo xtask soak named [--times N]`: a named volume, of which snapshots are made meanwhile.
+///
+/// `cargo xtask soak volume [--times N] [--seed N]`: volumes under load and forced collection in virtual time, killed a hundred
+/// times in each round; some ten minutes.
 pub fn main(args: &[String]) -> Result<bool, String> {
     let (word, rest) = args.split_first().ok_or(USAGE)?;
     let soak = SOAKS.iter().find(|soak| soak.word == word).ok_or(USAGE)?;
@@ -69,7 +78,13 @@ pub fn main(args: &[String]) -> Result<bool, String> {
     }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["test", "--release"]).args(soak.place).args(["--", "--exact", soak.test, "--nocapture"]);
+    command.args(["test", "--release"]).args(soak.place).args([
+        "--",
+        "--exact",
+        soak.test,
+        "--nocapture",
+        "--include-ignored",
+    ]);
     command.envs(own).envs([KEY]).envs(settings);
     let status = command.current_dir(crate::root()).status();
     Ok(status.map_err(|error| format!("cannot run cargo: {error}"))?.success())

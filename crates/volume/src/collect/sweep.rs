@@ -28,7 +28,7 @@ pub type Visit<T> = Arc<dyn Fn(&Snapshot, Range<u64>) -> T + Send + Sync>;
 
 /// Extents of a piece, at most: so few that a worker is soon back, and so many that its way there does not matter.
 const PIECE: u64 = 2048;
-/// CPU time of one extent, charged in virtual time: as measured on a map of a million (`esker lab run anvil-scanner-threads`).
+/// CPU time of one extent, charged in virtual time: an estimate (`esker lab run anvil-scanner-threads` tells `ns_per_mapping`).
 pub const EXTENT_COST: Nanos = Nanos(12);
 
 impl Sharing {

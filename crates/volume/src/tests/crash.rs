@@ -130,7 +130,7 @@ fn record(seed: u64, acts: usize) -> Run {
         let leaf = Recorder::leaf(&journal, &rt, &media(MEDIUM), BLOCK as u32, Defer::Always(Nanos::micros(3)));
         let bench = Bench::open(&rt, leaf, SEGMENT, CHECKPOINT).await;
         // In every other run the collector works beside the acts too.
-        if seed % 2 == 0 {
+        if seed.is_multiple_of(2) {
             let other = bench.clone();
             let collect = async move {
                 loop {

@@ -18,6 +18,22 @@ struct Region {
 
 type Shared = Rc<RefCell<Region>>;
 
+impl Region {
+    /// The request on its way has ended: where the region begins, and what it holds.
+    fn end(&mut self) -> (u64, Vec<u8>) {
+        self.content = self.pending.take().expect("a request was on its way");
+        (self.base, self.content.clone())
+    }
+
+    /// What the region holds after a kill: what was answered, with or without the request that was on its way.
+    fn recover(&mut self, held: Vec<u8>) {
+        let pending = self.pending.take();
+        let is_right = held == self.content || pending.as_ref() == Some(&held);
+        assert!(is_right, "{held:?} instead of {:?} or {pending:?}", self.content);
+        self.content = held;
+    }
+}
+
 fn regions() -> Vec<Shared> {
     let region = |client: u64| Region { base: client << 30, content: vec![0; BLOCKS as usize], pending: None };
     (0..CLIENTS).map(|client| Rc::new(RefCell::new(region(client)))).collect()
@@ -70,10 +86,7 @@ async fn client(bench: Bench, region: Shared, seed: u64, count: Rc<Cell<u64>>) {
         region.borrow_mut().pending = Some(next);
         let done = bench.submit(bio).await;
         assert_eq!(done.result.err(), None, "there is always space");
-        let mut now = region.borrow_mut();
-        now.content = now.pending.take().expect("set above");
-        let (base, content) = (now.base, now.content.clone());
-        drop(now);
+        let (base, content) = region.borrow_mut().end();
         count.set(count.get() + 1);
         let at = rng.below(BLOCKS - 8);
         let read = bench.values(base + at, 8).await;
@@ -88,12 +101,9 @@ fn world(media: &Rc<Media>, regions: &[Shared], seed: u64) -> (u64, f64) {
     sim.block_on(async move {
         let bench = Bench::open(&rt, device(&rt, &media), SEGMENT, 96 << 10).await;
         for region in &regions {
-            let mut region = region.borrow_mut();
-            let held = bench.values(region.base, BLOCKS).await;
-            let pending = region.pending.take();
-            let is_right = held == region.content || pending.as_ref() == Some(&held);
-            assert!(is_right, "seed {seed}: {held:?} instead of {:?} or {pending:?}", region.content);
-            region.content = held;
+            let base = region.borrow().base;
+            let held = bench.values(base, BLOCKS).await;
+            region.borrow_mut().recover(held);
         }
         let count = Rc::new(Cell::new(0));
         for (i, region) in regions.iter().enumerate() {

@@ -1,0 +1,143 @@
+//! `anvil-scanner-threads`: how a pass over the map gains from more scanners. After figure 3.10 of ANViL: one segment of 128 MiB, and
+//! many snapshots of it.
+//!
+//! One and two scanners run on this machine's CPUs. What more would bring is **simulated**: the same code shares the same map out
+//! in virtual time, where a mapping costs what is charged for it and nothing else does. *Skewed*: nine tenths of the mappings
+//! are in a thousandth of the populated space. *Static* is a split of the space into equal parts, once and for all.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use esker_base::Stream;
+use esker_rt::Rt;
+use esker_rt::real::{Reactor, RealConfig};
+use esker_rt::sim::{Sim, SimConfig};
+use esker_volume::collect::sweep::{Sharing, Visit, sweep};
+use esker_volume::map::{Extent, Fanout, Map, Snapshot};
+
+use crate::experiment::{Experiment, Figure, LabError, Options};
+use crate::timing::median;
+
+/// The record.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "anvil-scanner-threads",
+    summary: "Mappings scanned per second with 1 and 2 scanners; efficiency with 12 and 64 in virtual time",
+    source: "ANViL, figure 3.10 (near-linear up to 12 threads); issue 6 of this project: 2 scanners 1.8 times as fast as 1, 0.9 of \
+             the ideal with 12",
+    simulated: false,
+    rivals: &[],
+    run,
+};
+
+/// That of pages of 4 KiB.
+const FANOUT: Fanout = Fanout { leaf: 169, inner: 254 };
+/// Extents of the segment: 128 MiB in pieces of 32 KiB, as in the source.
+const EXTENTS: u64 = 4096;
+const ROUNDS: usize = 7;
+
+fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
+    let snapshots = if options.quick { 1_000 } else { 8_000 };
+    let map = cloned(snapshots);
+    progress(&format!("{} mappings", map.mappings()));
+    let mut one = Vec::new();
+    let mut ratios = Vec::new();
+    for _ in 0..ROUNDS {
+        let seconds = (real(options, &map, 1)?, real(options, &map, 2)?);
+        one.push(seconds.0);
+        ratios.push(seconds.0 / seconds.1);
+    }
+    let alone = median(one);
+    let skewed = skewed(options.seed, map.mappings());
+    let even = |map: &Snapshot, scanners: usize| efficiency(map, Sharing::even(map, scanners));
+    Ok(vec![
+        Figure::alone("speedup_2", median(ratios), "ratio"),
+        Figure::alone("mappings_per_second_1", map.mappings() as f64 / alone, "mappings/s"),
+        Figure::alone("ns_per_mapping", alone * 1e9 / map.mappings() as f64, "ns"),
+        Figure::alone("simulated_efficiency_2", even(&map, 2), "ratio"),
+        Figure::alone("simulated_efficiency_12", even(&map, 12), "ratio"),
+        Figure::alone("simulated_efficiency_64", even(&map, 64), "ratio"),
+        Figure::alone("simulated_efficiency_12_skewed", even(&skewed, 12), "ratio"),
+        Figure::alone("simulated_efficiency_12_skewed_static", efficiency(&skewed, parts(&skewed, 12)), "ratio"),
+    ])
+}
+
+/// One segment and its snapshots.
+fn cloned(snapshots: u64) -> Snapshot {
+    let mut map = Map::new(FANOUT);
+    for snapshot in 0..snapshots {
+        for i in 0..EXTENTS {
+            // In the order of a log, in which neighbours are not joined.
+            let pba = i * 40_503 % EXTENTS * 8;
+            map.map(Extent { lba: (snapshot << 20) + i * 8, pba, len: 8 }, &mut |_| {});
+        }
+    }
+    map.snapshot()
+}
+
+/// As many mappings, nine tenths of them in a thousandth of the space.
+fn skewed(seed: u64, mappings: u64) -> Snapshot {
+    let mut map = Map::new(FANOUT);
+    let mut rng = Stream::named(seed, "skewed");
+    for i in 0..mappings {
+        let lba = if i % 10 == 0 { rng.below(1 << 46) } else { rng.below(1 << 36) };
+        map.map(Extent { lba, pba: 2 * (i % (1 << 30)), len: 1 }, &mut |_| {});
+    }
+    map.snapshot()
+}
+
+/// Equal parts of the populated space, kept to.
+fn parts(map: &Snapshot, scanners: usize) -> Sharing {
+    let last = map.from(map.at_fraction(1.0)).last().map_or(1, |extent| extent.end());
+    let cut = |i: usize| if i == scanners { u64::MAX } else { last / scanners as u64 * i as u64 };
+    Sharing { ranges: (0..scanners).map(|i| cut(i)..cut(i + 1)).collect(), is_dynamic: false }
+}
+
+/// Marks live blocks in a bitmap, as the collector's passes do, and counts mappings.
+fn visit() -> Visit<u64> {
+    let bits: Arc<Vec<AtomicU64>> = Arc::new((0..1 << 20).map(|_| AtomicU64::new(0)).collect());
+    Arc::new(move |snapshot: &Snapshot, range: Range<u64>| {
+        let mut mappings = 0;
+        for extent in snapshot.from(range.start).take_while(|extent| extent.lba < range.end) {
+            mappings += 1;
+            let word = (extent.pba / 64) as usize % bits.len();
+            let mask = (u64::MAX >> (64 - extent.len.min(64))) << (extent.pba % 64);
+            bits[word].fetch_or(mask, Ordering::Relaxed);
+        }
+        mappings
+    })
+}
+
+async fn pass(rt: &Rt, map: &Snapshot, sharing: Sharing) {
+    let total = std::cell::Cell::new(0);
+    sweep(rt, map, sharing, visit(), &async |count| total.set(total.get() + count)).await;
+    assert_eq!(total.get(), map.mappings(), "each mapping is seen once");
+}
+
+/// Seconds of one pass on this machine.
+fn real(options: &Options, map: &Snapshot, scanners: usize) -> Result<f64, LabError> {
+    let reactor = Reactor::new(RealConfig::seeded(options.seed))?;
+    let (rt, map) = (reactor.rt(), map.clone());
+    Ok(reactor.block_on(async move {
+        let start = Instant::now();
+        pass(&rt, &map, Sharing::even(&map, scanners)).await;
+        start.elapsed().as_secs_f64()
+    }))
+}
+
+/// Virtual time of one scanner on one CPU over that of all these on as many CPUs, per scanner.
+fn efficiency(map: &Snapshot, sharing: Sharing) -> f64 {
+    let time = |sharing: Sharing| {
+        let cpus = sharing.ranges.len();
+        let (sim, map) = (Sim::new(SimConfig { cpus, ..SimConfig::seeded(1) }), map.clone());
+        let rt = sim.rt();
+        sim.block_on(async move {
+            let start = rt.now();
+            pass(&rt, &map, sharing).await;
+            rt.now().since(start).0 as f64
+        })
+    };
+    let scanners = sharing.ranges.len() as f64;
+    time(Sharing::even(map, 1)) / time(sharing) / scanners
+}
