@@ -36,7 +36,7 @@ impl Fields {
     /// If this kernel does not have it, or it may not be read.
     pub fn of(event: &str) -> Result<Fields, TracefsError> {
         let read = |place: &&str| std::fs::read_to_string(format!("{place}/events/{event}/format"));
-        let text = PLACES.iter().map(|place| read(place)).reduce(|one, other| one.or(other)).expect("there are places");
+        let text = PLACES.iter().map(read).reduce(|one, other| one.or(other)).expect("there are places");
         Ok(Fields::parse(event, &text.map_err(|error| TracefsError::Unread(event.to_string(), error))?))
     }
 
