@@ -1,9 +1,11 @@
 //! Compiled traces, and the compiler: what is read can be scheduled and written again; what a recording claims is repaired, never
 //! believed to the point of a panic, and edges lead forward.
 
+use esker_trace::Trace;
 use esker_trace::compiled::Program;
 use esker_trace::etrace::{self, Limits};
 use esker_trace::generate::{Shape, apple_desktop};
+use esker_trace::import::{OnBad, read_trace, strace};
 use esker_trace::model::compile;
 use esker_trace::rules::schedule::for_each;
 use esker_trace::rules::{Order, Rules};
@@ -26,7 +28,8 @@ pub fn corpus() -> Vec<Vec<u8>> {
 
 pub fn recordings() -> Vec<Vec<u8>> {
     let trace = |seed| apple_desktop(Shape { seed, threads: 3, scripts: 6 });
-    (1..4).map(|seed| etrace::write(&trace(seed), Vec::new()).expect("memory takes all")).collect()
+    let recorded = (1..4).map(|seed| etrace::write(&trace(seed), Vec::new()).expect("memory takes all"));
+    recorded.chain(crate::trace::strace_corpus()).collect()
 }
 
 /// The input with right checksums, so that damage comes past them.
@@ -65,7 +68,7 @@ pub fn try_compiled(input: &[u8]) -> Result<bool, String> {
 }
 
 pub fn try_recording(input: &[u8]) -> Result<bool, String> {
-    let Ok(trace) = etrace::read(input, LIMITS) else { return Ok(false) };
+    let Some(trace) = read(input) else { return Ok(false) };
     let actions = trace.actions.len();
     let Ok(program) = compile(trace, &mut |_| {}) else { return Ok(false) };
     if program.len() != actions {
@@ -76,6 +79,14 @@ pub fn try_recording(input: &[u8]) -> Result<bool, String> {
         program.step(id).map_err(|error| format!("action {id} was written badly: {error}"))?;
     }
     Ok(true)
+}
+
+/// A recording, or the text of strace, which damage leaves readable more often.
+fn read(input: &[u8]) -> Option<Trace> {
+    match etrace::is_etrace(input) {
+        true => etrace::read(input, LIMITS).ok(),
+        false => read_trace(&mut strace::Strace::new(input, OnBad::Skip), OnBad::Skip).ok(),
+    }
 }
 
 /// Edges lead forward, and asking for anything is answered.

@@ -71,9 +71,12 @@ impl Desk {
     pub fn play(mut self) -> Trace {
         self.start_threads();
         let mut now = self.free[0];
+        let waits = |playing: &Playing| playing.next < playing.script.steps.len();
+        // Scripts before this one are at their ends.
+        let mut first = 0;
         loop {
-            let waiting =
-                self.playing.iter().enumerate().filter(|(_, playing)| playing.next < playing.script.steps.len());
+            first += self.playing[first..].iter().take_while(|playing| !waits(playing)).count();
+            let waiting = self.playing.iter().enumerate().skip(first).filter(|(_, playing)| waits(playing));
             // The one that can go first; of equal ones the first on the desk. Not all are begun at once.
             let able = waiting.take(2 * self.free.len()).map(|(at, playing)| {
                 let thread = playing.script.steps[playing.next].thread as usize;
