@@ -90,12 +90,14 @@ impl<T: Target> Play<'_, T> {
         let process = script.program().players()[place.thread as usize].process.0;
         self.target.begin(action);
         self.wait(action).await?;
+        let turn = Turn { process, step: &step };
+        self.target.prepare(&turn);
         let due_ns = self.delay(action).await?;
         if script.tells_issue() {
             self.target.reach(place.thread, issued(place.local));
         }
         let issue_ns = self.target.now_ns();
-        let answer = self.target.perform(&Turn { process, step: &step }).await;
+        let answer = self.target.perform(&turn).await;
         let done_ns = self.target.now_ns();
         self.free_ns = due_ns.map_or(done_ns, |due_ns| due_ns + (done_ns - issue_ns));
         if answer.skipped.is_some() {

@@ -250,6 +250,11 @@ impl Target for OnKernel<'_> {
         if self.session.stop.load(Ordering::Relaxed) { Err(Stopped) } else { Ok(()) }
     }
 
+    #[inline]
+    fn prepare(&mut self, turn: &Turn<'_>) {
+        self.hand.prepare(turn);
+    }
+
     async fn perform(&mut self, turn: &Turn<'_>) -> Answer {
         self.say(State::Calling);
         self.hand.perform(turn)

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use esker_trace::compiled::{Program, Step};
+use esker_trace::compiled::{Notes, Program, Step};
 use esker_trace::rules::{Order, Schedule};
 use esker_trace::wire::Malformed;
 use esker_trace::words::FileKind;
@@ -94,7 +94,7 @@ impl Script {
     pub fn new(program: Program, order: Order, speed: Speed) -> Result<Script, Malformed> {
         let schedule = program.schedule(order);
         let parts = match order {
-            Order::Single => vec![(0..program.len() as u32).collect()],
+            Order::Single => vec![in_a_row(&program)?],
             _ => (0..program.players().len() as u32).map(|thread| program.actions(ThreadId(thread)).to_vec()).collect(),
         };
         let mut script = Script { program, schedule, speed, order, parts, rooms: Vec::new(), fifos: false };
@@ -172,6 +172,20 @@ impl Script {
     pub fn step(&self, action: u32) -> Step {
         self.program.step(action).expect("every action was read before")
     }
+}
+
+/// All actions for one thread: by number, but each that waits for others only where it returned, behind what it waited for.
+fn in_a_row(program: &Program) -> Result<Vec<u32>, Malformed> {
+    let mut latest = 0;
+    let mut keys = Vec::with_capacity(program.len());
+    for action in 0..program.len() as u32 {
+        let instant = program.instant(action);
+        latest = instant.enter.max(latest);
+        let waits = program.step(action)?.notes.contains(Notes::WAITS);
+        keys.push((if waits { instant.leave.max(latest) } else { latest }, action));
+    }
+    keys.sort_unstable();
+    Ok(keys.into_iter().map(|(_, action)| action).collect())
 }
 
 #[cfg(test)]

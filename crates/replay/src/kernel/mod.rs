@@ -11,6 +11,7 @@
 //!
 //! Reading order: this file, [`slots`], then one file for each family of calls.
 
+use std::cell::Cell;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -161,6 +162,8 @@ pub struct Hand<'a> {
     buffers: Buffers,
     scratch: Vec<u8>,
     seen: Option<(FileKind, u64)>,
+    /// What the next call will ask for first.
+    ready: Cell<Option<(Fd, Arc<Handle>)>>,
 }
 
 /// What a call is about, opened.
@@ -184,7 +187,14 @@ impl<'a> Hand<'a> {
     /// For thread number `thread`.
     pub fn new(kernel: &'a Kernel, thread: u32) -> Hand<'a> {
         let random = Stream::named(kernel.options.seed, &format!("replay thread {thread}"));
-        Hand { kernel, cache: Cache::empty(), buffers: Buffers::new(random), scratch: Vec::new(), seen: None }
+        Hand {
+            kernel,
+            cache: Cache::empty(),
+            buffers: Buffers::new(random),
+            scratch: Vec::new(),
+            seen: None,
+            ready: Cell::new(None),
+        }
     }
 
     /// Makes room for transfers of so many bytes, so that no call waits for it.
@@ -195,7 +205,21 @@ impl<'a> Hand<'a> {
         }
     }
 
-    /// Makes the call.
+    /// Gets ready for a call: copies what a new process has of its parent, and looks up the descriptor of frequent calls.
+    pub fn prepare(&self, turn: &Turn<'_>) {
+        let slots = &self.kernel.slots;
+        for effect in &turn.step.slots {
+            if let SlotEffect::Copied { from, to } = effect
+                && let Ok(handle) = slots.get(*from)
+            {
+                slots.put(*to, handle);
+            }
+        }
+        let ready = frequent(&turn.step.call).and_then(|fd| Some((fd, slots.get(fd).ok()?)));
+        self.ready.set(ready);
+    }
+
+    /// Makes the call, for which [`Hand::prepare`] got ready.
     pub fn perform(&mut self, turn: &Turn<'_>) -> Answer {
         self.seen = None;
         let reply = if is_circumstance(turn.step) { Err(Fail::Skip(Skip::Circumstance)) } else { self.dispatch(turn) };
@@ -207,6 +231,7 @@ impl<'a> Hand<'a> {
                 (as_traced(turn.step), Some(skip))
             }
         };
+        self.ready.set(None);
         self.settle(turn, result.is_ok(), skipped.is_some());
         Answer { result, seen: self.seen, skipped }
     }
@@ -312,25 +337,20 @@ impl<'a> Hand<'a> {
         }
     }
 
-    /// What a call does to slots beside what it did itself: descriptors that it closed, copies for a new process, and, if it
-    /// was not made, things outside for those that it made, so that they can be closed and doubled.
+    /// What a call does to slots beside what it did itself: descriptors that it closed, and, if it was not made, things outside
+    /// for those that it made, so that they can be closed and doubled.
     fn settle(&self, turn: &Turn<'_>, succeeded: bool, skipped: bool) {
         let slots = &self.kernel.slots;
         for effect in &turn.step.slots {
             match effect {
                 // What this call closed itself is closed already.
                 SlotEffect::Closed(slot) => drop(slots.close(*slot)),
-                SlotEffect::Copied { from, to } => {
-                    if let Ok(handle) = slots.get(*from) {
-                        slots.put(*to, handle);
-                    }
-                }
                 SlotEffect::Made(slot) if succeeded && skipped => {
                     if let Ok(handle) = self.outside() {
                         slots.put(*slot, handle);
                     }
                 }
-                SlotEffect::Made(_) => {}
+                SlotEffect::Made(_) | SlotEffect::Copied { .. } => {}
             }
         }
     }
@@ -359,6 +379,11 @@ impl<'a> Hand<'a> {
 
     /// What is open in a slot.
     fn fd(&self, fd: Fd) -> Result<Arc<Handle>, Fail> {
+        if let Some((ready, handle)) = self.ready.take()
+            && ready == fd
+        {
+            return Ok(handle);
+        }
         Ok(self.kernel.slots.get(fd)?)
     }
 
@@ -397,6 +422,20 @@ impl<'a> Hand<'a> {
             Object::Path { at, .. } if at.path.is_empty() && at.dir != Fd::CWD => self.inside(at.dir).map(Target::Open),
             Object::Path { at, follow } => self.named(at, *follow).map(Target::Named),
         }
+    }
+}
+
+/// The descriptor of calls of which programs make many and which never close it.
+fn frequent(call: &Call) -> Option<Fd> {
+    match call {
+        Call::Read { fd, .. }
+        | Call::Write { fd, .. }
+        | Call::Pread { fd, .. }
+        | Call::Pwrite { fd, .. }
+        | Call::Seek { fd, .. }
+        | Call::Sync { fd, .. }
+        | Call::Stat { file: Object::Fd(fd), .. } => Some(*fd),
+        _ => None,
     }
 }
 

@@ -44,7 +44,7 @@ impl Scene {
     /// Makes a call that gave `outcome` and made a descriptor in `slot`.
     fn call_as(&self, call: Call, outcome: Outcome, slots: Vec<SlotEffect>) -> Answer {
         let step = Step { call, outcome, notes: Notes::empty(), slots };
-        Hand::new(&self.kernel, 0).perform(&Turn { process: 0, step: &step })
+        made(&self.kernel, &step)
     }
 
     /// Makes a call that succeeded.
@@ -67,3 +67,10 @@ fn read_all(path: &Path) -> Vec<u8> {
 }
 
 const RW: OpenFlags = OpenFlags::READ.union(OpenFlags::WRITE);
+
+/// Gets ready for a call and makes it.
+fn made(kernel: &Kernel, step: &Step) -> Answer {
+    let (mut hand, turn) = (Hand::new(kernel, 0), Turn { process: 0, step });
+    hand.prepare(&turn);
+    hand.perform(&turn)
+}

@@ -115,7 +115,7 @@ fn exclusive_is_left_out_only_where_the_compiler_said_so() {
     let call = Call::Open { at: At::cwd("/f"), flags, mode: 0o644, resolve: ResolveFlags::empty() };
     let slots = vec![SlotEffect::Made(Fd(0))];
     let step = Step { call, outcome: Outcome::Done(3), notes: Notes::EXCLUSIVE_DROPPED, slots };
-    assert_eq!(Hand::new(&scene.kernel, 0).perform(&Turn { process: 0, step: &step }).result, Ok(0));
+    assert_eq!(made(&scene.kernel, &step).result, Ok(0));
     let told = scene.kernel.tally.list();
     assert!(told.len() == 1 && told[0].count == 1 && told[0].what.contains("O_EXCL"), "{told:?}");
 }
@@ -302,7 +302,7 @@ fn what_only_the_source_forbade_is_not_tried() {
     let scene = scene(OPTIONS);
     let mkdir = Call::Mkdir { at: At::cwd("/forbidden"), mode: 0o755 };
     let step = |notes| Step { call: mkdir.clone(), outcome: Outcome::Failed(Traced::EACCES), notes, slots: Vec::new() };
-    let perform = |step: Step| Hand::new(&scene.kernel, 0).perform(&Turn { process: 0, step: &step });
+    let perform = |step: Step| made(&scene.kernel, &step);
     let foreign = perform(step(Notes::FAILURE_UNEXPLAINED));
     assert_eq!((foreign.result, foreign.skipped), (Err(Traced::EACCES), Some(Skip::Circumstance)));
     assert!(!scene.path("forbidden").exists());

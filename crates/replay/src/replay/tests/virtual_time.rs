@@ -52,6 +52,8 @@ impl Target for Modelled {
         Ok(())
     }
 
+    fn prepare(&mut self, _: &Turn<'_>) {}
+
     async fn perform(&mut self, turn: &Turn<'_>) -> Answer {
         self.rt.sleep(self.call).await;
         let result = turn.step.outcome.value().ok_or(Errno::ENOENT);

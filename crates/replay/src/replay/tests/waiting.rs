@@ -16,8 +16,11 @@ fn a_call_that_waits_for_another_thread_is_replayed() {
         draft.call_from(0, at + 200, at + 400, Call::Write { fd: Fd(4), len: 100, parts: 0 }, Outcome::Done(100));
         at += 1000;
     }
-    let (finished, report) = play_as(&draft.program(), ROOT(), Speed::Afap);
-    assert_eq!((finished.stuck, report.mismatches.count), (None, 0));
+    let program = draft.program();
+    for order in [ROOT(), Order::Temporal, Order::Single] {
+        let (finished, report) = play_as(&program, order, Speed::Afap);
+        assert_eq!((finished.stuck, report.mismatches.count), (None, 0), "{}", order.name());
+    }
 }
 
 #[test]
