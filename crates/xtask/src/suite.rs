@@ -69,12 +69,13 @@ pub fn main(args: &[String]) -> Result<bool, String> {
     for entry in &entries {
         let trace = folder.join(format!("{}.etrace", entry.name));
         let wanted = options.only.as_ref().is_none_or(|only| *only == entry.name);
-        if wanted && !options.table {
-            if let Err(why) = record(entry, &trace, &options.esker) {
-                println!("{:<20} {why}", entry.name);
-                rows.insert(entry.name.clone(), Err(why));
-                continue;
-            }
+        if wanted
+            && !options.table
+            && let Err(why) = record(entry, &trace, &options.esker)
+        {
+            println!("{:<20} {why}", entry.name);
+            rows.insert(entry.name.clone(), Err(why));
+            continue;
         }
         if trace.is_file() {
             let judged = judge(&trace, &options.esker).map_err(|why| format!("{}: {why}", entry.name))?;
