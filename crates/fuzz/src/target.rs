@@ -3,7 +3,8 @@
 use esker_blktrace::Format;
 
 use crate::{
-    blktrace, compiled, compose, control, dedup, http, mirror, nbd, offload, regions, shepherd, stack, trace, vhost, volume,
+    blktrace, compiled, compose, control, dedup, http, mirror, nbd, offload, regions, shepherd, stack, trace, vhost,
+    volume,
 };
 
 /// What can be fuzzed.

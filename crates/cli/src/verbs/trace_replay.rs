@@ -6,9 +6,7 @@ use esker_base::Nanos;
 use esker_base::units::{UnitError, parse_span};
 use esker_replay::report::{html, text};
 use esker_replay::run::without_mask;
-use esker_replay::{
-    ExchangeBy, FsyncMeans, InitMode, KernelOptions, ReplayOptions, Report, RunOptions, Speed, run,
-};
+use esker_replay::{ExchangeBy, FsyncMeans, InitMode, KernelOptions, ReplayOptions, Report, RunOptions, Speed, run};
 use esker_rt::real::{Reactor, RealConfig};
 use esker_trace::Platform;
 use esker_trace::rules::{NAMED, Order, Rules};
