@@ -104,7 +104,7 @@ impl Program {
 
     /// Two threads do one thing together, or beside each other.
     fn act(&mut self, stream: &mut Stream, round: usize, from: usize, to: usize) {
-        let path = format!("/work/{round}-{from}");
+        let path = format!("/story/{round}-{from}");
         match stream.below(6) {
             0 | 1 => self.hand_over(from, to, &path),
             2 => self.tell(from, to, &path),
@@ -222,7 +222,7 @@ fn played(program: &Program, stream: &mut Stream) -> Result<Made, LabError> {
     for tid in 0..THREADS as u32 {
         trace.threads.push(Thread { tid, process: ProcessId(0), parent: None, name: Default::default() });
     }
-    for folder in ["/work", "/shared"] {
+    for folder in ["/story", "/shared"] {
         trace.snapshot.entries.insert(PathBytes::from(folder), Entry::plain(EntryKind::Directory));
     }
     for (path, size) in &program.files {

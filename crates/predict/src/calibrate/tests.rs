@@ -14,14 +14,14 @@ fn quantiles_are_linear_between_values() {
 #[test]
 fn a_sample_is_taken_again_while_others_took_the_cpu_and_the_least_disturbed_one_counts() {
     use std::cell::Cell;
-    thread_local!(static TAKEN: Cell<u64> = const { Cell::new(0) });
+    let taken = Cell::new(0);
     let kept_of = |growths: &[u64]| {
         let mut at = 0;
         let kept = undisturbed(
             TRIES,
-            || TAKEN.get(),
+            || taken.get(),
             || {
-                TAKEN.set(TAKEN.get() + growths[at]);
+                taken.set(taken.get() + growths[at]);
                 at += 1;
                 Ok::<_, ()>(at)
             },

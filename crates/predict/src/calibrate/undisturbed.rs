@@ -6,7 +6,11 @@
 ///
 /// # Errors
 /// The first one of `take`.
-pub fn undisturbed<T, E>(tries: u32, taken_away: fn() -> u64, mut take: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+pub fn undisturbed<T, E>(
+    tries: u32,
+    taken_away: impl Fn() -> u64,
+    mut take: impl FnMut() -> Result<T, E>,
+) -> Result<T, E> {
     let mut once = || {
         let before = taken_away();
         let sample = take()?;

@@ -24,6 +24,7 @@ const MAY_REACH_THE_OS: &[&str] = &[
     "crates/hugepage/src/linux/",
     "crates/replay/",
     "crates/record/",
+    "crates/volume/src/tests/collect/stress.rs",
     "crates/vhost/src/handler.rs",
     "crates/vhost/src/tests/",
     "crates/lab/",

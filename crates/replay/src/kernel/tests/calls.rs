@@ -1,3 +1,5 @@
+//! Single calls against the kernel.
+
 use super::*;
 
 fn read(fd: i32, len: u64) -> Call {

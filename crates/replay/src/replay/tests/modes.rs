@@ -1,3 +1,5 @@
+//! What each mode keeps and lets go.
+
 use super::*;
 
 /// When each action was issued and done.

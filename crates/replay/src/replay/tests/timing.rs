@@ -1,3 +1,5 @@
+//! Speeds, and times in reports.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Calls that wait for others.
+
 use super::*;
 
 fn pipe(draft: &mut Draft) {
