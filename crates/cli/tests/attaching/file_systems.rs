@@ -103,6 +103,7 @@ fn volume(words: &[&str], whose: [&str; 2]) -> String {
 }
 
 #[test]
+#[ignore = "not run yet: run it with --ignored"]
 fn ext4_on_a_named_volume_keeps_its_files_gives_space_back_and_is_cloned_and_rolled_back() {
     let how = &EXT4;
     if !can_run(&[how.make[0], how.check[0], "fio", "fstrim", "fsfreeze"]) {

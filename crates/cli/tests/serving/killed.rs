@@ -1,7 +1,7 @@
 //! A server that is killed under load: the next one takes over its sockets and files, and every write that was answered
 //! and flushed, or sent with FUA, is there.
 //!
-//! Five kills by default. `cargo xtask soak kill` runs more, over any stack, and `cargo xtask soak volumes` over named volumes: they
+//! Five kills by default. `cargo xtask soak kill` runs more, over any stack, and `cargo xtask soak named` over named volumes: they
 //! set the variables that are read here.
 
 use std::cell::RefCell;
@@ -90,6 +90,7 @@ fn what_was_flushed_survives_kills_and_stale_sockets_are_replaced() {
 }
 
 #[test]
+#[ignore = "not run yet: `cargo xtask soak named` does"]
 fn what_was_flushed_to_a_named_volume_survives_kills_and_so_do_snapshots() {
     kill_again_and_again(&Plan::read(true));
 }
