@@ -5,7 +5,6 @@
 //! counts who handles the requests of each volume last. `mismatches` counts the volumes whose last handlers differ from
 //! those of the exact model, and the extensions that starve in one and not in the other. `text_mismatches` counts volumes on
 //! which somebody handles requests last of whom `esker stack explain` would not say so, knowing the stack's text only.
-//! `kind_mismatches` counts the same in random stacks of the product's own layers.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -23,7 +22,6 @@ use esker_rt::mem::Pool;
 use esker_rt::sim::{Sim, SimConfig};
 use esker_stack::{Handled, Spec, Stack, Watching};
 
-use crate::able_kinds;
 use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::random_setting::{Size, setting};
 
@@ -59,16 +57,6 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         sum.add(&one);
     }
     progress(&format!("{} volumes, {} requests", sum.volumes, sum.requests));
-    let kind_stacks = if options.quick { 100 } else { 2_000 };
-    let mut kind_mismatches = 0;
-    for _ in 0..kind_stacks {
-        let (spec, handled) = able_kinds::watched(&mut rng, options.seed)?;
-        let wrong = text_mismatches(&spec, &handled, esker_kinds::ALL)?;
-        if wrong > 0 {
-            progress(&format!("a stack differs from its text: {}", spec.to_line()));
-        }
-        kind_mismatches += wrong;
-    }
     let figure = |id, value: u64, unit| Figure::alone(id, value as f64, unit);
     Ok(vec![
         figure("stacks", stacks, "random running stacks"),
@@ -76,8 +64,6 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         figure("requests", sum.requests, "requests counted"),
         figure("mismatches", sum.mismatches, "volumes and extensions that differ"),
         figure("text_mismatches", sum.text_mismatches, "volumes with handlers that the text does not foretell"),
-        figure("kind_stacks", kind_stacks, "random running stacks of the product's layers"),
-        figure("kind_mismatches", kind_mismatches, "volumes in them with handlers that the text does not foretell"),
     ])
 }
 
@@ -184,7 +170,7 @@ fn compare(seed: u64, setting: &Setting, order: &[ExtId], foretold: &[ExtId]) ->
         .filter_map(|part| setting.find(&part.name))
         .collect();
     compared.mismatches += u64::from(starved != predicted.starved());
-    compared.text_mismatches = text_mismatches(&spec, &handled, KINDS)?;
+    compared.text_mismatches = text_mismatches(&spec, &handled)?;
     Ok(compared)
 }
 
@@ -200,10 +186,10 @@ fn observed(setting: &Setting, handled: &[Handled], concerns: impl Fn(&Handled) 
 }
 
 /// Volumes of the stack's text with handlers that its own analysis does not know.
-fn text_mismatches(spec: &Spec, handled: &[Handled], kinds: &[&'static Kind]) -> Result<u64, LabError> {
+fn text_mismatches(spec: &Spec, handled: &[Handled]) -> Result<u64, LabError> {
     let wrong = |what: String| LabError::Data(format!("the stack's text: {what}"));
-    let plan = spec.check(kinds).map_err(|e| wrong(e.to_string()))?;
-    let declared = Declaration::of_stack("stack", &built(spec, &plan, kinds)).map_err(|e| wrong(e.to_string()))?;
+    let plan = spec.check(KINDS).map_err(|e| wrong(e.to_string()))?;
+    let declared = Declaration::of_stack("stack", &built(spec, &plan, KINDS)).map_err(|e| wrong(e.to_string()))?;
     let setting = &declared.setting;
     let predicted = Run::of(setting, &declared.order);
     let differs = |volume: &VolId| {
@@ -338,7 +324,6 @@ mod tests {
         let value = |id: &str| figures.iter().find(|figure| figure.id == id).unwrap().value;
         assert!(value("stacks") >= 100.0 && value("requests") > 1_000.0);
         assert_eq!((value("mismatches"), value("text_mismatches")), (0.0, 0.0));
-        assert_eq!((value("kind_stacks"), value("kind_mismatches")), (100.0, 0.0));
     }
 
     #[test]

@@ -87,7 +87,7 @@ fn straced(words: &[&str]) -> Option<Trace> {
         "--syscall-times=ns",
     ]);
     command.args(["-e", "abbrev=execve,execveat", "-e", &format!("trace={}", names.join(",")), "-o"]).arg(&path);
-    let run = command.args(["env", "-u", "PWD", "-C"]).arg(folder.path()).args(words).output();
+    let run = command.args(["env", "-u", "PWD", "-C"]).arg(folder.path()).args(words).status();
     if let Err(error) = run {
         eprintln!("SKIPPED: strace: {error}; apt-get install strace");
         return None;
