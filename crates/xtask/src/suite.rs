@@ -204,7 +204,7 @@ fn edges(trace: &Path, esker: &Path) -> Option<u64> {
     let inspected: Value =
         serde_json::from_str(&said(esker, &["trace", "inspect", "--json"], trace, &[]).ok()?).ok()?;
     let modes = inspected["modes"].as_array()?;
-    modes.iter().find(|mode| mode["total"]["name"] == "root")?["total"]["edges"].as_u64()
+    modes.iter().find(|mode| mode["name"] == "root")?["edges"].as_u64()
 }
 
 /// Calls that come out otherwise when nothing orders them, of how many.
