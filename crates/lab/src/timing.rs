@@ -8,7 +8,7 @@ use crate::experiment::{Figure, LabError, Peer};
 use crate::machine::stolen_ticks;
 
 /// How often a rate is measured until nobody took the CPU meanwhile.
-const TRIES: u32 = 3;
+const TRIES: u32 = 2;
 
 /// Seconds that `work` takes.
 pub fn seconds(work: impl FnOnce()) -> f64 {
