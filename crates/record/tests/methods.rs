@@ -53,13 +53,21 @@ fn settings(method: Method) -> Settings {
     }
 }
 
+/// The command that runs `words` in a folder. Its standard streams are not ours: those may be files whose ends and positions
+/// others move.
+fn program<'a>(folder: &'a Path, words: &[&'a str]) -> Vec<&'a str> {
+    let folder = folder.to_str().expect("a plain name");
+    let quiet = "exec \"$@\" </dev/null >/dev/null 2>&1";
+    let mut all = vec!["env", "-u", "PWD", "-C", folder, "sh", "-c", quiet, "sh"];
+    all.extend(words);
+    all
+}
+
 /// What was recorded in an empty folder, with the exit status; `None`, loudly, where this machine does not let us.
 fn recorded(method: Method, words: &[&str]) -> Option<(Trace, esker_record::Recorded)> {
     let folder = tempfile::tempdir().expect("scratch");
     let path = folder.path().join("t.etrace");
-    let mut all = vec!["env", "-u", "PWD", "-C", folder.path().to_str().expect("a plain name")];
-    all.extend(words);
-    let target = Target::Program(all.into_iter().map(Into::into).collect());
+    let target = Target::Program(program(folder.path(), words).into_iter().map(Into::into).collect());
     let recorded = match record(&target, &settings(method), File::create(&path).expect("scratch")) {
         Err(error @ (RecordError::Kernel(_) | RecordError::NameSpace | RecordError::Ptrace(..))) => {
             eprintln!("SKIPPED: {error}");
@@ -87,7 +95,7 @@ fn straced(words: &[&str]) -> Option<Trace> {
         "--syscall-times=ns",
     ]);
     command.args(["-e", "abbrev=execve,execveat", "-e", &format!("trace={}", names.join(",")), "-o"]).arg(&path);
-    let run = command.args(["env", "-u", "PWD", "-C"]).arg(folder.path()).args(words).status();
+    let run = command.args(program(folder.path(), words)).status();
     if let Err(error) = run {
         eprintln!("SKIPPED: strace: {error}; apt-get install strace");
         return None;
