@@ -63,6 +63,47 @@ pub fn read(path: &Path) -> Result<Trace, ReadError> {
     read.map_err(|source| ReadError::Etrace { path: name(path), source })
 }
 
+/// The arguments of verbs that take a trace of any format.
+#[derive(clap::Args)]
+pub struct Source {
+    /// Recording, text of strace, or folder in the layout of iBench
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+    /// Format of the trace [default: told by its beginning]
+    #[arg(long, value_name = "FORMAT")]
+    from: Option<Format>,
+    /// What becomes of a line that nobody understands
+    #[arg(long, value_name = "WHAT", default_value = "fail")]
+    on_bad_line: BadLine,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum BadLine {
+    /// The trace is refused
+    Fail,
+    /// The line is left out and counted
+    Skip,
+}
+
+impl Source {
+    /// The trace.
+    ///
+    /// # Errors
+    /// As [`import`].
+    pub fn read(&self) -> Result<Trace, ReadError> {
+        let on_bad = match self.on_bad_line {
+            BadLine::Fail => OnBad::Fail,
+            BadLine::Skip => OnBad::Skip,
+        };
+        import(&self.trace, self.from, on_bad)
+    }
+
+    /// Where it is.
+    pub fn name(&self) -> String {
+        name(&self.trace)
+    }
+}
+
 /// Reads a trace of any format; which one, its beginning tells unless `format` does.
 ///
 /// # Errors

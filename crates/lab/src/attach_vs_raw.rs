@@ -2,19 +2,14 @@
 //! I/O below. Random 4 KiB reads and writes, half of each, at depth 1 and 32.
 
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
-use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use esker_base::units::MIB;
-use esker_fuse::{Attached, Export, Setup};
-use esker_rt::Rt;
-use esker_rt::mem::Pool;
+use esker_fuse::Setup;
 use esker_rt::real::loop_device::{self, LoopSetup};
-use esker_stack::{Spec, Stack};
 
 use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::serving::{Serving, Stop};
+use crate::serving::attach;
 use crate::{peer, scratch, timing};
 
 /// The record.
@@ -38,7 +33,10 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let file = dir.path().join("data");
     scratch::random_file(&file, SIZE, options.seed)?;
     let raw = Raw::over(&file)?;
-    let (_ours, device) = attached(&file, &dir.path().join("files"), options.seed)?;
+    let mount = dir.path().join("files");
+    std::fs::create_dir(&mount).map_err(|source| LabError::Scratch { dir: mount.clone(), source })?;
+    let text = format!("[device.vol]\nkind = \"file\"\npath = '{}'\n", file.display());
+    let (_ours, device) = attach(&text, Setup { mount, partitions: false }, options.seed)?;
     let span = Duration::from_secs(if options.quick { 2 } else { 8 });
     let compare = |(id, depth): (&'static str, u32)| {
         let name = format!("loop device with direct I/O on the file, depth {depth}, requests per second");
@@ -70,38 +68,4 @@ impl Drop for Raw {
         // Gone already is fine.
         let _gone = loop_device::clear(&self.0);
     }
-}
-
-/// Our device, and what serves it until it is dropped.
-fn attached(file: &Path, mount: &Path, seed: u64) -> Result<(Serving, PathBuf), LabError> {
-    let fault = |what: String| peer::fault("our own device", what);
-    std::fs::create_dir(mount).map_err(|e| fault(e.to_string()))?;
-    let (file, setup) = (file.to_path_buf(), Setup { mount: mount.to_path_buf(), partitions: false });
-    let (tell, told) = channel();
-    let serving = Serving::start(seed, move |rt, stop| serve(rt, file, setup, tell, stop));
-    let device = told.recv().map_err(|e| fault(e.to_string()))?;
-    Ok((serving, device.map_err(fault)?))
-}
-
-/// Attaches the file until asked to stop.
-async fn serve(rt: Rt, file: PathBuf, setup: Setup, tell: Sender<Result<PathBuf, String>>, stop: Stop) {
-    let pool = Pool::default();
-    let text = format!("[device.vol]\nkind = \"file\"\npath = '{}'\n", file.display());
-    let spec = Spec::parse("attach-vs-raw", &text).unwrap_or_else(|e| panic!("the experiment's own text: {e}"));
-    let stack = match Stack::build(&rt, &pool, esker_kinds::ALL, &spec) {
-        Ok(stack) => stack,
-        Err(error) => return drop(tell.send(Err(error.to_string()))),
-    };
-    let device = Rc::new(stack.device("vol").expect("the experiment's own name"));
-    let exports = vec![Export { name: "vol".to_string(), device }];
-    match Attached::start(&rt, &pool, exports, &setup).await {
-        Err(error) => drop(tell.send(Err(error.to_string()))),
-        Ok(attached) => {
-            // Whoever does not wait for the device any more has stopped us too.
-            let _heard = tell.send(Ok(attached.disks()[0].path.clone()));
-            stop.asked(&rt).await;
-            attached.stop().await;
-        }
-    }
-    stack.close().await;
 }

@@ -1,12 +1,21 @@
 //! Our own servers, each on a thread of its own beside the experiment.
 
+use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::{JoinHandle, spawn};
 
 use esker_base::Nanos;
+use esker_fuse::{Attached, Export, Setup};
 use esker_rt::Rt;
+use esker_rt::mem::Pool;
 use esker_rt::real::{Reactor, RealConfig};
+use esker_stack::{Spec, Stack};
+
+use crate::experiment::LabError;
+use crate::peer;
 
 /// Asks a server to stop.
 #[derive(Clone)]
@@ -49,4 +58,40 @@ impl Drop for Serving {
         // A panic there has been printed, and the client has reported a failure.
         let _ended = self.thread.take().map(JoinHandle::join);
     }
+}
+
+/// The device `vol` of a stack text as a block device of the kernel, and what serves it until it is dropped.
+///
+/// # Errors
+/// What the text or the kernel refuses; this takes root.
+pub fn attach(text: &str, setup: Setup, seed: u64) -> Result<(Serving, PathBuf), LabError> {
+    let fault = |what: String| peer::fault("our own device", what);
+    let (tell, told) = channel();
+    let text = text.to_string();
+    let serving = Serving::start(seed, move |rt, stop| serve_attached(rt, text, setup, tell, stop));
+    let device = told.recv().map_err(|error| fault(error.to_string()))?;
+    Ok((serving, device.map_err(fault)?))
+}
+
+async fn serve_attached(rt: Rt, text: String, setup: Setup, tell: Sender<Result<PathBuf, String>>, stop: Stop) {
+    let pool = Pool::default();
+    let spec = Spec::parse("the experiment's stack", &text).map_err(|error| error.to_string());
+    let built =
+        spec.and_then(|spec| Stack::build(&rt, &pool, esker_kinds::ALL, &spec).map_err(|error| error.to_string()));
+    let stack = match built {
+        Ok(stack) => stack,
+        Err(error) => return drop(tell.send(Err(error))),
+    };
+    let device = Rc::new(stack.device("vol").expect("the experiment's own name"));
+    let exports = vec![Export { name: "vol".to_string(), device }];
+    match Attached::start(&rt, &pool, exports, &setup).await {
+        Err(error) => drop(tell.send(Err(error.to_string()))),
+        Ok(attached) => {
+            // Whoever does not wait for the device any more has stopped us too.
+            let _heard = tell.send(Ok(attached.disks()[0].path.clone()));
+            stop.asked(&rt).await;
+            attached.stop().await;
+        }
+    }
+    stack.close().await;
 }

@@ -42,28 +42,10 @@ pub fn ratio(
     theirs: impl Fn() -> Result<f64, LabError>,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Figure, LabError> {
-    let (ours, theirs) = (|| undisturbed(TRIES, stolen_ticks, &ours), || undisturbed(TRIES, stolen_ticks, &theirs));
-    in_turns(id, rival, pairs, ours, theirs, progress)
-}
-
-fn in_turns(
-    id: &'static str,
-    rival: String,
-    pairs: u32,
-    ours: impl Fn() -> Result<f64, LabError>,
-    theirs: impl Fn() -> Result<f64, LabError>,
-    progress: &mut dyn FnMut(&str),
-) -> Result<Figure, LabError> {
     let (mut ratios, mut rates) = (Vec::new(), Vec::new());
     for pair in 1..=pairs {
-        // Whoever comes second may find a busier or quieter machine: take turns.
-        let (us, them) = if pair % 2 == 0 {
-            let us = ours()?;
-            (us, theirs()?)
-        } else {
-            let them = theirs()?;
-            (ours()?, them)
-        };
+        let (us, them) =
+            in_turns(pair, || undisturbed(TRIES, stolen_ticks, &ours), || undisturbed(TRIES, stolen_ticks, &theirs))?;
         progress(&format!("{id}, pair {pair} of {pairs}: {us:.0} against {them:.0} per second"));
         ratios.push(us / them);
         rates.push(them);
@@ -72,10 +54,23 @@ fn in_turns(
     Ok(Figure { peer, ..Figure::alone(id, median(ratios), "ratio") })
 }
 
+/// Both of a pair. Whoever comes second may find a busier or quieter machine, so that the first place goes around.
+fn in_turns<T>(
+    pair: u32,
+    ours: impl FnOnce() -> Result<T, LabError>,
+    theirs: impl FnOnce() -> Result<T, LabError>,
+) -> Result<(T, T), LabError> {
+    if pair.is_multiple_of(2) {
+        let us = ours()?;
+        Ok((us, theirs()?))
+    } else {
+        let them = theirs()?;
+        Ok((ours()?, them))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
-
     use super::*;
 
     #[test]
@@ -85,19 +80,19 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_of_neighbours_that_take_turns() {
-        let order = RefCell::new(String::new());
-        let rate = |who: char, rates: [f64; 3]| {
-            let order = &order;
-            move || {
-                order.borrow_mut().push(who);
-                let turn = order.borrow().chars().filter(|c| *c == who).count();
-                Ok(rates[turn - 1])
-            }
+    fn the_first_place_goes_around() {
+        let order = std::cell::Cell::new(0);
+        let next = || {
+            order.set(order.get() + 1);
+            Ok(order.get())
         };
-        let (ours, theirs) = (rate('o', [2.0, 30.0, 8.0]), rate('t', [1.0, 10.0, 2.0]));
-        let figure = in_turns("r", "them".to_string(), 3, ours, theirs, &mut |_| {}).unwrap();
-        assert_eq!(*order.borrow(), "tootto");
-        assert_eq!((figure.value, figure.peer.map(|peer| peer.value)), (3.0, Some(2.0)));
+        let pairs: Vec<_> = (1..=3).map(|pair| in_turns(pair, next, next).expect("both are there")).collect();
+        assert_eq!(pairs, [(2, 1), (3, 4), (6, 5)]);
+    }
+
+    #[test]
+    fn a_ratio_is_of_our_rate_over_the_rivals() {
+        let figure = ratio("r", "them".to_string(), 3, || Ok(4.0), || Ok(2.0), &mut |_| {}).expect("both are there");
+        assert_eq!((figure.value, figure.peer.map(|peer| peer.value)), (2.0, Some(2.0)));
     }
 }

@@ -11,7 +11,7 @@ use esker_trace::{
 use crate::calls::{self, Extent, ITEMS_MAX, Raw, Spec};
 use crate::event::{Event, Items, What};
 use crate::maps::Maps;
-use crate::places::{Places, named};
+use crate::places::Places;
 
 /// Where the pieces of a trace go, in the order in which they become known.
 pub trait Sink {
@@ -90,7 +90,7 @@ impl Pending {
 
     fn touch(&self, places: &Places, sink: &mut impl Sink) {
         let Ok(call) = self.raw(Items::default(), None).decode() else { return };
-        for at in named(&call).into_iter().flatten() {
+        for at in call.ats() {
             if let Some(path) = places.absolute(at) {
                 sink.touched(&path);
             }

@@ -57,45 +57,6 @@ impl Places {
     }
 }
 
-/// The paths that a call names.
-pub fn named(call: &Call) -> [Option<&At>; 2] {
-    match call {
-        Call::Open { at, .. }
-        | Call::ReadLink { at, .. }
-        | Call::Watch { at, .. }
-        | Call::Mkdir { at, .. }
-        | Call::Mknod { at, .. }
-        | Call::Symlink { at, .. }
-        | Call::Unlink { at }
-        | Call::Rmdir { at }
-        | Call::Chroot { at } => [Some(at), None],
-        Call::Rename { from, to, .. } => [Some(from), Some(to)],
-        Call::Link { from, to } => [path_of(from), Some(to)],
-        Call::Truncate { file, .. }
-        | Call::Stat { file, .. }
-        | Call::Access { file, .. }
-        | Call::Chmod { file, .. }
-        | Call::Chown { file, .. }
-        | Call::SetTimes { file, .. }
-        | Call::GetXattr { file, .. }
-        | Call::SetXattr { file, .. }
-        | Call::ListXattr { file, .. }
-        | Call::RemoveXattr { file, .. }
-        | Call::StatFs { file }
-        | Call::NameToHandle { file }
-        | Call::Chdir { file }
-        | Call::Exec { file } => [path_of(file), None],
-        _ => [None, None],
-    }
-}
-
-fn path_of(object: &Object) -> Option<&At> {
-    match object {
-        Object::Path { at, .. } => Some(at),
-        Object::Fd(_) => None,
-    }
-}
-
 /// A path below a directory, both kept as they are.
 pub fn join(base: &[u8], path: &[u8]) -> Vec<u8> {
     let mut whole = base.to_vec();

@@ -134,7 +134,7 @@ fn plain_call(call: &Call, outcome: Outcome, racing: bool) -> Option<String> {
         _ => {}
     }
     if racing {
-        call.fds(&mut |fd| *fd = if *fd == Fd::CWD { Fd::CWD } else { Fd(0) });
+        call.change_fds(&mut |fd| *fd = if *fd == Fd::CWD { Fd::CWD } else { Fd(0) });
         names_result |= matches!(call, Call::Open { .. } | Call::Dup { .. } | Call::MakeFd { .. });
     }
     let mut text = String::new();

@@ -14,7 +14,6 @@ use crate::call::Call;
 use crate::name::{PathBytes, Word};
 use crate::snapshot::{Entry, EntryKind, Snapshot};
 use crate::trace::Trace;
-use crate::wire::Field;
 
 /// Components that say nothing about whose machine it was.
 pub const KEPT: &[&str] = &[
@@ -139,7 +138,7 @@ impl Anonymiser {
 
     /// The paths and attributes of an action.
     pub fn action(&mut self, action: &mut Action) {
-        action.call.paths(&mut |path| *path = self.path(path));
+        action.call.change_paths(&mut |path| *path = self.path(path));
         self.attribute_of(&mut action.call);
         fit_outcome(&action.call, &mut action.outcome);
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::name::{PathBytes, Word};
-use crate::wire::{Decoder, Encoder, Field, Malformed, structs};
+use crate::wire::{Decoder, Encoder, Field, Malformed, Part, PartMut, structs};
 
 /// Type of an entry, with what only that type has.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -124,9 +124,15 @@ impl Field for EntryKind {
         }
     }
 
-    fn paths(&mut self, change: &mut dyn FnMut(&mut PathBytes)) {
+    fn parts<'a>(&'a self, see: &mut dyn FnMut(Part<'a>)) {
         if let EntryKind::Symlink { target } = self {
-            change(target);
+            target.parts(see);
+        }
+    }
+
+    fn parts_mut(&mut self, change: &mut dyn FnMut(PartMut<'_>)) {
+        if let EntryKind::Symlink { target } = self {
+            target.parts_mut(change);
         }
     }
 }

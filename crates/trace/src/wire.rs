@@ -8,7 +8,7 @@ mod fields;
 
 use std::collections::BTreeMap;
 
-use crate::call::Fd;
+use crate::call::{At, Fd};
 use crate::name::PathBytes;
 
 /// Bytes that say something impossible.
@@ -205,7 +205,29 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// A value that is written, read, told to people, and whose paths can be changed.
+/// What is looked for inside values. A path that starts somewhere is one part, not two.
+#[derive(Debug, Clone, Copy)]
+pub enum Part<'a> {
+    /// A path and where it starts.
+    At(&'a At),
+    /// A descriptor.
+    Fd(Fd),
+    /// Any other path.
+    Path(&'a PathBytes),
+}
+
+/// A [`Part`] that can be changed.
+#[derive(Debug)]
+pub enum PartMut<'a> {
+    /// A path and where it starts.
+    At(&'a mut At),
+    /// A descriptor.
+    Fd(&'a mut Fd),
+    /// Any other path.
+    Path(&'a mut PathBytes),
+}
+
+/// A value that is written, read, told to people, and whose parts can be seen and changed.
 pub trait Field: Sized {
     /// Appends it.
     fn put(&self, to: &mut Encoder<'_>);
@@ -219,13 +241,13 @@ pub trait Field: Sized {
     /// Appends it as text for people.
     fn tell(&self, to: &mut String);
 
-    /// Shows each of its paths to `change`.
-    fn paths(&mut self, change: &mut dyn FnMut(&mut PathBytes)) {
-        let _ = change;
+    /// Shows each of its parts to `see`, in the order of its fields.
+    fn parts<'a>(&'a self, see: &mut dyn FnMut(Part<'a>)) {
+        let _ = see;
     }
 
-    /// Shows each of its descriptors to `change`.
-    fn fds(&mut self, change: &mut dyn FnMut(&mut Fd)) {
+    /// Shows each of its parts to `change`, in the order of its fields.
+    fn parts_mut(&mut self, change: &mut dyn FnMut(PartMut<'_>)) {
         let _ = change;
     }
 }
@@ -253,12 +275,12 @@ macro_rules! structs {
                 to.push('}');
             }
 
-            fn paths(&mut self, change: &mut dyn FnMut(&mut $crate::name::PathBytes)) {
-                $( $crate::wire::Field::paths(&mut self.$field, change); )*
+            fn parts<'a>(&'a self, see: &mut dyn FnMut($crate::wire::Part<'a>)) {
+                $( $crate::wire::Field::parts(&self.$field, see); )*
             }
 
-            fn fds(&mut self, change: &mut dyn FnMut(&mut $crate::call::Fd)) {
-                $( $crate::wire::Field::fds(&mut self.$field, change); )*
+            fn parts_mut(&mut self, change: &mut dyn FnMut($crate::wire::PartMut<'_>)) {
+                $( $crate::wire::Field::parts_mut(&mut self.$field, change); )*
             }
         }
     )* };

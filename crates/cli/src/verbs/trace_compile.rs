@@ -4,12 +4,11 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use esker_trace::compiled::{Program, Repairs};
-use esker_trace::import::OnBad;
 use esker_trace::model::compile;
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::recording::{self, Format};
+use crate::recording::{self, Source};
 use crate::target;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
@@ -37,18 +36,11 @@ const CONTRADICTORY: u8 = 3;
 
 #[derive(clap::Args)]
 struct Compile {
-    /// Recording, text of strace, or folder in the layout of iBench
-    #[arg(value_name = "TRACE")]
-    trace: PathBuf,
+    #[command(flatten)]
+    source: Source,
     /// The compiled trace to write
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Format of the trace [default: told by its beginning]
-    #[arg(long, value_name = "FORMAT")]
-    from: Option<Format>,
-    /// Leave out lines that nobody understands, and count them
-    #[arg(long)]
-    skip_bad_lines: bool,
     /// Contradictions between trace and files that are allowed [default: any number]
     #[arg(long, value_name = "COUNT")]
     max_repairs: Option<u64>,
@@ -70,13 +62,12 @@ enum Unwritten {
 
 impl Run for Compile {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
-        let on_bad = if self.skip_bad_lines { OnBad::Skip } else { OnBad::Fail };
-        let trace = recording::import(&self.trace, self.from, on_bad)?;
+        let trace = self.source.read()?;
         let warnings = trace.warnings.clone();
         let bar = terminal.steps(trace.actions.len() as u64).with_message("compiling");
         let compiled = compile(trace, &mut |done| bar.set_position(done));
         bar.finish_and_clear();
-        let program = compiled.map_err(|error| Unwritten::Uncompiled(self.trace.display().to_string(), error))?;
+        let program = compiled.map_err(|error| Unwritten::Uncompiled(self.source.name(), error))?;
         let contradictions = program.about().repairs.contradictions();
         let allowed = self.max_repairs.is_none_or(|max| contradictions <= max);
         let bytes = if allowed { self.write(&program)? } else { 0 };
@@ -101,7 +92,7 @@ impl Run for Compile {
             return Ok(());
         }
         let max = self.max_repairs.unwrap_or_default();
-        let trace = self.trace.display();
+        let trace = self.source.name();
         terminal.complain(&format!(
             "{trace}: {contradictions} contradictions between trace and files, {max} are allowed: record anew with a \
              snapshot of all that the program uses, or allow more with --max-repairs"

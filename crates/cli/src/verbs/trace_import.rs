@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 
 use esker_trace::anonymise::anonymise;
-use esker_trace::import::OnBad;
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::recording::{self, Format};
+use crate::recording::{self, Source};
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -30,18 +29,11 @@ pub const VERB: Verb = Verb::of::<Import>(About {
 
 #[derive(clap::Args)]
 struct Import {
-    /// File, or folder, with the trace
-    #[arg(value_name = "TRACE")]
-    trace: PathBuf,
+    #[command(flatten)]
+    source: Source,
     /// The recording to write
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Format of the trace [default: told by its beginning]
-    #[arg(long, value_name = "FORMAT")]
-    from: Option<Format>,
-    /// What becomes of a line that nobody understands
-    #[arg(long, value_name = "WHAT", default_value = "fail")]
-    on_bad_line: BadLine,
     /// Give all paths other names; the seed decides which
     #[arg(long, value_name = "SEED")]
     anonymise: Option<u64>,
@@ -53,21 +45,9 @@ struct Import {
     json: bool,
 }
 
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum BadLine {
-    /// The trace is refused
-    Fail,
-    /// The line is left out and counted
-    Skip,
-}
-
 impl Run for Import {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
-        let on_bad = match self.on_bad_line {
-            BadLine::Fail => OnBad::Fail,
-            BadLine::Skip => OnBad::Skip,
-        };
-        let mut trace = recording::import(&self.trace, self.from, on_bad)?;
+        let mut trace = self.source.read()?;
         let warnings = trace.warnings.clone();
         if let Some(seed) = self.anonymise {
             anonymise(&mut trace, seed);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::harness::{ESKER, Mount, Place, can_run, check_tool, content, refused};
+use crate::harness::{Attachment, ESKER, Mount, Place, can_run, check_tool, content, refused};
 
 const STACK: &str = "vol = file path=DIR/disk.img size=512MiB | stats | pass @";
 const NAMED: &str = "d = file path=DIR/disk.img size=512MiB; \
@@ -59,32 +59,47 @@ fn stress(dir: &Path) {
     fs::remove_file(Path::new(dir.trim_start_matches("--directory=")).join("verify.0.0")).expect("fio made it");
 }
 
+/// Attaches the stack and mounts a new file system on it; files are written there, compared under load, and left.
+fn loaded(place: &Place, mount: &Mount, stack: &str, how: &FileSystem) -> Attachment {
+    let attachment = place.attach(stack, &[]);
+    run(how.make, attachment.device());
+    mount.mount(attachment.device());
+    write_files(mount);
+    stress(&mount.0);
+    compare_files(mount, 0..FILES);
+    attachment
+}
+
+/// Removes every second file.
+fn thin_out(mount: &Mount) {
+    for n in (0..FILES).step_by(2) {
+        fs::remove_file(mount.path(&format!("file{n}"))).unwrap();
+    }
+    check_tool("sync", &["-f", mount.text()]);
+}
+
+/// Unmounts, checks and detaches.
+fn end(place: &Place, mount: &Mount, attachment: Attachment, how: &FileSystem) {
+    mount.unmount();
+    run(how.check, attachment.device());
+    place.detach(attachment.device());
+    attachment.ended();
+}
+
 fn check_file_system(how: &FileSystem) {
     if !can_run(&[how.make[0], how.check[0], "fio", "fstrim"]) {
         return;
     }
     let place = Place::new();
     let mount = place.mount_point();
-    let attachment = place.attach(STACK, &[]);
-    let device = attachment.device().to_string();
-    run(how.make, &device);
-    mount.mount(&device);
-    write_files(&mount);
-    stress(&mount.0);
-    compare_files(&mount, 0..FILES);
-    for n in (0..FILES).step_by(2) {
-        fs::remove_file(mount.path(&format!("file{n}"))).unwrap();
-    }
-    check_tool("sync", &["-f", mount.text()]);
+    let attachment = loaded(&place, &mount, STACK, how);
+    thin_out(&mount);
     let before = (attachment.stat("vol-2", "zeroes"), attachment.stat("vol-2", "zero_bytes"));
     check_tool("fstrim", &["-v", mount.text()]);
     let after = (attachment.stat("vol-2", "zeroes"), attachment.stat("vol-2", "zero_bytes"));
     assert!(after.0 > before.0 && after.1 - before.1 >= 100e6, "fstrim reached the stack: {before:?} to {after:?}");
     compare_files(&mount, (1..FILES).step_by(2));
-    mount.unmount();
-    run(how.check, &device);
-    place.detach(&device);
-    attachment.ended();
+    end(&place, &mount, attachment, how);
     assert_eq!((place.list(), place.loops()), (String::new(), Vec::<String>::new()));
 
     let again = place.attach(STACK, &[]);
@@ -103,7 +118,6 @@ fn volume(words: &[&str], whose: [&str; 2]) -> String {
 }
 
 #[test]
-#[ignore = "not run yet: run it with --ignored"]
 fn ext4_on_a_named_volume_keeps_its_files_gives_space_back_and_is_cloned_and_rolled_back() {
     let how = &EXT4;
     if !can_run(&[how.make[0], how.check[0], "fio", "fstrim", "fsfreeze"]) {
@@ -111,29 +125,17 @@ fn ext4_on_a_named_volume_keeps_its_files_gives_space_back_and_is_cloned_and_rol
     }
     let place = Place::new();
     let mount = place.mount_point();
-    let attachment = place.attach(NAMED, &[]);
-    let device = attachment.device().to_string();
-    run(how.make, &device);
-    mount.mount(&device);
-    write_files(&mount);
-    stress(&mount.0);
-    compare_files(&mount, 0..FILES);
+    let attachment = loaded(&place, &mount, NAMED, how);
     check_tool("fsfreeze", &["--freeze", mount.text()]);
     volume(&["snapshot", "vol", "kept"], ["--control", &attachment.control]);
     check_tool("fsfreeze", &["--unfreeze", mount.text()]);
-    for n in (0..FILES).step_by(2) {
-        fs::remove_file(mount.path(&format!("file{n}"))).unwrap();
-    }
-    check_tool("sync", &["-f", mount.text()]);
     let mapped = || attachment.stat("vm", "mapped_bytes");
+    thin_out(&mount);
     let before = mapped();
     check_tool("fstrim", &["-v", mount.text()]);
     assert!(before - mapped() >= 20e6, "fstrim gives space back: {before} to {}", mapped());
     compare_files(&mount, (1..FILES).step_by(2));
-    mount.unmount();
-    run(how.check, &device);
-    place.detach(&device);
-    attachment.ended();
+    end(&place, &mount, attachment, how);
 
     // Nobody serves it now.
     let stack = NAMED.replace("DIR", &place.dir.path().display().to_string());
@@ -159,10 +161,7 @@ fn ext4_on_a_named_volume_keeps_its_files_gives_space_back_and_is_cloned_and_rol
     let last = place.attach(NAMED, &[]);
     mount.mount(last.device());
     compare_files(&mount, 0..FILES);
-    mount.unmount();
-    run(how.check, last.device());
-    place.detach(last.device());
-    last.ended();
+    end(&place, &mount, last, how);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use esker_blktrace::Op;
 use esker_stack::DeviceSpec;
 
 use super::bench::{Bench, Requests, Taken, device};
-use super::{TRIES, median, pooled_groups, tenths, undisturbed};
+use super::{Round, median, pooled_groups, tenths};
 use crate::calibration::times::mean_of;
 use crate::calibration::{DeviceTimes, OpName, Times};
 use crate::error::PredictError;
@@ -93,20 +93,15 @@ impl DeviceBench {
     ///
     /// # Errors
     /// What cannot be built or played.
-    pub fn round(
-        &mut self,
-        seed: u64,
-        taken_away: fn() -> u64,
-        watch: &mut dyn FnMut(&str),
-    ) -> Result<(), PredictError> {
-        let bench = Bench::new(self.devices.clone(), seed)?;
+    pub fn round(&mut self, round: Round, watch: &mut dyn FnMut(&str)) -> Result<(), PredictError> {
+        let bench = Bench::new(self.devices.clone(), round.seed)?;
         self.block = bench.block();
         if !(self.keeps && self.filled) {
             bench.fill()?;
             self.filled = true;
         }
         // A medium remembers what was asked of it just before: no row always comes after the same one.
-        let mut random = Stream::named(seed, "rows");
+        let mut random = Stream::named(round.seed, "rows");
         let mut order: Vec<usize> = (0..self.rows.len()).collect();
         order.sort_by_cached_key(|_| random.next_u64());
         for at in order {
@@ -115,7 +110,7 @@ impl DeviceBench {
             let warm_up = Requests { count: row.requests.count / 8, ..row.requests };
             bench.take(warm_up, self.size, random.next_u64())?;
             // Other places for each row: what another one has just touched may lie in a cache.
-            let taken = undisturbed(TRIES, taken_away, || bench.take(row.requests, self.size, random.next_u64()))?;
+            let taken = round.sample(|| bench.take(row.requests, self.size, random.next_u64()))?;
             row.rounds.push(Sample::of(&taken, row, self.on_cpu));
         }
         Ok(())

@@ -20,6 +20,7 @@ use crate::error::PredictError;
 use crate::measure::Latencies;
 use devices::DeviceBench;
 use layers::LayerBench;
+use undisturbed::Round;
 pub use undisturbed::undisturbed;
 use wakes::WakeBench;
 
@@ -98,19 +99,19 @@ impl Calibrator {
     /// As [`Calibrator::round`].
     pub fn round_of(&mut self, part: Part, watch: &mut dyn FnMut(&str)) -> Result<(), PredictError> {
         let rounds = &mut self.rounds[part as usize];
-        let (seed, taken_away) = (self.options.seed + u64::from(*rounds), self.options.taken_away);
+        let round = Round { seed: self.options.seed + u64::from(*rounds), taken_away: self.options.taken_away };
         *rounds += 1;
         let devices = |on_cpu: bool| move |device: &&mut DeviceBench| device.is_on_cpu() == on_cpu;
         match part {
             Part::Layers => self.layers.iter_mut().try_for_each(|layer| {
                 watch(layer.name());
-                layer.round(seed)
+                layer.round(round.seed)
             }),
             Part::OnCpu | Part::Waiting => {
                 let mut devices = self.devices.iter_mut().filter(devices(part == Part::OnCpu));
-                devices.try_for_each(|device| device.round(seed, taken_away, watch))
+                devices.try_for_each(|device| device.round(round, watch))
             }
-            Part::Wakes => self.wakes.round(seed, taken_away, watch),
+            Part::Wakes => self.wakes.round(round, watch),
         }
     }
 

@@ -1,5 +1,26 @@
 //! Samples of a machine that others use as well.
 
+use crate::calibrate::TRIES;
+
+/// One round of a calibration.
+#[derive(Clone, Copy)]
+pub struct Round {
+    /// Decides all that is drawn in it.
+    pub seed: u64,
+    /// Counts what of the CPU others got, in any unit.
+    pub taken_away: fn() -> u64,
+}
+
+impl Round {
+    /// A sample, taken as [`undisturbed`] does.
+    ///
+    /// # Errors
+    /// The first one of `take`.
+    pub fn sample<T, E>(&self, take: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+        undisturbed(TRIES, self.taken_away, take)
+    }
+}
+
 /// Takes a sample anew while the counter `taken_away` grew meanwhile, at most `tries` times in all, and keeps the one during
 /// which it grew least. Hosts of virtual machines take the CPU in bursts of tens of milliseconds, which a few tries mostly
 /// miss.

@@ -3,7 +3,7 @@
 use esker_base::{Nanos, Stream};
 use esker_rt::Rt;
 
-use super::{TRIES, pooled_groups, undisturbed};
+use super::{Round, pooled_groups};
 use crate::calibration::Wake;
 use crate::error::PredictError;
 use crate::measure::Latencies;
@@ -30,20 +30,15 @@ impl WakeBench {
     ///
     /// # Errors
     /// What the kernel refuses.
-    pub fn round(
-        &mut self,
-        seed: u64,
-        taken_away: fn() -> u64,
-        watch: &mut dyn FnMut(&str),
-    ) -> Result<(), PredictError> {
-        let world = World::real(seed)?;
+    pub fn round(&mut self, round: Round, watch: &mut dyn FnMut(&str)) -> Result<(), PredictError> {
+        let world = World::real(round.seed)?;
         // As models do, which these are for.
         world.rt().time_closely();
         let mut rows = no_rows();
         for (mean, times) in WAITS {
             watch("wakes");
-            let waits = || waits(world.rt(), Stream::named(seed ^ mean.0, "wakes"), mean, times);
-            let late = undisturbed(TRIES, taken_away, || world.run("wakes", waits()))?;
+            let waits = || waits(world.rt(), Stream::named(round.seed ^ mean.0, "wakes"), mean, times);
+            let late = round.sample(|| world.run("wakes", waits()))?;
             for (all, more) in rows.iter_mut().zip(late) {
                 all.add(&more);
             }

@@ -3,7 +3,7 @@
 use super::parts::{AsyncOp, AsyncQueue, At, Fd, Object, Status};
 use crate::action::ThreadId;
 use crate::name::{PathBytes, Word};
-use crate::wire::{Decoder, Encoder, Field, Malformed};
+use crate::wire::{Decoder, Encoder, Field, Malformed, Part, PartMut};
 use crate::words::*;
 
 macro_rules! calls {
@@ -63,13 +63,13 @@ macro_rules! calls {
             }
 
             #[allow(unused_variables, reason = "calls without arguments")]
-            fn paths(&mut self, change: &mut dyn FnMut(&mut PathBytes)) {
-                match self { $( Call::$variant { $( $field ),* } => { $( $field.paths(change); )* } ),* }
+            fn parts<'a>(&'a self, see: &mut dyn FnMut(Part<'a>)) {
+                match self { $( Call::$variant { $( $field ),* } => { $( $field.parts(see); )* } ),* }
             }
 
             #[allow(unused_variables, reason = "calls without arguments")]
-            fn fds(&mut self, change: &mut dyn FnMut(&mut Fd)) {
-                match self { $( Call::$variant { $( $field ),* } => { $( $field.fds(change); )* } ),* }
+            fn parts_mut(&mut self, change: &mut dyn FnMut(PartMut<'_>)) {
+                match self { $( Call::$variant { $( $field ),* } => { $( $field.parts_mut(change); )* } ),* }
             }
         }
     };

@@ -3,7 +3,7 @@
 use crate::action::{ProcessId, ThreadId};
 use crate::errno::Errno;
 use crate::name::PathBytes;
-use crate::wire::{Decoder, Encoder, Field, Malformed, structs, word_fields};
+use crate::wire::{Decoder, Encoder, Field, Malformed, Part, PartMut, structs, word_fields};
 use crate::words::*;
 
 /// A descriptor, by its number in the traced process.
@@ -111,8 +111,12 @@ impl Field for Fd {
         }
     }
 
-    fn fds(&mut self, change: &mut dyn FnMut(&mut Fd)) {
-        change(self);
+    fn parts<'a>(&'a self, see: &mut dyn FnMut(Part<'a>)) {
+        see(Part::Fd(*self));
+    }
+
+    fn parts_mut(&mut self, change: &mut dyn FnMut(PartMut<'_>)) {
+        change(PartMut::Fd(self));
     }
 }
 
@@ -134,12 +138,12 @@ impl Field for At {
         self.path.tell(to);
     }
 
-    fn paths(&mut self, change: &mut dyn FnMut(&mut PathBytes)) {
-        change(&mut self.path);
+    fn parts<'a>(&'a self, see: &mut dyn FnMut(Part<'a>)) {
+        see(Part::At(self));
     }
 
-    fn fds(&mut self, change: &mut dyn FnMut(&mut Fd)) {
-        change(&mut self.dir);
+    fn parts_mut(&mut self, change: &mut dyn FnMut(PartMut<'_>)) {
+        change(PartMut::At(self));
     }
 }
 
@@ -175,16 +179,17 @@ impl Field for Object {
         }
     }
 
-    fn paths(&mut self, change: &mut dyn FnMut(&mut PathBytes)) {
-        if let Object::Path { at, .. } = self {
-            at.paths(change);
+    fn parts<'a>(&'a self, see: &mut dyn FnMut(Part<'a>)) {
+        match self {
+            Object::Fd(fd) => fd.parts(see),
+            Object::Path { at, .. } => at.parts(see),
         }
     }
 
-    fn fds(&mut self, change: &mut dyn FnMut(&mut Fd)) {
+    fn parts_mut(&mut self, change: &mut dyn FnMut(PartMut<'_>)) {
         match self {
-            Object::Fd(fd) => change(fd),
-            Object::Path { at, .. } => at.fds(change),
+            Object::Fd(fd) => fd.parts_mut(change),
+            Object::Path { at, .. } => at.parts_mut(change),
         }
     }
 }
@@ -221,9 +226,15 @@ impl Field for AsyncQueue {
         }
     }
 
-    fn fds(&mut self, change: &mut dyn FnMut(&mut Fd)) {
+    fn parts<'a>(&'a self, see: &mut dyn FnMut(Part<'a>)) {
         if let AsyncQueue::Uring(fd) = self {
-            change(fd);
+            fd.parts(see);
+        }
+    }
+
+    fn parts_mut(&mut self, change: &mut dyn FnMut(PartMut<'_>)) {
+        if let AsyncQueue::Uring(fd) = self {
+            fd.parts_mut(change);
         }
     }
 }

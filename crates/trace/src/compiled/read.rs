@@ -7,7 +7,7 @@ use crate::model::compile::THREADS_MAX;
 use crate::model::resource::{Resource, ResourceKind};
 use crate::name::{PathBytes, Word};
 use crate::rules::{Instant, Outline};
-use crate::snapshot::{Entry, EntryKind, Snapshot, Xattr};
+use crate::snapshot::Snapshot;
 use crate::trace::Platform;
 use crate::wire::{Decoder, Field, Malformed};
 
@@ -295,28 +295,9 @@ fn get_snapshot(from: &mut Decoder<'_>) -> Result<Snapshot, Malformed> {
     let mut snapshot = Snapshot::default();
     for _ in 0..from.unsigned()? {
         let path = PathBytes::get(from)?;
-        snapshot.entries.insert(path, get_entry(from)?);
+        snapshot.entries.insert(path, Field::get(from)?);
     }
     Ok(snapshot)
-}
-
-fn get_entry(from: &mut Decoder<'_>) -> Result<Entry, Malformed> {
-    let kind = match from.byte()? {
-        1 => EntryKind::File { size: Field::get(from)? },
-        2 => EntryKind::Directory,
-        3 => EntryKind::Symlink { target: Field::get(from)? },
-        4 => EntryKind::Fifo,
-        5 => EntryKind::Socket,
-        6 => EntryKind::Device { block: Field::get(from)?, major: Field::get(from)?, minor: Field::get(from)? },
-        _ => return Err(from.malformed("no type of file")),
-    };
-    Ok(Entry {
-        kind,
-        mode: Field::get(from)?,
-        group: Field::get(from)?,
-        modified: Field::get(from)?,
-        xattrs: get_all(from, |from| Ok(Xattr { name: Field::get(from)?, len: Field::get(from)? }))?,
-    })
 }
 
 fn get_resources(from: &mut Decoder<'_>) -> Result<Vec<Resource>, Malformed> {

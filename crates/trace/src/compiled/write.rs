@@ -1,6 +1,5 @@
 //! A program as bytes.
 
-use crate::snapshot::{Entry, EntryKind};
 use crate::trace::Platform;
 use crate::wire::{Encoder, Field, NameTable, put_varint};
 
@@ -25,7 +24,7 @@ impl Program {
             to.unsigned(self.snapshot.entries.len() as u64);
             for (path, entry) in &self.snapshot.entries {
                 path.put(to);
-                put_entry(entry, to);
+                entry.put(to);
             }
         });
         let slots = coded(&|to| put_all(&self.slots, put_slot, to));
@@ -152,34 +151,4 @@ fn put_opened(opened: &Opened, to: &mut Encoder<'_>) {
     opened.offset.put(to);
     opened.group.put(to);
     opened.inferred.put(to);
-}
-
-fn put_entry(entry: &Entry, to: &mut Encoder<'_>) {
-    match &entry.kind {
-        EntryKind::File { size } => {
-            to.byte(1);
-            size.put(to);
-        }
-        EntryKind::Directory => to.byte(2),
-        EntryKind::Symlink { target } => {
-            to.byte(3);
-            target.put(to);
-        }
-        EntryKind::Fifo => to.byte(4),
-        EntryKind::Socket => to.byte(5),
-        EntryKind::Device { block, major, minor } => {
-            to.byte(6);
-            block.put(to);
-            major.put(to);
-            minor.put(to);
-        }
-    }
-    entry.mode.put(to);
-    entry.group.put(to);
-    entry.modified.put(to);
-    to.unsigned(entry.xattrs.len() as u64);
-    for xattr in &entry.xattrs {
-        xattr.name.put(to);
-        xattr.len.put(to);
-    }
 }

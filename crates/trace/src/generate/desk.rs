@@ -11,7 +11,6 @@ use crate::call::{Call, Fd};
 use crate::name::{PathBytes, Word};
 use crate::snapshot::{Entry, EntryKind};
 use crate::trace::{Platform, Process, Thread, Trace};
-use crate::wire::Field;
 use crate::words::CloneFlags;
 
 /// The lowest number that `open` gives: 0 to 2 were there before, and the desk never uses them.
@@ -112,7 +111,7 @@ impl Desk {
         let leave = now + duration;
         let slots = playing.slots.clone();
         // In scripts descriptors are slots: numbers that no kernel gives.
-        call.fds(&mut |fd| *fd = slots.get(&Slot(fd.0)).copied().unwrap_or(*fd));
+        call.change_fds(&mut |fd| *fd = slots.get(&Slot(fd.0)).copied().unwrap_or(*fd));
         if let Call::Close { fd } = call {
             self.closing.push((leave, fd.0));
         }

@@ -4,7 +4,6 @@ use super::*;
 use crate::action::Outcome;
 use crate::call::{Call, Fd};
 use crate::errno::Errno;
-use crate::wire::Field;
 
 #[test]
 fn one_seed_is_one_trace() {
@@ -69,7 +68,7 @@ fn descriptors_are_the_lowest_free_ones_and_pass_between_threads() {
             events.push((action.leave.0, false, *fd));
         }
         let mut fds = Vec::new();
-        action.call.clone().fds(&mut |fd| fds.push(*fd));
+        action.call.clone().change_fds(&mut |fd| fds.push(*fd));
         assert!(fds.iter().all(|fd| *fd == Fd::CWD || fd.0 >= 3), "{:?}", action.call);
     }
     assert!(makers.values().filter(|threads| threads.len() > 1).count() > 3, "{makers:?}");

@@ -417,7 +417,7 @@ impl Compiler {
     fn mark_used(&mut self, step: &Step) {
         self.used.resize(self.world.slots.len(), false);
         let mut call = step.call.clone();
-        call.fds(&mut |fd| {
+        call.change_fds(&mut |fd| {
             if let Some(used) = usize::try_from(fd.0).ok().and_then(|slot| self.used.get_mut(slot)) {
                 *used = true;
             }

@@ -2,11 +2,10 @@
 //! worked in.
 
 use crate::action::ThreadId;
-use crate::call::{At, Call, Fd, Object};
+use crate::call::{At, Call, Fd};
 use crate::compiled::SlotEffect;
 use crate::name::PathBytes;
 use crate::rules::Instant;
-use crate::wire::Field;
 use crate::words::{FileKind, LockKind, OpenFlags, RecordLock};
 
 use super::World;
@@ -18,8 +17,8 @@ impl World {
     /// The call with slots in place of numbers, before it is played.
     pub(super) fn rewritten(&self, thread: ThreadId, call: &Call) -> Call {
         let mut call = call.clone();
-        each_at(&mut call, &mut |at| self.anchor(thread, at));
-        call.fds(&mut |fd| {
+        call.change_ats(&mut |at| self.anchor(thread, at));
+        call.change_fds(&mut |fd| {
             if *fd != Fd::CWD {
                 *fd = self.peek(thread, fd.0).map_or(NO_SLOT, |descriptor| Fd(descriptor.slot));
             }
@@ -100,60 +99,6 @@ pub(super) fn name_made(call: &mut Call, effects: &[SlotEffect]) {
             *second = made.next().unwrap_or(NO_SLOT);
         }
         Call::DupTo { to, .. } => *to = made.next().unwrap_or(*to),
-        _ => (),
-    }
-}
-
-/// Shows each place in a call where a path starts somewhere.
-fn each_at(call: &mut Call, see: &mut dyn FnMut(&mut At)) {
-    let mut object = |file: &mut Object| {
-        if let Object::Path { at, .. } = file {
-            see(at);
-        }
-    };
-    match call {
-        Call::Truncate { file, .. }
-        | Call::Stat { file, .. }
-        | Call::Access { file, .. }
-        | Call::Chmod { file, .. }
-        | Call::Chown { file, .. }
-        | Call::SetTimes { file, .. }
-        | Call::GetXattr { file, .. }
-        | Call::SetXattr { file, .. }
-        | Call::ListXattr { file, .. }
-        | Call::RemoveXattr { file, .. }
-        | Call::StatFs { file }
-        | Call::NameToHandle { file }
-        | Call::Chdir { file }
-        | Call::Exec { file }
-        | Call::GetAttrList { file, .. }
-        | Call::SetAttrList { file, .. }
-        | Call::SearchFs { file }
-        | Call::FsControl { file, .. }
-        | Call::Undocumented { file, .. }
-        | Call::GetXattrAt { file, .. }
-        | Call::SetXattrAt { file, .. } => object(file),
-        Call::ExchangeData { first, second } => {
-            object(first);
-            object(second);
-        }
-        Call::Link { from, to } | Call::CloneFile { from, to } => {
-            object(from);
-            see(to);
-        }
-        Call::Rename { from, to, .. } => {
-            see(from);
-            see(to);
-        }
-        Call::Open { at, .. }
-        | Call::ReadLink { at, .. }
-        | Call::Watch { at, .. }
-        | Call::Mkdir { at, .. }
-        | Call::Mknod { at, .. }
-        | Call::Symlink { at, .. }
-        | Call::Unlink { at }
-        | Call::Rmdir { at }
-        | Call::Chroot { at } => see(at),
         _ => (),
     }
 }

@@ -1,7 +1,6 @@
 //! Values of the language itself: numbers, text, options and lists.
 
-use super::{Decoder, Encoder, Field, Malformed};
-use crate::call::Fd;
+use super::{Decoder, Encoder, Field, Malformed, Part, PartMut};
 use crate::name::{PathBytes, Word};
 
 impl Field for u64 {
@@ -104,8 +103,12 @@ impl Field for PathBytes {
         to.push_str(&format!("{self:?}"));
     }
 
-    fn paths(&mut self, change: &mut dyn FnMut(&mut PathBytes)) {
-        change(self);
+    fn parts<'a>(&'a self, see: &mut dyn FnMut(Part<'a>)) {
+        see(Part::Path(self));
+    }
+
+    fn parts_mut(&mut self, change: &mut dyn FnMut(PartMut<'_>)) {
+        change(PartMut::Path(self));
     }
 }
 
@@ -142,16 +145,12 @@ impl<T: Field> Field for Option<T> {
         }
     }
 
-    fn paths(&mut self, change: &mut dyn FnMut(&mut PathBytes)) {
-        if let Some(value) = self {
-            value.paths(change);
-        }
+    fn parts<'a>(&'a self, see: &mut dyn FnMut(Part<'a>)) {
+        self.iter().for_each(|value| value.parts(see));
     }
 
-    fn fds(&mut self, change: &mut dyn FnMut(&mut Fd)) {
-        if let Some(value) = self {
-            value.fds(change);
-        }
+    fn parts_mut(&mut self, change: &mut dyn FnMut(PartMut<'_>)) {
+        self.iter_mut().for_each(|value| value.parts_mut(change));
     }
 }
 
@@ -168,12 +167,12 @@ impl<T: Field> Field for Box<T> {
         self.as_ref().tell(to);
     }
 
-    fn paths(&mut self, change: &mut dyn FnMut(&mut PathBytes)) {
-        self.as_mut().paths(change);
+    fn parts<'a>(&'a self, see: &mut dyn FnMut(Part<'a>)) {
+        self.as_ref().parts(see);
     }
 
-    fn fds(&mut self, change: &mut dyn FnMut(&mut Fd)) {
-        self.as_mut().fds(change);
+    fn parts_mut(&mut self, change: &mut dyn FnMut(PartMut<'_>)) {
+        self.as_mut().parts_mut(change);
     }
 }
 
@@ -205,15 +204,11 @@ impl<T: Field> Field for Vec<T> {
         to.push(']');
     }
 
-    fn paths(&mut self, change: &mut dyn FnMut(&mut PathBytes)) {
-        for value in self {
-            value.paths(change);
-        }
+    fn parts<'a>(&'a self, see: &mut dyn FnMut(Part<'a>)) {
+        self.iter().for_each(|value| value.parts(see));
     }
 
-    fn fds(&mut self, change: &mut dyn FnMut(&mut Fd)) {
-        for value in self {
-            value.fds(change);
-        }
+    fn parts_mut(&mut self, change: &mut dyn FnMut(PartMut<'_>)) {
+        self.iter_mut().for_each(|value| value.parts_mut(change));
     }
 }

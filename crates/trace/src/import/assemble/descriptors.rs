@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Item;
 use crate::action::{Outcome, ProcessId};
-use crate::call::{Call, Fd, Object};
+use crate::call::{Call, Fd};
 use crate::errno::Errno;
 use crate::name::PathBytes;
 use crate::trace::{Inherited, Trace};
@@ -197,11 +197,8 @@ fn read_note(note: &[u8]) -> (Option<FileKind>, Option<PathBytes>) {
 
 /// What kind of file this use of a descriptor needs.
 fn kind_in_use(call: &Call, fd: Fd) -> FileKind {
-    let as_directory = match call {
-        Call::ReadDir { .. } | Call::Chdir { .. } | Call::GetDirEntriesAttr { .. } => true,
-        Call::Open { at, .. } | Call::Mkdir { at, .. } | Call::Unlink { at } | Call::Rmdir { at } => at.dir == fd,
-        _ => call.objects().iter().any(|object| matches!(object, Object::Path { at, .. } if at.dir == fd)),
-    };
+    let as_directory = matches!(call, Call::ReadDir { .. } | Call::Chdir { .. } | Call::GetDirEntriesAttr { .. })
+        || call.ats().iter().any(|at| at.dir == fd);
     let as_socket = matches!(call, Call::Socket { .. } | Call::ReceiveFds { .. });
     match () {
         () if as_directory => FileKind::Directory,
