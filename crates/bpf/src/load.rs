@@ -1,6 +1,8 @@
 //! From an object file to programs that run at tracepoints.
 
 use std::error::Error;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 
 use aya::maps::{self, MapData, RingBuf};
 use aya::programs::{RawTracePoint, TracePoint};
@@ -144,6 +146,14 @@ impl<V: Pod> ArrayMap<V> {
 }
 
 impl Ring {
+    /// A descriptor that has something to read while the ring holds records.
+    ///
+    /// # Errors
+    /// The kernel's, if this process has too many.
+    pub fn bell(&self) -> io::Result<OwnedFd> {
+        self.0.as_fd().try_clone_to_owned()
+    }
+
     /// Hands all records that are there to `each`, oldest first, and tells how many there were.
     pub fn drain(&mut self, mut each: impl FnMut(&[u8])) -> usize {
         let mut count = 0;

@@ -51,6 +51,7 @@ struct AccessFile {
     bits: Option<u32>,
     alpha: Option<f64>,
     clear_hot: Option<f64>,
+    most: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -102,6 +103,8 @@ const STATE: &str = "/run/esker/hugepage.json";
 const POLL: Nanos = Nanos::millis(50);
 const POLL_SHARE: f64 = 0.02;
 const CPU_SHARE: f64 = 0.25;
+/// What one scan of access bits clears: the kernel's monitor takes about 0.1 ms for each, so that this is 0.5 % of a CPU.
+const SCAN_REGIONS: u32 = 512;
 
 impl Config {
     /// Reads and checks it.
@@ -143,8 +146,12 @@ impl Config {
 }
 
 /// Compaction is off unless it is asked for: on Linux it has no bound, and promotions compact for themselves.
+fn defaults() -> Policy {
+    Policy { compact_interval: Nanos(0), scan_regions: SCAN_REGIONS, ..Policy::ingens() }
+}
+
 fn policy(file: &File) -> Result<Policy, ConfigError> {
-    let mut policy = Policy { compact_interval: Nanos(0), ..Policy::ingens() };
+    let mut policy = defaults();
     let set = |place: &mut Nanos, value: Option<Nanos>| *place = value.unwrap_or(*place);
     if let Some(percent) = percent("promote_percent", file.promote_percent)? {
         policy.promote = percent;
@@ -164,6 +171,8 @@ fn policy(file: &File) -> Result<Policy, ConfigError> {
     policy.budget = regions("budget", file.budget.as_deref())?;
     let quantum = regions("quantum", file.quantum.as_deref())?.unwrap_or(u64::from(policy.quantum_regions));
     policy.quantum_regions = u32::try_from(quantum).unwrap_or(u32::MAX);
+    let most = regions("access.most", file.access.most.as_deref())?.unwrap_or(u64::from(policy.scan_regions));
+    policy.scan_regions = u32::try_from(most).unwrap_or(u32::MAX);
     policy.greedy_below = file.greedy_below.or(policy.greedy_below);
     policy.compact_at = file.compact_at.unwrap_or(policy.compact_at);
     policy.tracking.bits = file.access.bits.unwrap_or(policy.tracking.bits);
@@ -219,7 +228,7 @@ mod tests {
     #[test]
     fn what_is_left_out_is_as_the_source_has_it() {
         let config = Config::parse(WHO).unwrap();
-        assert_eq!(config.policy, Policy { compact_interval: Nanos(0), ..Policy::ingens() });
+        assert_eq!(config.policy, defaults());
         assert_eq!((config.settings.poll, config.settings.base_faults), (POLL, false));
     }
 
@@ -240,11 +249,11 @@ mod tests {
                     order = \"in_turn\"\ntau = 0.5\nbudget = \"1GiB\"\nquantum = \"32MiB\"\nquantum_sleep = \"5s\"\n\
                     exclusion = \"60s\"\ngreedy_below = 0.4\ncompact_at = 0.9\ncompact_interval = \"7s\"\npoll = \"20ms\"\n\
                     poll_share = 0.05\ncpu_share = 0.5\n[access]\nmethod = \"none\"\nperiod = \"4s\"\ninterval = \"1s\"\n\
-                    bits = 16\nalpha = 0.3\nclear_hot = 0.5\n[[process]]\nunit = \"redis\"\nshares = 7\n";
+                    bits = 16\nalpha = 0.3\nclear_hot = 0.5\nmost = \"20MiB\"\n[[process]]\nunit = \"redis\"\nshares = 7\n";
         let config = Config::parse(text).unwrap();
         let policy = config.policy;
         assert_eq!((policy.promote.pages(), policy.demote.pages(), policy.quantum_regions), (359, 308, 16));
-        assert_eq!((policy.slow, policy.rest), (Nanos::millis(7), Nanos::secs(3)));
+        assert_eq!((policy.slow, policy.rest, policy.scan_regions), (Nanos::millis(7), Nanos::secs(3), 10));
         assert_eq!((policy.budget, policy.tau, policy.order), (Some(512), Tau::permille(500).unwrap(), Order::InTurn));
         assert_eq!((policy.tracking.bits, policy.tracking.alpha_permille, policy.clear_hot_permille), (16, 300, 500));
         assert_eq!((config.cpu_share, config.settings.access_interval), (0.5, None));
@@ -268,6 +277,7 @@ mod tests {
             ("[access]\nbits = 0", "access.bits"),
             ("[access]\nalpha = 1.5", "access.alpha"),
             ("[access]\ninterval = \"20s\"", "access.interval"),
+            ("[access]\nmost = \"1MiB\"", "access.most"),
         ] {
             assert!(refused(text).contains(key), "{text}: {}", refused(text));
         }

@@ -3,9 +3,12 @@
 use std::cell::RefCell;
 use std::future::Future;
 use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use esker_base::{Nanos, Time};
+use esker_rt::real::Kernel;
 use esker_rt::sync::{Either, race};
 use esker_rt::{Level, Rt};
 
@@ -31,6 +34,14 @@ pub struct Daemon {
     begun: Time,
 }
 
+/// When a daemon works again.
+struct Next {
+    /// Not before it has rested enough.
+    rested: Time,
+    /// Then at this time, or earlier if the kernel tells of a fault.
+    due: Time,
+}
+
 impl Daemon {
     /// Takes this machine. Decisions go to `journal`.
     ///
@@ -48,7 +59,7 @@ impl Daemon {
     }
 
     /// Does what is due, and says when to come again.
-    fn turn(&mut self) -> Time {
+    fn turn(&mut self) -> Next {
         let now = self.rt.now();
         let (rt, journal) = (&self.rt, &mut self.journal);
         let mut lost = None;
@@ -72,7 +83,13 @@ impl Daemon {
             rt.tell(Level::Warn, "trouble", &[], format_args!("{trouble}"));
         }
         let next = next.min(now + self.system.next_poll().min(SLEEP_MAX));
-        next.max(self.budget.charge(self.rt.now(), cpu_time()))
+        let rested = self.budget.charge(self.rt.now(), cpu_time());
+        Next { rested, due: next.max(rested) }
+    }
+
+    /// What to wait for beside the time.
+    fn bell(&self) -> Option<(Kernel, Arc<OwnedFd>)> {
+        Some((self.rt.kernel().ok()?, self.system.bell()?))
     }
 
     /// Puts back what was set, and says so. It is done when the daemon is dropped, too.
@@ -106,12 +123,23 @@ impl Daemon {
 /// Works until `stop`. What was set is put back when the daemon is dropped.
 pub async fn run(daemon: Rc<RefCell<Daemon>>, stop: impl Future<Output = ()>) {
     let rt = daemon.borrow().rt.clone();
+    let bell = daemon.borrow().bell();
     let work = async {
         loop {
             let next = daemon.borrow_mut().turn();
-            match next > rt.now() {
-                true => rt.sleep_until(next).await,
-                false => rt.yield_now().await,
+            if next.due <= rt.now() {
+                rt.yield_now().await;
+                continue;
+            }
+            rt.sleep_until(next.rested).await;
+            let is_told = async {
+                match &bell {
+                    Some((kernel, fd)) => kernel.readable(fd.clone()).await.is_ok_and(|outcome| outcome.result.is_ok()),
+                    None => false,
+                }
+            };
+            if let Either::Right(false) = race(rt.sleep_until(next.due), is_told).await {
+                rt.sleep_until(next.due).await;
             }
         }
     };

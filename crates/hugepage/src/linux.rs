@@ -4,7 +4,8 @@
 //! page tables and advice about them. [`doctor`] says what is missing.
 //!
 //! Reading order: [`maps`] (mappings), [`tracked`] (one process), [`select`] (which processes), [`knobs`] (settings that
-//! are put back), [`damon`] (access bits), [`system`] (all of it as a [`crate::ProcView`]), [`doctor`].
+//! are put back), [`damon`] (access bits), [`faults`] (the signal of a fault), [`system`] (all of it as a
+//! [`crate::ProcView`]), [`doctor`].
 
 #![allow(
     clippy::disallowed_methods,
@@ -14,6 +15,7 @@
 
 pub mod damon;
 pub mod doctor;
+pub mod faults;
 pub mod knobs;
 pub mod maps;
 pub mod select;

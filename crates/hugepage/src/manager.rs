@@ -4,17 +4,20 @@
 //! promotion at most, however long a scan is under way. In this order: requests of faults, access bits, compaction, the
 //! background scan.
 
+mod heat;
+
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use esker_base::{Nanos, Stream, Time};
 
-use crate::access::Access;
 use crate::policy::{Action, Order, Policy, Reason};
 use crate::record::{Counts, Record};
 use crate::share::{Claim, imbalance};
 use crate::urgent::Urgent;
 use crate::view::{Backing, Outcome, Pid, Place, ProcView, Refusal, Region};
+
+use heat::Watched;
 
 /// Who asked for a look at a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +120,7 @@ pub struct Manager {
     next_memory: Time,
     next_clear: Time,
     /// When the bits that were cleared are read, and of which huge pages they were.
-    reading: Option<(Time, BTreeMap<Pid, Vec<Region>>)>,
+    reading: Option<(Time, BTreeMap<Pid, Watched>)>,
     resting_until: Time,
     greedy: bool,
     fragmentation: f64,
@@ -318,62 +321,6 @@ impl Manager {
         if promoted && outcome.took > self.policy.slow {
             self.resting_until = now + outcome.took + self.policy.rest;
             tell(now, &Decision::Resting { until: self.resting_until, took: outcome.took });
-        }
-    }
-
-    /// Clears access bits, or reads them. True if it was due.
-    fn scan_access(&mut self, now: Time, view: &mut impl ProcView) -> bool {
-        match &self.reading {
-            Some((at, _)) if now >= *at => self.read_access(view),
-            None if now >= self.next_clear => self.clear_access(now, view),
-            _ => return false,
-        }
-        true
-    }
-
-    fn clear_access(&mut self, now: Time, view: &mut impl ProcView) {
-        let mut cleared = BTreeMap::new();
-        for (pid, record) in &mut self.records {
-            record.forget_changes(now, self.policy.cooldown);
-            record.take_huge(&view.huge(*pid), &self.policy.tracking);
-            // Clearing costs a hot page an invalidation of its translation; one whose bit is clear has none to lose.
-            let is_cleared = |access: &Access, rng: &mut Stream| {
-                !access.is_hot(&self.policy.tracking)
-                    || !access.was_used()
-                    || rng.below(1000) < u64::from(self.policy.clear_hot_permille)
-            };
-            let regions = record.huge.iter().filter(|(_, access)| is_cleared(access, &mut self.rng));
-            let regions: Vec<Region> = regions.map(|(region, _)| *region).collect();
-            view.clear_accessed(*pid, &regions);
-            cleared.insert(*pid, regions);
-        }
-        self.reading = Some((now + self.policy.scan_interval, cleared));
-        self.next_clear = now + self.policy.scan_period;
-    }
-
-    fn read_access(&mut self, view: &mut impl ProcView) {
-        let Some((_, cleared)) = self.reading.take() else { return };
-        let tracking = self.policy.tracking;
-        for (pid, regions) in cleared {
-            let Some(record) = self.records.get_mut(&pid) else { continue };
-            let bits = view.accessed(pid, &regions);
-            let bits: BTreeMap<Region, Option<bool>> = regions.into_iter().zip(bits).collect();
-            for (region, access) in &mut record.huge {
-                match bits.get(region) {
-                    Some(None) => {}
-                    Some(Some(accessed)) => {
-                        let was_hot = access.is_hot(&tracking);
-                        if access.observe(&tracking, *accessed) && was_hot {
-                            record.counts.hot_checked += 1;
-                            record.counts.hot_missed += u64::from(!accessed);
-                        }
-                    }
-                    // A hot page whose bit was not cleared still has it.
-                    None => {
-                        access.observe(&tracking, true);
-                    }
-                }
-            }
         }
     }
 

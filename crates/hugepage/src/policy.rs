@@ -37,6 +37,9 @@ pub struct Policy {
     /// Hot huge pages that were used in the last scan are cleared with this probability, in thousandths; others
     /// always.
     pub clear_hot_permille: u32,
+    /// Access bits that a scan clears at most, divided among the processes that are awake. Of who has more huge pages, the
+    /// next scan goes on where this one stopped.
+    pub scan_regions: u32,
     /// How much less a huge page in use counts than an idle one.
     pub tau: Tau,
     /// Order of the background scan.
@@ -115,6 +118,7 @@ impl Policy {
             scan_period: Nanos::secs(10),
             scan_interval: Nanos::secs(2),
             clear_hot_permille: 200,
+            scan_regions: u32::MAX,
             tau: Tau::ESX,
             order: Order::Fair,
             quantum_regions: 8,
@@ -167,6 +171,7 @@ impl Policy {
             _ if !unit(self.compact_at) => Some("compact_at must be from 0 to 1"),
             _ if self.greedy_below.is_some_and(|below| !unit(below)) => Some("greedy_below must be from 0 to 1"),
             _ if self.clear_hot_permille > 1000 => Some("access.clear_hot must be from 0 to 1"),
+            _ if self.scan_regions == 0 => Some("access.most must be 2 MiB at least"),
             _ if self.quantum_regions == 0 => Some("quantum must be 2 MiB at least"),
             _ if self.quantum_sleep == Nanos(0) => Some("quantum_sleep must be above 0"),
             _ if self.scan_interval == Nanos(0) => Some("access.interval must be above 0"),

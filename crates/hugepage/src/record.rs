@@ -59,6 +59,10 @@ pub struct Record {
     pub promoted_in_pass: u64,
     /// Left alone until then.
     pub excluded_until: Option<Time>,
+    /// How much it had done when its access bits were last to be cleared; nothing if that cannot be told.
+    pub activity: Option<u64>,
+    /// The last region that a scan of access bits has come to.
+    pub access_cursor: Option<Region>,
     /// When regions were changed.
     changed: BTreeMap<Region, Time>,
     /// What was done.
@@ -75,6 +79,8 @@ impl Record {
             cursor: Region(0),
             promoted_in_pass: 0,
             excluded_until: None,
+            activity: None,
+            access_cursor: None,
             changed: BTreeMap::new(),
             counts: Counts::default(),
         }
@@ -91,6 +97,28 @@ impl Record {
         let old = std::mem::take(&mut self.huge);
         let kept = |region: &Region| old.get(region).copied().unwrap_or_else(|| Access::promoted(tracking));
         self.huge = now_huge.iter().map(|region| (*region, kept(region))).collect();
+    }
+
+    /// Takes huge pages for a scan of access bits, from where the last one stopped, until `cleared_max` of them are
+    /// to be cleared by the word of `is_cleared`. Returns those, and the others that it came by.
+    pub fn take_for_scan(
+        &mut self,
+        cleared_max: usize,
+        mut is_cleared: impl FnMut(&Access) -> bool,
+    ) -> (Vec<Region>, Vec<Region>) {
+        let (mut cleared, mut kept) = (Vec::new(), Vec::new());
+        let from = self.access_cursor.take();
+        let is_later = |region: &Region| from.is_none_or(|from| *region > from);
+        let (later, earlier): (Vec<_>, Vec<_>) = self.huge.iter().partition(|(region, _)| is_later(region));
+        for (region, access) in later.into_iter().chain(earlier) {
+            if cleared.len() == cleared_max {
+                break;
+            }
+            let taken = if is_cleared(access) { &mut cleared } else { &mut kept };
+            taken.push(*region);
+            self.access_cursor = Some(*region);
+        }
+        (cleared, kept)
     }
 
     /// Notes that a region is huge now, or no longer.

@@ -132,6 +132,9 @@ pub trait ProcView {
     /// Makes it base pages, and gives back those that are not in use.
     fn demote(&mut self, place: Place) -> Outcome;
 
+    /// A number that changes as soon as a process does anything; nothing where that cannot be told.
+    fn activity(&mut self, pid: Pid) -> Option<u64>;
+
     /// Begins to watch regions: what is used from now on counts as accessed.
     fn clear_accessed(&mut self, pid: Pid, regions: &[Region]);
 

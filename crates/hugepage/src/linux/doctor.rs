@@ -7,8 +7,9 @@ use esker_rt::real::process::{Advice, PageRun, PageTable, Process, Wanted, page_
 use serde::Serialize;
 
 use super::damon;
+use super::faults::Faults;
 use super::system::faults_now;
-use crate::{REGION_BYTES, contiguity};
+use crate::{REGION_BYTES, REGION_PAGES, contiguity};
 
 /// One thing that was tried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -33,6 +34,7 @@ pub fn examine() -> Vec<Finding> {
     let scan = scan(me, start);
     let collapse = change(me, start, REGION_BYTES, Advice::Collapse, true);
     let split = change(me, start, 4096, Advice::Cold, false);
+    let sharing = page_sharing(me, start);
     drop(memory);
     vec![
         needed("page tables (PAGEMAP_SCAN)", scan, "needs Linux 6.7 and the right to read /proc/PID/pagemap"),
@@ -45,16 +47,8 @@ pub fn examine() -> Vec<Finding> {
         access_bits(),
         fragmentation(),
         compaction(),
-        found(
-            "fault signal",
-            true,
-            "page tables are looked through when a process had faults; no program in the kernel is used",
-        ),
-        found(
-            "page sharing",
-            false,
-            "the kernel takes MADV_MERGEABLE from a process itself only; the policy is there for the simulator",
-        ),
+        fault_signal(),
+        sharing,
     ]
 }
 
@@ -66,6 +60,13 @@ fn needed(what: &'static str, tried: Result<String, String>, without: &str) -> F
     let works = tried.is_ok();
     let says = tried.unwrap_or_else(|why| format!("{why}; {without}"));
     Finding { what, works, needed: true, says }
+}
+
+fn fault_signal() -> Finding {
+    match Faults::start(REGION_PAGES) {
+        Ok(_) => found("fault signal", true, "comes from a program in the kernel at exceptions:page_fault_user"),
+        Err(error) => found("fault signal", false, format!("{error}; page tables are looked through instead")),
+    }
 }
 
 /// Pages in memory, and whether a huge page maps them.
@@ -151,6 +152,20 @@ fn access_bits() -> Finding {
     match damon::is_free() {
         Ok(()) => found("access bits (DAMON)", true, "one bit for each huge page and scan"),
         Err(why) => found("access bits (DAMON)", false, format!("{why}; all huge pages count as in use")),
+    }
+}
+
+/// What a process can say of its own memory. The kernel takes it of nobody else's.
+fn page_sharing(me: u32, start: u64) -> Finding {
+    let advise = |advice| Process::open(me)?.advise(start, REGION_BYTES, advice);
+    match advise(Advice::Mergeable).and_then(|_| advise(Advice::Unmergeable)) {
+        Ok(_) => found(
+            "page sharing (KSM)",
+            true,
+            "of memory that its own process gives to it, with madvise or, for all of it and before it starts, \
+             prctl(PR_SET_MEMORY_MERGE); the manager cannot give it for others",
+        ),
+        Err(error) => found("page sharing (KSM)", false, format!("{error}; the policy works in the simulator only")),
     }
 }
 

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use esker_base::Nanos;
 
 use super::damon::Damon;
+use super::faults::Faults;
 use super::knobs::{KnobError, Knobs, Restored, read};
 use super::select::{Rule, Selector};
 use super::tracked::{Tracked, Use};
@@ -20,6 +23,8 @@ use crate::{PAGE_BYTES, REGION_BYTES};
 const FAULTS: [&str; 2] =
     ["/sys/kernel/mm/transparent_hugepage/hugepages-2048kB/enabled", "/sys/kernel/mm/transparent_hugepage/enabled"];
 const COMPACT: &str = "/proc/sys/vm/compact_memory";
+/// With that program, page tables are looked through so many times more seldom.
+const SELDOM: u32 = 8;
 /// Processes are looked for so often.
 const LISTED_EVERY: Duration = Duration::from_secs(1);
 
@@ -30,7 +35,7 @@ pub struct Settings {
     pub rules: Vec<Rule>,
     /// Use from which a region is signalled.
     pub promote: Threshold,
-    /// A process with faults is looked through so often.
+    /// A process with faults is looked through so often, or eight times more seldom where the kernel tells of faults.
     pub poll: Nanos,
     /// But that takes no more than this share of a CPU.
     pub poll_share: f64,
@@ -52,6 +57,8 @@ pub struct System {
     /// Processes that could not be taken, with the reason.
     pub refused: BTreeMap<u32, String>,
     kpageflags: Option<File>,
+    /// Nothing where the kernel takes no program: then page tables are looked through as often as configured.
+    faults: Option<Faults>,
     /// Dropped, and thereby ended, before the settings are put back.
     damon: Option<Damon>,
     knobs: Knobs,
@@ -84,6 +91,15 @@ impl System {
                 }
             },
         };
+        let faults = match Faults::start(settings.promote.pages()) {
+            Ok(faults) => Some(faults),
+            Err(error) => {
+                troubles.push(format!(
+                    "no signal of faults from the kernel, page tables are looked through instead: {error}"
+                ));
+                None
+            }
+        };
         let kpageflags = File::open("/proc/kpageflags").ok();
         if kpageflags.is_none() {
             troubles
@@ -96,6 +112,7 @@ impl System {
             tracked: BTreeMap::new(),
             refused: BTreeMap::new(),
             kpageflags,
+            faults,
             damon,
             knobs,
             repaired,
@@ -126,6 +143,11 @@ impl System {
         next.map_or(self.settings.poll, |next| Nanos(next.as_nanos() as u64)).max(Nanos::millis(1))
     }
 
+    /// Has something to read as soon as signals are worth asking for, where the kernel tells of faults.
+    pub fn bell(&self) -> Option<Arc<OwnedFd>> {
+        self.faults.as_ref().map(Faults::bell)
+    }
+
     /// The name of a process.
     pub fn name(&self, pid: Pid) -> Option<&str> {
         self.tracked.get(&pid).map(|tracked| tracked.name.as_str())
@@ -139,8 +161,14 @@ impl System {
     fn list(&mut self) {
         self.listed = Some(Instant::now());
         let selected = self.selector.list();
+        let faults = &mut self.faults;
         self.tracked.retain(|pid, tracked| {
-            selected.iter().any(|one| one.pid == pid.0 && one.name == tracked.name) && !tracked.has_ended()
+            let named = selected.iter().any(|one| one.pid == pid.0 && one.name == tracked.name);
+            let stays = named && !tracked.has_ended();
+            if let Some(faults) = faults.as_mut().filter(|_| !stays) {
+                faults.forget(*pid);
+            }
+            stays
         });
         self.refused.retain(|pid, _| selected.iter().any(|one| one.pid == *pid));
         for one in selected {
@@ -148,10 +176,24 @@ impl System {
                 continue;
             }
             match Tracked::open(one.pid, one.name, one.shares) {
-                Ok(tracked) => drop(self.tracked.insert(Pid(one.pid), tracked)),
+                Ok(tracked) => self.track(Pid(one.pid), tracked),
                 Err(error) => drop(self.refused.insert(one.pid, error.to_string())),
             }
         }
+    }
+
+    fn track(&mut self, pid: Pid, tracked: Tracked) {
+        self.tracked.insert(pid, tracked);
+        if let Some(Err(error)) = self.faults.as_mut().map(|faults| faults.watch(pid)) {
+            self.troubles.push(format!("process {}: {error}", pid.0));
+        }
+    }
+
+    /// Regions of which the program in the kernel says that enough was written.
+    fn told(&mut self) -> Vec<Place> {
+        let mut places = self.faults.as_mut().map(Faults::told).unwrap_or_default();
+        places.retain(|place| self.tracked.get_mut(&place.pid).map(|tracked| tracked.expect(place.region)).is_some());
+        places
     }
 }
 
@@ -192,6 +234,10 @@ impl ProcView for System {
         self.tracked.get_mut(&place.pid).map_or(gone, |tracked| tracked.demote(place.region, flags))
     }
 
+    fn activity(&mut self, pid: Pid) -> Option<u64> {
+        self.tracked.get(&pid)?.activity()
+    }
+
     fn clear_accessed(&mut self, pid: Pid, regions: &[Region]) {
         let (Some(damon), Some(tracked)) = (&mut self.damon, self.tracked.get(&pid)) else { return };
         for (region, physical) in regions.iter().zip(tracked.physical(regions)) {
@@ -206,9 +252,10 @@ impl ProcView for System {
         regions.iter().map(&mut bit).collect()
     }
 
-    /// Looks through the tables of processes that had faults.
+    /// What the kernel tells, and what is found in the tables of processes that had faults.
     fn signals(&mut self) -> Vec<Place> {
-        let mut places = Vec::new();
+        let mut places = self.told();
+        let times = if self.faults.is_some() { SELDOM } else { 1 };
         for (pid, tracked) in &mut self.tracked {
             let begun = Instant::now();
             if begun < tracked.next_poll {
@@ -218,7 +265,7 @@ impl ProcView for System {
             places.extend(new.into_iter().map(|region| Place { pid: *pid, region }));
             let took = begun.elapsed();
             self.polls = (self.polls.0 + 1, self.polls.1 + Nanos(took.as_nanos() as u64));
-            let rest = took.div_f64(self.settings.poll_share).max(Duration::from_nanos(self.settings.poll.0));
+            let rest = took.div_f64(self.settings.poll_share).max(Duration::from_nanos(self.settings.poll.0) * times);
             tracked.next_poll = Instant::now() + rest;
         }
         places

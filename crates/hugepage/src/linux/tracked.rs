@@ -79,6 +79,19 @@ impl Tracked {
         self.process.has_ended()
     }
 
+    /// A number that grows with what it does: its page faults, and its CPU time in hundredths of a second.
+    pub fn activity(&self) -> Option<u64> {
+        let stat = Stat::read(self.pid)?;
+        Some(stat.faults()? + stat.field(14)? + stat.field(15)?)
+    }
+
+    /// Reads the mappings again at the next look if none is known that holds this region.
+    pub fn expect(&mut self, region: Region) {
+        if maps::skip_of(&self.mappings, region).is_none() {
+            self.mappings_at = None;
+        }
+    }
+
     fn mappings(&mut self) -> &[Mapping] {
         if self.mappings_at.is_none_or(|at| at.elapsed() > MAPPINGS_AGE_MAX) {
             let text = fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap_or_default();
@@ -217,7 +230,7 @@ impl Tracked {
 
     /// Regions that have come to be used by `pages` or more since the last call, if there were faults since.
     pub fn newly_used(&mut self, pages: u32) -> Vec<Region> {
-        let faults = faults_of(self.pid);
+        let faults = Stat::read(self.pid).and_then(|stat| stat.faults());
         if faults.is_none() || faults == self.faults {
             return Vec::new();
         }
@@ -293,12 +306,22 @@ fn refusal(error: &io::Error) -> Refusal {
     }
 }
 
-/// Page faults of a process, without and with I/O: fields 10 and 12 of proc_pid_stat(5), whose second field may hold
-/// anything within its brackets.
-fn faults_of(pid: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, rest) = text.rsplit_once(')')?;
-    let fields: Vec<&str> = rest.split_whitespace().collect();
-    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
-    Some(field(10)? + field(12)?)
+/// Numbers of proc_pid_stat(5). Its second field may hold anything within its brackets.
+struct Stat(String);
+
+impl Stat {
+    fn read(pid: u32) -> Option<Stat> {
+        let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        text.rsplit_once(')').map(|(_, rest)| Stat(rest.to_string()))
+    }
+
+    /// One from the third on.
+    fn field(&self, number: usize) -> Option<u64> {
+        self.0.split_whitespace().nth(number - 3)?.parse().ok()
+    }
+
+    /// Page faults, without and with I/O.
+    fn faults(&self) -> Option<u64> {
+        Some(self.field(10)? + self.field(12)?)
+    }
 }

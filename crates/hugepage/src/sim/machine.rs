@@ -38,6 +38,7 @@ struct Range {
 #[derive(Clone, Debug)]
 struct Process {
     shares: u64,
+    activity: u64,
     ranges: BTreeMap<Region, Range>,
 }
 
@@ -64,6 +65,8 @@ pub struct Machine {
     pub said_fragmentation: Option<f64>,
     /// Compactions asked for.
     pub compactions: Vec<Time>,
+    /// Access bits that were cleared.
+    pub cleared: u64,
 }
 
 impl Machine {
@@ -84,6 +87,7 @@ impl Machine {
             delay: Nanos(0),
             said_fragmentation: None,
             compactions: Vec::new(),
+            cleared: 0,
         }
     }
 
@@ -91,7 +95,7 @@ impl Machine {
     pub fn spawn(&mut self, shares: u64) -> Pid {
         let pid = Pid(self.next_pid);
         self.next_pid += 1;
-        self.processes.insert(pid, Process { shares, ranges: BTreeMap::new() });
+        self.processes.insert(pid, Process { shares, activity: 0, ranges: BTreeMap::new() });
         pid
     }
 
@@ -122,7 +126,9 @@ impl Machine {
         let (region, at) = split_page(page);
         let place = Place { pid, region };
         let cost = self.map(place)?;
-        let range = self.processes.get_mut(&pid)?.ranges.get_mut(&region)?;
+        let process = self.processes.get_mut(&pid)?;
+        process.activity += 1;
+        let range = process.ranges.get_mut(&region)?;
         range.accessed = true;
         if range.used.has(at) {
             return Some(cost);
@@ -184,7 +190,9 @@ impl Machine {
 
     /// The process uses a region.
     pub fn use_region(&mut self, place: Place) {
-        if let Some(range) = self.range_mut(place) {
+        let Some(process) = self.processes.get_mut(&place.pid) else { return };
+        process.activity += 1;
+        if let Some(range) = process.ranges.get_mut(&place.region) {
             range.accessed = true;
         }
     }
@@ -291,7 +299,12 @@ impl ProcView for Machine {
         Outcome { result: Ok(()), took: self.costs.demote }
     }
 
+    fn activity(&mut self, pid: Pid) -> Option<u64> {
+        self.processes.get(&pid).map(|process| process.activity)
+    }
+
     fn clear_accessed(&mut self, pid: Pid, regions: &[Region]) {
+        self.cleared += regions.len() as u64;
         for region in regions {
             if let Some(range) = self.range_mut(Place { pid, region: *region }) {
                 range.accessed = false;

@@ -17,14 +17,20 @@ pub enum Advice {
     Cold,
     /// Make huge pages of it now.
     Collapse,
+    /// Its pages may be shared with equal ones (KSM); huge pages are split for that. A process can say so of itself only.
+    Mergeable,
+    /// They may no longer, and those that are become private again.
+    Unmergeable,
 }
 
 impl Advice {
-    /// `MADV_COLD` and `MADV_COLLAPSE` of `asm-generic/mman-common.h`.
+    /// `MADV_*` of `asm-generic/mman-common.h`.
     fn number(self) -> libc::c_int {
         match self {
             Advice::Cold => 20,
             Advice::Collapse => 25,
+            Advice::Mergeable => 12,
+            Advice::Unmergeable => 13,
         }
     }
 }
@@ -61,7 +67,7 @@ impl Process {
         let part = libc::iovec { iov_base: start as usize as *mut libc::c_void, iov_len: len as usize };
         let fd = self.fd.as_raw_fd();
         // SAFETY: the one vector outlives the call; its address belongs to the other process and is only a number here.
-        // Neither advice changes the content of memory, in this process as little as in others.
+        // No advice changes the content of memory, in this process as little as in others.
         let taken = unsafe { libc::syscall(libc::SYS_process_madvise, fd, &raw const part, 1, advice.number(), 0) };
         match taken {
             -1 => Err(io::Error::last_os_error()),

@@ -65,13 +65,50 @@ fn a_fifth_of_hot_pages_is_cleared_in_a_scan() {
     let mut cleared = Vec::new();
     drive(&mut manager, &mut machine, 0..400, |machine, manager| {
         (0..500).for_each(|region| machine.use_region(place(pid, region)));
-        if let Some((_, regions)) = &manager.reading {
-            cleared.push(regions.get(&pid).map_or(0, Vec::len));
+        if let Some((_, watched)) = &manager.reading
+            && let Some(Watched::Bits { cleared: regions, .. }) = watched.get(&pid)
+        {
+            cleared.push(regions.len());
         }
     });
     let later = &cleared[50..];
     let mean = later.iter().sum::<usize>() as f64 / later.len() as f64;
     assert!((80.0..120.0).contains(&mean), "{mean} of 500");
+}
+
+#[test]
+fn nothing_is_cleared_for_who_is_asleep_until_it_wakes_up() {
+    let policy = scanning();
+    let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
+    let (pid, _) = (dense(&mut machine, SHARES, 100), dense(&mut machine, SHARES, 1));
+    let work = |machine: &mut Machine, _: &Manager| (0..100).for_each(|region| machine.use_region(place(pid, region)));
+    let idle = |manager: &Manager| manager.records()[&pid].claim(&policy.tracking).idle;
+    drive(&mut manager, &mut machine, 0..60, work);
+    assert_eq!(idle(&manager), 0);
+    // The scan that is under way, and the one that finds it asleep.
+    drive(&mut manager, &mut machine, 60..64, |_, _| {});
+    let before = machine.cleared;
+    drive(&mut manager, &mut machine, 64..120, |_, _| {});
+    assert_eq!((machine.cleared, idle(&manager)), (before, 100), "it is known to be idle, at no cost");
+    drive(&mut manager, &mut machine, 120..150, work);
+    assert!(machine.cleared > before && idle(&manager) == 0, "{} cleared, {} idle", machine.cleared, idle(&manager));
+}
+
+#[test]
+fn a_scan_that_may_clear_few_bits_comes_to_all_pages_in_turn() {
+    let policy = Policy { scan_regions: 30, ..scanning() };
+    let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
+    let busy = dense(&mut machine, SHARES, 100);
+    let other = dense(&mut machine, SHARES, 10);
+    let mut most = 0;
+    drive(&mut manager, &mut machine, 0..600, |machine, _| {
+        most = most.max(std::mem::take(&mut machine.cleared));
+        (0..50).for_each(|region| machine.use_region(place(busy, region)));
+        machine.use_region(place(other, 0));
+    });
+    assert_eq!(most, 25, "15 of 100, and all of the other's 10");
+    let idle = |pid| manager.records()[&pid].claim(&policy.tracking).idle;
+    assert_eq!((idle(busy), idle(other)), (50, 9));
 }
 
 #[test]

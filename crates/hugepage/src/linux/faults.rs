@@ -1,0 +1,226 @@
+//! The signal of a fault, from a program in the kernel: it keeps a bit for each page of each region that a managed process
+//! writes for the first time, and tells once that enough are set.
+//!
+//! It runs at the tracepoint `exceptions:page_fault_user` and counts pages whose faults are writes, also writes to what was
+//! only read before: until then that is a page of zeroes, which is nobody's memory. What is freed again it does not see, nor
+//! what was there before it began: it says where to look, and the look decides. Looking through page tables goes on beside
+//! it, more seldom.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use esker_bpf::load::HashMap;
+use esker_bpf::{BpfError, Code, Fields, Helper, If, Loaded, Map, MapKind, Op, Program, Reg, Ring, Size, TracefsError};
+
+use crate::view::{Pid, Place, Region};
+use crate::{REGION_BYTES, REGION_PAGES};
+
+/// Processes that are watched, by number.
+const WATCHED: &str = "watched";
+/// Pages that were written, by process and region: the bits, then how many are set.
+const USED: &str = "used";
+const RING: &str = "ring";
+
+const PROCESSES_MAX: u32 = 4096;
+/// Regions that are kept at once: 128 GiB.
+const REGIONS_MAX: u32 = 65536;
+const RING_BYTES: u32 = 1 << 20;
+
+/// Words of bits of a region, and one for their count.
+const WORDS: usize = REGION_PAGES as usize / 64 + 1;
+const COUNT: i16 = (WORDS as i16 - 1) * 8;
+
+/// An allocation of so much is never served from memory that was used before (`M_MMAP_THRESHOLD` of mallopt(3)).
+const FRESH_BYTES: usize = 64 << 20;
+
+/// Bit of the fault's code: it was a write.
+const WRITE: i32 = 2;
+const PAGE_SHIFT: i32 = REGION_BYTES.trailing_zeros() as i32 - REGION_PAGES.trailing_zeros() as i32;
+const REGION_SHIFT: i32 = REGION_BYTES.trailing_zeros() as i32;
+
+/// Why there is no such signal.
+#[derive(Debug, thiserror::Error)]
+pub enum FaultsError {
+    /// The kernel refuses the program.
+    #[error(transparent)]
+    Refused(#[from] BpfError),
+    /// The tracepoint is not there, or not as expected.
+    #[error(transparent)]
+    Tracepoint(#[from] TracefsError),
+    /// It runs and sees nothing.
+    #[error("the program in the kernel does not see faults of this process; is this another PID namespace?")]
+    Blind,
+    /// There are too many descriptors.
+    #[error("the ring of the program in the kernel cannot be waited for: {0}")]
+    Bell(#[from] io::Error),
+}
+
+/// The program, running.
+pub struct Faults {
+    _loaded: Loaded,
+    watched: HashMap<u32, u32>,
+    used: HashMap<[u64; 2], [u64; WORDS]>,
+    ring: Ring,
+    bell: Arc<OwnedFd>,
+}
+
+impl std::fmt::Debug for Faults {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Faults").finish_non_exhaustive()
+    }
+}
+
+impl Faults {
+    /// Starts the program, which tells of a region once `pages` of it were written. No process is watched yet.
+    ///
+    /// # Errors
+    /// [`FaultsError`].
+    pub fn start(pages: u32) -> Result<Faults, FaultsError> {
+        let maps = [
+            Map { name: WATCHED, kind: MapKind::Hash, key: 4, value: 4, entries: PROCESSES_MAX },
+            Map { name: USED, kind: MapKind::Hash, key: 16, value: WORDS as u32 * 8, entries: REGIONS_MAX },
+            Map { name: RING, kind: MapKind::Ring, key: 0, value: 0, entries: RING_BYTES },
+        ];
+        let fields = Fields::of("exceptions/page_fault_user")?;
+        let program = program(fields.offset("address", 8)?, fields.offset("error_code", 8)?, pages);
+        let mut loaded = Loaded::new(&[program], &maps)?;
+        let (watched, used, ring) = (loaded.hash(WATCHED)?, loaded.hash(USED)?, loaded.ring(RING)?);
+        loaded.attach("page_fault", "exceptions", "page_fault_user")?;
+        let bell = Arc::new(ring.bell()?);
+        let mut faults = Faults { _loaded: loaded, watched, used, ring, bell };
+        faults.try_here()?;
+        Ok(faults)
+    }
+
+    /// Whether a fault of this process itself is seen.
+    fn try_here(&mut self) -> Result<(), FaultsError> {
+        let me = Pid(std::process::id());
+        self.watch(me)?;
+        let mut memory = vec![0u8; FRESH_BYTES];
+        std::hint::black_box(&mut memory)[FRESH_BYTES / 2] = 1;
+        let is_seen = self.used.keys().any(|key| key[0] == u64::from(me.0));
+        self.forget(me);
+        if is_seen { Ok(()) } else { Err(FaultsError::Blind) }
+    }
+
+    /// Has something to read as soon as there is something to be told.
+    pub fn bell(&self) -> Arc<OwnedFd> {
+        self.bell.clone()
+    }
+
+    /// Watches a process.
+    ///
+    /// # Errors
+    /// If there are too many.
+    pub fn watch(&mut self, pid: Pid) -> Result<(), FaultsError> {
+        Ok(self.watched.insert(pid.0, 1)?)
+    }
+
+    /// Forgets a process, with all that was seen of it.
+    pub fn forget(&mut self, pid: Pid) {
+        self.watched.remove(&pid.0);
+        let of_it: Vec<[u64; 2]> = self.used.keys().filter(|key| key[0] == u64::from(pid.0)).collect();
+        of_it.iter().for_each(|key| self.used.remove(key));
+    }
+
+    /// Regions of which enough was written since the last call. They are counted anew from now on.
+    pub fn told(&mut self) -> Vec<Place> {
+        let Faults { ring, used, .. } = self;
+        let mut places = Vec::new();
+        ring.drain(|record| {
+            let word = |at: usize| u64::from_le_bytes(record[at..at + 8].try_into().expect("a record is two words"));
+            let key = [word(0), word(8)];
+            used.remove(&key);
+            places.push(Place { pid: Pid(key[0] as u32), region: Region(key[1]) });
+        });
+        places
+    }
+}
+
+// The stack, below the frame.
+const KEY: i16 = -16;
+const KEY_PROCESS: i16 = -24;
+const EMPTY: i16 = KEY_PROCESS - WORDS as i16 * 8;
+
+fn program(address: i16, code_field: i16, pages: u32) -> Program {
+    let mut code = Code::new();
+    let out = code.label();
+    code.mov(Reg::R6, Reg::R1);
+    code.load(Size::Double, Reg::R1, Reg::R6, code_field);
+    code.alu(Op::And, Reg::R1, WRITE);
+    code.jump_if(If::Equal, Reg::R1, 0, out);
+    code.call(Helper::CurrentPidTgid);
+    code.alu(Op::ShiftRight, Reg::R0, 32);
+    code.store(Size::Double, Reg::R10, KEY, Reg::R0);
+    code.store(Size::Word, Reg::R10, KEY_PROCESS, Reg::R0);
+    look_up(&mut code, WATCHED, KEY_PROCESS);
+    code.jump_if(If::Equal, Reg::R0, 0, out);
+    code.load(Size::Double, Reg::R6, Reg::R6, address);
+    code.mov(Reg::R1, Reg::R6);
+    code.alu(Op::ShiftRight, Reg::R1, REGION_SHIFT);
+    code.store(Size::Double, Reg::R10, KEY + 8, Reg::R1);
+    find_region(&mut code, out);
+    set_bit(&mut code, out);
+    code.jump_if(If::Differ, Reg::R1, pages as i32 - 1, out);
+    code.map(Reg::R1, RING);
+    code.mov(Reg::R2, Reg::R10);
+    code.alu(Op::Add, Reg::R2, i32::from(KEY));
+    code.mov(Reg::R3, 16);
+    // Rare enough, once for each region, that whoever waits may be woken.
+    code.mov(Reg::R4, 0);
+    code.call(Helper::RingOutput);
+    code.bind(out);
+    code.mov(Reg::R0, 0);
+    code.exit();
+    code.finish("page_fault", "tp/exceptions/page_fault_user")
+}
+
+/// `R0 = map[*(frame + key)]`, or nothing.
+fn look_up(code: &mut Code, map: &'static str, key: i16) {
+    code.map(Reg::R1, map);
+    code.mov(Reg::R2, Reg::R10);
+    code.alu(Op::Add, Reg::R2, i32::from(key));
+    code.call(Helper::MapLookup);
+}
+
+/// `R0` = the region's bits, new ones if there are none; away if there is no room.
+fn find_region(code: &mut Code, out: esker_bpf::asm::Label) {
+    let found = code.label();
+    look_up(code, USED, KEY);
+    code.jump_if(If::Differ, Reg::R0, 0, found);
+    for word in 0..WORDS as i16 {
+        code.store(Size::Double, Reg::R10, EMPTY + word * 8, 0);
+    }
+    code.map(Reg::R1, USED);
+    code.mov(Reg::R2, Reg::R10);
+    code.alu(Op::Add, Reg::R2, i32::from(KEY));
+    code.mov(Reg::R3, Reg::R10);
+    code.alu(Op::Add, Reg::R3, i32::from(EMPTY));
+    // Only if another thread has not made it just now.
+    code.mov(Reg::R4, 1);
+    code.call(Helper::MapUpdate);
+    look_up(code, USED, KEY);
+    code.jump_if(If::Equal, Reg::R0, 0, out);
+    code.bind(found);
+}
+
+/// Sets the bit of the address in `R6`; `R1` = how many were set before. Away if it was set.
+fn set_bit(code: &mut Code, out: esker_bpf::asm::Label) {
+    code.alu(Op::ShiftRight, Reg::R6, PAGE_SHIFT);
+    code.alu(Op::And, Reg::R6, REGION_PAGES as i32 - 1);
+    code.mov(Reg::R2, Reg::R6);
+    code.alu(Op::And, Reg::R2, 63);
+    code.mov(Reg::R3, 1);
+    code.alu(Op::ShiftLeft, Reg::R3, Reg::R2);
+    code.mov(Reg::R4, Reg::R3);
+    code.alu(Op::ShiftRight, Reg::R6, 6);
+    code.alu(Op::ShiftLeft, Reg::R6, 3);
+    code.mov(Reg::R5, Reg::R0);
+    code.alu(Op::Add, Reg::R5, Reg::R6);
+    code.atomic_fetch(Op::Or, Reg::R5, 0, Reg::R3);
+    code.alu(Op::And, Reg::R3, Reg::R4);
+    code.jump_if(If::Differ, Reg::R3, 0, out);
+    code.mov(Reg::R1, 1);
+    code.atomic_fetch(Op::Add, Reg::R0, COUNT, Reg::R1);
+}
