@@ -181,6 +181,13 @@ impl<'a> Run<'a> {
         handlers
     }
 
+    /// The extensions that pass on requests which clients addressed to `volume`. Where they are layers they may answer them
+    /// instead, of which the model says nothing: it is about requests that reach volumes.
+    pub fn seeing(&self, volume: VolId) -> ExtSet {
+        let sent = self.tokens.iter().filter(|token| token.origin == Some(volume));
+        sent.filter_map(|token| token.last).fold(ExtSet::EMPTY, |all, last| all | Set::one(last))
+    }
+
     /// The last handlers of all volumes: what makes two stacks equivalent.
     pub fn dominance(&self) -> Vec<Handlers> {
         self.setting.volume_ids().map(|volume| self.handlers(volume)).collect()

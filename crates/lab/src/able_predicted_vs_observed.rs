@@ -5,6 +5,8 @@
 //! counts who handles the requests of each volume last. `mismatches` counts the volumes whose last handlers differ from
 //! those of the exact model, and the extensions that starve in one and not in the other. `text_mismatches` counts volumes on
 //! which somebody handles requests last of whom `esker stack explain` would not say so, knowing the stack's text only.
+//! `kind_mismatches` counts the same in random stacks of the product's own layers, which may also answer requests themselves:
+//! the theory is about requests that reach a volume, and says only to whom they come on the way (`kind_answers` were given).
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -22,6 +24,7 @@ use esker_rt::mem::Pool;
 use esker_rt::sim::{Sim, SimConfig};
 use esker_stack::{Handled, Spec, Stack, Watching};
 
+use crate::able_kinds;
 use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::random_setting::{Size, setting};
 
@@ -57,6 +60,17 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         sum.add(&one);
     }
     progress(&format!("{} volumes, {} requests", sum.volumes, sum.requests));
+    let kind_stacks = if options.quick { 100 } else { 2_000 };
+    let (mut kind_mismatches, mut kind_answers) = (0, 0);
+    for _ in 0..kind_stacks {
+        let (spec, handled) = able_kinds::watched(&mut rng, options.seed)?;
+        kind_answers += handled.iter().filter(|h| h.end.is_none()).map(|h| h.requests).sum::<u64>();
+        let wrong = text_mismatches(&spec, &handled, esker_kinds::ALL)?;
+        if wrong > 0 {
+            progress(&format!("a stack differs from its text: {}", spec.to_line()));
+        }
+        kind_mismatches += wrong;
+    }
     let figure = |id, value: u64, unit| Figure::alone(id, value as f64, unit);
     Ok(vec![
         figure("stacks", stacks, "random running stacks"),
@@ -64,6 +78,9 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         figure("requests", sum.requests, "requests counted"),
         figure("mismatches", sum.mismatches, "volumes and extensions that differ"),
         figure("text_mismatches", sum.text_mismatches, "volumes with handlers that the text does not foretell"),
+        figure("kind_stacks", kind_stacks, "random running stacks of the product's layers"),
+        figure("kind_answers", kind_answers, "requests that layers in them answered themselves"),
+        figure("kind_mismatches", kind_mismatches, "volumes in them with handlers that the text does not foretell"),
     ])
 }
 
@@ -170,7 +187,7 @@ fn compare(seed: u64, setting: &Setting, order: &[ExtId], foretold: &[ExtId]) ->
         .filter_map(|part| setting.find(&part.name))
         .collect();
     compared.mismatches += u64::from(starved != predicted.starved());
-    compared.text_mismatches = text_mismatches(&spec, &handled)?;
+    compared.text_mismatches = text_mismatches(&spec, &handled, KINDS)?;
     Ok(compared)
 }
 
@@ -186,17 +203,22 @@ fn observed(setting: &Setting, handled: &[Handled], concerns: impl Fn(&Handled) 
 }
 
 /// Volumes of the stack's text with handlers that its own analysis does not know.
-fn text_mismatches(spec: &Spec, handled: &[Handled]) -> Result<u64, LabError> {
+fn text_mismatches(spec: &Spec, handled: &[Handled], kinds: &[&'static Kind]) -> Result<u64, LabError> {
     let wrong = |what: String| LabError::Data(format!("the stack's text: {what}"));
-    let plan = spec.check(KINDS).map_err(|e| wrong(e.to_string()))?;
-    let declared = Declaration::of_stack("stack", &built(spec, &plan, KINDS)).map_err(|e| wrong(e.to_string()))?;
+    let plan = spec.check(kinds).map_err(|e| wrong(e.to_string()))?;
+    let declared = Declaration::of_stack("stack", &built(spec, &plan, kinds)).map_err(|e| wrong(e.to_string()))?;
     let setting = &declared.setting;
     let predicted = Run::of(setting, &declared.order);
     let differs = |volume: &VolId| {
         let name = &setting.volume(*volume).name;
-        let seen = observed(setting, handled, |h| h.origin.as_ref() == Some(name) || h.end.as_ref() == Some(name));
+        let seen = observed(setting, handled, |h| {
+            h.end.is_some() && (h.origin.as_ref() == Some(name) || h.end.as_ref() == Some(name))
+        });
+        let answering = observed(setting, handled, |h| h.end.is_none() && h.origin.as_ref() == Some(name));
         let foretold = predicted.handlers(*volume);
-        !seen.extensions.within(foretold.extensions) || (seen.unhandled && !foretold.unhandled)
+        !seen.extensions.within(foretold.extensions)
+            || (seen.unhandled && !foretold.unhandled)
+            || !answering.extensions.within(predicted.seeing(*volume))
     };
     Ok(setting.volume_ids().filter(differs).count() as u64)
 }
@@ -324,6 +346,8 @@ mod tests {
         let value = |id: &str| figures.iter().find(|figure| figure.id == id).unwrap().value;
         assert!(value("stacks") >= 100.0 && value("requests") > 1_000.0);
         assert_eq!((value("mismatches"), value("text_mismatches")), (0.0, 0.0));
+        assert_eq!((value("kind_stacks"), value("kind_mismatches")), (100.0, 0.0));
+        assert!(value("kind_answers") > 0.0, "layers that answer are among them");
     }
 
     #[test]

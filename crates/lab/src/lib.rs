@@ -15,6 +15,7 @@
 )]
 
 mod able_complexity;
+mod able_kinds;
 mod able_overhead;
 mod able_predicted_vs_observed;
 mod able_theory;
