@@ -146,6 +146,9 @@ impl<V: Pod> ArrayMap<V> {
 }
 
 impl Ring {
+    /// Records that are handed over in one go, at most.
+    pub const BATCH: usize = 4096;
+
     /// A descriptor that has something to read while the ring holds records.
     ///
     /// # Errors
@@ -154,10 +157,13 @@ impl Ring {
         self.0.as_fd().try_clone_to_owned()
     }
 
-    /// Hands all records that are there to `each`, oldest first, and tells how many there were.
+    /// Hands the records that are there to `each`, oldest first, and tells how many there were: at most [`Ring::BATCH`], so
+    /// that whoever is slower than the kernel can do something else between.
     pub fn drain(&mut self, mut each: impl FnMut(&[u8])) -> usize {
         let mut count = 0;
-        while let Some(record) = self.0.next() {
+        while count < Ring::BATCH
+            && let Some(record) = self.0.next()
+        {
             each(&record);
             count += 1;
         }

@@ -185,13 +185,16 @@ impl<W: Write> Session<'_, W> {
             let Session { output, assembler, .. } = &mut self;
             let seen = kernel.ring.drain(|record| take(record, assembler, output));
             self.flush_sometimes()?;
+            // First of all: a process may make calls faster than they are written.
+            if self.settings.stop.load(Ordering::Relaxed) {
+                break;
+            }
             if seen > 0 {
                 continue;
             }
             status = status.or_else(|| reap(target, pid));
             let is_over = status.is_some() || matches!(target, Target::Process(_));
-            if self.settings.stop.load(Ordering::Relaxed) || (is_over && !kernel.is_busy() && self.assembler.alive == 0)
-            {
+            if is_over && !kernel.is_busy() && self.assembler.alive == 0 {
                 break;
             }
             // Records of threads that ended may be lost: then only the kernel knows that none is left.
