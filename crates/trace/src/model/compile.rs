@@ -322,6 +322,7 @@ impl Compiler {
         }
         notes.set(Notes::WAITS, waits);
         name_made(&mut mapped, self.world.effects());
+        self.world.fit_made_up(thread, &action, &mut mapped);
         let slots = self.world.effects().to_vec();
         self.record(&action, Step { call: mapped, outcome: action.outcome, notes, slots });
         None
@@ -360,25 +361,25 @@ impl Compiler {
         for id in std::mem::take(&mut self.world.grown) {
             let inode = self.world.tree.inode(id);
             let (size, implied, node) = (inode.size, inode.implied, inode.node);
-            if implied.is_none() {
-                let path = self.world.tree.path(node);
-                self.about.repairs.add(RepairKind::SizeGrown, number, || path.to_string());
+            let path = self.world.tree.path(node);
+            match implied {
+                Some(at) => self.enlarge(&self.implied[at as usize].clone(), size),
+                None if self.world.is_made_up(id) => self.enlarge(&path, size),
+                None => self.about.repairs.add(RepairKind::SizeGrown, number, || path.to_string()),
             }
-            self.resize(id, size);
         }
         if let (Call::Stat { seen: Some(status), .. }, Some(id)) = (call, self.world.object) {
             let inode = self.world.tree.inode_mut(id);
-            if inode.implied.is_some() && inode.kind == status.kind {
+            if let Some(at) = inode.implied.filter(|_| inode.kind == status.kind) {
                 inode.size = status.size;
-                self.resize(id, status.size);
+                self.enlarge(&self.implied[at as usize].clone(), status.size);
             }
         }
     }
 
-    /// The entry that was implied by the trace is as large as the trace tells.
-    fn resize(&mut self, id: InodeId, now: u64) {
-        let Some(at) = self.world.tree.inode(id).implied else { return };
-        let entry = self.snapshot.entries.get_mut(&self.implied[at as usize]);
+    /// A file is at first as large as the trace tells.
+    fn enlarge(&mut self, path: &PathBytes, now: u64) {
+        let entry = self.snapshot.entries.get_mut(path);
         if let Some(EntryKind::File { size }) = entry.map(|entry| &mut entry.kind) {
             *size = (*size).max(now);
         }

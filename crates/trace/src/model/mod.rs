@@ -8,11 +8,12 @@
 //!
 //! Reading order: [`resource`] (what is touched), [`tree`] (inodes and names), [`walk`] (paths), [`world`] (state and how it
 //! changes), [`act`] (from a call to its answer), then the calls: `names`, `open`, `descriptors`, `transfer`, `process`,
-//! `queues`; [`compile()`] plays a whole trace.
+//! `queues`; `made_up` (files without a size of their own); [`compile()`] plays a whole trace.
 
 mod act;
 pub mod compile;
 mod descriptors;
+mod made_up;
 mod names;
 mod open;
 mod process;

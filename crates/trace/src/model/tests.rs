@@ -8,14 +8,14 @@ use super::compile::Compiler;
 use super::resource::{ResourceKind, Role};
 use super::*;
 use crate::action::{Action, Outcome, ProcessId, ThreadId};
-use crate::call::{At, Call, Fd, Object};
+use crate::call::{At, Call, Fd, Object, Status};
 use crate::compiled::{Notes, Program, RepairKind, SlotEffect};
 use crate::errno::Errno;
 use crate::name::PathBytes;
 use crate::rules::{Order, Rules, schedule};
 use crate::snapshot::{Entry, EntryKind};
 use crate::trace::{Platform, Process, Thread, Trace};
-use crate::words::{CloneFlags, OpenFlags, RenameFlags, ResolveFlags};
+use crate::words::{CloneFlags, FileKind, OpenFlags, RenameFlags, ResolveFlags};
 
 const RW: OpenFlags = OpenFlags::READ.union(OpenFlags::WRITE);
 const MAKE: OpenFlags = RW.union(OpenFlags::O_CREAT);
@@ -376,6 +376,29 @@ fn what_nobody_listed_is_told_by_its_use() {
     assert!(program.opened()[0].inferred);
     assert_eq!(program.about.repairs.count(RepairKind::DescriptorInferred), 1);
     assert_eq!(program.about.repairs.contradictions(), 0);
+}
+
+#[test]
+fn a_file_of_proc_is_as_large_as_what_was_read_of_it() {
+    let (maps, read) = ("/proc/1/maps", |len| Call::Read { fd: Fd(3), len, parts: 0 });
+    let mut story = Story::new(1, &["/f"]);
+    let empty = Entry::plain(EntryKind::File { size: 0 });
+    story.trace.snapshot.entries.insert(PathBytes::from(maps), empty);
+    let seen = Status { kind: FileKind::Regular, mode: 0o444, size: 0, links: 1, device: 0, inode: 0 };
+    let look = |seen: &Status| Call::Stat { file: Object::Fd(Fd(3)), seen: Some(Box::new(seen.clone())) };
+    story.opens(0, maps, OpenFlags::READ, 3).ok(0, look(&seen));
+    story.act(0, read(4096), Outcome::Done(2000)).act(0, read(4096), Outcome::Done(0)).ok(0, close(3));
+    story.opens(0, maps, OpenFlags::READ, 3).act(0, read(4096), Outcome::Done(2500)).ok(0, close(3));
+    story.opens(0, "/f", OpenFlags::READ, 3).act(0, read(4096), Outcome::Done(300));
+    let program = story.compiled();
+    let size = |path: &str| program.snapshot().entries[&PathBytes::from(path)].kind.clone();
+    assert_eq!(size(maps), EntryKind::File { size: 2500 });
+    assert_eq!(size("/f"), EntryKind::File { size: 100 }, "another file is believed to be as it was listed");
+    assert_eq!(program.about.repairs.count(RepairKind::SizeGrown), 1, "which is told");
+    let calls: Vec<Call> = (0..10).map(|action| program.step(action).expect("a step").call).collect();
+    assert!(matches!(calls[1], Call::Stat { seen: None, .. }), "its size tells nothing");
+    let asked = calls.iter().filter_map(|call| if let Call::Read { len, .. } = call { Some(*len) } else { None });
+    assert_eq!(asked.collect::<Vec<_>>(), [2000, 0, 2500, 4096], "a read asks for what it got");
 }
 
 #[test]

@@ -205,6 +205,15 @@ impl Tree {
         Some(id)
     }
 
+    /// The first component of a path; nothing of the root's.
+    pub fn first_name(&self, mut node: NodeId) -> &[u8] {
+        let mut name: &[u8] = b"";
+        while node != TOP {
+            (name, node) = (&self.node(node).name, self.node(node).parent);
+        }
+        name
+    }
+
     /// The full path of a node.
     pub fn path(&self, node: NodeId) -> PathBytes {
         let mut names = Vec::new();
