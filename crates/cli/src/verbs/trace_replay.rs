@@ -64,8 +64,9 @@ struct Replay {
     /// Replays so often; the report is of the one in the middle
     #[arg(long, value_name = "N", default_value_t = 1)]
     repeat: u32,
-    /// Ends a replay in which nothing happens for so long
-    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "60s")]
+    /// Ends a replay in which nothing happens for so long, beyond what its calls took in the trace; six times that while a
+    /// call waits for the target alone
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "10s")]
     patience: Nanos,
     /// Percentage of calls that may come out otherwise
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 use esker_trace::Snapshot;
 use esker_trace::compiled::{Opened, Program};
 use esker_trace::words::FileKind;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -101,11 +101,12 @@ impl Kernel {
         self.aio.close();
     }
 
-    /// Type of the file system of the run, as the kernel's list of mounts calls it.
+    /// Type of the file system of the run, as the kernel's list of mounts calls it; `unknown` before Linux 5.8.
     pub fn file_system(&self) -> String {
-        let device = rustix::fs::fstat(self.root.dir()).map(|stat| stat.st_dev);
-        let mounts = device.and_then(|device| Ok((device, read_mounts()?)));
-        mounts.ok().and_then(|(device, mounts)| file_system_of(device, &mounts)).unwrap_or("unknown".to_string())
+        let looked = statx(self.root.dir(), c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID);
+        let mount = looked.ok().filter(|look| look.stx_mask & StatxFlags::MNT_ID.bits() != 0);
+        let mounts = mount.and_then(|look| Some((look.stx_mnt_id, read_mounts().ok()?)));
+        mounts.and_then(|(mount, mounts)| file_system_of(mount, &mounts)).unwrap_or("unknown".to_string())
     }
 }
 
@@ -128,10 +129,11 @@ fn read_mounts() -> Result<String, Errno> {
     }
 }
 
-/// The type behind a device number: lines are `id parent major:minor root dir options fields... - type source options`.
-fn file_system_of(device: u64, mounts: &str) -> Option<String> {
-    let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
-    let line = mounts.lines().find(|line| line.split(' ').nth(2) == Some(&number))?;
+/// The type of a mount by its number, because files of one Btrfs have several numbers of devices: lines are
+/// `number parent major:minor root dir options fields... - type source options`.
+fn file_system_of(mount: u64, mounts: &str) -> Option<String> {
+    let number = mount.to_string();
+    let line = mounts.lines().find(|line| line.split(' ').next() == Some(&number))?;
     line.split(" - ").nth(1)?.split(' ').next().map(str::to_string)
 }
 
@@ -140,10 +142,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_type_of_a_mount_is_told_by_its_device() {
+    fn the_type_of_a_mount_is_told_by_its_number() {
         let mounts = "36 35 98:0 /m /mnt rw,noatime master:1 - ext4 /dev/x rw\n37 35 0:22 / /proc rw - proc proc rw\n";
-        assert_eq!(file_system_of(rustix::fs::makedev(98, 0), mounts).as_deref(), Some("ext4"));
-        assert_eq!(file_system_of(rustix::fs::makedev(0, 22), mounts).as_deref(), Some("proc"));
-        assert_eq!(file_system_of(rustix::fs::makedev(9, 9), mounts), None);
+        assert_eq!(file_system_of(36, mounts).as_deref(), Some("ext4"));
+        assert_eq!(file_system_of(37, mounts).as_deref(), Some("proc"));
+        assert_eq!(file_system_of(35, mounts), None);
     }
 }
