@@ -5,7 +5,7 @@ use esker_replay::{Report, Speed};
 use esker_trace::compiled::Program;
 use esker_trace::rules::Order;
 
-use crate::artc::mounted::Mounted;
+use crate::artc::mounted::{FileSystem, Mounted};
 use crate::artc::readers::Readers;
 use crate::artc::{How, compiled, replayed, root};
 use crate::experiment::{Experiment, Figure, LabError, Options};
@@ -27,7 +27,7 @@ pub const DISK: &str =
 
 fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
     let dir = scratch::folder(&options.scratch)?;
-    let mounted = Mounted::new("disk", &format!("vol = {DISK}"), dir.path(), options.seed)?;
+    let mounted = Mounted::new("disk", FileSystem::Ext4, &format!("vol = {DISK}"), dir.path(), options.seed)?;
     let reads = if options.quick { 400 } else { 2000 };
     let program = Readers { threads: 4, reads, files: 200, own: false, bytes: 1 << 20, seed: options.seed };
     program.prepare(&mounted.run_dir())?;

@@ -14,7 +14,7 @@ use esker_trace::{
     Word,
 };
 
-use crate::artc::mounted::Mounted;
+use crate::artc::mounted::{FileSystem, Mounted};
 use crate::artc::readers::Readers;
 use crate::artc::{How, compiled, replayed, root};
 use crate::artc_concurrency::DISK;
@@ -49,8 +49,8 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let dir = scratch::folder(&options.scratch)?;
     let stripe = format!("a = {DISK}; b = {DISK}; vol = stripe chunk=512KiB on a, b");
     let devices = [
-        Mounted::new("disk", &format!("vol = {DISK}"), dir.path(), options.seed)?,
-        Mounted::new("striped", &stripe, dir.path(), options.seed)?,
+        Mounted::new("disk", FileSystem::Ext4, &format!("vol = {DISK}"), dir.path(), options.seed)?,
+        Mounted::new("striped", FileSystem::Ext4, &stripe, dir.path(), options.seed)?,
     ];
     let sizes: &[(u32, u32)] = if options.quick { &[(2, 300)] } else { &[(1, 1000), (2, 1000), (8, 1000)] };
     let (mut errors, mut alone) = (Errors::default(), Vec::new());

@@ -8,15 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use esker_record::{Gate, Method, RecordError, Recorded, Settings, Target, record};
+use esker_record::{Method, RecordError, Recorded, Settings, Target, record};
 use rustix::fs::{Access, access};
 
+use crate::artc::recording;
 use crate::experiment::{Figure, LabError, Options, Peer};
 use crate::{peer, scratch, timing};
 
 const PAIRS: usize = 9;
-/// Room for all records of a round.
-const RING_BYTES: u32 = 256 << 20;
 /// Programs in the kernel run within this of being asked for.
 const SETTLED: Duration = Duration::from_millis(300);
 
@@ -26,14 +25,7 @@ pub fn figures(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<
 }
 
 fn settings(stop: &Arc<AtomicBool>) -> Settings {
-    Settings {
-        method: Method::Kernel,
-        roots: Vec::new(),
-        anonymise: None,
-        ring_bytes: RING_BYTES,
-        gate: Gate::Shell,
-        stop: stop.clone(),
-    }
+    recording(Method::Kernel, Vec::new(), stop)
 }
 
 fn failed(error: RecordError) -> LabError {

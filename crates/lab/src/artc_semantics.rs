@@ -2,15 +2,12 @@
 //! Apple's desktop programs and on the recorded traces that the project has. As fast as possible, caches as they are: the
 //! largest count of the repetitions, as the source has it.
 
-use std::path::{Path, PathBuf};
-
 use esker_replay::{InitMode, Speed};
 use esker_trace::compiled::Program;
-use esker_trace::etrace::{self, Limits};
 use esker_trace::generate::{Shape, apple_desktop};
 use esker_trace::rules::Order;
 
-use crate::artc::{How, compiled, replayed, root};
+use crate::artc::{How, compiled, replayed, root, suite};
 use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::scratch;
 
@@ -24,8 +21,6 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Where recorded traces lie.
-const SUITE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/programs");
 /// Repetitions, as in the source; the short form has one.
 const REPEAT: u32 = 5;
 
@@ -89,19 +84,8 @@ fn programs(options: &Options) -> Result<Vec<(String, Program)>, LabError> {
         let shape = Shape { seed: options.seed + number as u64, threads: *threads, scripts: *scripts };
         programs.push((format!("apple, {threads} threads"), compiled(apple_desktop(shape))?));
     }
-    let mut suite = recordings(Path::new(SUITE));
-    suite.sort();
-    for path in suite {
-        let name = path.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
-        let fault = |error: String| LabError::Data(format!("{}: {error}", path.display()));
-        let file = std::fs::File::open(&path).map_err(|error| fault(error.to_string()))?;
-        let trace = etrace::read(std::io::BufReader::new(file), Limits::GENEROUS);
-        programs.push((name, compiled(trace.map_err(|error| fault(error.to_string()))?)?));
+    for path in suite::recordings() {
+        programs.push(suite::read(&path)?);
     }
     Ok(programs)
-}
-
-fn recordings(dir: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "etrace")).collect()
 }

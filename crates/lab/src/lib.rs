@@ -29,10 +29,12 @@ mod artc;
 mod artc_compile;
 mod artc_concurrency;
 mod artc_ground_truth;
+mod artc_leveldb;
 mod artc_micro;
 mod artc_overhead;
 mod artc_record;
 mod artc_semantics;
+mod artc_sensitivity;
 mod attach_vs_raw;
 mod cleaning_policies;
 mod copy_on_write;
@@ -89,7 +91,9 @@ pub const ALL: &[Experiment] = &[
     anvil_scanner_threads::EXPERIMENT,
     artc_semantics::EXPERIMENT,
     artc_micro::EXPERIMENT,
+    artc_leveldb::EXPERIMENT,
     artc_concurrency::EXPERIMENT,
+    artc_sensitivity::EXPERIMENT,
     artc_overhead::EXPERIMENT,
     anvil_snapshot::EXPERIMENT,
 ];

@@ -24,6 +24,11 @@ const PEERS: &[Peer] = &[
     Peer { program: "mkfs.xfs", package: "xfsprogs", used_by: "cli: a file system on an attached device" },
     Peer { program: "mkfs.btrfs", package: "btrfs-progs", used_by: "cli: a file system on an attached device" },
     Peer { program: "strace", package: "strace", used_by: "record, lab: recordings and their cost, compared" },
+    Peer {
+        program: "/usr/lib/python3/dist-packages/plyvel/__init__.py",
+        package: "python3-plyvel",
+        used_by: "lab: LevelDB, which is recorded and replayed",
+    },
     Peer { program: "fio", package: "fio", used_by: "lab: load on a served stack and on its rivals" },
 ];
 

@@ -38,7 +38,7 @@ pub fn run_logged(command: &mut Command, log: &Path, limit: Duration) -> Result<
     }
 }
 
-/// Whether an executable of this name lies in a folder of `PATH`.
+/// Whether an executable of this name lies in a folder of `PATH`, or a file at this absolute path.
 pub fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     // Administrators' programs lie where a user's PATH does not look.

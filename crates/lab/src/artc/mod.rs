@@ -1,11 +1,15 @@
 //! What experiments on replays share: compiling, replaying, programs that know what they did, and model disks with a file
 //! system on them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use esker_base::Nanos;
+use esker_record::{Gate, Method, Settings};
 use esker_replay::{
-    ExchangeBy, FsyncMeans, InitMode, InitOptions, Job, KernelOptions, ReplayOptions, Report, RunOptions, Speed, run,
+    ExchangeBy, FsyncMeans, InitMode, InitOptions, Job, KernelOptions, ReplayOptions, Report, RunOptions, Speed,
+    initialise, run,
 };
 use esker_rt::real::{Reactor, RealConfig};
 use esker_trace::compiled::Program;
@@ -15,12 +19,30 @@ use esker_trace::{Platform, Trace};
 
 use crate::experiment::LabError;
 
+use mounted::Mounted;
+
+pub mod leveldb;
 pub mod mounted;
 pub mod readers;
+pub mod suite;
+
+/// Room for all records of an experiment.
+const RING_BYTES: u32 = 256 << 20;
+
+/// How an experiment records: `roots` are taken before the program runs.
+pub fn recording(method: Method, roots: Vec<PathBuf>, stop: &Arc<AtomicBool>) -> Settings {
+    Settings { method, roots, anonymise: None, ring_bytes: RING_BYTES, gate: Gate::Shell, stop: stop.clone() }
+}
 
 /// The order that the rules give.
 pub fn root() -> Order {
     Order::Root(Rules::default())
+}
+
+/// The same, and a thread begins after the call that made it: for predictions, since its first call would else come as late
+/// as it did where it was recorded, whatever its maker had to wait for there.
+pub fn prediction() -> Order {
+    Order::Root(Rules::default() | Rules::THREAD_STAGE)
 }
 
 /// Compiles.
@@ -74,4 +96,16 @@ pub fn replayed(program: &Program, dir: &Path, how: How) -> Result<Report, LabEr
     let reports = run(vec![job], dir, options, &reactor, &mut |_| {});
     let mut reports = reports.map_err(|error| LabError::Data(error.to_string()))?;
     Ok(reports.remove(0))
+}
+
+/// Replays on a file system that has forgotten what its files hold, as a program found it that was run there first.
+///
+/// # Errors
+/// As [`replayed`], and what the kernel refuses.
+pub fn replayed_cold(program: &Program, on: &Mounted, how: How) -> Result<Report, LabError> {
+    let options = InitOptions { mode: how.init, force: false, drop_caches: false, seed: how.seed };
+    let made = initialise(&on.run_dir(), program.snapshot(), options, &mut |_| {});
+    made.map(drop).map_err(|error| LabError::Data(error.to_string()))?;
+    on.forget()?;
+    replayed(program, &on.run_dir(), How { init: InitMode::None, ..how })
 }

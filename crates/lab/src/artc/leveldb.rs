@@ -1,0 +1,193 @@
+//! LevelDB, the library itself, doing what its own benchmark does. No Debian package has that benchmark's binary, so a script in
+//! Python drives the library, whose threads wait for files outside the interpreter's lock.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use esker_record::{Method, Target, record};
+use esker_trace::compiled::Program;
+use esker_trace::etrace::{self, Limits};
+use esker_trace::{Action, Call, Object, PathBytes, Snapshot, Trace};
+
+use super::mounted::Mounted;
+use super::{compiled, recording};
+use crate::experiment::LabError;
+use crate::{peer, timing};
+
+/// Debian's interpreter: its packages' modules are for no other.
+pub const PYTHON: &str = "/usr/bin/python3";
+/// What of Debian's Python brings LevelDB.
+const PLYVEL: &str = "/usr/lib/python3/dist-packages/plyvel/__init__.py";
+const SCRIPT: &str = include_str!("leveldb.py");
+/// Names that the script looks for when its work begins and ends.
+const BEGINS: &[u8] = b"work begins";
+const ENDS: &[u8] = b"work ends";
+
+/// What it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// Looks up random keys of a filled database.
+    ReadRandom,
+    /// Fills a new database; each record is made durable.
+    FillSync,
+}
+
+impl Task {
+    /// As LevelDB's benchmark calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Task::ReadRandom => "readrandom",
+            Task::FillSync => "fillsync",
+        }
+    }
+}
+
+/// How much it does.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Threads.
+    pub threads: u32,
+    /// Records that each reads.
+    pub reads: u32,
+    /// Records that each writes.
+    pub writes: u32,
+    /// Runs whose middle one counts.
+    pub runs: u32,
+    /// Of keys and values.
+    pub seed: u64,
+}
+
+/// LevelDB with a filled database to take copies of.
+pub struct LevelDb {
+    folder: PathBuf,
+    load: Load,
+}
+
+/// What it did on one file system.
+pub struct Original {
+    /// The recording of one run.
+    pub program: Program,
+    /// What others took.
+    pub elapsed_ns: f64,
+}
+
+impl LevelDb {
+    /// Fills the database.
+    ///
+    /// # Errors
+    /// LevelDB is not installed, or fails.
+    pub fn new(scratch: &Path, load: Load) -> Result<LevelDb, LabError> {
+        if !Path::new(PLYVEL).exists() {
+            return Err(LabError::NoRival { program: "LevelDB for Python (python3-plyvel)".to_string() });
+        }
+        let leveldb = LevelDb { folder: scratch.join("leveldb"), load };
+        make_folder(&leveldb.folder)?;
+        leveldb.start("prepare", 0, &leveldb.folder)?;
+        Ok(leveldb)
+    }
+
+    /// Does it on a file system that holds nothing else of it, and forgot everything: recorded once, and then not recorded.
+    ///
+    /// # Errors
+    /// What LevelDB, the recorder or the kernel says.
+    pub fn original(&self, task: Task, on: &Mounted) -> Result<Original, LabError> {
+        let program = compiled(self.record(task, on)?)?;
+        let times = (0..self.load.runs).map(|_| self.time(task, on)).collect::<Result<Vec<f64>, _>>()?;
+        Ok(Original { program, elapsed_ns: timing::median(times) })
+    }
+
+    /// Nanoseconds of one run.
+    fn time(&self, task: Task, on: &Mounted) -> Result<f64, LabError> {
+        let folder = self.place(task, on)?;
+        self.start(task.name(), self.operations(task), &folder)?;
+        let took = std::fs::read_to_string(folder.join("took")).map_err(scratch(&folder))?;
+        took.parse().map_err(|_| LabError::Data(format!("LevelDB took \"{took}\", which is no number")))
+    }
+
+    fn record(&self, task: Task, on: &Mounted) -> Result<Trace, LabError> {
+        let folder = self.place(task, on)?;
+        let words = std::iter::once(PYTHON.to_string()).chain(self.words(task.name(), self.operations(task), &folder));
+        let target = Target::Program(words.map(Into::into).collect());
+        let settings = recording(Method::Any, vec![folder.clone()], &Arc::default());
+        let mut bytes = Vec::new();
+        let recorded =
+            record(&target, &settings, &mut bytes).map_err(|error| peer::fault("the recorder", error.to_string()))?;
+        if recorded.lost.records > 0 {
+            return Err(peer::fault("the recorder", format!("{} calls were lost", recorded.lost.records)));
+        }
+        let trace = etrace::read(&bytes[..], Limits::GENEROUS).map_err(|error| LabError::Data(error.to_string()))?;
+        work_of(trace, &folder).ok_or_else(|| LabError::Data("the recording does not show LevelDB's work".to_string()))
+    }
+
+    fn operations(&self, task: Task) -> u32 {
+        match task {
+            Task::ReadRandom => self.load.reads,
+            Task::FillSync => self.load.writes,
+        }
+    }
+
+    /// The folder in which it works, with what it finds there.
+    fn place(&self, task: Task, on: &Mounted) -> Result<PathBuf, LabError> {
+        let folder = on.at().join("work");
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder).map_err(scratch(&folder))?;
+        }
+        make_folder(&folder)?;
+        if task == Task::ReadRandom {
+            copy_files(&self.folder.join("db"), &folder.join("db"))?;
+        }
+        on.forget()?;
+        // Recordings have no other names of it.
+        std::fs::canonicalize(&folder).map_err(scratch(&folder))
+    }
+
+    fn start(&self, task: &str, operations: u32, folder: &Path) -> Result<(), LabError> {
+        peer::output(PYTHON, &self.words(task, operations, folder)).map(drop)
+    }
+
+    fn words(&self, task: &str, operations: u32, folder: &Path) -> Vec<String> {
+        let Load { threads, seed, .. } = self.load;
+        let path = |path: &Path| path.display().to_string();
+        let numbers = [threads.to_string(), operations.to_string(), seed.to_string()];
+        let words = ["-I", "-c", SCRIPT, task].map(str::to_string);
+        words.into_iter().chain([path(folder), path(&self.folder.join("ballast"))]).chain(numbers).collect()
+    }
+}
+
+/// Only what was done between the marks, as if it had begun in a root directory that is `folder`. `None` without marks.
+fn work_of(mut trace: Trace, folder: &Path) -> Option<Trace> {
+    let looks_for = |action: &&Action, name: &[u8]| matches!(&action.call, Call::Access { file: Object::Path { at, .. }, .. } if at.path.as_bytes() == name);
+    let begin = trace.actions.iter().find(|action| looks_for(action, BEGINS))?.leave;
+    let end = trace.actions.iter().find(|action| looks_for(action, ENDS))?.enter;
+    trace.actions.retain(|action| action.enter >= begin && action.enter < end);
+    for action in &mut trace.actions {
+        action.enter.0 -= begin.0;
+        action.leave.0 -= begin.0;
+    }
+    for process in trace.processes.iter_mut() {
+        process.cwd = PathBytes::from("/");
+    }
+    let folder = folder.as_os_str().as_encoded_bytes();
+    let below = |path: &PathBytes| path.strip_prefix(folder).filter(|rest| rest.starts_with(b"/")).map(PathBytes::from);
+    let entries = trace.snapshot.entries.iter().filter_map(|(path, entry)| Some((below(path)?, entry.clone())));
+    trace.snapshot = Snapshot { entries: entries.collect() };
+    Some(trace)
+}
+
+fn scratch(dir: &Path) -> impl FnOnce(std::io::Error) -> LabError {
+    let dir = dir.to_path_buf();
+    move |source| LabError::Scratch { dir, source }
+}
+
+fn make_folder(folder: &Path) -> Result<(), LabError> {
+    std::fs::create_dir(folder).map_err(scratch(folder))
+}
+
+fn copy_files(from: &Path, to: &Path) -> Result<(), LabError> {
+    make_folder(to)?;
+    for entry in std::fs::read_dir(from).map_err(scratch(from))? {
+        let entry = entry.map_err(scratch(from))?;
+        std::fs::copy(entry.path(), to.join(entry.file_name())).map_err(scratch(to))?;
+    }
+    Ok(())
+}
