@@ -4,8 +4,8 @@
 //! fail and say how to install it.
 //!
 //! Reading order: [`experiment`] (what an experiment is and reports), [`machine`], [`peer`] (rival programs), `serving`
-//! (our own servers), `nbd_serving`, `timing`, `scratch`, `random_writes`, `reflink`, `copy_on_write` (a rival of our own), then one file per
-//! experiment.
+//! (our own servers), `nbd_serving`, `timing`, `scratch`, `ingens` (real huge pages), `random_writes`, `reflink`,
+//! `copy_on_write` (a rival of our own), then one file per experiment.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -41,9 +41,12 @@ mod copy_on_write;
 mod device_calibration;
 pub mod experiment;
 mod file_vs_fio;
+mod ingens;
 mod ingens_bloat;
 mod ingens_fair;
+mod ingens_fault_latency;
 mod ingens_misprediction;
+mod ingens_overhead;
 pub mod machine;
 mod nbd_serving;
 mod nbd_vs_peers;
@@ -81,6 +84,8 @@ pub const ALL: &[Experiment] = &[
     ingens_fair::EXPERIMENT,
     ingens_bloat::EXPERIMENT,
     ingens_misprediction::EXPERIMENT,
+    ingens_fault_latency::EXPERIMENT,
+    ingens_overhead::EXPERIMENT,
     cleaning_policies::EXPERIMENT,
     anvil_recovery::EXPERIMENT,
     anvil_clone_vs_cp::EXPERIMENT,

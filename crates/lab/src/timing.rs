@@ -28,6 +28,17 @@ pub fn median(mut values: Vec<f64>) -> f64 {
     (values[low] + values[high]) / 2.0
 }
 
+/// The value at or below which this share of all lies (the nearest rank).
+///
+/// # Panics
+/// If there is no value.
+pub fn at_share(mut values: Vec<f64>, share: f64) -> f64 {
+    assert!(!values.is_empty(), "a percentile needs values");
+    values.sort_by(f64::total_cmp);
+    let rank = (share * values.len() as f64).ceil() as usize;
+    values[rank.clamp(1, values.len()) - 1]
+}
+
 /// Our rate over a rival's, each measured `pairs` times in turns: the median of the ratios is the figure `id`, with the
 /// median of the rates of the rival, which is called `rival`, beside it. A measurement of either during which the machine's
 /// host gave the CPU to others is taken again, a few times at most.
@@ -77,6 +88,16 @@ mod tests {
     fn the_median_is_in_the_middle() {
         assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
+    }
+
+    #[test]
+    fn a_percentile_is_one_of_the_values() {
+        let values = || (1..=1000).rev().map(f64::from).collect::<Vec<_>>();
+        assert_eq!(
+            [0.0, 0.5, 0.99, 0.999, 1.0].map(|share| at_share(values(), share)),
+            [1.0, 500.0, 990.0, 999.0, 1000.0]
+        );
+        assert_eq!(at_share(vec![7.0], 0.999), 7.0);
     }
 
     #[test]

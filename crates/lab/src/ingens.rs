@@ -1,0 +1,224 @@
+//! What the experiments with real huge pages share: who decides about them, what that costs, and where they are.
+//!
+//! The load runs in this process, and the manager is `esker hugepage run` beside it, as a user has it.
+
+use std::fs::File;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use esker_hugepage::contiguity::parse_buddyinfo;
+use esker_hugepage::linux::knobs::Knobs;
+use esker_hugepage::linux::system::{faults_knob, faults_now};
+use esker_hugepage::{PAGE_BYTES, REGION_BYTES};
+use esker_rt::real::process::{PageRun, PageTable, Wanted, page_is};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::time::{ClockId, clock_gettime};
+use tempfile::TempDir;
+
+use crate::experiment::{LabError, Options};
+use crate::{peer, scratch};
+
+pub mod loads;
+
+/// A manager that has not begun by then has failed.
+const BEGUN_WITHIN: Duration = Duration::from_secs(10);
+/// It meets new processes within this.
+const MET_WITHIN: Duration = Duration::from_millis(300);
+
+/// Makes sure that so much free memory is in blocks of huge pages: what is measured is not a lack of them.
+///
+/// # Errors
+/// If it is not, also after the kernel has compacted memory; with what to do.
+pub fn room(bytes: u64) -> Result<(), LabError> {
+    if free_in_huge_blocks() < bytes {
+        // All that it may do is to help; what counts is looked at.
+        let _tried = std::fs::write("/proc/sys/vm/compact_memory", "1");
+    }
+    let free = free_in_huge_blocks();
+    if free >= bytes {
+        return Ok(());
+    }
+    Err(LabError::Data(format!(
+        "{} MiB of free memory in blocks of huge pages are needed and {} MiB are there; free some (sync; echo 1 > \
+         /proc/sys/vm/drop_caches), wait half a minute and run it again",
+        bytes >> 20,
+        free >> 20
+    )))
+}
+
+fn free_in_huge_blocks() -> u64 {
+    let text = std::fs::read_to_string("/proc/buddyinfo").unwrap_or_default();
+    let order = (REGION_BYTES / PAGE_BYTES).ilog2() as usize;
+    parse_buddyinfo(&text).iter().map(|(_, blocks)| blocks.pages_from(order) * PAGE_BYTES).sum()
+}
+
+/// Who decides about huge pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arm {
+    /// Nobody: faults take base pages, and that is it.
+    Base,
+    /// The kernel: every fault takes a huge page where it can (`THP=always`).
+    Greedy,
+    /// Our manager.
+    Ours,
+}
+
+/// An arm in force, until this is dropped.
+pub struct Held {
+    manager: Option<Manager>,
+    _setting: Option<Knobs>,
+}
+
+impl Arm {
+    /// Puts it in force. Settings that an experiment that was killed has left behind are put back first.
+    ///
+    /// # Errors
+    /// [`LabError`]: this takes root, and a kernel with huge pages.
+    pub fn hold(self, options: &Options) -> Result<Held, LabError> {
+        match self {
+            Arm::Base => set(options, "never"),
+            Arm::Greedy => set(options, "always"),
+            Arm::Ours => Ok(Held { manager: Some(Manager::start(&options.scratch)?), _setting: None }),
+        }
+    }
+}
+
+impl Held {
+    /// CPU time of the manager, if there is one.
+    pub fn cpu(&self) -> Duration {
+        self.manager.as_ref().map_or(Duration::ZERO, Manager::cpu)
+    }
+}
+
+fn set(options: &Options, value: &str) -> Result<Held, LabError> {
+    let mut knobs = own_settings(options)?;
+    knobs.set(faults_knob(), value).map_err(|error| peer::fault("the setting of huge pages", error))?;
+    Ok(Held { manager: None, _setting: Some(knobs) })
+}
+
+/// Settings that an experiment changes, put back when dropped; those that a killed one has left behind, at once.
+///
+/// # Errors
+/// If their state cannot be kept in the scratch folder.
+pub fn own_settings(options: &Options) -> Result<Knobs, LabError> {
+    let opened = Knobs::open(&options.scratch.join("esker-lab-ingens.json"));
+    opened.map(|(knobs, _)| knobs).map_err(|error| peer::fault("settings of huge pages", error))
+}
+
+/// `esker hugepage run` for this process.
+struct Manager {
+    child: Child,
+    _folder: TempDir,
+}
+
+impl Manager {
+    /// Starts it with faults of base pages, and everything else as it is if nothing is said.
+    ///
+    /// # Errors
+    /// Its last words.
+    fn start(parent: &Path) -> Result<Manager, LabError> {
+        let folder = scratch::folder(parent)?;
+        let at = |name: &str| folder.path().join(name);
+        let text =
+            format!("state = {:?}\nfaults = \"base\"\n[[process]]\npid = {}\n", at("state.json"), std::process::id());
+        let failed = |error: std::io::Error| peer::fault("the manager of huge pages", error);
+        std::fs::write(at("config.toml"), text).map_err(failed)?;
+        let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+        command.args(["hugepage", "run", "--config"]).arg(at("config.toml")).arg("--control").arg(at("control"));
+        let words = || File::create(at("words")).map(Stdio::from);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(words().map_err(failed)?);
+        let child = command.spawn().map_err(failed)?;
+        let (control, words) = (at("control"), at("words"));
+        let mut manager = Manager { child, _folder: folder };
+        manager.wait(&control, &words)?;
+        Ok(manager)
+    }
+
+    fn wait(&mut self, control: &PathBuf, words: &Path) -> Result<(), LabError> {
+        let begun = Instant::now();
+        while UnixStream::connect(control).is_err() {
+            let ended = self.child.try_wait().ok().flatten().is_some();
+            if ended || begun.elapsed() > BEGUN_WITHIN {
+                let words = std::fs::read_to_string(words).unwrap_or_default();
+                return Err(peer::fault("esker hugepage run", words.trim()));
+            }
+            sleep(Duration::from_millis(20));
+        }
+        sleep(MET_WITHIN);
+        match faults_now().as_deref() {
+            Some("never") => Ok(()),
+            other => Err(peer::fault("esker hugepage run", format!("faults are served as {other:?}"))),
+        }
+    }
+
+    /// CPU time that it has used, with its threads: fields 14 and 15 of proc_pid_stat(5).
+    fn cpu(&self) -> Duration {
+        let ticks = stat(&format!("/proc/{}/stat", self.child.id()), &[14, 15]).iter().sum::<u64>();
+        Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        // One that is gone already needs no signal.
+        let _told = pid.map(|pid| kill_process(pid, Signal::INT));
+        let _ended = self.child.wait();
+    }
+}
+
+/// CPU time of this thread.
+pub fn thread_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Page faults of this thread so far: fields 10 and 12 of proc_pid_stat(5).
+pub fn thread_faults() -> u64 {
+    stat("/proc/thread-self/stat", &[10, 12]).iter().sum()
+}
+
+/// Numbers of a file such as /proc/PID/stat, whose second field may hold anything within its brackets.
+fn stat(path: &str, fields: &[usize]) -> Vec<u64> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let rest: Vec<&str> = text.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default();
+    fields.iter().map(|field| rest.get(field - 3).and_then(|word| word.parse().ok()).unwrap_or(0)).collect()
+}
+
+/// Where this process has huge pages.
+pub struct Seen(PageTable);
+
+impl Seen {
+    /// Opens this process' own page table.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn open() -> Result<Seen, LabError> {
+        PageTable::open(std::process::id()).map(Seen).map_err(|error| peer::fault("the page table", error))
+    }
+
+    /// Bytes in huge pages from address `start` up to `end`.
+    pub fn huge(&self, start: u64, end: u64) -> u64 {
+        let mut room = vec![PageRun::default(); 256];
+        let (mut at, mut bytes) = (start, 0);
+        while at < end {
+            let wanted = Wanted { any: page_is::HUGE, none: page_is::ZERO };
+            let Ok((runs, walked)) = self.0.scan((at, end), wanted, &mut room) else { break };
+            bytes += runs.iter().map(|run| run.end - run.start).sum::<u64>();
+            if walked <= at {
+                break;
+            }
+            at = walked;
+        }
+        bytes
+    }
+
+    /// The same of memory of this process, in whole regions.
+    pub fn huge_in(&self, memory: &[u8]) -> u64 {
+        let start = memory.as_ptr() as usize as u64;
+        self.huge(start.next_multiple_of(REGION_BYTES), (start + memory.len() as u64) / REGION_BYTES * REGION_BYTES)
+    }
+}

@@ -1,0 +1,195 @@
+//! `ingens-overhead`: CPU time of loads that greedy huge pages serve well, beside our manager and with its CPU time, over
+//! that with `THP=always`; and what the manager itself costs.
+
+use std::time::{Duration, Instant};
+
+use esker_base::units::MIB;
+
+use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
+use crate::ingens::loads::{self, Load, Work};
+use crate::ingens::{Arm, Held, room, thread_cpu};
+use crate::peer;
+use crate::timing::median;
+
+/// The record.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "ingens-overhead",
+    summary: "CPU time of array, graph and request loads with the manager and its own, over THP=always",
+    source: "Ingens, overhead without fragmentation: 0.7 % mean, 3.0 % worst; the project's own bars for the manager",
+    simulated: false,
+    rivals: &[],
+    run,
+};
+
+/// Sizes of a run.
+#[derive(Clone, Copy)]
+struct Scale {
+    pairs: usize,
+    /// Memory of a load.
+    bytes: usize,
+    /// Time of a load.
+    time: Duration,
+    /// Memory of the process beside which the manager's own cost is seen.
+    watched: usize,
+    /// For so long, idle and busy.
+    watch: Duration,
+}
+
+const QUICK: Scale = Scale {
+    pairs: 2,
+    bytes: 64 * MIB as usize,
+    time: Duration::from_secs(3),
+    watched: 512 * MIB as usize,
+    watch: Duration::from_secs(12),
+};
+const FULL: Scale = Scale {
+    pairs: 5,
+    bytes: 512 * MIB as usize,
+    time: Duration::from_secs(60),
+    watched: 4096 * MIB as usize,
+    watch: Duration::from_secs(120),
+};
+/// An allocation of so much is never served from memory that was used before (`M_MMAP_THRESHOLD` of mallopt(3)).
+const FRESH: usize = 48 * MIB as usize;
+/// The load's speed is tried with so much work.
+const TRIED: u64 = 1 << 20;
+/// After so long everything is promoted that will be.
+const SETTLED: Duration = Duration::from_secs(8);
+
+fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
+    let scale = if options.quick { QUICK } else { FULL };
+    room((scale.watched + FRESH) as u64)?;
+    let mut figures = Vec::new();
+    let mut overheads = Vec::new();
+    for load in &loads::ALL {
+        let figure = overhead(load, scale, options, progress)?;
+        overheads.push(figure.value);
+        figures.push(figure);
+    }
+    let unit = "of the CPU time with THP=always, above it";
+    let mean = overheads.iter().sum::<f64>() / overheads.len() as f64;
+    let worst = overheads.iter().copied().fold(f64::MIN, f64::max);
+    figures.push(Figure { paper: Some(0.007), ..Figure::alone("mean", mean, unit) });
+    figures.push(Figure { paper: Some(0.030), ..Figure::alone("worst", worst, unit) });
+    let (idle, busy) = daemon_shares(scale, options, progress)?;
+    figures.push(Figure::alone("daemon_core_share_idle", idle, "of a CPU, beside an idle process"));
+    figures.push(Figure::alone("daemon_core_share", busy, "of a CPU, beside a busy process"));
+    Ok(figures)
+}
+
+/// What one run of a load took.
+struct Cost {
+    cpu: f64,
+    manager: f64,
+    digest: u64,
+}
+
+fn overhead(load: &Load, scale: Scale, options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Figure, LabError> {
+    let count = count_for(load, scale, options.seed);
+    let mut ratios = Vec::new();
+    let mut rivals = Vec::new();
+    for pair in 0..scale.pairs {
+        // Whoever comes second may find a busier machine, so that the first place goes around.
+        let order = if pair % 2 == 0 { [Arm::Ours, Arm::Greedy] } else { [Arm::Greedy, Arm::Ours] };
+        let first = cost(load, order[0], count, scale.bytes, options)?;
+        let second = cost(load, order[1], count, scale.bytes, options)?;
+        let (ours, greedy) = if pair % 2 == 0 { (first, second) } else { (second, first) };
+        if ours.digest != greedy.digest {
+            return Err(LabError::Data(format!("{}: its results depend on who serves its faults", load.name)));
+        }
+        progress(&format!(
+            "{}, pair {} of {}: {:.3} s of CPU and {:.3} s of the manager, {:.3} s greedy",
+            load.name,
+            pair + 1,
+            scale.pairs,
+            ours.cpu,
+            ours.manager,
+            greedy.cpu
+        ));
+        ratios.push((ours.cpu + ours.manager) / greedy.cpu - 1.0);
+        rivals.push(greedy.cpu);
+    }
+    let peer = Some(Peer { name: "THP=always, s of CPU".to_string(), value: median(rivals) });
+    let unit = "of the CPU time with THP=always, above it";
+    Ok(Figure { peer, ..Figure::alone(load.name, median(ratios), unit) })
+}
+
+/// How much work takes about the time of a run.
+fn count_for(load: &Load, scale: Scale, seed: u64) -> u64 {
+    let mut work = (load.begin)(scale.bytes, seed);
+    let begun = Instant::now();
+    work.work(TRIED);
+    let rate = TRIED as f64 / begun.elapsed().as_secs_f64();
+    (rate * scale.time.as_secs_f64()) as u64
+}
+
+fn cost(load: &Load, arm: Arm, count: u64, bytes: usize, options: &Options) -> Result<Cost, LabError> {
+    let held = arm.hold(options)?;
+    let (cpu, manager) = (thread_cpu(), held.cpu());
+    let mut work = (load.begin)(bytes, options.seed);
+    work.work(count);
+    let digest = work.digest();
+    drop(work);
+    Ok(Cost { cpu: (thread_cpu() - cpu).as_secs_f64(), manager: (held.cpu() - manager).as_secs_f64(), digest })
+}
+
+/// The manager's share of a CPU beside a process that sleeps, and beside one that works and takes fresh memory.
+fn daemon_shares(scale: Scale, options: &Options, progress: &mut dyn FnMut(&str)) -> Result<(f64, f64), LabError> {
+    let held = Arm::Ours.hold(options)?;
+    let mut work = (loads::ALL[0].begin)(scale.watched, options.seed);
+    std::thread::sleep(SETTLED);
+    if held.cpu().is_zero() {
+        return Err(peer::fault("esker hugepage run", "its CPU time is not told"));
+    }
+    let idle = share_while(&held, || std::thread::sleep(scale.watch));
+    let busy = share_while(&held, || be_busy(work.as_mut(), scale.watch));
+    let (mib, percent) = (scale.watched >> 20, |share: f64| share * 100.0);
+    progress(&format!(
+        "the manager beside {mib} MiB: idle {:.2} %, busy {:.2} % of a CPU",
+        percent(idle),
+        percent(busy)
+    ));
+    Ok((idle, busy))
+}
+
+/// The share of a CPU that the manager takes while something is done.
+fn share_while(held: &Held, during: impl FnOnce()) -> f64 {
+    let (begun, before) = (Instant::now(), held.cpu());
+    during();
+    (held.cpu() - before).as_secs_f64() / begun.elapsed().as_secs_f64()
+}
+
+/// Works for a while, and takes and gives back fresh memory twice a second.
+fn be_busy(work: &mut dyn Work, time: Duration) {
+    let begun = Instant::now();
+    while begun.elapsed() < time {
+        let fresh = std::hint::black_box(vec![1u8; FRESH]);
+        let until = begun.elapsed() + Duration::from_millis(500);
+        while begun.elapsed() < until {
+            work.work(10_000);
+        }
+        drop(fresh);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_work_of_a_run_fits_its_time() {
+        let scale = Scale { bytes: 1 << 20, time: Duration::from_millis(50), ..QUICK };
+        for load in &loads::ALL {
+            let count = count_for(load, scale, 1);
+            assert!(count > 1000, "{}: {count}", load.name);
+        }
+    }
+
+    #[test]
+    fn a_busy_process_works_until_its_time_is_over() {
+        let mut work = (loads::ALL[0].begin)(1 << 20, 1);
+        let (before, begun) = (work.digest(), Instant::now());
+        be_busy(work.as_mut(), Duration::from_millis(150));
+        assert!(work.digest() != before && begun.elapsed() >= Duration::from_millis(150));
+    }
+}
