@@ -8,3 +8,4 @@ mod file_systems;
 mod harness;
 mod killed;
 mod refusals;
+mod replays;

@@ -90,7 +90,6 @@ fn what_was_flushed_survives_kills_and_stale_sockets_are_replaced() {
 }
 
 #[test]
-#[ignore = "not run yet: `cargo xtask soak named` does"]
 fn what_was_flushed_to_a_named_volume_survives_kills_and_so_do_snapshots() {
     kill_again_and_again(&Plan::read(true));
 }
