@@ -9,10 +9,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use esker_hugepage::contiguity::parse_buddyinfo;
+use esker_hugepage::REGION_BYTES;
 use esker_hugepage::linux::knobs::Knobs;
-use esker_hugepage::linux::system::{faults_knob, faults_now};
-use esker_hugepage::{PAGE_BYTES, REGION_BYTES};
+use esker_hugepage::linux::system::{faults_knob, faults_now, huge_blocks};
 use esker_rt::real::process::{PageRun, PageTable, Wanted, page_is};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::time::{ClockId, clock_gettime};
@@ -33,11 +32,7 @@ const MET_WITHIN: Duration = Duration::from_millis(300);
 /// # Errors
 /// If it is not, also after the kernel has compacted memory; with what to do.
 pub fn room(bytes: u64) -> Result<(), LabError> {
-    if free_in_huge_blocks() < bytes {
-        // All that it may do is to help; what counts is looked at.
-        let _tried = std::fs::write("/proc/sys/vm/compact_memory", "1");
-    }
-    let free = free_in_huge_blocks();
+    let free = huge_blocks(bytes);
     if free >= bytes {
         return Ok(());
     }
@@ -47,12 +42,6 @@ pub fn room(bytes: u64) -> Result<(), LabError> {
         bytes >> 20,
         free >> 20
     )))
-}
-
-fn free_in_huge_blocks() -> u64 {
-    let text = std::fs::read_to_string("/proc/buddyinfo").unwrap_or_default();
-    let order = (REGION_BYTES / PAGE_BYTES).ilog2() as usize;
-    parse_buddyinfo(&text).iter().map(|(_, blocks)| blocks.pages_from(order) * PAGE_BYTES).sum()
 }
 
 /// Who decides about huge pages.

@@ -301,3 +301,20 @@ impl ProcView for System {
 pub fn faults_now() -> Option<String> {
     read(faults_knob()).ok()
 }
+
+/// Bytes of free memory in blocks of huge pages, after the kernel was asked to compact memory if they were fewer than `wanted`.
+/// For tests and experiments, which would otherwise show a lack of such blocks and nothing else.
+pub fn huge_blocks(wanted: u64) -> u64 {
+    let free = || {
+        let text = fs::read_to_string("/proc/buddyinfo").unwrap_or_default();
+        let order = (REGION_BYTES / PAGE_BYTES).ilog2() as usize;
+        contiguity::parse_buddyinfo(&text).iter().map(|(_, blocks)| blocks.pages_from(order) * PAGE_BYTES).sum()
+    };
+    let found = free();
+    if found >= wanted {
+        return found;
+    }
+    // All that it may do is to help; what counts is looked at.
+    let _tried = fs::write("/proc/sys/vm/compact_memory", "1");
+    free()
+}

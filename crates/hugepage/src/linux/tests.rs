@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::damon::Damon;
@@ -46,13 +47,27 @@ struct Puppet {
     to: ChildStdin,
     from: BufReader<ChildStdout>,
     first: Region,
+    _alone: MutexGuard<'static, ()>,
 }
+
+/// One at a time: they all live on the same free blocks.
+static ALONE: Mutex<()> = Mutex::new(());
+/// Free huge pages beside those that a test makes.
+const SPARE_REGIONS: u64 = 16;
 
 impl Puppet {
     /// None, with the reason on the screen, where it cannot be.
     fn start(regions: u64) -> Option<Puppet> {
         if let Some(missing) = doctor::examine().into_iter().find(|finding| finding.needed && !finding.works) {
             println!("SKIPPED: {}: {}", missing.what, missing.says);
+            return None;
+        }
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        // The machine's other programs take blocks meanwhile too.
+        let wanted = (regions + SPARE_REGIONS) * REGION_BYTES;
+        let free = super::system::huge_blocks(wanted);
+        if free < wanted {
+            println!("SKIPPED: {free} bytes of free memory are in blocks of huge pages, {wanted} are needed");
             return None;
         }
         let mut command = Command::new("python3");
@@ -67,7 +82,7 @@ impl Puppet {
         let to = child.stdin.take().unwrap();
         let mut from = BufReader::new(child.stdout.take().unwrap());
         let first = Region(answer(&mut from) / REGION_BYTES);
-        Some(Puppet { child, to, from, first })
+        Some(Puppet { child, to, from, first, _alone: alone })
     }
 
     fn tell(&mut self, command: &str) -> u64 {
