@@ -118,6 +118,23 @@ impl Tracer {
         Turn::Busy
     }
 
+    /// Lets all threads go on by themselves. The end of the tracer's thread would do so too, but later than whoever waits for
+    /// that end can know: until then the process' own parent sees stops that are none of its business.
+    pub fn release(self) {
+        let tids = self.threads.keys().chain(&self.early);
+        for pid in tids.map(|tid| Pid::from_raw(*tid)) {
+            // A thread that has ended needs nothing, here and below.
+            if ptrace::interrupt(pid).is_err() {
+                continue;
+            }
+            let signal = match waitpid(pid, Some(WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD)) {
+                Ok(WaitStatus::Stopped(_, signal)) => Some(signal),
+                _ => None,
+            };
+            let _gone = ptrace::detach(pid, signal);
+        }
+    }
+
     fn ended(&mut self, pid: Pid, status: Status, seen: &mut Seen<'_, impl Sink>) -> Turn {
         self.early.remove(&pid.as_raw());
         let Some(traced) = self.threads.remove(&pid.as_raw()) else { return Turn::Busy };

@@ -228,6 +228,7 @@ impl<W: Write> Session<'_, W> {
             }
             self.flush_sometimes()?;
         }
+        tracer.release();
         self.end(End { status, method: Method::Ptrace, instead, filtered, lost: Lost::default() })
     }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command};
 
 use esker_record::{Gate, Method, RecordError, Settings, Target, calls, record};
 use esker_trace::etrace::{Limits, read};
@@ -216,21 +216,35 @@ fn a_program_that_is_not_there_is_an_error() {
     assert!(error.to_string().contains("no-such-program-anywhere"), "{error}");
 }
 
+/// A process that makes calls all the time; ended with this.
+struct Busy(Child);
+
+impl Busy {
+    fn start() -> Busy {
+        let mut shell = Command::new("sh");
+        Busy(shell.args(["-c", "while :; do test -e /absent; done"]).spawn().expect("there is a shell"))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.kill().expect("it is ours");
+        self.0.wait().expect("it is ours");
+    }
+}
+
 #[test]
 fn a_process_that_runs_is_recorded_until_told_to_stop() {
     for method in [Method::Kernel, Method::Ptrace] {
-        let mut child =
-            Command::new("sh").args(["-c", "while :; do test -e /absent; done"]).spawn().expect("there is a shell");
+        let mut busy = Busy::start();
         let settings = settings(method);
         let stop = settings.stop.clone();
-        let target = Target::Process(child.id());
+        let target = Target::Process(busy.0.id());
         let recorder = std::thread::spawn(move || record(&target, &settings, Vec::new()));
         std::thread::sleep(std::time::Duration::from_millis(700));
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         let recorded = recorder.join().expect("it does not panic");
-        assert_eq!(child.try_wait().expect("it is ours"), None, "the process goes on");
-        child.kill().expect("it is ours");
-        child.wait().expect("it is ours");
+        assert_eq!(busy.0.try_wait().expect("it is ours"), None, "{method:?}: the process goes on");
         match recorded {
             Ok(recorded) => assert!(recorded.actions > 20, "{method:?}: {} calls", recorded.actions),
             Err(error) => eprintln!("SKIPPED: {error}"),
