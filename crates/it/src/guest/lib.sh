@@ -48,6 +48,19 @@ check() {
 
 attach() { mount -t "$1" -o noatime "$2" /mnt; }
 
+# watch DISK FILE: a line each tenth of a second, of what the disk has completed and what is in flight; in the background.
+watch() {
+  while sleep 0.1; do awk '{ print $1, $5, $11, $15, $9 }' "/sys/block/$1/stat"; done >"$2" &
+  WATCH=$!
+}
+
+# stuck FILE: for at least half a second nothing was completed while something was in flight. Ends the watch.
+stuck() {
+  kill $WATCH
+  awk '{ same = ($0 == last && $NF > 0) ? same + 1 : 0; last = $0; if (same > most) { most = same; flight = $NF } }
+    END { print "NOTE " flight + 0 " in flight"; exit most < 5 }' "$1"
+}
+
 # filesystem PREFIX TYPE DEVICE STEPS: made, mounted, loaded, remounted, verified, trimmed, verified, checked.
 filesystem() {
   local prefix=$1-$2 type=$2 device=$3 steps=$4

@@ -174,8 +174,10 @@ fn kills(bench: &Bench<'_>, disk: &[String], sockets: &[&str]) -> Result<Vec<Log
             "step kill-{kind}-mkfs make {kind} /dev/vda\n\
              step kill-{kind}-mount attach {kind} /dev/vda\n\
              for round in 1 2 3; do\n\
-             it load tree-write /mnt/r$round --seed $round --steps 400 --event-at 150\n\
+             watch vda /tmp/flight\n\
+             it load tree-write /mnt/r$round --seed $round --steps 400 --event-at 40\n\
              step kill-{kind}-load$round test $? -eq 0\n\
+             step kill-{kind}-flight$round stuck /tmp/flight\n\
              step kill-{kind}-sync$round sync\n\
              done\n\
              umount /mnt; cold\n\
@@ -187,8 +189,10 @@ fn kills(bench: &Bench<'_>, disk: &[String], sockets: &[&str]) -> Result<Vec<Log
              step kill-{kind}-check check {kind} /dev/vda\n"
         );
     }
-    job += "it load raw-write /dev/vda --seed 3 --bytes 67108864 --writes 1200 --event-at 500\n\
+    job += "watch vda /tmp/flight\n\
+            it load raw-write /dev/vda --seed 3 --bytes 67108864 --writes 1200 --event-at 300\n\
             step kill-raw-write test $? -eq 0\n\
+            step kill-raw-flight stuck /tmp/flight\n\
             cold\n\
             step kill-raw-verify it load raw-verify /dev/vda --seed 3 --bytes 67108864 --writes 1200\n";
     let mut crashes = 0;

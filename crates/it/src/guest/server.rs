@@ -4,6 +4,10 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// How long a server stands still before it is killed.
+const STOPPED: Duration = Duration::from_millis(1500);
 
 /// `esker serve` with its arguments, started as often as it is killed.
 pub struct Server {
@@ -31,11 +35,14 @@ impl Server {
         Ok(Server { esker: esker.to_path_buf(), dir: dir.to_path_buf(), args, child, port })
     }
 
-    /// Kills it as a crash would, and starts it again.
+    /// Kills it as a crash would, and starts it again. It stands still before that, while its clients ask for more
+    /// and are not answered: requests are in flight when it dies.
     ///
     /// # Errors
     /// A server that does not come up again.
     pub fn crash(&mut self) -> Result<(), String> {
+        self.signal("-STOP")?;
+        std::thread::sleep(STOPPED);
         self.kill()?;
         self.again()
     }
@@ -85,12 +92,16 @@ impl Server {
     /// # Errors
     /// Its log, if it does not.
     pub fn stop(mut self) -> Result<(), String> {
-        let id = self.child.id().to_string();
-        Command::new("kill").args(["-TERM", &id]).status().map_err(|error| format!("kill: {error}"))?;
+        self.signal("-TERM")?;
         match self.child.wait() {
             Ok(status) if status.success() => Ok(()),
             other => Err(format!("the server ended badly: {other:?}\n{}", log(&self.dir))),
         }
+    }
+
+    fn signal(&self, signal: &str) -> Result<(), String> {
+        let id = self.child.id().to_string();
+        Command::new("kill").args([signal, &id]).status().map(drop).map_err(|error| format!("kill: {error}"))
     }
 }
 
