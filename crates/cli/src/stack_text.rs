@@ -67,11 +67,24 @@ impl StackText {
     /// # Errors
     /// Everything that is wrong with the text.
     pub fn check(&self, text: &str, terminal: &mut Terminal) -> Result<(Spec, Plan), Failure> {
-        let spec = Spec::parse(self.name(), text)?;
-        let plan = spec.check(esker_kinds::ALL)?;
+        let (spec, plan) = self.parse(text)?;
         for warning in plan.warnings() {
             terminal.complain(&format!("warning: {warning}"));
         }
+        Ok((spec, plan))
+    }
+
+    /// Reads and checks it for a verb that uses devices by their names, so that one which nothing else uses is no mistake.
+    ///
+    /// # Errors
+    /// As [`StackText::load`].
+    pub fn load_by_name(&self) -> Result<Spec, Failure> {
+        Ok(self.parse(&self.read()?)?.0)
+    }
+
+    fn parse(&self, text: &str) -> Result<(Spec, Plan), Failure> {
+        let spec = Spec::parse(self.name(), text)?;
+        let plan = spec.check(esker_kinds::ALL)?;
         Ok((spec, plan))
     }
 

@@ -61,7 +61,7 @@ impl Volumes {
         tell: impl FnOnce(&Value) -> String,
     ) -> Result<(), Failure> {
         let answer = match &self.stack {
-            Some(text) => self.ask_here(StackText::of(text.clone()), terminal, &words)?,
+            Some(text) => self.ask_here(&StackText::of(text.clone()), &words)?,
             None => {
                 let dump = self.control.ask(&Command::Dump {})?;
                 let text = dump["toml"].as_str().ok_or_else(|| VolumesError::Strange(dump.clone()))?;
@@ -74,8 +74,8 @@ impl Volumes {
     }
 
     /// Opens the stack in this process. Its devices lock their media, so that no server uses them meanwhile.
-    fn ask_here(&self, text: StackText, terminal: &mut Terminal, words: &[String]) -> Result<Value, Failure> {
-        let (spec, _) = text.load(terminal)?;
+    fn ask_here(&self, text: &StackText, words: &[String]) -> Result<Value, Failure> {
+        let spec = text.load_by_name()?;
         let device = self.device_of(&spec)?;
         let reactor = Reactor::new(RealConfig::seeded(1))?;
         let rt = reactor.rt();

@@ -13,7 +13,7 @@ use esker_rt::mem::Pool;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_stack::{Export, Spec, Stack};
 
-use crate::copy_on_write::CopyOnWrite;
+use crate::copy_on_write::{CopyOnWrite, TABLE};
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::nbd_serving::{self, Rival, export};
 use crate::random_writes::{self, BLOCK, Load};
@@ -154,7 +154,7 @@ impl Bench {
     fn over_copy_on_write(&self, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
         let bytes = if self.quick { 128 * MIB } else { 512 * MIB };
         let ours = self.best_of_ours(bytes, progress)?;
-        let (origin, store) = (self.file("origin", bytes)?, self.file("store", bytes + 64 * KIB)?);
+        let (origin, store) = (self.file("origin", bytes)?, self.file("store", bytes + TABLE as u64)?);
         let text = |name: &str, file: &Path| format!("{name} = file path={} direct=true", file.display());
         let stack = self.build(&format!("{}; {}", text("o", &origin), text("s", &store)))?;
         let (first, second) = (self.device(&stack, "o"), self.device(&stack, "s"));

@@ -13,8 +13,8 @@ use esker_block::{Bio, BioError, Buf, Device, Done, Limits, Op, Step};
 use esker_rt::mem::Pool;
 use esker_rt::sync::Notify;
 
-/// Bytes of a block of the table.
-const TABLE: usize = 4096;
+/// Bytes of the table, which is the store's first block.
+pub const TABLE: usize = 4096;
 
 /// A device with a snapshot.
 pub struct CopyOnWrite(Rc<Inner>);
@@ -34,7 +34,7 @@ struct Inner {
 }
 
 impl CopyOnWrite {
-    /// A snapshot of `origin`, just made, whose store has room for all chunks and the table.
+    /// A snapshot of `origin`, just made, whose store has room for the table and all chunks.
     pub fn new(pool: &Pool, origin: Rc<dyn Device>, store: Rc<dyn Device>, chunk: u64) -> CopyOnWrite {
         let (wanted, written, is_writing) = (Cell::new(0), Cell::new(0), Cell::new(false));
         let (pool, chunks, moved) = (pool.clone(), RefCell::default(), Notify::default());

@@ -18,34 +18,61 @@ pub fn folder(parent: &Path) -> Result<TempDir, LabError> {
     tempfile::tempdir_in(parent).map_err(|source| LabError::Scratch { dir: parent.to_path_buf(), source })
 }
 
-/// Makes a file of `bytes`, a multiple of 1 MiB, of random content, so that no layer below can cheat on zeroes.
+/// Makes a file of `bytes` of random content, so that no layer below can cheat on zeroes.
 ///
 /// # Errors
 /// [`LabError::Scratch`].
 pub fn random_file(path: &Path, bytes: u64, seed: u64) -> Result<(), LabError> {
-    written(path, bytes, seed).map_err(|source| LabError::Scratch { dir: path.to_path_buf(), source })
+    written(path, bytes, seed).map(drop).map_err(|source| LabError::Scratch { dir: path.to_path_buf(), source })
 }
 
-/// Makes a file of `bytes`, a multiple of 1 MiB, of zeroes that were written, so that no write to it has to find space first.
+/// Makes a file of `bytes` of zeroes that were written, so that no write to it has to find space first.
 ///
 /// # Errors
 /// [`LabError::Scratch`].
 pub fn zero_file(path: &Path, bytes: u64) -> Result<(), LabError> {
-    let made = written_by(path, bytes, |_| {});
+    zero_start(path, bytes, bytes)
+}
+
+/// Makes a file of `bytes`, the first `written` of which are zeroes that were written.
+///
+/// # Errors
+/// [`LabError::Scratch`].
+pub fn zero_start(path: &Path, written: u64, bytes: u64) -> Result<(), LabError> {
+    let made = written_by(path, written, |_| {}).and_then(|file| file.set_len(bytes));
     made.map_err(|source| LabError::Scratch { dir: path.to_path_buf(), source })
 }
 
-fn written(path: &Path, bytes: u64, seed: u64) -> io::Result<()> {
+fn written(path: &Path, bytes: u64, seed: u64) -> io::Result<File> {
     let mut random = Stream::named(seed, "scratch content");
     written_by(path, bytes, |chunk| random.fill(chunk))
 }
 
-fn written_by(path: &Path, bytes: u64, mut fill: impl FnMut(&mut [u8])) -> io::Result<()> {
+fn written_by(path: &Path, bytes: u64, mut fill: impl FnMut(&mut [u8])) -> io::Result<File> {
     let mut file = File::create_new(path)?;
     let mut chunk = vec![0; MIB as usize];
-    for _ in 0..bytes / MIB {
-        fill(&mut chunk);
-        file.write_all(&chunk)?;
+    for at in (0..bytes).step_by(MIB as usize) {
+        let part = &mut chunk[..(bytes - at).min(MIB) as usize];
+        fill(part);
+        file.write_all(part)?;
     }
-    file.sync_all()
+    file.sync_all()?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_as_long_as_was_asked_for() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        for bytes in [0, 4096, MIB, MIB + 4096] {
+            let paths = ["zeroes", "random"].map(|name| dir.path().join(format!("{name} {bytes}")));
+            zero_file(&paths[0], bytes).expect("there is space");
+            random_file(&paths[1], bytes, 1).expect("there is space");
+            let made = paths.map(|path| std::fs::metadata(path).expect("just made").len());
+            assert_eq!(made, [bytes; 2]);
+        }
+    }
 }
