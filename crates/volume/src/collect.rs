@@ -29,6 +29,7 @@ mod victim;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use esker_base::Stream;
 use esker_cleaning::{Policy, Separator};
 use esker_rt::sync::Notify;
 
@@ -111,6 +112,8 @@ impl Drop for Taken<'_> {
 pub(crate) struct Collector {
     settings: Settings,
     policy: &'static dyn Policy,
+    /// Draws those among which a victim is the best.
+    draws: RefCell<Stream>,
     state: RefCell<State>,
     pace: Pace,
     scanning: Turn,
@@ -123,7 +126,7 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    pub fn new(settings: Settings) -> Collector {
+    pub fn new(settings: Settings, draws: Stream) -> Collector {
         let state = State {
             victims: BTreeMap::new(),
             ready: VecDeque::new(),
@@ -138,6 +141,7 @@ impl Collector {
         };
         Collector {
             policy: settings.policy(),
+            draws: RefCell::new(draws),
             state: RefCell::new(state),
             pace: Pace::new(settings.pacing),
             scanning: Turn::default(),

@@ -74,6 +74,11 @@ const PARAMS: &[Param] = &[
         "adaptive",
         "Which segments are cleaned first.",
     ),
+    Param::optional(
+        "choices",
+        ParamType::Count,
+        "Each victim is the best of so many segments drawn at random; of all if not given.",
+    ),
     Param::with_default(
         "separation",
         ParamType::Choice(&["origin", "lifetime"]),

@@ -82,6 +82,8 @@ pub(crate) struct Log {
     pub position: Position,
     /// Whether `position.segment` is the head.
     pub is_open: bool,
+    /// Whether the head was one of the segments that are kept for those who delete.
+    is_of_reserve: bool,
     /// Blocks written since the last checkpoint.
     pub since_checkpoint: u64,
 }
@@ -92,6 +94,14 @@ enum Obstacle {
     Wait,
     /// No segment may be taken.
     NoRoom,
+}
+
+/// Whose requests a batch may hold. Requests that are under way together have no order, so that those who give space back
+/// need not wait behind those who wait for it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Who {
+    All,
+    Deleters,
 }
 
 /// A batch that is ready to go.
@@ -130,8 +140,13 @@ impl Log {
         !self.queue.is_empty() && (self.flights.is_empty() || (self.flights.len() < FLIGHTS_MAX && is_worth_it))
     }
 
-    fn pop(&mut self) -> Option<Item> {
-        let item = self.queue.pop_front()?;
+    /// The place in the queue of the first that may go now, from `at` on.
+    fn first(&self, who: Who, at: usize) -> Option<usize> {
+        (at..self.queue.len()).find(|at| who == Who::All || self.queue[*at].only_frees())
+    }
+
+    fn take(&mut self, at: usize) -> Option<Item> {
+        let item = self.queue.remove(at)?;
         self.records -= item.records.len();
         self.bytes -= item.data.len();
         Some(item)
@@ -204,7 +219,8 @@ impl Volume {
     /// Starts as many batches as may start now.
     pub(crate) fn start_batches(self: &Rc<Self>) {
         loop {
-            match self.form() {
+            let formed = self.form(Who::All).or_else(|obstacle| self.form(Who::Deleters).map_err(|_| obstacle));
+            match formed {
                 Ok(formed) => {
                     let volume = self.clone();
                     self.rt().spawn("batch", async move { volume.fly(formed).await }).detach();
@@ -222,9 +238,10 @@ impl Volume {
     }
 
     /// Takes items from the queue into a batch: as many as fit in one block of records, one request below and the segment.
-    fn form(self: &Rc<Self>) -> Result<Formed, Obstacle> {
+    fn form(self: &Rc<Self>, who: Who) -> Result<Formed, Obstacle> {
         let mut log = self.log.borrow_mut();
-        let Some(first) = log.queue.front().filter(|_| log.may_start()) else { return Err(Obstacle::Wait) };
+        let Some(mut at) = log.first(who, 0).filter(|_| log.may_start()) else { return Err(Obstacle::Wait) };
+        let first = &log.queue[at];
         let g = self.geometry;
         let block = g.block as usize;
         let head_of = |records: usize| (Batch::head_bytes(records, block) / block) as u64;
@@ -237,18 +254,24 @@ impl Volume {
         if first.growth > 0 && self.outgrows(&log) || needs_segment && !self.open_segment(&mut log, taker) {
             return Err(Obstacle::NoRoom);
         }
+        let who = if self.is_reserved(&log) { Who::Deleters } else { who };
+        if taker == Taker::Writers && who == Who::Deleters {
+            return Err(Obstacle::NoRoom);
+        }
         let is_first = log.position.block == 0;
         let start = log.position.block.max(1);
         let room = (g.segment - start).min(self.config.batch_blocks);
         let (mut items, mut records, mut data): (Vec<Item>, usize, u64) = (Vec::new(), 0, 0);
-        while let Some(item) = log.queue.front() {
+        while let Some(next) = log.first(who, at) {
+            let item = &log.queue[next];
             let (more, blocks) = (records + item.records.len(), data + item.data_blocks());
             let fits = more <= records_per(block) && needs(more, blocks) <= room;
             if !items.is_empty() && !fits {
                 break;
             }
             (records, data) = (more, blocks);
-            items.extend(log.pop());
+            items.extend(log.take(next));
+            at = next;
         }
         let head_blocks = head_of(records);
         let segment = log.position.segment;
@@ -305,9 +328,16 @@ impl Volume {
         }
         log.position = Position { segment: segment as u64, block: 0 };
         log.is_open = true;
+        // It counted as free until now.
+        log.is_of_reserve = segments.free() < self.kept_back(Taker::Writers);
         drop(segments);
         self.note_space();
         true
+    }
+
+    /// Whether the head of the log is for those who delete alone: nothing else was left when one of them opened it, nor is now.
+    fn is_reserved(&self, log: &Log) -> bool {
+        log.is_of_reserve && self.segments.borrow().free() <= self.kept_back(Taker::Writers)
     }
 
     /// A batch came back. What is now complete from the front on goes into the map and is answered.
@@ -376,7 +406,7 @@ impl Volume {
         let mut log = self.log.borrow_mut();
         let mut kept = VecDeque::new();
         let mut failed = Vec::new();
-        while let Some(item) = log.pop() {
+        while let Some(item) = log.take(0) {
             match chosen(item.only_frees()) {
                 true => failed.push(item),
                 false => kept.push_back(item),

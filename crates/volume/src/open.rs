@@ -79,7 +79,8 @@ fn collector(args: &Args) -> Result<Settings, String> {
         _ => Separation::Lifetime,
     };
     let pace = (args.float("clean_from"), args.float("clean_share"));
-    Settings::of(args.text("victims"), separation, pace, args.int("clean_memory"), args.int("scanners"))
+    let victims = (args.text("victims"), args.int_opt("choices"));
+    Settings::of(victims, separation, pace, args.int("clean_memory"), args.int("scanners"))
 }
 
 impl Config {

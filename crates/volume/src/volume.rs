@@ -142,7 +142,7 @@ impl Volume {
         let counts = Counts::default();
         counts.replayed.set(found.replayed);
         Volume {
-            collector: Collector::new(config.collector),
+            collector: Collector::new(config.collector, rt.rng(&format!("{}: victims", config.name))),
             config,
             geometry: found.geometry,
             identity: found.identity,

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use esker_cleaning::{Selection, Situation, Summary};
+use esker_cleaning::{Selection, Situation, Summary, sampled};
 
 use super::look::{Look, Seen, words};
 use super::sweep::{Sharing, sweep};
@@ -66,10 +66,12 @@ impl Volume {
         reported.retain(|segment| !matches!(state.victims.get(segment), Some(Victim::Listed(_))));
         let eligible = |(at, segment): &(usize, Segment)| segment.may_be_chosen() && !state.unreadable.contains(at);
         let all: Vec<usize> = segments.iter().filter(eligible).map(|(at, _)| at).collect();
-        let most = (self.collector.settings.memory / 4 / (8 * words(&self.geometry)) as u64).max(CHOSEN_MIN) as usize;
+        let fit = (self.collector.settings.memory / 4 / (8 * words(&self.geometry)) as u64).max(CHOSEN_MIN) as usize;
+        let is_due = self.collector.settings.is_pipelined || reported.is_empty();
+        let most = if is_due { fit } else { 0 };
         let start = all.partition_point(|segment| *segment < state.rotation);
         let counted: Vec<usize> = all[start..].iter().chain(&all[..start]).take(most).copied().collect();
-        state.rotation = counted.last().map_or(0, |last| last + 1);
+        state.rotation = counted.last().map_or(state.rotation, |last| last + 1);
         let look = Look::new(self.geometry, counted, &reported);
         (self.snapshot(), look)
     }
@@ -144,13 +146,8 @@ impl Volume {
             .map(|(at, segment)| self.summary(&segments.get(*segment), look.live(at)))
             .map(|summary| summary.filter(|summary| u64::from(summary.dead()) >= least))
             .collect();
-        let most = (self.geometry.segments / 100).max(CHOSEN_MIN);
-        let mut selection = Selection::new(self.collector.policy, self.situation(&summaries, most), most as usize);
-        for (at, summary) in summaries.iter().enumerate() {
-            summary.iter().for_each(|summary| selection.offer(at as u32, summary));
-        }
         let mut is_in_vain = true;
-        for at in selection.finish() {
+        for at in self.victims_of(&summaries) {
             let segment = look.counted[at as usize];
             let live = segments.get(segment).live;
             if let Some(stage) = state.admit(segment, look, at as usize, live, self.collector.settings.memory) {
@@ -160,6 +157,23 @@ impl Volume {
         }
         let resting = segments.iter().filter(|(_, segment)| segment.may_be_chosen()).count() as u64;
         state.conclude(is_in_vain, look.counted.len() as u64, resting, Vain { released, limit });
+    }
+
+    /// The best segments by their places, best first: of all, or each of a few that are drawn.
+    fn victims_of(&self, summaries: &[Option<Summary>]) -> Vec<u32> {
+        let most = (self.geometry.segments / 100).max(CHOSEN_MIN);
+        let (policy, situation) = (self.collector.policy, self.situation(summaries, most));
+        let offered = || summaries.iter().enumerate().filter_map(|(at, summary)| Some((at as u32, (*summary)?)));
+        if let Some(choices) = self.collector.settings.choices {
+            // Drawn among those that may be chosen, so that one is always found if there is any.
+            let (all, mut draws) = (offered().collect::<Vec<_>>(), self.collector.draws.borrow_mut());
+            let look = |at: u32| Some(all[at as usize].1);
+            let victims = sampled(policy, &situation, all.len() as u32, &look, (choices, most as usize), &mut draws);
+            return victims.into_iter().map(|at| all[at as usize].0).collect();
+        }
+        let mut selection = Selection::new(policy, situation, most as usize);
+        offered().for_each(|(at, summary)| selection.offer(at, &summary));
+        selection.finish()
     }
 
     /// What policies are told of a segment that a pass has counted, if it may still be chosen and is not dead anyway.

@@ -17,6 +17,8 @@ pub enum Separation {
 pub struct Settings {
     /// Name of the order among victims, of [`NAMED`].
     pub victims: &'static str,
+    /// Each victim is the best of so many that are drawn at random; if not given, of all.
+    pub choices: Option<u32>,
     /// Where copies go.
     pub separation: Separation,
     /// Share of used space at which cleaning begins.
@@ -27,10 +29,15 @@ pub struct Settings {
     pub memory: u64,
     /// Scanners of one pass.
     pub scanners: usize,
+    /// Whether a pass that lists mappings into what was chosen also counts what may be chosen next. If not, it does so in
+    /// turns, as a collector with two phases would: for comparison.
+    pub is_pipelined: bool,
 }
 
 /// Share of used segments at which the cleaner has its share of the device; at 1 it has all of it.
 const FULL: f64 = 0.95;
+/// Choices at most: a sample of so many is as good as all.
+const CHOICES_MAX: u64 = 1024;
 /// Scanners at most.
 const SCANNERS_MAX: u64 = 64;
 /// Bytes of memory at least.
@@ -38,24 +45,32 @@ const MEMORY_MIN: u64 = 64 << 10;
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings::of("adaptive", Separation::Lifetime, (0.5, 0.9), 64 << 20, 2).expect("they make sense")
+        Settings::of(("adaptive", None), Separation::Lifetime, (0.5, 0.9), 64 << 20, 2).expect("they make sense")
     }
 }
 
 impl Settings {
-    /// The cleaner begins at `pace.0` of used space, and has `pace.1` of the device near the end.
+    /// Victims are the best in the order `victims.0`, each of `victims.1` drawn ones or of all. The cleaner begins at `pace.0`
+    /// of used space, and has `pace.1` of the device near the end.
     ///
     /// # Errors
     /// What makes no sense.
     pub fn of(
-        victims: &str,
+        victims: (&str, Option<u64>),
         separation: Separation,
         pace: (f64, f64),
         memory: u64,
         scanners: u64,
     ) -> Result<Settings, String> {
-        let known = NAMED.iter().find(|(name, _)| *name == victims);
-        let (victims, _) = known.ok_or_else(|| format!("no order among victims is called {victims}"))?;
+        let (order, choices) = victims;
+        let known = NAMED.iter().find(|(name, _)| *name == order);
+        let (victims, _) = known.ok_or_else(|| format!("no order among victims is called {order}"))?;
+        if choices.is_some_and(|choices| !(1..=CHOICES_MAX).contains(&choices)) {
+            return Err(format!(
+                "victims are the best of {} each; 1 to {CHOICES_MAX} are possible",
+                choices.unwrap_or(0)
+            ));
+        }
         let pacing = Pacing::new(pace.0, FULL, 1.0, pace.1).map_err(|e: PacingError| e.to_string())?;
         if !(1..=SCANNERS_MAX).contains(&scanners) {
             return Err(format!("{scanners} scanners; 1 to {SCANNERS_MAX} are possible"));
@@ -63,7 +78,8 @@ impl Settings {
         if memory < MEMORY_MIN {
             return Err(format!("{memory} bytes for reverse maps; at least {MEMORY_MIN} are needed"));
         }
-        Ok(Settings { victims, separation, from: pace.0, pacing, memory, scanners: scanners as usize })
+        let (choices, scanners) = (choices.map(|choices| choices as u32), scanners as usize);
+        Ok(Settings { victims, choices, separation, from: pace.0, pacing, memory, scanners, is_pipelined: true })
     }
 
     pub(super) fn policy(&self) -> &'static dyn Policy {

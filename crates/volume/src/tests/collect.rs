@@ -124,7 +124,7 @@ impl Bench {
 /// A bench with so little memory that a segment with many references is cleaned without a list of them.
 async fn scarce(rt: &Rt) -> (Bench, Keeper) {
     let (gate, keeper) = Gate::over(device(rt, &media(4 << 20)));
-    let settings = Settings::of("greedy", Separation::Origin, (0.5, 0.9), 64 << 10, 2).unwrap();
+    let settings = Settings::of(("greedy", None), Separation::Origin, (0.5, 0.9), 64 << 10, 2).unwrap();
     let config = Config { collector: settings, ..config(&*gate, SEGMENT, 1 << 40) };
     let io = Io::over(rt, &Pool::default(), vec![gate]);
     let volume = Volume::open(config, rt, io.pool(), io.below().clone()).await.unwrap();

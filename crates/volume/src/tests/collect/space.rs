@@ -87,6 +87,70 @@ fn saturating_overwrites_come_to_an_equilibrium() {
     });
 }
 
+/// A device on which the cleaner's requests take longer.
+struct Slow {
+    rt: Rt,
+    inner: Rc<dyn Device>,
+    delay: Nanos,
+}
+
+impl Device for Slow {
+    fn limits(&self) -> &Limits {
+        self.inner.limits()
+    }
+
+    fn submit(&self, bio: Bio) -> Step<Done> {
+        if bio.tag.class != esker_block::Class::Background {
+            return self.inner.submit(bio);
+        }
+        let (rt, inner, delay) = (self.rt.clone(), self.inner.clone(), self.delay);
+        Step::later(async move {
+            rt.sleep(delay).await;
+            inner.submit(bio).await
+        })
+    }
+}
+
+/// Demand 41: where nothing is free and cleaning is slow, writers are held and do not fail, and go on when space is back;
+/// reads and deletions are answered meanwhile, at once.
+#[test]
+fn writers_wait_for_a_slow_cleaner_and_reads_and_deletions_do_not() {
+    run(async |rt| {
+        let slow = Slow { rt: rt.clone(), inner: device(&rt, &media(1 << 20)), delay: Nanos::millis(10) };
+        let bench = Bench::open(&rt, Rc::new(slow), SEGMENT, 64 << 10).await;
+        bench.fill(5000..5100).await;
+        let (written, ended) = (Rc::new(Cell::new(0u64)), Rc::new(Cell::new(0)));
+        for writer in 0..4u64 {
+            let (bench, written, ended) = (bench.clone(), written.clone(), ended.clone());
+            let work = async move {
+                let mut rng = Stream::named(writer, "writer");
+                for i in 0..800u64 {
+                    let lba = writer * 200 + rng.below(200);
+                    try_write(&bench, lba, i as u8).await.unwrap_or_else(|e| panic!("write {i} of {writer}: {e}"));
+                    written.set(written.get() + 1);
+                }
+                ended.set(ended.get() + 1);
+            };
+            rt.spawn("writer", work).detach();
+        }
+        let mut held = 0;
+        while ended.get() < 4 {
+            let before = written.get();
+            rt.sleep(Nanos::millis(2)).await;
+            if written.get() > before || ended.get() == 4 || held == 40 {
+                continue;
+            }
+            let start = rt.now();
+            assert_eq!(bench.values(5000 + held, 1).await, [(5000 + held) as u8 + 1]);
+            bench.ranges(&[delete(5000 + held, 1)]).await;
+            assert!(rt.now().since(start) < Nanos::millis(1), "{:?}", rt.now().since(start));
+            assert_eq!((written.get(), bench.values(5000 + held, 1).await), (before, vec![0]));
+            held += 1;
+        }
+        assert!(held > 10, "writers were held {held} times");
+    });
+}
+
 /// Demands 17 and 42: where all is live nothing is moved for ever, writes fail soon, and go on when something is deleted.
 #[test]
 fn a_volume_full_of_live_data_says_so_and_does_not_churn() {
@@ -201,6 +265,84 @@ fn every_mapping_is_seen_once_however_the_map_is_shared_out() {
             let mut seen = seen.into_inner();
             seen.sort();
             assert!(seen == all, "{} of {} mappings, {sharing:?}", seen.len(), all.len());
+        }
+    });
+}
+
+/// A segment of copies always has a dead block, its head: moving it because of that would never end.
+#[test]
+fn what_is_as_full_as_can_be_is_never_moved() {
+    run(async |rt| {
+        let (bench, _) = small(&rt, 1 << 20, 1 << 40).await;
+        for i in 0..400 {
+            bench.write(i, 1, i as u8).await;
+        }
+        let collect = async || {
+            bench.volume.collect_now(&bench.volume.store(bench.below())).await;
+            bench.checkpoint().await;
+            bench.stat("moved_bytes")
+        };
+        for _ in 0..12 {
+            collect().await;
+        }
+        let before = collect().await;
+        assert!(before >= (300 * BLOCK) as f64, "{before} bytes were moved");
+        for _ in 0..4 {
+            assert_eq!(collect().await, before);
+        }
+    });
+}
+
+/// Demand 44: passes that count and list at once prepare more in the same time than passes that do one of both.
+#[test]
+fn every_pass_prepares_segments() {
+    run(async |rt| {
+        let mut prepared = Vec::new();
+        for is_pipelined in [true, false] {
+            let settings = Settings { is_pipelined, ..Settings::default() };
+            let device = device(&rt, &media(4 << 20));
+            let config = Config { collector: settings, ..config(&*device, SEGMENT, 1 << 40) };
+            let io = Io::over(&rt, &Pool::default(), vec![device]);
+            let volume = Volume::open(config, &rt, io.pool(), io.below().clone()).await.unwrap();
+            let bench = Bench { rt: rt.clone(), io, volume };
+            for lba in 0..2000 {
+                bench.write(lba * 2, 1, 1).await;
+            }
+            let start = rt.now();
+            bench.pass().await;
+            for pass in 1..10 {
+                let before = bench.stat("segments_ready");
+                bench.pass().await;
+                assert!(!is_pipelined || bench.stat("segments_ready") > before, "pass {pass} prepared nothing");
+            }
+            prepared.push(bench.stat("segments_ready") / rt.now().since(start).0 as f64);
+        }
+        assert!(prepared[0] > 1.5 * prepared[1], "segments in a nanosecond of passes: {prepared:?}");
+    });
+}
+
+/// Victims that are the best of a few drawn ones keep a volume going as well, and nonsense is refused.
+#[test]
+fn a_few_drawn_segments_are_choice_enough() {
+    run(async |rt| {
+        let vol = |choices: &str| {
+            let params = format!("block=512 page=512 segment=16KiB checkpoint=256KiB {choices}");
+            try_build(&rt, &format!("a = memory size=4MiB defer=always latency=2us; vol = volume {params} on a"))
+        };
+        let mut moved = Vec::new();
+        for choices in ["", "choices=10", "choices=1"] {
+            let vol = vol(choices).unwrap();
+            let mut rng = Stream::named(1, "overwrites");
+            for _ in 0..12_000 {
+                overwrite(&vol, 4500, &mut rng).await;
+            }
+            assert!(told(&vol, "utilization") < 0.99);
+            moved.push(told(&vol, "moved_bytes"));
+        }
+        println!("moved by all, 10 and 1 choices: {moved:?}");
+        assert!(moved[1] < 1.3 * moved[0] && moved[2] > 1.1 * moved[0], "{moved:?}");
+        for wrong in ["choices=0", "choices=1025"] {
+            assert!(vol(wrong).err().is_some_and(|error| error.contains("1 to 1024")));
         }
     });
 }
