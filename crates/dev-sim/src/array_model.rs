@@ -4,7 +4,7 @@
 //! transfer at a time. There is no redundancy and no cache of its own: that is what layers above are for.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos, Time};
@@ -49,7 +49,8 @@ pub static KIND: Kind = setup::kind(
 const MEMBERS_MAX: u64 = 256;
 const DEPTH_MAX: u64 = 65_536;
 
-struct Array {
+/// A modelled array.
+pub struct Array {
     core: Rc<Core>,
     limits: Limits,
 }
@@ -77,48 +78,56 @@ struct State {
     /// Begin of the span with requests in flight, and the sum of those that ended.
     since: Time,
     busy: Nanos,
-    /// Writes that members may still hold in volatile caches.
-    unsettled: Vec<(ByteRange, u64)>,
+    /// Writes that members may still hold in volatile caches, in the order of their answers, and how many are settled.
+    unsettled: VecDeque<(ByteRange, u64)>,
+    settled: u64,
 }
 
 fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
     make.rt.time_closely();
-    Ok(Rc::new(array(make)?))
+    Ok(Rc::new(Array::new(make, None)?))
 }
 
-fn array(make: &Make<'_>) -> Result<Array, KindError> {
-    let args = make.args;
-    let unfit = |text: String| KindError::Unfit(format!("array-model: {text}"));
-    let count = args.int("members");
-    if !(1..=MEMBERS_MAX).contains(&count) {
-        return Err(unfit(format!("members = {count}; choose 1 to {MEMBERS_MAX}")));
+impl Array {
+    /// The array that the arguments of `make` ask for; with `content` instead of what they ask to be kept, if it is given.
+    ///
+    /// # Errors
+    /// Numbers that do not fit, by name.
+    pub fn new(make: &Make<'_>, content: Option<Content>) -> Result<Array, KindError> {
+        let args = make.args;
+        let unfit = |text: String| KindError::Unfit(format!("array-model: {text}"));
+        let count = args.int("members");
+        if !(1..=MEMBERS_MAX).contains(&count) {
+            return Err(unfit(format!("members = {count}; choose 1 to {MEMBERS_MAX}")));
+        }
+        let chunk = args.int("chunk");
+        if !chunk.is_power_of_two() || chunk < args.int("block") {
+            return Err(unfit(format!("chunk = {chunk} is no power of two of at least a block")));
+        }
+        for name in ["enclosure_w", "enclosure_usd"] {
+            crate::meter::not_negative(name, args.float(name))?;
+        }
+        let members = (0..count).map(|_| member(make)).collect::<Result<Vec<_>, _>>()?;
+        let member_size = members[0].limits().size;
+        let member_size = member_size - member_size % chunk;
+        let capacity = member_size.checked_mul(count).ok_or_else(|| unfit("more bytes than fit in 64 bits".into()))?;
+        let asked = Setup::of(make, &KIND, capacity, DEPTH_MAX)?;
+        let setup = Setup { content: content.unwrap_or(asked.content), ..asked };
+        let limits = setup.limits().with(OpKind::Discard, Support::No);
+        let core = Core {
+            rt: make.rt.clone(),
+            members,
+            member_size,
+            chunk: if args.text("layout") == "stripe" { chunk } else { member_size },
+            setup,
+            link_rate: args.int("link_rate"),
+            overhead: args.span("overhead"),
+            enclosure_w: args.float("enclosure_w"),
+            enclosure_usd: args.float("enclosure_usd"),
+            state: RefCell::default(),
+        };
+        Ok(Array { core: Rc::new(core), limits })
     }
-    let chunk = args.int("chunk");
-    if !chunk.is_power_of_two() || chunk < args.int("block") {
-        return Err(unfit(format!("chunk = {chunk} is no power of two of at least a block")));
-    }
-    for name in ["enclosure_w", "enclosure_usd"] {
-        crate::meter::not_negative(name, args.float(name))?;
-    }
-    let members = (0..count).map(|_| member(make)).collect::<Result<Vec<_>, _>>()?;
-    let member_size = members[0].limits().size;
-    let member_size = member_size - member_size % chunk;
-    let capacity = member_size.checked_mul(count).ok_or_else(|| unfit("more bytes than fit in 64 bits".into()))?;
-    let setup = Setup::of(make, &KIND, capacity, DEPTH_MAX)?;
-    let limits = setup.limits().with(OpKind::Discard, Support::No);
-    let core = Core {
-        rt: make.rt.clone(),
-        members,
-        member_size,
-        chunk: if args.text("layout") == "stripe" { chunk } else { member_size },
-        setup,
-        link_rate: args.int("link_rate"),
-        overhead: args.span("overhead"),
-        enclosure_w: args.float("enclosure_w"),
-        enclosure_usd: args.float("enclosure_usd"),
-        state: RefCell::default(),
-    };
-    Ok(Array { core: Rc::new(core), limits })
 }
 
 /// One device of the array. It keeps no bytes: the array does.
@@ -137,6 +146,13 @@ fn member(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
     }
     let Build::Device(build) = kind.build else { return Err(KindError::Unfit(format!("{} is no device", kind.name))) };
     build(&Make { args: &Args::read(kind, &given)?, lowers: &[], ..*make })
+}
+
+impl State {
+    /// Cached writes that were answered so far.
+    fn answered(&self) -> u64 {
+        self.settled + self.unsettled.len() as u64
+    }
 }
 
 impl Device for Array {
@@ -206,7 +222,7 @@ impl Core {
 
     async fn answer(&self, bio: Bio) -> Done {
         let write = if bio.changes_data() { self.setup.content.apply(&bio) } else { 0 };
-        let covered = self.state.borrow().unsettled.len();
+        let covered = self.state.borrow().answered();
         if self.overhead > Nanos::ZERO {
             self.rt.sleep(self.overhead).await;
         }
@@ -274,15 +290,17 @@ impl Core {
 
     /// A flush settles the writes that were answered before it began; other writes settle at once if nothing may lose
     /// them.
-    fn settle(&self, bio: &Bio, write: u64, covered: usize) {
+    fn settle(&self, bio: &Bio, write: u64, covered: u64) {
         let content: &Content = &self.setup.content;
         let state = &mut *self.state.borrow_mut();
         if bio.op == Op::Flush {
-            let settled = covered.min(state.unsettled.len());
-            state.unsettled.drain(..settled).for_each(|(range, write)| content.settle(range, write));
+            // Another flush may have settled some of them meanwhile.
+            let count = covered.saturating_sub(state.settled);
+            state.settled += count;
+            state.unsettled.drain(..count as usize).for_each(|(range, write)| content.settle(range, write));
         } else if bio.changes_data() && !content.is_described() {
             if self.setup.cache && !bio.flags.fua {
-                state.unsettled.push((bio.range, write));
+                state.unsettled.push_back((bio.range, write));
             } else {
                 content.settle(bio.range, write);
             }
@@ -385,10 +403,23 @@ mod tests {
         let args = Args::read(&KIND, &given).unwrap();
         let pool = esker_rt::mem::Pool::new(0);
         let make = Make { rt, pool: &pool, name: "a", args: &args, lowers: &[] };
-        let Array { core, limits } = super::array(&make).unwrap();
-        let Ok(mut core) = Rc::try_unwrap(core) else { panic!("a new array has one owner") };
-        core.setup.content = content;
-        Rc::new(Array { core: Rc::new(core), limits })
+        Rc::new(Array::new(&make, Some(content)).unwrap())
+    }
+
+    #[test]
+    fn a_flush_settles_nothing_that_was_answered_after_it_began() {
+        let media = Rc::new(crate::media::Media::new(512));
+        let (sim, kept) = (esker_rt::Sim::new(seeded(1)), media.clone());
+        let rt = sim.rt();
+        sim.block_on(async move {
+            let args = [("content", "memory"), ("size", "1MiB"), ("block", "512"), ("chunk", "4KiB")];
+            let array = array_with(&rt, &args, Content::Memory(kept));
+            timed(&rt, &*array, write(0, 4 * KIB, 1)).await;
+            // Two flushes at once: the second to end must not take the later write for one of those that it covers.
+            let requests = [Bio::flush(), Bio::flush(), write(8 * KIB, 4 * KIB, 2)];
+            sync::join_all(requests.map(|bio| timed(&rt, &*array, bio)).into_iter().collect::<Vec<_>>()).await;
+        });
+        assert_eq!(media.unsettled(), 8, "only the last write may still be lost");
     }
 
     #[test]

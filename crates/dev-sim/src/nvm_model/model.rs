@@ -7,7 +7,7 @@
 use esker_base::{ByteRange, Nanos, Time};
 use esker_block::KindError;
 
-use crate::catalogue::Numbers;
+use crate::catalogue::{self, Numbers};
 use crate::meter::Bill;
 
 /// The numbers of a set of DIMMs.
@@ -61,6 +61,12 @@ pub struct NvmState {
 const DIMMS_MAX: u32 = 1024;
 
 impl NvmSpec {
+    /// Memory of the catalogue.
+    pub fn profile(name: &str) -> Option<NvmSpec> {
+        let entry = catalogue::find(super::KIND.name, name).ok()?;
+        NvmSpec::of(&Numbers::of_entry(&super::KIND, &entry).ok()?).ok()
+    }
+
     /// The memory that the numbers make.
     ///
     /// # Errors

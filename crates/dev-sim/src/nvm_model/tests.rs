@@ -19,7 +19,7 @@ fn nvm(rt: &Rt, args: &[(&str, &str)]) -> Rc<dyn Device> {
 }
 
 fn spec(name: &str) -> NvmSpec {
-    NvmSpec::of(&Numbers::of_entry(&KIND, &catalogue::find(KIND.name, name).unwrap()).unwrap()).unwrap()
+    NvmSpec::profile(name).unwrap()
 }
 
 #[test]
