@@ -3,7 +3,7 @@
 //! Invariant: name, seed and number of events decide every byte that is tried; `--seconds` only ends a run earlier.
 //!
 //! Reading order: [`run`] (the loop), [`mutate`] (how inputs come about), [`target`] (the list), then one file per target:
-//! [`blktrace`], [`nbd`], [`stack`], [`compose`], [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`control`], [`http`], [`vhost`], [`regions`], [`trace`], [`volume`].
+//! [`blktrace`], [`disksim`], [`nbd`], [`stack`], [`compose`], [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`control`], [`http`], [`vhost`], [`regions`], [`trace`], [`volume`].
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a developer's tool reads arguments and looks at the clock")]
@@ -13,6 +13,7 @@ mod compiled;
 mod compose;
 mod control;
 mod dedup;
+mod disksim;
 mod http;
 mod mirror;
 mod mutate;

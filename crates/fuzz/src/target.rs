@@ -3,8 +3,8 @@
 use esker_blktrace::Format;
 
 use crate::{
-    blktrace, compiled, compose, control, dedup, http, mirror, nbd, offload, regions, shepherd, stack, trace, vhost,
-    volume,
+    blktrace, compiled, compose, control, dedup, disksim, http, mirror, nbd, offload, regions, shepherd, stack, trace,
+    vhost, volume,
 };
 
 /// What can be fuzzed.
@@ -16,6 +16,8 @@ pub enum Target {
     BlktracePacked,
     /// The index of a block trace in Esker's own format.
     BlktraceIndex,
+    /// DiskSim's files of a disk.
+    DiskFiles,
     /// A server's side of an NBD connection.
     NbdSession,
     /// Replies to an NBD client.
@@ -58,7 +60,7 @@ pub enum Target {
 
 impl Target {
     /// Every target.
-    pub const ALL: [Target; 38] = [
+    pub const ALL: [Target; 39] = [
         Target::Blktrace(Format::Load),
         Target::Blktrace(Format::Vscsi1),
         Target::Blktrace(Format::Vscsi2),
@@ -78,6 +80,7 @@ impl Target {
         Target::Blktrace(Format::Ebt),
         Target::BlktracePacked,
         Target::BlktraceIndex,
+        Target::DiskFiles,
         Target::NbdSession,
         Target::NbdReplies,
         Target::Stack,
@@ -105,6 +108,7 @@ impl Target {
             Target::Blktrace(format) => format!("blktrace-{}", format.name()),
             Target::BlktracePacked => "blktrace-packed".to_string(),
             Target::BlktraceIndex => "blktrace-index".to_string(),
+            Target::DiskFiles => "disk-files".to_string(),
             Target::NbdSession => "nbd-session".to_string(),
             Target::NbdReplies => "nbd-replies".to_string(),
             Target::Stack => "stack".to_string(),
@@ -133,6 +137,7 @@ impl Target {
             Target::Blktrace(format) => blktrace::corpus(format),
             Target::BlktracePacked => blktrace::packed_corpus(),
             Target::BlktraceIndex => blktrace::index_corpus(),
+            Target::DiskFiles => disksim::corpus(),
             Target::NbdSession => nbd::session_corpus(),
             Target::NbdReplies => nbd::replies_corpus(),
             Target::Stack => stack::corpus(),
@@ -164,6 +169,7 @@ impl Target {
             Target::Blktrace(format) => blktrace::try_input(format, input),
             Target::BlktracePacked => blktrace::try_input(Format::Msr, input),
             Target::BlktraceIndex => blktrace::try_index(input),
+            Target::DiskFiles => disksim::try_input(input),
             Target::NbdSession => nbd::try_session(input),
             Target::NbdReplies => nbd::try_replies(input),
             Target::Stack => stack::try_input(input),
