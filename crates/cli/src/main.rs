@@ -4,8 +4,8 @@
 //!
 //! Reading order: [`verb`] (what a verb is, and the command line made of all), [`verbs`] (the table, one file for each
 //! verb), [`failure`] (exit status and messages), [`terminal`], then what verbs share: [`stack_text`], [`composition`],
-//! [`trace`] and [`trace_files`], [`control`] and [`patience`], [`doors`], [`world`], [`log`], [`secrets`], [`signals`], [`outputs`] and
-//! [`target`]; [`top`] is the screen of the verb of that name, [`hugepages`] and
+//! [`trace`] and [`trace_files`], [`control`] and [`patience`], [`doors`], [`world`], [`log`], [`secrets`], [`signals`], [`outputs`],
+//! [`block_devices`] and [`target`]; [`top`] is the screen of the verb of that name, [`hugepages`] and
 //! [`volumes`] what the verbs of those managers share, [`volume_media`] a volume's medium as its checker needs it.
 
 #![forbid(unsafe_code)]
@@ -15,6 +15,7 @@
     reason = "the command line is where files, arguments and the terminal come from"
 )]
 
+mod block_devices;
 mod composition;
 mod control;
 mod doors;

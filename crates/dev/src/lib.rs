@@ -3,13 +3,15 @@
 //! Invariant: no policy; a device never reorders, retries or caches, and a failed write is never forgotten.
 //!
 //! Reading order: [`null`], [`media`] (bytes in memory that outlive a world), [`memory`],
-//! `disk` (requests through the reactor), [`file`], [`raw`].
+//! `disk` (requests through the reactor), [`file`], [`raw`], [`found`] (what lies on a block
+//! device).
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "file devices open, create and look at files")]
 
 mod disk;
 pub mod file;
+pub mod found;
 pub mod media;
 pub mod memory;
 pub mod null;

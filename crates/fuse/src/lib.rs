@@ -27,6 +27,7 @@ mod volume;
 
 pub use attached::{AttachError, Attached, Disk, Export, Setup};
 pub use registry::{Registry, RegistryError};
+pub use users::users_of;
 
 #[cfg(test)]
 mod tests;

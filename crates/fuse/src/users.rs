@@ -13,6 +13,12 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+/// Who uses the block device `device` or one of its partitions, in words; empty if nobody does.
+pub fn users_of(device: &Path) -> Vec<String> {
+    let real = fs::canonicalize(device).unwrap_or_else(|_| device.to_path_buf());
+    Machine::look().users(&real)
+}
+
 /// What the kernel tells at one instant.
 pub(crate) struct Machine {
     loops: Vec<Loop>,
@@ -45,9 +51,11 @@ impl Machine {
     /// Who uses a device or one of its partitions, in words.
     pub fn users(&self, device: &Path) -> Vec<String> {
         let name = device.to_string_lossy();
+        // Where a name ends with a number, that of a partition is told apart by a letter.
+        let mark = if name.ends_with(|last: char| last.is_ascii_digit()) { "p" } else { "" };
         let part_of = |other: &str| {
             let rest = other.strip_prefix(&*name);
-            rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix('p').is_some_and(is_number))
+            rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix(mark).is_some_and(is_number))
         };
         let mounted = self.mounts.iter().filter(|(source, _)| part_of(source));
         let mut users: Vec<String> = mounted.map(|(source, at)| format!("{source} is mounted at {at}")).collect();
@@ -124,7 +132,9 @@ mod tests {
     fn mounts_of_a_device_and_its_partitions_are_its_users() {
         let text = "36 25 7:1 / /mnt/a\\040b rw,relatime shared:1 - ext4 /dev/loop1 rw\n\
                     37 25 259:3 / /mnt/p rw - xfs /dev/loop1p2 rw\n\
-                    38 25 7:11 / /mnt/other rw - ext4 /dev/loop11 rw\n";
+                    38 25 7:11 / /mnt/other rw - ext4 /dev/loop11 rw\n\
+                    39 25 8:17 / /mnt/disk rw - ext4 /dev/sdb1 rw\n\
+                    40 25 8:81 / /mnt/more rw - ext4 /dev/sdba rw\n";
         let machine = Machine { loops: Vec::new(), mounts: mounts(text), swaps: vec!["/dev/loop11".to_string()] };
         assert_eq!(
             machine.users(Path::new("/dev/loop1")),
@@ -132,6 +142,7 @@ mod tests {
         );
         let other = machine.users(Path::new("/dev/loop11"));
         assert_eq!(other, ["/dev/loop11 is mounted at /mnt/other", "/dev/loop11 is used as swap"]);
+        assert_eq!(machine.users(Path::new("/dev/sdb")), ["/dev/sdb1 is mounted at /mnt/disk"]);
     }
 
     #[test]

@@ -231,6 +231,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         machine: "this machine".to_string(),
         seed: options.seed,
         file: Some(calibrated),
+        raw: Vec::new(),
         only_devices: false,
         taken_away: stolen_ticks,
     });

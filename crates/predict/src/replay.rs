@@ -60,6 +60,11 @@ impl Built {
     pub fn block(&self, export: &str) -> u32 {
         self.stack.export(export).map_or(0, |export| export.limits().block)
     }
+
+    /// The bytes of an export; 0 if there is none.
+    pub fn size(&self, export: &str) -> u64 {
+        self.stack.export(export).map_or(0, |export| export.limits().size)
+    }
 }
 
 /// A run that has ended.

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use esker_base::Nanos;
 use esker_lab::machine::{Machine, stolen_ticks};
-use esker_predict::calibrate::Options;
+use esker_predict::calibrate::{Options, RawDevice};
 use esker_predict::calibration::{DeviceTimes, FILE, KindCost, Times, WRITTEN_BY};
 use esker_predict::{Calibration, Calibrator, PredictError};
 
+use crate::block_devices::look_at;
 use crate::failure::Failure;
 use crate::outputs::{Output, OutputError};
 use crate::terminal::Terminal;
@@ -20,13 +21,20 @@ pub const VERB: Verb = Verb::of::<Calibrate>(About {
     details: "Plays small requests through every layer and through devices in memory, in turns with the same stack \
               without the layer, and writes the CPU time of each layer and the service times of each device, for `esker \
               try` to charge in virtual time. With --scratch a file in that folder is measured too, by operation, length \
-              and requests in flight; it takes 256 MiB and is removed afterwards. A layer's cost is the median \
-              of the rounds, a distribution that of all rounds together. Let nothing else run meanwhile.",
+              and requests in flight; it takes 256 MiB and is removed afterwards. With --device a block device is measured \
+              too, which nobody may use meanwhile. It is only read, unless --overwrite is given: then random blocks \
+              anywhere on it are overwritten, and one that holds something is refused without --force. A layer's cost is \
+              the median of the rounds, a distribution that of all rounds together. Let nothing else run meanwhile.",
     examples: &[
         Example { line: "esker calibrate", does: "measures CPU and memory, and writes esker-calibration.toml" },
         Example {
             line: "esker calibrate --scratch /srv --out srv.toml",
             does: "measures files in that folder as well",
+        },
+        Example { line: "esker calibrate --device /dev/sdb --rounds 3", does: "measures reads of that disk as well" },
+        Example {
+            line: "esker calibrate --device /dev/nvme1n1 --overwrite",
+            does: "measures reads, writes and flushes of an empty disk",
         },
         Example { line: "esker calibrate --rounds 3 --json", does: "measures briefly and prints JSON too" },
     ],
@@ -43,6 +51,12 @@ struct Calibrate {
     /// Folder in which a file is measured
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
+    /// Block device that is measured, by the path that stacks will name; only read. May be repeated
+    #[arg(long = "device", value_name = "PATH")]
+    devices: Vec<PathBuf>,
+    /// Measures writes to the devices too, which destroys what they hold
+    #[arg(long, requires = "devices")]
+    overwrite: bool,
     /// How often everything is measured
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
@@ -52,7 +66,7 @@ struct Calibrate {
     /// The result as JSON instead of a table
     #[arg(long)]
     json: bool,
-    /// Replaces a file that esker did not write
+    /// Replaces a file that esker did not write; with --overwrite, overwrites devices that hold something
     #[arg(long)]
     force: bool,
 }
@@ -61,11 +75,12 @@ impl Run for Calibrate {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let output = Output::claim(self.out.clone(), &MARKS, self.force, "--out")?;
         output.prepare()?;
+        let raw = self.raw_devices(terminal)?;
         let folder = self.scratch.as_deref().map(scratch).transpose()?;
         let file = folder.as_ref().map(|folder| folder.path().join("measured").display().to_string());
         let machine = Machine::here();
         let machine = format!("{}, {} CPUs, Linux {}", machine.cpu, machine.cpus, machine.kernel);
-        let options = Options { machine, seed: self.seed, file, only_devices: false, taken_away: stolen_ticks };
+        let options = Options { machine, seed: self.seed, file, raw, only_devices: false, taken_away: stolen_ticks };
         let calibration = self.measure(options, terminal)?;
         output.put(&calibration.to_toml())?;
         match self.json {
@@ -76,6 +91,15 @@ impl Run for Calibrate {
 }
 
 impl Calibrate {
+    /// The devices, which are looked at and told about before anything is measured.
+    fn raw_devices(&self, terminal: &mut Terminal) -> Result<Vec<RawDevice>, Failure> {
+        let device = |path: &PathBuf| {
+            terminal.complain(&look_at(path, self.overwrite, self.force)?);
+            Ok(RawDevice { path: path.display().to_string(), overwrite: self.overwrite })
+        };
+        self.devices.iter().map(device).collect()
+    }
+
     fn measure(&self, options: Options, terminal: &Terminal) -> Result<Calibration, PredictError> {
         let mut calibrator = Calibrator::new(options);
         let bar = terminal.steps(calibrator.steps() as u64 * u64::from(self.rounds));

@@ -71,3 +71,32 @@ fn what_is_wrong_is_named() {
     assert_eq!((place.list(), place.loops()), (String::new(), Vec::<String>::new()), "what was begun is undone");
     assert_eq!(esker(&["attach"]).status.code(), Some(2));
 }
+
+#[test]
+fn a_device_that_is_used_or_holds_something_is_not_overwritten_by_a_calibration() {
+    if !can_run(&["mkfs.ext4"]) {
+        return;
+    }
+    let place = Place::new();
+    let mount = place.mount_point();
+    let attachment = place.attach("vol = memory size=64MiB @", &[]);
+    let device = attachment.device();
+    check_tool("mkfs.ext4", &["-q", device]);
+    let out = place.path("times.toml");
+    let calibrate = |more: &[&str]| {
+        refused(ESKER, &[&["calibrate", "--rounds", "1", "--out", &out, "--device", device], more].concat())
+    };
+    let held = calibrate(&["--overwrite"]);
+    assert!(held.contains("an ext2, ext3 or ext4 file system") && held.contains("--force"), "{held}");
+    mount.mount(device);
+    for more in [&["--overwrite", "--force"][..], &[]] {
+        let used = calibrate(more);
+        assert!(used.contains("is mounted at") && used.contains("--scratch"), "{used}");
+    }
+    let folder = refused(ESKER, &["calibrate", "--out", &out, "--device", &place.run_dir()]);
+    assert!(folder.contains("is not a block device"), "{folder}");
+    mount.unmount();
+    place.detach("vol");
+    attachment.ended();
+    assert!(!fs::exists(&out).unwrap(), "nothing was measured");
+}

@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests read the documents and make files")]
 
+mod calibrated;
 mod conformance;
 mod docs;
 mod file_system_cuts;

@@ -90,6 +90,11 @@ impl Bench {
         self.built.block(VOLUME)
     }
 
+    /// The bytes of the volume.
+    pub fn size(&self) -> u64 {
+        self.built.size(VOLUME)
+    }
+
     /// Writes everything once.
     ///
     /// # Errors

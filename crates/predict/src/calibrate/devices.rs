@@ -21,12 +21,26 @@ const DEPTHS: [u32; 4] = [1, 4, 16, 32];
 /// predicted with it, because hosts serve short bursts faster than what lasts.
 const BATCH_NOW: u64 = 16_384;
 const BATCH_WAITING: u64 = 2048;
+/// The same to a block device, which may be a disk that takes 10 ms for each.
+const BATCH_RAW: u64 = 512;
 /// Flushes of a batch.
 const FLUSHES: u64 = 32;
+
+/// A block device to measure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RawDevice {
+    /// Its path, as stack texts will name it.
+    pub path: String,
+    /// Whether writes are measured too, which overwrites blocks anywhere on it. Otherwise it is opened for reading only.
+    pub overwrite: bool,
+}
 
 /// One device.
 pub struct DeviceBench {
     kind: &'static str,
+    /// If it stands for no other device of its kind.
+    path: Option<String>,
+    /// As the text says, or as the opened device tells.
     size: u64,
     block: u32,
     on_cpu: bool,
@@ -49,26 +63,45 @@ struct Sample {
     latencies: Latencies,
 }
 
-/// The devices that answer at once, and a file if there is a place for one.
-pub fn all(file: Option<&str>) -> Vec<DeviceBench> {
+/// The devices that answer at once, a file if there is a place for one, and block devices.
+pub fn all(file: Option<&str>, raw: &[RawDevice]) -> Vec<DeviceBench> {
     let mut all = vec![on_cpu("null", GIB, &[LENS[0], LENS[2]])];
     all.extend(MEMORY_SIZES.map(|size| on_cpu("memory", size, &LENS)));
     all.extend(file.map(in_file));
+    all.extend(raw.iter().map(on_raw));
     all
 }
 
 fn on_cpu(kind: &'static str, size: u64, lens: &[u64]) -> DeviceBench {
     let rows = rows(lens, &[1], BATCH_NOW);
     let devices = vec![device("d", kind, &[], &[("size", &size_text(size))])];
-    DeviceBench { kind, size, block: 512, on_cpu: true, devices, keeps: false, filled: false, rows }
+    DeviceBench { kind, path: None, size, block: 512, on_cpu: true, devices, keeps: false, filled: false, rows }
 }
 
 fn in_file(path: &str) -> DeviceBench {
     let mut rows = rows(&LENS, &DEPTHS, BATCH_WAITING);
-    let flushes = Requests { ops: &[Op::Write, Op::Flush], len: LENS[0], depth: 1, count: 2 * FLUSHES };
-    rows.push(Row { requests: flushes, op: Op::Flush, rounds: Vec::new() });
+    rows.push(flushes());
     let devices = vec![device("d", "file", &[], &[("path", path), ("size", &size_text(FILE_SIZE))])];
-    DeviceBench { kind: "file", size: FILE_SIZE, block: 512, on_cpu: false, devices, keeps: true, filled: false, rows }
+    let (kind, size) = ("file", FILE_SIZE);
+    DeviceBench { kind, path: None, size, block: 512, on_cpu: false, devices, keeps: true, filled: false, rows }
+}
+
+/// It is never written in full: that would take hours, and what it holds is not ours.
+fn on_raw(raw: &RawDevice) -> DeviceBench {
+    let mut rows = rows(&LENS, &DEPTHS, BATCH_RAW);
+    match raw.overwrite {
+        true => rows.push(flushes()),
+        false => rows.retain(|row| row.op == Op::Read),
+    }
+    let read_only = if raw.overwrite { "false" } else { "true" };
+    let devices = vec![device("d", "raw", &[], &[("path", &raw.path), ("read_only", read_only)])];
+    let (kind, path) = ("raw", Some(raw.path.clone()));
+    DeviceBench { kind, path, size: 0, block: 512, on_cpu: false, devices, keeps: true, filled: true, rows }
+}
+
+fn flushes() -> Row {
+    let requests = Requests { ops: &[Op::Write, Op::Flush], len: LENS[0], depth: 1, count: 2 * FLUSHES };
+    Row { requests, op: Op::Flush, rounds: Vec::new() }
 }
 
 fn rows(lens: &[u64], depths: &[u32], batch: u64) -> Vec<Row> {
@@ -95,7 +128,7 @@ impl DeviceBench {
     /// What cannot be built or played.
     pub fn round(&mut self, round: Round, watch: &mut dyn FnMut(&str)) -> Result<(), PredictError> {
         let bench = Bench::new(self.devices.clone(), round.seed)?;
-        self.block = bench.block();
+        (self.size, self.block) = (bench.size(), bench.block());
         if !(self.keeps && self.filled) {
             bench.fill()?;
             self.filled = true;
@@ -125,6 +158,7 @@ impl DeviceBench {
     pub fn times(&self) -> DeviceTimes {
         DeviceTimes {
             kind: self.kind.to_string(),
+            path: self.path.clone(),
             size: self.size,
             block: self.block,
             on_cpu: self.on_cpu,

@@ -19,6 +19,7 @@ use crate::calibration::{Calibration, Skipped, VERSION, WRITTEN_BY};
 use crate::error::PredictError;
 use crate::measure::Latencies;
 use devices::DeviceBench;
+pub use devices::RawDevice;
 use layers::LayerBench;
 use undisturbed::Round;
 pub use undisturbed::undisturbed;
@@ -33,6 +34,8 @@ pub struct Options {
     pub seed: u64,
     /// A file in a folder that has room for it, to measure the device kind `file` with; the caller removes it.
     pub file: Option<String>,
+    /// Block devices, to measure the device kind `raw` with. Whether they may be overwritten is the caller's to know.
+    pub raw: Vec<RawDevice>,
     /// Leaves out layers.
     pub only_devices: bool,
     /// A counter, in any unit, of what others took from this machine's CPUs so far; constant where nobody can.
@@ -75,7 +78,7 @@ impl Calibrator {
     /// Everything that can be measured with these options; nothing is measured yet.
     pub fn new(options: Options) -> Calibrator {
         let (layers, skipped) = if options.only_devices { Default::default() } else { layers::all() };
-        let devices = devices::all(options.file.as_deref());
+        let devices = devices::all(options.file.as_deref(), &options.raw);
         Calibrator { options, rounds: Default::default(), layers, skipped, devices, wakes: WakeBench::default() }
     }
 

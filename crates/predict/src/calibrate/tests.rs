@@ -1,7 +1,7 @@
 use super::*;
 
 fn options(only_devices: bool) -> Options {
-    Options { machine: "test".to_string(), seed: 1, file: None, only_devices, taken_away: || 0 }
+    Options { machine: "test".to_string(), seed: 1, file: None, raw: Vec::new(), only_devices, taken_away: || 0 }
 }
 
 #[test]

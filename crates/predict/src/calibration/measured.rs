@@ -8,7 +8,7 @@ use esker_base::{Nanos, Stream};
 use esker_block::store::SparseStore;
 use esker_block::{
     Arity, Bio, BioError, Buf, Build, Device, Done, Durability, Kind, KindError, Limits, Make, Op, OpKind, OpSet,
-    Param, ParamType, Reply, Role, Routes, Step, Worlds,
+    Param, ParamType, Reply, Role, Routes, Step, Support, Worlds,
 };
 use esker_rt::Rt;
 
@@ -38,6 +38,9 @@ fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
     let times: DeviceTimes =
         serde_json::from_str(make.args.text("times")).map_err(|e| KindError::Unfit(format!("times: {e}")))?;
     let limits = Limits { described: true, ..Limits::plain(make.args.int("size"), times.block) };
+    // Nothing is known of its writes: they are told as left out, not predicted as something else.
+    let unknown = [OpKind::Write, OpKind::Zero, OpKind::Discard].into_iter().filter(|_| times.is_only_read());
+    let limits = unknown.fold(limits, |limits, kind| limits.with(kind, Support::No));
     let state = State { rng: make.rt.rng(make.name), flight: BTreeMap::new(), store: SparseStore::default() };
     Ok(Rc::new(Measured { core: Rc::new(Core { rt: make.rt.clone(), times, state: RefCell::new(state) }), limits }))
 }

@@ -104,8 +104,8 @@ pub enum CalibrationError {
     /// A device that exists only in the real world and was not measured.
     #[error(
         "{candidate}: device \"{device}\" of kind \"{kind}\" exists only in the real world, and the calibration holds no \
-         times for it; measure them with `esker calibrate` (--file DIR for files) and give the file with --calibration, or \
-         use a model"
+         times for it; measure them with `esker calibrate` (--scratch DIR for files, --device PATH for a block device, by \
+         the path that the stack names) and give the file with --calibration, or use a model"
     )]
     NotMeasured {
         /// The stack.
@@ -165,10 +165,15 @@ impl Calibration {
         self.kinds.iter().find(|kind| kind.name == name)
     }
 
-    /// The times of a device of that kind and about that size.
+    /// The times of the very device of that kind at that path.
+    pub fn device_at(&self, kind: &str, path: &str) -> Option<&DeviceTimes> {
+        self.devices.iter().find(|device| device.kind == kind && device.path.as_deref() == Some(path))
+    }
+
+    /// The times of a device of that kind and about that size, which stands for all such.
     pub fn device(&self, kind: &str, size: u64) -> Option<&DeviceTimes> {
         let far = |device: &&DeviceTimes| (size.max(1) as f64 / device.size.max(1) as f64).ln().abs();
-        let of_kind = self.devices.iter().filter(|device| device.kind == kind);
+        let of_kind = self.devices.iter().filter(|device| device.kind == kind && device.path.is_none());
         of_kind.min_by(|a, b| far(a).total_cmp(&far(b)))
     }
 }

@@ -20,7 +20,7 @@ fn device(kind: &str, on_cpu: bool, alone: f64, crowded: f64) -> DeviceTimes {
         times(4096, 4, crowded),
         times(65_536, 4, far(crowded)),
     ];
-    DeviceTimes { kind: kind.to_string(), size: 1 << 20, block: 512, on_cpu, times }
+    DeviceTimes { kind: kind.to_string(), path: None, size: 1 << 20, block: 512, on_cpu, times }
 }
 
 fn calibration(devices: Vec<DeviceTimes>) -> Calibration {

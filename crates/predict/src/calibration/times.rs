@@ -47,6 +47,9 @@ impl OpName {
 pub struct DeviceTimes {
     /// Kind.
     pub kind: String,
+    /// Where it is, if it stands for no other device of its kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
     /// Bytes of the measured device, over which requests were spread evenly.
     pub size: u64,
     /// Its logical block.
@@ -86,6 +89,11 @@ impl Times {
 }
 
 impl DeviceTimes {
+    /// Whether nothing was written to it.
+    pub(super) fn is_only_read(&self) -> bool {
+        self.path.is_some() && self.times.iter().all(|times| times.op == OpName::Read)
+    }
+
     /// What cannot be used, if anything.
     pub(super) fn fault(&self) -> Option<String> {
         if self.times.is_empty() {

@@ -63,7 +63,9 @@ fn leaf<'a>(
     let (candidate, name, kind) = (candidate.to_string(), device.name.clone(), device.kind.clone());
     let size = device.args.get("size").and_then(|text| parse_size(text).ok());
     let is_plain = !TIMING.iter().any(|param| device.args.contains_key(*param));
-    let times = calibration.device(&kind, size.unwrap_or_default()).filter(|_| is_plain);
+    let own = device.args.get("path").and_then(|path| calibration.device_at(&kind, path));
+    let times = own.or_else(|| calibration.device(&kind, size.unwrap_or_default())).filter(|_| is_plain);
+    let size = size.or(own.map(|own| own.size));
     let is_real = esker_kinds::ALL.iter().any(|k| k.name == kind && k.worlds == Worlds::RealOnly);
     match (times, size) {
         (Some(times), Some(size)) => {
