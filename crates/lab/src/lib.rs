@@ -50,6 +50,7 @@ mod ingens_overhead;
 pub mod machine;
 mod nbd_serving;
 mod nbd_vs_peers;
+mod paced_ext4;
 pub mod peer;
 mod random_setting;
 mod random_writes;
@@ -76,6 +77,7 @@ pub const ALL: &[Experiment] = &[
     attach_vs_raw::EXPERIMENT,
     try_quick::EXPERIMENT,
     try_truth::EXPERIMENT,
+    paced_ext4::EXPERIMENT,
     device_calibration::EXPERIMENT,
     able_theory::EXPERIMENT,
     able_predicted_vs_observed::EXPERIMENT,
