@@ -5,7 +5,7 @@ use esker_replay::{Report, Speed};
 use esker_trace::compiled::Program;
 use esker_trace::rules::Order;
 
-use crate::artc::mounted::{FileSystem, Mounted};
+use crate::artc::mounted::{DISK, FileSystem, Mounted};
 use crate::artc::readers::Readers;
 use crate::artc::{How, compiled, replayed, root};
 use crate::experiment::{Experiment, Figure, LabError, Options};
@@ -20,10 +20,6 @@ pub const EXPERIMENT: Experiment = Experiment {
     rivals: &[],
     run,
 };
-
-/// A disk of ten times the usual speed, so that runs are short; caches are off because the program reads past them.
-pub const DISK: &str =
-    "disk-model content=memory size=1GiB rpm=72000 seek_single=80us seek_average=850us seek_full=1800us";
 
 fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
     let dir = scratch::folder(&options.scratch)?;

@@ -14,10 +14,9 @@ use esker_trace::{
     Word,
 };
 
-use crate::artc::mounted::{FileSystem, Mounted};
+use crate::artc::mounted::{DISK, FileSystem, Mounted};
 use crate::artc::readers::Readers;
 use crate::artc::{How, compiled, replayed, root};
-use crate::artc_concurrency::DISK;
 use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::{scratch, timing};
 

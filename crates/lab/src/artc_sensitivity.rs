@@ -8,10 +8,8 @@ use esker_trace::generate::{Shape, apple_desktop};
 use esker_trace::rules::{Order, Rules};
 
 use crate::artc::leveldb::{LevelDb, Load, Original, PYTHON, Task};
-use crate::artc::mounted::{FileSystem, Mounted};
+use crate::artc::mounted::{DISK, FLASH, FileSystem, Mounted};
 use crate::artc::{How, compiled, prediction, replayed, replayed_cold, suite};
-use crate::artc_concurrency::DISK;
-use crate::artc_leveldb::FLASH;
 use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::scratch;
 

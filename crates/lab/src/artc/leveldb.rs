@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use esker_record::{Method, Target, record};
+use esker_replay::InitMode;
+use esker_replay::init::TREE;
 use esker_trace::compiled::Program;
 use esker_trace::etrace::{self, Limits};
 use esker_trace::{Action, Call, Object, PathBytes, Snapshot, Trace};
 
 use super::mounted::Mounted;
-use super::{compiled, recording};
+use super::{compiled, laid_out, recording};
 use crate::experiment::LabError;
 use crate::{peer, timing};
 
@@ -128,11 +130,10 @@ impl LevelDb {
 
     /// The folder in which it works, with what it finds there.
     fn place(&self, task: Task, on: &Mounted) -> Result<PathBuf, LabError> {
-        let folder = on.at().join("work");
-        if folder.exists() {
-            std::fs::remove_dir_all(&folder).map_err(scratch(&folder))?;
-        }
-        make_folder(&folder)?;
+        on.renew()?;
+        // Where a replay would find it, among the same directories: it matters to file systems that spread these.
+        laid_out(&on.run_dir(), &Snapshot::default(), InitMode::Full, self.load.seed)?;
+        let folder = on.run_dir().join(TREE);
         if task == Task::ReadRandom {
             copy_files(&self.folder.join("db"), &folder.join("db"))?;
         }
@@ -185,9 +186,9 @@ fn make_folder(folder: &Path) -> Result<(), LabError> {
 
 fn copy_files(from: &Path, to: &Path) -> Result<(), LabError> {
     make_folder(to)?;
-    for entry in std::fs::read_dir(from).map_err(scratch(from))? {
-        let entry = entry.map_err(scratch(from))?;
-        std::fs::copy(entry.path(), to.join(entry.file_name())).map_err(scratch(to))?;
-    }
-    Ok(())
+    let entries = std::fs::read_dir(from).and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(scratch(from))?;
+    let mut names: Vec<_> = entries.iter().map(std::fs::DirEntry::file_name).collect();
+    // As a replay makes them.
+    names.sort();
+    names.iter().try_for_each(|name| std::fs::copy(from.join(name), to.join(name)).map(drop)).map_err(scratch(to))
 }

@@ -15,7 +15,7 @@ use esker_rt::real::{Reactor, RealConfig};
 use esker_trace::compiled::Program;
 use esker_trace::model::compile;
 use esker_trace::rules::{Order, Rules};
-use esker_trace::{Platform, Trace};
+use esker_trace::{Platform, Snapshot, Trace};
 
 use crate::experiment::LabError;
 
@@ -66,6 +66,8 @@ pub struct How {
     pub fsync: FsyncMeans,
     /// How often.
     pub repeat: u32,
+    /// How long nothing may happen.
+    pub patience: Nanos,
     /// Seed of what is written.
     pub seed: u64,
 }
@@ -73,7 +75,8 @@ pub struct How {
 impl How {
     /// Once, durably, on the tree put right.
     pub fn plain(order: Order, speed: Speed, seed: u64) -> How {
-        How { order, speed, init: InitMode::Delta, fsync: FsyncMeans::Durable, repeat: 1, seed }
+        let patience = Nanos::secs(30);
+        How { order, speed, init: InitMode::Delta, fsync: FsyncMeans::Durable, repeat: 1, patience, seed }
     }
 }
 
@@ -88,7 +91,7 @@ pub fn replayed(program: &Program, dir: &Path, how: How) -> Result<Report, LabEr
         order: how.order,
         speed: how.speed,
         init: InitOptions { mode: how.init, force: false, drop_caches: false, seed: how.seed },
-        replay: ReplayOptions { kernel, patience: Nanos::secs(30) },
+        replay: ReplayOptions { kernel, patience: how.patience },
         repeat: how.repeat,
     };
     let reactor = Reactor::new(RealConfig::seeded(how.seed))?;
@@ -98,14 +101,24 @@ pub fn replayed(program: &Program, dir: &Path, how: How) -> Result<Report, LabEr
     Ok(reports.remove(0))
 }
 
-/// Replays on a file system that has forgotten what its files hold, as a program found it that was run there first.
+/// Makes the tree of a snapshot in a run directory.
+///
+/// # Errors
+/// What the kernel says.
+pub fn laid_out(dir: &Path, snapshot: &Snapshot, mode: InitMode, seed: u64) -> Result<(), LabError> {
+    let options = InitOptions { mode, force: false, drop_caches: false, seed };
+    let made = initialise(dir, snapshot, options, &mut |_| {});
+    made.map(drop).map_err(|error| LabError::Data(error.to_string()))
+}
+
+/// Replays on a new file system that has forgotten what its files hold, as a program found it that was run there first.
+/// `how.init` has no say.
 ///
 /// # Errors
 /// As [`replayed`], and what the kernel refuses.
 pub fn replayed_cold(program: &Program, on: &Mounted, how: How) -> Result<Report, LabError> {
-    let options = InitOptions { mode: how.init, force: false, drop_caches: false, seed: how.seed };
-    let made = initialise(&on.run_dir(), program.snapshot(), options, &mut |_| {});
-    made.map(drop).map_err(|error| LabError::Data(error.to_string()))?;
+    on.renew()?;
+    laid_out(&on.run_dir(), program.snapshot(), InitMode::Full, how.seed)?;
     on.forget()?;
     replayed(program, &on.run_dir(), How { init: InitMode::None, ..how })
 }

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Instant;
 
 use esker_base::{Stream, Time};
-use esker_replay::{InitMode, InitOptions, initialise};
+use esker_replay::InitMode;
 use esker_rt::mem::Pool;
 use esker_trace::words::{OpenFlags, ReadWriteFlags, ResolveFlags};
 use esker_trace::{
@@ -17,6 +17,7 @@ use esker_trace::{
     ThreadId, Trace, Word,
 };
 
+use super::laid_out;
 use crate::experiment::LabError;
 
 const BLOCK: u64 = 4096;
@@ -61,9 +62,7 @@ impl Readers {
     /// # Errors
     /// What the kernel says.
     pub fn prepare(&self, dir: &Path) -> Result<(), LabError> {
-        let options = InitOptions { mode: InitMode::Delta, force: false, drop_caches: false, seed: self.seed };
-        let made = initialise(dir, &self.snapshot(), options, &mut |_| {});
-        made.map(drop).map_err(|error| LabError::Data(error.to_string()))
+        laid_out(dir, &self.snapshot(), InitMode::Delta, self.seed)
     }
 
     /// Runs it on the files in a run directory, past the page cache.
