@@ -13,7 +13,7 @@ use crate::kernel::{Answer, Hand, Kernel, KernelOptions, Turn};
 use crate::player::{Played, play};
 use crate::progress::{Counter, Stopped};
 use crate::root::Root;
-use crate::script::Script;
+use crate::script::{Script, Speed};
 use crate::target::Target;
 use crate::watchdog::{self, Stuck};
 
@@ -95,6 +95,7 @@ struct OnKernel<'a> {
     player: u32,
     action: u32,
     hand: Hand<'a>,
+    cost_ns: u64,
 }
 
 /// Plays `script` in the run directory `dir` with the tree `root`.
@@ -159,7 +160,9 @@ impl Session {
         let mut hand = Hand::new(&self.kernel, player);
         let room = self.script.room(player);
         hand.make_room(room.read, room.write);
-        let mut target = OnKernel { session: self, player, action: 0, hand };
+        // As fast as possible, nothing is paced.
+        let cost_ns = if self.script.speed() == Speed::Afap { 0 } else { hand.cost_ns() };
+        let mut target = OnKernel { session: self, player, action: 0, hand, cost_ns };
         let played = play(&self.script, player, &mut target).await;
         self.doing[player as usize].store(0, Ordering::Relaxed);
         *self.played[player as usize].lock().unwrap_or_else(PoisonError::into_inner) = Some(played);
@@ -253,6 +256,10 @@ impl Target for OnKernel<'_> {
     #[inline]
     fn prepare(&mut self, turn: &Turn<'_>) {
         self.hand.prepare(turn);
+    }
+
+    fn cost_ns(&self) -> u64 {
+        self.cost_ns
     }
 
     async fn perform(&mut self, turn: &Turn<'_>) -> Answer {

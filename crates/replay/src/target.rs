@@ -43,6 +43,9 @@ pub trait Target {
     /// new process has of its parent is there from here on: its first calls may be issued while that call still runs.
     fn prepare(&mut self, turn: &Turn<'_>);
 
+    /// Nanoseconds by which [`Target::perform`] takes longer than the call that it makes.
+    fn cost_ns(&self) -> u64;
+
     /// Makes a call.
     fn perform(&mut self, turn: &Turn<'_>) -> impl Future<Output = Answer>;
 }

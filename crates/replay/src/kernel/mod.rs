@@ -28,6 +28,7 @@ use crate::tally::Tally;
 
 mod aio;
 mod buffers;
+mod cost;
 mod data;
 mod fds;
 mod flags;

@@ -55,9 +55,14 @@ impl World {
         let waits = |fd: &Fd| {
             let description = self.peek(thread, fd.0).map(|descriptor| self.descriptions[descriptor.description]);
             description.is_some_and(|description| {
-                let kind = self.tree.inode(description.inode).kind;
-                matches!(kind, FileKind::Fifo | FileKind::Socket | FileKind::Other | FileKind::CharDevice)
-                    && !description.flags.contains(OpenFlags::O_NONBLOCK)
+                match self.tree.inode(description.inode).kind {
+                    // Whoever found data there without waiting waits for it in a replay, where it may come later.
+                    FileKind::Fifo => true,
+                    FileKind::Socket | FileKind::Other | FileKind::CharDevice => {
+                        !description.flags.contains(OpenFlags::O_NONBLOCK)
+                    }
+                    _ => false,
+                }
             })
         };
         match call {

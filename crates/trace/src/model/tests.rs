@@ -329,16 +329,18 @@ fn overlapping_calls_take_the_order_that_their_results_need() {
 
 #[test]
 fn nobody_waits_for_a_call_that_waits_for_others() {
-    let mut story = Story::new(2, &[]);
-    let pipe = Call::Pipe { seen_read: Fd(3), seen_write: Fd(4), flags: OpenFlags::empty() };
-    story
-        .ok(0, pipe)
-        .during(0, 20, 100, Call::Read { fd: Fd(3), len: 1, parts: 0 }, Outcome::Done(1))
-        .during(1, 50, 60, Call::Write { fd: Fd(4), len: 1, parts: 0 }, Outcome::Done(1))
-        .during(1, 70, 80, close(3), Outcome::Done(0));
-    let edges = story.usual();
-    assert!(!edges.iter().any(|(from, _)| *from == 1), "{edges:?}");
-    assert!(edges.contains(&(0, 2)));
+    // A replay waits for data also where the program had been told to come again.
+    for flags in [OpenFlags::empty(), OpenFlags::O_NONBLOCK] {
+        let mut story = Story::new(2, &[]);
+        story
+            .ok(0, Call::Pipe { seen_read: Fd(3), seen_write: Fd(4), flags })
+            .during(0, 20, 100, Call::Read { fd: Fd(3), len: 1, parts: 0 }, Outcome::Done(1))
+            .during(1, 50, 60, Call::Write { fd: Fd(4), len: 1, parts: 0 }, Outcome::Done(1))
+            .during(1, 70, 80, close(3), Outcome::Done(0));
+        let edges = story.usual();
+        assert!(!edges.iter().any(|(from, _)| *from == 1), "{flags:?}: {edges:?}");
+        assert!(edges.contains(&(0, 2)));
+    }
 }
 
 #[test]

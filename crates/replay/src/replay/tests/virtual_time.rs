@@ -16,6 +16,8 @@ struct Modelled {
     marks: Rc<RefCell<Vec<u32>>>,
     call: Nanos,
     late: Nanos,
+    /// What it adds to every call, and says so.
+    cost: Nanos,
 }
 
 /// How often a waiting player looks.
@@ -54,14 +56,18 @@ impl Target for Modelled {
 
     fn prepare(&mut self, _: &Turn<'_>) {}
 
+    fn cost_ns(&self) -> u64 {
+        self.cost.0
+    }
+
     async fn perform(&mut self, turn: &Turn<'_>) -> Answer {
-        self.rt.sleep(self.call).await;
+        self.rt.sleep(Nanos(self.call.0 + self.cost.0)).await;
         let result = turn.step.outcome.value().ok_or(Errno::ENOENT);
         Answer { result, seen: None, skipped: None }
     }
 }
 
-fn play_in_virtual_time(script: Rc<Script>, call: Nanos, late: Nanos) -> (u64, Vec<Played>) {
+fn play_in_virtual_time(script: Rc<Script>, [call, late, cost]: [Nanos; 3]) -> (u64, Vec<Played>) {
     let sim = Sim::new(SimConfig::seeded(1));
     let rt = sim.rt();
     let marks = Rc::new(RefCell::new(vec![0; script.program().players().len()]));
@@ -69,7 +75,7 @@ fn play_in_virtual_time(script: Rc<Script>, call: Nanos, late: Nanos) -> (u64, V
         let start = rt.now();
         let players = (0..script.parts().len() as u32).map(|player| {
             let (script, marks) = (script.clone(), marks.clone());
-            let mut target = Modelled { rt: rt.clone(), marks, call, late };
+            let mut target = Modelled { rt: rt.clone(), marks, call, late, cost };
             rt.spawn("player", async move { play(&script, player, &mut target).await })
         });
         let mut played = Vec::new();
@@ -85,7 +91,7 @@ fn the_same_player_runs_in_virtual_time() {
     let program = busy(4, 2000, 7);
     let elapsed = |order, call| {
         let script = Rc::new(Script::new(program.clone(), order, Speed::Afap).unwrap());
-        let (elapsed, played) = play_in_virtual_time(script, Nanos(call), Nanos::ZERO);
+        let (elapsed, played) = play_in_virtual_time(script, [Nanos(call), Nanos::ZERO, Nanos::ZERO]);
         assert!(played.iter().all(|played| played.deviations.is_empty() && !played.stopped));
         elapsed
     };
@@ -96,17 +102,18 @@ fn the_same_player_runs_in_virtual_time() {
     assert_eq!(elapsed(ROOT(), 1000), root, "to the nanosecond");
 }
 
-/// Elapsed nanoseconds at a speed, where calls take as long as they did in the trace and sleeps come back late.
-fn elapsed_at(program: &Program, speed: Speed, late: u64) -> u64 {
+/// Elapsed nanoseconds at a speed, where calls take as long as they did in the trace, sleeps come back late, and the target
+/// adds something to each call.
+fn elapsed_at(program: &Program, speed: Speed, [late, cost]: [u64; 2]) -> u64 {
     let script = Rc::new(Script::new(program.clone(), ROOT(), speed).unwrap());
-    play_in_virtual_time(script, Nanos(1000), Nanos(late)).0
+    play_in_virtual_time(script, [1000, late, cost].map(Nanos)).0
 }
 
 #[test]
 fn natural_speed_takes_the_traces_time_and_a_factor_multiplies_its_computation() {
     let program = thinking();
     let near = |speed, expected: u64| {
-        let elapsed = elapsed_at(&program, speed, 0);
+        let elapsed = elapsed_at(&program, speed, [0, 0]);
         assert!(elapsed.abs_diff(expected) <= 20 * LOOK.0, "{elapsed} is not {expected}");
     };
     // 20 spans of 3 ms less the call before, and 21 calls.
@@ -117,13 +124,13 @@ fn natural_speed_takes_the_traces_time_and_a_factor_multiplies_its_computation()
 }
 
 #[test]
-fn late_sleeps_do_not_add_up() {
+fn neither_late_sleeps_nor_the_cost_of_calls_add_up() {
     let mut draft = Draft::of(1);
     draft.file("/f", 10);
     for call in 0..2000u64 {
         let stat = Call::Stat { file: Object::Path { at: At::cwd("/f"), follow: true }, seen: None };
         draft.call_from(0, call * 50_000, call * 50_000 + 1000, stat, Outcome::Done(0));
     }
-    let elapsed = elapsed_at(&draft.program(), Speed::Scaled(1.0), 5_000);
-    assert_eq!(elapsed, 1999 * 50_000 + 5_000 + 1000, "late by one sleep, not by all");
+    let elapsed = elapsed_at(&draft.program(), Speed::Scaled(1.0), [5_000, 300]);
+    assert_eq!(elapsed, 1999 * 50_000 + 5_000 + 1000 + 300, "late by one sleep and one call, not by all");
 }

@@ -1,0 +1,38 @@
+//! What making a call costs a replay beside the call itself.
+
+use esker_trace::compiled::Step;
+use esker_trace::{Call, Fd, Object, Outcome};
+
+use super::{Hand, Nature, Turn};
+use crate::clock;
+
+/// Rounds whose middle one counts: few enough to take no time, enough that an interrupt in some does not matter.
+const ROUNDS: usize = 101;
+/// No slot: the handle is handed over.
+const PROBE: Fd = Fd(-1);
+
+impl Hand<'_> {
+    /// Nanoseconds by which a call that is performed takes longer, between two looks at the clock, than the system call
+    /// itself. At natural speed they would add up to a drift. 0 where it cannot be measured.
+    pub fn cost_ns(&mut self) -> u64 {
+        let Ok(dir) = self.kernel.root.dir().try_clone_to_owned() else { return 0 };
+        let handle = self.kernel.slots.handle(dir, Nature::File);
+        let call = Call::Stat { file: Object::Fd(PROBE), seen: None };
+        let step = Step { call, outcome: Outcome::Done(0), notes: Default::default(), slots: Vec::new() };
+        let turn = Turn { process: 0, step: &step };
+        let mut costs = [0; ROUNDS];
+        for cost in &mut costs {
+            let direct = span_ns(|| rustix::fs::fstat(&*handle));
+            self.ready.set(Some((PROBE, handle.clone())));
+            *cost = span_ns(|| self.perform(&turn)).saturating_sub(direct);
+        }
+        costs.sort_unstable();
+        costs[ROUNDS / 2]
+    }
+}
+
+fn span_ns<T>(work: impl FnOnce() -> T) -> u64 {
+    let start = clock::now_ns();
+    let _result = work();
+    clock::now_ns() - start
+}
