@@ -150,6 +150,7 @@ fn defaults() -> Policy {
     Policy { compact_interval: Nanos(0), scan_regions: SCAN_REGIONS, ..Policy::ingens() }
 }
 
+/// What the file says, over the usual policy.
 fn policy(file: &File) -> Result<Policy, ConfigError> {
     let mut policy = defaults();
     let set = |place: &mut Nanos, value: Option<Nanos>| *place = value.unwrap_or(*place);

@@ -9,7 +9,7 @@ use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::loads::{self, Load, Work};
 use crate::ingens::{Arm, Held, room, thread_cpu};
 use crate::peer;
-use crate::timing::median;
+use crate::timing::{in_turns, median};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -24,7 +24,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// Sizes of a run.
 #[derive(Clone, Copy)]
 struct Scale {
-    pairs: usize,
+    pairs: u32,
     /// Memory of a load.
     bytes: usize,
     /// Time of a load.
@@ -88,23 +88,15 @@ fn overhead(load: &Load, scale: Scale, options: &Options, progress: &mut dyn FnM
     let count = count_for(load, scale, options.seed);
     let mut ratios = Vec::new();
     let mut rivals = Vec::new();
-    for pair in 0..scale.pairs {
-        // Whoever comes second may find a busier machine, so that the first place goes around.
-        let order = if pair % 2 == 0 { [Arm::Ours, Arm::Greedy] } else { [Arm::Greedy, Arm::Ours] };
-        let first = cost(load, order[0], count, scale.bytes, options)?;
-        let second = cost(load, order[1], count, scale.bytes, options)?;
-        let (ours, greedy) = if pair % 2 == 0 { (first, second) } else { (second, first) };
+    for pair in 1..=scale.pairs {
+        let of = |arm| move || cost(load, arm, count, scale.bytes, options);
+        let (ours, greedy) = in_turns(pair, of(Arm::Ours), of(Arm::Greedy))?;
         if ours.digest != greedy.digest {
             return Err(LabError::Data(format!("{}: its results depend on who serves its faults", load.name)));
         }
         progress(&format!(
             "{}, pair {} of {}: {:.3} s of CPU and {:.3} s of the manager, {:.3} s greedy",
-            load.name,
-            pair + 1,
-            scale.pairs,
-            ours.cpu,
-            ours.manager,
-            greedy.cpu
+            load.name, pair, scale.pairs, ours.cpu, ours.manager, greedy.cpu
         ));
         ratios.push((ours.cpu + ours.manager) / greedy.cpu - 1.0);
         rivals.push(greedy.cpu);

@@ -65,8 +65,12 @@ pub fn ratio(
     Ok(Figure { peer, ..Figure::alone(id, median(ratios), "ratio") })
 }
 
-/// Both of a pair. Whoever comes second may find a busier or quieter machine, so that the first place goes around.
-fn in_turns<T>(
+/// Both of a pair; pairs are counted from 1. Whoever comes second may find a busier or quieter machine, so that the first
+/// place goes around.
+///
+/// # Errors
+/// The first one's.
+pub fn in_turns<T>(
     pair: u32,
     ours: impl FnOnce() -> Result<T, LabError>,
     theirs: impl FnOnce() -> Result<T, LabError>,
