@@ -58,7 +58,8 @@ pub struct Lost {
 
 /// The programs, running.
 pub struct Kernel {
-    _loaded: Loaded,
+    /// None once they have ended.
+    loaded: Option<Loaded>,
     traced: HashMap<u32, [u8; VALUE_BYTES]>,
     lost: ArrayMap<u64>,
     /// What they see.
@@ -93,7 +94,7 @@ impl Kernel {
         loaded.attach("process_exit", "sched", "sched_process_exit")?;
         loaded.attach_raw("sys_exit", "sys_exit")?;
         loaded.attach_raw("sys_enter", "sys_enter")?;
-        Ok(Kernel { _loaded: loaded, traced, lost, ring })
+        Ok(Kernel { loaded: Some(loaded), traced, lost, ring })
     }
 
     /// From now on this thread is traced, with all that it makes.
@@ -102,6 +103,11 @@ impl Kernel {
     /// If there are too many.
     pub fn trace(&mut self, tid: u32) -> Result<(), KernelError> {
         Ok(self.traced.insert(tid, [0; VALUE_BYTES])?)
+    }
+
+    /// Ends the programs. What they have put out is still in the ring, and nothing more comes.
+    pub fn halt(&mut self) {
+        self.loaded = None;
     }
 
     /// Whether any traced thread is left.

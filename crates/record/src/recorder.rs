@@ -185,8 +185,9 @@ impl<W: Write> Session<'_, W> {
             let Session { output, assembler, .. } = &mut self;
             let seen = kernel.ring.drain(|record| take(record, assembler, output));
             self.flush_sometimes()?;
-            // First of all: a process may make calls faster than they are written.
+            // First of all: a process may make calls faster than they are written. Those until now are written.
             if self.settings.stop.load(Ordering::Relaxed) {
+                self.take_rest(&mut kernel);
                 break;
             }
             if seen > 0 {
@@ -207,6 +208,12 @@ impl<W: Write> Session<'_, W> {
         kernel.under_way(|record| take(record, assembler, output));
         let lost = kernel.lost();
         self.end(End { status, method: Method::Kernel, instead: None, filtered: false, lost })
+    }
+
+    fn take_rest(&mut self, kernel: &mut Kernel) {
+        kernel.halt();
+        let Session { output, assembler, .. } = self;
+        while kernel.ring.drain(|record| take(record, assembler, output)) > 0 {}
     }
 
     fn by_ptrace(mut self, target: &Target, instead: Option<String>) -> Result<Recorded, RecordError> {

@@ -4,9 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::BufReader;
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::sleep;
+use std::time::Duration;
 
 use esker_record::{Gate, Method, RecordError, Settings, Target, calls, record};
 use esker_trace::etrace::{Limits, read};
@@ -241,8 +245,8 @@ fn a_process_that_runs_is_recorded_until_told_to_stop() {
         let stop = settings.stop.clone();
         let target = Target::Process(busy.0.id());
         let recorder = std::thread::spawn(move || record(&target, &settings, Vec::new()));
-        std::thread::sleep(std::time::Duration::from_millis(700));
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        sleep(Duration::from_millis(700));
+        stop.store(true, Relaxed);
         let recorded = recorder.join().expect("it does not panic");
         assert_eq!(busy.0.try_wait().expect("it is ours"), None, "{method:?}: the process goes on");
         match recorded {
@@ -250,4 +254,54 @@ fn a_process_that_runs_is_recorded_until_told_to_stop() {
             Err(error) => eprintln!("SKIPPED: {error}"),
         }
     }
+}
+
+/// A file that takes nothing while it is held.
+struct Held(File, Arc<AtomicBool>);
+
+impl Write for Held {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        while self.1.load(Relaxed) {
+            sleep(Duration::from_millis(1));
+        }
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Waits for a line, makes calls, says so, and waits.
+const CALLS: &str = "read go; i=0; while [ $i -lt 60000 ]; do test -e /absent; i=$((i + 1)); done
+                     test -e /absent-at-last; echo done; read end";
+
+#[test]
+fn calls_made_before_the_stop_are_recorded() {
+    let folder = tempfile::tempdir().expect("scratch");
+    let path = folder.path().join("t.etrace");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", CALLS]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = shell.spawn().expect("there is a shell");
+    let settings = Settings { ring_bytes: 64 << 20, ..settings(Method::Kernel) };
+    let (stop, target) = (settings.stop.clone(), Target::Process(child.id()));
+    let is_held = Arc::new(AtomicBool::new(false));
+    let file = Held(File::create(&path).expect("scratch"), is_held.clone());
+    let recorder = std::thread::spawn(move || record(&target, &settings, file));
+    sleep(Duration::from_millis(700));
+    is_held.store(true, Relaxed);
+    let mut orders = child.stdin.take().expect("it is piped");
+    orders.write_all(b"go\n").expect("it listens");
+    let mut told = BufReader::new(child.stdout.take().expect("it is piped"));
+    told.read_line(&mut String::new()).expect("it speaks");
+    stop.store(true, Relaxed);
+    is_held.store(false, Relaxed);
+    let recorded = recorder.join().expect("it does not panic");
+    drop(orders);
+    child.wait().expect("it is ours");
+    if let Err(error) = recorded {
+        return eprintln!("SKIPPED: {error}");
+    }
+    let trace = read(File::open(&path).expect("it is there"), Limits::GENEROUS).expect("it is whole");
+    assert!(format!("{:?}", trace.actions).contains("/absent-at-last"), "of {} calls the last", trace.actions.len());
 }
