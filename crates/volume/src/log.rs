@@ -89,9 +89,12 @@ pub(crate) struct Log {
 }
 
 /// Why no batch can be formed now.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Obstacle {
     /// Nothing to do, or others must come back first.
     Wait,
+    /// Writers wait for the cleaner.
+    Cleaner,
     /// No segment may be taken.
     NoRoom,
 }
@@ -219,13 +222,16 @@ impl Volume {
     /// Starts as many batches as may start now.
     pub(crate) fn start_batches(self: &Rc<Self>) {
         loop {
-            let formed = self.form(Who::All).or_else(|obstacle| self.form(Who::Deleters).map_err(|_| obstacle));
+            let formed = match self.form(Who::All) {
+                Err(obstacle) if obstacle != Obstacle::Wait => self.form(Who::Deleters).map_err(|_| obstacle),
+                formed => formed,
+            };
             match formed {
                 Ok(formed) => {
                     let volume = self.clone();
                     self.rt().spawn("batch", async move { volume.fly(formed).await }).detach();
                 }
-                Err(Obstacle::Wait) => return,
+                Err(Obstacle::Wait | Obstacle::Cleaner) => return,
                 Err(Obstacle::NoRoom) => return self.seek_room(),
             }
         }
@@ -240,7 +246,10 @@ impl Volume {
     /// Takes items from the queue into a batch: as many as fit in one block of records, one request below and the segment.
     fn form(self: &Rc<Self>, who: Who) -> Result<Formed, Obstacle> {
         let mut log = self.log.borrow_mut();
-        let Some(mut at) = log.first(who, 0).filter(|_| log.may_start()) else { return Err(Obstacle::Wait) };
+        if !log.may_start() {
+            return Err(Obstacle::Wait);
+        }
+        let Some(mut at) = log.first(who, 0) else { return Err(Obstacle::Wait) };
         let first = &log.queue[at];
         let g = self.geometry;
         let block = g.block as usize;
@@ -248,7 +257,7 @@ impl Volume {
         let needs = |records: usize, data: u64| head_of(records) + data;
         let (taker, needed) = (first.taker(), needs(first.records.len(), first.data_blocks()));
         if taker == Taker::Writers && self.is_cleaner_behind() {
-            return Err(Obstacle::Wait);
+            return Err(Obstacle::Cleaner);
         }
         let needs_segment = !log.is_open || log.position.block + needed > g.segment;
         if first.growth > 0 && self.outgrows(&log) || needs_segment && !self.open_segment(&mut log, taker) {

@@ -66,9 +66,7 @@ impl Volume {
         reported.retain(|segment| !matches!(state.victims.get(segment), Some(Victim::Listed(_))));
         let eligible = |(at, segment): &(usize, Segment)| segment.may_be_chosen() && !state.unreadable.contains(at);
         let all: Vec<usize> = segments.iter().filter(eligible).map(|(at, _)| at).collect();
-        let fit = (self.collector.settings.memory / 4 / (8 * words(&self.geometry)) as u64).max(CHOSEN_MIN) as usize;
-        let is_due = self.collector.settings.is_pipelined || reported.is_empty();
-        let most = if is_due { fit } else { 0 };
+        let most = (self.collector.settings.memory / 4 / (8 * words(&self.geometry)) as u64).max(CHOSEN_MIN) as usize;
         let start = all.partition_point(|segment| *segment < state.rotation);
         let counted: Vec<usize> = all[start..].iter().chain(&all[..start]).take(most).copied().collect();
         state.rotation = counted.last().map_or(state.rotation, |last| last + 1);

@@ -29,9 +29,6 @@ pub struct Settings {
     pub memory: u64,
     /// Scanners of one pass.
     pub scanners: usize,
-    /// Whether a pass that lists mappings into what was chosen also counts what may be chosen next. If not, it does so in
-    /// turns, as a collector with two phases would: for comparison.
-    pub is_pipelined: bool,
 }
 
 /// Share of used segments at which the cleaner has its share of the device; at 1 it has all of it.
@@ -79,7 +76,7 @@ impl Settings {
             return Err(format!("{memory} bytes for reverse maps; at least {MEMORY_MIN} are needed"));
         }
         let (choices, scanners) = (choices.map(|choices| choices as u32), scanners as usize);
-        Ok(Settings { victims, choices, separation, from: pace.0, pacing, memory, scanners, is_pipelined: true })
+        Ok(Settings { victims, choices, separation, from: pace.0, pacing, memory, scanners })
     }
 
     pub(super) fn policy(&self) -> &'static dyn Policy {

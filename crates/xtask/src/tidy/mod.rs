@@ -10,6 +10,7 @@ mod kinds;
 mod leaks;
 mod manifests;
 mod markdown;
+mod mutants;
 mod names;
 mod orphans;
 mod os;
@@ -34,6 +35,7 @@ const RULES: &[(&str, Check)] = &[
     ("kinds", kinds::check),
     ("budgets", budgets::check),
     ("os", os::check),
+    ("mutants", mutants::check),
     ("orphans", orphans::check),
     ("rivals", rivals::check),
     ("text", text::check),
