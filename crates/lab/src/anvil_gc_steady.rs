@@ -1,8 +1,9 @@
 //! `anvil-gc-steady`: saturating random writes in the steady state of the collector, against the same writes without one.
 //!
 //! 54 % of the space is live, 32 writers overwrite 4 KiB at random. *Without*: the same live data and writes on a device so
-//! large that cleaning never begins. Both lie in files whose space was found before, as far as they are written. First once the live data are written, then as much again as the device holds, then measured. After
-//! figure 3.8 of ANViL, at 4 MiB a segment instead of 128 so that there are as many of them.
+//! large that cleaning never begins. Both lie in files whose space was found before, as far as they are written. First once
+//! the live data are written, then as much again as the device holds, then measured. After figure 3.8 of ANViL, at 4 MiB a
+//! segment instead of 128 so that there are as many of them.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

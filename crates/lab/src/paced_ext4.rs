@@ -17,14 +17,13 @@ use esker_base::Nanos;
 use esker_base::units::{GIB, KIB, MIB};
 use esker_blktrace::sink::TAP_FORMAT;
 use esker_blktrace::{Op, Record, Source, TraceReader};
-use esker_fuse::Setup;
 use esker_predict::known_error::KnownError;
 use esker_predict::outcome::Latency;
 use esker_predict::{Candidate, Load, Plan, Run, SpeedChoice, Trace, Watch};
 use esker_stack::Spec;
 
+use crate::artc::mounted::{FileSystem, Mounted};
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
-use crate::serving::{Serving, attach};
 use crate::{peer, scratch};
 
 /// The record.
@@ -101,40 +100,29 @@ struct Reported {
 
 /// The modelled disk with a mounted file system that holds fio's file.
 struct Disk {
-    mount: Mount,
-    serving: Serving,
-    device: PathBuf,
+    mounted: Mounted,
     trace: PathBuf,
 }
 
 impl Disk {
     fn new(dir: &Path, seed: u64) -> Result<Disk, LabError> {
-        let (files, at, trace) = (dir.join("files"), dir.join("mnt"), dir.join("requests"));
-        for folder in [&files, &at] {
-            std::fs::create_dir(folder).map_err(|source| LabError::Scratch { dir: folder.clone(), source })?;
-        }
+        let trace = dir.join("requests");
         let spec =
             Spec::parse("paced-ext4", &format!("disk = {DISK} content=memory")).expect("the experiment's own text");
         let tap = format!("[device.vol]\nkind = \"tap\"\non = \"disk\"\npath = '{}'\n", trace.display());
         let text = format!("{}\n{tap}", spec.to_toml());
-        let (serving, device) = attach(&text, Setup { mount: files, partitions: false }, seed)?;
-        let name = device.display().to_string();
-        // All tables now: what the kernel would write later, by itself, would come into the measurement.
-        let lazy = "lazy_itable_init=0,lazy_journal_init=0,nodiscard".to_string();
-        peer::output("mkfs.ext4", &["-q".into(), "-E".into(), lazy, name.clone()])?;
-        peer::output("mount", &["-o".into(), "noatime".into(), name, at.display().to_string()])?;
-        let disk = Disk { mount: Mount(at), serving, device, trace };
+        let disk = Disk { mounted: Mounted::new("disk", FileSystem::Ext4, &text, dir, seed)?, trace };
         peer::fio(&disk.place(), "--rw=write --bs=1m --direct=1 --end_fsync=1")?;
         Ok(disk)
     }
 
     fn place(&self) -> [String; 2] {
-        [format!("--filename={}/data", self.mount.0.display()), format!("--size={FILE_SIZE}")]
+        [format!("--filename={}/data", self.mounted.at().display()), format!("--size={FILE_SIZE}")]
     }
 
     /// Runs a job between two marks.
     fn reported(&self, job: &Job, span: Duration, seed: u64) -> Result<Reported, LabError> {
-        peer::output("sync", &["-f".into(), self.mount.0.display().to_string()])?;
+        peer::output("sync", &["-f".into(), self.mounted.at().display().to_string()])?;
         self.mark()?;
         let fixed =
             format!("--bs=4k --direct=1 --time_based --norandommap --randseed={seed} --runtime={}s", span.as_secs());
@@ -154,15 +142,14 @@ impl Disk {
     /// Reads the last block of the device, which no file system uses, so that it is found in the trace.
     fn mark(&self) -> Result<(), LabError> {
         let words = ["of=/dev/null", "bs=4096", "count=1", "iflag=direct", "status=none"];
-        let own = [format!("if={}", self.device.display()), format!("skip={}", DISK_SIZE / BLOCK - 1)];
+        let own = [format!("if={}", self.mounted.device().display()), format!("skip={}", DISK_SIZE / BLOCK - 1)];
         peer::output("dd", &words.map(str::to_string).into_iter().chain(own).collect::<Vec<_>>()).map(drop)
     }
 
     /// Ends it, and returns what was recorded.
     fn recorded(self) -> Result<Vec<Record>, LabError> {
-        let Disk { mount, serving, trace, .. } = self;
-        drop(mount);
-        drop(serving);
+        let Disk { mounted, trace } = self;
+        drop(mounted);
         let bytes = std::fs::read(&trace).map_err(|source| LabError::Scratch { dir: trace.clone(), source })?;
         let damaged = |error: &dyn std::fmt::Display| LabError::Data(format!("the recorded requests: {error}"));
         let mut reader = TraceReader::from_bytes(bytes, TAP_FORMAT).map_err(|error| damaged(&error))?;
@@ -171,16 +158,6 @@ impl Disk {
             records.push(record);
         }
         Ok(records)
-    }
-}
-
-/// A mounted file system; unmounted when dropped.
-struct Mount(PathBuf);
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        // The device waits for its last user, so a failure here shows as a run that does not end.
-        let _unmounted = peer::output("umount", &[self.0.display().to_string()]);
     }
 }
 

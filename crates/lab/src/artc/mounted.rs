@@ -143,6 +143,16 @@ impl Mounted {
         Ok(())
     }
 
+    /// Where it is mounted.
+    pub fn at(&self) -> &Path {
+        &self.at
+    }
+
+    /// The block device it lies on.
+    pub fn device(&self) -> &Path {
+        &self.device
+    }
+
     /// A run directory on it.
     pub fn run_dir(&self) -> PathBuf {
         self.at.join("run")
