@@ -61,6 +61,8 @@ pub struct Session {
     ready: AtomicU32,
     go: Counter,
     start_ns: AtomicU64,
+    /// What the replay itself takes of the time of a call.
+    cost_ns: u64,
     stop: AtomicBool,
     played: Vec<Mutex<Option<Played>>>,
 }
@@ -95,7 +97,6 @@ struct OnKernel<'a> {
     player: u32,
     action: u32,
     hand: Hand<'a>,
-    cost_ns: u64,
 }
 
 /// Plays `script` in the run directory `dir` with the tree `root`.
@@ -142,12 +143,15 @@ pub async fn replay(
 impl Session {
     fn new(script: Arc<Script>, kernel: Kernel) -> Session {
         let (players, threads) = (script.parts().len(), script.program().players().len());
+        // As fast as possible, nothing is paced. Measured before players run, who would disturb it.
+        let cost_ns = if script.speed() == Speed::Afap { 0 } else { Hand::new(&kernel, 0).cost_ns() };
         Session {
             counters: (0..threads).map(|_| Counter::default()).collect(),
             doing: (0..players).map(|_| AtomicU32::new(0)).collect(),
             ready: AtomicU32::new(0),
             go: Counter::default(),
             start_ns: AtomicU64::new(0),
+            cost_ns,
             stop: AtomicBool::new(false),
             played: (0..players).map(|_| Mutex::new(None)).collect(),
             script,
@@ -160,9 +164,7 @@ impl Session {
         let mut hand = Hand::new(&self.kernel, player);
         let room = self.script.room(player);
         hand.make_room(room.read, room.write);
-        // As fast as possible, nothing is paced.
-        let cost_ns = if self.script.speed() == Speed::Afap { 0 } else { hand.cost_ns() };
-        let mut target = OnKernel { session: self, player, action: 0, hand, cost_ns };
+        let mut target = OnKernel { session: self, player, action: 0, hand };
         let played = play(&self.script, player, &mut target).await;
         self.doing[player as usize].store(0, Ordering::Relaxed);
         *self.played[player as usize].lock().unwrap_or_else(PoisonError::into_inner) = Some(played);
@@ -259,7 +261,7 @@ impl Target for OnKernel<'_> {
     }
 
     fn cost_ns(&self) -> u64 {
-        self.cost_ns
+        self.session.cost_ns
     }
 
     async fn perform(&mut self, turn: &Turn<'_>) -> Answer {

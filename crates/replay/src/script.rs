@@ -1,5 +1,6 @@
 //! A compiled trace, cast for a replay: who plays what, in which order, how fast.
 
+use std::borrow::Cow;
 use std::str::FromStr;
 
 use esker_trace::compiled::{Notes, Program, Step};
@@ -7,6 +8,9 @@ use esker_trace::rules::{Order, Schedule};
 use esker_trace::wire::Malformed;
 use esker_trace::words::FileKind;
 use esker_trace::{Call, EntryKind, ThreadId};
+
+/// Bytes of actions that are kept as they are played, at most. Reading one takes about as long as a short call does.
+const READ_MAX: usize = 512 << 20;
 
 /// How much of the traced computation is slept.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -75,6 +79,8 @@ pub struct Script {
     parts: Vec<Vec<u32>>,
     rooms: Vec<Room>,
     fifos: bool,
+    /// The first actions, already read.
+    steps: Vec<Step>,
 }
 
 /// Who issues an action: its traced thread, and how many of that thread came before.
@@ -97,25 +103,38 @@ impl Script {
             Order::Single => vec![in_a_row(&program)?],
             _ => (0..program.players().len() as u32).map(|thread| program.actions(ThreadId(thread)).to_vec()).collect(),
         };
-        let mut script = Script { program, schedule, speed, order, parts, rooms: Vec::new(), fifos: false };
-        script.survey()?;
+        let entries = &program.snapshot().entries;
+        let fifos = entries.values().any(|entry| entry.kind == EntryKind::Fifo);
+        let mut script = Script {
+            rooms: vec![Room::default(); parts.len()],
+            steps: Vec::new(),
+            program,
+            schedule,
+            speed,
+            order,
+            parts,
+            fifos,
+        };
+        script.read()?;
         Ok(script)
     }
 
-    fn survey(&mut self) -> Result<(), Malformed> {
-        let entries = &self.program.snapshot().entries;
-        self.fifos = entries.values().any(|entry| entry.kind == EntryKind::Fifo);
-        for part in &self.parts {
-            let mut room = Room::default();
-            for action in part {
-                let step = self.program.step(*action)?;
-                match &step.call {
-                    Call::Write { len, .. } | Call::Pwrite { len, .. } => room.write = room.write.max(*len),
-                    Call::Mknod { kind: FileKind::Fifo, .. } => self.fifos = true,
-                    _ => room.read = room.read.max(step.transfer()),
-                }
+    /// Reads all actions: what players need for them, and as many as may be kept.
+    fn read(&mut self) -> Result<(), Malformed> {
+        let kept = READ_MAX / size_of::<Step>();
+        self.steps.reserve_exact(kept.min(self.program.len()));
+        for action in 0..self.program.len() as u32 {
+            let step = self.program.step(action)?;
+            let player = if self.order == Order::Single { 0 } else { self.program.instant(action).thread };
+            let room = &mut self.rooms[player as usize];
+            match &step.call {
+                Call::Write { len, .. } | Call::Pwrite { len, .. } => room.write = room.write.max(*len),
+                Call::Mknod { kind: FileKind::Fifo, .. } => self.fifos = true,
+                _ => room.read = room.read.max(step.transfer()),
             }
-            self.rooms.push(room);
+            if self.steps.len() < kept {
+                self.steps.push(step);
+            }
         }
         Ok(())
     }
@@ -169,8 +188,9 @@ impl Script {
     ///
     /// # Panics
     /// Never: all were read when the script was made.
-    pub fn step(&self, action: u32) -> Step {
-        self.program.step(action).expect("every action was read before")
+    pub fn step(&self, action: u32) -> Cow<'_, Step> {
+        let read = || Cow::Owned(self.program.step(action).expect("every action was read before"));
+        self.steps.get(action as usize).map_or_else(read, Cow::Borrowed)
     }
 }
 
