@@ -445,13 +445,14 @@ fn base(start: Option<&Handle>) -> Base<'_> {
     start.map_or(Base::Root, |handle| Base::Dir(handle.as_fd(), handle.number))
 }
 
-/// What a user may not do or a machine has no room for, which is another matter on the target.
-const OF_THE_SOURCE: [Traced; 9] = [
+/// What a user may not do, or a machine has no room or no device for, which is another matter on the target.
+const OF_THE_SOURCE: [Traced; 10] = [
     Traced::EPERM,
     Traced::EACCES,
     Traced::EROFS,
     Traced::EMFILE,
     Traced::ENFILE,
+    Traced::ENXIO,
     Traced::ENOMEM,
     Traced::ENOSPC,
     Traced::EDQUOT,

@@ -15,6 +15,7 @@ use crate::rules::Instant;
 use crate::snapshot::{EntryKind, Snapshot};
 use crate::trace::{Inherited, Process, Trace};
 use crate::wire::{Encoder, Field, NameTable};
+use crate::words::AccessMode;
 
 use super::act::Intent;
 use super::prune::finish;
@@ -314,7 +315,7 @@ impl Compiler {
             answer = self.world.act(thread, &call, intent);
         }
         self.judge(number, &action, answer, &mut notes);
-        self.learn(&call);
+        self.learn(&call, action.outcome);
         if let Call::Wait { .. } = call {
             let child = action.outcome.value().and_then(|pid| self.by_pid.get(&pid).copied());
             // A wait touches only its child's thread, and never fails here.
@@ -356,7 +357,7 @@ impl Compiler {
     }
 
     /// What an action tells of files that nobody had listed.
-    fn learn(&mut self, call: &Call) {
+    fn learn(&mut self, call: &Call, outcome: Outcome) {
         let number = self.instants.len() as u32;
         for id in std::mem::take(&mut self.world.grown) {
             let inode = self.world.tree.inode(id);
@@ -374,6 +375,24 @@ impl Compiler {
                 inode.size = status.size;
                 self.enlarge(&self.implied[at as usize].clone(), status.size);
             }
+        }
+        if matches!(outcome, Outcome::Done(_)) {
+            self.make_runnable(call);
+        }
+    }
+
+    /// What a program runs, or is told that it may, can be run.
+    fn make_runnable(&mut self, call: &Call) {
+        let runs = match call {
+            Call::Exec { .. } => true,
+            Call::Access { mode, .. } => mode.contains(AccessMode::X_OK),
+            _ => false,
+        };
+        if runs
+            && let Some(at) = self.world.object.and_then(|id| self.world.tree.inode(id).implied)
+            && let Some(entry) = self.snapshot.entries.get_mut(&self.implied[at as usize])
+        {
+            entry.mode |= 0o111;
         }
     }
 

@@ -15,7 +15,7 @@ use crate::name::PathBytes;
 use crate::rules::{Order, Rules, schedule};
 use crate::snapshot::{Entry, EntryKind};
 use crate::trace::{Platform, Process, Thread, Trace};
-use crate::words::{CloneFlags, FileKind, OpenFlags, RenameFlags, ResolveFlags};
+use crate::words::{AccessMode, CloneFlags, FileKind, OpenFlags, RenameFlags, ResolveFlags};
 
 const RW: OpenFlags = OpenFlags::READ.union(OpenFlags::WRITE);
 const MAKE: OpenFlags = RW.union(OpenFlags::O_CREAT);
@@ -401,6 +401,17 @@ fn a_file_of_proc_is_as_large_as_what_was_read_of_it() {
     assert!(matches!(calls[1], Call::Stat { seen: None, .. }), "its size tells nothing");
     let asked = calls.iter().filter_map(|call| if let Call::Read { len, .. } = call { Some(*len) } else { None });
     assert_eq!(asked.collect::<Vec<_>>(), [2000, 0, 2500, 4096], "a read asks for what it got");
+}
+
+#[test]
+fn what_a_program_runs_or_may_run_can_be_run_from_the_start() {
+    let mut story = Story::new(2, &["/f"]);
+    let asks = |path, mode| Call::Access { file: file(path), mode };
+    story.ok(0, asks("/may", AccessMode::X_OK)).ok(0, asks("/is", AccessMode::empty()));
+    story.fails(0, asks("/f", AccessMode::X_OK), Errno::EACCES).ok(1, Call::Exec { file: file("/runs") });
+    let program = story.compiled();
+    let mode = |path: &str| program.snapshot().entries[&PathBytes::from(path)].mode;
+    assert_eq!(["/may", "/is", "/f", "/runs"].map(mode), [0o755, 0o644, 0o644, 0o755]);
 }
 
 #[test]

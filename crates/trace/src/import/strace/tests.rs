@@ -212,7 +212,7 @@ fn split_calls_are_joined_by_their_thread() {
 11 5.000100 read(3,  <unfinished ...>
 10 5.000200 <... clone3 resumed> => {parent_tid=[11]}) = 11 <0.000200>
 10 5.000300 openat(AT_FDCWD, \"a\", O_RDONLY <unfinished ...>
-11 5.000400 <... read resumed>\"x\", 1) = 1 <0.000300>
+11 5.000400 <... read resumed>\"x\", 1) = 1 <0.000290>
 10 5.000500 <... openat resumed>) = 4 <0.000200>
 ";
     let trace = strict(text);
