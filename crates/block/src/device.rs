@@ -2,7 +2,7 @@
 
 use esker_base::Nanos;
 
-use crate::bio::{Bio, Done};
+use crate::bio::{Bio, BioError, Done};
 use crate::limits::Limits;
 use crate::step::Step;
 
@@ -30,13 +30,36 @@ pub struct Usage {
     pub read: u64,
 }
 
+/// The answer of what cannot be resized.
+pub(crate) const KEEPS_SIZE: &str =
+    "its size is fixed; `volumes`, and a `file` whose text gives no size, can be resized";
+
 /// Something that answers requests.
 ///
 /// Every request is answered once, with its buffer. No order holds between requests in flight: two writes to one block
 /// that overlap in time leave either. The caller keeps to `limits`; the loop of the stack checks that it does.
 pub trait Device {
-    /// What requests must keep to.
+    /// What requests must keep to, as it was built; a size that changes is [`Device::size`]'s.
     fn limits(&self) -> &Limits;
+
+    /// Bytes that it has now: those of its limits, unless it was resized.
+    fn size(&self) -> u64 {
+        self.limits().size
+    }
+
+    /// Whether [`Device::resize`] may succeed.
+    fn can_resize(&self) -> bool {
+        false
+    }
+
+    /// Changes its size; what it gains reads as zeroes, what it loses is gone. A caller who cuts lets nothing be in flight
+    /// behind the new end.
+    ///
+    /// # Errors
+    /// [`BioError::Invalid`] for a size that it cannot have, and what the medium answers; the size is then as before.
+    fn resize(&self, _bytes: u64) -> Step<Result<(), BioError>> {
+        Step::Now(Err(BioError::invalid(KEEPS_SIZE)))
+    }
 
     /// Starts one request.
     fn submit(&self, bio: Bio) -> Step<Done>;

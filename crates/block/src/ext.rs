@@ -6,7 +6,7 @@ use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
 use crate::bio::{Bio, BioError, Done, VolumeId};
-use crate::device::{Stat, Usage};
+use crate::device::{KEEPS_SIZE, Stat, Usage};
 use crate::kind::KindError;
 use crate::step::{LocalFuture, Step};
 
@@ -248,6 +248,21 @@ pub trait Extension {
     /// Words that it does not know, and why it cannot do what they say.
     fn ask(&self, _below: Below, _words: &[String]) -> Step<Result<String, KindError>> {
         Step::Now(Err(KindError::Unfit("this kind can be asked nothing".into())))
+    }
+
+    /// Bytes that upper end `port` has now, if it can be resized. None: the size with which it was built, or, under a
+    /// transparent layer, whatever is below.
+    fn size(&self, _port: u16) -> Option<u64> {
+        None
+    }
+
+    /// Changes the size of an upper end that can be resized, durably; the stack then asks [`Extension::size`]. Nothing is in
+    /// flight behind a new end that is nearer, and nothing comes.
+    ///
+    /// # Errors
+    /// Why the size is as before.
+    fn resize(&self, _below: Below, _port: u16, _bytes: u64) -> Step<Result<(), BioError>> {
+        Step::Now(Err(BioError::invalid(KEEPS_SIZE)))
     }
 
     /// What it tells about itself.

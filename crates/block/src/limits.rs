@@ -46,7 +46,7 @@ impl OpSet {
 /// What requests to a volume must keep to. Fixed at build.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Size in bytes; a multiple of `block`.
+    /// Size in bytes when it was built; a multiple of `block`. [`crate::Device::size`] tells what it is now.
     pub size: u64,
     /// Logical block in bytes, a power of two: offsets and lengths are multiples of it.
     pub block: u32,

@@ -4,7 +4,7 @@
 //! flush succeeds without the data. Hence the device latches: later changes and flushes answer [`BioError::Gone`] with
 //! the first failure; reads go on.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,6 +32,8 @@ pub(crate) struct Opened {
     pub depth: u32,
     /// Whether holes can be asked for; a block device is all data.
     pub holes: bool,
+    /// Whether its size may be set.
+    pub resizable: bool,
 }
 
 /// A file or block device.
@@ -43,6 +45,8 @@ pub(crate) struct Shared {
     rt: Rt,
     pool: Pool,
     opened: Opened,
+    /// Bytes now.
+    size: Cell<u64>,
     failed: RefCell<Option<String>>,
 }
 
@@ -56,7 +60,8 @@ pub(crate) fn limits(size: u64, block: u32, read_only: bool) -> Limits {
 
 impl Disk {
     pub fn new(rt: &Rt, pool: &Pool, opened: Opened) -> Disk {
-        let shared = Shared { rt: rt.clone(), pool: pool.clone(), opened, failed: RefCell::default() };
+        let size = Cell::new(opened.limits.size);
+        let shared = Shared { rt: rt.clone(), pool: pool.clone(), opened, size, failed: RefCell::default() };
         Disk { shared: Rc::new(shared) }
     }
 }
@@ -64,6 +69,19 @@ impl Disk {
 impl Device for Disk {
     fn limits(&self) -> &Limits {
         &self.shared.opened.limits
+    }
+
+    fn size(&self) -> u64 {
+        self.shared.size.get()
+    }
+
+    fn can_resize(&self) -> bool {
+        self.shared.opened.resizable
+    }
+
+    fn resize(&self, bytes: u64) -> Step<Result<(), BioError>> {
+        let shared = self.shared.clone();
+        Step::later(async move { shared.resize(bytes).await })
     }
 
     fn submit(&self, bio: Bio) -> Step<Done> {
@@ -163,6 +181,21 @@ impl Shared {
             _ => return self.sync().await,
         }
         if bio.flags.fua { self.sync().await } else { Ok(()) }
+    }
+
+    /// Sets the size, which blocks as long as the file system needs to free what is cut off, and makes it last.
+    async fn resize(&self, bytes: u64) -> Result<(), BioError> {
+        let name = &self.opened.name;
+        if !self.opened.resizable {
+            return Err(BioError::invalid(format!("{name} keeps the size that the stack text gives it")));
+        }
+        if let Some(first) = &*self.failed.borrow() {
+            return Err(BioError::Gone(format!("{name} (latched: {first})").into()));
+        }
+        let failure = |error| Failure { what: format!("a change of its size to {bytes} bytes"), error };
+        self.opened.file.set_size(bytes).map_err(|error| self.describe(&failure(error)))?;
+        self.size.set(bytes);
+        self.sync().await.map_err(|e| self.latch(e))
     }
 
     async fn sync(&self) -> Result<(), Failure> {

@@ -112,7 +112,8 @@ impl Wanted {
         let block = self.block(&file)?;
         self.check_size(size, block)?;
         let limits = disk::limits(size, block, self.read_only);
-        Ok(Opened { name: self.path.display().to_string(), file, limits, depth, holes: true })
+        let resizable = self.size.is_none() && !self.read_only;
+        Ok(Opened { name: self.path.display().to_string(), file, limits, depth, holes: true, resizable })
     }
 
     /// Large enough that every window of a request is aligned for direct I/O, in the file and in memory.

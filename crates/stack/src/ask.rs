@@ -36,15 +36,16 @@ impl Stack {
         }
         let below = self.below(&instance).ok_or_else(unknown)?;
         let answer = instance.ext.ask(below, words).await;
+        self.note_sizes();
         answer.map_err(|why| AskError::Refused(name.to_string(), why))
     }
 }
 
 /// Keeps changes of the stack away until it is dropped.
-struct Inside<'a>(&'a Stack);
+pub(crate) struct Inside<'a>(&'a Stack);
 
 impl<'a> Inside<'a> {
-    async fn enter(stack: &'a Stack) -> Option<Inside<'a>> {
+    pub async fn enter(stack: &'a Stack) -> Option<Inside<'a>> {
         stack.shared.door.enter_job().await.then_some(Inside(stack))
     }
 }

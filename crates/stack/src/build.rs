@@ -178,7 +178,7 @@ pub(crate) fn arrange(shared: &Rc<Shared>, parts: &Parts, spec: &Spec, measure: 
             slots.push(watched(Slot::new(instance.clone(), uppers, lowers), &shared.watch));
         }
     }
-    Ok(Handle::new(Snapshot::new(shared.clone(), slots, leaves, parts.numbered)))
+    Ok(Handle::new(Snapshot::new(shared.clone(), slots, leaves, parts.numbered, parts.cut)))
 }
 
 fn meter_slots(parts: &Parts, device: &str, measure: Measure) -> Vec<Slot> {
@@ -204,11 +204,11 @@ impl Parts {
     }
 
     /// What a part's upper ends tell about themselves.
-    pub fn end_stats(&self, device: &str, measure: Measure) -> Vec<EndStats> {
+    pub fn end_stats(&self, device: &str, snapshot: &Snapshot, measure: Measure) -> Vec<EndStats> {
         let is_measured = measure.covers(self.leaves.contains_key(device));
         let end = |name: String| {
             let reading = if is_measured { self.meters.reading(&name) } else { None };
-            Some(EndStats { limits: self.limits(&name)?.clone(), reading, name })
+            Some(EndStats { limits: snapshot.limits(*self.volumes.get(&name)?)?.clone(), reading, name })
         };
         self.ends(device).into_iter().filter_map(end).collect()
     }

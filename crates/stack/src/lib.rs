@@ -4,7 +4,7 @@
 //!
 //! Reading order: [`text`] (what a user writes), [`snapshot`] (slots, volumes and where requests go next), [`run`] (the
 //! loop), [`build`], [`door`] (admission), [`stack`] (exports), [`live`] (insert, remove, reorder), [`held`] (a stack at
-//! rest), [`ask`] (words of an operator), [`meters`] (counters that can be put in and taken out),
+//! rest), [`mod@resize`], [`ask`] (words of an operator), [`meters`] (counters that can be put in and taken out),
 //! [`watch`] (extensions with somebody who looks on).
 
 #![forbid(unsafe_code)]
@@ -16,6 +16,7 @@ mod door;
 pub mod held;
 pub mod live;
 mod meters;
+pub mod resize;
 #[cfg(test)]
 mod router_tests;
 mod run;
@@ -32,6 +33,7 @@ pub use build::BuildError;
 pub use held::{FlushError, Held};
 pub use live::LiveError;
 pub use meters::Measure;
+pub use resize::ResizeError;
 pub use stack::{EndStats, Export, PartStats, Request, Stack};
 pub use text::{DeviceSpec, ExportSpec, Place, Spec};
 pub use watch::{Handled, Watching, Work};

@@ -191,6 +191,11 @@ impl Slot {
         };
         Slot { completes: ext.completes(), ext, cost, instance, uppers, first: lowers[0], lowers, after: 0 }
     }
+
+    /// Bytes of an upper end, if they may change: `below` is what lower end 0 has.
+    fn size(&self, port: u16, below: Option<u64>) -> Option<u64> {
+        self.ext.size(port).or(below.filter(|_| self.instance.kind.transparent))
+    }
 }
 
 /// A device at the bottom, with a queue per admission class.
@@ -243,27 +248,32 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// `slots` stand top-down. `volumes` is one more than the largest volume number.
+    /// `slots` stand top-down. `volumes` is one more than the largest volume number. A volume that is about to be cut has its
+    /// end where `cut` says.
     pub fn new(
         shared: Rc<Shared>,
         mut slots: Vec<Slot>,
         leaves: Vec<(VolumeId, Rc<Leaf>)>,
         volumes: usize,
+        cut: Option<Cut>,
     ) -> Snapshot {
-        let mut limits = vec![None; volumes];
+        let mut limits: Vec<Option<Limits>> = vec![None; volumes];
         let mut row = vec![NOWHERE; volumes];
         for (i, (volume, leaf)) in leaves.iter().enumerate() {
-            limits[volume.0 as usize] = Some(leaf.device.limits().clone());
-            row[volume.0 as usize] =
-                Hop { fence: leaf_fence(&shared, leaf.device.limits()), target: Target::Leaf(i as u16) };
+            let now = sized(leaf.device.limits(), *volume, leaf.device.size(), cut);
+            row[volume.0 as usize] = Hop { fence: leaf_fence(&shared, &now), target: Target::Leaf(i as u16) };
+            limits[volume.0 as usize] = Some(now);
         }
         let mut rows = vec![row.clone()];
         for (index, slot) in slots.iter().enumerate().rev() {
             for (port, volume) in slot.uppers.iter().enumerate() {
-                let upper = &slot.instance.uppers[port].limits;
-                limits[volume.0 as usize] = Some(upper.clone());
+                let below = limits[slot.first.0 as usize].as_ref().map(|lower| lower.size);
+                let built = &slot.instance.uppers[port].limits;
+                let size = slot.size(port as u16, below).unwrap_or(built.size);
+                let upper = sized(built, *volume, size, cut);
                 let target = Target::Slot { index: index as u16, port: port as u16 };
-                row[volume.0 as usize] = Hop { fence: Fence::new(upper), target };
+                row[volume.0 as usize] = Hop { fence: Fence::new(&upper), target };
+                limits[volume.0 as usize] = Some(upper);
             }
             rows.push(row.clone());
         }
@@ -292,6 +302,24 @@ impl Snapshot {
     pub fn limits(&self, volume: VolumeId) -> Option<&Limits> {
         self.limits.get(volume.0 as usize)?.as_ref()
     }
+
+    /// Bytes of each volume.
+    pub fn sizes(&self) -> impl Iterator<Item = Option<u64>> {
+        self.limits.iter().map(|limits| limits.as_ref().map(|limits| limits.size))
+    }
+}
+
+/// A volume that is about to become smaller, and its new end in bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Cut {
+    pub volume: VolumeId,
+    pub bytes: u64,
+}
+
+/// Limits as they were built, with the size that the volume has now.
+fn sized(built: &Limits, volume: VolumeId, size: u64, cut: Option<Cut>) -> Limits {
+    let end = cut.filter(|cut| cut.volume == volume).map_or(u64::MAX, |cut| cut.bytes);
+    Limits { size: size.min(end), ..built.clone() }
 }
 
 /// Where arrivals are counted, nothing simply passes the fence of a leaf: the full check is where they are seen.

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, ready};
 
+use esker_base::Nanos;
 use esker_block::step::LocalFuture;
 use esker_block::{
     Bio, BioError, Class, Device, Done, Kind, Limits, OpKind, Reading, Stat, Step, Support, Usage, VolumeId,
@@ -15,8 +16,9 @@ use esker_rt::mem::Pool;
 use esker_rt::{Level, Rt};
 
 use crate::meters::{Measure, Meters};
+use crate::resize::{CUT_PATIENCE, ResizeError, Sizes};
 use crate::run::Run;
-use crate::snapshot::{Handle, Instance, Leaf, Shared};
+use crate::snapshot::{Cut, Handle, Instance, Leaf, Shared};
 use crate::text::Spec;
 use crate::watch::Work;
 
@@ -28,6 +30,7 @@ pub struct Stack {
     pub(crate) spec: RefCell<Spec>,
     pub(crate) parts: RefCell<Parts>,
     pub(crate) measure: Cell<Measure>,
+    pub(crate) sizes: Sizes,
     ends: RefCell<BTreeMap<String, Rc<End>>>,
     /// For the places of its layers.
     pub(crate) me: Weak<Stack>,
@@ -40,6 +43,8 @@ pub(crate) struct Parts {
     pub instances: BTreeMap<String, Rc<Instance>>,
     pub leaves: BTreeMap<String, Rc<Leaf>>,
     pub meters: Meters,
+    /// What is about to become smaller.
+    pub cut: Option<Cut>,
     /// Volume numbers given out so far.
     pub numbered: usize,
 }
@@ -99,6 +104,7 @@ impl Stack {
             spec: RefCell::new(spec),
             parts: RefCell::new(parts),
             measure: Cell::default(),
+            sizes: Sizes::default(),
             ends: RefCell::default(),
         })
     }
@@ -175,7 +181,7 @@ impl Stack {
 
     /// Statistics of all parts, in the order of the text.
     pub fn stats(&self) -> Vec<PartStats> {
-        let (spec, parts) = (self.spec.borrow(), self.parts.borrow());
+        let (spec, parts, snapshot) = (self.spec.borrow(), self.parts.borrow(), self.snapshot.borrow());
         let part = |name: &String| {
             let layer = parts.instances.get(name).map(|i| PartStats {
                 name: name.clone(),
@@ -185,7 +191,7 @@ impl Stack {
                 unusable: i.unusable.borrow().clone(),
                 stats: i.ext.stats(),
                 usage: i.ext.usage(),
-                ends: parts.end_stats(name, self.measured()),
+                ends: parts.end_stats(name, &snapshot, self.measured()),
             });
             let leaf = parts.leaves.get(name).map(|l| PartStats {
                 name: name.clone(),
@@ -195,7 +201,7 @@ impl Stack {
                 unusable: None,
                 stats: l.device.stats(),
                 usage: l.device.usage(),
-                ends: parts.end_stats(name, self.measured()),
+                ends: parts.end_stats(name, &snapshot, self.measured()),
             });
             layer.or(leaf)
         };
@@ -244,6 +250,17 @@ impl Export {
     /// Whether changes are refused.
     pub fn is_read_only(&self) -> bool {
         self.end.read_only
+    }
+
+    /// Changes its size. A cut waits for requests in flight, at most as long as `patience` says.
+    ///
+    /// # Errors
+    /// [`ResizeError`]; the size is then as before.
+    pub async fn set_size(&self, bytes: u64, patience: Nanos) -> Result<(), ResizeError> {
+        if self.end.read_only {
+            return Err(BioError::ReadOnly("this export".into()).into());
+        }
+        self.stack.resize_volume(self.end.volume.get(), bytes, patience).await
     }
 
     /// Starts a request. The future gives its answer and must be polled to its end: dropping it earlier latches the
@@ -301,6 +318,21 @@ impl Export {
 impl Device for Export {
     fn limits(&self) -> &Limits {
         &self.end.limits
+    }
+
+    /// That of the volume to which it leads now.
+    fn size(&self) -> u64 {
+        let snapshot = self.stack.snapshot.borrow();
+        snapshot.limits(self.end.volume.get()).map_or(self.end.limits.size, |limits| limits.size)
+    }
+
+    fn can_resize(&self) -> bool {
+        !self.end.read_only && self.stack.can_resize(self.end.volume.get())
+    }
+
+    fn resize(&self, bytes: u64) -> Step<Result<(), BioError>> {
+        let export = self.clone();
+        Step::later(async move { export.set_size(bytes, CUT_PATIENCE).await.map_err(ResizeError::answer) })
     }
 
     fn submit(&self, bio: Bio) -> Step<Done> {

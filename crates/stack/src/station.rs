@@ -104,7 +104,7 @@ impl Stack {
 
     /// A layer that could not be opened refuses everything and says why; the rest of the stack goes on.
     fn note_opened(&self, name: &str, result: Result<(), KindError>) {
-        let Err(why) = result else { return };
+        let Err(why) = result else { return self.note_sizes() };
         let what = format!("{name} cannot be used: {why}");
         self.rt().log(Level::Error, format_args!("{what}"));
         let parts = self.parts.borrow();

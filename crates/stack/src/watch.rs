@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use esker_base::digest::mix;
 use esker_base::{ByteRange, Nanos};
-use esker_block::{Bio, BioError, Buf, Ctx, Done, Extension, Flags, Flow, Op, Reply, Role, Step, Tag, VolumeId};
+use esker_block::{Below, Bio, BioError, Buf, Ctx, Done, Extension, Flags, Flow, Op, Reply, Role, Step, Tag, VolumeId};
 use esker_rt::Rt;
 
 use crate::build::arrange;
@@ -226,6 +226,14 @@ impl Inner {
 impl Extension for Watched {
     fn completes(&self) -> bool {
         self.0.inner.completes()
+    }
+
+    fn size(&self, port: u16) -> Option<u64> {
+        self.0.inner.size(port)
+    }
+
+    fn resize(&self, below: Below, port: u16, bytes: u64) -> Step<Result<(), BioError>> {
+        self.0.inner.resize(below, port, bytes)
     }
 
     fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {

@@ -186,6 +186,17 @@ impl Extension for Extended {
         }
     }
 
+    fn size(&self, port: u16) -> Option<u64> {
+        self.named.as_ref().map(|named| named.size(port))
+    }
+
+    fn resize(&self, below: Below, port: u16, bytes: u64) -> Step<Result<(), BioError>> {
+        match &self.named {
+            Some(named) => named.resize(below, port, bytes),
+            None => Step::Now(Err(BioError::invalid("a volume without a name keeps the size of the stack text"))),
+        }
+    }
+
     fn stats(&self) -> Vec<Stat> {
         let stats = self.volume.get().map_or_else(Vec::new, |volume| volume.stats());
         stats.into_iter().chain(self.named.as_ref().map(Named::stat)).collect()

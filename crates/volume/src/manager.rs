@@ -30,6 +30,7 @@ use crate::map::{LOGICAL_BLOCKS, Snapshot};
 use crate::store::METADATA;
 use crate::volume::Volume;
 use catalogue::{CATALOGUE, Catalogue, CatalogueError, Entry, STAGING};
+use change::Cut;
 use order::OrderError;
 use ports::{Port, Window};
 
@@ -63,7 +64,8 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
     let unfit = |what: String| KindError::Unfit(format!("{}: {what}", make.name));
     let (config, limits) = crate::open::configure(make)?;
     let ports = ports::parse(make.args.text("ports"), u64::from(limits.block)).map_err(unfit)?;
-    let upper = |port: &Port| Upper { port: port.name.clone(), limits: Limits { size: port.bytes, ..limits.clone() } };
+    let upper =
+        |port: &Port| Upper { port: port.name.clone(), limits: Limits { size: port.bytes.get(), ..limits.clone() } };
     let uppers = ports.iter().map(upper).collect();
     let ranges_max = limits.ranges_max as usize;
     let named = Named { ports: Rc::new(ports), ranges_max, manager: Rc::default() };
@@ -98,6 +100,21 @@ impl Named {
         Step::later(async move {
             let manager = named.manager.get().expect("the stack opens a layer before it is asked");
             Ok(manager.ask(&below, &words).await?)
+        })
+    }
+
+    /// Bytes that a port offers.
+    pub fn size(&self, port: u16) -> u64 {
+        self.ports[usize::from(port)].bytes.get()
+    }
+
+    /// Changes the size of the volume behind a port, behind whose new end nobody is.
+    pub fn resize(&self, below: Below, port: u16, bytes: u64) -> Step<Result<(), BioError>> {
+        let named = self.clone();
+        Step::later(async move {
+            let manager = named.manager.get().expect("the stack opens a layer before it is resized");
+            let resized = manager.resize_port(&below, &named.ports[usize::from(port)].name, bytes).await;
+            resized.map_err(ManageError::answer)
         })
     }
 
@@ -161,6 +178,18 @@ impl From<ManageError> for KindError {
     }
 }
 
+impl ManageError {
+    /// As the answer of a device.
+    fn answer(self) -> BioError {
+        match self {
+            ManageError::Device(error) => error,
+            ManageError::ReadOnly(name) => BioError::ReadOnly(format!("snapshot \"{name}\"").into()),
+            ManageError::Full(_) => BioError::NoSpace(self.to_string().into()),
+            _ => BioError::invalid(self.to_string()),
+        }
+    }
+}
+
 /// The volumes of one volume.
 pub struct Manager {
     volume: Rc<Volume>,
@@ -193,6 +222,7 @@ impl Manager {
             }
             *port.window.borrow_mut() = window;
         }
+        manager.fit_ports();
         Ok(manager)
     }
 
@@ -218,9 +248,9 @@ impl Manager {
     async fn connect(&self, below: &Below, port: &Port) -> Result<Window, ManageError> {
         let found = self.catalogue.borrow().get(&port.name).map(|(_, entry)| entry.clone());
         match found {
-            None => self.create(below, &port.name, port.bytes).await?,
-            Some(entry) if entry.blocks * self.block() < port.bytes => {
-                self.resize(below, &port.name, port.bytes).await?;
+            None => self.create(below, &port.name, port.bytes.get()).await?,
+            Some(entry) if entry.blocks * self.block() < port.bytes.get() => {
+                self.resize(below, &port.name, port.bytes.get(), Cut::Refused).await?;
             }
             Some(_) => {}
         }
@@ -232,6 +262,14 @@ impl Manager {
         let catalogue = self.catalogue.borrow();
         let (_, entry) = catalogue.get(name)?;
         Some(Window { start: entry.start * self.block(), read_only: entry.read_only })
+    }
+
+    /// Each open port offers all of its volume.
+    fn fit_ports(&self) {
+        let catalogue = self.catalogue.borrow();
+        for port in self.ports.iter().filter(|port| port.window.borrow().is_ok()) {
+            catalogue.get(&port.name).inspect(|(_, entry)| port.bytes.set(entry.blocks * self.block()));
+        }
     }
 
     fn geometry(&self) -> &Geometry {

@@ -6,6 +6,7 @@ mod log;
 mod named;
 mod ranges;
 mod recovery;
+mod resize;
 mod space;
 
 use std::cell::{Cell, RefCell};

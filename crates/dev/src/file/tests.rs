@@ -54,6 +54,36 @@ fn files_pass_the_suite_direct_and_cached_on_both_backends() {
 }
 
 #[test]
+fn a_file_whose_text_gives_no_size_can_be_resized_and_others_keep_theirs() {
+    let dir = folder();
+    let path = text_of(&dir, "disk");
+    let reactor = reactor(Backend::Auto);
+    let fixed = build(&reactor.rt(), &file::KIND, &[("path", &path), ("size", "64KiB")]).unwrap();
+    assert!(!fixed.can_resize());
+    let (fixed, refused) = reactor.block_on(async move {
+        let refused = fixed.resize(128 << 10).await;
+        (fixed, refused.unwrap_err().to_string())
+    });
+    assert!(refused.contains("keeps the size that the stack text gives it"), "{refused}");
+    drop(fixed);
+    let file = build(&reactor.rt(), &file::KIND, &[("path", &path)]).unwrap();
+    assert!(file.can_resize());
+    let read = reactor.block_on(async move {
+        let ones = || Buf::from_bytes(&Pool::default(), &[1; 4096]);
+        assert!(file.submit(Bio::write(60 << 10, ones())).await.result.is_ok());
+        file.resize(32 << 10).await.unwrap();
+        assert_eq!(file.size(), 32 << 10);
+        file.resize(1 << 20).await.unwrap();
+        assert_eq!(file.size(), 1 << 20);
+        assert!(file.submit(Bio::write(1020 << 10, ones())).await.result.is_ok());
+        let read = Bio::read(60 << 10, Buf::unique(&Pool::default(), 4096));
+        file.submit(read).await.buf.to_vec()
+    });
+    assert_eq!(read, [0; 4096], "what was cut off does not come back");
+    assert_eq!(fs::metadata(&path).unwrap().len(), 1 << 20);
+}
+
+#[test]
 fn a_created_file_is_sparse_and_serves_again_with_its_data() {
     let dir = folder();
     let path = text_of(&dir, "disk");
@@ -166,7 +196,7 @@ fn disk_over(rt: &Rt, pool: &Pool, path: &str) -> Disk {
     let mode = OpenMode { read_only: false, direct: false, create_new: false, exclusive: false };
     let file = File::open(&rt.kernel().unwrap(), Path::new(path), mode).unwrap();
     let limits = disk::limits(1 << 20, 512, false);
-    Disk::new(rt, pool, Opened { name: path.into(), file, limits, depth: 1, holes: false })
+    Disk::new(rt, pool, Opened { name: path.into(), file, limits, depth: 1, holes: false, resizable: false })
 }
 
 /// Writes to /dev/full fail for lack of space like those to a full file system.
@@ -232,7 +262,11 @@ fn zeroing_without_support_writes_zeroes() {
     let mode = OpenMode { read_only: false, direct: true, create_new: false, exclusive: false };
     let file = File::open(&rt.kernel().unwrap(), &path, mode).unwrap();
     let limits = disk::limits(3 << 20, 4096, false);
-    let disk = Disk::new(&rt, &Pool::default(), Opened { name: "d".into(), file, limits, depth: 1, holes: true });
+    let disk = Disk::new(
+        &rt,
+        &Pool::default(),
+        Opened { name: "d".into(), file, limits, depth: 1, holes: true, resizable: false },
+    );
     let (start, len) = (4096, (2 << 20) + 8192);
     let range = esker_base::ByteRange::new(start, len).unwrap();
     reactor.block_on(async move { disk.shared.write_zeroes(range).await }).unwrap();

@@ -4,6 +4,7 @@ use esker_block::{Below, Tag};
 use serde_json::{Value, json};
 
 use super::catalogue::Entry;
+use super::change::Cut;
 use super::order::{Copied, Order};
 use super::{ManageError, Manager};
 use crate::compare::Compared;
@@ -24,12 +25,25 @@ impl Manager {
     /// [`ManageError`]: nothing was changed then.
     pub async fn ask(&self, below: &Below, words: &[String]) -> Result<String, ManageError> {
         let order = Order::parse(words)?;
+        Ok(self.alone(self.carry_out(below, &order)).await?.to_string())
+    }
+
+    /// Resizes a volume whose port nobody uses behind the new end.
+    ///
+    /// # Errors
+    /// [`ManageError`]: nothing was changed then.
+    pub async fn resize_port(&self, below: &Below, name: &str, bytes: u64) -> Result<(), ManageError> {
+        self.alone(self.resize(below, name, bytes, Cut::Allowed)).await
+    }
+
+    /// Does one thing after the other.
+    async fn alone<T>(&self, order: impl Future<Output = T>) -> T {
         self.freed.wait_until(|| !self.is_busy.get()).await;
         self.is_busy.set(true);
-        let result = self.carry_out(below, &order).await;
+        let result = order.await;
         self.is_busy.set(false);
         self.freed.notify_all();
-        Ok(result?.to_string())
+        result
     }
 
     async fn carry_out(&self, below: &Below, order: &Order) -> Result<Value, ManageError> {
@@ -45,7 +59,7 @@ impl Manager {
                 self.delete(below, names).await?;
                 return Ok(json!({ "deleted": names }));
             }
-            Order::Resize { name, bytes } => self.resize(below, name, *bytes).await?,
+            Order::Resize { name, bytes } => self.resize(below, name, *bytes, Cut::Refused).await?,
             Order::Rename { name, to } => self.rename(below, name, to).await?,
         }
         let told = |name: &String| self.entry(name).map(|(_, entry)| self.tell(&entry));

@@ -6,6 +6,14 @@ use super::catalogue::{CATALOGUE, Catalogue, Entry, STAGING, is_sound_name};
 use super::order::Copied;
 use super::{ManageError, Manager, bytes_of, delete};
 
+/// Whether a volume may become smaller than what its port offers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// The stack keeps everybody off what goes.
+    Allowed,
+    Refused,
+}
+
 /// A change of the catalogue.
 enum Change {
     Put(u64, Entry),
@@ -37,6 +45,7 @@ impl Manager {
         }
         self.vector(below, ranges).await?;
         *self.catalogue.borrow_mut() = next;
+        self.fit_ports();
         Ok(())
     }
 
@@ -108,13 +117,13 @@ impl Manager {
     }
 
     /// Changes a size. A volume that outgrows its room moves, which no client may watch.
-    pub(super) async fn resize(&self, below: &Below, name: &str, bytes: u64) -> Result<(), ManageError> {
+    pub(super) async fn resize(&self, below: &Below, name: &str, bytes: u64, cut: Cut) -> Result<(), ManageError> {
         let blocks = self.blocks_of(bytes)?;
         let (place, entry) = self.changeable(name)?;
         let mut ranges = Vec::new();
         let mut next = Entry { blocks, ..entry.clone() };
         if blocks < entry.blocks {
-            if let Some(offered) = self.offered(name) {
+            if let (Some(offered), Cut::Refused) = (self.offered(name), cut) {
                 self.demand_size(name, blocks, offered)?;
             }
             ranges.push(delete(entry.start + blocks..entry.start + entry.blocks, self.geometry()));
@@ -198,7 +207,7 @@ impl Manager {
 
     /// Bytes that the port of a volume offers, if it has one.
     pub(super) fn offered(&self, name: &str) -> Option<u64> {
-        self.ports.iter().find(|port| port.name == name).map(|port| port.bytes)
+        self.ports.iter().find(|port| port.name == name).map(|port| port.bytes.get())
     }
 
     /// Whether requests are led to the volume already: not while the layer opens.
@@ -217,7 +226,7 @@ impl Manager {
         match blocks * self.block() < offered {
             true => Err(ManageError::Served(
                 name.to_string(),
-                "its port offers more bytes than that; change the stack text first",
+                "its port offers more bytes than that; `esker resize` cuts what is served",
             )),
             false => Ok(()),
         }

@@ -1,6 +1,6 @@
 //! Ports: the upper ends of a volume manager, and where each of them leads in the logical space.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use esker_base::ByteRange;
 use esker_base::units::parse_size;
@@ -12,8 +12,8 @@ use super::catalogue::is_sound_name;
 pub struct Port {
     /// Name of the volume that it leads to.
     pub name: String,
-    /// Bytes that it offers: as many as the stack text says, and never more than the volume has.
-    pub bytes: u64,
+    /// Bytes that it offers: all that the volume has, once it is open; before, those that the stack text asks for.
+    pub bytes: Cell<u64>,
     /// Where the volume lies; or why there is none.
     pub window: RefCell<Result<Window, String>>,
 }
@@ -46,7 +46,7 @@ pub fn parse(text: &str, block: u64) -> Result<Vec<Port>, String> {
             return Err(format!("port \"{part}\": a size is a multiple of {block} bytes, and not 0"));
         }
         let closed = "it is not open yet".to_string();
-        ports.push(Port { name: name.to_string(), bytes, window: RefCell::new(Err(closed)) });
+        ports.push(Port { name: name.to_string(), bytes: Cell::new(bytes), window: RefCell::new(Err(closed)) });
     }
     match ports.is_empty() {
         true => Err("it has no port; name the volumes that are used, such as ports=\"db=10GiB,home=1TiB\"".to_string()),
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn ports_are_names_with_sizes() {
         let ports = parse("db=10MiB, home=4096", 4096).unwrap_or_else(|e| panic!("{e}"));
-        let read: Vec<(&str, u64)> = ports.iter().map(|port| (port.name.as_str(), port.bytes)).collect();
+        let read: Vec<(&str, u64)> = ports.iter().map(|port| (port.name.as_str(), port.bytes.get())).collect();
         assert_eq!(read, [("db", 10 << 20), ("home", 4096)]);
         for (text, words) in [
             ("", "no port"),

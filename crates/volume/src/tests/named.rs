@@ -330,11 +330,19 @@ fn draw(rng: &mut Stream, model: &BTreeMap<String, Vec<u8>>, number: usize) -> S
     }
 }
 
+/// What an opening makes of volumes: that of the port has at least the port's 2 KiB.
+fn opened(mut contents: BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Vec<u8>> {
+    if let Some(db) = contents.get_mut("db") {
+        db.resize(db.len().max(4), 0);
+    }
+    contents
+}
+
 async fn act(rt: &Rt, journal: &Journal, seed: u64, acts: usize) -> Acted {
     let leaf = Recorder::leaf(journal, rt, &media(MEDIUM), BLOCK as u32, Defer::Always(Nanos::micros(3)));
     let named = Named::open(rt, leaf, "db=2KiB").await;
     let mut rng = Stream::named(seed, "orders");
-    let models = vec![named.contents().await];
+    let models = vec![opened(named.contents().await)];
     let mut acted = Acted { journal: journal.clone(), models, began: vec![], durable: BTreeMap::new() };
     acted.durable.insert(journal.points(), 0);
     for number in 0..acts {
@@ -346,11 +354,17 @@ async fn act(rt: &Rt, journal: &Journal, seed: u64, acts: usize) -> Acted {
                 false
             }
             ("write", _) => false,
+            // As the stack does it: whoever has a port is kept off what is cut.
+            ("resize", _) => {
+                let bytes = order.rsplit(' ').next().unwrap().parse().unwrap();
+                let name = order.split(' ').nth(1).unwrap();
+                named.manager.resize_port(&named.bench.below(), name, bytes).await.is_ok()
+            }
             // What is refused has changed nothing.
             _ => named.ask(&order).await.is_ok(),
         };
         // What the model of the next state is, the volumes themselves say: that they say it after a power cut too is tested.
-        acted.models.push(named.contents().await);
+        acted.models.push(opened(named.contents().await));
         if is_durable {
             acted.durable.insert(journal.points(), number + 1);
         }

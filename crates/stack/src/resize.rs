@@ -1,0 +1,203 @@
+//! Sizes of a running stack. A volume is resized by whoever owns its size: the layer or device to which the transparent layers
+//! above it lead. All else asks for it: the contract check, exports, front ends.
+//!
+//! Growing holds nobody up. Before a volume is cut, the stack is drained once and its new end is enforced; then it is cut, while
+//! requests before that end go on. A resize that fails leaves the size as it was.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use esker_base::Nanos;
+use esker_block::{BioError, Extension, VolumeId};
+use esker_rt::sync::Notify;
+
+use crate::ask::Inside;
+use crate::build::arrange;
+use crate::live::LiveError;
+use crate::snapshot::{Cut, Instance, Leaf, Snapshot, Target};
+use crate::stack::Stack;
+
+/// How long a cut that a client asked for waits for requests in flight.
+pub(crate) const CUT_PATIENCE: Nanos = Nanos::secs(10);
+
+/// Why a size is as before.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ResizeError {
+    /// The stack could not be held, or is.
+    #[error(transparent)]
+    Live(#[from] LiveError),
+    /// Whoever owns the size.
+    #[error(transparent)]
+    Refused(#[from] BioError),
+    /// Something above would lose its end without knowing.
+    #[error("\"{0}\" stands on it and keeps its size; only what exports and transparent layers stand on can be cut")]
+    Used(String),
+    /// The stack has ended.
+    #[error("the stack is closing")]
+    Ended,
+}
+
+impl ResizeError {
+    /// As the answer of a device.
+    pub(crate) fn answer(self) -> BioError {
+        match self {
+            ResizeError::Refused(error) => error,
+            ResizeError::Live(_) => BioError::io(self.to_string()),
+            ResizeError::Used(_) => BioError::invalid(self.to_string()),
+            ResizeError::Ended => BioError::Gone("the stack".into()),
+        }
+    }
+}
+
+/// What the stack keeps about changes of size.
+#[derive(Default)]
+pub(crate) struct Sizes {
+    is_busy: Cell<bool>,
+    changes: Cell<u64>,
+    changed: Notify,
+}
+
+/// Who decides over the size of a volume.
+enum Owner {
+    Layer { instance: Rc<Instance>, ext: Rc<dyn Extension>, port: u16 },
+    Leaf(Rc<Leaf>),
+}
+
+/// One resize at a time; its end, however it comes, makes sizes known.
+struct Resizing<'a>(&'a Stack);
+
+impl Drop for Resizing<'_> {
+    fn drop(&mut self) {
+        self.0.parts.borrow_mut().cut = None;
+        self.0.sizes.is_busy.set(false);
+        self.0.note_sizes();
+    }
+}
+
+impl Stack {
+    /// Changes the size of an export, layer, device or port. What it gains reads as zeroes, what it loses is gone; both last
+    /// on return. A cut waits for requests in flight at most as long as `patience` says.
+    ///
+    /// # Errors
+    /// [`ResizeError`]; the size is then as before.
+    pub async fn resize(&self, name: &str, bytes: u64, patience: Nanos) -> Result<(), ResizeError> {
+        let volume = self.parts.borrow().volumes.get(name).copied();
+        self.resize_volume(volume.ok_or_else(|| LiveError::Unknown(name.to_string()))?, bytes, patience).await
+    }
+
+    pub(crate) async fn resize_volume(&self, volume: VolumeId, bytes: u64, patience: Nanos) -> Result<(), ResizeError> {
+        let (owned, owner) = self.owner(volume);
+        let owner = owner.ok_or_else(|| BioError::Gone("the volume".into()))?;
+        let now = self.check_size(volume, bytes)?;
+        if self.sizes.is_busy.replace(true) {
+            return Err(LiveError::Busy.into());
+        }
+        let _resizing = Resizing(self);
+        if bytes < now {
+            self.enforce(Cut { volume: owned, bytes }, patience).await?;
+        }
+        let _inside = Inside::enter(self).await.ok_or(ResizeError::Ended)?;
+        match owner {
+            Owner::Layer { instance, ext, port } => {
+                let below = self.below(&instance).ok_or(ResizeError::Ended)?;
+                ext.resize(below, port, bytes).await?;
+            }
+            Owner::Leaf(leaf) => leaf.device.resize(bytes).await?,
+        }
+        Ok(())
+    }
+
+    /// The size of a volume now, if it could have `bytes` instead.
+    fn check_size(&self, volume: VolumeId, bytes: u64) -> Result<u64, BioError> {
+        let snapshot = self.snapshot.borrow();
+        let limits = snapshot.limits(volume).ok_or_else(|| BioError::Gone("the volume".into()))?;
+        match bytes > 0 && bytes.is_multiple_of(u64::from(limits.block)) {
+            true => Ok(limits.size),
+            false => Err(BioError::invalid(format!(
+                "{bytes} bytes cannot be a size; it is a multiple of {}, and not 0",
+                limits.block
+            ))),
+        }
+    }
+
+    /// Whether the size of a volume may change.
+    pub(crate) fn can_resize(&self, volume: VolumeId) -> bool {
+        match self.owner(volume).1 {
+            Some(Owner::Layer { ext, port, .. }) => ext.size(port).is_some(),
+            Some(Owner::Leaf(leaf)) => leaf.device.can_resize(),
+            None => false,
+        }
+    }
+
+    /// The volume below all transparent layers, and who has it.
+    fn owner(&self, mut volume: VolumeId) -> (VolumeId, Option<Owner>) {
+        let snapshot = self.snapshot.borrow();
+        let mut position = 0;
+        loop {
+            match snapshot.hop(snapshot.hop_at(position, volume)).target {
+                Target::Slot { index, port } => {
+                    let slot = &snapshot.slots[usize::from(index)];
+                    if !slot.instance.kind.transparent {
+                        let (instance, ext) = (slot.instance.clone(), slot.ext.clone());
+                        return (volume, Some(Owner::Layer { instance, ext, port }));
+                    }
+                    (position, volume) = (index + 1, slot.first);
+                }
+                Target::Leaf(index) => {
+                    return (volume, Some(Owner::Leaf(snapshot.leaves[usize::from(index)].1.clone())));
+                }
+                Target::Nowhere => return (volume, None),
+            }
+        }
+    }
+
+    /// Lets nothing come any more behind the new end, and waits until nothing is there.
+    async fn enforce(&self, cut: Cut, patience: Nanos) -> Result<(), ResizeError> {
+        if let Some(name) = keeper(&self.snapshot.borrow(), cut.volume) {
+            return Err(ResizeError::Used(name));
+        }
+        self.rest(patience).await?;
+        self.parts.borrow_mut().cut = Some(cut);
+        self.note_sizes();
+        self.shared.door.open();
+        Ok(())
+    }
+
+    /// Sizes may have changed: makes an arrangement that knows them, and tells who waits.
+    pub(crate) fn note_sizes(&self) {
+        let next = arrange(&self.shared, &self.parts.borrow(), &self.spec.borrow(), self.measured());
+        let next = next.expect("this arrangement stood before");
+        if next.sizes().eq(self.snapshot.borrow().sizes()) {
+            return;
+        }
+        *self.snapshot.borrow_mut() = next;
+        self.shared.forget_spare();
+        self.sizes.changes.set(self.sizes.changes.get() + 1);
+        self.sizes.changed.notify_all();
+    }
+
+    /// How often sizes have changed so far.
+    pub fn size_changes(&self) -> u64 {
+        self.sizes.changes.get()
+    }
+
+    /// Waits until sizes have changed more often than that.
+    pub async fn sizes_changed(&self, since: u64) {
+        self.sizes.changed.wait_until(|| self.sizes.changes.get() > since).await;
+    }
+}
+
+/// The first layer on `volume` that keeps the size with which it was built, transparent ones between them aside.
+fn keeper(snapshot: &Snapshot, volume: VolumeId) -> Option<String> {
+    let mut sized = vec![volume];
+    for slot in snapshot.slots.iter().rev() {
+        if !slot.lowers.iter().any(|lower| sized.contains(lower)) {
+            continue;
+        }
+        if !slot.instance.kind.transparent {
+            return Some(slot.instance.name.clone());
+        }
+        sized.extend(&slot.uppers);
+    }
+    None
+}
