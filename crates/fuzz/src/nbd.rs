@@ -44,6 +44,7 @@ fn requests() -> Vec<Request> {
         Op::WriteZeroes { range, fua: false, no_hole: true, fast: false },
         Op::BlockStatus { range, one: false, contexts: Contexts::default() },
         Op::Cache { range },
+        Op::Resize { bytes: 8192 },
     ];
     ops.into_iter().enumerate().map(|(cookie, op)| Request { cookie: cookie as u64, op }).collect()
 }

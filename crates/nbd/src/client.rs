@@ -138,6 +138,14 @@ impl Client {
         self.request(Op::Write { range, fua }, None, Some(part)).await.map(drop)
     }
 
+    /// Changes the size of the export; [`Remote::size`] stays what the server said at first.
+    ///
+    /// # Errors
+    /// [`Fault`]; the size is then as before.
+    pub async fn resize(&self, bytes: u64) -> Result<(), Fault> {
+        self.request(Op::Resize { bytes }, None, None).await.map(drop)
+    }
+
     /// Waits until all writes that were replied to are durable.
     ///
     /// # Errors

@@ -124,6 +124,7 @@ impl Executor {
                 return self.write(range, fua, buf).await;
             }
             Op::Cache { range } => return self.cache(range).await,
+            Op::Resize { bytes } => return self.resize(bytes).await,
             Op::Trim { range, fua } => {
                 let done = self.submit(Bio::discard(range.start(), range.len())).await?;
                 // A hint has no durability of its own.
@@ -154,6 +155,14 @@ impl Executor {
             bio(piece.start(), buf.slice(from, piece.len() as usize))
         });
         self.submit_all(pieces.collect()).await.map(drop)
+    }
+
+    /// What is cut off changes: if it comes back, it reads as zeroes.
+    async fn resize(&self, bytes: u64) -> Result<(), Failure> {
+        if let Some(cut) = self.device().size().checked_sub(bytes).and_then(|len| ByteRange::new(bytes, len)) {
+            self.server.written[self.export].mark(cut);
+        }
+        self.device().resize(bytes).await.map_err(|error| Failure::new(errno(&error), error.to_string()))
     }
 
     /// Reads into nothing: whatever keeps what was read has it then.
@@ -215,7 +224,7 @@ impl Executor {
         for context in asked.iter() {
             let extents = match context {
                 Context::Allocation => self.allocation(range).await?,
-                Context::Written => self.server.written[self.export].extents(range),
+                Context::Written => self.server.written[self.export].extents(range, self.device().size()),
             };
             statuses.push((context, extents));
         }
@@ -268,7 +277,7 @@ pub(crate) fn room(op: &Op, transfer_max: u64) -> u64 {
             let extents = (range.len() / EXTENT_MIN + 1).min(MAX_EXTENTS as u64);
             contexts.iter().count() as u64 * extents * EXTENT_BYTES
         }
-        Op::Flush | Op::Trim { .. } | Op::WriteZeroes { .. } => 0,
+        Op::Flush | Op::Trim { .. } | Op::WriteZeroes { .. } | Op::Resize { .. } => 0,
     }
 }
 
@@ -300,17 +309,20 @@ fn joined(first: ByteRange, next: ByteRange) -> ByteRange {
 
 /// The protocol's error for a device's. `ENOTSUP` and `ESHUTDOWN` are kept for what the protocol reserves them for.
 fn failure(error: &BioError, range: ByteRange) -> Failure {
-    let errno = match error {
-        BioError::NoSpace(_) => Errno::NoSpc,
-        BioError::ReadOnly(_) => Errno::Perm,
-        BioError::Unsupported(_) | BioError::Invalid(_) => Errno::Inval,
-        BioError::Io(_) | BioError::Corrupt(_) | BioError::Gone(_) => Errno::Io,
-    };
     let at = match error {
         BioError::Corrupt(at) if (range.start()..range.end()).contains(at) => Some(*at),
         _ => None,
     };
-    Failure { at, ..Failure::new(errno, error.to_string()) }
+    Failure { at, ..Failure::new(errno(error), error.to_string()) }
+}
+
+fn errno(error: &BioError) -> Errno {
+    match error {
+        BioError::NoSpace(_) => Errno::NoSpc,
+        BioError::ReadOnly(_) => Errno::Perm,
+        BioError::Unsupported(_) | BioError::Invalid(_) => Errno::Inval,
+        BioError::Io(_) | BioError::Corrupt(_) | BioError::Gone(_) => Errno::Io,
+    }
 }
 
 #[cfg(test)]

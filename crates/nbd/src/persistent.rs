@@ -202,7 +202,7 @@ impl Persistent {
         }
         let client = Rc::new(dial(&self.rt, &self.pool, &self.route, self.policy).await?);
         let (before, now) = (&self.remote, client.remote());
-        if (before.size, before.read_only()) != (now.size, now.read_only()) {
+        if now.size < before.size || before.read_only() != now.read_only() {
             return Err(Fault::Changed(format!("{} bytes were {}", now.size, before.size)));
         }
         self.reconnects.set(self.reconnects.get() + 1);

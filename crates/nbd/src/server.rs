@@ -32,6 +32,8 @@ pub struct Config {
     pub requests_max: u64,
     /// Bytes of payload under way per connection.
     pub payload_bytes_max: u64,
+    /// Whether clients may change the size of exports that can be resized.
+    pub resize: bool,
     /// A connection that has not chosen an export by then is closed.
     pub handshake_time_max: Nanos,
     /// A client that takes longer to send one payload, or to take one batch of replies, is closed, within twice the
@@ -49,6 +51,7 @@ impl Config {
             export_connections_max: 16,
             requests_max: 128,
             payload_bytes_max: 64 << 20,
+            resize: false,
             handshake_time_max: Nanos::secs(30),
             stall_time_max: Nanos::secs(60),
             stop_time_max: Nanos::secs(10),
@@ -85,11 +88,12 @@ impl Export {
             trim: can(OpKind::Discard),
             write_zeroes: can(OpKind::Zero),
             fast_zero: limits.support(OpKind::Zero) == Support::Native,
+            resizable: device.can_resize(),
             contexts: [(Context::Allocation, can(OpKind::Extents)), (Context::Written, can(OpKind::Write))]
                 .into_iter()
                 .filter_map(|(context, known)| known.then_some(context))
                 .collect(),
-            ..ExportInfo::new(name, limits.size, limits.block)
+            ..ExportInfo::new(name, device.size(), limits.block)
         };
         Export { info, device }
     }
@@ -168,7 +172,8 @@ impl Server {
         config: Config,
         tls: Option<ServerTls>,
     ) -> Result<Server, ExportError> {
-        let (infos, devices): (Vec<_>, Vec<_>) = exports.into_iter().map(|e| (e.info, e.device)).unzip();
+        let (mut infos, devices): (Vec<_>, Vec<_>) = exports.into_iter().map(|e| (e.info, e.device)).unzip();
+        infos.iter_mut().for_each(|info| info.resizable &= config.resize);
         Ok(Server(Rc::new(Shared {
             rt: rt.clone(),
             pool: pool.clone(),

@@ -146,8 +146,9 @@ impl Connection {
                         // others waiting for nothing.
                         return Err(Closing::CutOff);
                     }
-                    if self.chosen.is_none() {
-                        self.session.note_full(self.server.full());
+                    match self.chosen {
+                        None => self.note_exports(),
+                        Some(Chosen { export, .. }) => self.note_size(export),
                     }
                     if self.server.stopping.get() {
                         self.session.stop();
@@ -175,6 +176,17 @@ impl Connection {
                 }
             }
         }
+    }
+
+    /// Before an export is chosen: what is told of all of them.
+    fn note_exports(&mut self) {
+        self.session.note_full(self.server.full());
+        (0..self.server.devices.len()).for_each(|export| self.note_size(export));
+    }
+
+    /// A device may have been resized.
+    fn note_size(&mut self, export: usize) {
+        self.session.note_size(export, self.server.devices[export].size());
     }
 
     /// Begins TLS once the reply that agrees to it has left. Bytes that a client sent too early are still on the wire:

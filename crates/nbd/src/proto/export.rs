@@ -34,6 +34,8 @@ pub struct ExportInfo {
     pub fast_zero: bool,
     /// `NBD_CMD_CACHE` makes later reads faster; otherwise it is refused.
     pub cache: bool,
+    /// Clients may change its size.
+    pub resizable: bool,
     /// Kinds of status that are known.
     pub contexts: Contexts,
 }
@@ -102,6 +104,7 @@ impl ExportInfo {
             write_zeroes: true,
             fast_zero: false,
             cache: false,
+            resizable: false,
             contexts: Contexts::default().with(Context::Allocation),
         }
     }
@@ -115,6 +118,7 @@ impl ExportInfo {
             (self.takes_zeroes(), flag::SEND_WRITE_ZEROES),
             (self.takes_fast_zero(), flag::SEND_FAST_ZERO),
             (self.cache, flag::SEND_CACHE),
+            (self.resizable && !self.read_only, flag::SEND_RESIZE),
             (terms.form != Form::Simple, flag::SEND_DF),
             (terms.form == Form::Extended && !self.contexts.is_empty(), flag::BLOCK_STATUS_PAYLOAD),
         ];
@@ -184,5 +188,12 @@ impl Exports {
     /// The exports in order.
     pub fn list(&self) -> &[ExportInfo] {
         &self.0
+    }
+
+    /// Notes that an export has this size now.
+    pub(crate) fn note_size(&mut self, index: usize, bytes: u64) {
+        if self.0[index].size != bytes {
+            Arc::make_mut(&mut self.0)[index].size = bytes;
+        }
     }
 }

@@ -60,6 +60,11 @@ pub enum Op {
         /// What will be read.
         range: ByteRange,
     },
+    /// Change the size of the export.
+    Resize {
+        /// To so many bytes.
+        bytes: u64,
+    },
     /// Say in which state the parts of the range are.
     BlockStatus {
         /// Where.
@@ -75,7 +80,7 @@ impl Op {
     /// The bytes it concerns; none for a flush.
     pub fn range(&self) -> Option<ByteRange> {
         match *self {
-            Op::Flush => None,
+            Op::Flush | Op::Resize { .. } => None,
             Op::Read { range, .. } | Op::Write { range, .. } | Op::Trim { range, .. } => Some(range),
             Op::WriteZeroes { range, .. } | Op::BlockStatus { range, .. } | Op::Cache { range } => Some(range),
         }
@@ -90,6 +95,14 @@ impl Op {
     }
 
     /// Command and flags on the wire.
+    /// What stands in the fields for offset and length.
+    fn place(&self) -> (u64, u64) {
+        match self {
+            Op::Resize { bytes } => (*bytes, 0),
+            op => op.range().map_or((0, 0), |range| (range.start(), range.len())),
+        }
+    }
+
     fn code(&self) -> (u16, u16) {
         let on = |set: bool, bit: u16| if set { bit } else { 0 };
         match *self {
@@ -102,6 +115,7 @@ impl Op {
                 (cmd::WRITE_ZEROES, flags)
             }
             Op::Cache { .. } => (cmd::CACHE, 0),
+            Op::Resize { .. } => (cmd::RESIZE, 0),
             Op::BlockStatus { one, .. } => (cmd::BLOCK_STATUS, on(one, cmd_flag::REQ_ONE)),
         }
     }
@@ -110,13 +124,13 @@ impl Op {
 impl Request {
     /// How replies name it.
     pub fn reply_to(&self) -> ReplyTo {
-        ReplyTo { cookie: self.cookie, offset: self.op.range().map_or(0, |range| range.start()) }
+        ReplyTo { cookie: self.cookie, offset: self.op.place().0 }
     }
 
     /// The header that a client sends. A range whose length does not fit in the form is `None`.
     pub fn encode(&self, form: Form) -> Option<Vec<u8>> {
         let (command, flags) = self.op.code();
-        let (offset, len) = self.op.range().map_or((0, 0), |r| (r.start(), r.len()));
+        let (offset, len) = self.op.place();
         let carries = form == Form::Extended && command == cmd::WRITE;
         let flags = flags | if carries { cmd_flag::PAYLOAD_LEN } else { 0 };
         let fits = form == Form::Extended || u32::try_from(len).is_ok();
@@ -218,6 +232,9 @@ impl Header {
             let empty = self.offset == 0 && self.len == 0;
             return if empty { Ok(Op::Flush) } else { Err(inval("a flush has no offset and no length".into())) };
         }
+        if self.command == cmd::RESIZE {
+            return self.check_resize(export);
+        }
         let range = self.check_range(export)?;
         let has = |bit| self.flags & bit != 0;
         let fua = has(cmd_flag::FUA);
@@ -234,7 +251,7 @@ impl Header {
     }
 
     fn check_command(&self, export: &ExportInfo, terms: Terms) -> Result<(), Failure> {
-        let changes = matches!(self.command, cmd::WRITE | cmd::TRIM | cmd::WRITE_ZEROES);
+        let changes = matches!(self.command, cmd::WRITE | cmd::TRIM | cmd::WRITE_ZEROES | cmd::RESIZE);
         if changes && export.read_only {
             return Err(Failure::new(Errno::Perm, format!("export {:?} is read-only", export.name)));
         }
@@ -244,7 +261,10 @@ impl Header {
             cmd::WRITE_ZEROES if export.write_zeroes => Ok(()),
             cmd::CACHE if export.cache => Ok(()),
             cmd::CACHE => Err(inval("nothing here would make a later read faster".into())),
-            cmd::RESIZE => Err(inval(format!("export {:?} keeps its size", export.name))),
+            cmd::RESIZE if export.resizable => Ok(()),
+            cmd::RESIZE => {
+                Err(Failure::new(Errno::Perm, format!("clients may not change the size of export {:?}", export.name)))
+            }
             cmd::BLOCK_STATUS if !terms.contexts.is_empty() => Ok(()),
             cmd::BLOCK_STATUS => Err(inval(format!(
                 "block status needs a context selected first, such as {:?}",
@@ -267,6 +287,18 @@ impl Header {
         match self.flags & !known {
             0 => Ok(()),
             unknown => Err(inval(format!("flags {unknown:#x} do not go with command {}", self.command))),
+        }
+    }
+
+    /// The offset is the new size.
+    fn check_resize(&self, export: &ExportInfo) -> Result<Op, Failure> {
+        let (bytes, block) = (self.offset, export.min_block);
+        match self.len == 0 && bytes > 0 && bytes.is_multiple_of(u64::from(block)) {
+            true => Ok(Op::Resize { bytes }),
+            false => Err(inval(format!(
+                "a resize to {bytes} bytes with length {}; a size is a multiple of {block} and not 0, the length is 0",
+                self.len
+            ))),
         }
     }
 

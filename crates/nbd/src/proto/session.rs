@@ -158,6 +158,11 @@ impl Session {
         }
     }
 
+    /// Says what size an export has now: what clients are told, and held to.
+    pub fn note_size(&mut self, export: usize, bytes: u64) {
+        self.exports.note_size(export, bytes);
+    }
+
     /// The same with TLS.
     pub fn with_tls(self, tls: TlsMode) -> Session {
         Session { tls, ..self }

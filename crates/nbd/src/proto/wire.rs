@@ -67,6 +67,8 @@ pub mod flag {
     pub const SEND_WRITE_ZEROES: u16 = 1 << 6;
     pub const SEND_DF: u16 = 1 << 7;
     pub const CAN_MULTI_CONN: u16 = 1 << 8;
+    /// Of the branch `extension-resize`.
+    pub const SEND_RESIZE: u16 = 1 << 9;
     pub const SEND_CACHE: u16 = 1 << 10;
     pub const SEND_FAST_ZERO: u16 = 1 << 11;
     pub const BLOCK_STATUS_PAYLOAD: u16 = 1 << 12;
@@ -171,7 +173,7 @@ pub mod state {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Errno {
-    /// Operation not permitted: the export is read-only.
+    /// Operation not permitted: the export is read-only, or keeps its size.
     Perm = 1,
     /// The device failed.
     Io = 5,

@@ -5,6 +5,7 @@ mod hostile;
 mod on_stack;
 mod persistent;
 mod real;
+mod resized;
 mod stopping;
 mod tls;
 mod virtual_time;

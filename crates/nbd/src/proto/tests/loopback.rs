@@ -48,7 +48,7 @@ impl Server {
             Op::Read { range, whole } => return self.read(to, range, whole),
             Op::Write { range, .. } => self.disk[at(range)].copy_from_slice(payload),
             Op::WriteZeroes { range, .. } | Op::Trim { range, .. } => self.disk[at(range)].fill(0),
-            Op::Flush | Op::Cache { .. } => {}
+            Op::Flush | Op::Cache { .. } | Op::Resize { .. } => {}
             Op::BlockStatus { range, one, contexts } => {
                 let known =
                     |context| (context, if context == Context::Allocation { self.extents(range) } else { vec![] });
@@ -221,7 +221,7 @@ proptest! {
                     let zero = model[place.start..place.start + 512].iter().all(|b| *b == 0);
                     prop_assert_eq!(answer.status(Context::Allocation).unwrap()[0].zero(), zero);
                 }
-                Op::Flush | Op::Cache { .. } => {}
+                Op::Flush | Op::Cache { .. } | Op::Resize { .. } => {}
             }
         }
     }

@@ -54,6 +54,23 @@ fn each_command_is_read_with_its_flags() {
 }
 
 #[test]
+fn a_resize_is_read_from_its_offset_where_it_is_offered() {
+    let mut info = ExportInfo::new("thin", 4096, 512);
+    info.resizable = true;
+    let mut s = Feeder::new(Session::new(Exports::new(vec![info]).unwrap()));
+    s.feed(&3u32.to_be_bytes());
+    s.feed(&encode(opt::GO, &go("", &[])));
+    assert_eq!(refused(&mut s, &request(cmd::READ, 0, 4096, 512)), Errno::Inval);
+    assert_eq!(served(&mut s, &request(cmd::RESIZE, 0, 8192, 0)), Op::Resize { bytes: 8192 });
+    s.session().note_size(0, 8192);
+    assert_eq!(served(&mut s, &request(cmd::READ, 0, 4096, 512)), Op::Read { range: r(4096, 512), whole: false });
+    for (offset, len) in [(8192, 512), (0, 0), (100, 0)] {
+        assert_eq!(refused(&mut s, &request(cmd::RESIZE, 0, offset, len)), Errno::Inval, "{offset} {len}");
+    }
+    assert_eq!(refused(&mut serving("disk", true), &request(cmd::RESIZE, 0, 8192, 0)), Errno::Perm);
+}
+
+#[test]
 fn a_write_is_announced_before_its_payload_arrives() {
     let mut s = serving("disk", true);
     assert_eq!(served(&mut s, &request(cmd::WRITE, 0, 0, 512)), Op::Write { range: r(0, 512), fua: false });
@@ -123,7 +140,7 @@ fn flags_that_do_not_go_with_a_command_are_invalid() {
 #[test]
 fn unknown_commands_are_invalid_and_the_session_goes_on() {
     let mut s = serving("disk", true);
-    for command in [9, cmd::RESIZE, 0xffff] {
+    for command in [9, 0xffff] {
         assert_eq!(refused(&mut s, &request(command, 0, 0, 512)), Errno::Inval);
     }
 }
