@@ -30,6 +30,9 @@ pub struct Doors {
     /// Owner of Unix sockets of exports, by number: UID or UID:GID
     #[arg(long, value_name = "UID[:GID]", value_parser = parse_owner)]
     socket_owner: Option<Owner>,
+    /// NBD clients may change the size of exports that can be resized
+    #[arg(long)]
+    nbd_resize: bool,
     /// An export as a disk of a virtual machine, through a vhost-user-blk socket; may be given several times
     #[arg(long, value_name = "EXPORT=SOCKET", value_parser = parse_vhost)]
     vhost_user: Vec<VhostDoor>,
@@ -60,6 +63,11 @@ struct Unread {
 }
 
 impl Doors {
+    /// Bounds and permissions of NBD clients.
+    pub fn nbd(&self) -> esker_nbd::server::Config {
+        esker_nbd::server::Config { resize: self.nbd_resize, ..esker_nbd::server::Config::production() }
+    }
+
     /// TLS of the server.
     ///
     /// # Errors

@@ -186,6 +186,22 @@ impl Attached {
         }
     }
 
+    /// Gives the device of an export the size that the export has now.
+    pub async fn resized(&self, export: &str) {
+        let (Some(device), Some(file)) =
+            (self.device(export), self.session.volumes.iter().position(|volume| volume.name == export))
+        else {
+            return;
+        };
+        let size = self.session.volumes[file].size();
+        self.session.resized(file);
+        let done = errands::resize(&self.rt, &self.mount.join(export), &device).await;
+        if done.is_ok() {
+            self.disks.borrow_mut().iter_mut().filter(|disk| disk.export == export).for_each(|disk| disk.size = size);
+        }
+        self.note(done);
+    }
+
     fn device(&self, export: &str) -> Option<PathBuf> {
         self.disks.borrow().iter().find(|disk| disk.export == export).map(|disk| disk.path.clone())
     }

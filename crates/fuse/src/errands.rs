@@ -10,7 +10,7 @@ use esker_base::{ByteRange, Nanos};
 use esker_rt::Rt;
 use esker_rt::real::loop_device::{self, LoopSetup};
 use esker_rt::real::{Errand, run_apart};
-use rustix::fs::Advice;
+use rustix::fs::{Advice, AtFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
@@ -24,6 +24,11 @@ pub(crate) async fn configure(rt: &Rt, file: &Path, setup: LoopSetup) -> Result<
 /// Lets a loop device go of its file, now or when its last user closes it. One that is not set up is fine.
 pub(crate) async fn release(rt: &Rt, device: &Path) -> Result<String, String> {
     run(rt, |words| clear(Path::new(&words[0])).map(|()| String::new()), vec![path_word(device)]).await
+}
+
+/// Gives a loop device the size that its file has now.
+pub(crate) async fn resize(rt: &Rt, file: &Path, device: &Path) -> Result<String, String> {
+    run(rt, |words| told(&words[1], resize_apart(words)), vec![path_word(file), path_word(device)]).await
 }
 
 /// Takes the file system away, now or when its last user leaves it.
@@ -101,6 +106,12 @@ pub(crate) fn unmount_now(mount: &Path) -> Result<(), String> {
         Ok(()) | Err(Errno::INVAL | Errno::NOENT) => Ok(()),
         Err(error) => Err(format!("{} cannot be unmounted: {error}", mount.display())),
     }
+}
+
+fn resize_apart(words: &[String]) -> io::Result<()> {
+    // The kernel keeps the size that it was told, unless it is made to ask again.
+    rustix::fs::statx(rustix::fs::CWD, &words[0], AtFlags::STATX_FORCE_SYNC, StatxFlags::SIZE)?;
+    loop_device::resize(Path::new(&words[1]))
 }
 
 fn forget_apart(words: &[String]) -> io::Result<()> {

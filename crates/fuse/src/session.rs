@@ -1,5 +1,6 @@
 //! Who answers what: from the first request of the kernel until the file system is gone.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use esker_base::Nanos;
@@ -43,7 +44,8 @@ pub(crate) struct Session {
 
 impl Session {
     pub fn new(rt: &Rt, pool: &Pool, channel: Channel, volumes: Vec<Rc<Volume>>) -> Session {
-        let entry = |v: &Rc<Volume>| Entry { name: v.name.clone(), size: v.size(), read_only: v.is_read_only() };
+        let entry =
+            |v: &Rc<Volume>| Entry { name: v.name.clone(), size: Cell::new(v.size()), read_only: v.is_read_only() };
         let discard = volumes.iter().map(|volume| volume.discard()).max().unwrap_or(PAGE);
         let tree = Tree::new(volumes.iter().map(entry).collect(), discard);
         Session { rt: rt.clone(), pool: pool.clone(), channel, tree, volumes, opened: Notify::default() }
@@ -53,6 +55,11 @@ impl Session {
     pub fn transfer_max(volumes: &[Rc<Volume>]) -> u32 {
         let least = volumes.iter().map(|volume| volume.transfer_max()).min().unwrap_or(TRANSFER_MAX);
         least.min(TRANSFER_MAX) / PAGE * PAGE
+    }
+
+    /// Tells the kernel, when it asks, that the file of a volume, by its place, has the size of its device.
+    pub fn resized(&self, file: usize) {
+        self.tree.resize(file, self.volumes[file].size());
     }
 
     /// Answers until the file system is unmounted or the kernel ends it.

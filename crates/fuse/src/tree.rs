@@ -1,4 +1,6 @@
-//! One directory, and in it a file for each export. Nothing in it changes while it is mounted.
+//! One directory, and in it a file for each export. Nothing but sizes changes while it is mounted.
+
+use std::cell::Cell;
 
 use crate::proto::abi::{Attr, AttrOut, EntryOut, ROOT, Statfs};
 
@@ -17,7 +19,7 @@ const FILE_READ_ONLY: u32 = 0o100_400;
 pub(crate) struct Entry {
     pub name: String,
     /// In bytes.
-    pub size: u64,
+    pub size: Cell<u64>,
     pub read_only: bool,
 }
 
@@ -38,6 +40,11 @@ impl Tree {
         (index < self.entries.len()).then_some(index)
     }
 
+    /// A file, by its place, has so many bytes now. The kernel learns it when it asks again.
+    pub fn resize(&self, file: usize, bytes: u64) {
+        self.entries[file].size.set(bytes);
+    }
+
     pub fn lookup(&self, name: &[u8]) -> Option<EntryOut> {
         let index = self.entries.iter().position(|entry| entry.name.as_bytes() == name)?;
         let node = FIRST + index as u64;
@@ -55,7 +62,7 @@ impl Tree {
         }
         let entry = &self.entries[self.file(node)?];
         let mode = if entry.read_only { FILE_READ_ONLY } else { FILE };
-        Some(Attr { mode, nlink: 1, size: entry.size, blocks: entry.size / 512, ..common })
+        Some(Attr { mode, nlink: 1, size: entry.size.get(), blocks: entry.size.get() / 512, ..common })
     }
 
     /// All names with their attributes, in the order of a listing.
@@ -66,7 +73,7 @@ impl Tree {
     }
 
     pub fn statfs(&self) -> Statfs {
-        let bytes: u64 = self.entries.iter().map(|entry| entry.size).sum();
+        let bytes: u64 = self.entries.iter().map(|entry| entry.size.get()).sum();
         let (bsize, files) = (self.discard, self.entries.len() as u64);
         Statfs { blocks: bytes / u64::from(bsize), files, bsize, frsize: bsize, namelen: 255, ..Statfs::zero() }
     }
@@ -78,7 +85,7 @@ mod tests {
 
     #[test]
     fn files_are_found_by_name_and_node_and_nothing_else_is() {
-        let entry = |name: &str, read_only| Entry { name: name.to_string(), size: 8192, read_only };
+        let entry = |name: &str, read_only| Entry { name: name.to_string(), size: Cell::new(8192), read_only };
         let tree = Tree::new(vec![entry("vol", false), entry("old", true)], 4096);
         let found = tree.lookup(b"old").unwrap();
         assert_eq!((tree.file(found.node), found.attr.mode, found.attr.size), (Some(1), FILE_READ_ONLY, 8192));
@@ -87,5 +94,7 @@ mod tests {
         let names: Vec<_> = tree.list().map(|(name, attr)| (name, attr.ino)).collect();
         assert_eq!(names, [(".", 1), ("..", 1), ("vol", 2), ("old", 3)]);
         assert_eq!(tree.statfs().blocks, 4);
+        tree.resize(1, 16384);
+        assert_eq!((tree.lookup(b"old").unwrap().attr.size, tree.statfs().blocks), (16384, 6));
     }
 }

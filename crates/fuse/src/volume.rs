@@ -40,7 +40,7 @@ impl Volume {
     }
 
     pub fn size(&self) -> u64 {
-        self.device.limits().size
+        self.device.size()
     }
 
     pub fn block(&self) -> u32 {

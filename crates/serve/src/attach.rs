@@ -35,6 +35,8 @@ impl AttachFront {
         };
         let exports = names.iter().map(export).collect::<Result<Vec<_>, _>>()?;
         let stack = served.stack();
+        // Volumes tell their size when they are open.
+        stack.opened().await;
         Ok(Rc::new(AttachFront(Attached::start(stack.rt(), stack.pool(), exports, setup).await?)))
     }
 
@@ -70,6 +72,11 @@ impl Front for AttachFront {
     fn after_change(&self, export: &str, ranges: &[ByteRange]) -> LocalFuture<()> {
         let (attached, export, ranges) = (self.0.clone(), export.to_string(), ranges.to_vec());
         Box::pin(async move { attached.forget(&export, &ranges).await })
+    }
+
+    fn resized(&self, export: &str) -> LocalFuture<()> {
+        let (attached, export) = (self.0.clone(), export.to_string());
+        Box::pin(async move { attached.resized(&export).await })
     }
 
     fn stop(&self) -> LocalFuture<()> {

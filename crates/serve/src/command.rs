@@ -64,6 +64,16 @@ pub enum Command {
         /// What is done, in this order.
         ops: Vec<RangeCommand>,
     },
+    /// Changes the size of an export.
+    Resize {
+        /// The export.
+        export: String,
+        /// Its new size.
+        bytes: u64,
+        /// As for `Insert`.
+        #[serde(default = "patience")]
+        patience_ms: u64,
+    },
     /// Asks one layer for what only its kind can do.
     Ask {
         /// Its name.
@@ -105,9 +115,9 @@ pub enum Command {
 }
 
 /// The words of all commands.
-pub const COMMANDS: [&str; 13] = [
-    "hello", "status", "dump", "insert", "remove", "reorder", "ranges", "ask", "drain", "freeze", "thaw", "measure",
-    "stop",
+pub const COMMANDS: [&str; 14] = [
+    "hello", "status", "dump", "insert", "remove", "reorder", "ranges", "resize", "ask", "drain", "freeze", "thaw",
+    "measure", "stop",
 ];
 
 /// Which parts are measured, beside exports, which always are.
@@ -288,6 +298,7 @@ mod tests {
                 ],
             },
             Command::Hello {},
+            Command::Resize { export: "vol".into(), bytes: 1 << 30, patience_ms: 1 },
             Command::Ask { device: "vm".into(), words: vec!["list".into()] },
             Command::Drain { patience_ms: 1 },
             Command::Freeze { limit_ms: 7, patience_ms: 1 },

@@ -132,7 +132,7 @@ async fn flush_within(shared: &Rc<Shared>, limit: Nanos) -> Result<(), Refusal> 
 async fn push_down(shared: &Rc<Shared>) {
     let exports = shared.stack.spec().exports;
     for front in shared.fronts() {
-        let whole = |name: &str| ByteRange::new(0, shared.stack.export(name)?.limits().size);
+        let whole = |name: &str| ByteRange::new(0, shared.stack.export(name)?.size());
         let all = exports.iter().filter_map(|e| Some(front.before_change(&e.name, &[whole(&e.name)?])));
         join_all(all.collect::<Vec<_>>()).await;
     }

@@ -31,6 +31,9 @@ pub trait Front {
     /// Called afterwards, whether it succeeded or not: what this front keeps of `ranges` may be out of date.
     fn after_change(&self, export: &str, ranges: &[ByteRange]) -> LocalFuture<()>;
 
+    /// Called when an export has another size than its offer says.
+    fn resized(&self, export: &str) -> LocalFuture<()>;
+
     /// Lets its clients go: answers what is under way, and waits for clients that cannot be sent away.
     fn stop(&self) -> LocalFuture<()>;
 }

@@ -5,7 +5,7 @@
 //!
 //! Reading order: [`server`] (start, run, stop), [`front`] (other ways than NBD), [`command`] (what the control socket
 //! understands), [`refusal`] (what it does not do, and why), [`lines`], `console` (its connections), `perform` (what they
-//! ask, done), `freeze`, `metered` and [`status`] (what is told), [`metrics`] and [`http`] (the same for Prometheus),
+//! ask, done), `freeze`, `sizes`, `metered` and [`status`] (what is told), [`metrics`] and [`http`] (the same for Prometheus),
 //! [`vhost`] (exports as disks of virtual machines), [`attach`] (as block devices of this machine), [`view`] (what changed between two statuses), [`log`] (events as lines).
 
 #![forbid(unsafe_code)]
@@ -24,6 +24,7 @@ pub mod metrics;
 mod perform;
 pub mod refusal;
 pub mod server;
+mod sizes;
 pub mod status;
 pub mod vhost;
 pub mod view;

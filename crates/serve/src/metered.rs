@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use esker_block::{Bio, Device, Done, Limits, Meter, Reading, Step};
+use esker_block::{Bio, BioError, Device, Done, Limits, Meter, Reading, Step};
 use esker_stack::Export;
 
 /// Latencies are exact to a sixteenth.
@@ -44,6 +44,18 @@ impl Metered {
 impl Device for Metered {
     fn limits(&self) -> &Limits {
         self.export.limits()
+    }
+
+    fn size(&self) -> u64 {
+        self.export.size()
+    }
+
+    fn can_resize(&self) -> bool {
+        self.export.can_resize()
+    }
+
+    fn resize(&self, bytes: u64) -> Step<Result<(), BioError>> {
+        self.export.resize(bytes)
     }
 
     fn submit(&self, bio: Bio) -> Step<Done> {

@@ -6,12 +6,14 @@ use esker_base::ByteRange;
 use esker_block::{Bio, Device, RangeOp};
 use esker_rt::Level;
 use esker_rt::sync::join_all;
+use esker_stack::Export;
 use serde_json::{Value, json};
 
 use crate::command::{COMMANDS, Command, PROTOCOL, RangeCommand, bounded, parse_layer};
 use crate::freeze;
 use crate::refusal::Refusal;
 use crate::server::Shared;
+use crate::sizes;
 use crate::status::Status;
 
 /// Does what a line asks.
@@ -46,8 +48,12 @@ async fn act(shared: &Rc<Shared>, command: &Command) -> Result<Value, Refusal> {
     let stack = &shared.stack;
     match command {
         Command::Ranges { export, ops } => return change_ranges(shared, export, ops).await,
+        Command::Resize { export, bytes, patience_ms } => {
+            return sizes::resize(shared, export, *bytes, bounded(*patience_ms)).await;
+        }
         Command::Ask { device, words } => {
             let answer = stack.ask(device, words).await?;
+            sizes::tell(shared).await;
             return Ok(serde_json::from_str(&answer).unwrap_or(Value::String(answer)));
         }
         Command::Drain { patience_ms } => {
@@ -97,21 +103,27 @@ fn report(shared: &Shared, command: &Command, result: &Result<Value, Refusal>) {
 /// Most operations of one command; a line holds hardly more.
 const RANGES_MAX: usize = 1024;
 
-async fn change_ranges(shared: &Rc<Shared>, name: &str, ops: &[RangeCommand]) -> Result<Value, Refusal> {
-    let refused = |code, text: String| Refusal::new(code, &text).at(name);
+/// The export of that name, which may be changed.
+pub(crate) fn export_of(shared: &Shared, name: &str) -> Result<Export, Refusal> {
+    let refused = |code, text| Refusal::new(code, text).at(name);
     let export = shared.stack.export(name);
-    let export =
-        export.ok_or_else(|| refused("unknown_name", "no export is named so; `esker status` lists them".into()))?;
-    let wanted = range_ops(ops).map_err(|error| error.at(name))?;
-    if export.is_read_only() {
-        return Err(refused("read_only", "this export is read-only".into()));
+    let export = export.ok_or_else(|| refused("unknown_name", "no export is named so; `esker status` lists them"))?;
+    match export.is_read_only() {
+        true => Err(refused("read_only", "this export is read-only")),
+        false => Ok(export),
     }
-    let size = export.limits().size;
+}
+
+async fn change_ranges(shared: &Rc<Shared>, name: &str, ops: &[RangeCommand]) -> Result<Value, Refusal> {
+    let export = export_of(shared, name)?;
+    let wanted = range_ops(ops).map_err(|error| error.at(name))?;
+    let size = export.size();
     let touched = wanted.iter().filter_map(RangeOp::ranges).flat_map(|(src, dst)| src.into_iter().chain([dst]));
     let touched: Vec<ByteRange> = touched.collect();
     for range in &touched {
         if range.end() > size {
-            return Err(refused("bad_range", format!("{range} passes the end at {size}; nothing was changed")));
+            let text = format!("{range} passes the end at {size}; nothing was changed");
+            return Err(Refusal::new("bad_range", &text).at(name));
         }
         shared.doors.iter().for_each(|door| door.server.note_change(name, *range));
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use esker_block::BioError;
-use esker_stack::{AskError, FlushError, LiveError};
+use esker_stack::{AskError, FlushError, LiveError, ResizeError};
 use serde::{Deserialize, Serialize};
 
 use crate::command::CommandError;
@@ -76,6 +76,18 @@ impl From<AskError> for Refusal {
             AskError::Refused(name, why) => return Refusal::new("refused", &why.to_string()).at(name),
         };
         Refusal::new(code, &error.to_string())
+    }
+}
+
+impl From<ResizeError> for Refusal {
+    fn from(error: ResizeError) -> Refusal {
+        match error {
+            ResizeError::Live(error) => error.into(),
+            ResizeError::Refused(BioError::Invalid(why)) => Refusal::new("refused", &why),
+            ResizeError::Refused(error) => error.into(),
+            ResizeError::Used(_) => Refusal::new("refused", &error.to_string()),
+            ResizeError::Ended => Refusal::new("stopping", &error.to_string()),
+        }
     }
 }
 

@@ -24,6 +24,7 @@ use crate::front::{Front, Offer};
 use crate::http;
 use crate::metered::{Metered, Meters};
 use crate::metrics;
+use crate::sizes;
 use crate::status::Status;
 
 /// How a stack is served.
@@ -127,10 +128,9 @@ pub struct Ready {
     pub read_only: bool,
 }
 
-impl Ready {
-    fn offer(&self) -> Offer {
-        let Ready { export, uri, size, read_only } = self;
-        Offer { export: export.clone(), at: uri.to_string(), size: *size, read_only: *read_only }
+impl From<Ready> for Offer {
+    fn from(Ready { export, uri, size, read_only }: Ready) -> Offer {
+        Offer { export, at: uri.to_string(), size, read_only }
     }
 }
 
@@ -205,9 +205,18 @@ impl Shared {
         self.fronts.borrow().clone()
     }
 
+    /// What NBD clients can reach, with the sizes of now.
+    fn ready(&self) -> Vec<Ready> {
+        let now = |ready: &Ready| {
+            let size = self.stack.export(&ready.export).map_or(ready.size, |export| export.size());
+            Ready { size, ..ready.clone() }
+        };
+        self.ready.iter().map(now).collect()
+    }
+
     /// What clients can reach, on every way.
     pub fn offers(&self) -> Vec<Offer> {
-        self.ready.iter().map(Ready::offer).chain(self.fronts().iter().flat_map(|front| front.offers())).collect()
+        self.ready().into_iter().map(Offer::from).chain(self.fronts().iter().flat_map(|front| front.offers())).collect()
     }
 
     /// Waits until the server is asked to stop.
@@ -295,8 +304,13 @@ impl Served {
     }
 
     /// What clients can reach, in the order of the addresses in the text.
-    pub fn ready(&self) -> &[Ready] {
-        &self.0.ready
+    pub fn ready(&self) -> Vec<Ready> {
+        self.0.ready()
+    }
+
+    /// Waits until the layers of the stack are open: until then sizes may be other ones.
+    pub async fn opened(&self) {
+        self.0.stack.opened().await;
     }
 
     /// Where commands are taken.
@@ -314,9 +328,15 @@ impl Served {
         let own = shared.clone();
         shared.rt.spawn("measure", async move { start_measuring(&own).await }).detach();
         for Door { server, listener } in &shared.doors {
-            let (server, listener) = (server.clone(), listener.clone());
-            shared.rt.spawn("nbd-accept", async move { server.serve(&listener).await }).detach();
+            let (server, listener, stack) = (server.clone(), listener.clone(), shared.stack.clone());
+            let serve = async move {
+                // Volumes tell their size when they are open.
+                stack.opened().await;
+                server.serve(&listener).await;
+            };
+            shared.rt.spawn("nbd-accept", serve).detach();
         }
+        let sizes = shared.rt.spawn("sizes", sizes::follow(shared.clone()));
         let console = shared.rt.spawn("control-accept", console::serve(shared.clone(), shared.control.clone()));
         let metrics = shared.metrics.iter().map(|listener| hand_out(shared.clone(), listener.clone()));
         let metrics: Vec<_> = metrics.map(|task| shared.rt.spawn("metrics-accept", task)).collect();
@@ -329,6 +349,7 @@ impl Served {
         join_all(shared.doors.iter().map(|door| door.server.stop())).await;
         join_all(shared.fronts().iter().map(|front| front.stop())).await;
         console.await;
+        sizes.await;
         join_all(metrics).await;
         let flushed = shared.stack.flush_all().await;
         shared.stack.close().await;
@@ -422,7 +443,7 @@ fn open(shared: &Shared, specs: &[&ExportSpec], config: &Config) -> Result<(Door
     let ready = exports.iter().map(|(name, export)| Ready {
         export: name.to_string(),
         uri: Uri { address: listener.address().clone(), export: name.to_string(), tls },
-        size: export.limits().size,
+        size: export.size(),
         read_only: export.is_read_only(),
     });
     let ready = ready.collect();

@@ -210,11 +210,44 @@ fn exports_of_one_address_share_a_server_and_one_without_address_is_not_offered(
         let text = "d = memory size=1MiB; export a = d nbd=unix:DIR/sock; export b = d nbd=unix:DIR/sock read_only=true; \
                     export c = d nbd=unix:DIR/other; export d = d";
         let served = start(&rt, &dir, text).unwrap();
-        let ready: Vec<_> = served.ready().iter().map(|r| (r.export.as_str(), r.size, r.read_only)).collect();
+        let ready = served.ready();
+        let ready: Vec<_> = ready.iter().map(|r| (r.export.as_str(), r.size, r.read_only)).collect();
         assert_eq!(ready, [("a", 1 << 20, false), ("b", 1 << 20, true), ("c", 1 << 20, false)]);
         drop(served);
         let error = start(&rt, &dir, "d = memory size=1MiB @").err().unwrap();
         assert!(matches!(error, ServeError::Nothing), "{error}");
+    });
+}
+
+#[test]
+fn a_resize_is_seen_by_clients_that_are_there_and_by_those_that_come() {
+    in_world(|rt, dir| async move {
+        let text = "d = memory size=8MiB; vm = volumes segment=64KiB ports=\"db=64KiB\" on d; \
+                    top = stats on vm.db; export vol = top nbd=unix:DIR/sock; export raw = d nbd=unix:DIR/sock";
+        let server = Running::new(&rt, &dir, text);
+        let client = server.client("vol").await;
+        let resize = |export: &str, bytes| Command::Resize { export: export.into(), bytes, patience_ms: 1000 };
+        let told = server.ask(resize("vol", 1 << 20)).await.unwrap();
+        assert_eq!((&told["before_bytes"], &told["bytes"]), (&Value::from(64 << 10), &Value::from(1 << 20)));
+        client.write((1 << 20) - 4096, Part::heap(vec![7; 4096]), false).await.unwrap();
+        assert_eq!(server.client("vol").await.remote().size, 1 << 20);
+        let words = ["resize", "db", "2MiB"].map(String::from).to_vec();
+        server.ask(Command::Ask { device: "vm".into(), words }).await.unwrap();
+        assert_eq!(server.client("vol").await.remote().size, 2 << 20);
+        server.ask(resize("vol", 64 << 10)).await.unwrap();
+        let behind = client.read(ByteRange::new(64 << 10, 4096).unwrap()).await;
+        assert!(behind.unwrap_err().to_string().contains("EINVAL"));
+        let status = server.status().await;
+        let top = status.parts.iter().find(|part| part.name == "top").unwrap();
+        assert_eq!((status.exports[0].size, top.ends[0].size), (64 << 10, 64 << 10));
+        for (export, bytes, words) in
+            [("raw", 16 << 20, "fixed"), ("vol", 100, "multiple of 4096"), ("no", 1, "no export")]
+        {
+            let refused = server.ask(resize(export, bytes)).await.unwrap_err().to_string();
+            assert!(refused.contains(words), "{export}: {refused}");
+        }
+        server.stop.notify_one();
+        server.end.await.unwrap();
     });
 }
 

@@ -12,6 +12,7 @@ use esker_stack::Stack;
 use esker_vhost::{Config, Server};
 
 use crate::front::{Front, Offer};
+use crate::metered::Metered;
 use crate::server::Served;
 
 /// An export that virtual machines can use as a disk.
@@ -42,6 +43,7 @@ pub enum VhostError {
 /// One export at one socket, for one virtual machine at a time.
 pub struct VhostFront {
     offer: Offer,
+    export: Rc<Metered>,
     server: Server,
 }
 
@@ -54,15 +56,20 @@ impl VhostFront {
         let VhostDoor { export: name, socket } = door;
         let stack = served.stack();
         let export = served.export(name).ok_or_else(|| VhostError::Unknown(name.clone()))?;
-        let (size, read_only) = (export.limits().size, export.is_read_only());
+        let export = Rc::new(export);
         let listener = listener(stack, socket, access);
         let listener = listener.map_err(|source| VhostError::Listen { export: name.clone(), source })?;
         let at = format!("vhost-user:{}", socket.display());
-        let offer = Offer { export: name.clone(), at, size, read_only };
-        let server = Server::new(stack.rt(), stack.pool(), name, Rc::new(export), Config::production());
-        let serving = server.clone();
-        stack.rt().spawn("vhost-accept", async move { serving.serve(&listener).await }).detach();
-        Ok(Rc::new(VhostFront { offer, server }))
+        let offer = Offer { export: name.clone(), at, size: export.size(), read_only: export.is_read_only() };
+        let server = Server::new(stack.rt(), stack.pool(), name, export.clone(), Config::production());
+        let (serving, opening) = (server.clone(), stack.clone());
+        let serve = async move {
+            // Volumes tell their size when they are open.
+            opening.opened().await;
+            serving.serve(&listener).await;
+        };
+        stack.rt().spawn("vhost-accept", serve).detach();
+        Ok(Rc::new(VhostFront { offer, export, server }))
     }
 }
 
@@ -73,7 +80,7 @@ fn listener(stack: &Rc<Stack>, socket: &std::path::Path, access: Access) -> Resu
 
 impl Front for VhostFront {
     fn offers(&self) -> Vec<Offer> {
-        vec![self.offer.clone()]
+        vec![Offer { size: self.export.size(), ..self.offer.clone() }]
     }
 
     fn clients(&self) -> usize {
@@ -86,6 +93,11 @@ impl Front for VhostFront {
     }
 
     fn after_change(&self, _: &str, _: &[ByteRange]) -> LocalFuture<()> {
+        Box::pin(async {})
+    }
+
+    fn resized(&self, _: &str) -> LocalFuture<()> {
+        // The monitor is told when it asks: the library that speaks to it has no message for that.
         Box::pin(async {})
     }
 

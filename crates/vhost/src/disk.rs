@@ -131,7 +131,7 @@ impl Disk {
         let alignment = blocks_of_sectors(block).to_le_bytes();
         let mut space = Vec::with_capacity(60);
         let mut put = |bytes: &[u8]| space.extend_from_slice(bytes);
-        put(&(limits.size / SECTOR).to_le_bytes());
+        put(&(self.device.size() / SECTOR).to_le_bytes());
         put(&u32::MAX.to_le_bytes()); // size_max, not offered
         put(&SEGMENTS_MAX.to_le_bytes());
         put(&[0; 4]); // geometry, not offered

@@ -20,7 +20,7 @@ use vhost::vhost_user::{BackendReqHandler, Error, GpuBackend, Result, VhostUserB
 use vm_memory::{FileOffset, GuestAddress, GuestRegionMmap, MmapRegion};
 
 use crate::Memory;
-use crate::disk::{Disk, feature};
+use crate::disk::{Disk, SECTOR, feature};
 use crate::inflight::area_bytes;
 use crate::mailbox::Asker;
 use crate::ring::{Addresses, RING_LEN_MAX, RingError};
@@ -32,21 +32,50 @@ const SPACE_BYTES_MAX: usize = 256;
 
 /// What the reactor is asked to do.
 pub(crate) enum Command {
-    Features { by_index: bool, flushes: bool, enable: bool },
+    Features {
+        by_index: bool,
+        flushes: bool,
+        enable: bool,
+    },
     Memory(Arc<Memory>),
-    Track { region: Arc<MmapRegion<()>>, len: u16 },
-    Len { ring: u16, len: u32 },
-    Addresses { ring: u16, at: Addresses },
-    Base { ring: u16, index: u16 },
-    Start { ring: u16, kick: OwnedFd },
-    Call { ring: u16, call: Option<OwnedFd> },
-    Enable { ring: u16, enabled: bool },
-    Stop { ring: u16 },
+    Track {
+        region: Arc<MmapRegion<()>>,
+        len: u16,
+    },
+    Len {
+        ring: u16,
+        len: u32,
+    },
+    Addresses {
+        ring: u16,
+        at: Addresses,
+    },
+    Base {
+        ring: u16,
+        index: u16,
+    },
+    Start {
+        ring: u16,
+        kick: OwnedFd,
+    },
+    Call {
+        ring: u16,
+        call: Option<OwnedFd>,
+    },
+    Enable {
+        ring: u16,
+        enabled: bool,
+    },
+    Stop {
+        ring: u16,
+    },
+    /// Tells the size of the disk in bytes, which may have changed.
+    Size,
     Reset,
 }
 
-/// What the reactor answers: for a stop the next index, else 0.
-pub(crate) type Answer = std::result::Result<u16, RingError>;
+/// What the reactor answers: for a stop the next index, for the size bytes, else 0.
+pub(crate) type Answer = std::result::Result<u64, RingError>;
 
 /// Reads messages from `socket` until the monitor goes away.
 ///
@@ -95,7 +124,7 @@ impl Handler {
         }
     }
 
-    fn ask(&self, command: Command) -> Result<u16> {
+    fn ask(&self, command: Command) -> Result<u64> {
         let gone = || other("the server has stopped");
         self.reactor.ask(command).ok_or_else(gone)?.map_err(other)
     }
@@ -205,7 +234,7 @@ impl VhostUserBackendReqHandlerMut for Handler {
 
     fn get_vring_base(&mut self, index: u32) -> Result<VhostUserVringState> {
         let next = self.ask(Command::Stop { ring: self.ring(index)? })?;
-        Ok(VhostUserVringState::new(index, u32::from(next)))
+        Ok(VhostUserVringState::new(index, u32::try_from(next).map_err(other)?))
     }
 
     fn set_vring_kick(&mut self, index: u8, fd: Option<File>) -> Result<()> {
@@ -247,6 +276,9 @@ impl VhostUserBackendReqHandlerMut for Handler {
         if from + len > SPACE_BYTES_MAX {
             return Err(Error::InvalidParam);
         }
+        // The capacity comes first in the space.
+        let sectors = self.ask(Command::Size)? / SECTOR;
+        self.space[..8].copy_from_slice(&sectors.to_le_bytes());
         Ok(self.space.iter().copied().chain(std::iter::repeat(0)).skip(from).take(len).collect())
     }
 

@@ -118,7 +118,7 @@ fn transfer(disk: &Disk, sector: u64, len: u64) -> Result<ByteRange, Status> {
     let start = sector.checked_mul(SECTOR).ok_or(Status::Io)?;
     let range = ByteRange::new(start, len).ok_or(Status::Io)?;
     let whole = start.is_multiple_of(disk.block()) && len.is_multiple_of(disk.block());
-    if whole && range.end() <= disk.limits().size { Ok(range) } else { Err(Status::Io) }
+    if whole && range.end() <= disk.device.size() { Ok(range) } else { Err(Status::Io) }
 }
 
 /// The ranges of a discard or write-zeroes request, with their flags. All are checked before any is acted on.

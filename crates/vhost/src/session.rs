@@ -27,7 +27,7 @@ pub(crate) async fn run(disk: Rc<Disk>, socket: OwnedFd) -> Result<(), String> {
         thread_rt.agent("esker-vhost", move |_| async move { serve(socket, handler) }).await
     });
     while let Some(Letter { question, reply }) = answerer.next().await {
-        let answer = obey(&rings, question).await;
+        let answer = obey(&disk, &rings, question).await;
         // An asker that went away does not hear it.
         let _gone = reply.send(answer);
     }
@@ -39,7 +39,7 @@ pub(crate) async fn run(disk: Rc<Disk>, socket: OwnedFd) -> Result<(), String> {
 }
 
 /// Carries out one command.
-async fn obey(rings: &[Rc<Ring>], command: Command) -> Answer {
+async fn obey(disk: &Disk, rings: &[Rc<Ring>], command: Command) -> Answer {
     let at = |ring: u16| &rings[usize::from(ring)];
     match command {
         Command::Features { by_index, flushes, enable } => {
@@ -62,7 +62,8 @@ async fn obey(rings: &[Rc<Ring>], command: Command) -> Answer {
         Command::Start { ring, kick } => at(ring).start(Some(kick))?,
         Command::Call { ring, call } => at(ring).set_call(call),
         Command::Enable { ring, enabled } => at(ring).enable(enabled),
-        Command::Stop { ring } => return Ok(at(ring).stop().await),
+        Command::Stop { ring } => return Ok(at(ring).stop().await.into()),
+        Command::Size => return Ok(disk.device.size()),
         Command::Reset => {
             for ring in rings {
                 ring.enable(false);

@@ -21,6 +21,7 @@ mod man;
 mod measure;
 mod media_check;
 mod ranges;
+mod resize;
 mod serve;
 mod stack_check;
 mod stack_compose;
@@ -80,6 +81,7 @@ pub const ALL: &[Verb] = &[
     top::VERB,
     measure::VERB,
     ranges::VERB,
+    resize::VERB,
     drain::VERB,
     freeze::VERB,
     thaw::VERB,

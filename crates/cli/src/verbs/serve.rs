@@ -63,12 +63,17 @@ impl Run for Serve {
         let config = Config {
             tls: self.doors.tls()?,
             access: self.doors.access(),
+            nbd: self.doors.nbd(),
             measure: self.world.measure(),
             metrics: self.world.metrics(),
             ..Config::at(Address::Unix(self.control()), io_of(&reactor))
         };
         let pool = Pool::new(KEPT_BYTES_MAX);
         let served = self.start(&rt, &pool, &spec, config)?;
+        let served = reactor.block_on(async move {
+            served.opened().await;
+            served
+        });
         announce(&served, self.doors.vhost(), self.json, terminal)?;
         let stop = notify::stopping(signals.first(&rt)?);
         notify::ready(&rt);

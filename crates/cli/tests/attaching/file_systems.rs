@@ -178,3 +178,37 @@ fn xfs_keeps_its_files_and_gives_space_back() {
 fn btrfs_keeps_its_files_and_gives_space_back() {
     check_file_system(&BTRFS);
 }
+
+#[test]
+fn a_device_grows_while_it_is_mounted_and_ext4_follows_and_shrinks_before_it() {
+    if !can_run(&["mkfs.ext4", "e2fsck", "resize2fs", "blockdev"]) {
+        return;
+    }
+    let (place, stack) = (Place::new(), NAMED.replace("vol=1GiB", "vol=64MiB"));
+    let (attachment, mount) = (place.attach(&stack, &[]), place.mount_point());
+    let (device, control) = (attachment.device(), attachment.control.as_str());
+    let has = |bytes: u64| assert_eq!(check_tool("blockdev", &["--getsize64", device]).trim(), bytes.to_string());
+    run(EXT4.make, device);
+    mount.mount(device);
+    write_files(&mount);
+    check_tool(ESKER, &["volume", "resize", "vol", "256MiB", "--control", control]);
+    has(256 << 20);
+    compare_files(&mount, 0..FILES);
+    // While it is mounted, that takes CAP_SYS_RESOURCE, which few containers have.
+    mount.unmount();
+    check_tool("e2fsck", &["-f", "-p", device]);
+    check_tool("resize2fs", &[device]);
+    mount.mount(device);
+    fs::write(mount.path("large"), vec![5; 100 << 20]).expect("more than the volume had before");
+    check_tool("sync", &["-f", mount.text()]);
+    fs::remove_file(mount.path("large")).unwrap();
+    mount.unmount();
+    check_tool("e2fsck", &["-f", "-p", device]);
+    check_tool("resize2fs", &[device, "48M"]);
+    check_tool(ESKER, &["resize", "vol", "48MiB", "--control", control]);
+    has(48 << 20);
+    run(EXT4.check, device);
+    mount.mount(device);
+    compare_files(&mount, 0..FILES);
+    end(&place, &mount, attachment, &EXT4);
+}

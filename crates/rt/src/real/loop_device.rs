@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 
 use zerocopy::{FromZeros, Immutable, IntoBytes};
 
-/// `LOOP_CTL_GET_FREE`, `LOOP_CONFIGURE`, `LOOP_CLR_FD` of `linux/loop.h`.
+/// `LOOP_CTL_GET_FREE`, `LOOP_CONFIGURE`, `LOOP_CLR_FD`, `LOOP_SET_CAPACITY` of `linux/loop.h`.
 const GET_FREE: libc::Ioctl = 0x4C82;
 const CONFIGURE: libc::Ioctl = 0x4C0A;
 const CLEAR: libc::Ioctl = 0x4C01;
+const SET_CAPACITY: libc::Ioctl = 0x4C07;
 
 /// `LO_FLAGS_READ_ONLY`, `_PARTSCAN` and `_DIRECT_IO`.
 const READ_ONLY: u32 = 1;
@@ -100,9 +101,17 @@ pub fn clear(device: &Path) -> io::Result<()> {
     ioctl(&File::open(device)?, CLEAR, std::ptr::null()).map(drop)
 }
 
+/// Gives a loop device the size that its file has now, as far as the kernel knows it.
+///
+/// # Errors
+/// The kernel's; `ENXIO` if it has no file.
+pub fn resize(device: &Path) -> io::Result<()> {
+    ioctl(&File::open(device)?, SET_CAPACITY, std::ptr::null()).map(drop)
+}
+
 /// `argument` points to what `request` takes, or nowhere.
 fn ioctl(fd: &impl AsFd, request: libc::Ioctl, argument: *const libc::c_void) -> io::Result<i32> {
-    // SAFETY: the three requests above either take no argument or a `Config`, which the kernel only reads and which
+    // SAFETY: the four requests above either take no argument or a `Config`, which the kernel only reads and which
     // outlives the call.
     match unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), request, argument) } {
         -1 => Err(io::Error::last_os_error()),
