@@ -25,6 +25,8 @@ pub trait Sink {
     fn inherited(&mut self, inherited: &Inherited);
     /// A call is about to use this absolute path, or has just used it.
     fn touched(&mut self, path: &[u8]);
+    /// Where an absolute path leads: one without dots and links.
+    fn resolved(&mut self, path: &[u8]) -> Vec<u8>;
     /// Something odd, at a time of the trace.
     fn warning(&mut self, kind: WarningKind, count: u64, at: Time, text: String);
 }
@@ -355,7 +357,7 @@ impl Assembler {
             if !is_of_files(&mut owner.maps, &call, outcome) {
                 return;
             }
-            owner.places.follow(&call, outcome);
+            owner.places.follow(&call, outcome, |path| sink.resolved(path));
         }
         warn_of_unseen(&call, pending.enter, sink);
         sink.action(&Action { thread, enter: pending.enter, leave, call, outcome });

@@ -145,6 +145,11 @@ impl<W: Write> Sink for Output<W> {
         snapshot.touch(path, &mut |path, entry| lines.entry(path, entry));
     }
 
+    fn resolved(&mut self, path: &[u8]) -> Vec<u8> {
+        let Output { lines, snapshot, .. } = self;
+        snapshot.resolve(path, &mut |path, entry| lines.entry(path, entry))
+    }
+
     fn warning(&mut self, kind: WarningKind, count: u64, at: Time, text: String) {
         self.warnings.add_many(kind, count, at.0, text);
     }

@@ -36,12 +36,12 @@ impl Places {
         (base.starts_with(b"/")).then(|| join(base, &at.path))
     }
 
-    /// What a call changes.
-    pub fn follow(&mut self, call: &Call, outcome: Outcome) {
+    /// What a call changes. Paths are kept as `resolve` gives them, so that those of a walk up and down do not grow.
+    pub fn follow(&mut self, call: &Call, outcome: Outcome, resolve: impl FnOnce(&[u8]) -> Vec<u8>) {
         let Some(value) = outcome.value() else { return };
         match call {
             Call::Open { at, .. } => match self.absolute(at) {
-                Some(path) => drop(self.fds.insert(Fd(value as i32), path)),
+                Some(path) => drop(self.fds.insert(Fd(value as i32), resolve(&path))),
                 None => drop(self.fds.remove(&Fd(value as i32))),
             },
             Call::Close { fd } => drop(self.fds.remove(fd)),
@@ -51,7 +51,9 @@ impl Places {
                 None => drop(self.fds.remove(&Fd(value as i32))),
             },
             Call::Chdir { file: Object::Fd(fd) } => self.cwd = self.fds.get(fd).cloned().unwrap_or_default(),
-            Call::Chdir { file: Object::Path { at, .. } } => self.cwd = self.absolute(at).unwrap_or_default(),
+            Call::Chdir { file: Object::Path { at, .. } } => {
+                self.cwd = self.absolute(at).map(|path| resolve(&path)).unwrap_or_default();
+            }
             _ => {}
         }
     }
@@ -79,16 +81,31 @@ mod tests {
         Call::Open { at: At { dir, path: PathBytes::from(path) }, flags, mode: 0, resolve: ResolveFlags::empty() }
     }
 
+    fn follow(places: &mut Places, call: &Call, outcome: Outcome) {
+        places.follow(call, outcome, <[u8]>::to_vec);
+    }
+
+    #[test]
+    fn what_is_open_is_known_by_the_path_to_which_its_name_led() {
+        let mut places = Places::new(&PathBytes::from("/home"));
+        places.follow(&open(Fd::CWD, "link/../a"), Outcome::Done(3), |path| {
+            assert_eq!(path, b"/home/link/../a");
+            b"/elsewhere/a".to_vec()
+        });
+        let up = At { dir: Fd(3), path: PathBytes::from("..") };
+        assert_eq!(places.absolute(&up).as_deref(), Some(&b"/elsewhere/a/.."[..]));
+    }
+
     #[test]
     fn paths_start_where_their_directory_is_open() {
         let mut places = Places::new(&PathBytes::from("/home"));
-        places.follow(&open(Fd::CWD, "a"), Outcome::Done(3));
-        places.follow(&open(Fd(3), "b"), Outcome::Done(4));
+        follow(&mut places, &open(Fd::CWD, "a"), Outcome::Done(3));
+        follow(&mut places, &open(Fd(3), "b"), Outcome::Done(4));
         let at = |dir, path: &str| At { dir, path: PathBytes::from(path) };
         assert_eq!(places.absolute(&at(Fd(4), "c")).as_deref(), Some(&b"/home/a/b/c"[..]));
-        places.follow(&Call::Chdir { file: Object::Fd(Fd(3)) }, Outcome::Done(0));
+        follow(&mut places, &Call::Chdir { file: Object::Fd(Fd(3)) }, Outcome::Done(0));
         assert_eq!(places.absolute(&at(Fd::CWD, "d")).as_deref(), Some(&b"/home/a/d"[..]));
-        places.follow(&Call::Close { fd: Fd(4) }, Outcome::Done(0));
+        follow(&mut places, &Call::Close { fd: Fd(4) }, Outcome::Done(0));
         assert_eq!(places.absolute(&at(Fd(4), "c")), None);
         assert_eq!(places.absolute(&at(Fd(9), "/abs")).as_deref(), Some(&b"/abs"[..]));
     }

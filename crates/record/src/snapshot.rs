@@ -5,10 +5,10 @@
 //! younger than the recording was made by it, and was not there before.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
 use esker_trace::words::FileKind;
@@ -27,8 +27,8 @@ pub struct Snapshot {
     started: i64,
     /// Paths as calls name them, all of whose components were looked at.
     known: BTreeSet<Vec<u8>>,
-    /// Paths without symbolic links that were looked at, and where links lead.
-    seen: BTreeMap<PathBuf, Option<PathBuf>>,
+    /// What was looked at, as the tree that it is; the root first.
+    nodes: Vec<Node>,
     groups: BTreeMap<(u64, u64), u64>,
     /// Entries that could not be read.
     pub unreadable: Vec<(PathBuf, io::Error)>,
@@ -36,13 +36,24 @@ pub struct Snapshot {
     pub changed: u64,
 }
 
+/// A path without symbolic links before its last component.
+#[derive(Debug, Default)]
+struct Node {
+    /// Where it leads, if it is a link.
+    target: Option<PathBuf>,
+    /// Numbers of nodes.
+    children: BTreeMap<OsString, usize>,
+}
+
+const ROOT: usize = 0;
+
 impl Snapshot {
     /// Nothing yet; files that are younger than `started` (ns since 1970) are not taken.
     pub fn new(started: i64) -> Snapshot {
         Snapshot {
             started,
             known: BTreeSet::new(),
-            seen: BTreeMap::new(),
+            nodes: vec![Node::default()],
             groups: BTreeMap::new(),
             unreadable: Vec::new(),
             changed: 0,
@@ -55,17 +66,17 @@ impl Snapshot {
     /// If `root` is not there; what is below and cannot be read is only noted.
     pub fn walk(&mut self, root: &Path, give: &mut impl FnMut(&PathBytes, &Entry)) -> io::Result<()> {
         let root = fs::canonicalize(root)?;
-        self.touch(root.as_os_str().as_bytes(), give);
+        let (_, node) = self.follow(&root, give);
         let device = look(&root)?.device();
-        let mut folders = vec![root];
-        while let Some(folder) = folders.pop() {
+        let mut folders = vec![(root, node)];
+        while let Some((folder, node)) = folders.pop() {
             match self.children(&folder) {
                 Ok(children) => {
                     for child in children {
-                        self.take(&child, give);
+                        let below = self.take(node, &child, give);
                         let is_folder = |look: &Look| look.kind() == FileKind::Directory && look.device() == device;
                         if look(&child).is_ok_and(|look| is_folder(&look)) {
-                            folders.push(child);
+                            folders.push((child, below));
                         }
                     }
                 }
@@ -85,31 +96,50 @@ impl Snapshot {
             return;
         }
         self.known.insert(path.to_vec());
-        let (mut at, mut links) = (PathBuf::from("/"), 0);
-        let mut rest = components(Path::new(OsStr::from_bytes(path)));
+        self.follow(Path::new(OsStr::from_bytes(path)), give);
+    }
+
+    /// The path without dots and links to which an absolute one leads, on which all is taken.
+    pub fn resolve(&mut self, path: &[u8], give: &mut impl FnMut(&PathBytes, &Entry)) -> Vec<u8> {
+        self.follow(Path::new(OsStr::from_bytes(path)), give).0.into_os_string().into_vec()
+    }
+
+    /// Takes all that lies on an absolute path; where it leads, and the node there.
+    fn follow(&mut self, path: &Path, give: &mut impl FnMut(&PathBytes, &Entry)) -> (PathBuf, usize) {
+        let (mut at, mut node, mut above, mut links) = (PathBuf::from("/"), ROOT, Vec::new(), 0);
+        let mut rest = components(path);
         while let Some(component) = rest.pop() {
             if component == ".." {
                 at.pop();
+                node = above.pop().unwrap_or(ROOT);
                 continue;
             }
             at.push(component);
-            let Some(target) = self.take(&at, give) else { continue };
+            let below = self.take(node, &at, give);
+            let Some(target) = &self.nodes[below].target else {
+                above.push(node);
+                node = below;
+                continue;
+            };
             links += 1;
             if links > LINKS_MAX {
-                return;
+                break;
             }
             at.pop();
             if target.is_absolute() {
-                at = PathBuf::from("/");
+                (at, node) = (PathBuf::from("/"), ROOT);
+                above.clear();
             }
-            rest.extend(components(&target));
+            rest.extend(components(target));
         }
+        (at, node)
     }
 
-    /// Takes one path without links before its last component; where it leads if it is a link.
-    fn take(&mut self, path: &Path, give: &mut impl FnMut(&PathBytes, &Entry)) -> Option<PathBuf> {
-        if let Some(target) = self.seen.get(path) {
-            return target.clone();
+    /// Takes one path below a node; its own node.
+    fn take(&mut self, above: usize, path: &Path, give: &mut impl FnMut(&PathBytes, &Entry)) -> usize {
+        let name = path.file_name().expect("a path that ends with a name");
+        if let Some(node) = self.nodes[above].children.get(name) {
+            return *node;
         }
         let mut target = None;
         match look(path) {
@@ -127,8 +157,10 @@ impl Snapshot {
             Err(error) if error.kind() == io::ErrorKind::NotFound || error.kind() == io::ErrorKind::NotADirectory => {}
             Err(error) => self.unreadable.push((path.to_path_buf(), error)),
         }
-        self.seen.insert(path.to_path_buf(), target.clone());
-        target
+        let node = self.nodes.len();
+        self.nodes[above].children.insert(name.to_os_string(), node);
+        self.nodes.push(Node { target, children: BTreeMap::new() });
+        node
     }
 
     fn entry(&mut self, path: &Path, look: &Look, target: Option<&Path>) -> Entry {
@@ -154,7 +186,7 @@ impl Snapshot {
 }
 
 /// The last component first; `.` left out.
-fn components(path: &Path) -> Vec<std::ffi::OsString> {
+fn components(path: &Path) -> Vec<OsString> {
     let name = |component: Component<'_>| match component {
         Component::Normal(name) => Some(name.to_os_string()),
         Component::ParentDir => Some("..".into()),
@@ -203,7 +235,12 @@ fn nanos(seconds: i64, nanos: u32) -> i64 {
 
 /// Names and lengths of extended attributes; none where they cannot be read.
 fn xattrs(path: &Path) -> Vec<Xattr> {
-    let mut room = vec![0u8; 65536];
+    // Most files have none, which is asked for without room for them.
+    let none: &mut [u8] = &mut [];
+    let mut room = vec![0u8; rustix::fs::llistxattr(path, none).unwrap_or(0)];
+    if room.is_empty() {
+        return Vec::new();
+    }
     let Ok(len) = rustix::fs::llistxattr(path, &mut room[..]) else { return Vec::new() };
     let names = room[..len].split(|byte| *byte == 0).filter(|name| !name.is_empty());
     let mut found: Vec<Xattr> = names

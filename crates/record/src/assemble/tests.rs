@@ -19,6 +19,9 @@ impl Sink for Told {
     fn touched(&mut self, path: &[u8]) {
         self.0.push(format!("touched {}", path.escape_ascii()));
     }
+    fn resolved(&mut self, path: &[u8]) -> Vec<u8> {
+        path.to_vec()
+    }
     fn warning(&mut self, kind: WarningKind, count: u64, _: Time, _: String) {
         self.0.push(format!("warning {kind:?} {count}"));
     }

@@ -57,6 +57,17 @@ fn what_lies_on_a_path_is_taken_once_through_links() {
 }
 
 #[test]
+fn a_path_leads_where_the_kernel_says() {
+    let folder = tree();
+    let real = folder.path().canonicalize().expect("it is there");
+    let mut snapshot = Snapshot::new(i64::MAX);
+    for (path, leads) in [("link/./e/../e/file", "d/e/file"), ("link/..", ""), ("d/e/new", "d/e/new"), ("link", "d")] {
+        let resolved = snapshot.resolve(folder.path().join(path).as_os_str().as_bytes(), &mut |_, _| {});
+        assert_eq!(PathBuf::from(OsString::from_vec(resolved)), real.join(leads), "{path}");
+    }
+}
+
+#[test]
 fn what_is_younger_than_the_recording_was_not_there_before() {
     let folder = tree();
     let mut snapshot = Snapshot::new(0);
