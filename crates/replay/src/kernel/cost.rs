@@ -1,5 +1,7 @@
 //! What making a call costs a replay beside the call itself.
 
+use std::sync::atomic::AtomicBool;
+
 use esker_trace::compiled::Step;
 use esker_trace::{Call, Fd, Object, Outcome};
 
@@ -8,6 +10,8 @@ use crate::clock;
 
 /// Rounds whose middle one counts: few enough to take no time, enough that an interrupt in some does not matter.
 const ROUNDS: usize = 101;
+/// Rest before each span. Paced calls come after a wait, when the CPU has the code no longer as ready as in a loop.
+const REST_NS: u64 = 10_000;
 /// No slot: the handle is handed over.
 const PROBE: Fd = Fd(-1);
 
@@ -32,6 +36,7 @@ impl Hand<'_> {
 }
 
 fn span_ns<T>(work: impl FnOnce() -> T) -> u64 {
+    clock::sleep_until(clock::now_ns() + REST_NS, &AtomicBool::new(false));
     let start = clock::now_ns();
     let _result = work();
     clock::now_ns() - start

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use esker_rt::real::WriteBack;
 use esker_trace::words::{SyncKind, Whence};
-use esker_trace::{Call, Fd, Object};
+use esker_trace::{Call, Errno as Traced, Fd, Object, Outcome};
 use rustix::fs::{Mode, OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 
@@ -71,6 +71,7 @@ impl Hand<'_> {
         let handle = self.inside(fd)?;
         let expected = turn.step.outcome.value().map_or(0, |value| value.max(0) as u64);
         if handle.nature == Nature::Pipe {
+            came_again(turn)?;
             return self.read_pipe(&handle, transfer.len, expected);
         }
         let mut sum = 0u64;
@@ -107,6 +108,9 @@ impl Hand<'_> {
 
     fn write(&mut self, turn: &Turn<'_>, fd: Fd, transfer: Transfer) -> Reply {
         let handle = self.inside(fd)?;
+        if handle.nature == Nature::Pipe {
+            came_again(turn)?;
+        }
         // A write that was cut short (a full pipe or disk) is repeated at the length that it had.
         let len = match turn.step.outcome.value() {
             Some(value) if handle.nature == Nature::Pipe => transfer.len.min(value.max(0) as u64),
@@ -224,6 +228,14 @@ impl Hand<'_> {
             }
             _ => Err(Fail::Skip(Skip::Unseen)),
         }
+    }
+}
+
+/// Who was told to come again, by a pipe that was empty or full, would wait here for what others do only later.
+fn came_again(turn: &Turn<'_>) -> Result<(), Fail> {
+    match turn.step.outcome {
+        Outcome::Failed(Traced::EAGAIN) => Err(Fail::Skip(Skip::Circumstance)),
+        _ => Ok(()),
     }
 }
 

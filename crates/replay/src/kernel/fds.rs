@@ -12,6 +12,10 @@ use rustix::pipe::PipeFlags;
 use super::slots::Handle;
 use super::{Fail, Hand, Nature, Reply, Skip, Turn, done, flags};
 
+/// Times as much room as a pipe of the trace had. How many bytes it holds depends on how writes and reads fell on its pages,
+/// which differs from run to run; a writer that waits where it did not may wait for ever.
+const PIPE_ROOM: usize = 2;
+
 impl Hand<'_> {
     pub(super) fn fds(&mut self, turn: &Turn<'_>) -> Reply {
         match &turn.step.call {
@@ -77,7 +81,7 @@ impl Hand<'_> {
                 Ok(rustix::pipe::fcntl_getpipe_size(&*handle)? as i64)
             }
             FcntlCmd::SetPipeSize if handle.nature == Nature::Pipe => {
-                Ok(rustix::pipe::fcntl_setpipe_size(&*handle, arg.max(0) as usize)? as i64)
+                Ok(rustix::pipe::fcntl_setpipe_size(&*handle, PIPE_ROOM * arg.max(0) as usize)? as i64)
             }
             FcntlCmd::GetSeals => Ok(i64::from(rustix::fs::fcntl_get_seals(&*handle)?.bits())),
             FcntlCmd::AddSeals => {
@@ -116,6 +120,9 @@ impl Hand<'_> {
     fn pipe(&mut self, turn: &Turn<'_>, flags: OpenFlags) -> Reply {
         let direct = if flags.contains(OpenFlags::O_DIRECT) { PipeFlags::DIRECT } else { PipeFlags::empty() };
         let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | direct)?;
+        // Where the kernel gives no more room, writers may wait who did not.
+        let _refused = rustix::pipe::fcntl_getpipe_size(&write)
+            .and_then(|size| rustix::pipe::fcntl_setpipe_size(&write, PIPE_ROOM * size));
         for (slot, end) in Self::made(turn).zip([read, write]) {
             self.kernel.slots.put(slot, self.kernel.slots.handle(end, Nature::Pipe));
         }

@@ -104,7 +104,7 @@ pub enum Skip {
     Outside,
     /// It is about threads, memory or programs.
     NotFiles,
-    /// A signal, another process, or the source's rights and limits had it fail.
+    /// A signal, another process, an empty or full pipe, or the source's rights and limits had it fail.
     Circumstance,
     /// Its arguments were not recorded.
     Unseen,
@@ -117,7 +117,8 @@ impl Skip {
             Skip::Outside => "calls on sockets, terminals and other things outside the tree were not made",
             Skip::NotFiles => "calls about threads, memory and programs were not made",
             Skip::Circumstance => {
-                "calls that failed by a signal, another process's lock, or rights and limits of the source were not made"
+                "calls that failed by a signal, another's lock, an empty or full pipe, or rights and limits of the source were \
+                 not made"
             }
             Skip::Unseen => "calls whose requests were not recorded (io_uring, drivers) were not made",
         }

@@ -18,6 +18,7 @@ use crate::wire::{Encoder, Field, NameTable};
 use crate::words::AccessMode;
 
 use super::act::Intent;
+use super::killed::Killed;
 use super::prune::finish;
 use super::repair::told;
 use super::resource::{ResourceKind, Role};
@@ -128,6 +129,7 @@ pub(super) struct Compiler {
     /// Whether anything names a slot.
     pub used: Vec<bool>,
     put_off: VecDeque<Action>,
+    killed: Killed,
     /// The first thread of each process, by its number on the system.
     by_pid: BTreeMap<i64, ThreadId>,
 }
@@ -157,6 +159,7 @@ impl Compiler {
             touch_ends: Vec::with_capacity(trace.actions.len()),
             used: Vec::new(),
             put_off: VecDeque::new(),
+            killed: Killed::of(trace),
             by_pid: BTreeMap::new(),
         };
         compiler.add_threads(trace)?;
@@ -295,6 +298,9 @@ impl Compiler {
     fn play(&mut self, action: Action, patient: bool, mut notes: Notes) -> Option<Action> {
         let number = self.instants.len() as u32;
         let thread = action.thread;
+        if patient && self.world.is_taken(thread, &action.call, action.outcome) {
+            return Some(action);
+        }
         let mut call = action.call.clone();
         let intent = match action.outcome {
             Outcome::Done(value) => Intent::Follow(value),
@@ -324,8 +330,13 @@ impl Compiler {
         notes.set(Notes::WAITS, waits);
         name_made(&mut mapped, self.world.effects());
         self.world.fit_made_up(thread, &action, &mut mapped);
+        let is_last = self.killed.is_last(self.players[thread.0 as usize].process);
+        if is_last {
+            self.world.end(thread, true);
+        }
+        let has_many = is_last || has_copies(&call);
         let slots = self.world.effects().to_vec();
-        self.record(&action, Step { call: mapped, outcome: action.outcome, notes, slots });
+        self.record(&action, Step { call: mapped, outcome: action.outcome, notes, slots }, has_many);
         None
     }
 
@@ -404,8 +415,8 @@ impl Compiler {
         }
     }
 
-    /// Keeps an action for the program.
-    fn record(&mut self, action: &Action, step: Step) {
+    /// Keeps an action for the program; `has_many` if it may copy or close many descriptors.
+    fn record(&mut self, action: &Action, step: Step, has_many: bool) {
         let number = self.instants.len() as u32;
         self.about.elapsed_ns = self.about.elapsed_ns.max(action.leave.0);
         self.instants.push(instant(action, step.notes.contains(Notes::WAITS)));
@@ -426,7 +437,7 @@ impl Compiler {
         }
         self.touch_ends.push(u32::try_from(self.touches.len()).expect("fewer touches than 2^32"));
         self.mark_used(&step);
-        if step.slots.is_empty() || !has_copies(&step.call) {
+        if step.slots.is_empty() || !has_many {
             step.put(&mut Encoder::new(&mut self.steps, &mut self.names));
         } else {
             self.late.insert(number, step);

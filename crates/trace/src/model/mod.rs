@@ -13,6 +13,7 @@
 mod act;
 pub mod compile;
 mod descriptors;
+mod killed;
 mod made_up;
 mod names;
 mod open;

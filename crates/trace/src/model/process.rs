@@ -128,11 +128,15 @@ impl World {
         Ok(0)
     }
 
-    /// A thread ends, or its whole process. The last user of a table closes what is in it.
     pub(super) fn exit(&mut self, thread: ThreadId, group: bool) -> Answer<i64> {
-        if self.dry {
-            return Ok(0);
+        if !self.dry {
+            self.end(thread, group);
         }
+        Ok(0)
+    }
+
+    /// A thread ends, or its whole process. The last user of a table closes what is in it.
+    pub(super) fn end(&mut self, thread: ThreadId, group: bool) {
         let process = self.task(thread).process;
         let mut tables = BTreeSet::new();
         for (at, task) in self.tasks.iter_mut().enumerate() {
@@ -152,7 +156,6 @@ impl World {
         if let Some(resource) = self.task(thread).resource {
             self.ledger.touch(resource, Role::Use);
         }
-        Ok(0)
     }
 
     /// A child's end is waited for.

@@ -1,7 +1,7 @@
 //! Calls as a replay needs them: descriptors as slots, paths that depend on no working directory, permission bits with the mask
 //! worked in.
 
-use crate::action::ThreadId;
+use crate::action::{Outcome, ThreadId};
 use crate::call::{At, Call, Fd};
 use crate::compiled::SlotEffect;
 use crate::name::PathBytes;
@@ -85,6 +85,12 @@ impl World {
             Call::AsyncSuspend { .. } | Call::Wait { .. } | Call::Other { .. } | Call::Ioctl { .. } => true,
             _ => false,
         }
+    }
+
+    /// Whether a number that a call tells for a new descriptor still stands for another: who closes that has not done so yet.
+    pub(super) fn is_taken(&self, thread: ThreadId, call: &Call, outcome: Outcome) -> bool {
+        let made = if let Call::DupTo { .. } = call { Vec::new() } else { call.fds_made(outcome) };
+        made.iter().any(|(fd, _)| self.peek(thread, fd.0).is_some())
     }
 
     fn is_fifo(&self, at: &At) -> bool {

@@ -415,6 +415,42 @@ fn what_a_program_runs_or_may_run_can_be_run_from_the_start() {
 }
 
 #[test]
+fn a_number_is_given_anew_only_when_it_is_free() {
+    let mut story = Story::new(2, &["/f", "/g"]);
+    story.opens(0, "/f", OpenFlags::READ, 3);
+    story.during(1, 20, 40, open("/g", OpenFlags::READ), Outcome::Done(3));
+    story.during(0, 25, 30, close(3), Outcome::Done(0));
+    let program = story.compiled();
+    assert!(matches!(program.step(1).expect("a step").call, Call::Close { fd: Fd(0) }));
+    assert_eq!(program.step(2).expect("a step").slots, [SlotEffect::Made(Fd(1))]);
+    assert_eq!(program.about.repairs.count(RepairKind::OrderChanged), 1);
+}
+
+#[test]
+fn a_process_that_was_killed_leaves_nothing_open() {
+    let mut story = Story::new(1, &["/f"]);
+    story.trace.processes.push(Process { parent: Some(ThreadId(0)), ..process(200) });
+    story.trace.threads.push(Thread { parent: Some(ThreadId(0)), ..thread(200, 1) });
+    story
+        .act(0, Call::Pipe { seen_read: Fd(3), seen_write: Fd(4), flags: OpenFlags::empty() }, Outcome::Done(0))
+        .act(0, Call::Clone { flags: CloneFlags::empty(), child: Some(ThreadId(1)) }, Outcome::Done(200))
+        .ok(0, close(4))
+        .writes(1, 4)
+        .fails(1, Call::Write { fd: Fd(4), len: 10, parts: 0 }, Errno::EPIPE)
+        .act(0, Call::Read { fd: Fd(3), len: 100, parts: 0 }, Outcome::Done(0));
+    let closed = |story: &Story| {
+        let program = story.compiled();
+        let slots = |id| program.step(id).expect("a step").slots;
+        let copies = slots(1);
+        let [SlotEffect::Copied { to, .. }] = copies[..] else { panic!("{copies:?}") };
+        slots(4) == [SlotEffect::Closed(to)]
+    };
+    assert!(!closed(&story), "nobody knows that it has ended");
+    story.act(0, Call::Wait { pid: 200 }, Outcome::Done(200));
+    assert!(closed(&story));
+}
+
+#[test]
 fn a_child_has_copies_of_what_it_uses() {
     let mut story = Story::new(1, &["/f", "/g", "/bin/cat"]);
     story.trace.processes.push(Process { parent: Some(ThreadId(0)), ..process(200) });

@@ -130,6 +130,10 @@ fn a_pipe_gives_what_was_traced_however_it_was_filled() {
     let write = |len: i64| {
         scene.call_as(Call::Write { fd: Fd(1), len: len as u64, parts: 0 }, Outcome::Done(len), Vec::new()).result
     };
+    let size = Call::Fcntl { fd: Fd(1), cmd: FcntlCmd::GetPipeSize, arg: 0 };
+    assert_eq!(scene.call(size), Ok(2 << 16), "a writer never waits where it did not");
+    let empty = scene.call_as(read(0, 40), Outcome::Failed(Traced::EAGAIN), Vec::new());
+    assert_eq!((empty.result, empty.skipped), (Err(Traced::EAGAIN), Some(Skip::Circumstance)));
     assert_eq!((write(30), write(50)), (Ok(30), Ok(50)));
     assert_eq!(scene.call_as(read(0, 4096), Outcome::Done(60), Vec::new()).result, Ok(60));
     assert_eq!(scene.call_as(read(0, 4096), Outcome::Done(20), Vec::new()).result, Ok(20));
