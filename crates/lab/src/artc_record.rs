@@ -3,8 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,16 +15,16 @@ use crate::experiment::{Figure, LabError, Options, Peer};
 use crate::{peer, scratch, timing};
 
 const PAIRS: usize = 9;
-/// Programs in the kernel run within this of being asked for.
-const SETTLED: Duration = Duration::from_millis(300);
+/// How often is looked whether the recorder is ready.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// `ns_per_call` and `record_over_strace`.
 pub fn figures(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
     Ok(vec![ns_per_call(options, progress)?, record_over_strace(options, progress)?])
 }
 
-fn settings(stop: &Arc<AtomicBool>) -> Settings {
-    recording(Method::Kernel, Vec::new(), stop)
+fn settings() -> Settings {
+    recording(Method::Kernel, Vec::new())
 }
 
 fn failed(error: RecordError) -> LabError {
@@ -60,12 +59,13 @@ fn loop_of_calls(path: &Path, calls: u32) -> f64 {
 
 /// Does `work` while this process is recorded, and makes sure that its calls were.
 fn while_recorded(calls: u32, work: impl FnOnce() -> f64) -> Result<f64, LabError> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let recorder = {
-        let (settings, target) = (settings(&stop), Target::Process(std::process::id()));
-        thread::spawn(move || record(&target, &settings, io::sink()))
-    };
-    thread::sleep(SETTLED);
+    let settings = settings();
+    let (stop, ready) = (settings.stop.clone(), settings.ready.clone());
+    let target = Target::Process(std::process::id());
+    let recorder = thread::spawn(move || record(&target, &settings, io::sink()));
+    while !ready.load(Ordering::Acquire) && !recorder.is_finished() {
+        thread::sleep(LOOK);
+    }
     let result = work();
     stop.store(true, Ordering::Relaxed);
     let recorded = recorder.join().map_err(|_| peer::fault("the recorder", "it panicked"))?.map_err(failed)?;
@@ -124,7 +124,7 @@ fn under_strace(walk: &[&str], options: &Options) -> Result<f64, LabError> {
 fn recorded(walk: &[&str]) -> Result<f64, LabError> {
     let words = walk.iter().map(Into::into).collect();
     let start = Instant::now();
-    let recorded = record(&Target::Program(words), &settings(&Arc::default()), io::sink()).map_err(failed)?;
+    let recorded = record(&Target::Program(words), &settings(), io::sink()).map_err(failed)?;
     let took = start.elapsed().as_secs_f64();
     all_seen(&recorded, 1)?;
     Ok(took)

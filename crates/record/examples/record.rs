@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         ring_bytes: 64 << 20,
         gate: Gate::Own(std::env::current_exe().expect("this program lies somewhere")),
         stop: Default::default(),
+        ready: Default::default(),
     };
     let file = File::create(&path).expect("the recording can be written");
     match record(&Target::Program(words.collect()), &settings, file) {

@@ -55,6 +55,8 @@ pub struct Settings {
     pub gate: Gate,
     /// Set to end the recording of a process that runs; signals set it too.
     pub stop: Arc<AtomicBool>,
+    /// Is set when all calls from then on are seen.
+    pub ready: Arc<AtomicBool>,
 }
 
 /// What came of it.
@@ -259,6 +261,7 @@ impl<W: Write> Session<'_, W> {
 
     fn let_go(&mut self, target: &Target, pid: u32) -> Result<Forwarding, RecordError> {
         let is_ours = matches!(target, Target::Program(_));
+        self.settings.ready.store(true, Ordering::Release);
         let forwarding = Forwarding::start(pid, is_ours, self.settings.stop.clone()).map_err(RecordError::Signals)?;
         if let Some(pid) = Pid::from_raw(pid as i32).filter(|_| is_ours) {
             kill_process(pid, Signal::CONT).map_err(|error| RecordError::Signals(error.into()))?;

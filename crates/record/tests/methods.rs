@@ -54,6 +54,7 @@ fn settings(method: Method) -> Settings {
         ring_bytes: 16 << 20,
         gate: Gate::Shell,
         stop: Default::default(),
+        ready: Default::default(),
     }
 }
 
@@ -284,11 +285,13 @@ fn calls_made_before_the_stop_are_recorded() {
     shell.args(["-c", CALLS]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = shell.spawn().expect("there is a shell");
     let settings = Settings { ring_bytes: 64 << 20, ..settings(Method::Kernel) };
-    let (stop, target) = (settings.stop.clone(), Target::Process(child.id()));
+    let (stop, ready, target) = (settings.stop.clone(), settings.ready.clone(), Target::Process(child.id()));
     let is_held = Arc::new(AtomicBool::new(false));
     let file = Held(File::create(&path).expect("scratch"), is_held.clone());
     let recorder = std::thread::spawn(move || record(&target, &settings, file));
-    sleep(Duration::from_millis(700));
+    while !ready.load(Relaxed) && !recorder.is_finished() {
+        sleep(Duration::from_millis(1));
+    }
     is_held.store(true, Relaxed);
     let mut orders = child.stdin.take().expect("it is piped");
     orders.write_all(b"go\n").expect("it listens");

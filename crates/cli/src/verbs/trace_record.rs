@@ -100,6 +100,7 @@ impl Run for Record {
             ring_bytes: self.buffer,
             gate: std::env::current_exe().map_or(Gate::Shell, Gate::Own),
             stop: Default::default(),
+            ready: Default::default(),
         };
         let output = Output::claim(self.output, &[MARK], self.force, "--output")?;
         let name = output.path().display().to_string();

@@ -2,7 +2,6 @@
 //! Python drives the library, whose threads wait for files outside the interpreter's lock.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use esker_record::{Method, Target, record};
 use esker_replay::InitMode;
@@ -110,7 +109,7 @@ impl LevelDb {
         let folder = self.place(task, on)?;
         let words = std::iter::once(PYTHON.to_string()).chain(self.words(task.name(), self.operations(task), &folder));
         let target = Target::Program(words.map(Into::into).collect());
-        let settings = recording(Method::Any, vec![folder.clone()], &Arc::default());
+        let settings = recording(Method::Any, vec![folder.clone()]);
         let mut bytes = Vec::new();
         let recorded =
             record(&target, &settings, &mut bytes).map_err(|error| peer::fault("the recorder", error.to_string()))?;

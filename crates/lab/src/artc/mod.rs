@@ -2,8 +2,6 @@
 //! system on them.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use esker_base::Nanos;
 use esker_record::{Gate, Method, Settings};
@@ -30,8 +28,9 @@ pub mod suite;
 const RING_BYTES: u32 = 256 << 20;
 
 /// How an experiment records: `roots` are taken before the program runs.
-pub fn recording(method: Method, roots: Vec<PathBuf>, stop: &Arc<AtomicBool>) -> Settings {
-    Settings { method, roots, anonymise: None, ring_bytes: RING_BYTES, gate: Gate::Shell, stop: stop.clone() }
+pub fn recording(method: Method, roots: Vec<PathBuf>) -> Settings {
+    let (stop, ready) = Default::default();
+    Settings { method, roots, anonymise: None, ring_bytes: RING_BYTES, gate: Gate::Shell, stop, ready }
 }
 
 /// The order that the rules give.
