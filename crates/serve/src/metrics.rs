@@ -47,8 +47,11 @@ fn histogram(op: &OpLoad) -> Histogram {
 
 /// Requests by bounds: a request counts in the first bucket that holds all of its fine bucket.
 fn buckets(op: &OpLoad) -> Vec<(f64, u64)> {
-    let mut counts = [0; BOUNDS.len() + 1];
+    // A status may come from a server that counts wrongly: the sum of all is still a number.
+    let (mut counts, mut room) = ([0; BOUNDS.len() + 1], u64::MAX);
     for (latency, count) in &op.latency_ns {
+        let count = room.min(*count);
+        room -= count;
         counts[BOUNDS.partition_point(|bound| bound < latency)] += count;
     }
     let bounds = BOUNDS.iter().map(|bound| *bound as f64 / 1e9).chain([f64::INFINITY]);
@@ -151,6 +154,16 @@ mod tests {
             ..OpLoad::default()
         };
         Load { in_flight: 3, in_flight_max: 4, ops: vec![op] }
+    }
+
+    #[test]
+    fn counts_that_are_nonsense_still_make_a_page() {
+        let latency_ns = vec![(10, u64::MAX), (20, 2), (60_000_000_000, 1)];
+        let op = OpLoad { op: "read".into(), latency_ns, ..OpLoad::default() };
+        assert_eq!(buckets(&op).into_iter().map(|(_, count)| count).sum::<u64>(), u64::MAX);
+        let load = Load { ops: vec![op], ..Load::default() };
+        let export = ExportStatus { load, ..ExportStatus::default() };
+        assert!(page(Status { exports: vec![export], ..Status::default() }).contains("18446744073709551615"));
     }
 
     #[test]
