@@ -1,8 +1,8 @@
 //! Plays a whole trace on the model: from a [`Trace`] to a [`Program`].
 //!
 //! Actions are played in the order of their entries. One whose result the model refuses, while others that overlap it are still
-//! to come, is put off behind them (the trace tells when calls began, not when they took effect); when none is left, the model
-//! is repaired.
+//! to come, is put off behind them (the trace tells when calls began, not when they took effect); so is one that makes or
+//! removes a name as long as others need it as it is (see `ahead`). When none is left, the model is repaired.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -90,7 +90,9 @@ pub type Progress<'a> = &'a mut dyn FnMut(u64);
 pub fn compile(trace: Trace, progress: Progress<'_>) -> Result<Program, CompileError> {
     let mut compiler = Compiler::begin(&trace)?;
     let mut last = 0;
-    for (number, action) in trace.actions.into_iter().enumerate() {
+    let mut actions = trace.actions.into_iter();
+    let mut number = 0;
+    while let Some(action) = actions.next() {
         if (action.thread.0 as usize) >= compiler.players.len() {
             let threads = compiler.players.len();
             return Err(CompileError::NoThread { action: number, thread: action.thread.0, threads });
@@ -99,13 +101,21 @@ pub fn compile(trace: Trace, progress: Progress<'_>) -> Result<Program, CompileE
             return Err(CompileError::Unsorted { action: number });
         }
         last = action.enter.0;
-        compiler.take(action);
+        compiler.take(action, actions.as_slice());
         if (number as u64).is_multiple_of(PROGRESS_EVERY) {
             progress(number as u64);
         }
+        number += 1;
     }
     compiler.expire(u64::MAX);
     Ok(finish(compiler))
+}
+
+/// An action whose turn has not come yet.
+struct PutOff {
+    action: Action,
+    /// How many actions are taken up before it is tried again.
+    until: usize,
 }
 
 /// A compilation under way.
@@ -128,7 +138,9 @@ pub(super) struct Compiler {
     pub touch_ends: Vec<u32>,
     /// Whether anything names a slot.
     pub used: Vec<bool>,
-    put_off: VecDeque<Action>,
+    put_off: VecDeque<PutOff>,
+    /// Actions that were taken up so far.
+    taken: usize,
     killed: Killed,
     /// The first thread of each process, by its number on the system.
     by_pid: BTreeMap<i64, ThreadId>,
@@ -159,6 +171,7 @@ impl Compiler {
             touch_ends: Vec::with_capacity(trace.actions.len()),
             used: Vec::new(),
             put_off: VecDeque::new(),
+            taken: 0,
             killed: Killed::of(trace),
             by_pid: BTreeMap::new(),
         };
@@ -255,20 +268,25 @@ impl Compiler {
         id
     }
 
-    /// Plays the next action, after those that cannot wait for it any longer.
-    pub(super) fn take(&mut self, action: Action) {
+    /// Plays the next action, after those that cannot wait for it any longer. `later` are those behind it.
+    pub(super) fn take(&mut self, action: Action, later: &[Action]) {
         self.expire(action.enter.0);
+        self.taken += 1;
         let patient = self.put_off.len() < PUT_OFF_MAX && action.leave > action.enter;
+        if let Some(behind) = if patient { self.world.behind(&action, later) } else { None } {
+            self.put_off.push_back(PutOff { action, until: self.taken + behind });
+            return;
+        }
         match self.play(action, patient, Notes::empty()) {
-            Some(action) => self.put_off.push_back(action),
+            Some(action) => self.put_off.push_back(PutOff { action, until: self.taken }),
             None => self.retry(),
         }
     }
 
     /// Those that returned before `enter` can wait no longer.
     pub(super) fn expire(&mut self, enter: u64) {
-        while let Some(at) = self.put_off.iter().position(|action| action.leave.0 <= enter) {
-            let action = self.put_off.remove(at).expect("its place was just found");
+        while let Some(at) = self.put_off.iter().position(|put_off| put_off.action.leave.0 <= enter) {
+            let PutOff { action, .. } = self.put_off.remove(at).expect("its place was just found");
             self.play(action, false, Notes::empty());
             self.retry();
         }
@@ -278,11 +296,15 @@ impl Compiler {
     fn retry(&mut self) {
         let mut at = 0;
         while at < self.put_off.len() {
-            let action = self.put_off.remove(at).expect("the place of one of them");
+            if self.put_off[at].until > self.taken {
+                at += 1;
+                continue;
+            }
+            let PutOff { action, until } = self.put_off.remove(at).expect("the place of one of them");
             let (number, text) = (self.instants.len() as u32, action.call.clone());
             match self.play(action, true, Notes::DEFERRED) {
                 Some(action) => {
-                    self.put_off.insert(at, action);
+                    self.put_off.insert(at, PutOff { action, until });
                     at += 1;
                 }
                 None => {
@@ -470,7 +492,7 @@ fn has_copies(call: &Call) -> bool {
 }
 
 /// Whether the model's answer is not what the trace tells, in a matter that the model knows.
-fn contradicts(told: Outcome, answer: Answer<i64>) -> bool {
+pub(super) fn contradicts(told: Outcome, answer: Answer<i64>) -> bool {
     match told {
         Outcome::Done(_) => answer.is_err(),
         Outcome::Failed(errno) => answer != Err(errno) && explains(errno),

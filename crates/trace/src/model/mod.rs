@@ -11,6 +11,7 @@
 //! `queues`; `made_up` (files without a size of their own); [`compile()`] plays a whole trace.
 
 mod act;
+mod ahead;
 pub mod compile;
 mod descriptors;
 mod killed;

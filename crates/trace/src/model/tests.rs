@@ -135,7 +135,8 @@ fn set(pairs: &[(u32, u32)]) -> BTreeSet<(u32, u32)> {
 /// The series of every resource by name, without those that only pass through, numbered from 1.
 fn series(story: &Story) -> BTreeMap<String, Vec<u32>> {
     let mut compiler = Compiler::begin(&story.trace).expect("the story is sound");
-    story.trace.actions.iter().for_each(|action| compiler.take(action.clone()));
+    let actions = &story.trace.actions;
+    actions.iter().enumerate().for_each(|(at, action)| compiler.take(action.clone(), &actions[at + 1..]));
     compiler.expire(u64::MAX);
     let mut series: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     let mut start = 0;
@@ -325,6 +326,49 @@ fn overlapping_calls_take_the_order_that_their_results_need() {
     assert_eq!(story.usual(), set(&[(0, 1)]));
     assert!(matches!(program.step(0).expect("a step").call, Call::Mkdir { .. }));
     assert!(program.step(1).expect("a step").notes.contains(Notes::DEFERRED));
+}
+
+#[test]
+fn a_name_comes_or_goes_behind_overlapping_calls_that_met_it_otherwise() {
+    let check = |files: &[&str], change: Call, outcome: i64, met: Call, result: Outcome| {
+        let mut story = Story::new(3, files);
+        story.during(0, 10, 100, change, Outcome::Done(outcome)).during(2, 15, 18, stat("/d"), Outcome::Done(0));
+        story.during(1, 20, 30, met.clone(), result).during(1, 40, 50, stat("/d"), Outcome::Done(0));
+        let repairs = story.compiled().about.repairs;
+        assert_eq!((repairs.contradictions(), repairs.count(RepairKind::OrderChanged)), (0, 1), "{met:?}");
+        // Numbered as they took effect: the look-up of another thread, the call, the change.
+        assert_eq!(story.usual(), set(&[(1, 2)]), "{met:?}");
+    };
+    let absent = Outcome::Failed(Errno::ENOENT);
+    check(&["/d/"], open("/d/x", MAKE), 3, stat("/d/x"), absent);
+    check(&["/d/"], mkdir("/d/x"), 0, open("/d/x", OpenFlags::READ), absent);
+    check(&["/d/", "/y"], rename("/y", "/d/x"), 0, unlink("/d/x"), absent);
+    check(&["/d/", "/y/z"], rename("/y", "/d/x"), 0, stat("/d/x/z"), absent);
+    check(&["/d/x"], unlink("/d/x"), 0, stat("/d/x"), Outcome::Done(0));
+    check(&["/d/x"], unlink("/d/x"), 0, mkdir("/d/x"), Outcome::Failed(Errno::EEXIST));
+    check(&["/d/x"], rename("/d/x", "/d/y"), 0, stat("/d/x"), Outcome::Done(0));
+}
+
+#[test]
+fn overlapping_calls_keep_the_order_of_their_entries_where_their_results_allow_it() {
+    let check = |files: &[&str], change: Call, outcome: i64, others: &[(Call, Outcome)]| {
+        let mut story = Story::new(2, files);
+        story.during(0, 10, 100, change, Outcome::Done(outcome));
+        for (call, result) in others {
+            let at = story.trace.actions.last().expect("the change").enter.0 + 10;
+            story.during(1, at, at + 5, call.clone(), *result);
+        }
+        let repairs = story.compiled().about.repairs;
+        let told = (repairs.contradictions(), repairs.count(RepairKind::OrderChanged));
+        assert_eq!(told, (0, 0), "{others:?}");
+    };
+    let absent = Outcome::Failed(Errno::ENOENT);
+    // Who found the name before it was removed again tells that it had come.
+    let gone = [(unlink("/d/x"), Outcome::Done(0)), (stat("/d/x"), absent)];
+    check(&["/d/"], open("/d/x", MAKE), 3, &gone);
+    check(&["/d/"], mkdir("/d/x"), 0, &[(stat("/d/x/y"), absent)]);
+    check(&["/d/x"], unlink("/d/x"), 0, &[(open("/d/x", MAKE), Outcome::Done(3))]);
+    check(&["/d/x", "/y"], rename("/y", "/d/x"), 0, &[(stat("/d/x"), Outcome::Done(0))]);
 }
 
 #[test]
