@@ -111,7 +111,7 @@ pub async fn replay(
     options: ReplayOptions,
 ) -> Result<Finished, ReplayError> {
     let dir_error = |source| ReplayError::Dir { dir: dir.clone(), source };
-    let kernel = Kernel::new(&dir, root, script.program(), script.has_fifos(), options.kernel).map_err(dir_error)?;
+    let kernel = Kernel::new(&dir, root, script.program(), script.pipes(), options.kernel).map_err(dir_error)?;
     let session = Arc::new(Session::new(script, kernel));
     let threads = session.played.len() as u32;
     let failure = Arc::new(Mutex::new(None));

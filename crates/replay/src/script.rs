@@ -9,6 +9,8 @@ use esker_trace::wire::Malformed;
 use esker_trace::words::FileKind;
 use esker_trace::{Call, EntryKind, ThreadId};
 
+use crate::kernel::Pipes;
+
 /// Bytes of actions that are kept as they are played, at most. Reading one takes about as long as a short call does.
 const READ_MAX: usize = 512 << 20;
 
@@ -78,7 +80,7 @@ pub struct Script {
     /// What each player plays.
     parts: Vec<Vec<u32>>,
     rooms: Vec<Room>,
-    fifos: bool,
+    pipes: Pipes,
     /// The first actions, already read.
     steps: Vec<Step>,
 }
@@ -113,7 +115,7 @@ impl Script {
             speed,
             order,
             parts,
-            fifos,
+            pipes: Pipes { named: fifos, early: 0 },
         };
         script.read()?;
         Ok(script)
@@ -129,8 +131,11 @@ impl Script {
             let room = &mut self.rooms[player as usize];
             match &step.call {
                 Call::Write { len, .. } | Call::Pwrite { len, .. } => room.write = room.write.max(*len),
-                Call::Mknod { kind: FileKind::Fifo, .. } => self.fifos = true,
+                Call::Mknod { kind: FileKind::Fifo, .. } => self.pipes.named = true,
                 _ => room.read = room.read.max(step.transfer()),
+            }
+            if self.order == Order::Single && fills_pipes(&step) {
+                self.pipes.early = self.pipes.early.max(step.transfer() as usize);
             }
             if self.steps.len() < kept {
                 self.steps.push(step);
@@ -169,9 +174,9 @@ impl Script {
         self.rooms[player as usize]
     }
 
-    /// Whether a name of the trace may be a FIFO.
-    pub fn has_fifos(&self) -> bool {
-        self.fifos
+    /// What it does with pipes.
+    pub fn pipes(&self) -> Pipes {
+        self.pipes
     }
 
     /// Whether others wait for calls to be issued, not only for their ends.
@@ -194,14 +199,21 @@ impl Script {
     }
 }
 
+/// Writes that may wait until a pipe has room.
+fn fills_pipes(step: &Step) -> bool {
+    step.notes.contains(Notes::WAITS) && matches!(step.call, Call::Write { .. })
+}
+
 /// All actions for one thread: by number, but each that waits for others only where it returned, behind what it waited for.
+/// Writes to pipes come where they began: what others read meanwhile is of them, and here the pipe has room for all of it.
 fn in_a_row(program: &Program) -> Result<Vec<u32>, Malformed> {
     let mut latest = 0;
     let mut keys = Vec::with_capacity(program.len());
     for action in 0..program.len() as u32 {
         let instant = program.instant(action);
         latest = instant.enter.max(latest);
-        let waits = program.step(action)?.notes.contains(Notes::WAITS);
+        let step = program.step(action)?;
+        let waits = step.notes.contains(Notes::WAITS) && !fills_pipes(&step);
         keys.push((if waits { instant.leave.max(latest) } else { latest }, action));
     }
     keys.sort_unstable();

@@ -1,5 +1,6 @@
 //! Descriptors themselves: closing, doubling, flags, locks, pipes, and things that are no files.
 
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use esker_trace::compiled::SlotEffect;
@@ -81,7 +82,7 @@ impl Hand<'_> {
                 Ok(rustix::pipe::fcntl_getpipe_size(&*handle)? as i64)
             }
             FcntlCmd::SetPipeSize if handle.nature == Nature::Pipe => {
-                Ok(rustix::pipe::fcntl_setpipe_size(&*handle, PIPE_ROOM * arg.max(0) as usize)? as i64)
+                Ok(self.make_pipe_hold(&*handle, arg.max(0) as usize)? as i64)
             }
             FcntlCmd::GetSeals => Ok(i64::from(rustix::fs::fcntl_get_seals(&*handle)?.bits())),
             FcntlCmd::AddSeals => {
@@ -121,12 +122,18 @@ impl Hand<'_> {
         let direct = if flags.contains(OpenFlags::O_DIRECT) { PipeFlags::DIRECT } else { PipeFlags::empty() };
         let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | direct)?;
         // Where the kernel gives no more room, writers may wait who did not.
-        let _refused = rustix::pipe::fcntl_getpipe_size(&write)
-            .and_then(|size| rustix::pipe::fcntl_setpipe_size(&write, PIPE_ROOM * size));
+        let _refused = rustix::pipe::fcntl_getpipe_size(&write).and_then(|size| self.make_pipe_hold(&write, size));
         for (slot, end) in Self::made(turn).zip([read, write]) {
             self.kernel.slots.put(slot, self.kernel.slots.handle(end, Nature::Pipe));
         }
         Ok(0)
+    }
+
+    /// Makes room for all that may be in a pipe of `size` bytes here, or else for what was there in the trace.
+    fn make_pipe_hold(&self, pipe: impl AsFd, size: usize) -> Result<usize, Errno> {
+        let room = PIPE_ROOM * size;
+        rustix::pipe::fcntl_setpipe_size(&pipe, room + self.kernel.pipes.early)
+            .or_else(|_| rustix::pipe::fcntl_setpipe_size(&pipe, room))
     }
 
     fn make(&mut self, turn: &Turn<'_>, source: FdSource) -> Reply {

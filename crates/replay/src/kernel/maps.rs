@@ -36,9 +36,9 @@ impl Maps {
     /// The file behind an address, and the address's offset in it.
     fn find(&self, process: u32, address: u64) -> Option<(Arc<Handle>, u64)> {
         let maps = self.all();
-        let (at, map) = maps.range(..=(process, address)).next_back()?;
+        let (at, map) = maps.range((process, 0)..=(process, address)).next_back()?;
         let into = address - at.1;
-        (at.0 == process && into < map.len).then(|| (map.file.clone(), map.offset + into))
+        (into < map.len).then(|| (map.file.clone(), map.offset + into))
     }
 
     /// Files stay open while they are mapped.

@@ -77,6 +77,15 @@ pub struct KernelOptions {
     pub seed: u64,
 }
 
+/// What a script does with pipes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pipes {
+    /// Whether a name of the trace may be a FIFO.
+    pub named: bool,
+    /// Bytes that are written before the pipe had room for them, at most at one time.
+    pub early: usize,
+}
+
 /// One call to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn<'a> {
@@ -148,8 +157,7 @@ pub struct Kernel {
     slots: Slots,
     maps: maps::Maps,
     aio: aio::Pool,
-    /// Whether a name of the trace may be a FIFO.
-    fifos: bool,
+    pipes: Pipes,
     options: KernelOptions,
     /// Numbers of temporary names.
     temporary: AtomicU64,

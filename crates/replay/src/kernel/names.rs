@@ -61,7 +61,7 @@ impl Hand<'_> {
             other => other?,
         };
         lock(&fd, traced)?;
-        let nature = if self.kernel.fifos && is_fifo(&fd, flags) { Nature::Pipe } else { Nature::File };
+        let nature = if self.kernel.pipes.named && is_fifo(&fd, flags) { Nature::Pipe } else { Nature::File };
         let handle = self.kernel.slots.handle(fd, nature);
         Ok(self.keep(turn, handle))
     }

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::slots::Handle;
-use super::{Hand, Kernel, KernelOptions, Slots, aio, maps};
+use super::{Hand, Kernel, KernelOptions, Pipes, Slots, aio, maps};
 use crate::init::SHM;
 use crate::root::Root;
 use crate::special::Specials;
@@ -30,12 +30,12 @@ impl Kernel {
         dir: &Path,
         root: Arc<Root>,
         program: &Program,
-        fifos: bool,
+        pipes: Pipes,
         options: KernelOptions,
     ) -> Result<Kernel, Errno> {
         raise_limit();
         let kernel = Kernel::bare(dir, root, program.snapshot(), program.slots().len(), options)?;
-        let kernel = Kernel { fifos, ..kernel };
+        let kernel = Kernel { pipes, ..kernel };
         kernel.open_all(program.opened())?;
         Ok(kernel)
     }
@@ -55,7 +55,7 @@ impl Kernel {
             slots: Slots::new(slots),
             maps: maps::Maps::default(),
             aio: aio::Pool::new(options.seed),
-            fifos: true,
+            pipes: Pipes { named: true, early: 0 },
             root,
             options,
             temporary: AtomicU64::new(0),

@@ -26,6 +26,33 @@ fn a_call_that_waits_for_another_thread_is_replayed() {
 }
 
 #[test]
+fn what_is_read_of_a_write_that_waits_for_room_is_there() {
+    let mut draft = Draft::of(2);
+    pipe(&mut draft);
+    let mut at = draft.now;
+    for _ in 0..20 {
+        // The write waits until the reader took its first bytes, and ends behind that read; the pipe never holds all of it.
+        draft.call_from(
+            0,
+            at + 10,
+            at + 400,
+            Call::Write { fd: Fd(4), len: 300_000, parts: 0 },
+            Outcome::Done(300_000),
+        );
+        for part in 1..=10 {
+            let now = at + part * 38;
+            draft.call_from(1, now, now + 5, Call::Read { fd: Fd(3), len: 30_000, parts: 0 }, Outcome::Done(30_000));
+        }
+        at += 1000;
+    }
+    let program = draft.program();
+    for order in [ROOT(), Order::Temporal, Order::Single] {
+        let (finished, report) = play_as(&program, order, Speed::Afap);
+        assert_eq!((finished.stuck, report.mismatches.count), (None, 0), "{}", order.name());
+    }
+}
+
+#[test]
 fn who_waits_for_a_call_that_hangs_is_named() {
     let mut draft = Draft::of(2);
     pipe(&mut draft);
