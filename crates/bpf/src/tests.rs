@@ -1,4 +1,5 @@
 use crate::asm::{Code, Helper, If, Op, Reg, Size};
+use crate::btf::{BtfError, Types};
 use crate::object::{Map, MapKind};
 use crate::tracefs::{Fields, TracefsError};
 use crate::{Loaded, object};
@@ -26,6 +27,49 @@ fn offsets_come_from_the_kernels_own_description() {
     assert_eq!(offset("name", 8), Some(40));
     assert!(matches!(fields.offset("address", 4), Err(TracefsError::NoField(_, "address", 4))), "another size");
     assert!(fields.offset("ip", 8).is_err());
+}
+
+/// Types as a kernel tells them: an integer, a structure with members at bits 0, 64 and 67, one whose name begins like its.
+fn types() -> Vec<u8> {
+    let names = b"\0int\0task\0task_more\0state\0pid\0flag\0";
+    let name = |text: &str| {
+        let wanted = format!("\0{text}\0");
+        1 + names.windows(wanted.len()).position(|part| part == wanted.as_bytes()).expect("it is there") as u32
+    };
+    let structure = |of: &str, members: [(&str, u32); 3]| {
+        let mut words = vec![name(of), 1 << 31 | 4 << 24 | 3, 16];
+        words.extend(members.iter().flat_map(|(member, bit)| [name(member), 1, 5 << 24 | bit]));
+        words
+    };
+    let mut words = vec![name("int"), 1 << 24, 4, 32];
+    words.extend(structure("task_more", [("state", 0), ("flag", 64), ("pid", 96)]));
+    words.extend(structure("task", [("state", 0), ("pid", 64), ("flag", 67)]));
+    let types: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let mut bytes = vec![0x9f, 0xeb, 1, 0];
+    let header = [24, 0, types.len() as u32, types.len() as u32, names.len() as u32];
+    bytes.extend(header.iter().flat_map(|word| word.to_le_bytes()));
+    bytes.extend_from_slice(&types);
+    bytes.extend_from_slice(names);
+    bytes
+}
+
+#[test]
+fn members_lie_where_the_kernel_says() {
+    let whole = Types::parse(types());
+    let offset = |structure, member| whole.offset(structure, member).ok();
+    assert_eq!(offset("task", "pid"), Some(8));
+    assert_eq!(offset("task_more", "pid"), Some(12));
+    assert!(matches!(whole.offset("task", "int"), Err(BtfError::Absent("task", "int"))));
+    assert!(matches!(whole.offset("other", "pid"), Err(BtfError::Absent(..))));
+    assert_eq!(offset("task", "flag"), None, "it begins inside a byte");
+    for len in 0..types().len() {
+        let cut = Types::parse(types()[..len].to_vec());
+        assert!(matches!(cut.offset("task", "pid"), Err(BtfError::Unknown)), "cut to {len} bytes");
+    }
+    match Types::of_kernel() {
+        Ok(kernel) => assert!(kernel.offset("task_struct", "pid").is_ok_and(|pid| pid > 0)),
+        Err(error) => eprintln!("SKIPPED: {error}"),
+    }
 }
 
 const MAPS: [Map; 2] = [

@@ -13,7 +13,7 @@ mod programs;
 mod reading;
 
 use esker_bpf::load::{ArrayMap, HashMap};
-use esker_bpf::{BpfError, Loaded, Map, MapKind, Ring, TracefsError};
+use esker_bpf::{BpfError, BtfError, Loaded, Map, MapKind, Ring};
 
 use crate::calls::{self, Extent, ITEMS_MAX, Item, Spec};
 use crate::wire;
@@ -72,9 +72,9 @@ pub enum KernelError {
     /// The kernel refuses them.
     #[error(transparent)]
     Refused(#[from] BpfError),
-    /// A tracepoint is not as it should be.
+    /// The kernel's structures are not as they should be.
     #[error(transparent)]
-    Tracepoint(#[from] TracefsError),
+    Types(#[from] BtfError),
 }
 
 impl Kernel {
@@ -89,9 +89,9 @@ impl Kernel {
             table.set(spec.number, packed(spec))?;
         }
         let (traced, lost, ring) = (loaded.hash(TRACED)?, loaded.array(LOST)?, loaded.ring(RING)?);
-        loaded.attach("task_newtask", "task", "task_newtask")?;
-        loaded.attach("process_exec", "sched", "sched_process_exec")?;
-        loaded.attach("process_exit", "sched", "sched_process_exit")?;
+        loaded.attach_raw("task_newtask", "task_newtask")?;
+        loaded.attach_raw("process_exec", "sched_process_exec")?;
+        loaded.attach_raw("process_exit", "sched_process_exit")?;
         loaded.attach_raw("sys_exit", "sys_exit")?;
         loaded.attach_raw("sys_enter", "sys_enter")?;
         Ok(Kernel { loaded: Some(loaded), traced, lost, ring })

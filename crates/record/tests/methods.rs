@@ -129,6 +129,8 @@ fn plain_call(call: &Call, outcome: Outcome, racing: bool) -> Option<String> {
     match &mut call {
         // Memory is where the kernel puts it, and which of it holds no files strace does not know.
         Call::Map { fd: Fd(-1), .. } | Call::Unmap { .. } | Call::Remap { .. } | Call::MapAdvise { .. } => return None,
+        // Python waits for what a thread computes, not for its end: its process may end before.
+        Call::Exit { group: false, .. } if racing => return None,
         // Whether it is interrupted is chance.
         Call::Wait { .. } => return None,
         Call::Map { address, .. } => (*address, names_result) = (0, true),

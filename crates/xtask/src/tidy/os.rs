@@ -12,6 +12,7 @@ const MAY_REACH_THE_OS: &[&str] = &[
     "crates/rt/src/real.rs",
     "crates/rt/src/real/",
     "crates/dev/",
+    "crates/bpf/src/btf.rs",
     "crates/bpf/src/tracefs.rs",
     "crates/bpf/src/tests.rs",
     "crates/nbd/src/listen.rs",
