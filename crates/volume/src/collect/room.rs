@@ -25,11 +25,7 @@ pub(crate) async fn scan_on(volume: Rc<Volume>, station: Station) {
             return;
         }
         let Some(_job) = volume.let_in(&station).await else { return };
-        let _turn = volume.collector.scanning.take().await;
-        if volume.wants_pass() {
-            volume.pass().await;
-            volume.after_pass();
-        }
+        volume.wanted_pass().await;
     }
 }
 
@@ -102,6 +98,21 @@ impl Volume {
         let from = self.collector.settings.from;
         let urgency = ((self.collector.pace.used() - from) / (1.0 - from)).clamp(0.0, 1.0);
         LIMIT_LEAST + (1.0 - LIMIT_LEAST) * urgency
+    }
+
+    /// Makes a pass if one is still worth it when the scanners are free. False if none was.
+    async fn wanted_pass(self: &Rc<Self>) -> bool {
+        let turn = self.collector.scanning.take().await;
+        let is_wanted = self.wants_pass();
+        if is_wanted {
+            self.pass().await;
+        }
+        // Writers who are held look at once whether they still wait for somebody: the pass must have ended for them.
+        drop(turn);
+        if is_wanted {
+            self.after_pass();
+        }
+        is_wanted
     }
 
     fn after_pass(self: &Rc<Self>) {
@@ -183,15 +194,7 @@ impl Volume {
         }
         // Somebody may be cleaning already.
         drop(self.collector.cleaning.take().await);
-        let _turn = self.collector.scanning.take().await;
-        if self.collector.ready() > 0 {
-            return true;
-        }
-        let is_wanted = self.wants_pass();
-        if is_wanted {
-            self.pass().await;
-            self.after_pass();
-        }
-        is_wanted
+        drop(self.collector.scanning.take().await);
+        self.collector.ready() > 0 || self.wanted_pass().await
     }
 }

@@ -1,5 +1,7 @@
 //! Space under the collector: equilibrium, throttling, the end of space, and what is not worth cleaning.
 
+use esker_rt::sync::join_all;
+
 use super::*;
 
 /// What a stack's volume tells.
@@ -84,6 +86,34 @@ fn saturating_overwrites_come_to_an_equilibrium() {
         assert!(free.iter().all(|free| *free > 4.0), "{free:?}");
         assert!(slowest.get() < Nanos::millis(20), "{:?}", slowest.get());
         assert!(told(&vol, "is_latched") == 0.0);
+    });
+}
+
+/// While a pass is made that finds nothing to clean, writers owe more than they may: once it has ended they go on, though none of
+/// them is under way that could come back and wake the others.
+#[test]
+fn a_pass_in_vain_lets_the_writers_go_on_whom_it_held() {
+    run(async |rt| {
+        let text = "a = memory size=8MiB defer=always latency=2us; \
+            vol = volume block=512 page=4KiB segment=64KiB checkpoint=64MiB on a";
+        let vol = build(&rt, text);
+        let blocks = 11_000;
+        let writers = (0..8u64).map(|writer| {
+            let vol = vol.clone();
+            rt.spawn("writer", async move {
+                for i in (writer..blocks).step_by(8) {
+                    let buf = Buf::from_bytes(vol.stack().pool(), &[1; BLOCK]);
+                    // Scattered, so that each block is a mapping of its own and passes take their time.
+                    let lba = i * 4_099 % blocks * 2;
+                    assert_eq!(vol.submit(Bio::write(lba * BLOCK as u64, buf)).await.result.err(), None);
+                }
+            })
+        });
+        join_all(writers.collect::<Vec<_>>()).await;
+        assert!(
+            told(&vol, "passes") > 1.0 && told(&vol, "writers_held") > 0.0,
+            "writers were held while passes were made"
+        );
     });
 }
 
