@@ -12,7 +12,7 @@ use esker_block::{BioError, Buf, Station, flight};
 use crate::format::{Page, PageId, Position, Slot, slots_of};
 use crate::map::Node;
 use crate::segments::State;
-use crate::store::{DeviceStore, SegmentStore};
+use crate::store::DeviceStore;
 use crate::volume::{Volume, add};
 use esker_base::Nanos;
 
@@ -41,7 +41,7 @@ struct Plan {
 pub(crate) async fn keep(volume: Rc<Volume>, station: Station) {
     loop {
         let is_over = || volume.closing.get() || volume.check_latch().is_err();
-        volume.wake.wait_until(|| is_over() || volume.is_checkpoint_due()).await;
+        volume.wake.wait_until(|| is_over() || volume.wants_checkpoint()).await;
         if is_over() {
             return;
         }
@@ -60,6 +60,11 @@ impl Volume {
     pub(crate) fn is_checkpoint_due(&self) -> bool {
         let blocks = self.log.borrow().since_checkpoint;
         !self.checkpointing.get() && blocks * u64::from(self.geometry.block) >= self.config.checkpoint
+    }
+
+    /// Whether one is due, or would free what is needed soon.
+    fn wants_checkpoint(&self) -> bool {
+        self.is_checkpoint_due() || !self.checkpointing.get() && self.is_checkpoint_worth_it()
     }
 
     /// Makes the map durable as it is now, so that recovery needs no older part of the log, and frees what is superfluous
@@ -134,7 +139,7 @@ impl Volume {
         self.generation.set(generation);
         add(&self.counts.checkpoints, 1);
         add(&self.counts.pages_written, plan.pages.len() as u64);
-        self.free(store, plan.stale, plan.dead).await;
+        self.free(plan.stale, plan.dead);
         Ok(())
     }
 
@@ -191,23 +196,18 @@ impl Volume {
     }
 
     /// The checkpoint is durable: what only the one before it needed is free.
-    async fn free(&self, store: &DeviceStore, stale: Vec<u64>, dead: Vec<usize>) {
+    fn free(&self, stale: Vec<u64>, dead: Vec<usize>) {
         let spare = self.map.borrow().nodes();
         let mut gone = {
             let mut pages = self.pages.borrow_mut();
             stale.into_iter().for_each(|page| pages.give(page));
             pages.shrink(spare)
         };
-        let is_unread = |segment: &usize| self.segments.borrow().is_unread(*segment);
-        gone.extend(dead.into_iter().filter(is_unread));
-        for segment in gone {
-            // Whether the hint was taken does not matter.
-            let _ = store.erase(segment as u64).await;
-            if is_unread(&segment) {
-                self.segments.borrow_mut().free_now(segment);
-                add(&self.counts.segments_freed, 1);
-            }
-        }
+        let mut segments = self.segments.borrow_mut();
+        gone.extend(dead.into_iter().filter(|segment| segments.is_unread(*segment)));
+        add(&self.counts.segments_freed, gone.len() as u64);
+        gone.into_iter().for_each(|segment| segments.free_now(segment));
+        self.unerased.notify_all();
     }
 }
 

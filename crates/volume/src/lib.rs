@@ -16,6 +16,7 @@ pub mod check;
 pub mod checkpoint;
 pub mod collect;
 pub mod compare;
+mod erase;
 pub mod format;
 pub mod load;
 mod log;
@@ -140,7 +141,8 @@ impl Extension for Extended {
             usable.map_err(|e| outside(&e))?;
             rt.spawn("volume", checkpoint::keep(volume.clone(), station.clone())).detach();
             rt.spawn("scanner", collect::scan_on(volume.clone(), station.clone())).detach();
-            rt.spawn("cleaner", collect::clean_on(volume.clone(), station)).detach();
+            rt.spawn("cleaner", collect::clean_on(volume.clone(), station.clone())).detach();
+            rt.spawn("eraser", erase::erase_on(volume.clone(), station)).detach();
             let is_first = opened.set(volume).is_ok();
             debug_assert!(is_first, "a layer is opened once");
             Ok(())
@@ -172,7 +174,12 @@ impl Extension for Extended {
 
     fn settle(&self, below: Below) -> Step<Result<(), BioError>> {
         let Some(volume) = self.volume.get().cloned() else { return Step::Now(Ok(())) };
-        Step::later(async move { volume.checkpoint(&volume.store(below)).await })
+        Step::later(async move {
+            let store = volume.store(below);
+            volume.checkpoint(&store).await?;
+            volume.erase_all(&store).await;
+            Ok(())
+        })
     }
 
     fn close(&self) {

@@ -177,6 +177,7 @@ impl Volume {
     pub fn close(&self) {
         self.closing.set(true);
         self.wake.notify_all();
+        self.unerased.notify_all();
         self.collector.wake();
     }
 }

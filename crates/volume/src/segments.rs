@@ -3,7 +3,8 @@
 //! Invariant: a segment is free only if no mapping of the newest checkpoint or of the map refers to it, no record in it is
 //! needed for recovery, and no read into it is under way.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
 
 use esker_cleaning::Class;
 
@@ -96,6 +97,8 @@ pub struct Segments {
     table: Vec<Segment>,
     /// Free ones, in the order in which they became free.
     free: VecDeque<u32>,
+    /// Those of them whose old content the device below still keeps.
+    unerased: BTreeSet<u32>,
     /// References that have gone since the volume was opened, in blocks.
     released: u64,
 }
@@ -107,6 +110,7 @@ impl Segments {
             geometry,
             table: vec![FREE; geometry.segments as usize],
             free: (0..geometry.segments as u32).collect(),
+            unerased: BTreeSet::new(),
             released: 0,
         }
     }
@@ -134,6 +138,7 @@ impl Segments {
     /// Takes a free segment for the log, whose next record is `seq`, or for the map.
     pub(crate) fn take(&mut self, state: State, seq: u64) -> Option<usize> {
         let segment = self.free.pop_front()? as usize;
+        self.unerased.remove(&(segment as u32));
         self.table[segment] = Segment { state, first: seq, last: seq, ..FREE };
         Some(segment)
     }
@@ -245,5 +250,28 @@ impl Segments {
         assert!(entry.live == 0 && entry.holds == 0 && entry.under_way == 0, "segment {segment} is in use: {entry:?}");
         self.table[segment] = FREE;
         self.free.push_back(segment as u32);
+        self.unerased.insert(segment as u32);
+    }
+
+    /// How many free ones' old content the device below still keeps.
+    pub(crate) fn unerased(&self) -> u64 {
+        self.unerased.len() as u64
+    }
+
+    /// Takes free segments that lie side by side and are not erased, `most` of them: none are free before
+    /// [`Segments::give_erased`].
+    pub(crate) fn take_unerased(&mut self, most: u64) -> Option<Range<u64>> {
+        let first = self.unerased.first().copied().filter(|_| most > 0)?;
+        let end =
+            (first..first + most as u32).find(|next| !self.unerased.contains(next)).unwrap_or(first + most as u32);
+        let run = first..end;
+        self.free.retain(|segment| !run.contains(segment));
+        self.unerased.retain(|segment| !run.contains(segment));
+        Some(u64::from(run.start)..u64::from(run.end))
+    }
+
+    /// These are erased, and free again.
+    pub(crate) fn give_erased(&mut self, run: Range<u64>) {
+        self.free.extend(run.map(|segment| segment as u32));
     }
 }

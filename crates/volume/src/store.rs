@@ -1,6 +1,8 @@
 //! Where segments are kept. A segment is written from its front to its end, never changed, and erased as a whole, so that it
 //! may as well be an object of a store as a range of a device.
 
+use std::ops::Range;
+
 use esker_base::ByteRange;
 use esker_block::{Below, Bio, BioError, Buf, Class, Done, Step, Tag};
 
@@ -21,8 +23,8 @@ pub trait SegmentStore {
     /// Makes everything durable that was answered.
     fn flush(&self) -> Step<Done>;
 
-    /// Forgets what the segment holds. A hint: what it reads as afterwards does not matter.
-    fn erase(&self, segment: u64) -> Step<Done>;
+    /// Forgets what segments hold. A hint: what it reads as afterwards does not matter.
+    fn erase(&self, segments: Range<u64>) -> Step<Done>;
 }
 
 /// Segments, slots and pages on one lower device.
@@ -89,11 +91,12 @@ impl SegmentStore for DeviceStore {
         self.submit(Bio::flush().tagged(METADATA))
     }
 
-    fn erase(&self, segment: u64) -> Step<Done> {
+    fn erase(&self, segments: Range<u64>) -> Step<Done> {
         if !self.discards {
             return Step::Now(Bio::flush().ok());
         }
-        let range = ByteRange::new(self.byte(segment, 0), self.geometry.segment_bytes()).expect("inside the device");
+        let (start, count) = (self.byte(segments.start, 0), segments.end - segments.start);
+        let range = ByteRange::new(start, count * self.geometry.segment_bytes()).expect("inside the device");
         self.submit(Bio::discard(range.start(), range.len()).tagged(METADATA))
     }
 }

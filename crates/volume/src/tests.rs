@@ -2,6 +2,7 @@
 
 mod collect;
 mod crash;
+mod erase;
 mod log;
 mod named;
 mod ranges;
@@ -115,6 +116,11 @@ impl Bench {
 
     async fn checkpoint(&self) {
         self.volume.checkpoint(&self.volume.store(self.below())).await.unwrap_or_else(|e| panic!("{e}"));
+    }
+
+    /// Gives some of what is free back to the device.
+    async fn erase(&self) {
+        self.volume.erase_some(&self.volume.store(self.below())).await;
     }
 
     fn stat(&self, name: &str) -> f64 {

@@ -70,6 +70,11 @@ pub struct Volume {
     pub(crate) generation: Cell<u64>,
     pub(crate) checkpointing: Cell<bool>,
     pub(crate) checkpointed: Notify,
+    /// Whether freed segments are being given back to the device below.
+    pub(crate) erasing: Cell<bool>,
+    pub(crate) erased: Notify,
+    /// There may be segments to give back.
+    pub(crate) unerased: Notify,
     pub(crate) seeks_room: Cell<bool>,
     latched: RefCell<Option<String>>,
     pub(crate) closing: Cell<bool>,
@@ -103,6 +108,7 @@ pub(crate) struct Counts {
     pub checkpoints: Cell<u64>,
     pub pages_written: Cell<u64>,
     pub segments_freed: Cell<u64>,
+    pub segments_erased: Cell<u64>,
     replayed: Cell<u64>,
 }
 
@@ -160,6 +166,9 @@ impl Volume {
             generation: Cell::new(found.generation),
             checkpointing: Cell::new(false),
             checkpointed: Notify::default(),
+            erasing: Cell::new(false),
+            erased: Notify::default(),
+            unerased: Notify::default(),
             seeks_room: Cell::new(false),
             latched: RefCell::default(),
             closing: Cell::new(false),
@@ -256,6 +265,7 @@ impl Volume {
             *self.latched.borrow_mut() = Some(format!("{}: {what}", self.config.name));
         }
         self.wake.notify_all();
+        self.unerased.notify_all();
     }
 
     /// Logical blocks of a range of bytes.
@@ -430,6 +440,7 @@ impl Volume {
             ("checkpoints", per(counts.checkpoints.get())),
             ("map_bytes", per(counts.pages_written.get()) * f64::from(self.geometry.page)),
             ("segments_freed", per(counts.segments_freed.get())),
+            ("segments_erased", per(counts.segments_erased.get())),
             ("records_replayed", per(counts.replayed.get())),
             ("is_latched", f64::from(u8::from(self.latched.borrow().is_some()))),
         ]

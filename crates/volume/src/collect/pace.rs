@@ -135,11 +135,16 @@ impl Volume {
         pace.changed.notify_all();
     }
 
+    /// How long nobody has written.
+    pub(crate) fn quiet_for(&self) -> Nanos {
+        self.rt().now().since(self.collector.pace.last_write.get())
+    }
+
     /// Waits until the cleaner may read and write so many bytes.
     pub(super) async fn earn(self: &Rc<Self>, bytes: u64) {
         let pace = &self.collector.pace;
         loop {
-            let is_idle = self.rt().now().since(pace.last_write.get()) >= IDLE;
+            let is_idle = self.quiet_for() >= IDLE;
             if pace.owed.get() > 0.0 || is_idle || self.is_urgent() || self.closing.get() {
                 break;
             }

@@ -49,7 +49,7 @@ pub(crate) async fn clean_on(volume: Rc<Volume>, station: Station) {
 }
 
 impl Volume {
-    fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.closing.get() || self.check_latch().is_err()
     }
 
@@ -133,13 +133,17 @@ impl Volume {
         forced.set(forced.get() - 1);
     }
 
-    /// Cleans one segment, and makes a checkpoint if that is what is missing. False if nothing could be done.
+    /// Cleans one segment, or makes a checkpoint if that is what is missing. False if nothing could be done.
     async fn clean_one(self: &Rc<Self>, store: &DeviceStore) -> bool {
         let turn = self.collector.cleaning.take().await;
         let is_cleaned = self.clean_next(store).await;
         drop(turn);
         self.note_space();
-        let is_freed = self.is_checkpoint_worth_it() && self.checkpoint(store).await.is_ok();
+        if is_cleaned && self.is_checkpoint_worth_it() {
+            // It is made beside further cleaning, for which held writers wait.
+            self.wake.notify_all();
+        }
+        let is_freed = !is_cleaned && self.is_checkpoint_worth_it() && self.checkpoint(store).await.is_ok();
         let is_of_use = is_cleaned || is_freed;
         self.collector.pace.set_stuck(!is_of_use);
         self.after_pass();
@@ -147,7 +151,7 @@ impl Volume {
     }
 
     /// Whether so much is dead that a checkpoint should free it: the less is free, the sooner.
-    fn is_checkpoint_worth_it(&self) -> bool {
+    pub(crate) fn is_checkpoint_worth_it(&self) -> bool {
         let spare = self.segments.borrow().free().saturating_sub(self.kept_back(Taker::Writers));
         let dead = self.dead_now();
         dead > 0 && dead >= spare / 2
@@ -171,6 +175,7 @@ impl Volume {
         growth: u64,
     ) -> Result<bool, BioError> {
         loop {
+            self.erased.wait_until(|| !self.erasing.get()).await;
             if self.segments.borrow().free() > self.kept_for(growth, taker) {
                 return Ok(true);
             }

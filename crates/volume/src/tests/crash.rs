@@ -177,6 +177,7 @@ async fn perform(bench: &Bench, act: &Act) -> bool {
         }
         Act::Checkpoint => {
             bench.checkpoint().await;
+            bench.erase().await;
             true
         }
         Act::Collect => {

@@ -1,0 +1,70 @@
+//! Giving what freed segments held back to the device below, once nobody writes.
+//!
+//! Not at once, for two reasons: under load a freed segment is soon written again, and a discard holds up those who write beside
+//! it (ext4 lets nobody write to a file while it frees a part of it). What was not given back before a crash stays with the device
+//! until its segment is used again: discards are hints.
+
+use std::rc::Rc;
+
+use esker_base::Nanos;
+use esker_block::Station;
+
+use crate::store::{DeviceStore, SegmentStore as _};
+use crate::volume::{Taker, Volume, add};
+
+/// Nobody has written for so long.
+const QUIET: Nanos = Nanos::millis(100);
+/// Bytes that are given back at once: who comes meanwhile waits no longer than this takes.
+const AT_ONCE: u64 = 64 << 20;
+
+/// Gives back what is free whenever nobody writes, until the volume leaves its stack.
+pub(crate) async fn erase_on(volume: Rc<Volume>, station: Station) {
+    if !volume.config.discards {
+        return;
+    }
+    loop {
+        volume.unerased.wait_until(|| volume.is_over() || volume.may_erase() > 0).await;
+        if volume.is_over() {
+            return;
+        }
+        let quiet = volume.quiet_for();
+        if quiet < QUIET {
+            volume.rt().sleep(QUIET - quiet).await;
+            continue;
+        }
+        let Some(job) = station.enter().await else { return };
+        volume.erase_some(&volume.store(job.below().clone())).await;
+    }
+}
+
+impl Volume {
+    /// Segments that may be given back now without taking what writers may still need.
+    fn may_erase(&self) -> u64 {
+        let segments = self.segments.borrow();
+        let spare = segments.free().saturating_sub(self.kept_back(Taker::Writers));
+        spare.min((AT_ONCE / self.geometry.segment_bytes()).max(1)).min(segments.unerased())
+    }
+
+    /// Gives back freed segments that lie side by side. They are not free meanwhile: what would be written to them would be
+    /// discarded too.
+    pub(crate) async fn erase_some(&self, store: &DeviceStore) {
+        self.erased.wait_until(|| !self.erasing.get()).await;
+        let most = self.may_erase();
+        let Some(run) = self.segments.borrow_mut().take_unerased(most) else { return };
+        self.erasing.set(true);
+        // Whether the hint was taken does not matter.
+        let _ = store.erase(run.clone()).await;
+        add(&self.counts.segments_erased, run.end - run.start);
+        self.segments.borrow_mut().give_erased(run);
+        self.erasing.set(false);
+        self.erased.notify_all();
+        self.note_space();
+    }
+
+    /// Gives back all that it can: the volume is about to leave its stack.
+    pub(crate) async fn erase_all(&self, store: &DeviceStore) {
+        while self.config.discards && self.may_erase() > 0 {
+            self.erase_some(store).await;
+        }
+    }
+}
