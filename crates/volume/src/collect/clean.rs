@@ -248,7 +248,8 @@ impl Volume {
         blocks: u64,
     ) -> Result<Vec<(Range<u64>, u64)>, Trouble> {
         let block = u64::from(self.geometry.block);
-        self.earn(2 * blocks * block).await;
+        // Twice, so that writers who are held go on in shorter turns.
+        self.earn(blocks * block).await;
         let mut bufs = Vec::with_capacity(runs.len() + 1);
         let mut failed = None;
         let steps = runs.iter().map(|run| {
@@ -264,6 +265,7 @@ impl Volume {
         if let Some(error) = failed {
             return Err(Trouble::Unreadable(error));
         }
+        self.earn(blocks * block).await;
         let (mut to, head) = self.take_place(place, blocks);
         let copies = runs.iter().map(|run| {
             let first = to;
