@@ -6,7 +6,7 @@ use esker_trace::compiled::Program;
 use esker_trace::rules::Order;
 
 use crate::artc::mounted::{DISK, FileSystem, Mounted};
-use crate::artc::readers::Readers;
+use crate::artc::readers::{Readers, Way};
 use crate::artc::{How, compiled, replayed, root};
 use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::scratch;
@@ -25,7 +25,8 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let dir = scratch::folder(&options.scratch)?;
     let mounted = Mounted::new("disk", FileSystem::Ext4, &format!("vol = {DISK}"), dir.path(), options.seed)?;
     let reads = if options.quick { 400 } else { 2000 };
-    let program = Readers { threads: 4, reads, files: 200, own: false, bytes: 1 << 20, seed: options.seed };
+    let program =
+        Readers { threads: 4, reads, files: 200, own: false, bytes: 1 << 20, way: Way::Random, seed: options.seed };
     program.prepare(&mounted.run_dir())?;
     let ran = program.run(&mounted.run_dir())?;
     progress(&format!("original: {:.2} calls under way, {} ms", ran.outstanding, ran.elapsed_ns / 1_000_000));

@@ -15,7 +15,7 @@ use esker_trace::{
 };
 
 use crate::artc::mounted::{DISK, FileSystem, Mounted};
-use crate::artc::readers::Readers;
+use crate::artc::readers::{Readers, Way};
 use crate::artc::{How, compiled, replayed, root};
 use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::{scratch, timing};
@@ -60,6 +60,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
             files: *threads,
             own: true,
             bytes: 32 << 20,
+            way: Way::Random,
             seed: options.seed,
         };
         let sources =

@@ -26,8 +26,10 @@ mod anvil_recovery;
 mod anvil_scanner_threads;
 mod anvil_snapshot;
 mod artc;
+mod artc_cache;
 mod artc_compile;
 mod artc_concurrency;
+mod artc_flash;
 mod artc_ground_truth;
 mod artc_leveldb;
 mod artc_micro;
@@ -35,6 +37,7 @@ mod artc_overhead;
 mod artc_record;
 mod artc_semantics;
 mod artc_sensitivity;
+mod artc_slices;
 mod attach_vs_raw;
 mod cleaning_policies;
 mod copy_on_write;
@@ -98,6 +101,9 @@ pub const ALL: &[Experiment] = &[
     anvil_scanner_threads::EXPERIMENT,
     artc_semantics::EXPERIMENT,
     artc_micro::EXPERIMENT,
+    artc_cache::EXPERIMENT,
+    artc_slices::EXPERIMENT,
+    artc_flash::EXPERIMENT,
     artc_leveldb::EXPERIMENT,
     artc_concurrency::EXPERIMENT,
     artc_sensitivity::EXPERIMENT,

@@ -1,4 +1,4 @@
-//! Programs whose threads read random blocks, and that know exactly what they did and when: their traces need no recorder,
+//! Programs whose threads read blocks, and that know exactly what they did and when: their traces need no recorder,
 //! and no recorder slowed them.
 
 use std::fs::{File, OpenOptions};
@@ -21,6 +21,8 @@ use super::laid_out;
 use crate::experiment::LabError;
 
 const BLOCK: u64 = 4096;
+/// Bytes of each read of a whole file.
+const SCAN: u64 = 64 << 10;
 /// `O_DIRECT` of Linux on x86 and RISC-V.
 const O_DIRECT: i32 = 0o40000;
 
@@ -29,7 +31,7 @@ const O_DIRECT: i32 = 0o40000;
 pub struct Readers {
     /// How many threads.
     pub threads: u32,
-    /// How many reads each makes.
+    /// How many reads of a block each makes.
     pub reads: u32,
     /// How many files there are; the first thread opens them all.
     pub files: u32,
@@ -37,8 +39,21 @@ pub struct Readers {
     pub own: bool,
     /// Bytes of each file.
     pub bytes: u64,
+    /// How they are read.
+    pub way: Way,
     /// Decides what is read.
     pub seed: u64,
+}
+
+/// How files are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Random blocks, past the page cache.
+    Random,
+    /// One block after the other, past the page cache.
+    InOrder,
+    /// Random blocks, through the page cache; the first thread has read its whole file before.
+    Cached,
 }
 
 /// A run of a program.
@@ -65,7 +80,7 @@ impl Readers {
         laid_out(dir, &self.snapshot(), InitMode::Delta, self.seed)
     }
 
-    /// Runs it on the files in a run directory, past the page cache.
+    /// Runs it on the files in a run directory.
     ///
     /// # Errors
     /// What the kernel says.
@@ -76,8 +91,9 @@ impl Readers {
         let files = (0..self.files).map(|at| {
             let enter = now(origin);
             let path = dir.join(esker_replay::init::TREE).join(path(at).trim_start_matches('/'));
-            let file = OpenOptions::new().read(true).custom_flags(O_DIRECT).open(path);
-            actions.push(opened(at, enter, now(origin)));
+            let file =
+                OpenOptions::new().read(true).custom_flags(if self.is_direct() { O_DIRECT } else { 0 }).open(path);
+            actions.push(self.opened(at, enter, now(origin)));
             file
         });
         let files = files.collect::<Result<Vec<File>, _>>().map_err(fault)?;
@@ -100,19 +116,38 @@ impl Readers {
         let mut random = Stream::named(self.seed, &format!("reader {thread}"));
         let mut actions = Vec::with_capacity(self.reads as usize);
         let pool = Pool::default();
-        let mut slab = pool.slab(BLOCK as usize);
-        barrier.wait();
-        for _ in 0..self.reads {
-            let file = if self.own { thread } else { random.below(self.files.into()) as u32 };
-            let offset = random.below(self.bytes / BLOCK) * BLOCK;
+        let mut slab = pool.slab(SCAN as usize);
+        let mut read = |file: u32, offset: u64, len: u64| {
             let enter = now(origin);
-            let read = files[file as usize].read_at(&mut slab[..BLOCK as usize], offset)?;
+            let read = files[file as usize].read_at(&mut slab[..len as usize], offset)?;
             let leave = now(origin);
             let (fd, flags) = (Fd(file as i32 + 3), ReadWriteFlags::empty());
-            let call = Call::Pread { fd, offset: offset as i64, len: BLOCK, parts: 0, flags };
+            let call = Call::Pread { fd, offset: offset as i64, len, parts: 0, flags };
             actions.push(Action { thread: ThreadId(thread), enter, leave, call, outcome: Outcome::Done(read as i64) });
+            std::io::Result::Ok(())
+        };
+        barrier.wait();
+        if self.way == Way::Cached && thread == 0 {
+            (0..self.bytes).step_by(SCAN as usize).try_for_each(|offset| read(0, offset, SCAN))?;
+        }
+        for number in 0..u64::from(self.reads) {
+            let file = if self.own { thread } else { random.below(self.files.into()) as u32 };
+            let blocks = self.bytes / BLOCK;
+            let block = if self.way == Way::InOrder { number % blocks } else { random.below(blocks) };
+            read(file, block * BLOCK, BLOCK)?;
         }
         Ok(actions)
+    }
+
+    fn is_direct(&self) -> bool {
+        self.way != Way::Cached
+    }
+
+    fn opened(&self, file: u32, enter: Time, leave: Time) -> Action {
+        let mut flags = OpenFlags::READ | OpenFlags::O_CLOEXEC;
+        flags.set(OpenFlags::O_DIRECT, self.is_direct());
+        let call = Call::Open { at: At::cwd(&path(file)), flags, mode: 0, resolve: ResolveFlags::empty() };
+        Action { thread: ThreadId(0), enter, leave, call, outcome: Outcome::Done(i64::from(file) + 3) }
     }
 
     fn ran(&self, mut actions: Vec<Action>) -> Ran {
@@ -136,10 +171,4 @@ fn path(file: u32) -> String {
 
 fn now(origin: Instant) -> Time {
     Time(origin.elapsed().as_nanos() as u64)
-}
-
-fn opened(file: u32, enter: Time, leave: Time) -> Action {
-    let flags = OpenFlags::READ | OpenFlags::O_DIRECT | OpenFlags::O_CLOEXEC;
-    let call = Call::Open { at: At::cwd(&path(file)), flags, mode: 0, resolve: ResolveFlags::empty() };
-    Action { thread: ThreadId(0), enter, leave, call, outcome: Outcome::Done(i64::from(file) + 3) }
 }
