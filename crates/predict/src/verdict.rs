@@ -105,6 +105,9 @@ fn reason(run: &Run, winner: &Run, is_winner: bool, target: Nanos) -> String {
         _ if run.all.p99() > target => {
             format!("not chosen: its p99 is above the target of {target} by {}", run.all.p99() - target)
         }
+        _ if run.price_usd.is_none() && winner.price_usd.is_some() => {
+            format!("not chosen: meets the target too, but nobody knows whether it is cheaper than {}", winner.name)
+        }
         _ if price(run) > price(winner) => format!(
             "not chosen: meets the target too, but costs {:.1} times as much as {}",
             price(run) / price(winner),

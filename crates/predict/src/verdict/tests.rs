@@ -57,6 +57,14 @@ fn the_cheapest_that_meets_the_target_wins() {
 }
 
 #[test]
+fn an_unknown_price_is_not_compared() {
+    let raw = Run { price_usd: None, ..run("raw", 1, 0.0) };
+    let verdict = chosen(&[raw, run("disk", 2, 150.0)], 20);
+    assert_eq!(verdict.name, "disk");
+    assert!(verdict.reasons[0].contains("nobody knows whether it is cheaper than disk"), "{:?}", verdict.reasons);
+}
+
+#[test]
 fn of_equally_cheap_ones_the_faster_wins() {
     let verdict = chosen(&[run("a", 9, 100.0), run("b", 8, 100.0)], 20);
     assert_eq!(verdict.name, "b");
