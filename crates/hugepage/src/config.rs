@@ -23,7 +23,7 @@ struct File {
     demote_percent: Option<i64>,
     cooldown: Option<String>,
     slow: Option<String>,
-    rest: Option<String>,
+    rest_times: Option<u32>,
     order: Option<Order>,
     tau: Option<f64>,
     budget: Option<String>,
@@ -161,12 +161,12 @@ fn policy(file: &File) -> Result<Policy, ConfigError> {
     policy.demote = percent("demote_percent", file.demote_percent)?.unwrap_or(policy.demote);
     set(&mut policy.cooldown, span("cooldown", file.cooldown.as_deref())?);
     set(&mut policy.slow, span("slow", file.slow.as_deref())?);
-    set(&mut policy.rest, span("rest", file.rest.as_deref())?);
     set(&mut policy.quantum_sleep, span("quantum_sleep", file.quantum_sleep.as_deref())?);
     set(&mut policy.exclusion, span("exclusion", file.exclusion.as_deref())?);
     set(&mut policy.compact_interval, span("compact_interval", file.compact_interval.as_deref())?);
     set(&mut policy.scan_period, span("access.period", file.access.period.as_deref())?);
     set(&mut policy.scan_interval, span("access.interval", file.access.interval.as_deref())?);
+    policy.rest_times = file.rest_times.unwrap_or(policy.rest_times);
     policy.order = file.order.unwrap_or(policy.order);
     policy.tau = tau(file.tau)?.unwrap_or(policy.tau);
     policy.budget = regions("budget", file.budget.as_deref())?;
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn every_key_is_taken() {
-        let text = "state = \"s.json\"\nfaults = \"base\"\npromote_percent = 70\ndemote_percent = 60\ncooldown = \"1s\"\nslow = \"7ms\"\nrest = \"3s\"\n\
+        let text = "state = \"s.json\"\nfaults = \"base\"\npromote_percent = 70\ndemote_percent = 60\ncooldown = \"1s\"\nslow = \"7ms\"\nrest_times = 3\n\
                     order = \"in_turn\"\ntau = 0.5\nbudget = \"1GiB\"\nquantum = \"32MiB\"\nquantum_sleep = \"5s\"\n\
                     exclusion = \"60s\"\ngreedy_below = 0.4\ncompact_at = 0.9\ncompact_interval = \"7s\"\npoll = \"20ms\"\n\
                     poll_share = 0.05\ncpu_share = 0.5\n[access]\nmethod = \"none\"\nperiod = \"4s\"\ninterval = \"1s\"\n\
@@ -254,7 +254,7 @@ mod tests {
         let config = Config::parse(text).unwrap();
         let policy = config.policy;
         assert_eq!((policy.promote.pages(), policy.demote.pages(), policy.quantum_regions), (359, 308, 16));
-        assert_eq!((policy.slow, policy.rest, policy.scan_regions), (Nanos::millis(7), Nanos::secs(3), 10));
+        assert_eq!((policy.slow, policy.rest_times, policy.scan_regions), (Nanos::millis(7), 3, 10));
         assert_eq!((policy.budget, policy.tau, policy.order), (Some(512), Tau::permille(500).unwrap(), Order::InTurn));
         assert_eq!((policy.tracking.bits, policy.tracking.alpha_permille, policy.clear_hot_permille), (16, 300, 500));
         assert_eq!((config.cpu_share, config.settings.access_interval), (0.5, None));

@@ -19,6 +19,9 @@ use crate::view::{Backing, Outcome, Pid, Place, ProcView, Refusal, Region};
 
 use heat::Watched;
 
+/// A promotion that found no block is followed by so many times the rest of a slow one: it was of no use.
+const VAIN: u32 = 10;
+
 /// Who asked for a look at a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asker {
@@ -318,8 +321,11 @@ impl Manager {
     }
 
     fn rest_if_slow(&mut self, now: Time, promoted: bool, outcome: Outcome, tell: Tell<'_>) {
-        if promoted && outcome.took > self.policy.slow {
-            self.resting_until = now + outcome.took + self.policy.rest;
+        // One that found no block has looked for it, and the next will not find more.
+        let is_vain = outcome.result == Err(Refusal::NoContiguity) && outcome.took > Nanos(0);
+        if promoted && (outcome.took > self.policy.slow || is_vain) {
+            let times = self.policy.rest_times * if is_vain { VAIN } else { 1 };
+            self.resting_until = now + outcome.took + outcome.took * u64::from(times);
             tell(now, &Decision::Resting { until: self.resting_until, took: outcome.took });
         }
     }

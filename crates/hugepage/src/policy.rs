@@ -64,10 +64,12 @@ pub struct Policy {
     pub retries: u32,
     /// See `retries`.
     pub retry_after: Nanos,
-    /// After a promotion that took longer than this, nothing is promoted for `rest`.
+    /// After a promotion that took longer than this, nothing is promoted for `rest_times` as long as it took;
+    /// after one that found no block, ten times that.
     pub slow: Nanos,
-    /// See `slow`.
-    pub rest: Nanos,
+    /// See `slow`: threads that use the regions stand still for one part in `rest_times + 1` of the time at most, however
+    /// slow promotions are.
+    pub rest_times: u32,
 }
 
 /// What to do with a region.
@@ -108,7 +110,7 @@ impl Reason {
 
 impl Policy {
     /// The source's parameters (its table of defaults). Where it gives none: demotion below 85 %, a cool-down of 10 s,
-    /// `tau` of 0.25, five retries, a rest of 1 s after a promotion of more than 5 ms.
+    /// `tau` of 0.25, five retries, a rest of ten times its time after a promotion of more than 5 ms.
     pub const fn ingens() -> Policy {
         Policy {
             promote: percent(90),
@@ -132,7 +134,7 @@ impl Policy {
             retries: 5,
             retry_after: Nanos::millis(100),
             slow: Nanos::millis(5),
-            rest: Nanos::secs(1),
+            rest_times: 10,
         }
     }
 

@@ -64,9 +64,12 @@ impl Urgent {
         Some(place)
     }
 
-    /// When the next one is due that is not yet.
+    /// When the next one is due; the beginning of time if one is already.
     pub fn due(&self) -> Option<Time> {
-        self.later.first().map(|(at, _)| *at)
+        match self.queue.is_empty() {
+            true => self.later.first().map(|(at, _)| *at),
+            false => Some(Time(0)),
+        }
     }
 
     /// Forgets a process.

@@ -25,6 +25,9 @@ const FAULTS: [&str; 2] =
 const COMPACT: &str = "/proc/sys/vm/compact_memory";
 /// With that program, page tables are looked through so many times more seldom.
 const SELDOM: u32 = 8;
+/// Nice value of the manager: threads of others wait for the region that it holds, so that it must not wait for a CPU itself.
+/// How much of one it takes, its own budget says.
+const NICE: i32 = -10;
 /// Processes are looked for so often.
 const LISTED_EVERY: Duration = Duration::from_secs(1);
 
@@ -81,6 +84,9 @@ impl System {
             knobs.set(faults_knob(), "never")?;
         }
         let mut troubles = Vec::new();
+        if let Err(error) = rustix::process::setpriority_process(None, NICE) {
+            troubles.push(format!("promotions may wait for a CPU: nice {NICE} is refused: {error}"));
+        }
         let damon = match settings.access_interval {
             None => None,
             Some(interval) => match super::damon::is_free() {
@@ -272,8 +278,7 @@ impl ProcView for System {
     }
 
     fn fragmentation(&mut self) -> f64 {
-        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        contiguity::fragmentation_of(&read("/proc/buddyinfo"), &read("/proc/zoneinfo"), &read("/proc/meminfo"))
+        fragmentation_now()
     }
 
     /// The kernel knows no bound: all of memory is compacted.
@@ -300,6 +305,12 @@ impl ProcView for System {
 /// The setting of faults now, for `doctor`.
 pub fn faults_now() -> Option<String> {
     read(faults_knob()).ok()
+}
+
+/// How fragmented free memory is, from 0 to 1.
+pub fn fragmentation_now() -> f64 {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    contiguity::fragmentation_of(&read("/proc/buddyinfo"), &read("/proc/zoneinfo"), &read("/proc/meminfo"))
 }
 
 /// Bytes of free memory in blocks of huge pages, after the kernel was asked to compact memory if they were fewer than `wanted`.

@@ -168,6 +168,23 @@ fn items_13_and_14_freed_pages_stay_charged_until_the_demotion_and_read_as_zeroe
     assert_eq!(puppet.tell("read 256 512"), 0, "freed pages read as zeroes");
 }
 
+#[test]
+fn item_13_what_is_freed_inside_a_huge_page_is_signalled_by_the_next_look() {
+    let Some(mut puppet) = Puppet::start(2) else { return };
+    let mut tracked = puppet.track();
+    puppet.tell("write 0 512");
+    assert_eq!(tracked.promote(puppet.region(0)).result, Ok(()));
+    tracked.newly_used(461);
+    puppet.tell("write 512 513");
+    assert!(!tracked.newly_used(461).contains(&puppet.region(0)), "nothing was freed");
+    puppet.tell("free 100 512");
+    // A process that is alive has faults sooner or later.
+    puppet.tell("write 513 514");
+    assert!(tracked.newly_used(461).contains(&puppet.region(0)));
+    puppet.tell("write 514 515");
+    assert!(!tracked.newly_used(461).contains(&puppet.region(0)), "once");
+}
+
 /// Huge pages of the machine that are mapped in parts, as this kernel counts them.
 fn huge_pages_in_parts() -> Option<u64> {
     let path = "/sys/kernel/mm/transparent_hugepage/hugepages-2048kB/stats/nr_anon_partially_mapped";

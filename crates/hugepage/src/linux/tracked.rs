@@ -39,6 +39,8 @@ pub struct Tracked {
     faults: Option<u64>,
     /// Regions in base pages that were used well enough then.
     above: BTreeSet<Region>,
+    /// Regions that were huge then.
+    huge: BTreeSet<Region>,
     /// When it may be looked through again.
     pub next_poll: Instant,
 }
@@ -70,6 +72,7 @@ impl Tracked {
             mappings_at: None,
             faults: None,
             above: BTreeSet::new(),
+            huge: BTreeSet::new(),
             next_poll: Instant::now(),
         })
     }
@@ -228,7 +231,8 @@ impl Tracked {
         uses
     }
 
-    /// Regions that have come to be used by `pages` or more since the last call, if there were faults since.
+    /// Regions that have come to be used by `pages` or more since the last call, if there were faults since, and those of
+    /// whose huge page something was freed.
     pub fn newly_used(&mut self, pages: u32) -> Vec<Region> {
         let faults = Stat::read(self.pid).and_then(|stat| stat.faults());
         if faults.is_none() || faults == self.faults {
@@ -238,9 +242,12 @@ impl Tracked {
         let uses = self.uses();
         let above: BTreeSet<Region> =
             uses.iter().filter(|one| !one.huge && one.used >= pages).map(|one| one.region).collect();
-        let new = above.difference(&self.above).copied().collect();
-        self.above = above;
-        new
+        let huge: BTreeSet<Region> = uses.iter().filter(|one| one.huge).map(|one| one.region).collect();
+        let parted =
+            uses.iter().map(|one| one.region).filter(|region| self.huge.contains(region) && !huge.contains(region));
+        let new: BTreeSet<Region> = above.difference(&self.above).copied().chain(parted).collect();
+        (self.above, self.huge) = (above, huge);
+        new.into_iter().collect()
     }
 
     /// Makes a region huge, and looks whether it is.
