@@ -28,7 +28,7 @@ pub const VERB: Verb = Verb::of::<Manage>(About {
     words: &["hugepage", "run"],
     summary: "Give huge pages to the processes that make the best use of them",
     details: "Promotes regions that are well used, demotes those that no longer are, and divides huge pages fairly, until a \
-              signal (SIGINT, SIGTERM). Settings of the kernel that the configuration asks to change are put back at the end, \
+              signal (SIGINT, SIGTERM, SIGHUP). Settings of the kernel that the configuration asks to change are put back at the end, \
               or by the next start if this one was killed. `esker hugepage doctor` says what works here.",
     examples: &[
         Example {
@@ -78,7 +78,7 @@ enum FileError {
 impl Run for Manage {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let config = self.read()?;
-        let signals = Signals::catch()?;
+        let signals = Signals::catch_with_hangup()?;
         let reactor = Reactor::new(RealConfig::seeded(1))?;
         let rt = reactor.rt();
         self.logging.start(&rt)?;
