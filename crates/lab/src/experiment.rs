@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::machine::Machine;
+use crate::machine::{HugePages, Machine};
 
 /// How an experiment is run.
 #[derive(Debug, Clone)]
@@ -80,6 +80,8 @@ pub struct Report {
     pub quick: bool,
     /// Where it ran.
     pub machine: Machine,
+    /// How it served huge pages before and after the run; what is changed meanwhile is put back.
+    pub huge_pages: [HugePages; 2],
     /// Whether time was virtual.
     pub simulated: bool,
     /// What was measured.
@@ -135,6 +137,7 @@ impl Experiment {
     /// [`LabError`] says what is missing or went wrong.
     pub fn report(&self, options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, LabError> {
         self.rivals.iter().try_for_each(|program| crate::peer::demand(program))?;
+        let before = HugePages::now();
         let figures = (self.run)(options, progress)?;
         Ok(Report {
             experiment: self.name,
@@ -142,6 +145,7 @@ impl Experiment {
             seed: options.seed,
             quick: options.quick,
             machine: Machine::here(),
+            huge_pages: [before, HugePages::now()],
             simulated: self.simulated,
             figures,
         })

@@ -20,8 +20,14 @@ use tempfile::TempDir;
 use crate::experiment::{LabError, Options};
 use crate::{peer, scratch};
 
+pub mod fragmenter;
 pub mod loads;
+pub mod redis;
 
+/// Whether faults compact memory.
+const DEFRAG: &str = "/sys/kernel/mm/transparent_hugepage/defrag";
+/// The source's threshold.
+const ADAPTIVE: &str = "greedy_below = 0.5\n";
 /// A manager that has not begun by then has failed.
 const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 /// It meets new processes within this.
@@ -51,8 +57,12 @@ pub enum Arm {
     Base,
     /// The kernel: every fault takes a huge page where it can (`THP=always`).
     Greedy,
+    /// The same, and faults compact memory first (`defrag=always`), as was usual until Linux 4.6.
+    GreedyCompacting,
     /// Our manager.
     Ours,
+    /// Our manager, greedy while memory is not fragmented.
+    Adaptive,
 }
 
 /// An arm in force, until this is dropped.
@@ -68,9 +78,11 @@ impl Arm {
     /// [`LabError`]: this takes root, and a kernel with huge pages.
     pub fn hold(self, options: &Options) -> Result<Held, LabError> {
         match self {
-            Arm::Base => set(options, "never"),
-            Arm::Greedy => set(options, "always"),
-            Arm::Ours => Ok(Held { manager: Some(Manager::start(&options.scratch)?), _setting: None }),
+            Arm::Base => set(options, &[(faults_knob(), "never")]),
+            Arm::Greedy => set(options, &[(faults_knob(), "always")]),
+            Arm::GreedyCompacting => set(options, &[(faults_knob(), "always"), (Path::new(DEFRAG), "always")]),
+            Arm::Ours => here(options, ""),
+            Arm::Adaptive => here(options, ADAPTIVE),
         }
     }
 }
@@ -82,9 +94,25 @@ impl Held {
     }
 }
 
-fn set(options: &Options, value: &str) -> Result<Held, LabError> {
+/// The manager of this process.
+fn here(options: &Options, config: &str) -> Result<Held, LabError> {
+    let manager = Manager::start(&options.scratch, std::process::id(), config)?;
+    let wanted: &[&str] = if config == ADAPTIVE { &["never", "always"] } else { &["never"] };
+    match faults_now() {
+        Some(now) if wanted.contains(&now.as_str()) => Ok(Held { manager: Some(manager), _setting: None }),
+        other => Err(peer::fault("esker hugepage run", format!("faults are served as {other:?}"))),
+    }
+}
+
+/// Puts settings in force.
+///
+/// # Errors
+/// The kernel's.
+pub fn set(options: &Options, settings: &[(&Path, &str)]) -> Result<Held, LabError> {
     let mut knobs = own_settings(options)?;
-    knobs.set(faults_knob(), value).map_err(|error| peer::fault("the setting of huge pages", error))?;
+    for (path, value) in settings {
+        knobs.set(path, value).map_err(|error| peer::fault("the settings of huge pages", error))?;
+    }
     Ok(Held { manager: None, _setting: Some(knobs) })
 }
 
@@ -97,22 +125,21 @@ pub fn own_settings(options: &Options) -> Result<Knobs, LabError> {
     opened.map(|(knobs, _)| knobs).map_err(|error| peer::fault("settings of huge pages", error))
 }
 
-/// `esker hugepage run` for this process.
-struct Manager {
+/// `esker hugepage run` for one process.
+pub struct Manager {
     child: Child,
     _folder: TempDir,
 }
 
 impl Manager {
-    /// Starts it with faults of base pages, and everything else as it is if nothing is said.
+    /// Starts it for a process with faults of base pages, and everything else as `config` says.
     ///
     /// # Errors
     /// Its last words.
-    fn start(parent: &Path) -> Result<Manager, LabError> {
+    pub fn start(parent: &Path, pid: u32, config: &str) -> Result<Manager, LabError> {
         let folder = scratch::folder(parent)?;
         let at = |name: &str| folder.path().join(name);
-        let text =
-            format!("state = {:?}\nfaults = \"base\"\n[[process]]\npid = {}\n", at("state.json"), std::process::id());
+        let text = format!("state = {:?}\nfaults = \"base\"\n{config}[[process]]\npid = {pid}\n", at("state.json"));
         let failed = |error: std::io::Error| peer::fault("the manager of huge pages", error);
         std::fs::write(at("config.toml"), text).map_err(failed)?;
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
@@ -137,10 +164,7 @@ impl Manager {
             sleep(Duration::from_millis(20));
         }
         sleep(MET_WITHIN);
-        match faults_now().as_deref() {
-            Some("never") => Ok(()),
-            other => Err(peer::fault("esker hugepage run", format!("faults are served as {other:?}"))),
-        }
+        Ok(())
     }
 
     /// CPU time that it has used, with its threads: fields 14 and 15 of proc_pid_stat(5).

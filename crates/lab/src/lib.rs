@@ -48,8 +48,11 @@ mod ingens;
 mod ingens_bloat;
 mod ingens_fair;
 mod ingens_fault_latency;
+mod ingens_fragmented;
 mod ingens_misprediction;
 mod ingens_overhead;
+mod ingens_redis;
+mod ingens_scan;
 pub mod machine;
 mod nbd_serving;
 mod nbd_vs_peers;
@@ -91,6 +94,9 @@ pub const ALL: &[Experiment] = &[
     ingens_misprediction::EXPERIMENT,
     ingens_fault_latency::EXPERIMENT,
     ingens_overhead::EXPERIMENT,
+    ingens_redis::EXPERIMENT,
+    ingens_scan::EXPERIMENT,
+    ingens_fragmented::EXPERIMENT,
     cleaning_policies::EXPERIMENT,
     anvil_recovery::EXPERIMENT,
     anvil_clone_vs_cp::EXPERIMENT,

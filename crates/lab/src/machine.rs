@@ -15,6 +15,37 @@ pub struct Machine {
     pub kernel: String,
 }
 
+/// How a machine serves huge pages.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HugePages {
+    /// Whether faults take them.
+    pub enabled: String,
+    /// The same for pages of 2 MiB alone; empty before Linux 6.8.
+    pub enabled_2m: String,
+    /// Whether memory is compacted for them.
+    pub defrag: String,
+    /// How fragmented free memory is, from 0 to 1.
+    pub fragmentation: f64,
+}
+
+impl HugePages {
+    /// Those of this machine; what it does not tell is left empty.
+    pub fn now() -> HugePages {
+        let setting = |name: &str| {
+            let path = format!("/sys/kernel/mm/transparent_hugepage/{name}");
+            // The one that holds is in brackets.
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            text.split(['[', ']']).nth(1).unwrap_or_default().to_string()
+        };
+        HugePages {
+            enabled: setting("enabled"),
+            enabled_2m: setting("hugepages-2048kB/enabled"),
+            defrag: setting("defrag"),
+            fragmentation: esker_hugepage::linux::system::fragmentation_now(),
+        }
+    }
+}
+
 impl Machine {
     /// This machine; what it does not tell is left empty or zero.
     pub fn here() -> Machine {

@@ -29,6 +29,7 @@ const PEERS: &[Peer] = &[
         package: "python3-plyvel",
         used_by: "lab: LevelDB, which is recorded and replayed",
     },
+    Peer { program: "redis-server", package: "redis-server", used_by: "lab: a real store on huge pages" },
     Peer { program: "fio", package: "fio", used_by: "lab: load on a served stack and on its rivals" },
 ];
 

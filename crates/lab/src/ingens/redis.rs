@@ -1,0 +1,227 @@
+//! A real Redis server with many values, of which most were deleted, and a client that reads the others.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use esker_base::Stream;
+use tempfile::TempDir;
+
+use crate::experiment::LabError;
+use crate::{peer, scratch};
+
+/// The program.
+pub const PROGRAM: &str = "redis-server";
+/// Bytes of a value.
+const VALUE: usize = 8 << 10;
+/// Requests that wait for an answer at once.
+const PIPELINE: usize = 32;
+/// A server that does not answer by then has failed.
+const BEGUN_WITHIN: Duration = Duration::from_secs(10);
+const GROUPS: &str = "/sys/fs/cgroup";
+
+/// A server, alone in a control group whose memory is counted.
+pub struct Redis {
+    child: Child,
+    group: Group,
+    client: Client,
+    _folder: TempDir,
+}
+
+impl Redis {
+    /// Starts one that does not refuse huge pages itself, as Debian's does unless it is told.
+    ///
+    /// # Errors
+    /// If it does not begin, or this is not root.
+    pub fn start(parent: &Path) -> Result<Redis, LabError> {
+        let failed = |error: std::io::Error| peer::fault(PROGRAM, error);
+        let folder = scratch::folder(parent)?;
+        let socket = folder.path().join("redis");
+        let mut command = Command::new(PROGRAM);
+        command.args(["--port", "0", "--save", "", "--appendonly", "no", "--disable-thp", "no", "--unixsocket"]);
+        command.arg(&socket).arg("--dir").arg(folder.path()).stdin(Stdio::null()).stdout(Stdio::null());
+        let child = command.spawn().map_err(failed)?;
+        let group = Group::around(child.id());
+        let mut redis = Redis { child, group: group?, client: Client::wait(&socket)?, _folder: folder };
+        redis.client.ask(&[b"PING"])?;
+        Ok(redis)
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Stores a value for each key below `keys`.
+    ///
+    /// # Errors
+    /// The server's.
+    pub fn fill(&mut self, keys: u64) -> Result<(), LabError> {
+        let mut value = vec![0; VALUE];
+        for from in (0..keys).step_by(PIPELINE) {
+            let batch: Vec<Vec<u8>> = (from..keys.min(from + PIPELINE as u64)).map(name).collect();
+            for (key, name) in batch.iter().enumerate() {
+                value.fill(from as u8 ^ key as u8);
+                self.client.send(&[b"SET", name, &value]);
+            }
+            self.client.settle(batch.len())?;
+        }
+        Ok(())
+    }
+
+    /// Deletes keys, and has the allocator give back what is free.
+    ///
+    /// # Errors
+    /// The server's.
+    pub fn delete(&mut self, keys: &[u64]) -> Result<(), LabError> {
+        for batch in keys.chunks(PIPELINE) {
+            batch.iter().for_each(|key| self.client.send(&[b"DEL", &name(*key)]));
+            self.client.settle(batch.len())?;
+        }
+        self.client.ask(&[b"MEMORY", b"PURGE"])
+    }
+
+    /// Reads random ones of `keys`, so many, in a pipeline of 32. Returns the server's CPU time, and what each batch took.
+    ///
+    /// # Errors
+    /// The server's.
+    pub fn read(&mut self, keys: &[u64], gets: usize, rng: &mut Stream) -> Result<(Duration, Vec<f64>), LabError> {
+        let before = self.cpu()?;
+        let mut took = Vec::with_capacity(gets / PIPELINE);
+        for _ in 0..gets / PIPELINE {
+            for _ in 0..PIPELINE {
+                self.client.send(&[b"GET", &name(keys[rng.below(keys.len() as u64) as usize])]);
+            }
+            let begun = Instant::now();
+            let bytes = self.client.settle(PIPELINE)?;
+            took.push(begun.elapsed().as_secs_f64() * 1e3);
+            if bytes != PIPELINE * VALUE {
+                return Err(peer::fault(PROGRAM, format!("{bytes} bytes for {PIPELINE} keys")));
+            }
+        }
+        Ok((self.cpu()? - before, took))
+    }
+
+    /// CPU time of its one thread that serves requests: the first number of its `schedstat`.
+    fn cpu(&self) -> Result<Duration, LabError> {
+        let text = fs::read_to_string(format!("/proc/{0}/task/{0}/schedstat", self.pid())).unwrap_or_default();
+        let first = text.split_whitespace().next().and_then(|word| word.parse().ok());
+        first.map(Duration::from_nanos).ok_or_else(|| peer::fault(PROGRAM, "its CPU time is not told"))
+    }
+
+    /// Bytes of anonymous memory that are charged to it, also those that it has freed and that a huge page still holds.
+    pub fn charged(&self) -> u64 {
+        self.group.charged()
+    }
+
+    /// Bytes of it in huge pages.
+    pub fn huge(&self) -> u64 {
+        let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", self.pid())).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("AnonHugePages:"));
+        line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()).unwrap_or(0) << 10
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        // One that is gone already needs no signal.
+        let _told = self.child.kill();
+        let _ended = self.child.wait();
+        self.group.remove();
+    }
+}
+
+fn name(key: u64) -> Vec<u8> {
+    format!("key:{key:012}").into_bytes()
+}
+
+/// A control group of the memory controller, of either version.
+struct Group {
+    folder: PathBuf,
+    /// The count of anonymous memory in its `memory.stat`.
+    field: &'static str,
+}
+
+impl Group {
+    fn around(pid: u32) -> Result<Group, LabError> {
+        let first = Path::new(GROUPS).join("memory");
+        let (root, field) = if first.is_dir() { (first, "rss ") } else { (GROUPS.into(), "anon ") };
+        let group = Group { folder: root.join(format!("esker-lab-{pid}")), field };
+        let made =
+            fs::create_dir(&group.folder).and_then(|()| fs::write(group.folder.join("cgroup.procs"), pid.to_string()));
+        made.map_err(|error| peer::fault("a control group", format!("{}: {error}", group.folder.display())))?;
+        Ok(group)
+    }
+
+    fn charged(&self) -> u64 {
+        let text = fs::read_to_string(self.folder.join("memory.stat")).unwrap_or_default();
+        text.lines().find_map(|line| line.strip_prefix(self.field)?.parse().ok()).unwrap_or(0)
+    }
+
+    fn remove(&self) {
+        // What is left of a killed process may take a moment to leave it; an empty group costs nothing.
+        let _removed = fs::remove_dir(&self.folder);
+    }
+}
+
+/// Speaks the protocol of Redis.
+struct Client {
+    stream: BufReader<UnixStream>,
+    out: Vec<u8>,
+    room: Vec<u8>,
+}
+
+impl Client {
+    fn wait(socket: &Path) -> Result<Client, LabError> {
+        let begun = Instant::now();
+        loop {
+            match UnixStream::connect(socket) {
+                Ok(stream) => {
+                    let stream = BufReader::with_capacity(1 << 16, stream);
+                    return Ok(Client { stream, out: Vec::new(), room: Vec::new() });
+                }
+                Err(error) if begun.elapsed() > BEGUN_WITHIN => return Err(peer::fault(PROGRAM, error)),
+                Err(_) => sleep(Duration::from_millis(20)),
+            }
+        }
+    }
+
+    /// Adds a request to those that are sent next.
+    fn send(&mut self, words: &[&[u8]]) {
+        self.out.extend(format!("*{}\r\n", words.len()).bytes());
+        for word in words {
+            self.out.extend(format!("${}\r\n", word.len()).bytes());
+            self.out.extend_from_slice(word);
+            self.out.extend_from_slice(b"\r\n");
+        }
+    }
+
+    fn ask(&mut self, words: &[&[u8]]) -> Result<(), LabError> {
+        self.send(words);
+        self.settle(1).map(drop)
+    }
+
+    /// Sends, and takes so many answers. Returns the bytes of the values in them.
+    fn settle(&mut self, answers: usize) -> Result<usize, LabError> {
+        let failed = |error: std::io::Error| peer::fault(PROGRAM, error);
+        self.stream.get_mut().write_all(&self.out).map_err(failed)?;
+        self.out.clear();
+        let mut bytes = 0;
+        for _ in 0..answers {
+            let mut line = String::new();
+            self.stream.read_line(&mut line).map_err(failed)?;
+            if let Some(len) = line.trim_end().strip_prefix('$').and_then(|len| len.parse::<usize>().ok()) {
+                self.room.resize(len + 2, 0);
+                self.stream.read_exact(&mut self.room).map_err(failed)?;
+                bytes += len;
+            } else if !line.starts_with(['+', ':', '$']) {
+                return Err(peer::fault(PROGRAM, line.trim_end()));
+            }
+        }
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,226 @@
+//! `ingens-redis`: memory and GETs of a real Redis after half and after 70 % of its keys were deleted, by who decides about huge pages.
+//!
+//! Each server is filled, loses its keys and comes to rest under its own arm; then all stand side by side, nothing changes
+//! any more, and rounds of GETs go from one to the next. `disable-thp no` holds in all of them, and the greedy one must have
+//! huge pages. Greedy has khugepaged tuned fast, which fills up every region with a page in it: its best speed. Speed is
+//! GETs by the server's own CPU time, of which its one thread uses all that it gets; memory is what its control group is
+//! charged, with what was freed inside of huge pages.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use esker_base::Stream;
+use esker_hugepage::linux::system::faults_knob;
+
+use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
+use crate::ingens::redis::{PROGRAM, Redis};
+use crate::ingens::{Arm, Manager, room, set};
+use crate::peer;
+use crate::timing::{at_share, median};
+
+/// The record.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "ingens-redis",
+    summary: "Memory and GETs of a real Redis with half and with 70 % of its keys deleted: base pages, the manager, THP=always",
+    source: "Ingens, tables of Redis' memory and throughput; the project's own bars: 1 % and 60 %",
+    simulated: false,
+    rivals: &[PROGRAM],
+    run,
+};
+
+/// The project's own share, and the source's.
+const DELETED: [f64; 2] = [0.5, 0.7];
+/// What a key takes with its value, about.
+const KEY_BYTES: u64 = 10_400;
+const KHUGEPAGED: &str = "/sys/kernel/mm/transparent_hugepage/khugepaged";
+/// A server whose huge pages have not changed for so long has come to rest.
+const QUIET: Duration = Duration::from_secs(6);
+const REST_MOST: Duration = Duration::from_secs(120);
+/// In a server of mostly huge pages, at least this share of memory is in them.
+const GREEDY_LEAST: f64 = 0.5;
+/// The background scan is fast, so that what counts is where it ends.
+const FAST: &str =
+    "quantum = \"4GiB\"\nquantum_sleep = \"1s\"\nexclusion = \"10s\"\ncpu_share = 1.0\npoll_share = 0.5\n";
+const PERCENTS: [u32; 3] = [90, 70, 50];
+
+/// A server at rest, with the manager that decides about it.
+struct Side {
+    name: String,
+    redis: Redis,
+    _manager: Option<Manager>,
+    bytes: f64,
+    gets_s: Vec<f64>,
+    batches_ms: Vec<f64>,
+}
+
+struct Load {
+    keys: u64,
+    alive: Vec<u64>,
+    dead: Vec<u64>,
+}
+
+fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
+    let mut figures = Vec::new();
+    for deleted in DELETED {
+        let sides = measure(deleted, options, progress)?;
+        figures.extend(if deleted == DELETED[0] { of_half(&sides) } else { of_source(&sides) });
+    }
+    Ok(figures)
+}
+
+/// All servers, with so much deleted.
+fn measure(deleted: f64, options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Side>, LabError> {
+    let (keys, rounds, gets) = if options.quick { (60_000, 5, 120_000) } else { (400_000, 9, 600_000) };
+    let load = Load::new(keys, deleted, options.seed);
+    progress(&format!("{:.0} % of {keys} keys are deleted", deleted * 100.0));
+    room(2 * keys * KEY_BYTES)?;
+    let mut sides = vec![greedy(&load, options, progress)?];
+    let held = Arm::Base.hold(options)?;
+    sides.push(side("base pages".to_string(), None, &load, options, progress)?);
+    for percent in PERCENTS {
+        sides.push(side(format!("at {percent} %"), Some(percent), &load, options, progress)?);
+    }
+    for round in 0..rounds {
+        for turn in 0..sides.len() {
+            let at = (round + turn) % sides.len();
+            sides[at].read(&load, gets, options.seed + round as u64)?;
+        }
+        let list: Vec<String> = sides.iter().map(|side| format!("{} {:.0}", side.name, side.gets_s[round])).collect();
+        progress(&format!("round {} of {rounds}, GETs per second of CPU: {}", round + 1, list.join(", ")));
+    }
+    drop(held);
+    Ok(sides)
+}
+
+impl Load {
+    fn new(keys: u64, deleted: f64, seed: u64) -> Load {
+        let mut rng = Stream::named(seed, "ingens-redis");
+        let (dead, alive) = (0..keys).partition(|_| rng.chance(deleted));
+        Load { keys, alive, dead }
+    }
+}
+
+/// Linux with huge pages on faults, and khugepaged tuned fast until it finds nothing more.
+fn greedy(load: &Load, options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Side, LabError> {
+    let [pages, sleep, again] =
+        ["pages_to_scan", "scan_sleep_millisecs", "alloc_sleep_millisecs"].map(|name| Path::new(KHUGEPAGED).join(name));
+    let _held = set(options, &[(faults_knob(), "always"), (&pages, "1000000"), (&sleep, "10"), (&again, "10")])?;
+    let side = side("THP=always".to_string(), None, load, options, progress)?;
+    let huge = side.redis.huge() as f64 / side.redis.charged() as f64;
+    match huge >= GREEDY_LEAST {
+        true => Ok(side),
+        false => Err(peer::fault(PROGRAM, format!("only {:.0} % of it are huge pages with THP=always", huge * 100.0))),
+    }
+}
+
+/// Fills a server, deletes, and waits until nothing changes any more.
+fn side(
+    name: String,
+    percent: Option<u32>,
+    load: &Load,
+    options: &Options,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Side, LabError> {
+    let mut redis = Redis::start(&options.scratch)?;
+    let config = |percent: u32| format!("promote_percent = {percent}\ndemote_percent = {}\n{FAST}", percent - 5);
+    let manager = percent.map(|percent| Manager::start(&options.scratch, redis.pid(), &config(percent))).transpose()?;
+    redis.fill(load.keys)?;
+    redis.delete(&load.dead)?;
+    rest(&redis);
+    let bytes = redis.charged() as f64;
+    let (mib, huge) = (bytes / 1048576.0, redis.huge() >> 20);
+    progress(&format!("{name}: {mib:.0} MiB, {huge} MiB of them in huge pages"));
+    Ok(Side { name, redis, _manager: manager, bytes, gets_s: Vec::new(), batches_ms: Vec::new() })
+}
+
+fn rest(redis: &Redis) {
+    let begun = Instant::now();
+    let (mut seen, mut since) = ((0, 0), Instant::now());
+    while since.elapsed() < QUIET && begun.elapsed() < REST_MOST {
+        std::thread::sleep(Duration::from_millis(500));
+        // Its own bookkeeping comes and goes.
+        let now = (redis.huge() >> 21, redis.charged() >> 22);
+        if now != seen {
+            (seen, since) = (now, Instant::now());
+        }
+    }
+}
+
+impl Side {
+    /// A round of GETs, the same for each server.
+    fn read(&mut self, load: &Load, gets: usize, seed: u64) -> Result<(), LabError> {
+        let mut rng = Stream::named(seed, "ingens-redis-gets");
+        let (cpu, batches) = self.redis.read(&load.alive, gets, &mut rng)?;
+        self.gets_s.push(gets as f64 / cpu.as_secs_f64());
+        self.batches_ms.extend(batches);
+        Ok(())
+    }
+
+    fn speed(&self) -> f64 {
+        median(self.gets_s.clone())
+    }
+}
+
+const MEMORY: &str = "of the memory in base pages, above it";
+const SPEED: &str = "of greedy's gain in GETs per second of CPU";
+
+/// Memory of a server over that in base pages.
+fn over(side: &Side, base: &Side) -> f64 {
+    side.bytes / base.bytes - 1.0
+}
+
+/// Its part of greedy's gain.
+fn gain(side: &Side, base: &Side, greedy: &Side) -> f64 {
+    (side.speed() - base.speed()) / (greedy.speed() - base.speed())
+}
+
+fn of_half(sides: &[Side]) -> Vec<Figure> {
+    let [greedy, base, at_90, at_70, at_50] = sides else { unreachable!("there are five servers") };
+    let batch = |id, side: &Side| Figure::alone(id, at_share(side.batches_ms.clone(), 0.999), "ms for 32 GETs");
+    let peer = Peer { name: "base pages, GETs per second of CPU".to_string(), value: base.speed() };
+    let ratio = Figure::alone("greedy_speed_over_base", greedy.speed() / base.speed(), "ratio");
+    vec![
+        Figure::alone("memory_over_base_at_90", over(at_90, base), MEMORY),
+        Figure::alone("gain_over_greedy_at_90", gain(at_90, base, greedy), SPEED),
+        Figure::alone("memory_over_base_at_70", over(at_70, base), MEMORY),
+        Figure::alone("gain_over_greedy_at_70", gain(at_70, base, greedy), SPEED),
+        Figure::alone("memory_over_base_at_50", over(at_50, base), MEMORY),
+        Figure::alone("gain_over_greedy_at_50", gain(at_50, base, greedy), SPEED),
+        Figure::alone("memory_over_base_greedy", over(greedy, base), MEMORY),
+        Figure { peer: Some(peer), ..ratio },
+        batch("p999_base", base),
+        batch("p999_at_90", at_90),
+        batch("p999_at_70", at_70),
+        batch("p999_at_50", at_50),
+        batch("p999_greedy", greedy),
+    ]
+}
+
+/// The source's tables, made relative: 12.2 GB and 19.0 k/s in base pages, 20.7 GB and 21.7 k/s greedy.
+fn of_source(sides: &[Side]) -> Vec<Figure> {
+    let [greedy, base, at_90, at_70, at_50] = sides else { unreachable!("there are five servers") };
+    let paper = |id, value, unit, paper| Figure { paper: Some(paper), ..Figure::alone(id, value, unit) };
+    vec![
+        paper("source_memory_over_base_at_90", over(at_90, base), MEMORY, 0.008),
+        paper("source_gain_over_greedy_at_90", gain(at_90, base, greedy), SPEED, 0.70),
+        paper("source_memory_over_base_at_70", over(at_70, base), MEMORY, 0.057),
+        paper("source_gain_over_greedy_at_70", gain(at_70, base, greedy), SPEED, 0.78),
+        paper("source_memory_over_base_at_50", over(at_50, base), MEMORY, 0.459),
+        paper("source_gain_over_greedy_at_50", gain(at_50, base, greedy), SPEED, 0.96),
+        paper("source_memory_over_base_greedy", over(greedy, base), MEMORY, 0.697),
+        paper("source_greedy_speed_over_base", greedy.speed() / base.speed(), "ratio", 1.142),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_keys_are_deleted_in_each_server_and_about_as_many_as_asked() {
+        let load = Load::new(10_000, 0.7, 1);
+        assert_eq!(load.dead, Load::new(10_000, 0.7, 1).dead);
+        assert_eq!(load.alive.len() + load.dead.len(), 10_000);
+        assert!((6_800..7_200).contains(&load.dead.len()), "{}", load.dead.len());
+    }
+}
