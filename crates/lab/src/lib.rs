@@ -3,7 +3,7 @@
 //! Invariant: a figure is measured in the run that prints it, beside its rival; a rival that is missing makes the run
 //! fail and say how to install it.
 //!
-//! Reading order: [`experiment`] (what an experiment is and reports), [`machine`], [`peer`] (rival programs), `serving`
+//! Reading order: [`experiment`] (what an experiment is and reports), [`evaluation`] (several, several times), [`machine`], [`peer`] (rival programs), `serving`
 //! (our own servers), `nbd_serving`, `timing`, `scratch`, `ingens` (real huge pages), `random_writes`, `reflink`,
 //! `copy_on_write` (a rival of our own), then one file per experiment.
 
@@ -42,6 +42,7 @@ mod attach_vs_raw;
 mod cleaning_policies;
 mod copy_on_write;
 mod device_calibration;
+pub mod evaluation;
 pub mod experiment;
 mod file_vs_fio;
 mod ingens;
@@ -71,6 +72,7 @@ mod try_quick;
 mod try_truth;
 mod volume_load;
 
+pub use evaluation::{Evaluated, Evaluation, Spread, evaluate};
 pub use experiment::{Experiment, Figure, LabError, Options, Peer, Report};
 
 /// Every experiment, in the order in which it is listed.

@@ -15,6 +15,7 @@ mod hugepage_run;
 mod hugepage_status;
 mod hugepage_top;
 mod kinds;
+mod lab_evaluate;
 mod lab_list;
 mod lab_run;
 mod man;
@@ -123,6 +124,7 @@ pub const ALL: &[Verb] = &[
     hugepage_status::VERB,
     hugepage_top::VERB,
     hugepage_doctor::VERB,
+    lab_evaluate::VERB,
     lab_list::VERB,
     lab_run::VERB,
     kinds::VERB,
