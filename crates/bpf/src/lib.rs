@@ -2,8 +2,8 @@
 //!
 //! Programs are written as calls of an assembler ([`asm`]) and become an object file in memory ([`object`]), so that a
 //! build needs no compiler but Rust's and no object is kept in the tree. Offsets of a tracepoint's fields, and of
-//! members of structures, are read from the running kernel ([`tracefs`], [`btf`]). `aya`, pure Rust, gives the object to the kernel ([`load`]), whose verifier has the last
-//! word about it.
+//! members of structures, are read from the running kernel ([`tracefs`], [`btf`]). `aya`, pure Rust, gives the object to
+//! the kernel ([`load`]), whose verifier has the last word about it.
 //!
 //! Invariant: nothing stays in the kernel when a [`Loaded`] is dropped or its process dies, however it dies.
 //!

@@ -3,16 +3,15 @@
 //! thread. What was traced with each cache is replayed with each; the small one is a control group around program and replay.
 //! `--quick` has fewer reads of smaller files.
 
-use esker_replay::{InitMode, Report, Speed};
-use esker_trace::compiled::Program;
+use esker_replay::{InitMode, Speed};
 use esker_trace::rules::Order;
 
-use crate::artc::cgroup::Limited;
 use crate::artc::mounted::{DISK, FileSystem, Mounted};
-use crate::artc::readers::{Readers, Way};
-use crate::artc::{How, compiled, replayed, root};
+use crate::artc::readers::{Readers, Source, Way, replays};
+use crate::artc::{How, replayed, root};
+use crate::cgroup::Limited;
 use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::{scratch, timing};
+use crate::scratch;
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -23,9 +22,6 @@ pub const EXPERIMENT: Experiment = Experiment {
     rivals: &["mkfs.ext4"],
     run,
 };
-
-/// Runs of the program, and replays of each pair and mode, whose middle one counts.
-const RUNS: usize = 3;
 
 #[derive(Clone, Copy)]
 enum Cache {
@@ -45,12 +41,6 @@ impl Cache {
     }
 }
 
-/// The program with one cache: a recording, and how long it takes.
-struct Source {
-    program: Program,
-    elapsed_ns: f64,
-}
-
 fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
     let dir = scratch::folder(&options.scratch)?;
     let stripe = format!("a = {DISK}; b = {DISK}; vol = stripe chunk=512KiB on a, b");
@@ -63,7 +53,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let sources = caches.map(|cache| source(&readers, &mounted, cache));
     let [large, small] = sources;
     let (large, small) = (large?, small?);
-    progress(&format!("original: {} ms with a large cache, {} ms with a small one", ms(&large), ms(&small)));
+    progress(&format!("original: {} ms with a large cache, {} ms with a small one", large.ms(), small.ms()));
     let mut errors = |source: &Source, target: &Source, cache: Cache, what: &str| {
         let [root, temporal, single] = [root(), Order::Temporal, Order::Single].map(|order| -> Result<f64, LabError> {
             let error = error(source, target, &mounted, cache, How::plain(order, Speed::Scaled(1.0), options.seed))?;
@@ -86,32 +76,18 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     ])
 }
 
-fn ms(source: &Source) -> u64 {
-    (source.elapsed_ns / 1e6) as u64
-}
-
 fn source(readers: &Readers, on: &Mounted, cache: Cache) -> Result<Source, LabError> {
-    let mut runs = Vec::new();
-    for _ in 0..RUNS {
+    Source::of(|| {
         on.forget()?;
-        runs.push(cache.around(|| readers.run(&on.run_dir()))?);
-    }
-    let elapsed_ns = timing::median(runs.iter().map(|run| run.elapsed_ns as f64).collect());
-    let trace = runs.pop().expect("it ran").trace;
-    Ok(Source { program: compiled(trace)?, elapsed_ns })
+        cache.around(|| readers.run(&on.run_dir()))
+    })
 }
 
 /// The signed error of a replay.
 fn error(source: &Source, target: &Source, on: &Mounted, cache: Cache, how: How) -> Result<f64, LabError> {
-    let mut times = Vec::new();
-    for _ in 0..RUNS {
+    let elapsed_ns = replays(|| {
         on.forget()?;
-        let replay = || replayed(&source.program, &on.run_dir(), How { init: InitMode::None, ..how });
-        let Report { elapsed_ns, mismatches, .. } = cache.around(replay)?;
-        if mismatches.count > 0 {
-            return Err(LabError::Data(format!("{} calls came out otherwise", mismatches.count)));
-        }
-        times.push(elapsed_ns as f64);
-    }
-    Ok((timing::median(times) - target.elapsed_ns) / target.elapsed_ns)
+        cache.around(|| replayed(&source.program, &on.run_dir(), How { init: InitMode::None, ..how }))
+    })?;
+    Ok((elapsed_ns - target.elapsed_ns) / target.elapsed_ns)
 }

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use esker_base::Time;
 use esker_replay::{FsyncMeans, Speed};
-use esker_trace::compiled::Program;
 use esker_trace::rules::Order;
 use esker_trace::words::{OpenFlags, ReadWriteFlags, ResolveFlags, SyncKind};
 use esker_trace::{
@@ -15,10 +14,10 @@ use esker_trace::{
 };
 
 use crate::artc::mounted::{DISK, FileSystem, Mounted};
-use crate::artc::readers::{Readers, Way};
+use crate::artc::readers::{Readers, Source, Way};
 use crate::artc::{How, compiled, replayed, root};
 use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::{scratch, timing};
+use crate::scratch;
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -29,12 +28,6 @@ pub const EXPERIMENT: Experiment = Experiment {
     rivals: &[],
     run,
 };
-
-/// A program's run on one device: its trace, and how long it took there.
-struct Source {
-    program: Program,
-    elapsed_ns: f64,
-}
 
 /// Relative errors of each mode.
 #[derive(Default)]
@@ -68,7 +61,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         alone.push(sources[0].elapsed_ns);
         for source in &sources {
             for (target, device) in sources.iter().zip(&devices) {
-                let how = format!("{threads} threads, {} to {} ms", ms(source.elapsed_ns), ms(target.elapsed_ns));
+                let how = format!("{threads} threads, {} to {} ms", source.ms(), target.ms());
                 compare(source, target, &device.run_dir(), options, &mut errors, &mut |text| {
                     progress(&format!("{how}: {text}"))
                 })?;
@@ -90,17 +83,9 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     ])
 }
 
-fn ms(ns: f64) -> u64 {
-    (ns / 1e6) as u64
-}
-
-/// Runs a program three times; the trace is of the last run, the time the middle one.
 fn source(readers: &Readers, dir: &Path) -> Result<Source, LabError> {
     readers.prepare(dir)?;
-    let runs = (0..3).map(|_| readers.run(dir)).collect::<Result<Vec<_>, _>>()?;
-    let elapsed_ns = timing::median(runs.iter().map(|run| run.elapsed_ns as f64).collect());
-    let trace = runs.into_iter().next_back().expect("it ran").trace;
-    Ok(Source { program: compiled(trace)?, elapsed_ns })
+    Source::of(|| readers.run(dir))
 }
 
 fn compare(

@@ -5,14 +5,13 @@
 use std::path::{Path, PathBuf};
 
 use esker_replay::{InitMode, Speed};
-use esker_trace::compiled::Program;
 use esker_trace::rules::Order;
 
 use crate::artc::mounted::{FileSystem, Mounted};
-use crate::artc::readers::{Readers, Way};
-use crate::artc::{How, compiled, replayed, root};
+use crate::artc::readers::{Readers, Source, Way, replays};
+use crate::artc::{How, replayed, root};
 use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::{peer, scratch, timing};
+use crate::{peer, scratch};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -27,9 +26,6 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// A quick disk that reads ahead for one stream at a time: whoever reads another one in between pays the seek.
 const DISK: &str = "disk-model content=memory size=1GiB rpm=36000 seek_single=100us seek_average=1500us seek_full=3200us \
                     buffer=256KiB segments=1 read_ahead=128KiB";
-
-/// Runs of the program, and replays of each pair and mode, whose middle one counts.
-const RUNS: usize = 3;
 
 /// What BFQ is told, by files of its folder: a slice in ms, how long it waits for a thread's next request in ms. Both settings treat
 /// threads alike, whatever they did before.
@@ -59,12 +55,6 @@ fn tell(file: &Path, value: &str) -> Result<(), LabError> {
     std::fs::write(file, value).map_err(|error| peer::fault("BFQ", format!("{}: {error}", file.display())))
 }
 
-/// The program with one setting: a recording, and how long it takes.
-struct Source {
-    program: Program,
-    elapsed_ns: f64,
-}
-
 fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
     let dir = scratch::folder(&options.scratch)?;
     let mounted = Mounted::new("disk", FileSystem::Ext4, &format!("vol = {DISK}"), dir.path(), options.seed)?;
@@ -77,8 +67,8 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let mut sources = Vec::new();
     for (name, setting) in settings {
         scheduler.set(setting)?;
-        let source = source(&readers, &mounted)?;
-        progress(&format!("original with {name} slices: {} ms", (source.elapsed_ns / 1e6) as u64));
+        let source = Source::of(|| readers.run(&mounted.run_dir()))?;
+        progress(&format!("original with {name} slices: {} ms", source.ms()));
         sources.push(source);
     }
     let [long, short] = [&sources[0], &sources[1]];
@@ -90,7 +80,8 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     ] {
         scheduler.set(setting)?;
         for (order, id) in [root(), Order::Temporal, Order::Single].into_iter().zip(ids) {
-            let elapsed_ns = replays(from, &mounted, How::plain(order, Speed::Scaled(1.0), options.seed))?;
+            let how = How { init: InitMode::None, ..How::plain(order, Speed::Scaled(1.0), options.seed) };
+            let elapsed_ns = replays(|| replayed(&from.program, &mounted.run_dir(), how))?;
             let error = (elapsed_ns - to.elapsed_ns) / to.elapsed_ns;
             progress(&format!("to {name} slices: {} {:+.1} %", order.name(), error * 100.0));
             figures.push(match order {
@@ -106,21 +97,4 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
 /// How far a time lies on the way from the source's to the target's.
 fn along(elapsed_ns: f64, from: &Source, to: &Source) -> f64 {
     (elapsed_ns - from.elapsed_ns) / (to.elapsed_ns - from.elapsed_ns)
-}
-
-fn source(readers: &Readers, on: &Mounted) -> Result<Source, LabError> {
-    let runs = (0..RUNS).map(|_| readers.run(&on.run_dir())).collect::<Result<Vec<_>, _>>()?;
-    let elapsed_ns = timing::median(runs.iter().map(|run| run.elapsed_ns as f64).collect());
-    let trace = runs.into_iter().next_back().expect("it ran").trace;
-    Ok(Source { program: compiled(trace)?, elapsed_ns })
-}
-
-/// The middle time of some replays.
-fn replays(source: &Source, on: &Mounted, how: How) -> Result<f64, LabError> {
-    let mut times = Vec::new();
-    for _ in 0..RUNS {
-        let report = replayed(&source.program, &on.run_dir(), How { init: InitMode::None, ..how })?;
-        times.push(report.elapsed_ns as f64);
-    }
-    Ok(timing::median(times))
 }

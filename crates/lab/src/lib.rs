@@ -4,7 +4,7 @@
 //! fail and say how to install it.
 //!
 //! Reading order: [`experiment`] (what an experiment is and reports), [`evaluation`] (several, several times), [`machine`], [`peer`] (rival programs), `serving`
-//! (our own servers), `nbd_serving`, `timing`, `scratch`, `ingens` (real huge pages), `random_writes`, `reflink`,
+//! (our own servers), `nbd_serving`, `timing`, `scratch`, `cgroup`, `ingens` (real huge pages), `random_writes`, `reflink`,
 //! `copy_on_write` (a rival of our own), then one file per experiment.
 
 #![forbid(unsafe_code)]
@@ -39,6 +39,7 @@ mod artc_semantics;
 mod artc_sensitivity;
 mod artc_slices;
 mod attach_vs_raw;
+mod cgroup;
 mod cleaning_policies;
 mod copy_on_write;
 mod device_calibration;

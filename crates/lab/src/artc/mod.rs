@@ -19,7 +19,6 @@ use crate::experiment::LabError;
 
 use mounted::Mounted;
 
-pub mod cgroup;
 pub mod leveldb;
 pub mod mounted;
 pub mod readers;

@@ -9,16 +9,18 @@ use std::thread;
 use std::time::Instant;
 
 use esker_base::{Stream, Time};
-use esker_replay::InitMode;
+use esker_replay::{InitMode, Report};
 use esker_rt::mem::Pool;
+use esker_trace::compiled::Program;
 use esker_trace::words::{OpenFlags, ReadWriteFlags, ResolveFlags};
 use esker_trace::{
     Action, At, Call, Entry, EntryKind, Fd, Outcome, PathBytes, Platform, Process, ProcessId, Snapshot, Thread,
     ThreadId, Trace, Word,
 };
 
-use super::laid_out;
+use super::{compiled, laid_out};
 use crate::experiment::LabError;
+use crate::timing;
 
 const BLOCK: u64 = 4096;
 /// Bytes of each read of a whole file.
@@ -43,6 +45,51 @@ pub struct Readers {
     pub way: Way,
     /// Decides what is read.
     pub seed: u64,
+}
+
+/// Runs of a program, and replays in one way, whose middle time counts.
+const RUNS: usize = 3;
+
+/// A program on one target: its last recording, and its middle time.
+pub struct Source {
+    /// The recording.
+    pub program: Program,
+    /// From first call to last return.
+    pub elapsed_ns: f64,
+}
+
+impl Source {
+    /// Of what each run gives.
+    ///
+    /// # Errors
+    /// Those of the runs.
+    pub fn of(mut run: impl FnMut() -> Result<Ran, LabError>) -> Result<Source, LabError> {
+        let runs = (0..RUNS).map(|_| run()).collect::<Result<Vec<_>, _>>()?;
+        let elapsed_ns = timing::median(runs.iter().map(|run| run.elapsed_ns as f64).collect());
+        let trace = runs.into_iter().next_back().expect("it ran").trace;
+        Ok(Source { program: compiled(trace)?, elapsed_ns })
+    }
+
+    /// The time in whole milliseconds.
+    pub fn ms(&self) -> u64 {
+        (self.elapsed_ns / 1e6) as u64
+    }
+}
+
+/// The middle time of some replays, in ns.
+///
+/// # Errors
+/// Those of the replays, and calls that came out otherwise: their times predict nothing.
+pub fn replays(mut replay: impl FnMut() -> Result<Report, LabError>) -> Result<f64, LabError> {
+    let mut times = Vec::new();
+    for _ in 0..RUNS {
+        let report = replay()?;
+        if report.mismatches.count > 0 {
+            return Err(LabError::Data(format!("{} calls came out otherwise", report.mismatches.count)));
+        }
+        times.push(report.elapsed_ns as f64);
+    }
+    Ok(timing::median(times))
 }
 
 /// How files are read.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use esker_base::Stream;
 use tempfile::TempDir;
 
+use crate::cgroup::Group;
 use crate::experiment::LabError;
 use crate::{peer, scratch};
 
@@ -22,7 +23,6 @@ const VALUE: usize = 8 << 10;
 const PIPELINE: usize = 32;
 /// A server that does not answer by then has failed.
 const BEGUN_WITHIN: Duration = Duration::from_secs(10);
-const GROUPS: &str = "/sys/fs/cgroup";
 
 /// A server, alone in a control group whose memory is counted.
 pub struct Redis {
@@ -45,8 +45,8 @@ impl Redis {
         command.args(["--port", "0", "--save", "", "--appendonly", "no", "--disable-thp", "no", "--unixsocket"]);
         command.arg(&socket).arg("--dir").arg(folder.path()).stdin(Stdio::null()).stdout(Stdio::null());
         let child = command.spawn().map_err(failed)?;
-        let group = Group::around(child.id());
-        let mut redis = Redis { child, group: group?, client: Client::wait(&socket)?, _folder: folder };
+        let group = Group::around(child.id())?;
+        let mut redis = Redis { child, group, client: Client::wait(&socket)?, _folder: folder };
         redis.client.ask(&[b"PING"])?;
         Ok(redis)
     }
@@ -131,41 +131,11 @@ impl Drop for Redis {
         // One that is gone already needs no signal.
         let _told = self.child.kill();
         let _ended = self.child.wait();
-        self.group.remove();
     }
 }
 
 fn name(key: u64) -> Vec<u8> {
     format!("key:{key:012}").into_bytes()
-}
-
-/// A control group of the memory controller, of either version.
-struct Group {
-    folder: PathBuf,
-    /// The count of anonymous memory in its `memory.stat`.
-    field: &'static str,
-}
-
-impl Group {
-    fn around(pid: u32) -> Result<Group, LabError> {
-        let first = Path::new(GROUPS).join("memory");
-        let (root, field) = if first.is_dir() { (first, "rss ") } else { (GROUPS.into(), "anon ") };
-        let group = Group { folder: root.join(format!("esker-lab-{pid}")), field };
-        let made =
-            fs::create_dir(&group.folder).and_then(|()| fs::write(group.folder.join("cgroup.procs"), pid.to_string()));
-        made.map_err(|error| peer::fault("a control group", format!("{}: {error}", group.folder.display())))?;
-        Ok(group)
-    }
-
-    fn charged(&self) -> u64 {
-        let text = fs::read_to_string(self.folder.join("memory.stat")).unwrap_or_default();
-        text.lines().find_map(|line| line.strip_prefix(self.field)?.parse().ok()).unwrap_or(0)
-    }
-
-    fn remove(&self) {
-        // What is left of a killed process may take a moment to leave it; an empty group costs nothing.
-        let _removed = fs::remove_dir(&self.folder);
-    }
 }
 
 /// Speaks the protocol of Redis.
