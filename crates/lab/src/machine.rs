@@ -65,10 +65,20 @@ impl Machine {
     }
 }
 
-/// What the host of this machine has given to others so far while its CPUs wanted to work, in the kernel's ticks.
-pub fn stolen_ticks() -> u64 {
-    CpuTimes::now().stolen
+/// What others got so far, in the kernel's ticks, while this machine's CPUs wanted to work (other guests of its host) or this
+/// thread did (other programs). What a thread waits at each of its wakes adds up to less than a tick in a measurement.
+pub fn lost_ticks() -> u64 {
+    let waited = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    CpuTimes::now().stolen + waited_ns(&waited) / TICK_NS
 }
+
+/// A thread's nanoseconds in queues for a CPU, from its schedstat: time on a CPU, in queues, and turns (sched-stats).
+fn waited_ns(schedstat: &str) -> u64 {
+    schedstat.split_whitespace().nth(1).and_then(|field| field.parse().ok()).unwrap_or(0)
+}
+
+/// The kernel's tick as programs see it: USER_HZ is 100 everywhere that Esker runs.
+const TICK_NS: u64 = 10_000_000;
 
 /// What the CPUs have done since the start of the machine, in the kernel's ticks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -111,5 +121,10 @@ mod tests {
         let (before, after) = (at("cpu  100 0 50 900 7 0 0 10 0 0\ncpu0 1"), at("cpu  160 0 60 990 9 0 0 40 0 0"));
         assert_eq!(after.stolen_since(&before), 0.3);
         assert_eq!(at("nothing").stolen_since(&before), 0.0);
+    }
+
+    #[test]
+    fn waiting_in_queues_is_read_where_the_kernel_tells_it() {
+        assert_eq!([waited_ns("12345 678 9\n"), waited_ns("")], [678, 0]);
     }
 }

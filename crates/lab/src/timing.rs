@@ -5,7 +5,7 @@ use std::time::Instant;
 use esker_predict::calibrate::undisturbed;
 
 use crate::experiment::{Figure, LabError, Peer};
-use crate::machine::stolen_ticks;
+use crate::machine::lost_ticks;
 
 /// How often a rate is measured until nobody took the CPU meanwhile.
 const TRIES: u32 = 2;
@@ -56,7 +56,7 @@ pub fn ratio(
     let (mut ratios, mut rates) = (Vec::new(), Vec::new());
     for pair in 1..=pairs {
         let (us, them) =
-            in_turns(pair, || undisturbed(TRIES, stolen_ticks, &ours), || undisturbed(TRIES, stolen_ticks, &theirs))?;
+            in_turns(pair, || undisturbed(TRIES, lost_ticks, &ours), || undisturbed(TRIES, lost_ticks, &theirs))?;
         progress(&format!("{id}, pair {pair} of {pairs}: {us:.0} against {them:.0} per second"));
         ratios.push(us / them);
         rates.push(them);

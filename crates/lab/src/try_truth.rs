@@ -5,7 +5,7 @@
 //! the real world. A machine that others use changes its speed within a fraction of a second. What is asked here is how well
 //! the model describes the machine, not how well it foretells the neighbours; so calibration and real runs take turns in
 //! many short rounds, interwoven step by step, and all rounds of each are counted together; a step of either during which
-//! the machine's host gave the CPU to others is taken again, a few times at most. The error of a figure is
+//! others had the CPU is taken again, a few times at most. The error of a figure is
 //! |predicted / real - 1|; figures are throughput (in closed loop, where it is not given by the requests), median and 99th
 //! percentile of latency. `stolen_share` says how much of the CPU time that was asked for a host gave to others meanwhile:
 //! the 99th percentiles of answers that take microseconds are its stops.
@@ -23,7 +23,7 @@ use esker_predict::{
 use esker_stack::Spec;
 
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
-use crate::machine::{CpuTimes, stolen_ticks};
+use crate::machine::{CpuTimes, lost_ticks};
 use crate::scratch;
 
 /// The record.
@@ -36,6 +36,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
+/// Predicted runs of a stack: in virtual time nothing but the requests differs from one to the next.
+const PREDICTED_MAX: u64 = 20;
 /// Figures of one stack.
 const FIGURES: usize = 3;
 
@@ -65,8 +67,10 @@ struct Class {
     worst: &'static str,
     /// What their predictions rest on.
     calibrated_by: &'static [Part],
-    /// Turns of calibration and real runs in a round, and runs after each.
+    /// Turns of calibration in a round, and its steps from one real run to the next.
     turns: u32,
+    steps: usize,
+    /// Real runs after each turn.
     alone: u32,
 }
 
@@ -76,6 +80,7 @@ static MEMORY: Class = Class {
     worst: "memory_worst_error",
     calibrated_by: &[Part::Layers, Part::OnCpu],
     turns: 1,
+    steps: 1,
     alone: 0,
 };
 static FILE: Class = Class {
@@ -83,7 +88,8 @@ static FILE: Class = Class {
     mean: "file_mean_error",
     worst: "file_worst_error",
     calibrated_by: &[Part::Waiting],
-    turns: 2,
+    turns: 3,
+    steps: 3,
     alone: 0,
 };
 static DISK: Class = Class {
@@ -92,6 +98,7 @@ static DISK: Class = Class {
     worst: "disk_model_worst_error",
     calibrated_by: &[],
     turns: 1,
+    steps: 1,
     alone: 2,
 };
 static SSD: Class = Class {
@@ -100,6 +107,7 @@ static SSD: Class = Class {
     worst: "ssd_model_worst_error",
     calibrated_by: &[Part::Wakes],
     turns: 1,
+    steps: 1,
     alone: 2,
 };
 static CLASSES: [&Class; 4] = [&MEMORY, &FILE, &DISK, &SSD];
@@ -110,14 +118,15 @@ macro_rules! ids {
     };
 }
 
-/// Random 4 KiB reads and writes, 70 to 30, one in flight, over memory.
+/// Random 4 KiB reads and writes, 70 to 30, one in flight, over memory; so many that it hardly counts how the caches of a CPU
+/// were found.
 const PLAIN: Case = Case {
     class: &MEMORY,
     ids: ids!("memory"),
     stack: "vol = memory size=32MiB @",
     depth: 1,
     gap: Nanos::ZERO,
-    requests: 30_000,
+    requests: 120_000,
     reach: 32 * MIB,
     read_share: 0.7,
     lens: &[4 * KIB],
@@ -233,7 +242,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         file: Some(calibrated),
         raw: Vec::new(),
         only_devices: false,
-        taken_away: stolen_ticks,
+        taken_away: lost_ticks,
     });
     let rounds = if options.quick { 5 } else { 15 };
     let before = CpuTimes::now();
@@ -245,7 +254,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
             for _ in 0..class.turns {
                 interwoven(&mut calibrator, class, &mut cases, |case, nth| {
                     let run = || case.prepared(dir.path(), options.seed, nth, None)?.run_really(0, &silent());
-                    undisturbed(TRIES, stolen_ticks, run)
+                    undisturbed(TRIES, lost_ticks, run)
                 })?;
             }
         }
@@ -259,7 +268,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
             let prepared = case.prepared(dir.path(), options.seed, round, Some(calibration.clone()))?;
             prepared.run(0, &silent())
         };
-        let predicted: Result<Runs, PredictError> = (0..runs.len() as u64).map(predict).collect();
+        let predicted: Result<Runs, PredictError> = (0..PREDICTED_MAX.min(runs.len() as u64)).map(predict).collect();
         errors.extend(compared(case, &predicted?, &runs));
         repeats.extend(repeated(case, runs));
     }
@@ -277,18 +286,24 @@ fn interwoven(
     cases: &mut [(&Case, &mut Runs)],
     run: impl Fn(&Case, u64) -> Result<Run, PredictError>,
 ) -> Result<(), PredictError> {
-    let (mut step, mut failure) = (0, None);
+    let (mut ran, mut failure) = (0, None);
     let mut next = || {
-        let at = step % cases.len();
+        let at = ran % cases.len();
         let (case, runs) = &mut cases[at];
         match run(case, runs.len() as u64) {
             Ok(ended) => runs.push(ended),
             Err(error) => failure = failure.take().or(Some(error)),
         }
-        step += 1;
+        ran += 1;
     };
+    let mut steps = 0_usize;
     for part in class.calibrated_by {
-        calibrator.round_of(*part, &mut |_| next())?;
+        calibrator.round_of(*part, &mut |_| {
+            if steps.is_multiple_of(class.steps) {
+                next();
+            }
+            steps += 1;
+        })?;
     }
     // What rests on no calibration still runs.
     (0..class.alone).for_each(|_| next());

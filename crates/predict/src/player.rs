@@ -16,6 +16,7 @@ use esker_rt::{JoinHandle, Rt};
 use esker_stack::Export;
 
 use crate::calibration::ClientCost;
+use crate::calibration::times::Mix;
 use crate::error::PredictError;
 use crate::load::Load;
 use crate::measure::{Answered, Tally};
@@ -40,6 +41,8 @@ pub(crate) struct Player {
     /// CPU time of making a request and counting its answer, and how late a client wakes.
     pub client: ClientCost,
     pub wakes: RefCell<Stream>,
+    /// Of the requests that were made.
+    pub mix: RefCell<Mix>,
     /// What is written, where bytes must be there.
     pub pattern: RefCell<Buf>,
     /// When the run began.
@@ -77,7 +80,7 @@ async fn play_open(player: Rc<Player>, volume: usize, export: Export, mut feed: 
         let late = player.client.late(slept, &mut player.wakes.borrow_mut());
         player.waits(late).await;
         let Some(bio) = player.bio(&record, export.limits()) else { continue };
-        player.rt.charge(player.client.of(record.op, bio.len(), 1));
+        player.rt.charge(player.client.of(record.op, &mut player.mix.borrow_mut(), bio.len(), 1));
         if !player.credits.try_take(1) {
             player.held.set(player.held.get() + 1);
             player.credits.take(1).await;
@@ -152,7 +155,7 @@ impl Player {
 
     /// In virtual time: makes a request for as long as one of `depth` clients of the real world does.
     async fn makes(&self, op: Op, bio: &Bio, depth: u32) {
-        let span = self.client.of(op, bio.len(), depth);
+        let span = self.client.of(op, &mut self.mix.borrow_mut(), bio.len(), depth);
         if self.client.is_on_cpu() {
             self.rt.charge(span);
         } else {

@@ -181,6 +181,7 @@ impl Play<'_> {
             name: self.candidate.name.clone(),
             client: built.client.clone(),
             wakes: RefCell::new(rt.rng("client wakes")),
+            mix: RefCell::default(),
             pattern: RefCell::new(Buf::empty()),
             start,
         }

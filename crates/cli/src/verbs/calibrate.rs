@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use esker_base::Nanos;
-use esker_lab::machine::{Machine, stolen_ticks};
+use esker_lab::machine::{Machine, lost_ticks};
 use esker_predict::calibrate::{Options, RawDevice};
 use esker_predict::calibration::{DeviceTimes, FILE, KindCost, Times, WRITTEN_BY};
 use esker_predict::{Calibration, Calibrator, PredictError};
@@ -80,7 +80,7 @@ impl Run for Calibrate {
         let file = folder.as_ref().map(|folder| folder.path().join("measured").display().to_string());
         let machine = Machine::here();
         let machine = format!("{}, {} CPUs, Linux {}", machine.cpu, machine.cpus, machine.kernel);
-        let options = Options { machine, seed: self.seed, file, raw, only_devices: false, taken_away: stolen_ticks };
+        let options = Options { machine, seed: self.seed, file, raw, only_devices: false, taken_away: lost_ticks };
         let calibration = self.measure(options, terminal)?;
         output.put(&calibration.to_toml())?;
         match self.json {
@@ -128,7 +128,7 @@ fn table(calibration: &Calibration) -> String {
     out.extend(calibration.skipped.iter().map(|kind| format!("{:<12} not measured: {}", kind.name, kind.why)));
     out.push(String::new());
     out.push(format!(
-        "{:<8} {:>10} {:<6} {:>8} {:>6} {:>10} {:>10} {:>10}",
+        "{:<8} {:>10} {:<11} {:>8} {:>6} {:>10} {:>10} {:>10}",
         "device", "size", "op", "length", "depth", "mean", "p50", "p99"
     ));
     out.extend(calibration.devices.iter().flat_map(|device| device.times.iter().map(|times| row(device, times))));
@@ -143,10 +143,10 @@ fn row(device: &DeviceTimes, times: &Times) -> String {
     use esker_base::units::size_human;
     let at = |share: f64| Nanos(times.at(share) as u64).to_string();
     format!(
-        "{:<8} {:>10} {:<6} {:>8} {:>6} {:>10} {:>10} {:>10}",
+        "{:<8} {:>10} {:<11} {:>8} {:>6} {:>10} {:>10} {:>10}",
         device.kind,
         size_human(device.size),
-        times.op.word(),
+        format!("{}{}", times.op.word(), if times.mixed { " mixed" } else { "" }),
         size_human(times.len),
         times.depth,
         Nanos(times.mean_ns as u64).to_string(),

@@ -6,6 +6,7 @@ use esker_base::{Nanos, Stream};
 use esker_blktrace::{Op, Record, Speed};
 use esker_stack::{DeviceSpec, ExportSpec, Place, Spec};
 
+use crate::calibration::times::MIXED_SHARE;
 use crate::candidate::Candidate;
 use crate::error::PredictError;
 use crate::load::Load;
@@ -26,11 +27,22 @@ pub struct Bench {
     watch: Watch,
 }
 
+/// The order of operations.
+#[derive(Clone, Copy)]
+pub enum Ops {
+    /// Always the same.
+    Only(Op),
+    /// One after the other, again and again.
+    InTurn(&'static [Op]),
+    /// Reads and writes, each request one or the other by chance.
+    Mixed,
+}
+
 /// What to ask for.
 #[derive(Clone, Copy)]
 pub struct Requests {
-    /// One after the other, again and again.
-    pub ops: &'static [Op],
+    /// What is asked.
+    pub ops: Ops,
     /// Bytes of each.
     pub len: u64,
     /// Requests in flight.
@@ -133,9 +145,22 @@ fn play<'a>(candidate: &'a Candidate, traces: &'a [Trace], depth: u32, watch: &'
 fn records(requests: Requests, size: u64, seed: u64) -> Vec<Record> {
     let mut random = Stream::named(seed, "calibration");
     let places = (size / requests.len.max(1)).max(1);
-    let record = |(at, op): (u64, &Op)| {
+    let record = |at: u64| {
+        let op = requests.ops.at(at, &mut random);
         let (offset, len) = if op.is_transfer() { (random.below(places) * requests.len, requests.len) } else { (0, 0) };
-        Record { at: Nanos(at), volume: 0, op: *op, offset, len }
+        Record { at: Nanos(at), volume: 0, op, offset, len }
     };
-    (0..requests.count).zip(requests.ops.iter().cycle()).map(record).collect()
+    (0..requests.count).map(record).collect()
+}
+
+impl Ops {
+    /// That of request number `at`.
+    fn at(self, at: u64, random: &mut Stream) -> Op {
+        match self {
+            Ops::Only(op) => op,
+            Ops::InTurn(ops) => ops[(at % ops.len() as u64) as usize],
+            Ops::Mixed if random.chance(MIXED_SHARE) => Op::Write,
+            Ops::Mixed => Op::Read,
+        }
+    }
 }

@@ -5,7 +5,7 @@ use esker_base::units::{GIB, KIB, MIB, size_text};
 use esker_blktrace::Op;
 use esker_stack::DeviceSpec;
 
-use super::bench::{Bench, Requests, Taken, device};
+use super::bench::{Bench, Ops, Requests, Taken, device};
 use super::{Round, median, pooled_groups, tenths};
 use crate::calibration::times::mean_of;
 use crate::calibration::{DeviceTimes, OpName, Times};
@@ -51,16 +51,18 @@ pub struct DeviceBench {
     rows: Vec<Row>,
 }
 
-/// One operation, length and depth, and what each round took.
+/// One order of operations, length and depth, and what each round took.
 struct Row {
     requests: Requests,
-    op: Op,
+    /// What is told of it: each operation by itself.
+    told: &'static [Op],
     rounds: Vec<Sample>,
 }
 
 struct Sample {
     client_ns: f64,
-    latencies: Latencies,
+    /// Of each operation that is told.
+    latencies: Vec<Latencies>,
 }
 
 /// The devices that answer at once, a file if there is a place for one, and block devices.
@@ -91,7 +93,7 @@ fn on_raw(raw: &RawDevice) -> DeviceBench {
     let mut rows = rows(&LENS, &DEPTHS, BATCH_RAW);
     match raw.overwrite {
         true => rows.push(flushes()),
-        false => rows.retain(|row| row.op == Op::Read),
+        false => rows.retain(|row| row.told == [Op::Read]),
     }
     let read_only = if raw.overwrite { "false" } else { "true" };
     let devices = vec![device("d", "raw", &[], &[("path", &raw.path), ("read_only", read_only)])];
@@ -100,17 +102,23 @@ fn on_raw(raw: &RawDevice) -> DeviceBench {
 }
 
 fn flushes() -> Row {
-    let requests = Requests { ops: &[Op::Write, Op::Flush], len: LENS[0], depth: 1, count: 2 * FLUSHES };
-    Row { requests, op: Op::Flush, rounds: Vec::new() }
+    let ops = Ops::InTurn(&[Op::Write, Op::Flush]);
+    let requests = Requests { ops, len: LENS[0], depth: 1, count: 2 * FLUSHES };
+    Row { requests, told: &[Op::Flush], rounds: Vec::new() }
 }
 
 fn rows(lens: &[u64], depths: &[u32], batch: u64) -> Vec<Row> {
+    let orders: [(Ops, &[Op]); 3] = [
+        (Ops::Only(Op::Read), &[Op::Read]),
+        (Ops::Only(Op::Write), &[Op::Write]),
+        (Ops::Mixed, &[Op::Read, Op::Write]),
+    ];
     let mut rows = Vec::new();
-    for (op, ops) in [(Op::Read, &[Op::Read]), (Op::Write, &[Op::Write])] {
+    for (ops, told) in orders {
         for (len, depth) in lens.iter().flat_map(|len| depths.iter().map(move |depth| (*len, *depth))) {
             // Long requests take longer, and requests side by side end sooner.
             let count = batch / (len / LENS[0]).clamp(1, 4) * u64::from(depth.clamp(1, 4));
-            rows.push(Row { requests: Requests { ops, len, depth, count }, op, rounds: Vec::new() });
+            rows.push(Row { requests: Requests { ops, len, depth, count }, told, rounds: Vec::new() });
         }
     }
     rows
@@ -139,8 +147,9 @@ impl DeviceBench {
         order.sort_by_cached_key(|_| random.next_u64());
         for at in order {
             watch(self.kind);
+            let warm_up = self.warm_up();
             let row = &mut self.rows[at];
-            let warm_up = Requests { count: row.requests.count / 8, ..row.requests };
+            let warm_up = Requests { count: row.requests.count / warm_up, ..row.requests };
             bench.take(warm_up, self.size, random.next_u64())?;
             // Other places for each row: what another one has just touched may lie in a cache.
             let taken = round.sample(|| bench.take(row.requests, self.size, random.next_u64()))?;
@@ -154,6 +163,12 @@ impl DeviceBench {
         self.on_cpu
     }
 
+    /// Which part of a row is played before it. Caches of a CPU hold what was touched last: a row begins as it goes on only
+    /// when as much was played before.
+    fn warm_up(&self) -> u64 {
+        if self.on_cpu { 1 } else { 8 }
+    }
+
     /// Over all rounds.
     pub fn times(&self) -> DeviceTimes {
         DeviceTimes {
@@ -162,41 +177,40 @@ impl DeviceBench {
             size: self.size,
             block: self.block,
             on_cpu: self.on_cpu,
-            times: self.rows.iter().map(Row::times).collect(),
+            times: self.rows.iter().flat_map(Row::times).collect(),
         }
     }
 }
 
 impl Sample {
     fn of(taken: &Taken, row: &Row, on_cpu: bool) -> Sample {
-        let latencies = taken.latencies(row.op);
-        let (_, mean_ns) = latencies.mean();
-        let client_ns = match (row.requests.ops.len(), on_cpu) {
+        let latencies: Vec<Latencies> = row.told.iter().map(|op| taken.latencies(*op)).collect();
+        let (_, mean_ns) = Latencies::pooled(&latencies).mean();
+        let client_ns = match (row.requests.ops, on_cpu) {
+            (Ops::InTurn(_), _) => 0.0,
             // Alone, a client either makes requests or waits for an answer; looking at the clock takes time as well.
-            (1, true) => (taken.cycle_ns - mean_ns).max(0.0),
-            (1, false) => taken.turn_ns(),
-            _ => 0.0,
+            (_, true) => (taken.cycle_ns - mean_ns).max(0.0),
+            (_, false) => taken.turn_ns(),
         };
         Sample { client_ns, latencies }
     }
 }
 
 impl Row {
-    fn times(&self) -> Times {
-        let op = match self.op {
-            Op::Read => OpName::Read,
-            Op::Write => OpName::Write,
-            Op::Flush | Op::Discard => OpName::Flush,
-        };
-        let groups_ns = pooled_groups(self.rounds.iter().map(|round| &round.latencies));
-        Times {
-            op,
-            len: if self.op.is_transfer() { self.requests.len } else { 0 },
-            depth: self.requests.depth,
-            requests: self.rounds.iter().map(|round| round.latencies.mean().0).sum(),
-            client_ns: tenths(median(self.rounds.iter().map(|round| round.client_ns))),
-            mean_ns: tenths(mean_of(&groups_ns)),
-            groups_ns,
-        }
+    fn times(&self) -> impl Iterator<Item = Times> {
+        self.told.iter().enumerate().map(|(at, op)| {
+            let latencies = || self.rounds.iter().map(move |round| &round.latencies[at]);
+            let groups_ns = pooled_groups(latencies());
+            Times {
+                op: OpName::of(*op),
+                len: if op.is_transfer() { self.requests.len } else { 0 },
+                depth: self.requests.depth,
+                mixed: matches!(self.requests.ops, Ops::Mixed),
+                requests: latencies().map(|round| round.mean().0).sum(),
+                client_ns: tenths(median(self.rounds.iter().map(|round| round.client_ns))),
+                mean_ns: tenths(mean_of(&groups_ns)),
+                groups_ns,
+            }
+        })
     }
 }

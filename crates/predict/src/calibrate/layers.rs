@@ -1,11 +1,10 @@
 //! What layers cost.
 
 use esker_base::units::{KIB, MIB, size_text};
-use esker_blktrace::Op;
 use esker_block::{Arity, Build, Kind, ParamType, Worlds};
 use esker_stack::{DeviceSpec, Spec};
 
-use super::bench::{Bench, Requests, device};
+use super::bench::{Bench, Ops, Requests, device};
 use super::{median, quantile};
 use crate::calibration::{KindCost, Skipped};
 use crate::error::PredictError;
@@ -20,7 +19,6 @@ const LENS: [u64; 2] = [4 * KIB, 64 * KIB];
 const BATCH: u64 = 512;
 /// Batches of each stack in a round, of which the fastest counts: nothing makes a batch faster than it is.
 const BATCHES: usize = 12;
-const OPS: &[Op] = &[Op::Read, Op::Write];
 /// Bytes of the memory below. Moving them pushes what a layer needs out of the nearest caches, as it does in use.
 const SIZE: u64 = 32 * MIB;
 
@@ -105,7 +103,7 @@ impl LayerBench {
         without.fill()?;
         with.fill()?;
         for (len, costs) in LENS.into_iter().zip(&mut self.costs) {
-            let requests = Requests { ops: OPS, len, depth: 1, count: BATCH };
+            let requests = Requests { ops: Ops::Mixed, len, depth: 1, count: BATCH };
             let cycle = |bench: &Bench| Ok::<_, PredictError>(bench.take(requests, SIZE, seed)?.cycle_ns);
             let (mut base, mut more) = (f64::INFINITY, f64::INFINITY);
             for _ in 0..BATCHES {

@@ -4,7 +4,7 @@
 //! apart. A layer's cost is the difference between a stack with copies of it and one without, played in turns; a device's
 //! times are those of its requests. All is measured in rounds, because a machine that others use changes its speed: a
 //! layer's cost is the median of the rounds, a distribution that of all rounds together. What a device takes is measured
-//! again where the machine's host gave the CPU to others meanwhile.
+//! again where others had the CPU meanwhile.
 //!
 //! Reading order: [`Calibrator`], `bench` (one stack, played many times), `layers`, `devices`, `wakes` (of a client), [`undisturbed`].
 

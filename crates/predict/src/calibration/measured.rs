@@ -12,7 +12,7 @@ use esker_block::{
 };
 use esker_rt::Rt;
 
-use super::times::{DeviceTimes, OpName, group_of};
+use super::times::{DeviceTimes, Mix, OpName, group_of};
 
 /// The manifest.
 pub(super) static KIND: Kind = Kind {
@@ -41,7 +41,12 @@ fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
     // Nothing is known of its writes: they are told as left out, not predicted as something else.
     let unknown = [OpKind::Write, OpKind::Zero, OpKind::Discard].into_iter().filter(|_| times.is_only_read());
     let limits = unknown.fold(limits, |limits, kind| limits.with(kind, Support::No));
-    let state = State { rng: make.rt.rng(make.name), flight: BTreeMap::new(), store: SparseStore::default() };
+    let state = State {
+        rng: make.rt.rng(make.name),
+        mix: Mix::default(),
+        flight: BTreeMap::new(),
+        store: SparseStore::default(),
+    };
     Ok(Rc::new(Measured { core: Rc::new(Core { rt: make.rt.clone(), times, state: RefCell::new(state) }), limits }))
 }
 
@@ -58,6 +63,7 @@ struct Core {
 
 struct State {
     rng: Stream,
+    mix: Mix,
     /// Requests in flight by operation and length.
     flight: BTreeMap<(OpName, u64), u32>,
     /// Bytes of payload that layers above made real; described payload is not kept.
@@ -101,7 +107,8 @@ impl Core {
         let state = &mut *self.state.borrow_mut();
         let others: Vec<_> = state.flight.iter().map(|((op, len), count)| (*op, *len, *count)).collect();
         let group = group_of(state.rng.unit());
-        Nanos(self.times.service(own, &others, group).round() as u64)
+        let mixed = state.rng.chance(state.mix.of(own.0));
+        Nanos(self.times.service(own, mixed, &others, group).round() as u64)
     }
 }
 

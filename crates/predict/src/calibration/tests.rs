@@ -8,8 +8,9 @@ fn device(kind: &str, on_cpu: bool, alone: f64, crowded: f64) -> DeviceTimes {
         op: OpName::Read,
         len,
         depth,
+        mixed: false,
         requests: 1,
-        client_ns: 100.0,
+        client_ns: 0.0,
         mean_ns: ns,
         groups_ns: vec![ns; GROUPS.len()],
     };
@@ -62,18 +63,18 @@ fn groups_cover_every_share_once() {
 #[test]
 fn times_between_measured_ones_are_linear_and_go_on_beyond() {
     let device = device("file", false, 100.0, 400.0);
-    let at = |len, depth| device.at(OpName::Read, len, depth, 0).round();
+    let at = |len, depth| device.at(OpName::Read, false, len, depth, 0).round();
     assert_eq!((at(512, 1.0), at(4096, 1.0), at(65_536, 1.0)), (100.0, 100.0, 1600.0));
     assert_eq!((at(4096, 2.5), at(4096, 7.0)), (250.0, 700.0));
     assert_eq!(at(126_976, 1.0), 3100.0);
-    assert_eq!(device.at(OpName::Flush, 0, 1.0, 0), 100.0, "what was not measured takes as long as a short read");
+    assert_eq!(device.at(OpName::Flush, true, 0, 1.0, 0), 100.0, "what was not measured takes as long as a short read");
 }
 
 #[test]
 fn among_equals_the_measured_time_holds_and_longer_neighbours_add_more() {
     let device = device("file", false, 100.0, 400.0);
     let (short, long) = ((OpName::Read, 4096), (OpName::Read, 65_536));
-    let among = |own, others: &[(OpName, u64, u32)]| device.service(own, others, 0).round();
+    let among = |own, others: &[(OpName, u64, u32)]| device.service(own, false, others, 0).round();
     assert_eq!(among(short, &[]), 100.0);
     assert_eq!(among(short, &[(OpName::Read, 4096, 3)]), 400.0);
     assert_eq!(among(long, &[(OpName::Read, 65_536, 3)]), 6400.0);

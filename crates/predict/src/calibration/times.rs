@@ -15,6 +15,10 @@ pub const GROUPS: [u32; GROUP_COUNT] = [
 ];
 /// How many groups there are.
 pub const GROUP_COUNT: usize = 30;
+/// The share of writes where reads and writes were measured mixed.
+pub(crate) const MIXED_SHARE: f64 = 0.5;
+/// The requests over which a mix is told: the mean age of what counts.
+const LATELY: f64 = 64.0;
 /// The bound behind the last group.
 pub const WHOLE: u32 = 10_000;
 
@@ -31,6 +35,15 @@ pub enum OpName {
 }
 
 impl OpName {
+    /// What is measured in place of `op`.
+    pub(crate) fn of(op: Op) -> OpName {
+        match op {
+            Op::Read => OpName::Read,
+            Op::Write => OpName::Write,
+            Op::Flush | Op::Discard => OpName::Flush,
+        }
+    }
+
     /// As it is written.
     pub fn word(self) -> &'static str {
         match self {
@@ -70,6 +83,9 @@ pub struct Times {
     pub len: u64,
     /// Requests in flight.
     pub depth: u32,
+    /// Whether reads and writes were mixed, [`MIXED_SHARE`] of them writes.
+    #[serde(default)]
+    pub mixed: bool,
     /// Requests that were measured.
     pub requests: u64,
     /// What passes in a client between an answer and its next request: making requests and counting answers, its own and
@@ -85,6 +101,14 @@ impl Times {
     /// The time that this share of the requests does not exceed, in nanoseconds, as fine as [`GROUPS`].
     pub fn at(&self, share: f64) -> f64 {
         self.groups_ns[group_of(share)]
+    }
+
+    /// Requests in flight that one finds with itself when it enters: of the other clients some are between an answer and
+    /// their next request.
+    fn in_flight(&self) -> f64 {
+        let cycle = self.mean_ns + self.client_ns;
+        let share = if cycle > 0.0 { self.mean_ns / cycle } else { 1.0 };
+        1.0 + f64::from(self.depth - 1) * share
     }
 }
 
@@ -107,44 +131,84 @@ impl DeviceTimes {
         Some(format!("{:?} of {} bytes needs a depth and {groups} times, finite numbers from 0 on", bad.op, bad.len))
     }
 
-    /// The time of the requests in `group`, with `depth` requests of their own kind in flight. Between what was measured
-    /// it is linear; above, it goes on as before.
-    pub fn at(&self, op: OpName, len: u64, depth: f64, group: usize) -> f64 {
-        self.interpolated(op, len, depth, |times| times.groups_ns[group])
+    /// The time of the requests in `group`, with `in_flight` requests of their own length in flight, of their own operation
+    /// or mixed. Between what was measured it is linear; above, it goes on as before.
+    pub fn at(&self, op: OpName, mixed: bool, len: u64, in_flight: f64, group: usize) -> f64 {
+        self.interpolated(op, mixed, len, (in_flight, Times::in_flight), |times| times.groups_ns[group])
     }
 
-    fn interpolated(&self, op: OpName, len: u64, depth: f64, value: impl Fn(&Times) -> f64) -> f64 {
-        let op = if self.times.iter().any(|t| t.op == op) { op } else { OpName::Read };
-        let mut depths: Vec<u32> = self.times.iter().filter(|t| t.op == op).map(|t| t.depth).collect();
+    /// `value` at a crowd, which the second of the pair tells of each row.
+    fn interpolated(
+        &self,
+        op: OpName,
+        mixed: bool,
+        len: u64,
+        (crowd, crowd_of): (f64, impl Fn(&Times) -> f64),
+        value: impl Fn(&Times) -> f64,
+    ) -> f64 {
+        let rows = || {
+            let has = |op, mixed| self.times.iter().any(|t| t.op == op && t.mixed == mixed);
+            let mixed = mixed && has(op, mixed);
+            let op = if has(op, mixed) { op } else { OpName::Read };
+            self.times.iter().filter(move |t| t.op == op && t.mixed == mixed)
+        };
+        let mut depths: Vec<u32> = rows().map(|t| t.depth).collect();
         depths.sort_unstable();
         depths.dedup();
-        let by_len = |depth: u32| {
-            let rows = self.times.iter().filter(|t| t.op == op && t.depth == depth);
+        let by_len = |depth: u32, value: &dyn Fn(&Times) -> f64| {
+            let rows = rows().filter(|t| t.depth == depth);
             let mut points: Vec<_> = rows.map(|t| (t.len as f64, value(t))).collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
             linear(&points, len as f64)
         };
-        let points: Vec<_> = depths.into_iter().map(|depth| (f64::from(depth), by_len(depth))).collect();
-        linear(&points, depth)
+        let point = |depth| (by_len(depth, &crowd_of), by_len(depth, &value));
+        linear(&depths.into_iter().map(point).collect::<Vec<_>>(), crowd)
     }
 
     /// The time of a request in `group` while `others` (how many of which operation and length) are in flight: its own
     /// time alone, and what each other one adds to requests of its own kind in such company. Among equals that is the
-    /// measured time.
-    pub fn service(&self, own: (OpName, u64), others: &[(OpName, u64, u32)], group: usize) -> f64 {
+    /// measured time. Where it counts as `mixed`, its own kind is one of reads and writes alike.
+    pub fn service(&self, own: (OpName, u64), mixed: bool, others: &[(OpName, u64, u32)], group: usize) -> f64 {
         let company: u32 = others.iter().map(|(_, _, count)| count).sum();
-        let alone = self.at(own.0, own.1, 1.0, group);
-        let depth = f64::from(company) + 1.0;
+        let alone = self.at(own.0, mixed, own.1, 1.0, group);
+        let in_flight = f64::from(company) + 1.0;
         let adds = |(op, len, count): &(OpName, u64, u32)| {
-            let more = self.at(*op, *len, depth, group) - self.at(*op, *len, 1.0, group);
+            let op = if mixed { own.0 } else { *op };
+            let more = self.at(op, mixed, *len, in_flight, group) - self.at(op, mixed, *len, 1.0, group);
             more * f64::from(*count) / f64::from(company)
         };
         (alone + others.iter().map(adds).sum::<f64>()).max(0.0)
     }
 
     /// What passes in one of `depth` clients before it makes such a request.
-    fn client(&self, op: OpName, len: u64, depth: u32) -> f64 {
-        self.interpolated(op, len, f64::from(depth), |times| times.client_ns)
+    fn client(&self, op: OpName, mixed: f64, len: u64, depth: u32) -> f64 {
+        let clients = || (f64::from(depth), |times: &Times| f64::from(times.depth));
+        let of = |mixed| self.interpolated(op, mixed, len, clients(), |times| times.client_ns);
+        of(false) + (of(true) - of(false)) * mixed
+    }
+}
+
+/// How mixed requests are of late.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mix {
+    /// The share of writes among the transfers; none before the first one.
+    writes: Option<f64>,
+}
+
+impl Mix {
+    /// Counts a request, and tells how likely it takes the time of mixed ones: as it were drawn from those of its own kind
+    /// and from such as were measured mixed, so that the other operation has its share. What is never mixed is told 0.
+    pub fn of(&mut self, op: OpName) -> f64 {
+        let is_write = match op {
+            OpName::Read => 0.0,
+            OpName::Write => 1.0,
+            OpName::Flush => return 0.0,
+        };
+        let writes = self.writes.get_or_insert(is_write);
+        *writes += (is_write - *writes) / LATELY;
+        let (others, measured) =
+            if op == OpName::Read { (*writes, MIXED_SHARE) } else { (1.0 - *writes, 1.0 - MIXED_SHARE) };
+        (others / measured).min(1.0)
     }
 }
 
@@ -193,14 +257,10 @@ impl ClientCost {
     }
 
     /// What passes in one of `depth` clients before it makes a request.
-    pub(crate) fn of(&self, op: Op, len: u64, depth: u32) -> Nanos {
+    pub(crate) fn of(&self, op: Op, mix: &mut Mix, len: u64, depth: u32) -> Nanos {
         let Some(times) = &self.times else { return Nanos::ZERO };
-        let op = match op {
-            Op::Read => OpName::Read,
-            Op::Write => OpName::Write,
-            Op::Flush | Op::Discard => OpName::Flush,
-        };
-        Nanos(times.client(op, len, depth).round() as u64)
+        let op = OpName::of(op);
+        Nanos(times.client(op, mix.of(op), len, depth).round() as u64)
     }
 
     /// How late a client comes that slept for `slept`; zero draws nothing.

@@ -11,6 +11,7 @@ fn calibration(kind: &str, on_cpu: bool) -> Calibration {
         op: OpName::Read,
         len: 4096,
         depth,
+        mixed: false,
         requests: 1,
         client_ns: 100.0,
         mean_ns: ns,
@@ -75,6 +76,49 @@ fn a_file_is_predicted_with_its_times_and_refused_without() {
     assert!(sizeless.to_string().contains("has no size"), "{sizeless}");
     let cached = refused(with(calibration("file", false), 1, "vol = file path=x size=1MiB direct=false @"));
     assert!(cached.to_string().contains("holds no times"), "only the same way of access was measured: {cached}");
+}
+
+#[test]
+fn clients_that_turn_slowly_find_as_few_in_flight_as_when_they_were_measured() {
+    let mut slow = calibration("file", false);
+    slow.devices[0].times[1].client_ns = 1000.0;
+    slow.devices[0].times[0].client_ns = 1000.0;
+    let row =
+        Times { depth: 16, mean_ns: 4000.0, groups_ns: vec![4000.0; GROUPS.len()], ..slow.devices[0].times[1].clone() };
+    slow.devices[0].times.push(row);
+    let run = compared(with(slow, 16, "vol = file path=nowhere.img size=1MiB @")).runs.remove(0);
+    assert!(run.all.mean_ns.abs_diff(4000) < 60, "the row says 4000 for 16 such clients: {:?}", run.all);
+}
+
+#[test]
+fn reads_and_writes_take_each_others_time_as_far_as_they_are_mixed() {
+    let times = |op, mixed, ns: f64| Times {
+        mixed,
+        op,
+        mean_ns: ns,
+        groups_ns: vec![ns; GROUPS.len()],
+        ..calibration("memory", true).devices[0].times[0].clone()
+    };
+    let mut mixed = calibration("memory", true);
+    mixed.devices[0].times = vec![
+        times(OpName::Read, false, 1000.0),
+        times(OpName::Write, false, 1000.0),
+        times(OpName::Read, true, 3000.0),
+        times(OpName::Write, true, 5000.0),
+    ];
+    let of = |write_every: u64| {
+        let op = |at: u64| if at % write_every == write_every - 1 { 'W' } else { 'R' };
+        let records = trace("t", (0..4000).map(|at| (at, at % 256 * 8, 8, op(at))));
+        let plan = Plan { traces: vec![records], ..with(mixed.clone(), 1, "vol = memory size=1MiB @") };
+        compared(plan).runs.remove(0)
+    };
+    let near = |ns: u64, told: f64| assert!((ns as f64 / told - 1.0).abs() < 0.03, "{ns} instead of {told}");
+    let (halves, quarter, pure) = (of(2), of(4), of(5000));
+    assert_eq!(pure.all.max_ns, 1000);
+    near(halves.reads.mean_ns, 3000.0);
+    near(halves.writes.mean_ns, 5000.0);
+    near(quarter.reads.mean_ns, 2000.0);
+    near(quarter.writes.mean_ns, 5000.0);
 }
 
 #[test]
