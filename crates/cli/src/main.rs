@@ -21,6 +21,7 @@ mod control;
 mod doors;
 mod failure;
 mod hugepages;
+mod lab;
 mod log;
 mod measured;
 mod notify;

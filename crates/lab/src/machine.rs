@@ -1,5 +1,7 @@
 //! Where a figure was measured.
 
+use std::fmt;
+
 use serde::Serialize;
 
 /// The machine of a run, as far as it explains figures.
@@ -62,6 +64,12 @@ impl Machine {
             memory_mib: kib / 1024,
             kernel: read("/proc/sys/kernel/osrelease").trim().to_string(),
         }
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} CPUs, {}, {} MiB, Linux {}", self.cpus, self.cpu, self.memory_mib, self.kernel)
     }
 }
 

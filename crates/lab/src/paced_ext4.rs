@@ -47,7 +47,8 @@ const BLOCK: u64 = 4 * KIB;
 struct Job {
     name: &'static str,
     options: &'static str,
-    load: Load,
+    /// Requests that it has in flight.
+    depth: u32,
     /// Errors of mean, median and 99th percentile of the reads' latency.
     ids: [&'static str; 3],
     /// Error of requests per second, where all requests are the program's.
@@ -57,15 +58,15 @@ struct Job {
 const JOBS: [Job; 2] = [
     Job {
         name: "reads one at a time",
-        options: "--rw=randread --ioengine=psync --iodepth=1",
-        load: Load::Closed { depth: 1, think: Nanos::ZERO },
+        options: "--rw=randread --ioengine=psync",
+        depth: 1,
         ids: ["reads_mean_error", "reads_p50_error", "reads_p99_error"],
         rate: Some("reads_throughput_error"),
     },
     Job {
         name: "reads, writes and syncs, four in flight",
-        options: "--rw=randrw --rwmixread=70 --ioengine=io_uring --iodepth=4 --fsync=16",
-        load: Load::Closed { depth: 4, think: Nanos::ZERO },
+        options: "--rw=randrw --rwmixread=70 --ioengine=io_uring --fsync=16",
+        depth: 4,
         ids: ["mixed_mean_error", "mixed_p50_error", "mixed_p99_error"],
         rate: None,
     },
@@ -127,7 +128,7 @@ impl Disk {
         self.mark()?;
         let fixed =
             format!("--bs=4k --direct=1 --time_based --norandommap --randseed={seed} --runtime={}s", span.as_secs());
-        let report = peer::fio(&self.place(), &format!("{} {fixed}", job.options))?;
+        let report = peer::fio(&self.place(), &format!("{} --iodepth={} {fixed}", job.options, job.depth))?;
         self.mark()?;
         let reads = &report["jobs"][0]["read"];
         let number =
@@ -187,7 +188,7 @@ fn predicted(job: &Job, records: Vec<Record>, seed: u64) -> Result<Run, LabError
     let plan = Plan {
         candidates: vec![Candidate { name: "disk".to_string(), what: DISK.to_string(), spec }],
         seed,
-        load: job.load,
+        load: Load::Closed { depth: job.depth, think: Nanos::ZERO },
         speed: SpeedChoice::Factor(1.0),
         ..Plan::of(vec![Trace::from_records("requests", records)])
     };

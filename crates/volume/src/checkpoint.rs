@@ -40,9 +40,8 @@ struct Plan {
 /// Makes checkpoints in the background, until the volume leaves its stack.
 pub(crate) async fn keep(volume: Rc<Volume>, station: Station) {
     loop {
-        let is_over = || volume.closing.get() || volume.check_latch().is_err();
-        volume.wake.wait_until(|| is_over() || volume.wants_checkpoint()).await;
-        if is_over() {
+        volume.wake.wait_until(|| volume.is_over() || volume.wants_checkpoint()).await;
+        if volume.is_over() {
             return;
         }
         let Some(job) = station.enter().await else { return };

@@ -19,9 +19,6 @@ const AT_ONCE: u64 = 64 << 20;
 
 /// Gives back what is free whenever nobody writes, until the volume leaves its stack.
 pub(crate) async fn erase_on(volume: Rc<Volume>, station: Station) {
-    if !volume.config.discards {
-        return;
-    }
     loop {
         volume.unerased.wait_until(|| volume.is_over() || volume.may_erase() > 0).await;
         if volume.is_over() {
@@ -38,8 +35,12 @@ pub(crate) async fn erase_on(volume: Rc<Volume>, station: Station) {
 }
 
 impl Volume {
-    /// Segments that may be given back now without taking what writers may still need.
+    /// Segments that may be given back now without taking what writers may still need; none if the device below takes no
+    /// discards.
     fn may_erase(&self) -> u64 {
+        if !self.config.discards {
+            return 0;
+        }
         let segments = self.segments.borrow();
         let spare = segments.free().saturating_sub(self.kept_back(Taker::Writers));
         spare.min((AT_ONCE / self.geometry.segment_bytes()).max(1)).min(segments.unerased())
@@ -63,7 +64,7 @@ impl Volume {
 
     /// Gives back all that it can: the volume is about to leave its stack.
     pub(crate) async fn erase_all(&self, store: &DeviceStore) {
-        while self.config.discards && self.may_erase() > 0 {
+        while self.may_erase() > 0 {
             self.erase_some(store).await;
         }
     }

@@ -23,7 +23,7 @@ pub trait SegmentStore {
     /// Makes everything durable that was answered.
     fn flush(&self) -> Step<Done>;
 
-    /// Forgets what segments hold. A hint: what it reads as afterwards does not matter.
+    /// Forgets what segments hold. A hint: what they read as afterwards does not matter.
     fn erase(&self, segments: Range<u64>) -> Step<Done>;
 }
 

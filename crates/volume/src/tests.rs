@@ -40,6 +40,13 @@ fn build(rt: &Rt, text: &str) -> Export {
     try_build(rt, text).unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
+/// What a stack's volume tells.
+fn told(vol: &Export, name: &str) -> f64 {
+    let parts = vol.stack().stats();
+    let part = parts.iter().find(|part| part.kind == "volume").expect("the stack has one");
+    part.stats.iter().find(|stat| stat.name == name).unwrap_or_else(|| panic!("no {name}")).value
+}
+
 #[test]
 fn a_volume_conforms() {
     for text in [

@@ -1,13 +1,13 @@
 //! `esker lab evaluate`: several experiments, several times, unattended.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use esker_base::Nanos;
 use esker_base::units::parse_span;
-use esker_lab::{ALL, Evaluated, Evaluation, Experiment, LabError, Options, Spread, evaluate};
+use esker_lab::{ALL, Evaluated, Evaluation, Experiment, LabError, Spread, evaluate};
 
 use crate::failure::Failure;
+use crate::lab::{LabArgs, world};
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -33,36 +33,25 @@ struct Evaluate {
     /// Beginnings of names; `esker lab list` shows the names [default: all experiments]
     #[arg(value_name = "PREFIX")]
     prefixes: Vec<String>,
-    /// Stated subsets that end in about a minute each
-    #[arg(long)]
-    quick: bool,
     /// Runs of each experiment
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
     /// Time for all of it: 90s, 30m, 2h [default: as long as it takes]
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     budget: Option<Nanos>,
-    /// One JSON object instead of tables
-    #[arg(long)]
-    json: bool,
-    /// Seed of everything random in the first run of each; the next has the next one
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Folder for scratch files, which are removed afterwards
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    scratch: PathBuf,
+    #[command(flatten)]
+    lab: LabArgs,
 }
 
 impl Run for Evaluate {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let experiments = chosen(&self.prefixes)?;
-        let options = Options { quick: self.quick, seed: self.seed, scratch: self.scratch };
         let budget = self.budget.map(|budget| Duration::from_nanos(budget.0));
         let spinner = terminal.spinner();
         let mut progress = |line: &str| spinner.set_message(line.to_string());
-        let evaluation = evaluate(&experiments, &options, self.repeat, budget, &mut progress);
+        let evaluation = evaluate(&experiments, &self.lab.options(), self.repeat, budget, &mut progress);
         spinner.finish_and_clear();
-        match self.json {
+        match self.lab.json {
             true => terminal.say(&serde_json::to_string_pretty(&evaluation)?)?,
             false => terminal.say(&text(&evaluation))?,
         }
@@ -84,13 +73,9 @@ fn chosen(prefixes: &[String]) -> Result<Vec<&'static Experiment>, Failure> {
 }
 
 fn text(evaluation: &Evaluation) -> String {
-    let machine = &evaluation.machine;
     let head = format!(
-        "{} CPUs, {}, {} MiB, Linux {}{}{}",
-        machine.cpus,
-        machine.cpu,
-        machine.memory_mib,
-        machine.kernel,
+        "{}{}{}",
+        evaluation.machine,
         if evaluation.quick { "; quick subsets" } else { "" },
         match evaluation.left_out {
             0 => String::new(),
@@ -102,9 +87,9 @@ fn text(evaluation: &Evaluation) -> String {
 }
 
 fn part(one: &Evaluated) -> String {
-    let world = if one.simulated { "virtual time (simulated)" } else { "real time" };
     let seeds: Vec<String> = one.seeds.iter().map(u64::to_string).collect();
-    let head = format!("{}  seeds {}  {world}  {:.0} s\n{}", one.experiment, seeds.join(" "), one.seconds, one.source);
+    let (seeds, world) = (seeds.join(" "), world(one.simulated));
+    let head = format!("{}  seeds {seeds}  {world}  {:.0} s\n{}", one.experiment, one.seconds, one.source);
     let failures = one.failures.iter().map(|why| format!("FAILED {why}"));
     [head].into_iter().chain(one.figures.iter().map(row)).chain(failures).collect::<Vec<_>>().join("\n")
 }

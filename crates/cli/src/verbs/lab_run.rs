@@ -1,10 +1,9 @@
 //! `esker lab run`: measures the figures of one experiment.
 
-use std::path::PathBuf;
-
-use esker_lab::{ALL, Experiment, Figure, Options, Report};
+use esker_lab::{ALL, Experiment, Figure, Report};
 
 use crate::failure::Failure;
+use crate::lab::{LabArgs, world};
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -24,29 +23,18 @@ pub const VERB: Verb = Verb::of::<LabRun>(About {
 struct LabRun {
     /// The experiment; `esker lab list` names them
     name: String,
-    /// A stated subset that ends in about a minute
-    #[arg(long)]
-    quick: bool,
-    /// One JSON object instead of a table
-    #[arg(long)]
-    json: bool,
-    /// Seed of everything random
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Folder for scratch files, which are removed afterwards
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    scratch: PathBuf,
+    #[command(flatten)]
+    lab: LabArgs,
 }
 
 impl Run for LabRun {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let experiment = find(&self.name)?;
-        let options = Options { quick: self.quick, seed: self.seed, scratch: self.scratch };
         let spinner = terminal.spinner();
-        let report = experiment.report(&options, &mut |line| spinner.set_message(line.to_string()));
+        let report = experiment.report(&self.lab.options(), &mut |line| spinner.set_message(line.to_string()));
         spinner.finish_and_clear();
         let report = report?;
-        if self.json {
+        if self.lab.json {
             return terminal.say(&serde_json::to_string_pretty(&report)?);
         }
         terminal.say(&table(&report))
@@ -61,18 +49,14 @@ fn find(name: &str) -> Result<&'static Experiment, Failure> {
 }
 
 fn table(report: &Report) -> String {
-    let world = if report.simulated { "virtual time (simulated)" } else { "real time" };
-    let machine = &report.machine;
     let head = format!(
-        "{}  seed {}  {world}{}\n{}\n{} CPUs, {}, {} MiB, Linux {}\n",
+        "{}  seed {}  {}{}\n{}\n{}\n",
         report.experiment,
         report.seed,
+        world(report.simulated),
         if report.quick { "  quick subset" } else { "" },
         report.source,
-        machine.cpus,
-        machine.cpu,
-        machine.memory_mib,
-        machine.kernel,
+        report.machine,
     );
     head + &report.figures.iter().map(row).collect::<Vec<_>>().join("\n")
 }

@@ -4,12 +4,6 @@ use super::*;
 
 const SEGMENT: u64 = 16 << 10;
 
-fn told(vol: &Export, name: &str) -> f64 {
-    let parts = vol.stack().stats();
-    let part = parts.iter().find(|part| part.kind == "volume").expect("the stack has one");
-    part.stats.iter().find(|stat| stat.name == name).unwrap_or_else(|| panic!("no {name}")).value
-}
-
 async fn write(vol: &Export, lba: u64) {
     let buf = Buf::from_bytes(vol.stack().pool(), &[7; BLOCK]);
     assert_eq!(vol.submit(Bio::write(lba * BLOCK as u64, buf)).await.result.err(), None);

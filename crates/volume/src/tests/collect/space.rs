@@ -4,13 +4,6 @@ use esker_rt::sync::join_all;
 
 use super::*;
 
-/// What a stack's volume tells.
-fn told(vol: &Export, name: &str) -> f64 {
-    let parts = vol.stack().stats();
-    let part = parts.iter().find(|part| part.kind == "volume").expect("the stack has one");
-    part.stats.iter().find(|stat| stat.name == name).unwrap_or_else(|| panic!("no {name}")).value
-}
-
 async fn overwrite(vol: &Export, blocks: u64, rng: &mut Stream) {
     let buf = Buf::from_bytes(vol.stack().pool(), &[rng.below(256) as u8; 4 * BLOCK]);
     let done = vol.submit(Bio::write(rng.below(blocks / 4) * 4 * BLOCK as u64, buf)).await;
