@@ -12,6 +12,7 @@ use esker_trace::model::compile;
 use esker_trace::rules::{Order, Rules};
 
 use crate::experiment::{Experiment, Figure, LabError, Options};
+use crate::machine::told_bytes;
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -74,9 +75,6 @@ fn forget_peak() -> Result<(), LabError> {
 }
 
 fn peak_bytes() -> Result<u64, LabError> {
-    let status = fs::read_to_string("/proc/self/status");
-    let status = status.map_err(|error| LabError::Data(format!("/proc/self/status: {error}")))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
-    Ok(kib.ok_or_else(|| LabError::Data("/proc/self/status tells no peak of memory".into()))? << 10)
+    told_bytes("/proc/self/status", "VmHWM")
+        .ok_or_else(|| LabError::Data("/proc/self/status tells no peak of memory".into()))
 }

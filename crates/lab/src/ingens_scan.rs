@@ -14,7 +14,7 @@ use esker_rt::real::process::{Advice, Process};
 
 use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::ingens::loads::Next;
-use crate::ingens::{Arm, Seen, room, thread_cpu};
+use crate::ingens::{Arm, Seen, first_region, room, thread_cpu};
 use crate::peer;
 use crate::timing::{at_share, median};
 
@@ -65,9 +65,7 @@ impl Memory {
     fn new(bytes: usize) -> Result<Memory, LabError> {
         let process = Process::open(std::process::id()).map_err(|error| peer::fault("this process", error))?;
         let memory = vec![0u8; bytes + REGION];
-        let start = memory.as_ptr() as usize;
-        let first = start.next_multiple_of(REGION) - start;
-        Ok(Memory { bytes: memory, first, regions: bytes / REGION, process })
+        Ok(Memory { first: first_region(&memory), bytes: memory, regions: bytes / REGION, process })
     }
 
     fn address(&self, region: usize) -> u64 {

@@ -1,6 +1,7 @@
 //! Where a figure was measured.
 
 use std::fmt;
+use std::path::Path;
 
 use serde::Serialize;
 
@@ -34,10 +35,8 @@ impl HugePages {
     /// Those of this machine; what it does not tell is left empty.
     pub fn now() -> HugePages {
         let setting = |name: &str| {
-            let path = format!("/sys/kernel/mm/transparent_hugepage/{name}");
-            // The one that holds is in brackets.
-            let text = std::fs::read_to_string(path).unwrap_or_default();
-            text.split(['[', ']']).nth(1).unwrap_or_default().to_string()
+            let path = Path::new("/sys/kernel/mm/transparent_hugepage").join(name);
+            esker_hugepage::linux::knobs::read(&path).unwrap_or_default()
         };
         HugePages {
             enabled: setting("enabled"),
@@ -56,12 +55,10 @@ impl Machine {
             let line = text.lines().find(|line| line.starts_with(key));
             line.and_then(|line| line.split(':').nth(1)).unwrap_or_default().trim().to_string()
         };
-        let memory = field(&read("/proc/meminfo"), "MemTotal");
-        let kib: u64 = memory.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0);
         Machine {
             cpu: field(&read("/proc/cpuinfo"), "model name"),
             cpus: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-            memory_mib: kib / 1024,
+            memory_mib: told_bytes("/proc/meminfo", "MemTotal").unwrap_or(0) >> 20,
             kernel: read("/proc/sys/kernel/osrelease").trim().to_string(),
         }
     }
@@ -71,6 +68,16 @@ impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} CPUs, {}, {} MiB, Linux {}", self.cpus, self.cpu, self.memory_mib, self.kernel)
     }
+}
+
+/// Bytes that a file of the kernel tells under a name, in lines such as `MemFree:  1024 kB`.
+pub fn told_bytes(path: &str, name: &str) -> Option<u64> {
+    bytes_of(&std::fs::read_to_string(path).ok()?, name)
+}
+
+fn bytes_of(text: &str, name: &str) -> Option<u64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    Some(rest.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
 }
 
 /// What others got so far, in the kernel's ticks, while this machine's CPUs wanted to work (other guests of its host) or this
@@ -122,6 +129,14 @@ impl CpuTimes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_are_told_in_kibibytes_under_their_whole_name() {
+        let text = "MemFreeish:  7 kB\nMemFree:    1024 kB\nHugePages_Total:   3\n";
+        assert_eq!(bytes_of(text, "MemFree"), Some(1 << 20));
+        assert_eq!([bytes_of(text, "Mem"), bytes_of(text, "HugePages_Total")], [None, None]);
+        assert!(told_bytes("/proc/meminfo", "MemTotal").is_some_and(|bytes| bytes > 1 << 20));
+    }
 
     #[test]
     fn stolen_time_is_a_share_of_what_was_asked_for() {

@@ -9,6 +9,7 @@ use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::experiment::LabError;
+use crate::machine::told_bytes;
 use crate::peer;
 
 /// What a pipe holds at most without further rights.
@@ -60,9 +61,7 @@ fn full_pipe(content: &[u8]) -> std::io::Result<File> {
 }
 
 fn free_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemFree:"));
-    line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()).unwrap_or(0) << 10
+    told_bytes("/proc/meminfo", "MemFree").unwrap_or(0)
 }
 
 #[cfg(test)]
