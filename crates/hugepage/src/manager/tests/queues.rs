@@ -197,3 +197,26 @@ fn item_16_processes_and_regions_that_come_and_go_leave_nothing() {
     assert!(manager.counts().promotions > 9_000, "the regions were promoted on the way: {:?}", manager.counts());
     assert_eq!(machine.physical.used_bytes(), 2 << 20);
 }
+
+#[test]
+fn item_45_a_slow_scan_alone_gives_less_than_a_quarter_of_the_speed_up_and_signals_nine_tenths() {
+    const REGIONS: u64 = 1024;
+    const SECONDS: u64 = 300;
+    // Greedy has all of it in huge pages from the first second on, and speed goes with the share of accesses that meet one.
+    let share_of_greedy = |is_told: bool| {
+        let policy = Policy::ingens();
+        let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
+        let pid = dense(&mut machine, SHARES, if is_told { 0 } else { REGIONS });
+        if is_told {
+            machine.fill(pid, 0..REGIONS).expect("memory suffices");
+        }
+        let mut huge = 0;
+        drive(&mut manager, &mut machine, 0..SECONDS, |_, manager| {
+            huge += manager.records().get(&pid).map_or(0, |record| record.huge.len() as u64);
+        });
+        huge as f64 / (REGIONS * SECONDS) as f64
+    };
+    let (scanned, told) = (share_of_greedy(false), share_of_greedy(true));
+    assert!(scanned > 0.0 && scanned <= 0.25, "{scanned}");
+    assert!(told >= 0.9, "{told}");
+}
