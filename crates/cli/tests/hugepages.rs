@@ -8,18 +8,10 @@
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-const KNOBS: [&str; 2] =
-    ["/sys/kernel/mm/transparent_hugepage/hugepages-2048kB/enabled", "/sys/kernel/mm/transparent_hugepage/enabled"];
-
-fn knob() -> Option<&'static str> {
-    KNOBS.into_iter().find(|path| Path::new(path).is_file())
-}
-
-fn setting(path: &str) -> String {
-    std::fs::read_to_string(path).unwrap()
-}
+use esker_hugepage::linux::system::faults_now;
 
 fn start(folder: &Path) -> Child {
     let text = format!(
@@ -51,15 +43,18 @@ fn ends_well(child: &mut Child) -> bool {
     false
 }
 
+/// Settings are the machine's: one test at a time.
+static TURN: Mutex<()> = Mutex::new(());
+
 #[test]
 fn item_49_settings_are_put_back_after_every_signal_that_asks_to_stop() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(path) = knob() else {
-        println!("SKIPPED: this kernel has no huge pages");
-        return;
-    };
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     for signal in ["INT", "TERM", "HUP"] {
-        let before = setting(path);
+        let Some(before) = faults_now() else {
+            println!("SKIPPED: this kernel has no huge pages");
+            return;
+        };
+        let folder = tempfile::tempdir().unwrap();
         let mut child = start(folder.path());
         let begun = Instant::now();
         while !folder.path().join("control").exists() && begun.elapsed() < Duration::from_secs(20) {
@@ -69,11 +64,64 @@ fn item_49_settings_are_put_back_after_every_signal_that_asks_to_stop() {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        assert!(setting(path).contains("[never]"), "{signal}: it has begun");
+        assert_eq!(faults_now().as_deref(), Some("never"), "{signal}: it has begun");
         let told = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().unwrap();
         assert!(told.success());
         assert!(ends_well(&mut child), "{signal}");
-        assert_eq!(setting(path), before, "{signal}");
+        assert_eq!(faults_now(), Some(before), "{signal}");
         assert!(!folder.path().join("state.json").exists(), "{signal}: nothing is left to put back");
     }
+}
+
+/// Whether it comes true within what it may take.
+fn comes(mut is_so: impl FnMut() -> bool) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(20) {
+        if is_so() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    false
+}
+
+/// Programs one of whose arguments begins with this folder.
+fn programs_of(folder: &Path) -> usize {
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let arguments = all.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    let folder = folder.as_os_str().as_encoded_bytes();
+    arguments.filter(|line| line.split(|byte| *byte == 0).any(|word| word.starts_with(folder))).count()
+}
+
+/// Kills an experiment that has come so far. False if it has ended before, because it may not do this here.
+fn kill_experiment(is_there: impl Fn(&Path) -> bool) -> bool {
+    let before = faults_now();
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_esker"));
+    command.args(["lab", "run", "ingens-fault-latency", "--quick", "--scratch"]).arg(folder.path());
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut has_ended = false;
+    let came = comes(|| {
+        has_ended = child.try_wait().unwrap().is_some();
+        has_ended || is_there(folder.path())
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    if has_ended {
+        println!("SKIPPED: huge pages cannot be measured here");
+        return false;
+    }
+    assert!(came, "the experiment did not come so far");
+    assert!(comes(|| faults_now() == before && programs_of(folder.path()) == 0), "{:?}", faults_now());
+    true
+}
+
+#[test]
+fn a_killed_experiment_leaves_no_setting_changed_and_no_manager_running() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let has_socket = |entry: std::fs::DirEntry| entry.path().join("control").exists();
+    let has_manager = |folder: &Path| std::fs::read_dir(folder).unwrap().flatten().any(has_socket);
+    let has_settings = |folder: &Path| folder.join("esker-lab-ingens.json").exists();
+    // First the settings of the experiment itself are in force, then those of its manager.
+    let _both = kill_experiment(has_settings) && kill_experiment(has_manager);
 }

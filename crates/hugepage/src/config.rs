@@ -99,7 +99,7 @@ pub enum ConfigError {
 }
 
 /// Where the state is kept if nothing else is said.
-const STATE: &str = "/run/esker/hugepage.json";
+pub const STATE: &str = "/run/esker/hugepage.json";
 const POLL: Nanos = Nanos::millis(50);
 const POLL_SHARE: f64 = 0.02;
 const CPU_SHARE: f64 = 0.25;

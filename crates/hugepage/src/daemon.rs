@@ -94,11 +94,7 @@ impl Daemon {
 
     /// Puts back what was set, and says so. It is done when the daemon is dropped, too.
     pub fn close(&mut self) -> Vec<String> {
-        let line = |one: Restored| match one.done {
-            true => format!("{} is {:?} again", one.path.display(), one.was),
-            false => format!("{} was {:?} and is left as somebody else has set it", one.path.display(), one.was),
-        };
-        self.system.close().into_iter().map(line).collect()
+        self.system.close().iter().map(Restored::line).collect()
     }
 
     /// What it tells about itself. Looks through the page tables of all processes.

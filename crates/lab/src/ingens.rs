@@ -2,10 +2,11 @@
 //!
 //! The load runs in this process, and the manager is `esker hugepage run` beside it, as a user has it.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -68,7 +69,7 @@ pub enum Arm {
 /// An arm in force, until this is dropped.
 pub struct Held {
     manager: Option<Manager>,
-    _setting: Option<Knobs>,
+    _settings: Option<Settings>,
 }
 
 impl Arm {
@@ -99,7 +100,7 @@ fn here(options: &Options, config: &str) -> Result<Held, LabError> {
     let manager = Manager::start(&options.scratch, std::process::id(), config)?;
     let wanted: &[&str] = if config == ADAPTIVE { &["never", "always"] } else { &["never"] };
     match faults_now() {
-        Some(now) if wanted.contains(&now.as_str()) => Ok(Held { manager: Some(manager), _setting: None }),
+        Some(now) if wanted.contains(&now.as_str()) => Ok(Held { manager: Some(manager), _settings: None }),
         other => Err(peer::fault("esker hugepage run", format!("faults are served as {other:?}"))),
     }
 }
@@ -109,20 +110,54 @@ fn here(options: &Options, config: &str) -> Result<Held, LabError> {
 /// # Errors
 /// The kernel's.
 pub fn set(options: &Options, settings: &[(&Path, &str)]) -> Result<Held, LabError> {
-    let mut knobs = own_settings(options)?;
+    let mut own = Settings::take(&options.scratch)?;
     for (path, value) in settings {
-        knobs.set(path, value).map_err(|error| peer::fault("the settings of huge pages", error))?;
+        own.knobs.set(path, value).map_err(|error| peer::fault("the settings of huge pages", error))?;
     }
-    Ok(Held { manager: None, _setting: Some(knobs) })
+    Ok(Held { manager: None, _settings: Some(own) })
 }
 
-/// Settings that an experiment changes, put back when dropped; those that a killed one has left behind, at once.
-///
-/// # Errors
-/// If their state cannot be kept in the scratch folder.
-pub fn own_settings(options: &Options) -> Result<Knobs, LabError> {
-    let opened = Knobs::open(&options.scratch.join("esker-lab-ingens.json"));
-    opened.map(|(knobs, _)| knobs).map_err(|error| peer::fault("settings of huge pages", error))
+/// What a guard does: nothing until the other end of its input is gone, with whoever held it, and then only if settings are
+/// left to be put back. It waits until the lock of the dead is gone too.
+const GUARD: &str = r#"trap "" INT TERM HUP; cat > /dev/null
+[ ! -e "$1" ] || { sleep 0.2; exec "$0" hugepage restore --state "$1"; }"#;
+
+/// Settings that an experiment changes, put back when dropped, and by a guard if this program is killed; those that one that
+/// was killed has left behind, at once.
+struct Settings {
+    knobs: Knobs,
+    guard: Child,
+    alive: Option<ChildStdin>,
+}
+
+impl Settings {
+    fn take(parent: &Path) -> Result<Settings, LabError> {
+        let failed = |error: std::io::Error| peer::fault("the guard of settings", error);
+        let state = parent.join("esker-lab-ingens.json");
+        let (knobs, _) = Knobs::open(&state).map_err(|error| peer::fault("settings of huge pages", error))?;
+        let mut command = Command::new("sh");
+        command.args(["-c", GUARD]).arg(std::env::current_exe().map_err(failed)?).arg(state);
+        let mut guard = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().map_err(failed)?;
+        let alive = guard.stdin.take();
+        Ok(Settings { knobs, guard, alive })
+    }
+}
+
+impl Drop for Settings {
+    fn drop(&mut self) {
+        // Before the guard looks, so that it finds nothing to do.
+        drop(self.knobs.restore());
+        drop(self.alive.take());
+        // It has nobody to tell how it ended.
+        drop(self.guard.wait());
+    }
+}
+
+/// A program that gets a signal when this one ends, however that is.
+pub fn bound(signal: &str, program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", signal, "--"]).arg(program);
+    command
 }
 
 /// `esker hugepage run` for one process.
@@ -142,7 +177,7 @@ impl Manager {
         let text = format!("state = {:?}\nfaults = \"base\"\n{config}[[process]]\npid = {pid}\n", at("state.json"));
         let failed = |error: std::io::Error| peer::fault("the manager of huge pages", error);
         std::fs::write(at("config.toml"), text).map_err(failed)?;
-        let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+        let mut command = bound("INT", std::env::current_exe().map_err(failed)?);
         command.args(["hugepage", "run", "--config"]).arg(at("config.toml")).arg("--control").arg(at("control"));
         let words = || File::create(at("words")).map(Stdio::from);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(words().map_err(failed)?);
@@ -199,6 +234,11 @@ fn stat(path: &str, fields: &[usize]) -> Vec<u64> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let rest: Vec<&str> = text.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default();
     fields.iter().map(|field| rest.get(field - 3).and_then(|word| word.parse().ok()).unwrap_or(0)).collect()
+}
+
+/// How far into memory its first whole region begins.
+pub fn first_region(memory: &[u8]) -> usize {
+    memory.as_ptr().align_offset(REGION_BYTES as usize)
 }
 
 /// Where this process has huge pages.

@@ -11,7 +11,7 @@ use esker_base::units::MIB;
 use esker_hugepage::{PAGE_BYTES, REGION_BYTES, Threshold};
 
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
-use crate::ingens::{Arm, Seen, room, thread_faults};
+use crate::ingens::{Arm, Seen, first_region, room, thread_faults};
 use crate::timing::{at_share, median};
 
 /// The record.
@@ -139,14 +139,15 @@ fn promotions(options: &Options, regions: usize, progress: &mut dyn FnMut(&str))
     let _held = Arm::Ours.hold(options)?;
     let seen = Seen::open()?;
     let mut memory = vec![0u8; (regions + 1) * REGION];
-    let start = memory.as_ptr() as usize as u64;
-    let first = (start.next_multiple_of(REGION_BYTES) - start) as usize;
+    let first = first_region(&memory);
     let enough = Threshold::percent(90).expect("the source's threshold").pages() as usize;
     let mut soon = Vec::new();
     for region in 0..regions {
         let at = first + region * REGION;
-        (0..enough).for_each(|page| black_box(&mut memory)[at + page * PAGE] = 1);
+        (0..enough - 1).for_each(|page| black_box(&mut memory)[at + page * PAGE] = 1);
+        // Before the write that asks for it: the manager may take this CPU before that returns.
         let begun = Instant::now();
+        black_box(&mut memory)[at + (enough - 1) * PAGE] = 1;
         while seen.huge_in(&memory[at..at + REGION]) == 0 && begun.elapsed() < PATIENCE {
             std::thread::sleep(LOOKED_EVERY);
         }

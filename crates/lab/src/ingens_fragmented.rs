@@ -13,7 +13,7 @@ use esker_hugepage::{PAGE_BYTES, REGION_BYTES};
 
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::fragmenter::Fragmenter;
-use crate::ingens::{Arm, room};
+use crate::ingens::{Arm, first_region, room};
 use crate::timing::{at_share, median};
 
 /// The record.
@@ -56,14 +56,18 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let (rounds, time) = if options.quick { (3, Duration::from_secs(3)) } else { (7, Duration::from_secs(15)) };
     room(GIB)?;
     let before = fragmentation_now();
-    let whole = turns(rounds, time, options, progress)?;
+    let whole = turns(rounds, time, options, &mut |_| Ok(()), progress)?;
     let fragmenter = Fragmenter::fragment(LEFT)?;
     std::thread::sleep(SETTLED);
-    let taken = take_blocks(options)?;
-    let fragmented = fragmentation_now();
-    progress(&format!("fragmentation {before:.2}, then {fragmented:.2} by {} MiB in pipes", fragmenter.held() >> 20));
-    let parted = turns(rounds, time, options, progress)?;
-    let during = fragmentation_now();
+    progress(&format!("fragmentation {before:.2}, then {} MiB lie in pipes", fragmenter.held() >> 20));
+    let (mut taken, mut fragmented) = (Vec::new(), 1.0_f64);
+    // An arm that compacts makes blocks, and the next one must not find them.
+    let mut take = |options: &Options| {
+        taken.extend(take_blocks(options)?);
+        fragmented = fragmented.min(fragmentation_now());
+        Ok(())
+    };
+    let parted = turns(rounds, time, options, &mut take, progress)?;
     drop((taken, fragmenter));
     let freed = Instant::now();
     while fragmentation_now() > before + NEAR && freed.elapsed() < SETTLED_MOST {
@@ -74,7 +78,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     figures.extend(of_whole(&whole));
     figures.extend([
         index("fragmentation_before", before),
-        index("fragmentation", fragmented.min(during)),
+        index("fragmentation", fragmented),
         index("fragmentation_after", fragmentation_now()),
     ]);
     Ok(figures)
@@ -91,17 +95,19 @@ fn take_blocks(options: &Options) -> Result<Vec<Vec<u8>>, LabError> {
     Ok((0..TAKEN).map(take).collect())
 }
 
-/// All arms, the first place going around.
+/// All arms, the first place going around; `prepare` is done before each.
 fn turns(
     rounds: usize,
     time: Duration,
     options: &Options,
+    prepare: &mut dyn FnMut(&Options) -> Result<(), LabError>,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Vec<Vec<Run>>, LabError> {
     let mut seen = vec![Vec::new(); ARMS.len()];
     for round in 0..rounds {
         for turn in 0..ARMS.len() {
             let at = (round + turn) % ARMS.len();
+            prepare(options)?;
             let _held = ARMS[at].hold(options)?;
             let run = serve(time);
             let (p50, p999) = (at_share(run.ms.clone(), 0.5), at_share(run.ms.clone(), 0.999));
@@ -127,8 +133,7 @@ fn serve(time: Duration) -> Run {
 /// Fresh memory, each page of one region written and read.
 fn request() -> usize {
     let mut memory = vec![0u8; FRESH];
-    let start = memory.as_ptr() as usize;
-    let first = start.next_multiple_of(REGION) - start;
+    let first = first_region(&memory);
     let region = &mut black_box(&mut memory)[first..first + REGION];
     region.iter_mut().step_by(PAGE_BYTES as usize).for_each(|byte| *byte = 1);
     region.iter().step_by(64).map(|byte| usize::from(*byte)).sum()

@@ -8,6 +8,7 @@ use esker_base::units::MIB;
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::loads::{self, Load, Work};
 use crate::ingens::{Arm, Held, room, thread_cpu};
+use crate::machine::told_bytes;
 use crate::peer;
 use crate::timing::{in_turns, median};
 
@@ -46,15 +47,16 @@ const FULL: Scale = Scale {
     pairs: 5,
     bytes: 512 * MIB as usize,
     time: Duration::from_secs(60),
-    watched: 4096 * MIB as usize,
+    watched: 10_240 * MIB as usize,
     watch: Duration::from_secs(120),
 };
 /// An allocation of so much is never served from memory that was used before (`M_MMAP_THRESHOLD` of mallopt(3)).
 const FRESH: usize = 48 * MIB as usize;
 /// The load's speed is tried with so much work.
 const TRIED: u64 = 1 << 20;
-/// After so long everything is promoted that will be.
-const SETTLED: Duration = Duration::from_secs(8);
+/// Everything is promoted that will be once nothing was for so long.
+const SETTLED: Duration = Duration::from_secs(5);
+const SETTLED_MOST: Duration = Duration::from_secs(120);
 
 fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
     let scale = if options.quick { QUICK } else { FULL };
@@ -129,7 +131,7 @@ fn cost(load: &Load, arm: Arm, count: u64, bytes: usize, options: &Options) -> R
 fn daemon_shares(scale: Scale, options: &Options, progress: &mut dyn FnMut(&str)) -> Result<(f64, f64), LabError> {
     let held = Arm::Ours.hold(options)?;
     let mut work = (loads::ALL[0].begin)(scale.watched, options.seed);
-    std::thread::sleep(SETTLED);
+    settle();
     if held.cpu().is_zero() {
         return Err(peer::fault("esker hugepage run", "its CPU time is not told"));
     }
@@ -142,6 +144,19 @@ fn daemon_shares(scale: Scale, options: &Options, progress: &mut dyn FnMut(&str)
         percent(busy)
     ));
     Ok((idle, busy))
+}
+
+/// Waits until nothing is promoted in this process any more: who is promoted for is not idle.
+fn settle() {
+    let begun = Instant::now();
+    let (mut seen, mut since) = (0, Instant::now());
+    while since.elapsed() < SETTLED && begun.elapsed() < SETTLED_MOST {
+        std::thread::sleep(Duration::from_millis(500));
+        let now = told_bytes("/proc/self/smaps_rollup", "AnonHugePages").unwrap_or(0);
+        if now != seen {
+            (seen, since) = (now, Instant::now());
+        }
+    }
 }
 
 /// The share of a CPU that the manager takes while something is done.

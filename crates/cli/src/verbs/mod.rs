@@ -11,6 +11,7 @@ mod detach;
 mod drain;
 mod freeze;
 mod hugepage_doctor;
+mod hugepage_restore;
 mod hugepage_run;
 mod hugepage_status;
 mod hugepage_top;
@@ -124,6 +125,7 @@ pub const ALL: &[Verb] = &[
     hugepage_status::VERB,
     hugepage_top::VERB,
     hugepage_doctor::VERB,
+    hugepage_restore::VERB,
     lab_evaluate::VERB,
     lab_list::VERB,
     lab_run::VERB,

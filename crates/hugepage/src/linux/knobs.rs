@@ -63,6 +63,17 @@ pub struct Restored {
     pub done: bool,
 }
 
+impl Restored {
+    /// It in a sentence.
+    pub fn line(&self) -> String {
+        let (path, was) = (self.path.display(), &self.was);
+        match self.done {
+            true => format!("{path} is {was:?} again"),
+            false => format!("{path} was {was:?} and is left as somebody else has set it"),
+        }
+    }
+}
+
 /// The settings.
 #[derive(Debug)]
 pub struct Knobs {

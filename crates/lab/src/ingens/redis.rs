@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,8 @@ use tempfile::TempDir;
 
 use crate::cgroup::Group;
 use crate::experiment::LabError;
+use crate::ingens::bound;
+use crate::machine::told_bytes;
 use crate::{peer, scratch};
 
 /// The program.
@@ -41,7 +43,7 @@ impl Redis {
         let failed = |error: std::io::Error| peer::fault(PROGRAM, error);
         let folder = scratch::folder(parent)?;
         let socket = folder.path().join("redis");
-        let mut command = Command::new(PROGRAM);
+        let mut command = bound("KILL", PROGRAM);
         command.args(["--port", "0", "--save", "", "--appendonly", "no", "--disable-thp", "no", "--unixsocket"]);
         command.arg(&socket).arg("--dir").arg(folder.path()).stdin(Stdio::null()).stdout(Stdio::null());
         let child = command.spawn().map_err(failed)?;
@@ -120,9 +122,7 @@ impl Redis {
 
     /// Bytes of it in huge pages.
     pub fn huge(&self) -> u64 {
-        let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", self.pid())).unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix("AnonHugePages:"));
-        line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()).unwrap_or(0) << 10
+        told_bytes(&format!("/proc/{}/smaps_rollup", self.pid()), "AnonHugePages").unwrap_or(0)
     }
 }
 

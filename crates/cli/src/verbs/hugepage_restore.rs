@@ -1,0 +1,39 @@
+//! `esker hugepage restore`: puts back what a manager that was killed has left changed.
+
+use std::path::PathBuf;
+
+use esker_hugepage::config::STATE;
+use esker_hugepage::linux::knobs::Knobs;
+
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+use crate::verb::{About, Example, Run, Verb};
+
+/// The record.
+pub const VERB: Verb = Verb::of::<Restore>(About {
+    words: &["hugepage", "restore"],
+    summary: "Put back the settings that a killed manager has left changed",
+    details: "The next esker hugepage run does the same; this is for who starts none. What somebody else has changed since \
+              stays. Fails if a manager that runs has the state.",
+    examples: &[
+        Example { line: "esker hugepage restore", does: "prints each setting that is as before again" },
+        Example { line: "esker hugepage restore --state s.json", does: "does so for a manager with another state" },
+    ],
+});
+
+#[derive(clap::Args)]
+struct Restore {
+    /// State file of the manager, as its configuration names it
+    #[arg(long, value_name = "FILE", default_value = STATE)]
+    state: PathBuf,
+}
+
+impl Run for Restore {
+    fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        let (_knobs, restored) = Knobs::open(&self.state)?;
+        for one in &restored {
+            terminal.say(&one.line())?;
+        }
+        Ok(())
+    }
+}
