@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use esker_base::Time;
 use esker_trace::words::MapFlags;
 use esker_trace::{
-    Action, Call, Errno, Fd, Inherited, Outcome, PathBytes, Process, ProcessId, Thread, ThreadId, WarningKind, Word,
+    Action, Call, Errno, Fd, Inherited, Outcome, PathBytes, Process, ProcessId, Spans, Thread, ThreadId, WarningKind,
+    Word,
 };
 
 use crate::calls::{self, Extent, ITEMS_MAX, Raw, Spec};
 use crate::event::{Event, Items, What};
-use crate::maps::Maps;
+use crate::faults::{Fault, Faults};
 use crate::places::Places;
 
 /// Where the pieces of a trace go, in the order in which they become known.
@@ -34,6 +35,9 @@ pub trait Sink {
 /// Results that only the kernel sees: the call begins again, or fails with `EINTR`. `ERESTARTSYS` to `ERESTART_RESTARTBLOCK`.
 const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
 
+/// Bytes of a page.
+const PAGE: u64 = 4096;
+
 /// Calls whose child appears to return from one that it never made.
 const FORKS: [i64; 4] = [libc::SYS_clone, libc::SYS_clone3, libc::SYS_fork, libc::SYS_vfork];
 
@@ -50,6 +54,8 @@ pub struct Assembler {
     process_count: u32,
     /// Threads that live.
     pub alive: usize,
+    /// Whether page faults are told; else nobody sees what is read through maps.
+    sees_faults: bool,
 }
 
 #[derive(Debug)]
@@ -61,12 +67,14 @@ struct Traced {
     child: Option<ThreadId>,
     /// Whether any call of it was seen to begin.
     seen: bool,
+    faults: Faults,
 }
 
 #[derive(Debug)]
 struct Owner {
     id: ProcessId,
-    maps: Maps,
+    /// Where files are mapped.
+    maps: Spans<()>,
     places: Places,
 }
 
@@ -128,8 +136,8 @@ impl Kept {
 }
 
 impl Assembler {
-    /// A trace that begins at `start` of the monotonic clock.
-    pub fn new(start: u64) -> Assembler {
+    /// A trace that begins at `start` of the monotonic clock; whether page faults will be told.
+    pub fn new(start: u64, sees_faults: bool) -> Assembler {
         Assembler {
             specs: calls::by_number(),
             start,
@@ -138,13 +146,14 @@ impl Assembler {
             thread_count: 0,
             process_count: 0,
             alive: 0,
+            sees_faults,
         }
     }
 
     /// A process that is there when recording begins.
     pub fn add_process(&mut self, pid: u32, cwd: PathBytes, umask: u16, sink: &mut impl Sink) -> ProcessId {
         let places = Places::new(&cwd);
-        self.new_process(Process { pid, parent: None, cwd, umask }, Maps::default(), places, sink)
+        self.new_process(Process { pid, parent: None, cwd, umask }, Spans::default(), places, sink)
     }
 
     /// A descriptor of it.
@@ -186,6 +195,10 @@ impl Assembler {
                     self.threads.insert(new, traced);
                 }
             }
+            What::Fault { done, address, pages, in_call } => {
+                let fault = Fault { enter: time, leave: self.time(done), address, in_call };
+                self.fault(event.thread, fault, pages, sink);
+            }
             What::End => self.end(event.thread, time, sink),
         }
     }
@@ -209,7 +222,7 @@ impl Assembler {
         self.add_thread(event.thread, event.process, Word::default(), sink);
     }
 
-    fn new_process(&mut self, process: Process, maps: Maps, places: Places, sink: &mut impl Sink) -> ProcessId {
+    fn new_process(&mut self, process: Process, maps: Spans<()>, places: Places, sink: &mut impl Sink) -> ProcessId {
         let id = ProcessId(self.process_count);
         self.process_count += 1;
         sink.process(id, &process);
@@ -230,7 +243,10 @@ impl Assembler {
         self.alive += 1;
         let process = self.processes[&pid].id;
         sink.thread(id, &Thread { tid, process, parent, name });
-        self.threads.insert(tid, Traced { id, process: pid, pending: None, child: None, seen: false });
+        self.threads.insert(
+            tid,
+            Traced { id, process: pid, pending: None, child: None, seen: false, faults: Faults::default() },
+        );
         id
     }
 
@@ -253,6 +269,7 @@ impl Assembler {
         let Some(spec) = self.specs.get(number as usize).copied().flatten() else { return };
         let Some(traced) = self.threads.get_mut(&tid) else { return };
         traced.seen = true;
+        traced.settle_faults(Some(time), sink);
         let again = |pending: &Pending| {
             let same = pending.spec.number == number && pending.args == args;
             pending.interrupted.is_some() && (same || i64::from(number) == libc::SYS_restart_syscall)
@@ -286,6 +303,7 @@ impl Assembler {
 
     fn exit(&mut self, tid: u32, seen: &Seen<'_>, time: Time, sink: &mut impl Sink) {
         let Some(traced) = self.threads.get_mut(&tid) else { return };
+        traced.settle_faults(None, sink);
         let Some(mut pending) = traced.pending.take() else {
             let is_child = FORKS.contains(&i64::from(seen.number)) && seen.result == 0;
             if traced.seen && !is_child {
@@ -313,7 +331,10 @@ impl Assembler {
 
     /// The thread is no more.
     fn end(&mut self, tid: u32, time: Time, sink: &mut impl Sink) {
-        let pending = self.threads.get_mut(&tid).and_then(|traced| traced.pending.take());
+        let pending = self.threads.get_mut(&tid).and_then(|traced| {
+            traced.settle_faults(None, sink);
+            traced.pending.take()
+        });
         if let Some(pending) = pending {
             let (leave, outcome) = match pending.interrupted {
                 Some(interrupted) => (interrupted, Outcome::Failed(Errno::EINTR)),
@@ -359,8 +380,51 @@ impl Assembler {
             }
             owner.places.follow(&call, outcome, |path| sink.resolved(path));
         }
-        warn_of_unseen(&call, pending.enter, sink);
+        self.warn_of_unseen(&call, pending.enter, sink);
         sink.action(&Action { thread, enter: pending.enter, leave, call, outcome });
+    }
+
+    /// A page fault of which the file is known. Others are of a program's own file, which `execve` maps, or older than the trace.
+    fn fault(&mut self, tid: u32, fault: Fault, [first, last]: [u64; 2], sink: &mut impl Sink) {
+        let Some(traced) = self.threads.get_mut(&tid) else { return };
+        let found = self.processes.get(&traced.process).and_then(|owner| owner.maps.find(fault.address));
+        if found.is_some_and(|((), offset)| (first..=last).contains(&(offset / PAGE)))
+            && let Some(before) = traced.faults.take(fault)
+        {
+            traced.tell_fault(before, sink);
+        }
+    }
+
+    /// What a call leads to that is not seen.
+    fn warn_of_unseen(&self, call: &Call, at: Time, sink: &mut impl Sink) {
+        match call {
+            Call::Map { flags, fd, .. } if flags.contains(MapFlags::MAP_SHARED | MapFlags::PROT_WRITE) => {
+                sink.warning(WarningKind::MappedWrites, 1, at, format!("descriptor {}", fd.0));
+            }
+            Call::Map { fd, .. } if !self.sees_faults => {
+                sink.warning(WarningKind::MappedReads, 1, at, format!("descriptor {}", fd.0));
+            }
+            Call::UringEnter { submit, ring, .. } if *submit > 0 => {
+                sink.warning(WarningKind::UringUnseen, u64::from(*submit), at, format!("ring {}", ring.0));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Traced {
+    /// Tells faults that are still kept, before the call that began at `entered` or else the one under way.
+    fn settle_faults(&mut self, entered: Option<Time>, sink: &mut impl Sink) {
+        let call = entered.or(self.pending.as_ref().map(|pending| pending.enter));
+        for fault in self.faults.settle(call) {
+            self.tell_fault(fault, sink);
+        }
+    }
+
+    fn tell_fault(&self, fault: Fault, sink: &mut impl Sink) {
+        let call = Call::PageFault { address: fault.address & !(PAGE - 1), len: PAGE };
+        let Fault { enter, leave, .. } = fault;
+        sink.action(&Action { thread: self.id, enter, leave, call, outcome: Outcome::Done(0) });
     }
 }
 
@@ -373,39 +437,35 @@ struct Seen<'a> {
 }
 
 /// Whether a call about memory is about a mapped file. Others are none of a trace's business.
-fn is_of_files(maps: &mut Maps, call: &Call, outcome: Outcome) -> bool {
+fn is_of_files(maps: &mut Spans<()>, call: &Call, outcome: Outcome) -> bool {
     match *call {
-        Call::Map { fd, len, flags, .. } => {
+        Call::Map { fd, len, offset, flags, .. } => {
             let is_file = fd != Fd(-1) && !flags.contains(MapFlags::MAP_ANONYMOUS);
-            if let Some(address) = outcome.value().filter(|_| is_file) {
-                maps.add(address as u64, len);
+            match outcome.value() {
+                Some(address) if is_file => drop(maps.add(address as u64, len, offset, ())),
+                // What has no file may lie over a part that had.
+                Some(address) => drop(maps.remove(address as u64, len)),
+                None => {}
             }
             is_file
         }
-        Call::Unmap { address, len } => maps.remove(address, len),
+        Call::Unmap { address, len } => !maps.remove(address, len).is_empty(),
         Call::Remap { address, len, new_len } => {
-            let known = maps.has(address, len);
-            if let Some(new) = outcome.value().filter(|_| known) {
+            let known = maps.find(address).map(|((), offset)| offset);
+            if let (Some(new), Some(offset)) = (outcome.value(), known) {
                 maps.remove(address, len);
-                maps.add(new as u64, new_len);
+                maps.add(new as u64, new_len, offset, ());
             }
-            known
+            known.is_some()
+        }
+        Call::Exec { .. } => {
+            if outcome.value().is_some() {
+                *maps = Spans::default();
+            }
+            true
         }
         Call::MapSync { address, len, .. } | Call::MapAdvise { address, len, .. } => maps.has(address, len),
         _ => true,
-    }
-}
-
-/// What a call leads to that is not seen.
-fn warn_of_unseen(call: &Call, at: Time, sink: &mut impl Sink) {
-    match call {
-        Call::Map { flags, fd, .. } if flags.contains(MapFlags::MAP_SHARED | MapFlags::PROT_WRITE) => {
-            sink.warning(WarningKind::MappedWrites, 1, at, format!("descriptor {}", fd.0));
-        }
-        Call::UringEnter { submit, ring, .. } if *submit > 0 => {
-            sink.warning(WarningKind::UringUnseen, u64::from(*submit), at, format!("ring {}", ring.0));
-        }
-        _ => {}
     }
 }
 

@@ -55,6 +55,18 @@ pub enum What<'a> {
         /// Its number from now on.
         new: u32,
     },
+    /// The kernel brought pages of a mapped file for the thread, or saw that they are there. One fault may be told more than
+    /// once, with one beginning and later and later ends.
+    Fault {
+        /// When that was done; the event's time is when it was begun.
+        done: u64,
+        /// What the thread wanted to access.
+        address: u64,
+        /// The first and the last page of the file that were brought.
+        pages: [u64; 2],
+        /// Whether the kernel itself wanted it, for a call of the thread.
+        in_call: bool,
+    },
     /// The thread ended.
     End,
 }

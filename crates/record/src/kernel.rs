@@ -1,8 +1,10 @@
 //! The programs in the kernel that see the calls of the traced threads.
 //!
 //! Two run at the tracepoints `sys_enter` and `sys_exit` of every thread of the machine and leave at once where it is not a
-//! traced one; three follow the threads: `task_newtask`, `sched_process_exec`, `sched_process_exit`. What they see goes
-//! into one ring, in one order for all CPUs. What does not fit is counted.
+//! traced one; three follow the threads: `task_newtask`, `sched_process_exec`, `sched_process_exit`. Four see page faults on
+//! files: `page_fault_user` and `page_fault_kernel` note the address, `mm_filemap_fault` tells that the page has to be
+//! brought, `mm_filemap_map_pages` that it and its neighbours are there. What they see goes into one ring, in one order for all
+//! CPUs. What does not fit is counted.
 //!
 //! A program in the kernel cannot wait for a page: where a text lies in one that is not in memory, the thread is marked, and
 //! the text is read when the call returns, for which the kernel itself had to fetch the page.
@@ -43,6 +45,10 @@ const ITEM_MAX: i32 = 256;
 const EXIT_MAX: i32 = 1024;
 /// What is read at the end of the call under way.
 const ITEM_EXIT: i16 = 0;
+/// The last page fault: whether the kernel had it, its address, and when a page of a file was first wanted for it, or 0.
+const FAULT_IN_CALL: i16 = 4;
+const FAULT_ADDRESS: i16 = 8;
+const FAULT_BEGUN: i16 = 16;
 const VALUE_BYTES: usize =
     programs::RECORD as usize + wire::DATA as usize + ITEMS_MAX * ITEM_MAX as usize + EXIT_MAX as usize;
 const SCRATCH_BYTES: u32 = 32768;
@@ -89,6 +95,9 @@ impl Kernel {
             table.set(spec.number, packed(spec))?;
         }
         let (traced, lost, ring) = (loaded.hash(TRACED)?, loaded.array(LOST)?, loaded.ring(RING)?);
+        for fault in programs::FAULTS {
+            loaded.attach_raw(fault, fault)?;
+        }
         loaded.attach_raw("task_newtask", "task_newtask")?;
         loaded.attach_raw("process_exec", "sched_process_exec")?;
         loaded.attach_raw("process_exit", "sched_process_exit")?;

@@ -8,7 +8,7 @@
 //!
 //! Reading order: [`calls`] (which calls, and what is read with each), [`event`], [`wire`] and [`kernel`] (the programs in
 //! the kernel), [`memory`] and [`ptrace`], [`gate`] and [`filter`] (how a program begins under trace), [`assemble`] with
-//! [`maps`] and [`places`], [`started`] and [`snapshot`] (what was there before), [`recorder`] (all of it).
+//! [`faults`] and [`places`], [`started`] and [`snapshot`] (what was there before), [`recorder`] (all of it).
 
 #![forbid(unsafe_code)]
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -21,10 +21,10 @@
 pub mod assemble;
 pub mod calls;
 pub mod event;
+mod faults;
 mod filter;
 pub mod gate;
 pub mod kernel;
-mod maps;
 mod memory;
 mod output;
 mod places;

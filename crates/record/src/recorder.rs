@@ -134,7 +134,8 @@ pub fn record(target: &Target, settings: &Settings, out: impl Write) -> Result<R
         Method::Kernel => Ok(start_kernel(settings)?),
         Method::Any => start_kernel(settings).map_err(|error| Some(error.to_string())),
     };
-    let mut session = Session { settings, output, assembler: Assembler::new(clock()), flushed: Instant::now() };
+    let mut session =
+        Session { settings, output, assembler: Assembler::new(clock(), kernel.is_ok()), flushed: Instant::now() };
     for root in &settings.roots {
         session.output.walk(root).map_err(|error| RecordError::Root(root.clone(), error))?;
     }

@@ -4,13 +4,15 @@
 //! |---|---|---|---|
 //! | 0 | 8 | time in ns of the monotonic clock: of the beginning of a call, or of the event | all |
 //! | 8 | 4 + 4 | thread and process | all |
-//! | 16 | 4 | number of the call, of the new thread, or under which the thread goes on | all |
+//! | 16 | 4 | number of the call, of the new thread, or under which the thread goes on; 1 for a fault in a call | all |
 //! | 20 | 4 | [`Kind`] | all |
-//! | 24 | 8 | time of the call's end | `Call` |
-//! | 24 | 8 | result, flags of the new thread, or the thread's old number | all but `Call` and `Enter` |
+//! | 24 | 8 | time of the end | `Call`, `Fault` |
+//! | 24 | 8 | result, flags of the new thread, or the thread's old number | `Exit`, `ExitLate`, `Fork`, `Exec`, `End` |
 //! | 32 | 88 | registers as the kernel saved them, from `r10` to `cs` | `Call`, `Enter` |
 //! | 32 | 3 × 4 | lengths of items, [`NOTHING`] or [`UNREAD`] | `Exit`, `ExitLate` |
 //! | 48 | | items | `Exit`, `ExitLate` |
+//! | 32 | 8 | address | `Fault` |
+//! | 40 | 8 + 8 | first and last page of the file | `Fault` |
 //! | 120 | 8 | result | `Call` |
 //! | 128 | 8 | one | `Call`, `Enter` |
 //! | 136 | 3 × 4 + 4 | lengths of the items of the beginning, and of that of the end | `Call`, `Enter` |
@@ -41,6 +43,11 @@ pub const SMALL_DATA: i16 = 48;
 /// Records of threads, which end behind the result.
 pub const SMALL_BYTES: i16 = 32;
 
+/// Of faults.
+pub const FAULT_ADDRESS: i16 = 32;
+pub const FAULT_PAGES: i16 = 40;
+pub const FAULT_BYTES: i16 = 56;
+
 /// There was nothing to read.
 pub const NOTHING: i32 = -1;
 /// It could not be read.
@@ -63,9 +70,11 @@ pub enum Kind {
     Fork = 5,
     Exec = 6,
     End = 7,
+    Fault = 8,
 }
 
-const KINDS: [Kind; 7] = [Kind::Call, Kind::Enter, Kind::Exit, Kind::ExitLate, Kind::Fork, Kind::Exec, Kind::End];
+const KINDS: [Kind; 8] =
+    [Kind::Call, Kind::Enter, Kind::Exit, Kind::ExitLate, Kind::Fork, Kind::Exec, Kind::End, Kind::Fault];
 
 /// Shows what a record tells. `None` if it is none: the programs and this reader are of one make, so that is a mistake in
 /// them.
@@ -91,6 +100,11 @@ pub fn read(record: &[u8], mut show: impl FnMut(&Event<'_>)) -> Option<()> {
         Kind::Fork => tell(time, What::Fork { child: number, flags: u64_at(record, SMALL_RESULT)? }),
         Kind::Exec => tell(time, What::Exec { old: u64_at(record, SMALL_RESULT)? as u32, new: number }),
         Kind::End => tell(time, What::End),
+        Kind::Fault => {
+            let (done, address) = (u64_at(record, LEAVE)?, u64_at(record, FAULT_ADDRESS)?);
+            let pages = [u64_at(record, FAULT_PAGES)?, u64_at(record, FAULT_PAGES + 8)?];
+            tell(time, What::Fault { done, address, pages, in_call: number != 0 });
+        }
     }
     Some(())
 }

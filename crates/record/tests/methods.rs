@@ -13,10 +13,12 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use esker_record::{Gate, Method, RecordError, Settings, Target, calls, record};
+use esker_trace::compiled::SlotEffect;
 use esker_trace::etrace::{Limits, read};
 use esker_trace::import::{OnBad, read_trace, strace::Strace};
+use esker_trace::model::compile;
 use esker_trace::wire::Field;
-use esker_trace::{Call, Fd, Outcome, ThreadId, Trace};
+use esker_trace::{Call, Fd, Outcome, PathBytes, ThreadId, Trace, WarningKind};
 
 /// Works in a folder: names of all kinds, descriptors, pipes, processes.
 const SHELL: &str = "mkdir -p d/e; echo one > d/f; ln -s f d/s; ln d/f d/h; cat d/s >> d/g; mv d/g d/e/g; \
@@ -129,6 +131,8 @@ fn plain_call(call: &Call, outcome: Outcome, racing: bool) -> Option<String> {
     match &mut call {
         // Memory is where the kernel puts it, and which of it holds no files strace does not know.
         Call::Map { fd: Fd(-1), .. } | Call::Unmap { .. } | Call::Remap { .. } | Call::MapAdvise { .. } => return None,
+        // strace sees no faults.
+        Call::PageFault { .. } => return None,
         // Python waits for what a thread computes, not for its end: its process may end before.
         Call::Exit { group: false, .. } if racing => return None,
         // Whether it is interrupted is chance.
@@ -213,6 +217,53 @@ fn files_are_taken_as_they_were_before() {
         assert!(matches!(entry("d/link"), Some(esker_trace::EntryKind::Symlink { .. })), "{method:?}");
         assert_eq!((entry("d/new"), entry("d/absent")), (None, None), "{method:?}");
         assert!(trace.inherited.iter().any(|inherited| inherited.fd == Fd(1)), "{method:?}");
+    }
+}
+
+/// Reads three bytes of a mapped file, past its descriptor, and one more through a write.
+const MAPPED: &str = "
+import mmap, os, sys
+file = os.open(sys.argv[1], os.O_RDONLY)
+memory = mmap.mmap(file, 0, prot=mmap.PROT_READ, flags=mmap.MAP_SHARED)
+os.close(file)
+for page in 1024, 0, 1536:
+    memory[4096 * page + 5]
+out = os.open('/dev/null', os.O_WRONLY)
+pipe = os.pipe()
+os.write(pipe[1], memoryview(memory)[4096 * 512:4096 * 512 + 9])
+";
+
+#[test]
+fn pages_that_are_read_through_maps_are_seen_or_it_is_said_that_they_are_not() {
+    let folder = tempfile::tempdir().expect("scratch");
+    let path = folder.path().join("mapped").to_str().expect("a plain name").to_string();
+    let file = File::create(&path).expect("scratch");
+    (&file).write_all(&vec![7; 8 << 20]).expect("scratch");
+    file.sync_all().expect("scratch");
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("a regular file");
+    let words = ["/usr/bin/python3", "-ISB", "-c", MAPPED, &path];
+    if let Some((trace, _)) = recorded(Method::Kernel, &words) {
+        assert_eq!(trace.warnings.count(WarningKind::MappedReads), 0);
+        let (program, mapped) = (compile(trace, &mut |_| {}).expect("it is sound"), PathBytes::from(path.as_bytes()));
+        let steps: Vec<_> = (0..program.len() as u32).map(|at| program.step(at).expect("it is sound")).collect();
+        let open = |call: &Call| matches!(call, Call::Open { at, .. } if at.path == mapped);
+        let begin = steps.iter().position(|step| open(&step.call)).expect("it is opened");
+        let slot =
+            steps[begin..].iter().find(|step| matches!(step.call, Call::Map { .. })).expect("it is mapped").slots[0];
+        let touches = steps.iter().zip(0..).filter_map(|(step, at)| match step.call {
+            Call::MapTouch { fd, offset, .. } if SlotEffect::Made(fd) == slot => Some((offset >> 12, at)),
+            _ => None,
+        });
+        let touches: Vec<(u64, u32)> = touches.collect();
+        assert_eq!(touches.iter().map(|(page, _)| *page).collect::<Vec<_>>(), [1024, 0, 1536, 512]);
+        let took = |at| program.instant(at).leave - program.instant(at).enter;
+        assert!(took(touches[0].1) > 2_000, "it was read from the medium in {} ns", took(touches[0].1));
+        assert_eq!(took(touches[3].1), 0, "the write took that time");
+        assert!(matches!(steps[touches[3].1 as usize + 1].call, Call::Write { .. }));
+    }
+    if let Some((trace, _)) = recorded(Method::Ptrace, &words) {
+        assert!(trace.warnings.count(WarningKind::MappedReads) > 0);
+        assert!(!trace.actions.iter().any(|action| matches!(action.call, Call::PageFault { .. })));
     }
 }
 

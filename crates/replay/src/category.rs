@@ -6,7 +6,7 @@ use esker_trace::Call;
 pub fn category(call: &Call) -> &'static str {
     match call {
         Call::Sync { .. } | Call::SyncRange { .. } | Call::SyncAll {} | Call::MapSync { .. } => "fsync",
-        Call::Read { .. } | Call::Pread { .. } | Call::MapTouch { write: false, .. } => "read",
+        Call::Read { .. } | Call::Pread { .. } | Call::MapTouch { write: false, .. } | Call::PageFault { .. } => "read",
         Call::Write { .. } | Call::Pwrite { .. } | Call::MapTouch { write: true, .. } => "write",
         Call::SendFile { .. }
         | Call::CopyRange { .. }

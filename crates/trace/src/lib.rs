@@ -3,8 +3,8 @@
 //! Invariant: never opens a file and never calls the system: reads bytes that it is given.
 //!
 //! Reading order: [`name`] (paths and words as bytes), [`words`] (flags and choices under portable names), [`errno`],
-//! [`call`] (the closed list of calls), [`action`], [`snapshot`], [`trace`] (all together), [`warning`] (what is counted
-//! rather than refused), [`import`] (foreign formats).
+//! [`call`] (the closed list of calls), [`action`], [`snapshot`], [`trace`] (all together), [`spans`] (files in memory),
+//! [`warning`] (what is counted rather than refused), [`import`] (foreign formats).
 
 #![forbid(unsafe_code)]
 
@@ -20,6 +20,7 @@ pub mod model;
 pub mod name;
 pub mod rules;
 pub mod snapshot;
+pub mod spans;
 pub mod trace;
 pub mod warning;
 pub mod wire;
@@ -30,5 +31,6 @@ pub use call::{AsyncOp, AsyncQueue, At, Call, Fd, Object, Status};
 pub use errno::Errno;
 pub use name::{PathBytes, Word};
 pub use snapshot::{Entry, EntryKind, Snapshot, Xattr};
+pub use spans::Spans;
 pub use trace::{Inherited, Platform, Process, Thread, Trace};
 pub use warning::{Place, WarningKind, Warnings};

@@ -55,6 +55,8 @@ choices! {
         DelayInjected = 20 "delay-injected",
         /// Records of a damaged part that were left out.
         Damaged = 21 "damaged",
+        /// Files mapped readable by a recorder that sees no page faults: reads through the map are not in the trace.
+        MappedReads = 22 "mapped-reads",
     }
 }
 

@@ -35,7 +35,7 @@ struct Bench {
 impl Bench {
     /// One process, 100, with its first thread.
     fn new() -> Bench {
-        let (mut assembler, mut told) = (Assembler::new(1000), Told::default());
+        let (mut assembler, mut told) = (Assembler::new(1000, true), Told::default());
         assembler.add_process(100, PathBytes::from("/home"), 0o022, &mut told);
         assembler.add_thread(100, 100, Word::default(), &mut told);
         told.0.clear();
@@ -161,4 +161,39 @@ fn memory_without_files_is_nobodys_business() {
     bench.check(&["warning MappedWrites 1", "0 mmap (1, 2) Done(131072)"]);
     unmap(&mut bench, 0x20000);
     bench.check(&["0 munmap (3, 4) Done(0)"]);
+}
+
+#[test]
+fn faults_are_told_where_a_file_is_mapped_by_a_call() {
+    let mut bench = Bench::new();
+    let map = [0, 0x4000, libc::PROT_READ as u64, libc::MAP_PRIVATE as u64, 3, 0x8000];
+    bench.enter(1, 100, libc::SYS_mmap, map, None).exit(2, 100, libc::SYS_mmap, 0x20000);
+    bench.check(&["0 mmap (1, 2) Done(131072)"]);
+    let fault = |bench: &mut Bench, [time, done]: [u64; 2], address, pages, in_call| {
+        bench.take(time, 100, 100, What::Fault { done: 1000 + done, address, pages, in_call });
+    };
+    fault(&mut bench, [5, 5], 0x21010, [9, 9], false);
+    fault(&mut bench, [5, 90], 0x21010, [8, 15], false);
+    bench.check(&[]);
+    fault(&mut bench, [91, 91], 0x10000, [0, 0], false);
+    fault(&mut bench, [92, 92], 0x22000, [9, 9], false);
+    fault(&mut bench, [93, 93], 0x23fff, [8, 11], true);
+    bench.check(&["0 page_fault (5, 90) Done(0)"]);
+    bench.enter(92, 100, libc::SYS_sync, NONE, None).check(&["0 page_fault (92, 92) Done(0)"]);
+    fault(&mut bench, [94, 95], 0x20000, [8, 8], true);
+    bench.exit(99, 100, libc::SYS_sync, 0).check(&["0 page_fault (92, 92) Done(0)", "0 sync (92, 99) Done(0)"]);
+    fault(&mut bench, [100, 101], 0x20000, [8, 8], false);
+    bench.take(102, 100, 100, What::End).check(&["0 page_fault (100, 101) Done(0)"]);
+}
+
+#[test]
+fn who_sees_no_faults_says_so_of_each_map() {
+    let mut bench = Bench::new();
+    bench.assembler = Assembler::new(1000, false);
+    bench.assembler.add_process(100, PathBytes::from("/home"), 0o022, &mut bench.told);
+    bench.assembler.add_thread(100, 100, Word::default(), &mut bench.told);
+    bench.told.0.clear();
+    let map = [0, 0x4000, libc::PROT_READ as u64, libc::MAP_PRIVATE as u64, 3, 0];
+    bench.enter(1, 100, libc::SYS_mmap, map, None).exit(2, 100, libc::SYS_mmap, 0x20000);
+    bench.check(&["warning MappedReads 1", "0 mmap (1, 2) Done(131072)"]);
 }

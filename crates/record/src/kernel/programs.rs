@@ -8,7 +8,10 @@ use esker_bpf::asm::Label;
 use esker_bpf::{BtfError, Code, Helper, If, Op, Program, Reg, Size, Types};
 
 use super::reading::{Reading, STATE, read_item, read_items, saved_word};
-use super::{CALLS, EXIT_MAX, ITEM_EXIT, ITEM_MAX, LOST, RING, SCRATCH, SPEC_EXIT, SPEC_RECORDED, SPEC_UNLESS, TRACED};
+use super::{
+    CALLS, EXIT_MAX, FAULT_ADDRESS, FAULT_BEGUN, FAULT_IN_CALL, ITEM_EXIT, ITEM_MAX, LOST, RING, SCRATCH, SPEC_EXIT,
+    SPEC_RECORDED, SPEC_UNLESS, TRACED,
+};
 use crate::calls::{ARRAY_MAX, ITEMS_MAX, TEXT_MAX};
 use crate::wire::{self, Kind};
 
@@ -18,8 +21,8 @@ const SAVED_SEGMENT: i16 = 80;
 /// The code segment of programs of 64 bits.
 const SEGMENT_64: i32 = 0x33;
 
-/// A thread's value and the scratch area begin with what is read at the call's end; the record follows.
-pub const RECORD: i16 = 16;
+/// A thread's value and the scratch area begin with what is read at the call's end and the last fault; the record follows.
+pub const RECORD: i16 = 32;
 
 /// States of the call under way besides [`Kind::Call`] and [`Kind::Enter`], which are put out as they are: its beginning
 /// was put out; so it was, and its texts are still to be read.
@@ -35,12 +38,28 @@ const KEY_OTHER: i16 = -8;
 const KEY_COUNTER: i16 = -12;
 /// A record that is put together on the stack.
 const SMALL: i16 = -80;
+/// A record of a fault.
+const FAULT: i16 = -80;
+
+/// Programs that see page faults, called as their tracepoints are.
+pub const FAULTS: [&str; 4] = ["page_fault_user", "page_fault_kernel", "mm_filemap_fault", "mm_filemap_map_pages"];
 
 /// All of them, for this kernel's structures. They take the tracepoints' own arguments: those that take records instead cost the
 /// kernel 80 ms each when they end.
-pub fn all() -> Result<[Program; 5], BtfError> {
+pub fn all() -> Result<[Program; 9], BtfError> {
     let pid = Types::of_kernel()?.offset("task_struct", "pid")?;
-    Ok([sys_enter(), sys_exit(), task_newtask(pid), process_exec(), process_exit()])
+    let [user, kernel, wanted, there] = FAULTS;
+    Ok([
+        sys_enter(),
+        sys_exit(),
+        task_newtask(pid),
+        process_exec(),
+        process_exit(),
+        page_fault(user, "raw_tp/page_fault_user", false),
+        page_fault(kernel, "raw_tp/page_fault_kernel", true),
+        filemap(wanted, "raw_tp/mm_filemap_fault", [1, 1]),
+        filemap(there, "raw_tp/mm_filemap_map_pages", [1, 2]),
+    ])
 }
 
 /// `R0 = map[*(frame + key)]`, or away if there is nothing.
@@ -372,4 +391,50 @@ fn process_exit() -> Program {
     put_out_small(&mut code, Kind::End);
     ends(&mut code, out);
     code.finish("process_exit", "raw_tp/sched_process_exit")
+}
+
+/// Notes the address of a fault, the first argument; whether a file is behind it is not known yet.
+fn page_fault(name: &'static str, section: &'static str, in_call: bool) -> Program {
+    let mut code = Code::new();
+    let out = code.label();
+    enter_if_traced(&mut code, out);
+    code.load(Size::Double, Reg::R1, Reg::R9, 0);
+    code.store(Size::Double, Reg::R7, FAULT_ADDRESS, Reg::R1);
+    code.store(Size::Double, Reg::R7, FAULT_BEGUN, 0);
+    code.store(Size::Word, Reg::R7, FAULT_IN_CALL, i32::from(in_call));
+    ends(&mut code, out);
+    code.finish(name, section)
+}
+
+/// Tells of pages of a file, whose first and last are these arguments, that they were wanted or found for the last fault. A page
+/// that has to be read is told twice: when it is wanted, and when the thread goes on.
+fn filemap(name: &'static str, section: &'static str, pages: [i16; 2]) -> Program {
+    let mut code = Code::new();
+    let [out, begun] = [(); 2].map(|()| code.label());
+    enter_if_traced(&mut code, out);
+    code.load(Size::Double, Reg::R1, Reg::R7, FAULT_ADDRESS);
+    code.jump_if(If::Equal, Reg::R1, 0, out);
+    code.store(Size::Double, Reg::R10, FAULT + wire::FAULT_ADDRESS, Reg::R1);
+    for (place, argument) in [0, 8].into_iter().zip(pages) {
+        code.load(Size::Double, Reg::R1, Reg::R9, argument * 8);
+        code.store(Size::Double, Reg::R10, FAULT + wire::FAULT_PAGES + place, Reg::R1);
+    }
+    code.store(Size::Double, Reg::R10, FAULT + wire::THREAD, Reg::R8);
+    code.load(Size::Word, Reg::R1, Reg::R7, FAULT_IN_CALL);
+    code.store(Size::Word, Reg::R10, FAULT + wire::NUMBER, Reg::R1);
+    code.store(Size::Word, Reg::R10, FAULT + wire::KIND, Kind::Fault as i32);
+    code.call(Helper::KtimeGetNs);
+    code.store(Size::Double, Reg::R10, FAULT + wire::LEAVE, Reg::R0);
+    code.load(Size::Double, Reg::R1, Reg::R7, FAULT_BEGUN);
+    code.jump_if(If::Differ, Reg::R1, 0, begun);
+    code.store(Size::Double, Reg::R7, FAULT_BEGUN, Reg::R0);
+    code.mov(Reg::R1, Reg::R0);
+    code.bind(begun);
+    code.store(Size::Double, Reg::R10, FAULT + wire::TIME, Reg::R1);
+    code.mov(Reg::R2, Reg::R10);
+    code.alu(Op::Add, Reg::R2, i32::from(FAULT));
+    code.mov(Reg::R3, i32::from(wire::FAULT_BYTES));
+    put_out_bytes(&mut code);
+    ends(&mut code, out);
+    code.finish(name, section)
 }

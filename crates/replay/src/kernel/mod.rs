@@ -2,10 +2,10 @@
 //!
 //! Processes of the trace are replayed by threads of one process. Each has its own descriptors, because a slot stands for a
 //! generation of a descriptor of one process; a fork copies handles, not descriptors. Working directories and masks of
-//! permission bits were worked in when the trace was compiled. Memory maps are kept as ranges of addresses.
+//! permission bits were worked in when the trace was compiled. Files are mapped as in the trace, in the one memory of the
+//! replay, and nothing but recorded page faults touches them.
 //!
-//! What has no safe form is replaced by the nearest call that has: a map is a use of its descriptor (with `MAP_POPULATE` a
-//! read into the page cache), `msync` writes the range back, asynchronous requests are made by threads of a pool, `execve`
+//! What has no safe form is replaced by the nearest call that has: `MAP_POPULATE` is a read into the page cache, `msync` writes the range back, asynchronous requests are made by threads of a pool, `execve`
 //! reads the head of the program's file, record locks are asked for by the whole process. Calls on what lies outside the
 //! tree (sockets, terminals, timers, other processes) are not made: their results are taken from the trace.
 //!
@@ -301,7 +301,8 @@ impl<'a> Hand<'a> {
             | Call::Remap { .. }
             | Call::MapSync { .. }
             | Call::MapAdvise { .. }
-            | Call::MapTouch { .. } => self.maps(turn),
+            | Call::MapTouch { .. }
+            | Call::PageFault { .. } => self.maps(turn),
             Call::AsyncSetup { .. }
             | Call::AsyncDestroy { .. }
             | Call::AsyncSubmit { .. }
@@ -444,6 +445,7 @@ fn frequent(call: &Call) -> Option<Fd> {
         | Call::Pwrite { fd, .. }
         | Call::Seek { fd, .. }
         | Call::Sync { fd, .. }
+        | Call::MapTouch { fd, .. }
         | Call::Stat { file: Object::Fd(fd), .. } => Some(*fd),
         _ => None,
     }

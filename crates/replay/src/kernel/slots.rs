@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use esker_rt::real::FileMap;
 use esker_trace::Fd;
 use rustix::io::Errno;
 
@@ -21,6 +22,8 @@ pub enum Nature {
 /// An open descriptor.
 pub struct Handle {
     fd: OwnedFd,
+    /// The part of the file that is mapped, and its offset, in the slot of a map.
+    pub map: Option<(FileMap, u64)>,
     /// Its nature.
     pub nature: Nature,
     /// Tells it apart from all other handles of the replay.
@@ -47,7 +50,16 @@ impl Slots {
 
     /// An open descriptor with a number of its own.
     pub fn handle(&self, fd: OwnedFd, nature: Nature) -> Arc<Handle> {
-        Arc::new(Handle { fd, nature, number: self.numbers.fetch_add(1, Ordering::Relaxed) })
+        self.add(fd, None, nature)
+    }
+
+    /// A part of a file in memory, and the file itself under a descriptor of its own.
+    pub fn mapped(&self, fd: OwnedFd, map: FileMap, offset: u64) -> Arc<Handle> {
+        self.add(fd, Some((map, offset)), Nature::File)
+    }
+
+    fn add(&self, fd: OwnedFd, map: Option<(FileMap, u64)>, nature: Nature) -> Arc<Handle> {
+        Arc::new(Handle { fd, map, nature, number: self.numbers.fetch_add(1, Ordering::Relaxed) })
     }
 
     fn slot(&self, slot: Fd) -> Result<MutexGuard<'_, Option<Arc<Handle>>>, Errno> {

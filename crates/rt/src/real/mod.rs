@@ -3,7 +3,7 @@
 //! Reading order: [`reactor`] (the loop), [`op`] (what the kernel can be asked), [`uring`] and [`threads`] (the two
 //! backends), [`kernel`] (what devices and front ends call), [`cell`] (a stack that any thread may enter), [`apart`]
 //! (calls that this process may have to answer itself), [`descriptor`] (calls without a safe form elsewhere),
-//! [`loop_device`], [`process`] (memory of other processes).
+//! [`file_map`], [`loop_device`], [`process`] (memory of other processes).
 
 #![allow(
     clippy::disallowed_methods,
@@ -15,6 +15,7 @@ pub mod apart;
 pub mod cell;
 pub mod cross;
 pub mod descriptor;
+pub mod file_map;
 pub mod kernel;
 pub mod loop_device;
 pub mod op;
@@ -28,6 +29,7 @@ mod workers;
 pub use apart::{Errand, run_apart};
 pub use cell::StackCell;
 pub use descriptor::{WriteBack, close, write_back};
+pub use file_map::FileMap;
 pub use kernel::{File, Kernel, OpenMode};
 pub use op::{FallocateMode, Op, Outcome};
 pub use reactor::{Backend, Reactor, RealConfig, StartError};

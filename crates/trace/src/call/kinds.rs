@@ -194,8 +194,10 @@ calls! {
     MapSync = 78 "msync" { address: u64, len: u64, flags: MapSyncFlags }
     /// Tells about accesses to come.
     MapAdvise = 79 "madvise" { address: u64, len: u64, advice: MapAdvice }
-    /// A mapped page was touched, as far as the recorder saw it.
+    /// A part of a mapped file was touched. Compilers make it of [`Call::PageFault`]; its descriptor is that of the map.
     MapTouch = 80 "map_touch" { fd: Fd, offset: u64, len: u64, write: bool }
+    /// An access to mapped memory that the kernel had to bring a file's page for; `address` is the page's.
+    PageFault = 81 "page_fault" { address: u64, len: u64 }
 
     /// Makes a queue of asynchronous requests; `seen_queue` is it.
     AsyncSetup = 90 "io_setup" { depth: u32, seen_queue: AsyncQueue }

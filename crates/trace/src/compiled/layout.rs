@@ -2,8 +2,8 @@
 
 /// The first eight bytes.
 pub const MAGIC: [u8; 8] = *b"ESKERCTR";
-/// The version that is written and read.
-pub const VERSION: u16 = 1;
+/// The version that is written. Version 1 has no maps among its slots and resources, and is read too.
+pub const VERSION: u16 = 2;
 /// Bytes before the table of sections: magic, version, features, number of sections.
 pub const PREFIX: usize = 16;
 /// Bytes of a section's row: number, CRC-32, offset, length.

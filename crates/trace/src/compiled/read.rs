@@ -34,7 +34,7 @@ pub enum CompiledError {
         found: [u8; 8],
     },
     /// Another version.
-    #[error("a compiled trace of version {found}; this program reads version {VERSION}: compile the trace again")]
+    #[error("a compiled trace of version {found}; this program reads versions 1 to {VERSION}: compile the trace again")]
     Version {
         /// Its version.
         found: u16,
@@ -165,7 +165,7 @@ fn sections(bytes: &[u8]) -> Result<[&[u8]; Section::ALL.len()], CompiledError> 
         return Err(CompiledError::OtherFormat { found });
     }
     match from.le_u16().map_err(short)? {
-        VERSION => (),
+        1..=VERSION => (),
         found => return Err(CompiledError::Version { found }),
     }
     let features = from.le_u16().map_err(short)?;

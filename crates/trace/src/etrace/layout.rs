@@ -4,8 +4,8 @@ use esker_base::codec::Reader;
 
 use crate::words::choices;
 
-/// The version that is written.
-pub const VERSION: u16 = 1;
+/// The version that is written. Version 1 has no page faults, and is read too.
+pub const VERSION: u16 = 2;
 /// Bytes of the header.
 pub const HEADER: usize = 32;
 /// Bytes of a block's head.

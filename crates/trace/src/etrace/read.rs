@@ -41,7 +41,9 @@ pub enum EtraceError {
         what: &'static str,
     },
     /// It was written by a newer Esker.
-    #[error("byte 8: version {version}, features {features:#x}: written by a newer esker; this one reads version 1")]
+    #[error(
+        "byte 8: version {version}, features {features:#x}: written by a newer esker; this one reads versions 1 to {VERSION}"
+    )]
     Newer {
         /// Its version.
         version: u16,
@@ -110,7 +112,7 @@ fn read_header(bytes: &mut Bytes<impl Read>) -> Result<Platform, EtraceError> {
     }
     let version = u16::from_le_bytes([header[8], header[9]]);
     let features = u32::from_le_bytes([header[12], header[13], header[14], header[15]]);
-    if version != VERSION || features & !FEATURES != 0 {
+    if !(1..=VERSION).contains(&version) || features & !FEATURES != 0 {
         return Err(EtraceError::Newer { version, features });
     }
     Platform::from_code(header[16]).ok_or(EtraceError::Header { what: "no known platform" })

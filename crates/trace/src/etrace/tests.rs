@@ -66,7 +66,7 @@ fn what_was_written_is_read() {
 fn header_and_block_head_keep_their_layout() {
     let bytes = written(&Trace::new(Platform::Mac, "ibench"));
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    assert_eq!(hex(&bytes[..28]), "894554520d0a1a0a01002000010000000200000000000000000000".to_owned() + "00");
+    assert_eq!(hex(&bytes[..28]), "894554520d0a1a0a02002000010000000200000000000000000000".to_owned() + "00");
     // One name of six bytes, and one item, the number of that name.
     assert_eq!(hex(&bytes[HEADER..HEADER + 24]), "894554420d0a1a0a0100000001000000090000000900".to_owned() + "0000");
     assert_eq!(hex(&bytes[HEADER + BLOCK_HEAD..HEADER + BLOCK_HEAD + 9]), "010669".to_owned() + "62656e636800");
@@ -78,6 +78,22 @@ fn header_and_block_head_keep_their_layout() {
 fn the_recording_of_version_1_stays_readable() {
     let golden = include_bytes!("../../fixtures/golden-v1.etrace");
     assert_eq!(reread(golden), sample());
+}
+
+#[test]
+fn the_recording_of_version_2_stays_readable() {
+    let golden = include_bytes!("../../fixtures/golden-v2.etrace");
+    assert_eq!(reread(golden), with_faults());
+}
+
+/// The sample, and what came with version 2.
+fn with_faults() -> Trace {
+    let mut trace = sample();
+    let (thread, enter, leave) = (ThreadId(0), Time(12), Time(90));
+    let call = Call::PageFault { address: 0x7f00_0000_1000, len: 4096 };
+    trace.actions.insert(3, Action { thread, enter, leave, call, outcome: Outcome::Done(0) });
+    trace.warnings.add(WarningKind::MappedReads, 9, "descriptor 3");
+    trace
 }
 
 #[test]
@@ -154,11 +170,11 @@ fn lost_threads_are_refused() {
 #[test]
 fn a_newer_version_is_refused() {
     let mut bytes = written(&sample());
-    bytes[8] = 2;
+    bytes[8] = 3;
     let sum = crc32fast::hash(&bytes[..28]).to_le_bytes();
     bytes[28..32].copy_from_slice(&sum);
-    let error = read(&*bytes, Limits::GENEROUS).expect_err("version 2");
-    assert!(matches!(error, EtraceError::Newer { version: 2, .. }), "{error}");
+    let error = read(&*bytes, Limits::GENEROUS).expect_err("version 3");
+    assert!(matches!(error, EtraceError::Newer { version: 3, .. }), "{error}");
 }
 
 #[test]

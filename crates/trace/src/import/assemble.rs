@@ -53,6 +53,11 @@ pub fn read_trace(source: &mut dyn TraceSource, on_bad: OnBad) -> Result<Trace, 
             descriptors.born(trace.process_of(thread), trace.process_of(born), *flags);
             *child = Some(born);
         }
+        if let (Call::Map { fd, .. }, Outcome::Done(_)) = (&item.call, item.outcome)
+            && fd.0 >= 0
+        {
+            trace.warnings.add(WarningKind::MappedReads, item.line, format!("descriptor {}", fd.0));
+        }
         let time = |ns: u64| Time(ns.saturating_sub(start));
         let (enter, leave) = (time(item.enter), time(item.leave.max(item.enter)));
         trace.actions.push(Action { thread, enter, leave, call: item.call, outcome: item.outcome });

@@ -123,7 +123,7 @@ impl World {
             }
             Call::ReadDir { fd, .. } | Call::GetDirEntriesAttr { fd, .. } => self.read_dir(thread, *fd),
             Call::Sync { fd, .. } => self.sync(thread, *fd),
-            Call::Map { fd, .. } => self.map(thread, *fd),
+            Call::Map { fd, len, offset, flags, .. } => self.map(thread, *fd, *offset, *len, *flags),
             Call::Fcntl { fd, cmd: FcntlCmd::SetFd, arg } => self.set_cloexec(thread, *fd, arg & 1 != 0),
             Call::SetFlags { fd, flags } => self.set_flags(thread, *fd, *flags),
             Call::Fcntl { fd, .. } => self.used(thread, &[*fd], false),
@@ -170,6 +170,9 @@ impl World {
                 }
                 self.make_fd(thread, kind_of(*source), *cloexec)
             }
+            Call::Unmap { address, len } => self.unmap(thread, *address, *len),
+            Call::Remap { address, len, new_len } => self.remap(thread, *address, *len, *new_len),
+            Call::PageFault { address, .. } => self.fault(thread, *address),
             Call::ReceiveFds { fd, .. } => self.used(thread, &[*fd], true),
             Call::EpollControl { set, fd, .. } => self.used(thread, &[*set, *fd], true),
             Call::EpollWait { set: fd, .. }

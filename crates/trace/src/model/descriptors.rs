@@ -92,7 +92,7 @@ impl World {
         slot
     }
 
-    fn new_slot(&mut self, process: ProcessId, number: i32) -> Fd {
+    pub(super) fn new_slot(&mut self, process: ProcessId, number: i32) -> Fd {
         let generation = self.generations.entry((process, number)).or_default();
         *generation += 1;
         self.slots.push(Slot { number, generation: *generation, process });

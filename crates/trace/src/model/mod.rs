@@ -8,7 +8,7 @@
 //!
 //! Reading order: [`resource`] (what is touched), [`tree`] (inodes and names), [`walk`] (paths), [`world`] (state and how it
 //! changes), [`act`] (from a call to its answer), then the calls: `names`, `open`, `descriptors`, `transfer`, `process`,
-//! `queues`; `made_up` (files without a size of their own); [`compile()`] plays a whole trace.
+//! `queues`, `memory`; `made_up` (files without a size of their own); [`compile()`] plays a whole trace.
 
 mod act;
 mod ahead;
@@ -16,6 +16,7 @@ pub mod compile;
 mod descriptors;
 mod killed;
 mod made_up;
+mod memory;
 mod names;
 mod open;
 mod process;

@@ -15,9 +15,9 @@ use super::world::{Answer, Task};
 impl World {
     /// A further thread of a process that was there when recording began.
     pub(super) fn join(&mut self, thread: ThreadId, leader: ThreadId) {
-        let Task { table, context, .. } = *self.task(leader);
+        let Task { table, context, space, .. } = *self.task(leader);
         let task = &mut self.tasks[thread.0 as usize];
-        (task.table, task.context) = (table, context);
+        (task.table, task.context, task.space) = (table, context, space);
     }
 
     pub(super) fn chdir(&mut self, thread: ThreadId, object: &Object) -> Answer<i64> {
@@ -58,6 +58,10 @@ impl World {
         if !shares(CloneFlags::CLONE_FS) {
             self.contexts.push(self.contexts[parent.context]);
             self.tasks[at].context = self.contexts.len() - 1;
+        }
+        self.tasks[at].space = parent.space;
+        if !shares(CloneFlags::CLONE_VM) {
+            self.tasks[at].space = self.copy_space(parent.space, self.tasks[at].process);
         }
         let resource = Resource { kind: ResourceKind::Thread, key: u64::from(child.0), generation: 1, previous: None };
         let resource = self.ledger.add(resource);
@@ -121,6 +125,7 @@ impl World {
             other.1.alive &= other.1.process != process;
         }
         self.unshare_files(thread);
+        self.renew_space(thread);
         let table = self.task(thread).table;
         let marked: Vec<i32> =
             self.tables[table].fds.iter().filter(|(_, fd)| fd.cloexec).map(|(number, _)| *number).collect();
@@ -138,13 +143,14 @@ impl World {
     /// A thread ends, or its whole process. The last user of a table closes what is in it.
     pub(super) fn end(&mut self, thread: ThreadId, group: bool) {
         let process = self.task(thread).process;
-        let mut tables = BTreeSet::new();
+        let (mut tables, mut spaces) = (BTreeSet::new(), BTreeSet::new());
         for (at, task) in self.tasks.iter_mut().enumerate() {
             let ends = at == thread.0 as usize || (group && task.process == process);
             // Threads of the trace that have not begun yet share no table with anybody.
             if ends && task.alive {
                 task.alive = false;
                 tables.insert(task.table);
+                spaces.insert(task.space);
             }
         }
         for table in tables {
@@ -153,6 +159,7 @@ impl World {
                 numbers.into_iter().for_each(|number| self.uninstall(table, number));
             }
         }
+        spaces.into_iter().for_each(|space| self.leave_space(space));
         if let Some(resource) = self.task(thread).resource {
             self.ledger.touch(resource, Role::Use);
         }

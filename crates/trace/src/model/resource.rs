@@ -25,11 +25,13 @@ pub enum ResourceKind {
     Sync,
     /// A thread from its start to its end.
     Thread,
+    /// A part of a file in a process' memory, from its mapping to the end of the last of it.
+    Map,
 }
 
 impl ResourceKind {
     /// Every kind.
-    pub const ALL: [ResourceKind; 8] = [
+    pub const ALL: [ResourceKind; 9] = [
         ResourceKind::File,
         ResourceKind::Directory,
         ResourceKind::Path,
@@ -38,6 +40,7 @@ impl ResourceKind {
         ResourceKind::Aio,
         ResourceKind::Sync,
         ResourceKind::Thread,
+        ResourceKind::Map,
     ];
 
     /// Its number in files.
@@ -62,6 +65,7 @@ impl fmt::Display for ResourceKind {
             ResourceKind::Aio => "aio",
             ResourceKind::Sync => "sync",
             ResourceKind::Thread => "thread",
+            ResourceKind::Map => "map",
         })
     }
 }

@@ -23,6 +23,9 @@ impl World {
                 *fd = self.peek(thread, fd.0).map_or(NO_SLOT, |descriptor| Fd(descriptor.slot));
             }
         });
+        if let Some(touch) = self.touch_of(thread, &call) {
+            call = touch;
+        }
         let mask = !self.umask(thread);
         match &mut call {
             Call::Open { mode, .. }

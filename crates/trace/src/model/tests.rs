@@ -17,6 +17,8 @@ use crate::snapshot::{Entry, EntryKind};
 use crate::trace::{Platform, Process, Thread, Trace};
 use crate::words::{AccessMode, CloneFlags, FileKind, OpenFlags, RenameFlags, ResolveFlags};
 
+mod memory;
+
 const RW: OpenFlags = OpenFlags::READ.union(OpenFlags::WRITE);
 const MAKE: OpenFlags = RW.union(OpenFlags::O_CREAT);
 

@@ -6,7 +6,6 @@ use crate::errno::Errno;
 use crate::words::{FallocFlags, FileKind, OpenFlags, Whence};
 
 use super::World;
-use super::resource::Role;
 use super::tree::InodeId;
 use super::world::{Answer, Description};
 
@@ -223,18 +222,5 @@ impl World {
             FileKind::Fifo | FileKind::Socket | FileKind::CharDevice | FileKind::Other => Err(Errno::EINVAL),
             _ => Ok(0),
         }
-    }
-
-    /// A map is made of a file that may be read.
-    pub(super) fn map(&mut self, thread: ThreadId, fd: Fd) -> Answer<i64> {
-        if fd.0 < 0 {
-            return Ok(self.seen.unwrap_or(0));
-        }
-        let description = self.fd_for_io(thread, fd)?;
-        if !description.flags.contains(OpenFlags::READ) {
-            return Err(Errno::EACCES);
-        }
-        self.touch_inode(description.inode, Role::Use);
-        Ok(self.seen.unwrap_or(0))
     }
 }

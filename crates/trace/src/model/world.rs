@@ -8,8 +8,10 @@ use crate::compiled::{Slot, SlotEffect};
 use crate::errno::Errno;
 use crate::name::PathBytes;
 use crate::snapshot::{EntryKind, Snapshot};
+use crate::spans::Spans;
 use crate::words::{FileKind, OpenFlags};
 
+use super::memory::Space;
 use super::resource::{Ledger, Resource, ResourceId, ResourceKind, Role};
 use super::tree::{Inode, InodeId, NodeId, ROOT, TOP, Tree};
 
@@ -21,6 +23,7 @@ pub struct World {
     pub(super) tasks: Vec<Task>,
     pub(super) tables: Vec<Table>,
     pub(super) contexts: Vec<Context>,
+    pub(super) spaces: Vec<Space>,
     pub(super) descriptions: Vec<Description>,
     pub(super) slots: Vec<Slot>,
     /// The resource of each slot.
@@ -50,6 +53,7 @@ pub(super) struct Task {
     pub process: ProcessId,
     pub table: usize,
     pub context: usize,
+    pub space: usize,
     pub alive: bool,
     /// Its resource, if a call of the trace made it, and whether it has acted yet.
     pub resource: Option<ResourceId>,
@@ -155,10 +159,12 @@ impl World {
     pub fn add_process(&mut self, process: ProcessId, cwd: InodeId, umask: u16) -> ThreadId {
         self.tables.push(Table { process, fds: BTreeMap::new() });
         self.contexts.push(Context { cwd, umask });
+        self.spaces.push(Space { process, maps: Spans::default() });
         let task = Task {
             process,
             table: self.tables.len() - 1,
             context: self.contexts.len() - 1,
+            space: self.spaces.len() - 1,
             alive: true,
             resource: None,
             acted: false,

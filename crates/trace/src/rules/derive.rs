@@ -68,6 +68,7 @@ impl KindRules {
             ResourceKind::Aio => (Rules::AIO_STAGE, Rules::AIO_SEQ, Rules::AIO_NAME),
             ResourceKind::Sync => (none, Rules::SYNC_SEQ, none),
             ResourceKind::Thread => (Rules::THREAD_STAGE, none, none),
+            ResourceKind::Map => (Rules::FD_STAGE, none, none),
         };
         KindRules { stage: stage & chosen, sequential: sequential & chosen, name: name & chosen }
     }

@@ -44,7 +44,7 @@ bitflags! {
         const PATH_STAGE = 1 << 3;
         /// Name on paths.
         const PATH_NAME = 1 << 4;
-        /// Stage on descriptors.
+        /// Stage on descriptors and on maps of files.
         const FD_STAGE = 1 << 5;
         /// Sequential on descriptors.
         const FD_SEQ = 1 << 6;
