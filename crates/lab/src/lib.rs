@@ -34,6 +34,7 @@ mod artc_ground_truth;
 mod artc_leveldb;
 mod artc_micro;
 mod artc_overhead;
+mod artc_programs;
 mod artc_record;
 mod artc_semantics;
 mod artc_sensitivity;
@@ -114,6 +115,7 @@ pub const ALL: &[Experiment] = &[
     artc_slices::EXPERIMENT,
     artc_flash::EXPERIMENT,
     artc_leveldb::EXPERIMENT,
+    artc_programs::EXPERIMENT,
     artc_concurrency::EXPERIMENT,
     artc_sensitivity::EXPERIMENT,
     artc_overhead::EXPERIMENT,
