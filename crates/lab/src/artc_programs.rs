@@ -17,7 +17,7 @@ use esker_trace::{EntryKind, Snapshot};
 use crate::artc::leveldb::PYTHON;
 use crate::artc::mounted::{FLASH, FileSystem, Mounted};
 use crate::artc::{How, compiled, laid_out, prediction, recording, replayed};
-use crate::experiment::{Experiment, Figure, LabError, Options};
+use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::{peer, scratch, timing};
 
 /// The record.
@@ -134,10 +134,11 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
                 task.name(),
                 system.name()
             ));
-            figures.push(Figure::alone(id, error.abs(), "share"));
+            let peer = Some(Peer { name: "the program itself, ms".to_string(), value: original / 1e6 });
+            figures.push(Figure { peer, ..Figure::alone(id, error, "share, too long if positive") });
         }
     }
-    let errors: Vec<f64> = figures.iter().map(|figure| figure.value).collect();
+    let errors: Vec<f64> = figures.iter().map(|figure| figure.value.abs()).collect();
     let worst = errors.iter().copied().fold(0.0, f64::max);
     figures.push(Figure::alone("worst_error", worst, "share"));
     figures.push(Figure::alone("mean_error", errors.iter().sum::<f64>() / errors.len() as f64, "share"));
@@ -162,6 +163,8 @@ struct Source {
 impl Source {
     fn new(task: Task, scratch: &Path, seed: u64) -> Result<Source, LabError> {
         let fault = |source| LabError::Scratch { dir: scratch.to_path_buf(), source };
+        // Recordings have no other names of it.
+        let scratch = &std::fs::canonicalize(scratch).map_err(fault)?;
         let (folder, pristine) = (scratch.join(task.name()), scratch.join(format!("{} before", task.name())));
         for dir in [&folder, &pristine] {
             std::fs::create_dir(dir).map_err(fault)?;
