@@ -7,16 +7,15 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use esker_record::{Method, Target, record};
+use esker_record::Method;
 use esker_replay::init::TREE;
 use esker_replay::{InitMode, Report, Speed};
 use esker_trace::compiled::Program;
-use esker_trace::etrace::{self, Limits};
 use esker_trace::{EntryKind, Snapshot};
 
 use crate::artc::leveldb::PYTHON;
 use crate::artc::mounted::{FLASH, FileSystem, Mounted};
-use crate::artc::{How, compiled, laid_out, prediction, recording, replayed};
+use crate::artc::{How, compiled, laid_out, prediction, recorded, replayed};
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::{peer, scratch, timing};
 
@@ -113,20 +112,23 @@ fn shown(path: &Path) -> String {
 fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
     let dir = scratch::folder(&options.scratch)?;
     let runs = if options.quick { QUICK_RUNS } else { RUNS };
-    let (mut figures, mut failures) = (Vec::new(), 0);
+    let (mut figures, mut failures, mut within) = (Vec::new(), 0, 0);
     for (task, ids) in [Task::GitClone, Task::LevelDb].into_iter().zip(ERRORS) {
         let source = Source::new(task, dir.path(), options.seed)?;
         progress(&format!("{}: {} actions recorded", task.name(), source.program.len()));
         for (system, id) in SYSTEMS.into_iter().zip(ids) {
             let name = format!("{}-{}", system.name(), ids[0]);
             let on = Mounted::new(&name, system, &format!("vol = {FLASH}"), dir.path(), options.seed)?;
+            let mut stated = None;
             let original = middle(runs, || source.original(&on))?;
             let replay = middle(runs, || {
                 let report = source.replay(&on)?;
                 failures += report.mismatches.count;
+                stated = report.prediction.and_then(|prediction| prediction.error);
                 Ok(report.elapsed_ns as f64)
             })?;
             let error = (replay - original) / original;
+            within += u32::from(stated.is_some_and(|stated| error.abs() <= stated));
             let [took, predicted] = [original, replay].map(|ns| (ns / 1e6) as u64);
             let percent = error * 100.0;
             progress(&format!(
@@ -142,6 +144,8 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let worst = errors.iter().copied().fold(0.0, f64::max);
     figures.push(Figure::alone("worst_error", worst, "share"));
     figures.push(Figure::alone("mean_error", errors.iter().sum::<f64>() / errors.len() as f64, "share"));
+    let within = f64::from(within) / errors.len() as f64;
+    figures.push(Figure::alone("within_stated_error", within, "share of the predictions"));
     figures.push(Figure::alone("failures", failures as f64, "calls that came out otherwise"));
     Ok(figures)
 }
@@ -171,15 +175,7 @@ impl Source {
         }
         task.prepare(&pristine, seed)?;
         copy(&pristine, &folder)?;
-        let target = Target::Program(task.words(&folder, seed).into_iter().map(Into::into).collect());
-        let settings = recording(Method::Kernel, vec![folder.clone()]);
-        let mut bytes = Vec::new();
-        let recorded =
-            record(&target, &settings, &mut bytes).map_err(|error| peer::fault("the recorder", error.to_string()))?;
-        if recorded.lost.records > 0 {
-            return Err(peer::fault("the recorder", format!("{} calls were lost", recorded.lost.records)));
-        }
-        let trace = etrace::read(&bytes[..], Limits::GENEROUS).map_err(|error| LabError::Data(error.to_string()))?;
+        let trace = recorded(task.words(&folder, seed), Method::Kernel, vec![folder.clone()])?;
         Ok(Source { task, folder, pristine, program: compiled(trace)?, seed })
     }
 

@@ -4,6 +4,7 @@
 //! recordings that have at most 12,000 calls.
 
 use esker_base::Nanos;
+use esker_replay::report::{Mismatch, Mismatches};
 use esker_replay::{InitMode, Speed};
 use esker_trace::compiled::Program;
 use esker_trace::generate::{Shape, apple_desktop};
@@ -27,6 +28,8 @@ pub const EXPERIMENT: Experiment = Experiment {
 const REPEAT: u32 = 5;
 /// Most calls of a recording of the short form.
 const QUICK_CALLS: usize = 12_000;
+/// In the order in which they are played.
+const MODES: [&str; 4] = ["unconstrained", "temporal", "single", "root"];
 /// Without an order, readers of pipes may wait for what was written to others, until nothing has happened for so long.
 const PATIENCE: Nanos = Nanos::secs(2);
 
@@ -34,23 +37,46 @@ const PATIENCE: Nanos = Nanos::secs(2);
 struct Row {
     name: String,
     calls: u64,
-    failures: [u64; 4],
+    failures: [Mismatches; 4],
+}
+
+impl Row {
+    fn count(&self, mode: usize) -> u64 {
+        self.failures[mode].count
+    }
+
+    /// The calls that failed in one of the modes that keep an order and not in another, as far as reports list them.
+    fn apart(&self) -> Vec<String> {
+        let ordered: Vec<_> = MODES.into_iter().zip(&self.failures).skip(1).collect();
+        let has = |mismatches: &Mismatches, action| mismatches.listed.iter().any(|one| one.action == action);
+        let everywhere = |action| ordered.iter().all(|(_, mismatches)| has(mismatches, action));
+        let text = |mode: &str, one: &Mismatch| {
+            let Mismatch { action, thread, call, expected, actual } = one;
+            format!(
+                "{}, not in all orders, in {mode}: action {action} of {thread}: {call}: expected {expected}, got {actual}",
+                self.name
+            )
+        };
+        let of = |(mode, mismatches): &(&str, &Mismatches)| {
+            let alone = mismatches.listed.iter().filter(|one| !everywhere(one.action));
+            alone.map(|one| text(mode, one)).collect::<Vec<_>>()
+        };
+        ordered.iter().flat_map(of).collect()
+    }
 }
 
 fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
     let mut rows = Vec::new();
     for (name, program) in programs(options)? {
         let row = measure(&name, &program, options)?;
-        let [free, temporal, single, root] = row.failures;
-        progress(&format!(
-            "{}: {} calls, unconstrained {free}, temporal {temporal}, single {single}, root {root}",
-            row.name, row.calls
-        ));
+        let by_mode = MODES.into_iter().zip(&row.failures).map(|(mode, failures)| format!("{mode} {}", failures.count));
+        progress(&format!("{}: {} calls, {}", row.name, row.calls, by_mode.collect::<Vec<_>>().join(", ")));
+        row.apart().iter().for_each(|line| progress(line));
         rows.push(row);
     }
-    let sum = |mode: usize| rows.iter().map(|row| row.failures[mode]).sum::<u64>() as f64;
-    let apart = rows.iter().map(|row| row.failures[3].abs_diff(row.failures[1])).max().unwrap_or(0);
-    let share = |row: &Row| row.failures[0] as f64 / row.calls.max(1) as f64;
+    let sum = |mode: usize| rows.iter().map(|row| row.count(mode)).sum::<u64>() as f64;
+    let apart = rows.iter().map(|row| row.count(3).abs_diff(row.count(1))).max().unwrap_or(0);
+    let share = |row: &Row| row.count(0) as f64 / row.calls.max(1) as f64;
     Ok(vec![
         Figure::alone("traces", rows.len() as f64, "traces"),
         Figure {
@@ -70,15 +96,15 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
 
 fn measure(name: &str, program: &Program, options: &Options) -> Result<Row, LabError> {
     let repeat = if options.quick { 1 } else { REPEAT };
-    let mut row = Row { name: name.to_string(), calls: 0, failures: [0; 4] };
+    let mut row = Row { name: name.to_string(), calls: 0, failures: Default::default() };
     for (at, order) in [Order::Unconstrained, Order::Temporal, Order::Single, root()].into_iter().enumerate() {
         let how =
             How { init: InitMode::Full, repeat, patience: PATIENCE, ..How::plain(order, Speed::Afap, options.seed) };
         // Of its own: a call that was given up in an earlier order may still make a file.
         let dir = scratch::folder(&options.scratch)?;
         let report = replayed(program, dir.path(), how)?;
-        row.failures[at] = report.mismatches.count;
         row.calls = row.calls.max(report.mismatches.compared);
+        row.failures[at] = report.mismatches;
     }
     Ok(row)
 }
@@ -99,4 +125,26 @@ fn programs(options: &Options) -> Result<Vec<(String, Program)>, LabError> {
         }
     }
     Ok(programs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_fail_in_one_ordered_mode_alone_are_told() {
+        let of = |actions: &[u64]| {
+            let one = |action: &u64| Mismatch {
+                action: *action,
+                thread: "7".to_string(),
+                call: "stat(\"/f\")".to_string(),
+                expected: "0".to_string(),
+                actual: "ENOENT".to_string(),
+            };
+            let listed: Vec<Mismatch> = actions.iter().map(one).collect();
+            Mismatches { count: listed.len() as u64, listed, ..Mismatches::default() }
+        };
+        let row = Row { name: "t".to_string(), calls: 9, failures: [of(&[1, 2, 8]), of(&[3]), of(&[3]), of(&[3, 5])] };
+        assert_eq!(row.apart(), ["t, not in all orders, in root: action 5 of 7: stat(\"/f\"): expected 0, got ENOENT"]);
+    }
 }

@@ -18,7 +18,7 @@ use esker_base::Nanos;
 use esker_base::units::{GIB, KIB, MIB};
 use esker_blktrace::sink::TAP_FORMAT;
 use esker_blktrace::{Op, Record, Source, TraceReader};
-use esker_predict::known_error::KnownError;
+use esker_plot::KnownError;
 use esker_predict::outcome::Latency;
 use esker_predict::{Candidate, Load, Plan, Run, SpeedChoice, Trace, Watch};
 use esker_stack::Spec;

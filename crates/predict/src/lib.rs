@@ -21,7 +21,7 @@ pub mod calibration;
 pub mod candidate;
 pub mod deploy;
 mod error;
-pub mod known_error;
+mod known_error;
 pub mod load;
 mod measure;
 pub mod outcome;

@@ -1,10 +1,10 @@
 //! What a comparison says. Everything here is a function of the plan: no wall time, no machine, no date.
 
 use esker_base::Nanos;
+use esker_plot::KnownError;
 use serde::{Deserialize, Serialize};
 
 use crate::against::Against;
-use crate::known_error::KnownError;
 use crate::load::Load;
 use crate::measure::Latencies;
 use crate::speed::SpeedFound;

@@ -64,7 +64,10 @@ pub fn report(finished: &Finished, heading: &Heading) -> Report {
         adapted,
         stopped: finished.stuck.as_ref().map(ToString::to_string),
         resident_bytes: resident_bytes(),
+        prediction: None,
+        no_prediction: None,
     }
+    .with_prediction()
 }
 
 fn how(script: &Script, options: KernelOptions) -> How {

@@ -171,7 +171,7 @@ fn choose(mut reports: Vec<Report>) -> Report {
     report.repeats_ns = repeats_ns;
     report.mismatches = worst.expect("there is at least one repetition");
     report.stopped = stopped;
-    report
+    report.with_prediction()
 }
 
 #[cfg(test)]

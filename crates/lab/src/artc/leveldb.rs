@@ -3,15 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
-use esker_record::{Method, Target, record};
+use esker_record::Method;
 use esker_replay::InitMode;
 use esker_replay::init::TREE;
 use esker_trace::compiled::Program;
-use esker_trace::etrace::{self, Limits};
 use esker_trace::{Action, Call, Object, PathBytes, Snapshot, Trace};
 
 use super::mounted::Mounted;
-use super::{compiled, laid_out, recording};
+use super::{compiled, laid_out, recorded};
 use crate::experiment::LabError;
 use crate::{peer, timing};
 
@@ -108,15 +107,7 @@ impl LevelDb {
     fn record(&self, task: Task, on: &Mounted) -> Result<Trace, LabError> {
         let folder = self.place(task, on)?;
         let words = std::iter::once(PYTHON.to_string()).chain(self.words(task.name(), self.operations(task), &folder));
-        let target = Target::Program(words.map(Into::into).collect());
-        let settings = recording(Method::Any, vec![folder.clone()]);
-        let mut bytes = Vec::new();
-        let recorded =
-            record(&target, &settings, &mut bytes).map_err(|error| peer::fault("the recorder", error.to_string()))?;
-        if recorded.lost.records > 0 {
-            return Err(peer::fault("the recorder", format!("{} calls were lost", recorded.lost.records)));
-        }
-        let trace = etrace::read(&bytes[..], Limits::GENEROUS).map_err(|error| LabError::Data(error.to_string()))?;
+        let trace = recorded(words.collect(), Method::Any, vec![folder.clone()])?;
         work_of(trace, &folder).ok_or_else(|| LabError::Data("the recording does not show LevelDB's work".to_string()))
     }
 

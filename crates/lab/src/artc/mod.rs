@@ -4,18 +4,20 @@
 use std::path::{Path, PathBuf};
 
 use esker_base::Nanos;
-use esker_record::{Gate, Method, Settings};
+use esker_record::{Gate, Method, Settings, Target, record};
 use esker_replay::{
     ExchangeBy, FsyncMeans, InitMode, InitOptions, Job, KernelOptions, ReplayOptions, Report, RunOptions, Speed,
     initialise, run,
 };
 use esker_rt::real::{Reactor, RealConfig};
 use esker_trace::compiled::Program;
+use esker_trace::etrace::{self, Limits};
 use esker_trace::model::compile;
 use esker_trace::rules::{Order, Rules};
 use esker_trace::{Platform, Snapshot, Trace};
 
 use crate::experiment::LabError;
+use crate::peer;
 
 use mounted::Mounted;
 
@@ -31,6 +33,21 @@ const RING_BYTES: u32 = 256 << 20;
 pub fn recording(method: Method, roots: Vec<PathBuf>) -> Settings {
     let (stop, ready) = Default::default();
     Settings { method, roots, anonymise: None, ring_bytes: RING_BYTES, gate: Gate::Shell, stop, ready }
+}
+
+/// Records a program: its words, how it is seen, and what is taken before it runs.
+///
+/// # Errors
+/// What the recorder says, or that it lost calls.
+pub fn recorded(words: Vec<String>, method: Method, roots: Vec<PathBuf>) -> Result<Trace, LabError> {
+    let target = Target::Program(words.into_iter().map(Into::into).collect());
+    let mut bytes = Vec::new();
+    let done = record(&target, &recording(method, roots), &mut bytes)
+        .map_err(|error| peer::fault("the recorder", error.to_string()))?;
+    if done.lost.records > 0 {
+        return Err(peer::fault("the recorder", format!("{} calls were lost", done.lost.records)));
+    }
+    etrace::read(&bytes[..], Limits::GENEROUS).map_err(|error| LabError::Data(error.to_string()))
 }
 
 /// The order that the rules give.

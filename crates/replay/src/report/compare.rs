@@ -10,9 +10,6 @@ use super::Report;
 use super::html::{label, outstanding_figure};
 use super::text::{percent, span};
 
-/// Above this share of failing calls a time says nothing: a call that fails returns at once.
-pub const FAILURES_MAX: f64 = 0.01;
-
 /// A report and where it comes from.
 pub struct Named {
     /// Name of its file.
@@ -43,6 +40,8 @@ pub struct Row {
     pub elapsed_ns: u64,
     /// Elapsed time divided by the first row's; absent if too many calls failed to say.
     pub relative: Option<f64>,
+    /// Stated error of the elapsed time as a prediction; absent if it is none, or of an unknown error.
+    pub error: Option<f64>,
     /// Share of calls with another result.
     pub failure_share: f64,
     /// Calls under way on average.
@@ -80,16 +79,16 @@ pub fn compare(reports: &[Named]) -> Result<Comparison, CompareError> {
         let (name, other) = (other.name.clone(), other.report.trace.clone());
         return Err(CompareError::OtherTrace { name, other, trace: trace.clone() });
     }
-    let usable = |report: &Report| report.failure_share() <= FAILURES_MAX && report.stopped.is_none();
     let row = |named: &Named| {
         let report = &named.report;
-        let both = usable(report) && usable(&first.report);
+        let both = report.is_usable() && first.report.is_usable();
         Row {
             name: named.name.clone(),
             file_system: report.target.file_system.clone(),
             mode: report.how.mode.clone(),
             elapsed_ns: report.elapsed_ns,
             relative: both.then(|| report.elapsed_ns as f64 / first.report.elapsed_ns.max(1) as f64),
+            error: report.prediction.as_ref().and_then(|prediction| prediction.error),
             failure_share: report.failure_share(),
             outstanding_mean: report.outstanding_mean,
             categories: report.categories.iter().map(|one| (one.name.clone(), one.time_ns)).collect(),
@@ -101,9 +100,11 @@ pub fn compare(reports: &[Named]) -> Result<Comparison, CompareError> {
 impl Row {
     fn cells(&self) -> Vec<String> {
         let relative = self.relative.map_or("too many failures".to_string(), |relative| format!("{relative:.3}"));
+        let error = self.error.map_or("not known".to_string(), percent);
         let outstanding = format!("{:.2}", self.outstanding_mean);
         let (elapsed, failures) = (span(self.elapsed_ns), percent(self.failure_share));
-        vec![self.name.clone(), self.file_system.clone(), self.mode.clone(), elapsed, relative, failures, outstanding]
+        let [name, system, mode] = [&self.name, &self.file_system, &self.mode].map(String::clone);
+        vec![name, system, mode, elapsed, relative, error, failures, outstanding]
     }
 
     fn time_ns(&self, category: &str) -> u64 {
@@ -111,12 +112,13 @@ impl Row {
     }
 }
 
-const COLUMNS: [(&str, &str); 7] = [
+const COLUMNS: [(&str, &str); 8] = [
     ("report", "the report's file"),
     ("file system", "type of the target's file system"),
     ("mode", "which order was kept"),
     ("elapsed", "time of the whole replay"),
     ("relative", "divided by the first report's"),
+    ("stated error", "of the elapsed time as a prediction of the program itself"),
     ("failures", "share of calls with another result than traced"),
     ("outstanding", "calls under way on average"),
 ];

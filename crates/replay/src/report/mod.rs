@@ -7,7 +7,10 @@ use serde::{Deserialize, Serialize};
 pub mod compare;
 pub mod html;
 pub mod measure;
+pub mod prediction;
 pub mod text;
+
+pub use prediction::Prediction;
 
 /// Version of the JSON form. Other versions are refused.
 pub const VERSION: u32 = 1;
@@ -15,6 +18,8 @@ pub const VERSION: u32 = 1;
 pub const LISTED_MAX: usize = 1000;
 /// Instants at which the number of outstanding calls is sampled.
 pub const SAMPLES: usize = 200;
+/// Above this share of failing calls a time says nothing: a call that fails returns at once.
+pub const FAILURES_MAX: f64 = 0.01;
 
 /// One replay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,6 +38,12 @@ pub struct Report {
     pub elapsed_ns: u64,
     /// The same in the trace.
     pub traced_ns: u64,
+    /// What that says of the program itself on the target. Absent, too, in reports of before it was told.
+    #[serde(default)]
+    pub prediction: Option<Prediction>,
+    /// Why it says nothing.
+    #[serde(default)]
+    pub no_prediction: Option<String>,
     /// Elapsed times of all repetitions, of which this report shows the one in the middle.
     pub repeats_ns: Vec<u64>,
     /// Each thread's time.
@@ -212,6 +223,20 @@ impl Report {
             Some(found) if found != u64::from(VERSION) => Err(ReportError::Version { found }),
             _ => Ok(serde_json::from_value(value)?),
         }
+    }
+
+    /// The same report with what it predicts, which depends on all else in it.
+    pub(crate) fn with_prediction(mut self) -> Report {
+        (self.prediction, self.no_prediction) = match Prediction::of(&self) {
+            Ok(prediction) => (Some(prediction), None),
+            Err(why) => (None, Some(why)),
+        };
+        self
+    }
+
+    /// Whether its times can be compared with those of other replays.
+    pub fn is_usable(&self) -> bool {
+        self.failure_share() <= FAILURES_MAX && self.stopped.is_none()
     }
 
     /// Share of the compared actions that came out otherwise.

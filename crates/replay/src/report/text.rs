@@ -56,11 +56,7 @@ fn head(out: &mut String, report: &Report) -> std::fmt::Result {
         )?;
         init.notes.iter().try_for_each(|note| writeln!(out, "  note: {note}"))?;
     }
-    writeln!(out, "elapsed      {} (traced {})", span(report.elapsed_ns), span(report.traced_ns))?;
-    if let [_, _, ..] = report.repeats_ns.as_slice() {
-        let all: Vec<String> = report.repeats_ns.iter().map(|ns| span(*ns)).collect();
-        writeln!(out, "repetitions  {}", all.join(" "))?;
-    }
+    elapsed(out, report)?;
     writeln!(
         out,
         "outstanding  {:.2} calls on average (traced {:.2})",
@@ -73,6 +69,22 @@ fn head(out: &mut String, report: &Report) -> std::fmt::Result {
         report.mismatches.compared,
         percent(report.failure_share())
     )
+}
+
+fn elapsed(out: &mut String, report: &Report) -> std::fmt::Result {
+    writeln!(out, "elapsed      {} (traced {})", span(report.elapsed_ns), span(report.traced_ns))?;
+    if let [_, _, ..] = report.repeats_ns.as_slice() {
+        let all: Vec<String> = report.repeats_ns.iter().map(|ns| span(*ns)).collect();
+        writeln!(out, "repetitions  {}", all.join(" "))?;
+    }
+    predicted(out, report)
+}
+
+fn predicted(out: &mut String, report: &Report) -> std::fmt::Result {
+    let lines = report.prediction.as_ref().map(|prediction| prediction.text()).unwrap_or_default();
+    let none = report.no_prediction.iter().map(|why| format!("none: {why}"));
+    let mut titles = std::iter::once("prediction").chain(std::iter::repeat(""));
+    lines.into_iter().chain(none).try_for_each(|line| writeln!(out, "{:<13}{line}", titles.next().unwrap_or_default()))
 }
 
 fn times(out: &mut String, report: &Report) -> std::fmt::Result {

@@ -1,6 +1,8 @@
 //! Speeds, and times in reports.
 
 use super::*;
+use crate::report::html::page;
+use crate::report::text::text;
 
 #[test]
 fn times_of_a_report_sum_up() {
@@ -29,4 +31,47 @@ fn computation_is_slept_and_nothing_is_early() {
     for (at, issue) in issues.iter().skip(2).enumerate() {
         assert!(*issue >= 3_000_000 * (at as u64 + 1) - 100_000, "call {at} at {issue}");
     }
+}
+
+/// A finished replay, as if on ext4.
+fn on_ext4(rules: Rules, speed: Speed) -> Report {
+    let (_, mut report) = play_as(&thinking(), Order::Root(rules), speed);
+    report.target.file_system = "ext4".to_string();
+    report.with_prediction()
+}
+
+#[test]
+fn a_replay_at_natural_speed_predicts_with_a_stated_error() {
+    let report = on_ext4(Rules::default() | Rules::THREAD_STAGE, Speed::Scaled(1.0));
+    let prediction = report.prediction.clone().expect("it is one");
+    let worst = prediction.known_errors.iter().filter_map(|known| known.worst).fold(0.0, f64::max);
+    assert_eq!((prediction.elapsed_ns, prediction.error), (report.elapsed_ns, Some(worst)));
+    assert_eq!(prediction.holds(report.elapsed_ns), Some(true));
+    let known = prediction.known_errors[0].text();
+    let (text, page) = (text(&report), page(&report, "test").unwrap());
+    let json = serde_json::to_string(&report).unwrap();
+    for told in [&text, &page] {
+        assert!(told.contains("\nprediction   ") && told.contains("known error: "), "{told}");
+    }
+    assert!(text.contains(&known), "{text}");
+    assert_eq!(Report::from_json(&json).unwrap().prediction, Some(prediction));
+}
+
+#[test]
+fn what_predicts_nothing_or_was_never_measured_says_so() {
+    let unmeasured = on_ext4(Rules::default(), Speed::Scaled(1.0));
+    assert_eq!(unmeasured.prediction.as_ref().map(|prediction| prediction.error), Some(None));
+    assert!(
+        text(&unmeasured).contains(
+            "none was measured but in mode root with thread_stage, single, temporal on btrfs, ext3, ext4, xfs"
+        ),
+        "{}",
+        text(&unmeasured)
+    );
+    let hasty = on_ext4(Rules::default() | Rules::THREAD_STAGE, Speed::Afap);
+    assert!(hasty.prediction.is_none() && text(&hasty).contains("prediction   none: computation was not slept"));
+    let mut failing = on_ext4(Rules::default() | Rules::THREAD_STAGE, Speed::Scaled(1.0));
+    failing.mismatches.count = failing.mismatches.compared;
+    let failing = failing.with_prediction();
+    assert!(failing.prediction.is_none() && text(&failing).contains("prediction   none: it was stopped, or more"));
 }
