@@ -7,7 +7,7 @@ use esker_trace::compiled::{Notes, Program, Step};
 use esker_trace::rules::{Order, Schedule};
 use esker_trace::wire::Malformed;
 use esker_trace::words::FileKind;
-use esker_trace::{Call, EntryKind, ThreadId};
+use esker_trace::{Call, EntryKind, Errno, Outcome, ThreadId};
 
 use crate::kernel::Pipes;
 
@@ -199,9 +199,10 @@ impl Script {
     }
 }
 
-/// Writes that may wait until a pipe has room.
+/// Writes that may wait until a pipe has room, and got it: not until nobody read it any more.
 fn fills_pipes(step: &Step) -> bool {
-    step.notes.contains(Notes::WAITS) && matches!(step.call, Call::Write { .. })
+    let given_up = step.outcome == Outcome::Failed(Errno::EPIPE);
+    step.notes.contains(Notes::WAITS) && matches!(step.call, Call::Write { .. }) && !given_up
 }
 
 /// All actions for one thread: by number, but each that waits for others only where it returned, behind what it waited for.

@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 use esker_rt::real::WriteBack;
 use esker_trace::words::{SyncKind, Whence};
 use esker_trace::{Call, Errno as Traced, Fd, Object, Outcome};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 
@@ -110,6 +111,7 @@ impl Hand<'_> {
         let handle = self.inside(fd)?;
         if handle.nature == Nature::Pipe {
             came_again(turn)?;
+            nobody_reads(turn, &handle)?;
         }
         // A write that was cut short (a full pipe or disk) is repeated at the length that it had.
         let len = match turn.step.outcome.value() {
@@ -237,6 +239,16 @@ fn came_again(turn: &Turn<'_>) -> Result<(), Fail> {
         Outcome::Failed(Traced::EAGAIN) => Err(Fail::Skip(Skip::Circumstance)),
         _ => Ok(()),
     }
+}
+
+/// A write that failed because nobody reads waits until nobody does: it may have waited for room in the trace, and there is
+/// more here.
+fn nobody_reads(turn: &Turn<'_>, handle: &Handle) -> Result<(), Errno> {
+    if turn.step.outcome == Outcome::Failed(Traced::EPIPE) {
+        let mut ends = [PollFd::new(handle, PollFlags::empty())];
+        rustix::io::retry_on_intr(|| rustix::event::poll(&mut ends, None))?;
+    }
+    Ok(())
 }
 
 /// The place of a positioned transfer; -1 is the descriptor's offset.

@@ -53,6 +53,23 @@ fn what_is_read_of_a_write_that_waits_for_room_is_there() {
 }
 
 #[test]
+fn a_write_that_waited_until_nobody_read_fails_as_it_did() {
+    let mut draft = Draft::of(2);
+    pipe(&mut draft);
+    let write = || Call::Write { fd: Fd(4), len: 40_000, parts: 0 };
+    draft.call(1, write(), Outcome::Done(40_000));
+    let at = draft.now;
+    draft.call_from(1, at + 10, at + 500, write(), Outcome::Failed(Errno::EPIPE));
+    draft.call_from(0, at + 300, at + 400, Call::Close { fd: Fd(3) }, Outcome::Done(0));
+    draft.call(1, write(), Outcome::Failed(Errno::EPIPE));
+    let program = draft.program();
+    for order in [ROOT(), Order::Temporal, Order::Single] {
+        let (finished, report) = play_as(&program, order, Speed::Afap);
+        assert_eq!((finished.stuck, report.mismatches.count), (None, 0), "{}", order.name());
+    }
+}
+
+#[test]
 fn who_waits_for_a_call_that_hangs_is_named() {
     let mut draft = Draft::of(2);
     pipe(&mut draft);
