@@ -10,6 +10,9 @@ use esker_trace::model::compile;
 use esker_trace::rules::schedule::for_each;
 use esker_trace::rules::{Order, Rules};
 
+use crate::etrace::{sealed as sealed_blocks, unpacked};
+use crate::trace::{mapped, strace_corpus, written};
+
 /// Where the table of sections begins, its rows, and a row's length.
 const TABLE: usize = 16;
 const ROWS: usize = 10;
@@ -23,13 +26,14 @@ fn program(seed: u64) -> Program {
 }
 
 pub fn corpus() -> Vec<Vec<u8>> {
-    (1..4).map(|seed| program(seed).encode()).collect()
+    let mapped = compile(mapped(), &mut |_| {}).expect("the sample is sound");
+    (1..4).map(program).chain([mapped]).map(|program| program.encode()).collect()
 }
 
 pub fn recordings() -> Vec<Vec<u8>> {
     let trace = |seed| apple_desktop(Shape { seed, threads: 3, scripts: 6 });
-    let recorded = (1..4).map(|seed| etrace::write(&trace(seed), Vec::new()).expect("memory takes all"));
-    recorded.chain(crate::trace::strace_corpus()).collect()
+    let recorded = (1..4).map(trace).chain([mapped()]).map(|trace| unpacked(&written(&trace)));
+    recorded.chain(strace_corpus()).collect()
 }
 
 /// The input with right checksums, so that damage comes past them.
@@ -84,7 +88,7 @@ pub fn try_recording(input: &[u8]) -> Result<bool, String> {
 /// A recording, or the text of strace, which damage leaves readable more often.
 fn read(input: &[u8]) -> Option<Trace> {
     match etrace::is_etrace(input) {
-        true => etrace::read(input, LIMITS).ok(),
+        true => etrace::read(&*sealed_blocks(input), LIMITS).ok(),
         false => read_trace(&mut strace::Strace::new(input, OnBad::Skip), OnBad::Skip).ok(),
     }
 }

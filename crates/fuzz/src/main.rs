@@ -3,7 +3,7 @@
 //! Invariant: name, seed and number of events decide every byte that is tried; `--seconds` only ends a run earlier.
 //!
 //! Reading order: [`run`] (the loop), [`mutate`] (how inputs come about), [`target`] (the list), then one file per target:
-//! [`blktrace`], [`disksim`], [`nbd`], [`stack`], [`compose`], [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`control`], [`http`], [`vhost`], [`regions`], [`trace`], [`volume`].
+//! [`blktrace`], [`disksim`], [`nbd`], [`stack`], [`compose`], [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`control`], [`http`], [`vhost`], [`regions`], [`trace`], [`etrace`], [`volume`].
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a developer's tool reads arguments and looks at the clock")]
@@ -14,6 +14,7 @@ mod compose;
 mod control;
 mod dedup;
 mod disksim;
+mod etrace;
 mod http;
 mod mirror;
 mod mutate;

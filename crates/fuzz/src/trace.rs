@@ -1,11 +1,18 @@
 //! Traces of programs: what is read is in order, refers to what is there, and as a recording reads back alike; names given
 //! by anonymising hide the old ones and fit together.
 
+use esker_base::Time;
 use esker_trace::anonymise::anonymise;
 use esker_trace::etrace::{self, Limits};
 use esker_trace::generate::{Shape, apple_desktop};
 use esker_trace::import::{OnBad, ibench, read_trace, strace};
-use esker_trace::{Trace, Warnings};
+use esker_trace::words::{MapFlags, OpenFlags, ResolveFlags};
+use esker_trace::{
+    Action, At, Call, Entry, EntryKind, Fd, Outcome, PathBytes, Platform, Process, ProcessId, Thread, ThreadId, Trace,
+    Warnings, Word,
+};
+
+use crate::etrace::{sealed, unpacked};
 
 /// What a reader may hold: inputs are small, and so is what they may claim to be.
 const LIMITS: Limits = Limits { unpacked_max: 64 << 20 };
@@ -50,11 +57,48 @@ pub fn ibench_corpus() -> Vec<Vec<u8>> {
 
 pub fn etrace_corpus() -> Vec<Vec<u8>> {
     let imported = read_trace(&mut strace::Strace::new(STRACE.as_bytes(), OnBad::Skip), OnBad::Skip);
-    let traces = [imported.expect("the sample is a trace"), apple_desktop(Shape { seed: 1, threads: 2, scripts: 3 })];
-    traces.iter().map(written).collect()
+    let made = apple_desktop(Shape { seed: 1, threads: 2, scripts: 3 });
+    let traces = [imported.expect("the sample is a trace"), made, mapped()];
+    traces.iter().map(written).flat_map(|packed| [unpacked(&packed), packed]).collect()
 }
 
-fn written(trace: &Trace) -> Vec<u8> {
+/// Two threads that touch pages of a mapped file.
+pub fn mapped() -> Trace {
+    const PAGE: u64 = 4096;
+    const AT: u64 = 0x7f00_0000_0000;
+    let mut trace = Trace::new(Platform::Linux, "fuzz");
+    trace.processes.push(Process { pid: 1, parent: None, cwd: PathBytes::from("/"), umask: 0o22 });
+    for tid in 1..3 {
+        trace.threads.push(Thread { tid, process: ProcessId(0), parent: None, name: Word::from("") });
+    }
+    trace.snapshot.entries.insert(PathBytes::from("/f"), Entry::plain(EntryKind::File { size: 16 * PAGE }));
+    let flags = OpenFlags::READ;
+    let open = Call::Open { at: At::cwd("/f"), flags, mode: 0, resolve: ResolveFlags::empty() };
+    let map = |address, pages, offset| {
+        let flags = MapFlags::PROT_READ | MapFlags::MAP_SHARED;
+        Call::Map { fd: Fd(3), address, len: pages * PAGE, offset, flags }
+    };
+    let fault = |page| Call::PageFault { address: AT + page * PAGE, len: PAGE };
+    let calls = [
+        (0, open, 3),
+        (0, map(0, 8, 0), AT as i64),
+        (1, fault(2), 0),
+        (0, Call::Close { fd: Fd(3) }, 0),
+        (1, fault(7), 0),
+        (0, Call::Unmap { address: AT + 3 * PAGE, len: 2 * PAGE }, 0),
+        (0, Call::Remap { address: AT, len: 3 * PAGE, new_len: 2 * PAGE }, AT as i64),
+        (1, fault(3), 0),
+        (1, fault(1), 0),
+    ];
+    for (at, (thread, call, result)) in calls.into_iter().enumerate() {
+        let (enter, leave) = (Time(at as u64 * 100), Time(at as u64 * 100 + 150));
+        let outcome = Outcome::Done(result);
+        trace.actions.push(Action { thread: ThreadId(thread), enter, leave, call, outcome });
+    }
+    trace
+}
+
+pub fn written(trace: &Trace) -> Vec<u8> {
     etrace::write(trace, Vec::new()).expect("memory takes all")
 }
 
@@ -79,7 +123,12 @@ pub fn try_ibench(input: &[u8]) -> Result<bool, String> {
     check(trace).map(|()| true)
 }
 
+/// As it comes, and with checksums made right.
 pub fn try_etrace(input: &[u8]) -> Result<bool, String> {
+    Ok(try_recording(input)? | try_recording(&sealed(input))?)
+}
+
+fn try_recording(input: &[u8]) -> Result<bool, String> {
     match etrace::read(input, LIMITS) {
         Ok(trace) => check(trace).map(|()| true),
         Err(error) if error.to_string().is_empty() => Err("refused without a reason".to_string()),

@@ -8,7 +8,7 @@ mod layout;
 mod read;
 mod write;
 
-pub use layout::{BLOCK_HEAD, BlockKind, HEADER, VERSION, is_etrace};
+pub use layout::{BLOCK_HEAD, BlockKind, HEADER, MARK, VERSION, is_etrace};
 pub use read::{EtraceError, Limits, read};
 pub use write::{Writer, write};
 
