@@ -13,7 +13,8 @@ use super::{RuleError, Rules};
 pub enum Order {
     /// Those that the rules allow.
     Root(Rules),
-    /// Calls are issued in the order of the trace, each after those that had returned before it was entered.
+    /// Calls are issued in the order of the trace, each after those that had returned before it was entered, and after those
+    /// overlapping ones whose effect its result needs.
     Temporal,
     /// One thread plays all actions in the order of the trace.
     Single,
@@ -198,16 +199,21 @@ impl Schedule {
     }
 }
 
+/// What the results of overlapping calls need also in the order of the trace: who found no file was done before another call
+/// made it, though that one may have been entered first.
+const NEEDED: Rules = Rules::PATH_STAGE
+    .union(Rules::PATH_NAME)
+    .union(Rules::PATH_NEGATIVE)
+    .union(Rules::FD_STAGE)
+    .union(Rules::AIO_STAGE)
+    .union(Rules::AIO_NAME);
+
 /// Tells for each action which edges lead to it, in an order that all edges follow.
 pub fn for_each(outline: &Outline, order: Order, mut tell: impl FnMut(u32, &[Candidate])) {
     let ids = 0..outline.len() as u32;
     match order {
         Order::Root(rules) => ordered(outline, rules, ids, false, tell),
-        Order::Temporal => {
-            let mut by_entry: Vec<u32> = ids.collect();
-            by_entry.sort_by_key(|id| outline.instants()[*id as usize].enter);
-            ordered(outline, Rules::PROGRAM_SEQ, by_entry.into_iter(), true, tell);
-        }
+        Order::Temporal => ordered(outline, Rules::PROGRAM_SEQ | NEEDED, ids, true, tell),
         Order::Single | Order::Unconstrained => ids.for_each(|id| tell(id, &[])),
     }
 }
@@ -236,7 +242,14 @@ fn ordered(
             until: mark(outline.local(from)),
         };
         for edge in deriver.action(id, &touches) {
-            candidates.push(Candidate { edge: *edge, wait: wait_for(edge.from, completed), kept: false });
+            let apart = outline.instants()[edge.from as usize].is_before(&outline.instants()[id as usize]);
+            let edge = match (issue_in_order, apart) {
+                // That is in the order of the trace anyway.
+                (true, true) if !edge.rules.contains(Rules::PROGRAM_SEQ) => continue,
+                (true, true) => Edge { rules: Rules::PROGRAM_SEQ, ..*edge },
+                _ => *edge,
+            };
+            candidates.push(Candidate { edge, wait: wait_for(edge.from, completed), kept: false });
         }
         let known = |from: u32| candidates.iter().any(|candidate| candidate.edge.from == from);
         let other = |from: u32| outline.instants()[from as usize].thread != thread;

@@ -344,6 +344,24 @@ fn the_order_of_the_trace_lets_calls_overlap_that_did() {
 }
 
 #[test]
+fn in_the_order_of_the_trace_a_file_is_made_when_who_did_not_find_it_is_done() {
+    let mut outline = Outline::new(3, vec![resource(ResourceKind::Absence, 1, None)]);
+    let touch = |role| [Touch { resource: 0, role }];
+    // Both looked for it while the call ran that made it, which took effect behind them.
+    outline.push(Instant { thread: 0, waits: false, enter: 5, leave: 8 }, &touch(Role::Use));
+    outline.push(Instant { thread: 1, waits: false, enter: 20, leave: 30 }, &touch(Role::Use));
+    outline.push(Instant { thread: 2, waits: false, enter: 10, leave: 90 }, &touch(Role::Delete));
+    let schedule = Schedule::new(&outline, Order::Temporal);
+    let mut waits = schedule.waits(2).to_vec();
+    waits.sort_unstable();
+    let wait = |thread, until| Wait { thread, until };
+    assert_eq!(waits, [wait(1, reduce::completed(0))], "the other one was done before that was issued");
+    assert_eq!(schedule.waits(1), [wait(0, reduce::completed(0))]);
+    let lengths: Vec<_> = schedule.rules().iter().map(|(rule, count)| (*rule, count.edges)).collect();
+    assert_eq!(lengths, [(Rules::PROGRAM_SEQ, 2), (Rules::PATH_NEGATIVE, 1)]);
+}
+
+#[test]
 fn thinking_begins_when_nothing_holds_an_action_back() {
     let mut outline = Outline::new(2, vec![resource(ResourceKind::File, 1, None)]);
     for (thread, enter, leave) in [(0, 0, 100), (1, 10, 20), (1, 130, 140)] {
