@@ -1,13 +1,13 @@
 //! Programs in the kernel: assembled here, loaded through `aya`, attached to its tracepoints.
 //!
 //! Programs are written as calls of an assembler ([`asm`]) and become an object file in memory ([`object`]), so that a
-//! build needs no compiler but Rust's and no object is kept in the tree. Offsets of a tracepoint's fields, and of
-//! members of structures, are read from the running kernel ([`tracefs`], [`btf`]). `aya`, pure Rust, gives the object to
-//! the kernel ([`load`]), whose verifier has the last word about it.
+//! build needs no compiler but Rust's and no object is kept in the tree. They take a tracepoint's own arguments, for which
+//! tracefs need not be mounted; offsets of members of structures are read from the running kernel ([`btf`]). `aya`, pure
+//! Rust, gives the object to the kernel ([`load`]), whose verifier has the last word about it.
 //!
 //! Invariant: nothing stays in the kernel when a [`Loaded`] is dropped or its process dies, however it dies.
 //!
-//! Reading order: [`asm`], [`object`], [`tracefs`], [`btf`], [`load`].
+//! Reading order: [`asm`], [`object`], [`btf`], [`load`].
 
 #![forbid(unsafe_code)]
 
@@ -15,13 +15,11 @@ pub mod asm;
 pub mod btf;
 pub mod load;
 pub mod object;
-pub mod tracefs;
 
 pub use asm::{Code, Helper, If, Op, Reg, Size};
 pub use btf::{BtfError, Types};
 pub use load::{BpfError, Loaded, Ring};
 pub use object::{Map, MapKind, Program};
-pub use tracefs::{Fields, TracefsError};
 
 #[cfg(test)]
 mod tests;

@@ -1,11 +1,13 @@
 //! From an object file to programs that run at tracepoints.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use aya::maps::{self, MapData, RingBuf};
-use aya::programs::{RawTracePoint, TracePoint};
+use aya::programs::RawTracePoint;
+use aya::programs::raw_trace_point::RawTracePointLinkId;
 use aya::{Ebpf, EbpfLoader};
 
 use crate::object::{Map, Program, write};
@@ -28,7 +30,11 @@ pub enum BpfError {
 
 /// Programs and maps in the kernel, until this is dropped.
 #[derive(Debug)]
-pub struct Loaded(Ebpf);
+pub struct Loaded {
+    ebpf: Ebpf,
+    /// Programs that run.
+    links: BTreeMap<String, RawTracePointLinkId>,
+}
 
 /// Records that programs put out, in their order.
 pub struct Ring(RingBuf<MapData>);
@@ -50,7 +56,7 @@ impl Loaded {
     pub fn new(programs: &[Program], maps: &[Map]) -> Result<Loaded, BpfError> {
         // Programs here carry no type information; without this the kernel's own is parsed, in vain.
         let ebpf = EbpfLoader::new().btf(None).load(&write(programs, maps)).map_err(refused("object"))?;
-        Ok(Loaded(ebpf))
+        Ok(Loaded { ebpf, links: BTreeMap::new() })
     }
 
     /// Runs a program of type `raw_tp` at a tracepoint: the quickest way, with the tracepoint's own arguments.
@@ -58,21 +64,27 @@ impl Loaded {
     /// # Errors
     /// What the kernel refuses.
     pub fn attach_raw(&mut self, program: &str, tracepoint: &str) -> Result<(), BpfError> {
-        let found = self.0.program_mut(program).ok_or_else(|| BpfError::Absent(program.to_string()))?;
-        let found: &mut RawTracePoint = found.try_into().map_err(refused(program))?;
-        found.load().map_err(refused(program))?;
-        found.attach(tracepoint).map_err(refused(program)).map(drop)
+        let found = self.program(program)?;
+        if found.fd().is_err() {
+            found.load().map_err(refused(program))?;
+        }
+        let link = found.attach(tracepoint).map_err(refused(program))?;
+        self.links.insert(program.to_string(), link);
+        Ok(())
     }
 
-    /// Runs a program of type `tp` at a tracepoint, with its record as tracefs describes it.
+    /// Has a program that runs run no longer; it may be attached again.
     ///
     /// # Errors
     /// What the kernel refuses.
-    pub fn attach(&mut self, program: &str, category: &str, event: &str) -> Result<(), BpfError> {
-        let found = self.0.program_mut(program).ok_or_else(|| BpfError::Absent(program.to_string()))?;
-        let found: &mut TracePoint = found.try_into().map_err(refused(program))?;
-        found.load().map_err(refused(program))?;
-        found.attach(category, event).map_err(refused(program)).map(drop)
+    pub fn detach(&mut self, program: &str) -> Result<(), BpfError> {
+        let link = self.links.remove(program).ok_or_else(|| BpfError::Absent(program.to_string()))?;
+        self.program(program)?.detach(link).map_err(refused(program))
+    }
+
+    fn program(&mut self, name: &str) -> Result<&mut RawTracePoint, BpfError> {
+        let found = self.ebpf.program_mut(name).ok_or_else(|| BpfError::Absent(name.to_string()))?;
+        found.try_into().map_err(refused(name))
     }
 
     /// A ring, taken out for one reader.
@@ -100,7 +112,7 @@ impl Loaded {
     }
 
     fn take(&mut self, name: &str) -> Result<aya::maps::Map, BpfError> {
-        self.0.take_map(name).ok_or_else(|| BpfError::Absent(name.to_string()))
+        self.ebpf.take_map(name).ok_or_else(|| BpfError::Absent(name.to_string()))
     }
 }
 

@@ -1,33 +1,7 @@
 use crate::asm::{Code, Helper, If, Op, Reg, Size};
 use crate::btf::{BtfError, Types};
 use crate::object::{Map, MapKind};
-use crate::tracefs::{Fields, TracefsError};
 use crate::{Loaded, object};
-
-const FORMAT: &str = "name: page_fault_user
-ID: 190
-format:
-\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
-
-\tfield:unsigned long address;\toffset:8;\tsize:8;\tsigned:0;
-\tfield:char comm[16];\toffset:16;\tsize:16;\tsigned:0;
-\tfield:__data_loc char[] filename;\toffset:32;\tsize:4;\tsigned:0;
-\tfield:const char * name;\toffset:40;\tsize:8;\tsigned:0;
-
-print fmt: \"address=%ps\", (void *)REC->address
-";
-
-#[test]
-fn offsets_come_from_the_kernels_own_description() {
-    let fields = Fields::parse("exceptions/page_fault_user", FORMAT);
-    let offset = |name, size| fields.offset(name, size).ok();
-    assert_eq!(offset("address", 8), Some(8));
-    assert_eq!(offset("comm", 16), Some(16));
-    assert_eq!(offset("filename", 4), Some(32));
-    assert_eq!(offset("name", 8), Some(40));
-    assert!(matches!(fields.offset("address", 4), Err(TracefsError::NoField(_, "address", 4))), "another size");
-    assert!(fields.offset("ip", 8).is_err());
-}
 
 /// Types as a kernel tells them: an integer, a structure with members at bits 0, 64 and 67, one whose name begins like its.
 fn types() -> Vec<u8> {

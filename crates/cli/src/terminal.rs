@@ -1,6 +1,7 @@
 //! Where a verb writes: results to standard output, everything else to standard error.
 
 use std::io::{self, BufWriter, Write};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -70,6 +71,31 @@ impl Terminal {
 
     /// A line that shows how far work of unknown length is, on standard error; invisible if that is no terminal.
     pub fn spinner(&self) -> ProgressBar {
-        ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
+        let style = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}");
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        bar.enable_steady_tick(Duration::from_millis(200));
+        bar.with_style(style.expect("the template is well formed"))
+    }
+
+    /// Takes what long work tells on its way, line by line, on standard error: above a line that shows that it goes on, if
+    /// that is a terminal.
+    pub fn lines(&self) -> impl FnMut(&str) + use<> {
+        let spinner = Cleared(self.spinner());
+        move |line| match spinner.0.is_hidden() {
+            true => eprintln!("{line}"),
+            false => {
+                spinner.0.println(line);
+                spinner.0.set_message(line.to_string());
+            }
+        }
+    }
+}
+
+/// A line that is gone at the end, also of work that failed.
+struct Cleared(ProgressBar);
+
+impl Drop for Cleared {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
     }
 }

@@ -22,6 +22,7 @@ struct File {
     promote_percent: Option<i64>,
     demote_percent: Option<i64>,
     cooldown: Option<String>,
+    no_contiguity_rest: Option<String>,
     slow: Option<String>,
     rest_times: Option<u32>,
     order: Option<Order>,
@@ -160,6 +161,7 @@ fn policy(file: &File) -> Result<Policy, ConfigError> {
     }
     policy.demote = percent("demote_percent", file.demote_percent)?.unwrap_or(policy.demote);
     set(&mut policy.cooldown, span("cooldown", file.cooldown.as_deref())?);
+    set(&mut policy.no_contiguity_rest, span("no_contiguity_rest", file.no_contiguity_rest.as_deref())?);
     set(&mut policy.slow, span("slow", file.slow.as_deref())?);
     set(&mut policy.quantum_sleep, span("quantum_sleep", file.quantum_sleep.as_deref())?);
     set(&mut policy.exclusion, span("exclusion", file.exclusion.as_deref())?);
@@ -247,7 +249,7 @@ mod tests {
     #[test]
     fn every_key_is_taken() {
         let text = "state = \"s.json\"\nfaults = \"base\"\npromote_percent = 70\ndemote_percent = 60\ncooldown = \"1s\"\nslow = \"7ms\"\nrest_times = 3\n\
-                    order = \"in_turn\"\ntau = 0.5\nbudget = \"1GiB\"\nquantum = \"32MiB\"\nquantum_sleep = \"5s\"\n\
+                    no_contiguity_rest = \"9s\"\norder = \"in_turn\"\ntau = 0.5\nbudget = \"1GiB\"\nquantum = \"32MiB\"\nquantum_sleep = \"5s\"\n\
                     exclusion = \"60s\"\ngreedy_below = 0.4\ncompact_at = 0.9\ncompact_interval = \"7s\"\npoll = \"20ms\"\n\
                     poll_share = 0.05\ncpu_share = 0.5\n[access]\nmethod = \"none\"\nperiod = \"4s\"\ninterval = \"1s\"\n\
                     bits = 16\nalpha = 0.3\nclear_hot = 0.5\nmost = \"20MiB\"\n[[process]]\nunit = \"redis\"\nshares = 7\n";
@@ -255,6 +257,7 @@ mod tests {
         let policy = config.policy;
         assert_eq!((policy.promote.pages(), policy.demote.pages(), policy.quantum_regions), (359, 308, 16));
         assert_eq!((policy.slow, policy.rest_times, policy.scan_regions), (Nanos::millis(7), 3, 10));
+        assert_eq!(policy.no_contiguity_rest, Nanos::secs(9));
         assert_eq!((policy.budget, policy.tau, policy.order), (Some(512), Tau::permille(500).unwrap(), Order::InTurn));
         assert_eq!((policy.tracking.bits, policy.tracking.alpha_permille, policy.clear_hot_permille), (16, 300, 500));
         assert_eq!((config.cpu_share, config.settings.access_interval), (0.5, None));

@@ -157,6 +157,7 @@ fn tell_decision(rt: &Rt, decision: &Decision) {
         Decision::Lost(_) => (Level::Info, "lost"),
         Decision::Greedy { .. } => (Level::Info, "mode"),
         Decision::Resting { .. } => (Level::Warn, "resting"),
+        Decision::Starved { .. } => (Level::Info, "starved"),
         Decision::Compacted { .. } => (Level::Info, "compacted"),
         Decision::Excluded { .. } => (Level::Debug, "excluded"),
         Decision::Changed { promoted: true, .. } => (Level::Debug, "promoted"),

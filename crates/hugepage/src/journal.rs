@@ -65,7 +65,10 @@ fn fields(decision: &Decision) -> Map<String, Value> {
             "do": "compact", "moved_bytes": bytes, "fragmentation": fragmentation, "because": "fragmentation",
         }),
         Decision::Resting { until, took } => json!({
-            "do": "rest", "until_up_s": seconds(until), "because": "slow_or_vain_promotion", "took_us": took.0 as f64 / 1e3,
+            "do": "rest", "until_up_s": seconds(until), "because": "slow_promotion", "took_us": took.0 as f64 / 1e3,
+        }),
+        Decision::Starved { until, blocks } => json!({
+            "do": "rest", "until_up_s": seconds(until), "because": "no_contiguity", "free_blocks": blocks,
         }),
     };
     match value {

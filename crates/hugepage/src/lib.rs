@@ -27,6 +27,7 @@ pub mod record;
 pub mod share;
 pub mod sharing;
 pub mod sim;
+pub mod starvation;
 pub mod status;
 pub mod urgent;
 pub mod util;

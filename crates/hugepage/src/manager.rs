@@ -14,13 +14,11 @@ use esker_base::{Nanos, Stream, Time};
 use crate::policy::{Action, Order, Policy, Reason};
 use crate::record::{Counts, Record};
 use crate::share::{Claim, imbalance};
+use crate::starvation::Starvation;
 use crate::urgent::Urgent;
 use crate::view::{Backing, Outcome, Pid, Place, ProcView, Refusal, Region};
 
 use heat::Watched;
-
-/// A promotion that found no block is followed by so many times the rest of a slow one: it was of no use.
-const VAIN: u32 = 10;
 
 /// Who asked for a look at a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +95,13 @@ pub enum Decision {
         /// How long it took.
         took: Nanos,
     },
+    /// A promotion found no free block; none is tried until then, or until there are more.
+    Starved {
+        /// Until when at most.
+        until: Time,
+        /// Blocks that are free nevertheless.
+        blocks: u64,
+    },
 }
 
 /// Takes decisions as they are made.
@@ -125,6 +130,7 @@ pub struct Manager {
     /// When the bits that were cleared are read, and of which huge pages they were.
     reading: Option<(Time, BTreeMap<Pid, Watched>)>,
     resting_until: Time,
+    starved: Option<Starvation>,
     greedy: bool,
     fragmentation: f64,
     /// Counts of processes that are gone.
@@ -150,6 +156,7 @@ impl Manager {
             next_clear: Time(0),
             reading: None,
             resting_until: Time(0),
+            starved: None,
             greedy: false,
             fragmentation: 1.0,
             gone: Counts::default(),
@@ -160,6 +167,7 @@ impl Manager {
     /// over at that time.
     pub fn turn(&mut self, now: Time, view: &mut impl ProcView, tell: Tell<'_>) -> Time {
         self.meet(now, view, tell);
+        self.look_for_blocks(now, view);
         for place in view.signals() {
             self.urgent.ask(place);
         }
@@ -187,7 +195,8 @@ impl Manager {
         let access = self.reading.as_ref().map_or(self.next_clear, |(at, _)| *at);
         let work = [Some(self.next_quantum), self.urgent.due()].into_iter().flatten().min().unwrap_or(Time(u64::MAX));
         let work = work.max(self.resting_until);
-        access.min(work).min(self.next_memory).max(now)
+        let blocks = self.starved.as_ref().map_or(Time(u64::MAX), Starvation::next_look);
+        access.min(work).min(self.next_memory).min(blocks).max(now)
     }
 
     /// Takes new processes and drops those that are gone.
@@ -235,6 +244,14 @@ impl Manager {
         }
     }
 
+    /// Ends starvation if it has been long enough, or if there are more blocks.
+    fn look_for_blocks(&mut self, now: Time, view: &mut impl ProcView) {
+        if self.starved.as_mut().is_some_and(|starved| starved.is_over(now, || view.free_blocks())) {
+            self.starved = None;
+            view.listen(true);
+        }
+    }
+
     /// Looks at a region and does what the policy says. Returns how long that took.
     fn decide(&mut self, now: Time, place: Place, asker: Asker, view: &mut impl ProcView, tell: Tell<'_>) -> Nanos {
         let (Some(record), Some(look)) = (self.records.get_mut(&place.pid), view.look(place)) else {
@@ -256,7 +273,9 @@ impl Manager {
             action => {
                 let promoted = action == Action::Promote;
                 let outcome = match promoted {
-                    true if self.is_spent() => Outcome { result: Err(Refusal::NoContiguity), took: Nanos(0) },
+                    true if self.is_spent() || self.starved.is_some() => {
+                        Outcome { result: Err(Refusal::NoContiguity), took: Nanos(0) }
+                    }
                     true => view.promote(place),
                     false => view.demote(place),
                 };
@@ -268,7 +287,9 @@ impl Manager {
                     }
                     Err(refusal) => self.note_refusal(now, place, refusal, tell),
                 }
-                self.rest_if_slow(now, promoted, outcome, tell);
+                if promoted {
+                    self.rest_after(now, outcome, view, tell);
+                }
                 outcome.took
             }
         }
@@ -320,13 +341,19 @@ impl Manager {
         }
     }
 
-    fn rest_if_slow(&mut self, now: Time, promoted: bool, outcome: Outcome, tell: Tell<'_>) {
-        // One that found no block has looked for it, and the next will not find more.
-        let is_vain = outcome.result == Err(Refusal::NoContiguity) && outcome.took > Nanos(0);
-        if promoted && (outcome.took > self.policy.slow || is_vain) {
-            let times = self.policy.rest_times * if is_vain { VAIN } else { 1 };
-            self.resting_until = now + outcome.took + outcome.took * u64::from(times);
-            tell(now, &Decision::Resting { until: self.resting_until, took: outcome.took });
+    /// Rests after a promotion that was slow, or tried in vain.
+    fn rest_after(&mut self, now: Time, outcome: Outcome, view: &mut impl ProcView, tell: Tell<'_>) {
+        let Outcome { result, took } = outcome;
+        if took > self.policy.slow {
+            self.resting_until = now + took + took * u64::from(self.policy.rest_times);
+            tell(now, &Decision::Resting { until: self.resting_until, took });
+        }
+        // One that took no time was not tried.
+        if result == Err(Refusal::NoContiguity) && took > Nanos(0) {
+            let (until, blocks) = (now + took + self.policy.no_contiguity_rest, view.free_blocks());
+            self.starved = Some(Starvation::new(now + took, until, blocks));
+            view.listen(false);
+            tell(now, &Decision::Starved { until, blocks });
         }
     }
 

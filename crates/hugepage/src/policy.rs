@@ -64,8 +64,9 @@ pub struct Policy {
     pub retries: u32,
     /// See `retries`.
     pub retry_after: Nanos,
-    /// After a promotion that took longer than this, nothing is promoted for `rest_times` as long as it took;
-    /// after one that found no block, ten times that.
+    /// After a promotion that found no block, none is tried for so long, or until more blocks are free.
+    pub no_contiguity_rest: Nanos,
+    /// After a promotion that took longer than this, nothing is promoted for `rest_times` as long as it took.
     pub slow: Nanos,
     /// See `slow`: threads that use the regions stand still for one part in `rest_times + 1` of the time at most, however
     /// slow promotions are.
@@ -110,7 +111,8 @@ impl Reason {
 
 impl Policy {
     /// The source's parameters (its table of defaults). Where it gives none: demotion below 85 %, a cool-down of 10 s,
-    /// `tau` of 0.25, five retries, a rest of ten times its time after a promotion of more than 5 ms.
+    /// `tau` of 0.25, five retries, a rest of ten times its time after a promotion of more than 5 ms, and of a minute after
+    /// one that found no block, as khugepaged has (`alloc_sleep_millisecs`).
     pub const fn ingens() -> Policy {
         Policy {
             promote: percent(90),
@@ -133,6 +135,7 @@ impl Policy {
             greedy_below: None,
             retries: 5,
             retry_after: Nanos::millis(100),
+            no_contiguity_rest: Nanos::secs(60),
             slow: Nanos::millis(5),
             rest_times: 10,
         }
@@ -175,6 +178,7 @@ impl Policy {
             _ if self.clear_hot_permille > 1000 => Some("access.clear_hot must be from 0 to 1"),
             _ if self.scan_regions == 0 => Some("access.most must be 2 MiB at least"),
             _ if self.quantum_regions == 0 => Some("quantum must be 2 MiB at least"),
+            _ if self.no_contiguity_rest == Nanos(0) => Some("no_contiguity_rest must be above 0"),
             _ if self.quantum_sleep == Nanos(0) => Some("quantum_sleep must be above 0"),
             _ if self.scan_interval == Nanos(0) => Some("access.interval must be above 0"),
             _ if self.scan_interval > self.scan_period => Some("access.interval must not be above access.period"),

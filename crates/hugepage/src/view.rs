@@ -150,6 +150,13 @@ pub trait ProcView {
     /// Moves at most so many bytes to make contiguity, and returns how many.
     fn compact(&mut self, bytes_max: u64) -> u64;
 
+    /// Free blocks that can back a huge page.
+    fn free_blocks(&mut self) -> u64;
+
+    /// Whether regions that come to be used well enough for a promotion are signalled, as they are at first. When that
+    /// begins again, so is every one that is.
+    fn listen(&mut self, on: bool);
+
     /// Whether faults take huge pages at once.
     fn set_greedy(&mut self, greedy: bool);
 }

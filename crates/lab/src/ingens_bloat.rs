@@ -1,12 +1,16 @@
-//! `ingens-bloat`: memory and speed of a key-value store after 70 % of its keys were deleted, by threshold. A model.
+//! `ingens-bloat`: memory and speed of a key-value store after many of its keys were deleted, by threshold. A model.
 //!
 //! The store keeps values of 8 KiB two to a run of five pages, as jemalloc does with its size class of 10,240 bytes, and
 //! gives a run back when both are gone. What belongs to a key (entry, name, header of the value) lies 64 to a page; the
-//! table of buckets is an array, a power of two long; the rest of its last region is used by something else. A GET reads a bucket, three small objects and the three pages of its value; each page
-//! costs what was measured for a dependent access over 1 GiB on Linux 6.18, and the rest of the request takes 1 us.
+//! table of buckets is an array, a power of two long; the rest of its last region is used by something else.
+//!
+//! A GET reads a bucket, entry and name of each key of its chain until its own, and of a key that is there the header and the
+//! three pages of the value; each page costs what was measured for a dependent access over 1 GiB on Linux 6.18, and the rest
+//! of the request takes 1 us. Keys are drawn as the source's client does, `redis-benchmark -r`: from all that were ever
+//! stored, also deleted ones. Figures that end in `_of_hits` draw from those that are there, so that each GET reads a value.
 //! Greedy is Linux with huge pages on faults and khugepaged behind, which fills up every region with a page in it.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use esker_base::{Nanos, Stream, Time};
 use esker_hugepage::policy::Policy;
@@ -18,7 +22,7 @@ use crate::experiment::{Experiment, Figure, LabError, Options};
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "ingens-bloat",
-    summary: "Memory and speed of a modelled key-value store with 70 % of its keys deleted, by promotion threshold",
+    summary: "Memory and speed of a modelled key-value store with many of its keys deleted, by promotion threshold",
     source: "Ingens, tables of Redis' memory and throughput; the project's own bars: 1 % and 60 %",
     simulated: true,
     rivals: &[],
@@ -30,8 +34,12 @@ const RUN_PAGES: u64 = 5;
 const SMALL_PER_PAGE: u64 = 64;
 /// Small objects of a key: its entry, its name, the header of its value.
 const SMALL_PER_KEY: u64 = 3;
+const ENTRY: u64 = 0;
+const NAME: u64 = 1;
+const HEADER: u64 = 2;
 const BUCKET_BYTES: u64 = 8;
-const DELETED: f64 = 0.7;
+/// The project's own share, and the source's.
+const DELETED: [f64; 2] = [0.5, 0.7];
 const BASE_NS: f64 = 182.2;
 const HUGE_NS: f64 = 136.7;
 const REQUEST_NS: f64 = 1_000.0;
@@ -52,32 +60,89 @@ enum Arm {
 struct Outcome {
     bytes: f64,
     gets_s: f64,
+    hits_s: f64,
 }
+
+/// The outcome of each arm.
+struct Outcomes {
+    base: Outcome,
+    greedy: Outcome,
+    at_90: Outcome,
+    at_70: Outcome,
+    at_50: Outcome,
+}
+
+impl Outcomes {
+    fn measure(keys: u64, deleted: f64, seed: u64, progress: &mut dyn FnMut(&str)) -> Outcomes {
+        let mut of = |arm| {
+            let outcome = measure(arm, keys, deleted, seed);
+            let (mib, gets, hits) = (outcome.bytes / 1048576.0, outcome.gets_s, outcome.hits_s);
+            progress(&format!(
+                "{:.0} % deleted, {arm:?}: {mib:.0} MiB, {gets:.0} GETs/s, {hits:.0} if all hit",
+                deleted * 100.0
+            ));
+            outcome
+        };
+        Outcomes {
+            base: of(Arm::Base),
+            greedy: of(Arm::Greedy),
+            at_90: of(Arm::Ingens(90)),
+            at_70: of(Arm::Ingens(70)),
+            at_50: of(Arm::Ingens(50)),
+        }
+    }
+
+    fn over(&self, one: Outcome) -> f64 {
+        one.bytes / self.base.bytes - 1.0
+    }
+
+    fn gain(&self, one: Outcome) -> f64 {
+        (one.gets_s - self.base.gets_s) / (self.greedy.gets_s - self.base.gets_s)
+    }
+
+    fn gain_of_hits(&self, one: Outcome) -> f64 {
+        (one.hits_s - self.base.hits_s) / (self.greedy.hits_s - self.base.hits_s)
+    }
+}
+
+const MEMORY: &str = "of the memory in base pages, above it";
+const SPEED: &str = "of greedy's gain in GETs per second (model)";
 
 fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
     let keys = if options.quick { 40_000 } else { 200_000 };
-    let mut outcome = |arm| {
-        let outcome = measure(arm, keys, options.seed);
-        progress(&format!("{arm:?}: {:.0} MiB, {:.0} GETs/s", outcome.bytes / 1048576.0, outcome.gets_s));
-        outcome
-    };
-    let (base, greedy) = (outcome(Arm::Base), outcome(Arm::Greedy));
-    let over = |one: Outcome| one.bytes / base.bytes - 1.0;
-    let gain = |one: Outcome| (one.gets_s - base.gets_s) / (greedy.gets_s - base.gets_s);
-    let (at_90, at_70, at_50) = (outcome(Arm::Ingens(90)), outcome(Arm::Ingens(70)), outcome(Arm::Ingens(50)));
+    let mut figures = of_half(&Outcomes::measure(keys, DELETED[0], options.seed, progress));
+    figures.extend(of_source(&Outcomes::measure(keys, DELETED[1], options.seed, progress)));
+    Ok(figures)
+}
+
+fn of_half(seen: &Outcomes) -> Vec<Figure> {
+    vec![
+        Figure::alone("memory_over_base_at_90", seen.over(seen.at_90), MEMORY),
+        Figure::alone("gain_over_greedy_at_90", seen.gain(seen.at_90), SPEED),
+        Figure::alone("memory_over_base_at_70", seen.over(seen.at_70), MEMORY),
+        Figure::alone("gain_over_greedy_at_70", seen.gain(seen.at_70), SPEED),
+        Figure::alone("memory_over_base_at_50", seen.over(seen.at_50), MEMORY),
+        Figure::alone("gain_over_greedy_at_50", seen.gain(seen.at_50), SPEED),
+        Figure::alone("memory_over_base_greedy", seen.over(seen.greedy), MEMORY),
+        Figure::alone("greedy_speed_over_base", seen.greedy.gets_s / seen.base.gets_s, "ratio (model)"),
+        Figure::alone("gain_over_greedy_at_90_of_hits", seen.gain_of_hits(seen.at_90), SPEED),
+    ]
+}
+
+/// The source's tables, made relative: 12.2 GB and 19.0 k/s in base pages, 20.7 GB and 21.7 k/s greedy.
+fn of_source(seen: &Outcomes) -> Vec<Figure> {
     let paper = |id, value, unit, paper| Figure { paper: Some(paper), ..Figure::alone(id, value, unit) };
-    let (memory, speed) = ("of the memory in base pages, above it", "of greedy's gain in GETs per second (model)");
-    // The source's tables, made relative: 12.2 GB and 19.0 k/s in base pages, 20.7 GB and 21.7 k/s greedy.
-    Ok(vec![
-        paper("memory_over_base_at_90", over(at_90), memory, 0.008),
-        paper("gain_over_greedy_at_90", gain(at_90), speed, 0.70),
-        paper("memory_over_base_at_70", over(at_70), memory, 0.057),
-        paper("gain_over_greedy_at_70", gain(at_70), speed, 0.78),
-        paper("memory_over_base_at_50", over(at_50), memory, 0.459),
-        paper("gain_over_greedy_at_50", gain(at_50), speed, 0.96),
-        paper("memory_over_base_greedy", over(greedy), memory, 0.697),
-        paper("greedy_speed_over_base", greedy.gets_s / base.gets_s, "ratio (model)", 1.142),
-    ])
+    vec![
+        paper("source_memory_over_base_at_90", seen.over(seen.at_90), MEMORY, 0.008),
+        paper("source_gain_over_greedy_at_90", seen.gain(seen.at_90), SPEED, 0.70),
+        paper("source_memory_over_base_at_70", seen.over(seen.at_70), MEMORY, 0.057),
+        paper("source_gain_over_greedy_at_70", seen.gain(seen.at_70), SPEED, 0.78),
+        paper("source_memory_over_base_at_50", seen.over(seen.at_50), MEMORY, 0.459),
+        paper("source_gain_over_greedy_at_50", seen.gain(seen.at_50), SPEED, 0.96),
+        paper("source_memory_over_base_greedy", seen.over(seen.greedy), MEMORY, 0.697),
+        paper("source_greedy_speed_over_base", seen.greedy.gets_s / seen.base.gets_s, "ratio (model)", 1.142),
+        Figure::alone("source_gain_over_greedy_at_90_of_hits", seen.gain_of_hits(seen.at_90), SPEED),
+    ]
 }
 
 /// Where a store keeps what.
@@ -112,19 +177,51 @@ impl Layout {
         first..first + 3
     }
 
-    fn small(&self, object: u64) -> u64 {
-        self.small + object / SMALL_PER_PAGE
+    /// The page of one of the small objects of a key.
+    fn small(&self, key: u64, object: u64) -> u64 {
+        self.small + (key * SMALL_PER_KEY + object) / SMALL_PER_PAGE
     }
 
-    /// The pages that a GET reads.
-    fn read(&self, key: u64, bucket: u64) -> impl Iterator<Item = u64> + use<> {
-        let small = [0, 1, 2].map(|object| self.small(key * SMALL_PER_KEY + object));
-        let bucket = self.buckets + bucket * BUCKET_BYTES / 4096;
-        self.value(key).chain(small).chain([bucket])
+    fn bucket(&self, bucket: u64) -> u64 {
+        self.buckets + bucket * BUCKET_BYTES / 4096
     }
 }
 
-fn measure(arm: Arm, keys: u64, seed: u64) -> Outcome {
+/// Which keys are there, and in which chain each is, was or would be.
+struct Table {
+    alive: Vec<u64>,
+    bucket_of: Vec<u64>,
+    chains: Vec<Vec<u64>>,
+}
+
+impl Table {
+    fn new(keys: u64, deleted: f64, rng: &mut Stream) -> Table {
+        let buckets = keys.next_power_of_two();
+        let alive: Vec<u64> = (0..keys).filter(|_| !rng.chance(deleted)).collect();
+        let bucket_of: Vec<u64> = (0..keys).map(|_| rng.below(buckets)).collect();
+        let mut chains = vec![Vec::new(); buckets as usize];
+        // A new key comes to the head of its chain.
+        alive.iter().rev().for_each(|key| chains[bucket_of[*key as usize] as usize].push(*key));
+        Table { alive, bucket_of, chains }
+    }
+
+    /// The pages that a GET reads.
+    fn read(&self, layout: &Layout, key: u64) -> Vec<u64> {
+        let bucket = self.bucket_of[key as usize];
+        let mut pages = vec![layout.bucket(bucket)];
+        for other in &self.chains[bucket as usize] {
+            pages.extend([ENTRY, NAME].map(|object| layout.small(*other, object)));
+            if *other == key {
+                pages.push(layout.small(key, HEADER));
+                pages.extend(layout.value(key));
+                break;
+            }
+        }
+        pages
+    }
+}
+
+fn measure(arm: Arm, keys: u64, deleted: f64, seed: u64) -> Outcome {
     let layout = Layout::new(keys);
     let policy = policy(arm);
     let freeing = if arm == Arm::Greedy { Freeing::Splits } else { Freeing::Deferred };
@@ -148,10 +245,12 @@ fn measure(arm: Arm, keys: u64, seed: u64) -> Outcome {
     }
     settle(&mut machine, 30);
     let mut rng = Stream::named(seed, "ingens-bloat");
-    let alive: Vec<u64> = (0..layout.keys).filter(|_| !rng.chance(DELETED)).collect();
-    free_dead(&mut machine, pid, &layout, &alive);
+    let table = Table::new(keys, deleted, &mut rng);
+    free_dead(&mut machine, pid, &layout, &table.alive);
     settle(&mut machine, 60);
-    Outcome { bytes: machine.resident(pid) as f64, gets_s: speed(&machine, pid, &layout, &alive, &mut rng) }
+    let all: Vec<u64> = (0..keys).collect();
+    let mut speed = |drawn: &[u64]| speed(&machine, pid, &layout, &table, drawn, &mut rng);
+    Outcome { bytes: machine.resident(pid) as f64, gets_s: speed(&all), hits_s: speed(&table.alive) }
 }
 
 /// The background scan is fast, so that what counts is where it ends.
@@ -168,25 +267,25 @@ fn policy(arm: Arm) -> Policy {
 
 /// Gives back the pages on which nothing is alive.
 fn free_dead(machine: &mut Machine, pid: Pid, layout: &Layout, alive: &[u64]) {
-    let runs: BTreeMap<u64, ()> = alive.iter().map(|key| (key / 2, ())).collect();
-    for run in (0..layout.keys / 2).filter(|run| !runs.contains_key(run)) {
+    let runs: BTreeSet<u64> = alive.iter().map(|key| key / 2).collect();
+    for run in (0..layout.keys / 2).filter(|run| !runs.contains(run)) {
         (run * RUN_PAGES..(run + 1) * RUN_PAGES).for_each(|page| machine.free(pid, page));
     }
-    let objects = alive.iter().flat_map(|key| (0..SMALL_PER_KEY).map(move |object| key * SMALL_PER_KEY + object));
-    let kept: BTreeMap<u64, ()> = objects.map(|object| (layout.small(object), ())).collect();
-    let all = layout.small(0)..layout.small(layout.keys * SMALL_PER_KEY - 1) + 1;
-    all.filter(|page| !kept.contains_key(page)).for_each(|page| machine.free(pid, page));
+    let small = |key: u64| [ENTRY, NAME, HEADER].map(|object| layout.small(key, object));
+    let kept: BTreeSet<u64> = alive.iter().flat_map(|key| small(*key)).collect();
+    let all = layout.small(0, ENTRY)..=layout.small(layout.keys - 1, HEADER);
+    all.filter(|page| !kept.contains(page)).for_each(|page| machine.free(pid, page));
 }
 
-/// GETs per second over random keys.
-fn speed(machine: &Machine, pid: Pid, layout: &Layout, alive: &[u64], rng: &mut Stream) -> f64 {
+/// GETs per second of random ones of the keys `drawn`.
+fn speed(machine: &Machine, pid: Pid, layout: &Layout, table: &Table, drawn: &[u64], rng: &mut Stream) -> f64 {
     const GETS: u32 = 50_000;
+    let region = |page: u64| Place { pid, region: Region(page / u64::from(REGION_PAGES)) };
+    let cost = |page: u64| if machine.is_huge(region(page)) { HUGE_NS } else { BASE_NS };
     let mut ns = 0.0;
     for _ in 0..GETS {
-        let key = alive[rng.below(alive.len() as u64) as usize];
-        let pages = layout.read(key, rng.below(layout.keys.next_power_of_two()));
-        let region = |page: u64| Place { pid, region: Region(page / u64::from(REGION_PAGES)) };
-        ns += pages.map(|page| if machine.is_huge(region(page)) { HUGE_NS } else { BASE_NS }).sum::<f64>() + REQUEST_NS;
+        let key = drawn[rng.below(drawn.len() as u64) as usize];
+        ns += table.read(layout, key).into_iter().map(cost).sum::<f64>() + REQUEST_NS;
     }
     f64::from(GETS) * 1e9 / ns
 }
@@ -198,9 +297,19 @@ mod tests {
     #[test]
     fn memory_grows_and_speed_too_as_the_threshold_falls() {
         let arms = [Arm::Base, Arm::Ingens(90), Arm::Ingens(70), Arm::Ingens(50), Arm::Greedy];
-        let seen = arms.map(|arm| measure(arm, 20_000, 1));
+        let seen = arms.map(|arm| measure(arm, 20_000, DELETED[1], 1));
         assert!(seen.windows(2).all(|pair| pair[0].bytes <= pair[1].bytes), "{seen:?}");
         assert!(seen.windows(2).all(|pair| pair[0].gets_s <= pair[1].gets_s), "{seen:?}");
+        assert!(seen.windows(2).all(|pair| pair[0].hits_s <= pair[1].hits_s), "{seen:?}");
         assert!(seen[1].bytes <= seen[0].bytes * 1.01 && seen[4].bytes > seen[0].bytes * 1.5, "{seen:?}");
+    }
+    #[test]
+    fn a_get_reads_its_chain_up_to_its_key_and_a_value_only_if_it_is_there() {
+        let layout = Layout::new(8);
+        let chains = vec![vec![5, 2], vec![]];
+        let table = Table { alive: vec![2, 5], bucket_of: vec![0, 1, 0, 0, 0, 0, 0, 0], chains };
+        let read = |key| table.read(&layout, key).len();
+        // Bucket, entry, name, header, three pages; behind another key two more; of who is gone no value.
+        assert_eq!([5, 2, 3, 1].map(read), [7, 9, 5, 1]);
     }
 }

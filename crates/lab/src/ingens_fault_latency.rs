@@ -47,7 +47,7 @@ struct Faults {
 
 fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
     let (rounds, bytes, regions) = if options.quick { (3, 256 * MIB, 32) } else { (9, 1024 * MIB, 200) };
-    room(bytes)?;
+    room(bytes, options)?;
     let mut seen: [Vec<Faults>; 3] = Default::default();
     let mut huge_faults = 0;
     for round in 0..rounds {

@@ -1,9 +1,11 @@
-//! `ingens-fragmented`: latency and rate of requests that each take, use and give back 2 MiB of fresh memory, in memory that
-//! compaction cannot make whole, and in memory that is whole.
+//! `ingens-fragmented`: latency and rate of requests that each take and use 2 MiB of fresh memory and give it back some
+//! requests later, as a server with so many in flight does, in memory that compaction cannot make whole, and in memory that
+//! is whole. With one in flight a single block that is whole would do for all.
 //!
 //! Greedy is `THP=always` twice: with the system's `defrag`, where a fault without a free block falls back at once, and with
 //! `defrag=always`, where it compacts first, which is what the source compared with.
 
+use std::collections::VecDeque;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -35,6 +37,8 @@ const ADAPTIVE: usize = 4;
 /// An allocation of so much is never served from memory that was used before (`M_MMAP_THRESHOLD` of mallopt(3)).
 const FRESH: usize = 48 * MIB as usize;
 const REGION: usize = REGION_BYTES as usize;
+/// Requests whose memory is held at once.
+const IN_FLIGHT: usize = 64;
 /// Free memory that is not put into pipes, so that the other programs of the machine have some meanwhile.
 const LEFT: u64 = 2 * GIB;
 /// Pages on the lists of single CPUs come together again within this.
@@ -54,7 +58,7 @@ struct Run {
 
 fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
     let (rounds, time) = if options.quick { (3, Duration::from_secs(3)) } else { (7, Duration::from_secs(15)) };
-    room(GIB)?;
+    room((2 * IN_FLIGHT * REGION) as u64, options)?;
     let before = fragmentation_now();
     let whole = turns(rounds, time, options, &mut |_| Ok(()), progress)?;
     let fragmenter = Fragmenter::fragment(LEFT)?;
@@ -118,25 +122,31 @@ fn turns(
     Ok(seen)
 }
 
-/// Serves requests one after the other.
+/// Serves requests one after the other, of which each gives back the memory of one long before.
 fn serve(time: Duration) -> Run {
     let begun = Instant::now();
     let mut ms = Vec::new();
+    let mut held = VecDeque::with_capacity(IN_FLIGHT);
     while begun.elapsed() < time {
         let start = Instant::now();
-        black_box(request());
+        let oldest = if held.len() == IN_FLIGHT { held.pop_front() } else { None };
+        drop(oldest);
+        let (memory, sum) = request();
+        black_box(sum);
+        held.push_back(memory);
         ms.push(start.elapsed().as_secs_f64() * 1e3);
     }
     Run { rate: ms.len() as f64 / begun.elapsed().as_secs_f64(), ms }
 }
 
-/// Fresh memory, each page of one region written and read.
-fn request() -> usize {
+/// Fresh memory, each page of one region written and read, and the sum of what was read.
+fn request() -> (Vec<u8>, usize) {
     let mut memory = vec![0u8; FRESH];
     let first = first_region(&memory);
     let region = &mut black_box(&mut memory)[first..first + REGION];
     region.iter_mut().step_by(PAGE_BYTES as usize).for_each(|byte| *byte = 1);
-    region.iter().step_by(64).map(|byte| usize::from(*byte)).sum()
+    let sum = region.iter().step_by(64).map(|byte| usize::from(*byte)).sum();
+    (memory, sum)
 }
 
 fn rate(runs: &[Run]) -> f64 {
@@ -182,7 +192,7 @@ mod tests {
     #[test]
     fn a_request_takes_fresh_memory_and_reads_what_it_wrote() {
         let before = crate::ingens::thread_faults();
-        assert_eq!(request(), REGION / PAGE_BYTES as usize);
+        assert_eq!(request().1, REGION / PAGE_BYTES as usize);
         assert!(crate::ingens::thread_faults() > before);
     }
 }

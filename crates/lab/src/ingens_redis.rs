@@ -4,7 +4,9 @@
 //! any more, and rounds of GETs go from one to the next. `disable-thp no` holds in all of them, and the greedy one must have
 //! huge pages. Greedy has khugepaged tuned fast, which fills up every region with a page in it: its best speed. Speed is
 //! GETs by the server's own CPU time, of which its one thread uses all that it gets; memory is what its control group is
-//! charged, with what was freed inside of huge pages.
+//! charged, with what was freed inside of huge pages. Keys are drawn as the source's client does, `redis-benchmark -r`: from
+//! all that were ever stored, also deleted ones; for figures that end in `_of_hits` from those that are there, so that each
+//! GET copies a value.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -50,11 +52,12 @@ struct Side {
     _manager: Option<Manager>,
     bytes: f64,
     gets_s: Vec<f64>,
+    hits_s: Vec<f64>,
     batches_ms: Vec<f64>,
 }
 
 struct Load {
-    keys: u64,
+    keys: Vec<u64>,
     alive: Vec<u64>,
     dead: Vec<u64>,
 }
@@ -73,7 +76,7 @@ fn measure(deleted: f64, options: &Options, progress: &mut dyn FnMut(&str)) -> R
     let (keys, rounds, gets) = if options.quick { (60_000, 5, 120_000) } else { (400_000, 9, 600_000) };
     let load = Load::new(keys, deleted, options.seed);
     progress(&format!("{:.0} % of {keys} keys are deleted", deleted * 100.0));
-    room(2 * keys * KEY_BYTES)?;
+    room(2 * keys * KEY_BYTES, options)?;
     let mut sides = vec![greedy(&load, options, progress)?];
     let held = Arm::Base.hold(options)?;
     sides.push(side("base pages".to_string(), None, &load, options, progress)?);
@@ -85,8 +88,9 @@ fn measure(deleted: f64, options: &Options, progress: &mut dyn FnMut(&str)) -> R
             let at = (round + turn) % sides.len();
             sides[at].read(&load, gets, options.seed + round as u64)?;
         }
-        let list: Vec<String> = sides.iter().map(|side| format!("{} {:.0}", side.name, side.gets_s[round])).collect();
-        progress(&format!("round {} of {rounds}, GETs per second of CPU: {}", round + 1, list.join(", ")));
+        let told = |side: &Side| format!("{} {:.0} ({:.0})", side.name, side.gets_s[round], side.hits_s[round]);
+        let list: Vec<String> = sides.iter().map(told).collect();
+        progress(&format!("round {} of {rounds}, GETs (hits) per second of CPU: {}", round + 1, list.join(", ")));
     }
     drop(held);
     Ok(sides)
@@ -96,7 +100,7 @@ impl Load {
     fn new(keys: u64, deleted: f64, seed: u64) -> Load {
         let mut rng = Stream::named(seed, "ingens-redis");
         let (dead, alive) = (0..keys).partition(|_| rng.chance(deleted));
-        Load { keys, alive, dead }
+        Load { keys: (0..keys).collect(), alive, dead }
     }
 }
 
@@ -124,13 +128,13 @@ fn side(
     let mut redis = Redis::start(&options.scratch)?;
     let config = |percent: u32| format!("promote_percent = {percent}\ndemote_percent = {}\n{FAST}", percent - 5);
     let manager = percent.map(|percent| Manager::start(&options.scratch, redis.pid(), &config(percent))).transpose()?;
-    redis.fill(load.keys)?;
+    redis.fill(load.keys.len() as u64)?;
     redis.delete(&load.dead)?;
     rest(&redis);
     let bytes = redis.charged() as f64;
     let (mib, huge) = (bytes / 1048576.0, redis.huge() >> 20);
     progress(&format!("{name}: {mib:.0} MiB, {huge} MiB of them in huge pages"));
-    Ok(Side { name, redis, _manager: manager, bytes, gets_s: Vec::new(), batches_ms: Vec::new() })
+    Ok(Side { name, redis, _manager: manager, bytes, gets_s: Vec::new(), hits_s: Vec::new(), batches_ms: Vec::new() })
 }
 
 fn rest(redis: &Redis) {
@@ -147,18 +151,28 @@ fn rest(redis: &Redis) {
 }
 
 impl Side {
-    /// A round of GETs, the same for each server.
+    /// A round of GETs of both kinds, the same for each server.
     fn read(&mut self, load: &Load, gets: usize, seed: u64) -> Result<(), LabError> {
         let mut rng = Stream::named(seed, "ingens-redis-gets");
-        let (cpu, batches) = self.redis.read(&load.alive, gets, &mut rng)?;
-        self.gets_s.push(gets as f64 / cpu.as_secs_f64());
+        let rate = |cpu: Duration| gets as f64 / cpu.as_secs_f64();
+        let (cpu, batches) = self.redis.read(&load.keys, gets, &mut rng)?;
+        self.gets_s.push(rate(cpu));
         self.batches_ms.extend(batches);
+        let (cpu, _) = self.redis.read(&load.alive, gets, &mut rng)?;
+        self.hits_s.push(rate(cpu));
         Ok(())
     }
+}
 
-    fn speed(&self) -> f64 {
-        median(self.gets_s.clone())
-    }
+/// GETs per second of CPU of a server.
+type Speed = fn(&Side) -> f64;
+
+fn of_all(side: &Side) -> f64 {
+    median(side.gets_s.clone())
+}
+
+fn of_hits(side: &Side) -> f64 {
+    median(side.hits_s.clone())
 }
 
 const MEMORY: &str = "of the memory in base pages, above it";
@@ -170,24 +184,26 @@ fn over(side: &Side, base: &Side) -> f64 {
 }
 
 /// Its part of greedy's gain.
-fn gain(side: &Side, base: &Side, greedy: &Side) -> f64 {
-    (side.speed() - base.speed()) / (greedy.speed() - base.speed())
+fn gain(speed: Speed, side: &Side, base: &Side, greedy: &Side) -> f64 {
+    (speed(side) - speed(base)) / (speed(greedy) - speed(base))
 }
 
 fn of_half(sides: &[Side]) -> Vec<Figure> {
     let [greedy, base, at_90, at_70, at_50] = sides else { unreachable!("there are five servers") };
     let batch = |id, side: &Side| Figure::alone(id, at_share(side.batches_ms.clone(), 0.999), "ms for 32 GETs");
-    let peer = Peer { name: "base pages, GETs per second of CPU".to_string(), value: base.speed() };
-    let ratio = Figure::alone("greedy_speed_over_base", greedy.speed() / base.speed(), "ratio");
+    let peer = Peer { name: "base pages, GETs per second of CPU".to_string(), value: of_all(base) };
+    let ratio = Figure::alone("greedy_speed_over_base", of_all(greedy) / of_all(base), "ratio");
     vec![
         Figure::alone("memory_over_base_at_90", over(at_90, base), MEMORY),
-        Figure::alone("gain_over_greedy_at_90", gain(at_90, base, greedy), SPEED),
+        Figure::alone("gain_over_greedy_at_90", gain(of_all, at_90, base, greedy), SPEED),
         Figure::alone("memory_over_base_at_70", over(at_70, base), MEMORY),
-        Figure::alone("gain_over_greedy_at_70", gain(at_70, base, greedy), SPEED),
+        Figure::alone("gain_over_greedy_at_70", gain(of_all, at_70, base, greedy), SPEED),
         Figure::alone("memory_over_base_at_50", over(at_50, base), MEMORY),
-        Figure::alone("gain_over_greedy_at_50", gain(at_50, base, greedy), SPEED),
+        Figure::alone("gain_over_greedy_at_50", gain(of_all, at_50, base, greedy), SPEED),
         Figure::alone("memory_over_base_greedy", over(greedy, base), MEMORY),
         Figure { peer: Some(peer), ..ratio },
+        Figure::alone("gain_over_greedy_at_90_of_hits", gain(of_hits, at_90, base, greedy), SPEED),
+        Figure::alone("greedy_speed_over_base_of_hits", of_hits(greedy) / of_hits(base), "ratio"),
         batch("p999_base", base),
         batch("p999_at_90", at_90),
         batch("p999_at_70", at_70),
@@ -202,13 +218,14 @@ fn of_source(sides: &[Side]) -> Vec<Figure> {
     let paper = |id, value, unit, paper| Figure { paper: Some(paper), ..Figure::alone(id, value, unit) };
     vec![
         paper("source_memory_over_base_at_90", over(at_90, base), MEMORY, 0.008),
-        paper("source_gain_over_greedy_at_90", gain(at_90, base, greedy), SPEED, 0.70),
+        paper("source_gain_over_greedy_at_90", gain(of_all, at_90, base, greedy), SPEED, 0.70),
         paper("source_memory_over_base_at_70", over(at_70, base), MEMORY, 0.057),
-        paper("source_gain_over_greedy_at_70", gain(at_70, base, greedy), SPEED, 0.78),
+        paper("source_gain_over_greedy_at_70", gain(of_all, at_70, base, greedy), SPEED, 0.78),
         paper("source_memory_over_base_at_50", over(at_50, base), MEMORY, 0.459),
-        paper("source_gain_over_greedy_at_50", gain(at_50, base, greedy), SPEED, 0.96),
+        paper("source_gain_over_greedy_at_50", gain(of_all, at_50, base, greedy), SPEED, 0.96),
         paper("source_memory_over_base_greedy", over(greedy, base), MEMORY, 0.697),
-        paper("source_greedy_speed_over_base", greedy.speed() / base.speed(), "ratio", 1.142),
+        paper("source_greedy_speed_over_base", of_all(greedy) / of_all(base), "ratio", 1.142),
+        Figure::alone("source_gain_over_greedy_at_90_of_hits", gain(of_hits, at_90, base, greedy), SPEED),
     ]
 }
 
@@ -220,7 +237,7 @@ mod tests {
     fn the_same_keys_are_deleted_in_each_server_and_about_as_many_as_asked() {
         let load = Load::new(10_000, 0.7, 1);
         assert_eq!(load.dead, Load::new(10_000, 0.7, 1).dead);
-        assert_eq!(load.alive.len() + load.dead.len(), 10_000);
+        assert_eq!(load.alive.len() + load.dead.len(), load.keys.len());
         assert!((6_800..7_200).contains(&load.dead.len()), "{}", load.dead.len());
     }
 }

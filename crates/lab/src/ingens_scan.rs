@@ -44,7 +44,7 @@ const MARGIN: Duration = Duration::from_micros(200);
 fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
     let (bytes, rounds, reads, stalls) =
         if options.quick { (512 * MIB, 3, 80_000_000, 1_500) } else { (2 * GIB, 5, 300_000_000, 10_000) };
-    room(bytes)?;
+    room(bytes, options)?;
     let _held = Arm::Base.hold(options)?;
     let mut memory = Memory::new(bytes as usize)?;
     let mut figures = looks(&mut memory, progress)?;

@@ -47,10 +47,9 @@ impl Run for Evaluate {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let experiments = chosen(&self.prefixes)?;
         let budget = self.budget.map(|budget| Duration::from_nanos(budget.0));
-        let spinner = terminal.spinner();
-        let mut progress = |line: &str| spinner.set_message(line.to_string());
+        let mut progress = terminal.lines();
         let evaluation = evaluate(&experiments, &self.lab.options(), self.repeat, budget, &mut progress);
-        spinner.finish_and_clear();
+        drop(progress);
         match self.lab.json {
             true => terminal.say(&serde_json::to_string_pretty(&evaluation)?)?,
             false => terminal.say(&text(&evaluation))?,

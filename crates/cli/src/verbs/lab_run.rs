@@ -30,10 +30,9 @@ struct LabRun {
 impl Run for LabRun {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let experiment = find(&self.name)?;
-        let spinner = terminal.spinner();
-        let report = experiment.report(&self.lab.options(), &mut |line| spinner.set_message(line.to_string()));
-        spinner.finish_and_clear();
-        let report = report?;
+        let mut progress = terminal.lines();
+        let report = experiment.report(&self.lab.options(), &mut progress)?;
+        drop(progress);
         if self.lab.json {
             return terminal.say(&serde_json::to_string_pretty(&report)?);
         }

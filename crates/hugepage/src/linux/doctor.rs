@@ -64,7 +64,7 @@ fn needed(what: &'static str, tried: Result<String, String>, without: &str) -> F
 
 fn fault_signal() -> Finding {
     match Faults::start(REGION_PAGES) {
-        Ok(_) => found("fault signal", true, "comes from a program in the kernel at exceptions:page_fault_user"),
+        Ok(_) => found("fault signal", true, "comes from a program in the kernel at the tracepoint page_fault_user"),
         Err(error) => found("fault signal", false, format!("{error}; page tables are looked through instead")),
     }
 }

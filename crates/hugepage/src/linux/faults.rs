@@ -1,7 +1,7 @@
 //! The signal of a fault, from a program in the kernel: it keeps a bit for each page of each region that a managed process
 //! writes for the first time, and tells once that enough are set.
 //!
-//! It runs at the tracepoint `exceptions:page_fault_user` and counts pages whose faults are writes, also writes to what was
+//! It runs at the tracepoint `page_fault_user` and counts pages whose faults are writes, also writes to what was
 //! only read before: until then that is a page of zeroes, which is nobody's memory. What is freed again it does not see, nor
 //! what was there before it began: it says where to look, and the look decides. Looking through page tables goes on beside
 //! it, more seldom.
@@ -10,19 +10,20 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use esker_bpf::load::HashMap;
-use esker_bpf::{BpfError, Code, Fields, Helper, If, Loaded, Map, MapKind, Op, Program, Reg, Ring, Size, TracefsError};
+use esker_bpf::load::{ArrayMap, HashMap};
+use esker_bpf::{BpfError, Code, Helper, If, Loaded, Map, MapKind, Op, Program, Reg, Ring, Size};
 
 use crate::view::{Pid, Place, Region};
 use crate::{REGION_BYTES, REGION_PAGES};
 
-/// Processes that are watched, by number.
+/// Processes that are watched: a bit for each number that one may have. Every fault of the machine asks for one.
 const WATCHED: &str = "watched";
 /// Pages that were written, by process and region: the bits, then how many are set.
 const USED: &str = "used";
 const RING: &str = "ring";
 
-const PROCESSES_MAX: u32 = 4096;
+/// Numbers of processes end here (`PID_MAX_LIMIT` of `linux/threads.h`).
+const PID_MAX: u32 = 1 << 22;
 /// Regions that are kept at once: 128 GiB.
 const REGIONS_MAX: u32 = 65536;
 const RING_BYTES: u32 = 1 << 20;
@@ -34,6 +35,11 @@ const COUNT: i16 = (WORDS as i16 - 1) * 8;
 /// An allocation of so much is never served from memory that was used before (`M_MMAP_THRESHOLD` of mallopt(3)).
 const FRESH_BYTES: usize = 64 << 20;
 
+const PROGRAM: &str = "page_fault";
+const TRACEPOINT: &str = "page_fault_user";
+/// Where the tracepoint's arguments lie: address, registers, code (`arch/x86/include/asm/trace/exceptions.h`).
+const ADDRESS: i16 = 0;
+const ERROR_CODE: i16 = 16;
 /// Bit of the fault's code: it was a write.
 const WRITE: i32 = 2;
 const PAGE_SHIFT: i32 = REGION_BYTES.trailing_zeros() as i32 - REGION_PAGES.trailing_zeros() as i32;
@@ -45,9 +51,6 @@ pub enum FaultsError {
     /// The kernel refuses the program.
     #[error(transparent)]
     Refused(#[from] BpfError),
-    /// The tracepoint is not there, or not as expected.
-    #[error(transparent)]
-    Tracepoint(#[from] TracefsError),
     /// It runs and sees nothing.
     #[error("the program in the kernel does not see faults of this process; is this another PID namespace?")]
     Blind,
@@ -58,8 +61,8 @@ pub enum FaultsError {
 
 /// The program, running.
 pub struct Faults {
-    _loaded: Loaded,
-    watched: HashMap<u32, u32>,
+    loaded: Loaded,
+    watched: ArrayMap<u64>,
     used: HashMap<[u64; 2], [u64; WORDS]>,
     ring: Ring,
     bell: Arc<OwnedFd>,
@@ -78,17 +81,15 @@ impl Faults {
     /// [`FaultsError`].
     pub fn start(pages: u32) -> Result<Faults, FaultsError> {
         let maps = [
-            Map { name: WATCHED, kind: MapKind::Hash, key: 4, value: 4, entries: PROCESSES_MAX },
+            Map { name: WATCHED, kind: MapKind::Array, key: 4, value: 8, entries: PID_MAX / 64 },
             Map { name: USED, kind: MapKind::Hash, key: 16, value: WORDS as u32 * 8, entries: REGIONS_MAX },
             Map { name: RING, kind: MapKind::Ring, key: 0, value: 0, entries: RING_BYTES },
         ];
-        let fields = Fields::of("exceptions/page_fault_user")?;
-        let program = program(fields.offset("address", 8)?, fields.offset("error_code", 8)?, pages);
-        let mut loaded = Loaded::new(&[program], &maps)?;
-        let (watched, used, ring) = (loaded.hash(WATCHED)?, loaded.hash(USED)?, loaded.ring(RING)?);
-        loaded.attach("page_fault", "exceptions", "page_fault_user")?;
+        let mut loaded = Loaded::new(&[program(pages)], &maps)?;
+        let (watched, used, ring) = (loaded.array(WATCHED)?, loaded.hash(USED)?, loaded.ring(RING)?);
+        loaded.attach_raw(PROGRAM, TRACEPOINT)?;
         let bell = Arc::new(ring.bell()?);
-        let mut faults = Faults { _loaded: loaded, watched, used, ring, bell };
+        let mut faults = Faults { loaded, watched, used, ring, bell };
         faults.try_here()?;
         Ok(faults)
     }
@@ -109,17 +110,33 @@ impl Faults {
         self.bell.clone()
     }
 
+    /// Whether the program runs, as it does at first. What is written while it does not is not seen.
+    ///
+    /// # Errors
+    /// [`FaultsError::Refused`].
+    pub fn listen(&mut self, on: bool) -> Result<(), FaultsError> {
+        match on {
+            true => self.loaded.attach_raw(PROGRAM, TRACEPOINT)?,
+            false => self.loaded.detach(PROGRAM)?,
+        }
+        Ok(())
+    }
+
     /// Watches a process.
     ///
     /// # Errors
-    /// If there are too many.
+    /// If its number is none.
     pub fn watch(&mut self, pid: Pid) -> Result<(), FaultsError> {
-        Ok(self.watched.insert(pid.0, 1)?)
+        let word = self.watched.get(pid.0 / 64).unwrap_or(0);
+        Ok(self.watched.set(pid.0 / 64, word | 1 << (pid.0 % 64))?)
     }
 
     /// Forgets a process, with all that was seen of it.
     pub fn forget(&mut self, pid: Pid) {
-        self.watched.remove(&pid.0);
+        if let Some(word) = self.watched.get(pid.0 / 64) {
+            // The word is there.
+            drop(self.watched.set(pid.0 / 64, word & !(1 << (pid.0 % 64))));
+        }
         let of_it: Vec<[u64; 2]> = self.used.keys().filter(|key| key[0] == u64::from(pid.0)).collect();
         of_it.iter().for_each(|key| self.used.remove(key));
     }
@@ -140,23 +157,21 @@ impl Faults {
 
 // The stack, below the frame.
 const KEY: i16 = -16;
-const KEY_PROCESS: i16 = -24;
-const EMPTY: i16 = KEY_PROCESS - WORDS as i16 * 8;
+const KEY_WORD: i16 = -24;
+const EMPTY: i16 = KEY_WORD - WORDS as i16 * 8;
 
-fn program(address: i16, code_field: i16, pages: u32) -> Program {
+fn program(pages: u32) -> Program {
     let mut code = Code::new();
     let out = code.label();
     code.mov(Reg::R6, Reg::R1);
-    code.load(Size::Double, Reg::R1, Reg::R6, code_field);
+    code.load(Size::Double, Reg::R1, Reg::R6, ERROR_CODE);
     code.alu(Op::And, Reg::R1, WRITE);
     code.jump_if(If::Equal, Reg::R1, 0, out);
     code.call(Helper::CurrentPidTgid);
     code.alu(Op::ShiftRight, Reg::R0, 32);
     code.store(Size::Double, Reg::R10, KEY, Reg::R0);
-    code.store(Size::Word, Reg::R10, KEY_PROCESS, Reg::R0);
-    look_up(&mut code, WATCHED, KEY_PROCESS);
-    code.jump_if(If::Equal, Reg::R0, 0, out);
-    code.load(Size::Double, Reg::R6, Reg::R6, address);
+    is_watched(&mut code, out);
+    code.load(Size::Double, Reg::R6, Reg::R6, ADDRESS);
     code.mov(Reg::R1, Reg::R6);
     code.alu(Op::ShiftRight, Reg::R1, REGION_SHIFT);
     code.store(Size::Double, Reg::R10, KEY + 8, Reg::R1);
@@ -173,7 +188,7 @@ fn program(address: i16, code_field: i16, pages: u32) -> Program {
     code.bind(out);
     code.mov(Reg::R0, 0);
     code.exit();
-    code.finish("page_fault", "tp/exceptions/page_fault_user")
+    code.finish(PROGRAM, "raw_tp/page_fault_user")
 }
 
 /// `R0 = map[*(frame + key)]`, or nothing.
@@ -182,6 +197,20 @@ fn look_up(code: &mut Code, map: &'static str, key: i16) {
     code.mov(Reg::R2, Reg::R10);
     code.alu(Op::Add, Reg::R2, i32::from(key));
     code.call(Helper::MapLookup);
+}
+
+/// Away if the process `R0` is not watched. Leaves `R6` as it is.
+fn is_watched(code: &mut Code, out: esker_bpf::asm::Label) {
+    code.mov(Reg::R7, Reg::R0);
+    code.alu(Op::ShiftRight, Reg::R0, 6);
+    code.store(Size::Word, Reg::R10, KEY_WORD, Reg::R0);
+    look_up(code, WATCHED, KEY_WORD);
+    code.jump_if(If::Equal, Reg::R0, 0, out);
+    code.load(Size::Double, Reg::R1, Reg::R0, 0);
+    code.alu(Op::And, Reg::R7, 63);
+    code.alu(Op::ShiftRight, Reg::R1, Reg::R7);
+    code.alu(Op::And, Reg::R1, 1);
+    code.jump_if(If::Equal, Reg::R1, 0, out);
 }
 
 /// `R0` = the region's bits, new ones if there are none; away if there is no room.

@@ -62,6 +62,8 @@ pub struct System {
     kpageflags: Option<File>,
     /// Nothing where the kernel takes no program: then page tables are looked through as often as configured.
     faults: Option<Faults>,
+    /// Whether well used regions are signalled.
+    listens: bool,
     /// Dropped, and thereby ended, before the settings are put back.
     damon: Option<Damon>,
     knobs: Knobs,
@@ -119,6 +121,7 @@ impl System {
             refused: BTreeMap::new(),
             kpageflags,
             faults,
+            listens: true,
             damon,
             knobs,
             repaired,
@@ -262,12 +265,14 @@ impl ProcView for System {
     fn signals(&mut self) -> Vec<Place> {
         let mut places = self.told();
         let times = if self.faults.is_some() { SELDOM } else { 1 };
+        // No region has more pages than it has; what was freed is still seen.
+        let pages = if self.listens { self.settings.promote.pages() } else { u32::MAX };
         for (pid, tracked) in &mut self.tracked {
             let begun = Instant::now();
             if begun < tracked.next_poll {
                 continue;
             }
-            let new = tracked.newly_used(self.settings.promote.pages());
+            let new = tracked.newly_used(pages);
             places.extend(new.into_iter().map(|region| Place { pid: *pid, region }));
             let took = begun.elapsed();
             self.polls = (self.polls.0 + 1, self.polls.1 + Nanos(took.as_nanos() as u64));
@@ -295,6 +300,24 @@ impl ProcView for System {
         moved().saturating_sub(before) * PAGE_BYTES
     }
 
+    fn free_blocks(&mut self) -> u64 {
+        blocks_now() / REGION_BYTES
+    }
+
+    /// While nobody listens, faults cost what they cost without the program in the kernel.
+    fn listen(&mut self, on: bool) {
+        if on == self.listens {
+            return;
+        }
+        self.listens = on;
+        if let Some(Err(error)) = self.faults.as_mut().map(|faults| faults.listen(on)) {
+            self.troubles.push(format!("the program in the kernel: {error}"));
+        }
+        if on {
+            self.tracked.values_mut().for_each(Tracked::look_again);
+        }
+    }
+
     fn set_greedy(&mut self, greedy: bool) {
         if let Err(error) = self.knobs.set(faults_knob(), if greedy { "always" } else { "never" }) {
             self.troubles.push(error.to_string());
@@ -316,16 +339,18 @@ pub fn fragmentation_now() -> f64 {
 /// Bytes of free memory in blocks of huge pages, after the kernel was asked to compact memory if they were fewer than `wanted`.
 /// For tests and experiments, which would otherwise show a lack of such blocks and nothing else.
 pub fn huge_blocks(wanted: u64) -> u64 {
-    let free = || {
-        let text = fs::read_to_string("/proc/buddyinfo").unwrap_or_default();
-        let order = (REGION_BYTES / PAGE_BYTES).ilog2() as usize;
-        contiguity::parse_buddyinfo(&text).iter().map(|(_, blocks)| blocks.pages_from(order) * PAGE_BYTES).sum()
-    };
-    let found = free();
+    let found = blocks_now();
     if found >= wanted {
         return found;
     }
     // All that it may do is to help; what counts is looked at.
     let _tried = fs::write("/proc/sys/vm/compact_memory", "1");
-    free()
+    blocks_now()
+}
+
+/// Bytes of free memory in blocks of huge pages.
+fn blocks_now() -> u64 {
+    let text = fs::read_to_string("/proc/buddyinfo").unwrap_or_default();
+    let zones = contiguity::parse_buddyinfo(&text);
+    zones.iter().map(|(_, blocks)| blocks.pages_from(contiguity::HUGE_ORDER) * PAGE_BYTES).sum()
 }

@@ -250,6 +250,12 @@ impl Tracked {
         new.into_iter().collect()
     }
 
+    /// Takes all that is used for new, and looks at the next opportunity.
+    pub fn look_again(&mut self) {
+        self.above.clear();
+        (self.faults, self.next_poll) = (None, Instant::now());
+    }
+
     /// Makes a region huge, and looks whether it is.
     pub fn promote(&mut self, region: Region) -> Outcome {
         let begun = Instant::now();

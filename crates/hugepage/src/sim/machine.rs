@@ -7,6 +7,7 @@ use esker_base::{Nanos, Time};
 
 use super::costs::Costs;
 use super::physical::{Frame, Physical};
+use crate::contiguity::HUGE_ORDER;
 use crate::util::{Threshold, Util};
 use crate::view::{Backing, Look, Outcome, Pid, Place, ProcView, Refusal, Region, Skip};
 use crate::{PAGE_BYTES, REGION_BYTES, REGION_PAGES};
@@ -57,6 +58,7 @@ pub struct Machine {
     freeing: Freeing,
     greedy: bool,
     signals: Vec<Place>,
+    listens: bool,
     /// Faults that took a huge page.
     pub huge_faults: u64,
     /// Promotions take so much longer, for tests of slow ones.
@@ -83,6 +85,7 @@ impl Machine {
             freeing,
             greedy: false,
             signals: Vec::new(),
+            listens: true,
             huge_faults: 0,
             delay: Nanos(0),
             said_fragmentation: None,
@@ -141,7 +144,7 @@ impl Machine {
             }
         };
         range.used.set(at);
-        if range.used.count() == self.promote.pages() && matches!(range.memory, Memory::Base(_)) {
+        if self.listens && range.used.count() == self.promote.pages() && matches!(range.memory, Memory::Base(_)) {
             self.signals.push(place);
         }
         Some(cost + fault)
@@ -336,6 +339,20 @@ impl ProcView for Machine {
             frames[at as usize] = Some(to);
         }
         moved.len() as u64 * PAGE_BYTES
+    }
+
+    fn free_blocks(&mut self) -> u64 {
+        self.physical.free_blocks().pages_from(HUGE_ORDER) / u64::from(REGION_PAGES)
+    }
+
+    fn listen(&mut self, on: bool) {
+        self.listens = on;
+        let is_well_used =
+            |range: &Range| matches!(range.memory, Memory::Base(_)) && range.used.count() >= self.promote.pages();
+        for (pid, process) in self.processes.iter().filter(|_| on) {
+            let regions = process.ranges.iter().filter(|(_, range)| is_well_used(range));
+            self.signals.extend(regions.map(|(region, _)| Place { pid: *pid, region: *region }));
+        }
     }
 
     fn set_greedy(&mut self, greedy: bool) {

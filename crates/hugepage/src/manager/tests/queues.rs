@@ -143,33 +143,55 @@ fn who_waits_while_nothing_is_promoted_is_served_as_soon_as_that_is_over() {
     let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
     machine.delay = Nanos::millis(6);
     let pid = machine.spawn(SHARES);
+    // The background scan finds nothing and sleeps, so that it wakes nobody.
+    drive(&mut manager, &mut machine, 0..1, |_, _| {});
     machine.fill(pid, 0..4).expect("memory suffices");
     let at: Vec<u64> =
-        changes(&drive(&mut manager, &mut machine, 0..1, |_, _| {})).iter().map(|(at, ..)| at.0).collect();
+        changes(&drive(&mut manager, &mut machine, 1..2, |_, _| {})).iter().map(|(at, ..)| at.0).collect();
     // Each takes 6.5 ms and is followed by ten times that.
     assert!(at.len() == 4 && at.windows(2).all(|pair| pair[1] - pair[0] < 80_000_000), "{at:?}");
 }
 
 #[test]
-fn where_no_block_is_free_promotions_take_a_small_share_of_the_time() {
+fn where_no_block_is_free_none_is_tried_until_there_are_more_or_a_minute_is_over() {
     let policy = Policy::ingens();
     let mut machine = Machine::new(Physical::new(4), Costs::MEASURED, policy.promote, policy.demote, Freeing::Deferred);
     let mut manager = Manager::new(policy, 1);
     let pid = machine.spawn(SHARES);
     machine.fill(pid, 0..4).expect("all of the machine's memory");
     machine.signals();
-    for region in 0..4 {
-        manager.urgent.ask(place(pid, region));
-    }
-    let told = drive(&mut manager, &mut machine, 0..1, |_, _| {});
-    let vain: Vec<Time> = told
-        .iter()
-        .filter(|(_, decision)| matches!(decision, Decision::Refused { refusal: Refusal::NoContiguity, .. }))
-        .map(|(at, _)| *at)
-        .collect();
-    assert!(vain.len() > 1, "{told:?}");
-    // The simulated kernel takes 1 us to say so.
-    assert!(vain.windows(2).all(|pair| pair[1].since(pair[0]) >= Nanos::micros(101)), "{vain:?}");
+    manager.urgent.ask(place(pid, 0));
+    let starved = |told: &[(Time, Decision)]| -> Vec<u64> {
+        let at = |(at, decision): &(Time, Decision)| matches!(decision, Decision::Starved { .. }).then_some(at.0);
+        told.iter().filter_map(at).map(|ns| ns / 1_000_000_000).collect()
+    };
+    assert_eq!(starved(&drive(&mut manager, &mut machine, 0..90, |_, _| {})), [0, 60]);
+    assert_eq!(huge_of(&manager, pid), 0);
+    // Nothing of it is in use any more, which gives two blocks back.
+    machine.unmap(place(pid, 2));
+    machine.unmap(place(pid, 3));
+    let told = changes(&drive(&mut manager, &mut machine, 90..92, |_, _| {}));
+    assert_eq!(
+        told.iter().map(|(_, place, asker)| (place.region.0, *asker)).collect::<Vec<_>>(),
+        [(0, Asker::Signal), (1, Asker::Signal)]
+    );
+}
+
+#[test]
+fn while_no_block_is_free_huge_pages_are_demoted_nevertheless() {
+    let policy = Policy { cooldown: Nanos(0), ..Policy::ingens() };
+    let mut machine = Machine::new(Physical::new(2), Costs::MEASURED, policy.promote, policy.demote, Freeing::Deferred);
+    let mut manager = Manager::new(policy, 1);
+    let pid = machine.spawn(SHARES);
+    machine.fill(pid, 0..1).expect("half of the machine's memory");
+    drive(&mut manager, &mut machine, 0..1, |_, _| {});
+    assert!(machine.is_huge(place(pid, 0)));
+    machine.fill(pid, 1..2).expect("the other half");
+    drive(&mut manager, &mut machine, 1..2, |_, _| {});
+    assert!(manager.starved.is_some() && !machine.is_huge(place(pid, 1)));
+    (0..200).for_each(|page| machine.free(pid, page));
+    drive(&mut manager, &mut machine, 2..3, |_, _| {});
+    assert!(!machine.is_huge(place(pid, 0)), "it was used too little");
 }
 
 #[test]
