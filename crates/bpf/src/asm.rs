@@ -75,6 +75,8 @@ pub enum Helper {
     MapDelete = 3,
     KtimeGetNs = 5,
     CurrentPidTgid = 14,
+    SkbLoadBytes = 26,
+    CurrentTask = 35,
     ProbeReadUser = 112,
     ProbeReadKernel = 113,
     ProbeReadUserStr = 114,

@@ -12,6 +12,9 @@ const PLACE: &str = "/sys/kernel/btf/vmlinux";
 
 const MAGIC: u16 = 0xeb9f;
 const STRUCT: u8 = 4;
+const UNION: u8 = 5;
+/// Parts without a name within others are looked into so deep.
+const DEEPEST: u32 = 8;
 /// Bytes of each kind of type that are always there, of those for each of its parts, from kind 1 on.
 const SIZES: [(usize, usize); 19] = [
     (16, 0),  // int
@@ -66,7 +69,7 @@ impl Types {
         Types(bytes)
     }
 
-    /// Offset in bytes of a member of a structure.
+    /// Offset in bytes of a member of a structure, also where it is in a part of it that has no name.
     ///
     /// # Errors
     /// If there is none, or the types cannot be understood.
@@ -88,26 +91,60 @@ impl Types {
             let rest = names.get(at as usize..)?;
             Some(rest.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&0)))
         };
-        let mut at = 0;
-        while at < types.len() {
-            let (name, info) = (self::word(types, at)?, self::word(types, at + 4)?);
-            let (kind, parts) = ((info >> 24 & 31) as u8, info as usize & 0xffff);
-            let (fixed, each) = *SIZES.get(usize::from(kind.checked_sub(1)?))?;
-            let end = at + fixed + each * parts;
-            if kind == STRUCT && is_named(name, structure)? {
-                return Some(offset_among(types.get(at + fixed..end)?, info >> 31 != 0, |at| is_named(at, member)));
+        let types = all_types(types)?;
+        for one in types.iter().filter(|one| one.kind == STRUCT) {
+            if is_named(one.name, structure)? {
+                let bits = one.offset_of(&types, &|at| is_named(at, member), DEEPEST);
+                return Some(bits.and_then(|bits| i32::try_from(bits / 8).ok().filter(|_| bits.is_multiple_of(8))));
             }
-            at = end;
         }
         Some(None)
     }
 }
 
-/// Offset of the first member whose name is the one; `bits` if members may be parts of bytes.
-fn offset_among(members: &[u8], bits: bool, is_it: impl Fn(u32) -> Option<bool>) -> Option<i32> {
-    let found = members.chunks_exact(12).find(|chunk| word(chunk, 0).and_then(&is_it) == Some(true))?;
-    let offset = word(found, 8)? & if bits { 0xff_ffff } else { u32::MAX };
-    i32::try_from(offset / 8).ok().filter(|_| offset.is_multiple_of(8))
+/// A type, with its parts as they are told.
+struct Type<'a> {
+    name: u32,
+    kind: u8,
+    /// Members may be parts of bytes.
+    has_bits: bool,
+    parts: &'a [u8],
+}
+
+/// All of them, in the order of their numbers, the first being 1. Nothing if they are cut.
+fn all_types(bytes: &[u8]) -> Option<Vec<Type<'_>>> {
+    let mut types = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        let (name, info) = (word(bytes, at)?, word(bytes, at + 4)?);
+        let (kind, parts) = ((info >> 24 & 31) as u8, info as usize & 0xffff);
+        let (fixed, each) = *SIZES.get(usize::from(kind.checked_sub(1)?))?;
+        let end = at + fixed + each * parts;
+        types.push(Type { name, kind, has_bits: info >> 31 != 0, parts: bytes.get(at + fixed..end)? });
+        at = end;
+    }
+    Some(types)
+}
+
+impl Type<'_> {
+    /// Offset in bits of the first member whose name is the one, also within members without a name.
+    fn offset_of(&self, types: &[Type<'_>], is_it: &impl Fn(u32) -> Option<bool>, depth: u32) -> Option<u32> {
+        if self.kind != STRUCT && self.kind != UNION {
+            return None;
+        }
+        self.parts.chunks_exact(12).find_map(|member| {
+            let (name, of, told) = (word(member, 0)?, word(member, 4)?, word(member, 8)?);
+            let offset = told & if self.has_bits { 0xff_ffff } else { u32::MAX };
+            match (name, depth) {
+                (0, 0) => None,
+                (0, _) => {
+                    let part = types.get((of as usize).checked_sub(1)?)?;
+                    offset.checked_add(part.offset_of(types, is_it, depth - 1)?)
+                }
+                _ => (is_it(name) == Some(true)).then_some(offset),
+            }
+        })
+    }
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {

@@ -7,7 +7,7 @@
 //!
 //! Invariant: nothing stays in the kernel when a [`Loaded`] is dropped or its process dies, however it dies.
 //!
-//! Reading order: [`asm`], [`object`], [`btf`], [`load`].
+//! Reading order: [`asm`], [`object`], [`btf`], [`load`]; [`peek`] reads the kernel's memory with all of it.
 
 #![forbid(unsafe_code)]
 
@@ -15,11 +15,13 @@ pub mod asm;
 pub mod btf;
 pub mod load;
 pub mod object;
+pub mod peek;
 
 pub use asm::{Code, Helper, If, Op, Reg, Size};
 pub use btf::{BtfError, Types};
 pub use load::{BpfError, Loaded, Ring};
 pub use object::{Map, MapKind, Program};
+pub use peek::Peek;
 
 #[cfg(test)]
 mod tests;

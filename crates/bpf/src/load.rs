@@ -6,8 +6,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use aya::maps::{self, MapData, RingBuf};
-use aya::programs::RawTracePoint;
 use aya::programs::raw_trace_point::RawTracePointLinkId;
+use aya::programs::{RawTracePoint, SocketFilter};
 use aya::{Ebpf, EbpfLoader};
 
 use crate::object::{Map, Program, write};
@@ -85,6 +85,17 @@ impl Loaded {
     fn program(&mut self, name: &str) -> Result<&mut RawTracePoint, BpfError> {
         let found = self.ebpf.program_mut(name).ok_or_else(|| BpfError::Absent(name.to_string()))?;
         found.try_into().map_err(refused(name))
+    }
+
+    /// Runs a program of type `socket` on each message that a socket is sent, until the socket is closed.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn attach_socket(&mut self, program: &str, socket: impl AsFd) -> Result<(), BpfError> {
+        let found = self.ebpf.program_mut(program).ok_or_else(|| BpfError::Absent(program.to_string()))?;
+        let found: &mut SocketFilter = found.try_into().map_err(refused(program))?;
+        found.load().map_err(refused(program))?;
+        found.attach(socket).map_err(refused(program))
     }
 
     /// A ring, taken out for one reader.

@@ -3,9 +3,10 @@ use crate::btf::{BtfError, Types};
 use crate::object::{Map, MapKind};
 use crate::{Loaded, object};
 
-/// Types as a kernel tells them: an integer, a structure with members at bits 0, 64 and 67, one whose name begins like its.
+/// Types as a kernel tells them: an integer, a structure with members at bits 0, 64 and 67, one whose name begins like its, and one that
+/// holds the first at bit 64 without a name.
 fn types() -> Vec<u8> {
-    let names = b"\0int\0task\0task_more\0state\0pid\0flag\0";
+    let names = b"\0int\0task\0task_more\0state\0pid\0flag\0outer\0own\0";
     let name = |text: &str| {
         let wanted = format!("\0{text}\0");
         1 + names.windows(wanted.len()).position(|part| part == wanted.as_bytes()).expect("it is there") as u32
@@ -18,6 +19,7 @@ fn types() -> Vec<u8> {
     let mut words = vec![name("int"), 1 << 24, 4, 32];
     words.extend(structure("task_more", [("state", 0), ("flag", 64), ("pid", 96)]));
     words.extend(structure("task", [("state", 0), ("pid", 64), ("flag", 67)]));
+    words.extend([name("outer"), 4 << 24 | 2, 32, name("own"), 1, 0, 0, 3, 64]);
     let types: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let mut bytes = vec![0x9f, 0xeb, 1, 0];
     let header = [24, 0, types.len() as u32, types.len() as u32, names.len() as u32];
@@ -36,12 +38,16 @@ fn members_lie_where_the_kernel_says() {
     assert!(matches!(whole.offset("task", "int"), Err(BtfError::Absent("task", "int"))));
     assert!(matches!(whole.offset("other", "pid"), Err(BtfError::Absent(..))));
     assert_eq!(offset("task", "flag"), None, "it begins inside a byte");
+    assert_eq!([offset("outer", "own"), offset("outer", "pid")], [Some(0), Some(16)], "in a part without a name");
     for len in 0..types().len() {
         let cut = Types::parse(types()[..len].to_vec());
         assert!(matches!(cut.offset("task", "pid"), Err(BtfError::Unknown)), "cut to {len} bytes");
     }
     match Types::of_kernel() {
-        Ok(kernel) => assert!(kernel.offset("task_struct", "pid").is_ok_and(|pid| pid > 0)),
+        Ok(kernel) => {
+            assert!(kernel.offset("task_struct", "pid").is_ok_and(|pid| pid > 0));
+            assert!(kernel.offset("mm_struct", "pgd").is_ok_and(|pgd| pgd > 0));
+        }
         Err(error) => eprintln!("SKIPPED: {error}"),
     }
 }
@@ -136,4 +142,25 @@ fn what_the_verifier_refuses_is_told_in_its_words() {
     let error = bad.attach_raw("bad", "sys_enter").expect_err("a register without a value").to_string();
     assert!(error.contains("R3"), "{error}");
     assert!(bad.attach_raw("absent", "sys_enter").is_err());
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "the kernel knows this process by it")]
+fn the_kernels_memory_is_read_and_what_is_not_there_is_nothing() {
+    let mut peek = match crate::Peek::start() {
+        Ok(peek) => peek,
+        Err(error) => {
+            eprintln!("SKIPPED: {error}");
+            return;
+        }
+    };
+    let Ok(types) = Types::of_kernel() else { return };
+    let offset = |member| types.offset("task_struct", member).unwrap() as u64;
+    let task = peek.own_task();
+    let pid = peek.word(task + offset("tgid")) as u32;
+    assert_eq!(pid, std::process::id(), "this process' own task");
+    assert_eq!(peek.word(8), 0, "nothing is mapped there");
+    assert_eq!((peek.page(task | 8), peek.page(0)), (None, None), "no pages");
+    let page = task & !4095;
+    assert!(peek.page(page).is_some_and(|words| words.iter().any(|word| *word != 0)));
 }

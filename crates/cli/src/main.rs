@@ -55,6 +55,9 @@ fn main() -> ExitCode {
     if let Some(status) = esker_record::gate::pass(std::env::args_os()) {
         return ExitCode::from(status);
     }
+    if let Some(status) = esker_lab::guest::pass(std::env::args_os()) {
+        return ExitCode::from(status);
+    }
     let mut terminal = Terminal::standard();
     ExitCode::from(run(std::env::args_os(), &mut terminal))
 }

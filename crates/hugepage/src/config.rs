@@ -7,10 +7,11 @@ use esker_base::units::{parse_size, parse_span};
 use serde::Deserialize;
 
 use crate::REGION_BYTES;
-use crate::linux::Settings;
 use crate::linux::select::Rule;
+use crate::linux::{Settings, Source, merging};
 use crate::policy::{Order, Policy};
 use crate::share::Tau;
+use crate::sharing::SharingPolicy;
 use crate::util::Threshold;
 
 /// The keys of the file. What is left out is as the source of the policy has it.
@@ -37,6 +38,10 @@ struct File {
     poll: Option<String>,
     poll_share: Option<f64>,
     cpu_share: Option<f64>,
+    sharing: Option<SharingPolicy>,
+    sharing_socket: Option<PathBuf>,
+    ksm_pages_to_scan: Option<u64>,
+    ksm_sleep: Option<String>,
     #[serde(default)]
     access: AccessFile,
     #[serde(default)]
@@ -65,7 +70,9 @@ enum Faults {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Method {
+    Any,
     Damon,
+    PageTables,
     None,
 }
 
@@ -99,6 +106,8 @@ pub enum ConfigError {
     Together(&'static str),
 }
 
+/// Where preloaded libraries connect if nothing else is said; they look there too.
+pub const SHARING_SOCKET: &str = "/run/esker/hugepage-share.sock";
 /// Where the state is kept if nothing else is said.
 pub const STATE: &str = "/run/esker/hugepage.json";
 const POLL: Nanos = Nanos::millis(50);
@@ -133,17 +142,41 @@ impl Config {
         if file.process.iter().any(|rule| rule.shares == Some(0)) {
             return Err(ConfigError::Together("shares of a [[process]] must be above 0"));
         }
+        let merging = merging(&file)?;
         let settings = Settings {
             rules: file.process,
             promote: policy.promote,
             poll: span("poll", file.poll.as_deref())?.unwrap_or(POLL),
             poll_share: share("poll_share", file.poll_share)?.unwrap_or(POLL_SHARE),
             base_faults,
+            access: source(file.access.method),
+            merging,
             access_interval: (file.access.method != Some(Method::None)).then_some(policy.scan_interval),
             state: file.state.unwrap_or_else(|| PathBuf::from(STATE)),
         };
         Ok(Config { policy, settings, cpu_share: share("cpu_share", file.cpu_share)?.unwrap_or(CPU_SHARE) })
     }
+}
+
+fn source(method: Option<Method>) -> Source {
+    match method {
+        None | Some(Method::Any | Method::None) => Source::Any,
+        Some(Method::Damon) => Source::Damon,
+        Some(Method::PageTables) => Source::PageTables,
+    }
+}
+
+fn merging(file: &File) -> Result<Option<merging::Settings>, ConfigError> {
+    let sleep = span("ksm_sleep", file.ksm_sleep.as_deref())?;
+    let is_wanted = file.sharing.unwrap_or_default() != SharingPolicy::None;
+    let rest = file.sharing_socket.is_some() || file.ksm_pages_to_scan.is_some() || sleep.is_some();
+    if rest && !is_wanted {
+        let why =
+            "sharing_socket, ksm_pages_to_scan and ksm_sleep need sharing = \"all\", \"same_type\" or \"coordinated\"";
+        return Err(ConfigError::Together(why));
+    }
+    let socket = file.sharing_socket.clone().unwrap_or_else(|| PathBuf::from(SHARING_SOCKET));
+    Ok(is_wanted.then_some(merging::Settings { socket, pages: file.ksm_pages_to_scan, sleep }))
 }
 
 /// Compaction is off unless it is asked for: on Linux it has no bound, and promotions compact for themselves.
@@ -176,6 +209,7 @@ fn policy(file: &File) -> Result<Policy, ConfigError> {
     policy.quantum_regions = u32::try_from(quantum).unwrap_or(u32::MAX);
     let most = regions("access.most", file.access.most.as_deref())?.unwrap_or(u64::from(policy.scan_regions));
     policy.scan_regions = u32::try_from(most).unwrap_or(u32::MAX);
+    policy.sharing = file.sharing.unwrap_or_default();
     policy.greedy_below = file.greedy_below.or(policy.greedy_below);
     policy.compact_at = file.compact_at.unwrap_or(policy.compact_at);
     policy.tracking.bits = file.access.bits.unwrap_or(policy.tracking.bits);
@@ -251,7 +285,8 @@ mod tests {
         let text = "state = \"s.json\"\nfaults = \"base\"\npromote_percent = 70\ndemote_percent = 60\ncooldown = \"1s\"\nslow = \"7ms\"\nrest_times = 3\n\
                     no_contiguity_rest = \"9s\"\norder = \"in_turn\"\ntau = 0.5\nbudget = \"1GiB\"\nquantum = \"32MiB\"\nquantum_sleep = \"5s\"\n\
                     exclusion = \"60s\"\ngreedy_below = 0.4\ncompact_at = 0.9\ncompact_interval = \"7s\"\npoll = \"20ms\"\n\
-                    poll_share = 0.05\ncpu_share = 0.5\n[access]\nmethod = \"none\"\nperiod = \"4s\"\ninterval = \"1s\"\n\
+                    poll_share = 0.05\ncpu_share = 0.5\nsharing = \"coordinated\"\nsharing_socket = \"k.sock\"\n\
+                    ksm_pages_to_scan = 1000\nksm_sleep = \"50ms\"\n[access]\nmethod = \"none\"\nperiod = \"4s\"\ninterval = \"1s\"\n\
                     bits = 16\nalpha = 0.3\nclear_hot = 0.5\nmost = \"20MiB\"\n[[process]]\nunit = \"redis\"\nshares = 7\n";
         let config = Config::parse(text).unwrap();
         let policy = config.policy;
@@ -262,6 +297,26 @@ mod tests {
         assert_eq!((policy.tracking.bits, policy.tracking.alpha_permille, policy.clear_hot_permille), (16, 300, 500));
         assert_eq!((config.cpu_share, config.settings.access_interval), (0.5, None));
         assert_eq!(config.settings.rules[0].shares, Some(7));
+        let merging =
+            merging::Settings { socket: PathBuf::from("k.sock"), pages: Some(1000), sleep: Some(Nanos::millis(50)) };
+        assert_eq!((policy.sharing, config.settings.merging), (SharingPolicy::Coordinated, Some(merging)));
+    }
+
+    #[test]
+    fn three_policies_of_sharing_can_be_chosen_and_none() {
+        for (word, policy) in [
+            ("none", SharingPolicy::None),
+            ("all", SharingPolicy::All),
+            ("same_type", SharingPolicy::SameType),
+            ("coordinated", SharingPolicy::Coordinated),
+        ] {
+            let config = Config::parse(&format!("sharing = \"{word}\"\n{WHO}")).unwrap();
+            assert_eq!((config.policy.sharing, policy.word()), (policy, word));
+            let socket = config.settings.merging.map(|merging| merging.socket);
+            assert_eq!(socket, (word != "none").then(|| PathBuf::from(SHARING_SOCKET)));
+        }
+        assert!(refused("ksm_sleep = \"1s\"").contains("ksm_sleep"), "of no use without sharing");
+        assert!(refused("sharing = \"some\"").contains("same_type"), "the words are told");
     }
 
     #[test]

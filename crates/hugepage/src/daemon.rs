@@ -18,7 +18,7 @@ use crate::journal::Journal;
 use crate::linux::System;
 use crate::linux::knobs::{KnobError, Restored};
 use crate::manager::{Decision, Manager};
-use crate::status::Status;
+use crate::status::{ProcessSharing, Sharing, Status};
 use crate::view::Pid;
 
 /// Nothing is put off longer.
@@ -106,11 +106,21 @@ impl Daemon {
         status.polls = self.system.polls.0;
         status.poll_s = self.system.polls.1.as_secs_f64();
         status.refused = self.system.refused.clone();
+        status.sharing = self.system.saved().map(|saved| Sharing {
+            policy: self.manager.policy().sharing.word().to_string(),
+            saved_bytes: saved.bytes,
+            profit_bytes: saved.profit,
+            full_scans: saved.scans,
+            refused: saved.refused,
+        });
         for process in &mut status.processes {
             let pid = Pid(process.pid);
             process.name = self.system.name(pid).unwrap_or_default().to_string();
             let uses = self.system.uses(pid).into_iter().map(|one| (one.region, one.used, one.huge));
             process.draw(&self.manager, uses);
+            process.sharing = self.system.shared(pid).map(|(mergeable_bytes, merged_bytes, profit_bytes)| {
+                ProcessSharing { mergeable_bytes, merged_bytes, profit_bytes }
+            });
         }
         status
     }
@@ -164,6 +174,7 @@ fn tell_decision(rt: &Rt, decision: &Decision) {
         Decision::Changed { promoted: false, .. } => (Level::Debug, "demoted"),
         Decision::Refused { .. } => (Level::Debug, "refused"),
         Decision::Left { .. } => (Level::Debug, "left"),
+        Decision::Sharing { .. } => (Level::Debug, "sharing"),
     };
     rt.tell(level, kind, &[], format_args!("{decision:?}"));
 }

@@ -54,6 +54,11 @@ fn fields(decision: &Decision) -> Map<String, Value> {
         Decision::Left { place, used, reason } => json!({
             "do": "nothing", "pid": place.pid.0, "address": at(place), "used_pages": used, "because": reason.word(),
         }),
+        Decision::Sharing { pid, from, count, mergeable } => json!({
+            "do": if *mergeable { "share" } else { "stop_sharing" }, "pid": pid.0,
+            "address": at(&Place { pid: *pid, region: *from }), "regions": count,
+            "because": if *mergeable { "not_hot" } else { "hot_or_to_be_promoted" },
+        }),
         Decision::Excluded { pid, until } => json!({
             "do": "pass_over", "pid": pid.0, "until_up_s": seconds(until), "because": "nothing_to_promote_or_group_full",
         }),

@@ -4,7 +4,7 @@
 //! page tables and advice about them. [`doctor`] says what is missing.
 //!
 //! Reading order: [`maps`] (mappings), [`tracked`] (one process), [`select`] (which processes), [`knobs`] (settings that
-//! are put back), [`damon`] (access bits), [`faults`] (the signal of a fault), [`system`] (all of it as a
+//! are put back), [`damon`] and [`young`] (access bits), [`preload`] and [`merging`] (page sharing), [`faults`] (the signal of a fault), [`system`] (all of it as a
 //! [`crate::ProcView`]), [`doctor`].
 
 #![allow(
@@ -18,11 +18,14 @@ pub mod doctor;
 pub mod faults;
 pub mod knobs;
 pub mod maps;
+pub mod merging;
+pub mod preload;
 pub mod select;
 pub mod system;
 pub mod tracked;
+pub mod young;
 
-pub use system::{Settings, System};
+pub use system::{Settings, Source, System};
 
 #[cfg(test)]
 mod tests;

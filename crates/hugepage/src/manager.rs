@@ -5,6 +5,7 @@
 //! background scan.
 
 mod heat;
+mod sharing;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -66,6 +67,17 @@ pub enum Decision {
         used: u32,
         /// Why.
         reason: Reason,
+    },
+    /// Pages of regions may be shared with equal ones from now on, or may no longer.
+    Sharing {
+        /// Whose.
+        pid: Pid,
+        /// The first.
+        from: Region,
+        /// How many.
+        count: u64,
+        /// Whether they may.
+        mergeable: bool,
     },
     /// A whole pass over a process promoted nothing, or the limit of its group was reached.
     Excluded {
@@ -179,7 +191,7 @@ impl Manager {
         {
             return now + self.decide(now, place, Asker::Signal, view, tell);
         }
-        if self.scan_access(now, view) {
+        if self.scan_access(now, view, tell) {
             return now;
         }
         if now >= self.resting_until
@@ -254,14 +266,19 @@ impl Manager {
 
     /// Looks at a region and does what the policy says. Returns how long that took.
     fn decide(&mut self, now: Time, place: Place, asker: Asker, view: &mut impl ProcView, tell: Tell<'_>) -> Nanos {
-        let (Some(record), Some(look)) = (self.records.get_mut(&place.pid), view.look(place)) else {
+        let (Some(record), Some(look)) = (self.records.get(&place.pid), view.look(place)) else {
             self.urgent.done(place);
             return Nanos(0);
         };
         let is_cooling = record.is_cooling(place.region, now, self.policy.cooldown);
         let used = look.used.count();
-        match self.policy.judge(&look, is_cooling, self.greedy) {
+        let action = match self.policy.judge(&look, is_cooling, self.greedy) {
+            Action::Promote if self.stays_shared(place, asker, view) => Action::Leave(Reason::Shared),
+            action => action,
+        };
+        match action {
             Action::Leave(reason) => {
+                let Some(record) = self.records.get_mut(&place.pid) else { return Nanos(0) };
                 *record.counts.left.entry(reason).or_default() += 1;
                 record.note(place.region, reason == Reason::Huge, &self.policy.tracking);
                 self.urgent.done(place);
@@ -276,7 +293,7 @@ impl Manager {
                     true if self.is_spent() || self.starved.is_some() => {
                         Outcome { result: Err(Refusal::NoContiguity), took: Nanos(0) }
                     }
-                    true => view.promote(place),
+                    true => self.promote(now, place, view, tell),
                     false => view.demote(place),
                 };
                 match outcome.result {

@@ -33,7 +33,16 @@ fn manager(out: &mut Families<'_>, status: &Status) -> fmt::Result {
         map(&status.done).iter().map(|(why, count)| (vec![("reason", why.clone())], *count as f64)).collect()
     };
     out.counters(("refusals", "Changes that were refused.", None), by(|done| &done.refused))?;
-    out.counters(("left", "Regions that were left as they are.", None), by(|done| &done.left))
+    out.counters(("left", "Regions that were left as they are.", None), by(|done| &done.left))?;
+    let sharing = |value: fn(&crate::status::Sharing) -> f64| {
+        status.sharing.as_ref().map_or(Vec::new(), |sharing| one(value(sharing)).to_vec())
+    };
+    let (bytes, saved) = (Some(Unit::Bytes), sharing(|sharing| sharing.saved_bytes as f64));
+    out.gauges(("sharing_saved", "Memory that sharing of equal pages saves.", bytes.clone()), saved)?;
+    let profit = sharing(|sharing| sharing.profit_bytes as f64);
+    out.gauges(("sharing_profit", "The same without what the kernel keeps for it.", bytes), profit)?;
+    let refused = sharing(|sharing| sharing.refused as f64);
+    out.counters(("sharing_refused", "Connections of processes that are not managed.", None), refused)
 }
 
 fn processes(out: &mut Families<'_>, processes: &[ProcessStatus]) -> fmt::Result {
@@ -41,6 +50,13 @@ fn processes(out: &mut Families<'_>, processes: &[ProcessStatus]) -> fmt::Result
     let each = |value: fn(&ProcessStatus) -> f64| -> Vec<Sample> {
         processes.iter().map(|one| (labels(one), value(one))).collect()
     };
+    let sharing = |value: fn(&crate::status::ProcessSharing) -> u64| -> Vec<Sample> {
+        let with = |one: &ProcessStatus| Some((labels(one), value(one.sharing.as_ref()?) as f64));
+        processes.iter().filter_map(with).collect()
+    };
+    let (may, does) = (sharing(|sharing| sharing.mergeable_bytes), sharing(|sharing| sharing.merged_bytes));
+    out.gauges(("process_mergeable", "Memory that may be shared with equal pages.", Some(Unit::Bytes)), may)?;
+    out.gauges(("process_merged", "Memory that is.", Some(Unit::Bytes)), does)?;
     let excluded = each(|one| f64::from(u8::from(one.excluded_s.is_some())));
     out.gauges(("process_huge", "Memory in huge pages.", Some(Unit::Bytes)), each(|one| one.huge_bytes as f64))?;
     out.gauges(("process_idle", "Share of its huge pages that is idle.", None), each(|one| one.idle))?;
@@ -60,7 +76,9 @@ mod tests {
         let mut status = Status { cpu_s: 1.5, fragmentation: 0.25, ..Status::default() };
         status.done.refused.insert("pinned".to_string(), 3);
         let name = "a \"b\"".to_string();
-        status.processes.push(ProcessStatus { pid: 7, name, huge_bytes: 4 << 20, ..ProcessStatus::default() });
+        status.sharing = Some(crate::status::Sharing { saved_bytes: 8192, ..Default::default() });
+        let sharing = Some(crate::status::ProcessSharing { merged_bytes: 12288, ..Default::default() });
+        status.processes.push(ProcessStatus { pid: 7, name, huge_bytes: 4 << 20, sharing, ..ProcessStatus::default() });
         let page = page(status);
         assert!(page.ends_with("# EOF\n"));
         let read = prometheus_parse::Scrape::parse(page.lines().map(|line| Ok(line.to_string()))).unwrap();
@@ -70,6 +88,11 @@ mod tests {
         };
         assert!(value("esker_hugepage_cpu_seconds_total").is_some_and(|(value, _)| value.contains("1.5")), "{page}");
         assert!(value("esker_hugepage_fragmentation").is_some_and(|(value, _)| value.contains("0.25")), "{page}");
+        assert!(value("esker_hugepage_sharing_saved_bytes").is_some_and(|(value, _)| value.contains("8192")), "{page}");
+        assert!(
+            value("esker_hugepage_process_merged_bytes").is_some_and(|(value, _)| value.contains("12288")),
+            "{page}"
+        );
         let (huge, labels) = value("esker_hugepage_process_huge_bytes").unwrap();
         assert!(huge.contains("4194304") && labels.get("pid") == Some("7"), "{huge}");
         assert!(

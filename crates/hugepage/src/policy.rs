@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::access::Tracking;
 use crate::share::Tau;
+use crate::sharing::SharingPolicy;
 use crate::util::Threshold;
 use crate::view::{Backing, Look, Skip};
 
@@ -60,6 +61,8 @@ pub struct Policy {
     pub budget: Option<u64>,
     /// Below this fragmentation faults take huge pages at once, and every region that is in use at all is promoted.
     pub greedy_below: Option<f64>,
+    /// Which duplicates are shared, in processes that can be told to.
+    pub sharing: SharingPolicy,
     /// How often a region with pinned pages is tried again, after `retry_after`, twice that and so on.
     pub retries: u32,
     /// See `retries`.
@@ -95,6 +98,8 @@ pub enum Reason {
     Huge,
     /// It was changed just now.
     Cooling,
+    /// Pages of it are shared with equal ones, and nobody writes to them.
+    Shared,
 }
 
 impl Reason {
@@ -105,6 +110,7 @@ impl Reason {
             Reason::Sparse => "sparse",
             Reason::Huge => "huge_already",
             Reason::Cooling => "cooling_down",
+            Reason::Shared => "pages_are_shared",
         }
     }
 }
@@ -133,6 +139,7 @@ impl Policy {
             compact_bytes: 100 << 20,
             budget: None,
             greedy_below: None,
+            sharing: SharingPolicy::None,
             retries: 5,
             retry_after: Nanos::millis(100),
             no_contiguity_rest: Nanos::secs(60),

@@ -1,6 +1,6 @@
 //! What is known of one process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use esker_base::{Nanos, Time};
 
@@ -63,6 +63,10 @@ pub struct Record {
     pub activity: Option<u64>,
     /// The last region that a scan of access bits has come to.
     pub access_cursor: Option<Region>,
+    /// Regions whose pages may be shared, with their heat since they are in base pages.
+    pub mergeable: BTreeMap<Region, Access>,
+    /// Regions that were in base pages when sharing was last looked at.
+    pub was_base: BTreeSet<Region>,
     /// When regions were changed.
     changed: BTreeMap<Region, Time>,
     /// What was done.
@@ -81,6 +85,8 @@ impl Record {
             excluded_until: None,
             activity: None,
             access_cursor: None,
+            mergeable: BTreeMap::new(),
+            was_base: BTreeSet::new(),
             changed: BTreeMap::new(),
             counts: Counts::default(),
         }
@@ -119,6 +125,18 @@ impl Record {
             self.access_cursor = Some(*region);
         }
         (cleared, kept)
+    }
+
+    /// Regions whose pages may be shared and that are in base pages.
+    pub fn mergeable_base(&self) -> impl Iterator<Item = Region> {
+        self.mergeable.keys().copied().filter(|region| !self.huge.contains_key(region))
+    }
+
+    /// Takes the list of regions whose pages may be shared now.
+    pub fn take_mergeable(&mut self, now: impl IntoIterator<Item = Region>) {
+        let old = std::mem::take(&mut self.mergeable);
+        let kept = |region: &Region| old.get(region).copied().unwrap_or(Access::IDLE);
+        self.mergeable = now.into_iter().map(|region| (region, kept(&region))).collect();
     }
 
     /// Notes that a region is huge now, or no longer.

@@ -1,10 +1,17 @@
 //! Sharing of equal pages against huge pages: a duplicate inside a huge page can be shared only once that is split.
 
-use crate::util::Threshold;
+use serde::Deserialize;
 
 /// Which duplicates are shared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// Linux shares base pages only: on this machine an equal huge page has no use, and `SameType` shares what is in base pages
+/// anyway.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SharingPolicy {
+    /// None.
+    #[default]
+    None,
     /// Any: huge pages are split for them, as KSM does.
     All,
     /// Huge pages with equal huge pages, base pages with base pages; nothing is split.
@@ -39,9 +46,20 @@ pub enum Verdict {
 }
 
 impl SharingPolicy {
+    /// Its name in a configuration.
+    pub fn word(self) -> &'static str {
+        match self {
+            SharingPolicy::None => "none",
+            SharingPolicy::All => "all",
+            SharingPolicy::SameType => "same_type",
+            SharingPolicy::Coordinated => "coordinated",
+        }
+    }
+
     /// Decides about one duplicate.
     pub fn judge(self, candidate: Candidate) -> Verdict {
         match (self, candidate) {
+            (SharingPolicy::None, _) => Verdict::Keep,
             (_, Candidate::Base) => Verdict::Share,
             (SharingPolicy::All, Candidate::Huge { .. }) => Verdict::Split,
             (SharingPolicy::SameType, Candidate::Huge { twin: true, .. }) => Verdict::Share,
@@ -50,11 +68,6 @@ impl SharingPolicy {
             (SharingPolicy::Coordinated, Candidate::Huge { hot: false, .. }) => Verdict::Split,
         }
     }
-}
-
-/// Whether the region of a page that was shared until a write is asked to be promoted at once.
-pub fn promotes_after_break(used: u32, promote: Threshold) -> bool {
-    used >= promote.pages()
 }
 
 #[cfg(test)]
@@ -73,11 +86,5 @@ mod tests {
             assert_eq!(seen, [cold, hot, twins], "{policy:?}");
             assert_eq!(policy.judge(Candidate::Base), Verdict::Share);
         }
-    }
-
-    #[test]
-    fn a_write_to_a_shared_page_asks_for_promotion_only_in_a_well_used_region() {
-        let threshold = Threshold::percent(90).unwrap();
-        assert!(promotes_after_break(461, threshold) && !promotes_after_break(460, threshold));
     }
 }

@@ -34,6 +34,8 @@ pub struct Status {
     pub poll_s: f64,
     /// What was done in all processes, those that are gone included.
     pub done: Done,
+    /// Sharing of equal pages, if the manager has to do with it.
+    pub sharing: Option<Sharing>,
     /// The processes, by number.
     pub processes: Vec<ProcessStatus>,
     /// Processes that are meant and could not be taken, with the reason.
@@ -58,6 +60,34 @@ pub struct Done {
     pub misprediction: Option<f64>,
 }
 
+/// Sharing of equal pages on this machine, as the kernel counts it: that of programs that do so by themselves included.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sharing {
+    /// The policy.
+    pub policy: String,
+    /// Bytes that would be taken without it.
+    pub saved_bytes: u64,
+    /// The same without what the kernel keeps to find equal pages.
+    pub profit_bytes: i64,
+    /// How often the kernel has looked at all pages that may be shared.
+    pub full_scans: u64,
+    /// Connections of processes that are not managed.
+    pub refused: u64,
+}
+
+/// Sharing of equal pages in one process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProcessSharing {
+    /// Bytes that may be shared.
+    pub mergeable_bytes: u64,
+    /// Bytes that are.
+    pub merged_bytes: u64,
+    /// Bytes that it saves, without what the kernel keeps for it.
+    pub profit_bytes: i64,
+}
+
 /// One process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -80,6 +110,8 @@ pub struct ProcessStatus {
     pub excluded_s: Option<f64>,
     /// What was done in it.
     pub done: Done,
+    /// How it shares pages; nothing without the preloaded library.
+    pub sharing: Option<ProcessSharing>,
     /// Its regions in the order of their addresses, one character for `map_regions` of them: `H` a hot huge page, `h` an
     /// idle one, `0` to `9` base pages by tenths of their use.
     pub map: String,

@@ -86,6 +86,8 @@ pub enum Refusal {
     Gone,
     /// This program may not.
     Denied,
+    /// Its pages may be shared, and its process does not do what it is told about that.
+    Mergeable,
 }
 
 impl Refusal {
@@ -99,6 +101,7 @@ impl Refusal {
             Refusal::NothingDone => "nothing_done",
             Refusal::Gone => "gone",
             Refusal::Denied => "denied",
+            Refusal::Mergeable => "still_mergeable",
         }
     }
 }
@@ -159,4 +162,18 @@ pub trait ProcView {
 
     /// Whether faults take huge pages at once.
     fn set_greedy(&mut self, greedy: bool);
+
+    /// The regions that hold memory, with whether a huge page backs them, of a process that can be told which of its
+    /// pages may be shared; nothing of others.
+    fn sharable(&mut self, pid: Pid) -> Option<Vec<(Region, bool)>>;
+
+    /// The regions of a process whose pages may be shared.
+    fn mergeable(&mut self, pid: Pid) -> Vec<Region>;
+
+    /// Says that the pages of `count` regions may be shared, or may no longer, which makes them private again. False if
+    /// that was not done.
+    fn set_mergeable(&mut self, pid: Pid, from: Region, count: u64, mergeable: bool) -> bool;
+
+    /// Whether pages of a region are shared.
+    fn is_merged(&mut self, place: Place) -> bool;
 }

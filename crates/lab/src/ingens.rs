@@ -22,6 +22,7 @@ use crate::experiment::{LabError, Options};
 use crate::{peer, scratch};
 
 pub mod fragmenter;
+pub mod guest;
 pub mod loads;
 pub mod redis;
 

@@ -56,6 +56,7 @@ mod ingens_misprediction;
 mod ingens_overhead;
 mod ingens_redis;
 mod ingens_scan;
+mod ingens_sharing;
 pub mod machine;
 mod nbd_serving;
 mod nbd_vs_peers;
@@ -76,6 +77,7 @@ mod volume_load;
 
 pub use evaluation::{Evaluated, Evaluation, Spread, evaluate};
 pub use experiment::{Experiment, Figure, LabError, Options, Peer, Report};
+pub use ingens::guest;
 
 /// Every experiment, in the order in which it is listed.
 pub const ALL: &[Experiment] = &[
@@ -101,6 +103,7 @@ pub const ALL: &[Experiment] = &[
     ingens_redis::EXPERIMENT,
     ingens_scan::EXPERIMENT,
     ingens_fragmented::EXPERIMENT,
+    ingens_sharing::EXPERIMENT,
     cleaning_policies::EXPERIMENT,
     anvil_recovery::EXPERIMENT,
     anvil_clone_vs_cp::EXPERIMENT,

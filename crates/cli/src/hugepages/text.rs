@@ -1,7 +1,7 @@
 //! The status of a manager of huge pages as plain text.
 
 use esker_hugepage::Status;
-use esker_hugepage::status::{Done, ProcessStatus};
+use esker_hugepage::status::{Done, ProcessStatus, Sharing};
 
 /// Characters of a map in a line.
 const MAP_WIDTH: usize = 64;
@@ -9,6 +9,7 @@ const MAP_WIDTH: usize = 64;
 /// All of it.
 pub fn page(status: &Status) -> String {
     let mut lines = vec![headline(status), done_line(&status.done)];
+    lines.extend(status.sharing.as_ref().map(sharing_line));
     for (pid, why) in &status.refused {
         lines.push(format!("! process {pid} cannot be managed: {why}"));
     }
@@ -48,11 +49,27 @@ pub fn done_line(done: &Done) -> String {
     )
 }
 
+/// What sharing of equal pages saves.
+fn sharing_line(sharing: &Sharing) -> String {
+    let strangers = if sharing.refused > 0 { format!("  turned away {}", sharing.refused) } else { String::new() };
+    format!(
+        "sharing {}  saves {} MiB ({} MiB with what the kernel keeps for it)  full scans {}{strangers}",
+        sharing.policy,
+        sharing.saved_bytes >> 20,
+        sharing.profit_bytes >> 20,
+        sharing.full_scans
+    )
+}
+
 /// One process.
 pub fn process_line(process: &ProcessStatus) -> String {
+    let sharing = process.sharing.as_ref().map_or(String::new(), |sharing| {
+        let (may, does) = (sharing.mergeable_bytes >> 20, sharing.merged_bytes >> 20);
+        format!("  may share {may} MiB, shares {does} MiB")
+    });
     let state = process.excluded_s.map_or(String::new(), |left| format!("  passed over for {left:.0} s"));
     format!(
-        "{} {}  shares {}  huge {} MiB ({:.0} % idle)  promotions {}  demotions {}  base regions by tenths {:?}{state}",
+        "{} {}  shares {}  huge {} MiB ({:.0} % idle)  promotions {}  demotions {}  base regions by tenths {:?}{sharing}{state}",
         process.pid,
         process.name,
         process.shares,
@@ -76,6 +93,8 @@ pub fn map_lines(process: &ProcessStatus, width: usize) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use esker_hugepage::status::ProcessSharing;
+
     use super::*;
 
     #[test]
@@ -96,5 +115,11 @@ mod tests {
         assert_eq!(lines[1], "promotions 0  demotions 0  left: sparse 3");
         assert!(lines[2].starts_with("7 redis  shares 0  huge 4 MiB (0 % idle)"), "{lines:?}");
         assert_eq!(lines[3], "  HH09  2 MiB a character");
+        status.sharing = Some(Sharing { policy: "all".into(), saved_bytes: 9 << 20, refused: 2, ..Default::default() });
+        let sharing = ProcessSharing { mergeable_bytes: 6 << 20, merged_bytes: 2 << 20, profit_bytes: 0 };
+        status.processes[0].sharing = Some(sharing);
+        let text = page(&status);
+        assert!(text.contains("sharing all  saves 9 MiB (0 MiB with") && text.contains("turned away 2"), "{text}");
+        assert!(text.contains("may share 6 MiB, shares 2 MiB"), "{text}");
     }
 }

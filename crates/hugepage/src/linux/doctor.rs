@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::damon;
 use super::faults::Faults;
 use super::system::faults_now;
+use super::young::Young;
 use crate::{REGION_BYTES, REGION_PAGES, contiguity};
 
 /// One thing that was tried.
@@ -45,6 +46,7 @@ pub fn examine() -> Vec<Finding> {
         frames(),
         kpageflags(),
         access_bits(),
+        young(),
         fragmentation(),
         compaction(),
         fault_signal(),
@@ -151,7 +153,16 @@ fn kpageflags() -> Finding {
 fn access_bits() -> Finding {
     match damon::is_free() {
         Ok(()) => found("access bits (DAMON)", true, "one bit for each huge page and scan"),
-        Err(why) => found("access bits (DAMON)", false, format!("{why}; all huge pages count as in use")),
+        Err(why) => found("access bits (DAMON)", false, format!("{why}; page tables tell them, if they can be read")),
+    }
+}
+
+fn young() -> Finding {
+    const WHAT: &str = "access bits (page tables)";
+    match Young::start() {
+        Ok(_) if damon::is_free().is_ok() => found(WHAT, true, "exact, of base pages too; used where pages are shared"),
+        Ok(_) => found(WHAT, true, "exact, of base pages too; used, because DAMON is not free"),
+        Err(error) => found(WHAT, false, format!("{error}; without DAMON all huge pages count as in use")),
     }
 }
 
@@ -162,10 +173,9 @@ fn page_sharing(me: u32, start: u64) -> Finding {
         Ok(_) => found(
             "page sharing (KSM)",
             true,
-            "of memory that its own process gives to it, with madvise or, for all of it and before it starts, \
-             prctl(PR_SET_MEMORY_MERGE); the manager cannot give it for others",
+            "of programs that are started with LD_PRELOAD=libesker_hugepage_preload.so; the kernel takes it of nobody else",
         ),
-        Err(error) => found("page sharing (KSM)", false, format!("{error}; the policy works in the simulator only")),
+        Err(error) => found("page sharing (KSM)", false, format!("{error}; needs CONFIG_KSM")),
     }
 }
 

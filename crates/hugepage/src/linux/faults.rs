@@ -2,7 +2,8 @@
 //! writes for the first time, and tells once that enough are set.
 //!
 //! It runs at the tracepoint `page_fault_user` and counts pages whose faults are writes, also writes to what was
-//! only read before: until then that is a page of zeroes, which is nobody's memory. What is freed again it does not see, nor
+//! only read before: until then that is a page of zeroes, which is nobody's memory. Of regions whose pages may be shared it tells
+//! at once when a page is written that must not be: so a write to a shared page is known before it has a copy. What is freed again it does not see, nor
 //! what was there before it began: it says where to look, and the look decides. Looking through page tables goes on beside
 //! it, more seldom.
 
@@ -20,6 +21,8 @@ use crate::{REGION_BYTES, REGION_PAGES};
 const WATCHED: &str = "watched";
 /// Pages that were written, by process and region: the bits, then how many are set.
 const USED: &str = "used";
+/// Regions whose pages may be shared, by process and region, and whether a write to one was told.
+const MERGEABLE: &str = "mergeable";
 const RING: &str = "ring";
 
 /// Numbers of processes end here (`PID_MAX_LIMIT` of `linux/threads.h`).
@@ -40,8 +43,12 @@ const TRACEPOINT: &str = "page_fault_user";
 /// Where the tracepoint's arguments lie: address, registers, code (`arch/x86/include/asm/trace/exceptions.h`).
 const ADDRESS: i16 = 0;
 const ERROR_CODE: i16 = 16;
-/// Bit of the fault's code: it was a write.
+/// Bits of the fault's code: the page is there and may not be used so; it was a write.
+const PROTECTED: i32 = 1;
 const WRITE: i32 = 2;
+/// What a record tells: enough was written, or a page that may be shared.
+const ENOUGH: i32 = 0;
+const SHARED: i32 = 1;
 const PAGE_SHIFT: i32 = REGION_BYTES.trailing_zeros() as i32 - REGION_PAGES.trailing_zeros() as i32;
 const REGION_SHIFT: i32 = REGION_BYTES.trailing_zeros() as i32;
 
@@ -64,6 +71,7 @@ pub struct Faults {
     loaded: Loaded,
     watched: ArrayMap<u64>,
     used: HashMap<[u64; 2], [u64; WORDS]>,
+    mergeable: HashMap<[u64; 2], u64>,
     ring: Ring,
     bell: Arc<OwnedFd>,
 }
@@ -83,13 +91,15 @@ impl Faults {
         let maps = [
             Map { name: WATCHED, kind: MapKind::Array, key: 4, value: 8, entries: PID_MAX / 64 },
             Map { name: USED, kind: MapKind::Hash, key: 16, value: WORDS as u32 * 8, entries: REGIONS_MAX },
+            Map { name: MERGEABLE, kind: MapKind::Hash, key: 16, value: 8, entries: REGIONS_MAX },
             Map { name: RING, kind: MapKind::Ring, key: 0, value: 0, entries: RING_BYTES },
         ];
         let mut loaded = Loaded::new(&[program(pages)], &maps)?;
         let (watched, used, ring) = (loaded.array(WATCHED)?, loaded.hash(USED)?, loaded.ring(RING)?);
+        let mergeable = loaded.hash(MERGEABLE)?;
         loaded.attach_raw(PROGRAM, TRACEPOINT)?;
         let bell = Arc::new(ring.bell()?);
-        let mut faults = Faults { loaded, watched, used, ring, bell };
+        let mut faults = Faults { loaded, watched, used, mergeable, ring, bell };
         faults.try_here()?;
         Ok(faults)
     }
@@ -139,16 +149,38 @@ impl Faults {
         }
         let of_it: Vec<[u64; 2]> = self.used.keys().filter(|key| key[0] == u64::from(pid.0)).collect();
         of_it.iter().for_each(|key| self.used.remove(key));
+        let of_it: Vec<[u64; 2]> = self.mergeable.keys().filter(|key| key[0] == u64::from(pid.0)).collect();
+        of_it.iter().for_each(|key| self.mergeable.remove(key));
     }
 
-    /// Regions of which enough was written since the last call. They are counted anew from now on.
+    /// Says whether pages of a region may be shared: then writes to those that are, are told.
+    ///
+    /// # Errors
+    /// If there are too many.
+    pub fn set_mergeable(&mut self, place: Place, mergeable: bool) -> Result<(), FaultsError> {
+        let key = [u64::from(place.pid.0), place.region.0];
+        match mergeable {
+            true => Ok(self.mergeable.insert(key, 0)?),
+            false => {
+                self.mergeable.remove(&key);
+                Ok(())
+            }
+        }
+    }
+
+    /// Regions of which enough was written since the last call, or a shared page. They are counted anew from now on.
     pub fn told(&mut self) -> Vec<Place> {
-        let Faults { ring, used, .. } = self;
+        let Faults { ring, used, mergeable, .. } = self;
         let mut places = Vec::new();
         ring.drain(|record| {
-            let word = |at: usize| u64::from_le_bytes(record[at..at + 8].try_into().expect("a record is two words"));
+            let word = |at: usize| u64::from_le_bytes(record[at..at + 8].try_into().expect("a record is three words"));
             let key = [word(0), word(8)];
-            used.remove(&key);
+            if word(16) == ENOUGH as u64 {
+                used.remove(&key);
+            } else if mergeable.get(&key).is_some() {
+                // Full it cannot be: the key is there.
+                drop(mergeable.insert(key, 0));
+            }
             places.push(Place { pid: Pid(key[0] as u32), region: Region(key[1]) });
         });
         places
@@ -156,8 +188,9 @@ impl Faults {
 }
 
 // The stack, below the frame.
-const KEY: i16 = -16;
-const KEY_WORD: i16 = -24;
+const KEY: i16 = -24;
+const WHAT: i16 = KEY + 16;
+const KEY_WORD: i16 = KEY - 8;
 const EMPTY: i16 = KEY_WORD - WORDS as i16 * 8;
 
 fn program(pages: u32) -> Program {
@@ -165,6 +198,8 @@ fn program(pages: u32) -> Program {
     let out = code.label();
     code.mov(Reg::R6, Reg::R1);
     code.load(Size::Double, Reg::R1, Reg::R6, ERROR_CODE);
+    code.mov(Reg::R8, Reg::R1);
+    code.alu(Op::And, Reg::R8, PROTECTED);
     code.alu(Op::And, Reg::R1, WRITE);
     code.jump_if(If::Equal, Reg::R1, 0, out);
     code.call(Helper::CurrentPidTgid);
@@ -175,20 +210,40 @@ fn program(pages: u32) -> Program {
     code.mov(Reg::R1, Reg::R6);
     code.alu(Op::ShiftRight, Reg::R1, REGION_SHIFT);
     code.store(Size::Double, Reg::R10, KEY + 8, Reg::R1);
+    tell_of_shared(&mut code);
     find_region(&mut code, out);
     set_bit(&mut code, out);
     code.jump_if(If::Differ, Reg::R1, pages as i32 - 1, out);
-    code.map(Reg::R1, RING);
-    code.mov(Reg::R2, Reg::R10);
-    code.alu(Op::Add, Reg::R2, i32::from(KEY));
-    code.mov(Reg::R3, 16);
-    // Rare enough, once for each region, that whoever waits may be woken.
-    code.mov(Reg::R4, 0);
-    code.call(Helper::RingOutput);
+    tell(&mut code, ENOUGH);
     code.bind(out);
     code.mov(Reg::R0, 0);
     code.exit();
     code.finish(PROGRAM, "raw_tp/page_fault_user")
+}
+
+/// Tells of the region if its pages may be shared, the page that was written is there and that was not told yet.
+fn tell_of_shared(code: &mut Code) {
+    let no = code.label();
+    code.jump_if(If::Equal, Reg::R8, 0, no);
+    look_up(code, MERGEABLE, KEY);
+    code.jump_if(If::Equal, Reg::R0, 0, no);
+    code.mov(Reg::R1, 1);
+    code.atomic_fetch(Op::Or, Reg::R0, 0, Reg::R1);
+    code.jump_if(If::Differ, Reg::R1, 0, no);
+    tell(code, SHARED);
+    code.bind(no);
+}
+
+/// Puts out the region and what there is to tell of it.
+fn tell(code: &mut Code, what: i32) {
+    code.store(Size::Double, Reg::R10, WHAT, what);
+    code.map(Reg::R1, RING);
+    code.mov(Reg::R2, Reg::R10);
+    code.alu(Op::Add, Reg::R2, i32::from(KEY));
+    code.mov(Reg::R3, 24);
+    // Rare enough, once for each region, that whoever waits may be woken.
+    code.mov(Reg::R4, 0);
+    code.call(Helper::RingOutput);
 }
 
 /// `R0 = map[*(frame + key)]`, or nothing.

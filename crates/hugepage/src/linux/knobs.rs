@@ -40,6 +40,16 @@ pub enum KnobError {
         /// What is wrong.
         source: serde_json::Error,
     },
+    /// A socket of the manager cannot be opened.
+    #[error(
+        "{path}: no socket for preloaded libraries can be opened there: {source}; choose another place with `sharing_socket`"
+    )]
+    Socket {
+        /// Where.
+        path: PathBuf,
+        /// The kernel's words.
+        source: io::Error,
+    },
     /// A setting cannot be changed.
     #[error("{path}: cannot be set to {value:?}: {source}")]
     Refused {

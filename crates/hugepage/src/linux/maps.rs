@@ -12,6 +12,8 @@ pub struct Mapping {
     pub end: u64,
     /// Why its regions cannot be huge, if so.
     pub skip: Option<Skip>,
+    /// Whether its pages may be shared with equal ones, as far as is told.
+    pub mergeable: bool,
 }
 
 /// The mappings of `/proc/PID/maps`, or of `/proc/PID/smaps`, which also tells which refuse huge pages.
@@ -22,6 +24,7 @@ pub fn parse(text: &str) -> Vec<Mapping> {
             mappings.push(mapping);
         } else if let (Some(flags), Some(last)) = (line.strip_prefix("VmFlags:"), mappings.last_mut()) {
             last.skip = last.skip.or(skip_of_flags(flags));
+            last.mergeable = flags.split_whitespace().any(|word| word == "mg");
         }
     }
     mappings
@@ -40,7 +43,7 @@ fn parse_head(line: &str) -> Option<Mapping> {
         _ if inode != "0" || permissions.ends_with('s') => Some(Skip::File),
         _ => None,
     };
-    Some(Mapping { start, end, skip })
+    Some(Mapping { start, end, skip, mergeable: false })
 }
 
 /// `nh`: advised not to have huge pages; `io`, `pf`: of a device.

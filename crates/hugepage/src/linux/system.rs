@@ -12,8 +12,10 @@ use esker_base::Nanos;
 use super::damon::Damon;
 use super::faults::Faults;
 use super::knobs::{KnobError, Knobs, Restored, read};
+use super::merging::{self, Merging};
 use super::select::{Rule, Selector};
 use super::tracked::{Tracked, Use};
+use super::young::Young;
 use crate::contiguity;
 use crate::util::Threshold;
 use crate::view::{Look, Outcome, Pid, Place, ProcView, Refusal, Region};
@@ -46,8 +48,25 @@ pub struct Settings {
     pub base_faults: bool,
     /// Length of an interval of access bits; nothing: they are not watched.
     pub access_interval: Option<Nanos>,
+    /// Where access bits come from.
+    pub access: Source,
+    /// How pages are shared; nothing: the manager has nothing to do with that.
+    pub merging: Option<merging::Settings>,
     /// Where what was changed is written down.
     pub state: PathBuf,
+}
+
+/// Where access bits come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// DAMON if nobody uses it, else page tables; where pages are shared, page tables if they can be read, because DAMON
+    /// tells nothing of base pages.
+    #[default]
+    Any,
+    /// DAMON, the kernel's monitor.
+    Damon,
+    /// Page tables.
+    PageTables,
 }
 
 /// This machine.
@@ -66,6 +85,8 @@ pub struct System {
     listens: bool,
     /// Dropped, and thereby ended, before the settings are put back.
     damon: Option<Damon>,
+    young: Option<Young>,
+    merging: Option<Merging>,
     knobs: Knobs,
     /// What an earlier manager had left changed.
     pub repaired: Vec<Restored>,
@@ -89,15 +110,10 @@ impl System {
         if let Err(error) = rustix::process::setpriority_process(None, NICE) {
             troubles.push(format!("promotions may wait for a CPU: nice {NICE} is refused: {error}"));
         }
-        let damon = match settings.access_interval {
+        let (damon, young) = access(&settings, &mut knobs, &mut troubles)?;
+        let merging = match &settings.merging {
             None => None,
-            Some(interval) => match super::damon::is_free() {
-                Ok(()) => Some(Damon::take(&mut knobs, Duration::from_nanos(interval.0))?),
-                Err(why) => {
-                    troubles.push(format!("DAMON cannot be used ({why}): all huge pages count as in use"));
-                    None
-                }
-            },
+            Some(wanted) => Some(Merging::open(wanted, &mut knobs)?),
         };
         let faults = match Faults::start(settings.promote.pages()) {
             Ok(faults) => Some(faults),
@@ -123,6 +139,8 @@ impl System {
             faults,
             listens: true,
             damon,
+            young,
+            merging,
             knobs,
             repaired,
             troubles,
@@ -133,6 +151,7 @@ impl System {
     /// Puts back what was set.
     pub fn close(&mut self) -> Vec<Restored> {
         self.damon = None;
+        self.merging = None;
         self.knobs.restore()
     }
 
@@ -170,12 +189,14 @@ impl System {
     fn list(&mut self) {
         self.listed = Some(Instant::now());
         let selected = self.selector.list();
-        let faults = &mut self.faults;
+        let System { faults, young, merging, .. } = self;
         self.tracked.retain(|pid, tracked| {
             let named = selected.iter().any(|one| one.pid == pid.0 && one.name == tracked.name);
             let stays = named && !tracked.has_ended();
-            if let Some(faults) = faults.as_mut().filter(|_| !stays) {
-                faults.forget(*pid);
+            if !stays {
+                faults.iter_mut().for_each(|faults| faults.forget(*pid));
+                young.iter_mut().for_each(|young| young.forget(*pid));
+                merging.iter_mut().for_each(|merging| merging.door.forget(*pid));
             }
             stays
         });
@@ -189,6 +210,36 @@ impl System {
                 Err(error) => drop(self.refused.insert(one.pid, error.to_string())),
             }
         }
+        self.admit();
+    }
+
+    /// Takes connections of preloaded libraries, and learns what their processes have marked already.
+    fn admit(&mut self) {
+        let System { merging: Some(merging), tracked, .. } = self else { return };
+        for pid in merging.door.admit(|pid| tracked.contains_key(&pid)) {
+            let Some(tracked) = self.tracked.get_mut(&pid) else { continue };
+            tracked.learn_mergeable();
+            let regions: Vec<Region> = tracked.mergeable.iter().copied().collect();
+            regions
+                .into_iter()
+                .for_each(|region| watch_writes(&mut self.faults, &mut self.troubles, Place { pid, region }, true));
+        }
+    }
+
+    /// What sharing saves on this machine; nothing if the manager has nothing to do with it.
+    pub fn saved(&self) -> Option<merging::Saved> {
+        self.merging.as_ref().map(Merging::saved)
+    }
+
+    /// Bytes of a process that may be shared, that are, and what that saves it; nothing without the library.
+    pub fn shared(&self, pid: Pid) -> Option<(u64, u64, i64)> {
+        let tracked = self.tracked.get(&pid).filter(|_| self.has_library(pid))?;
+        let (merged, profit) = tracked.merged();
+        Some((tracked.mergeable.len() as u64 * REGION_BYTES, merged, profit))
+    }
+
+    fn has_library(&self, pid: Pid) -> bool {
+        self.merging.as_ref().is_some_and(|merging| merging.door.has(pid))
     }
 
     fn track(&mut self, pid: Pid, tracked: Tracked) {
@@ -248,7 +299,11 @@ impl ProcView for System {
     }
 
     fn clear_accessed(&mut self, pid: Pid, regions: &[Region]) {
-        let (Some(damon), Some(tracked)) = (&mut self.damon, self.tracked.get(&pid)) else { return };
+        let Some(tracked) = self.tracked.get(&pid) else { return };
+        if self.young.is_some() {
+            tracked.clear_accessed(regions);
+        }
+        let Some(damon) = &mut self.damon else { return };
         for (region, physical) in regions.iter().zip(tracked.physical(regions)) {
             if let Some(physical) = physical.filter(|physical| physical.is_multiple_of(REGION_BYTES)) {
                 damon.ask(Place { pid, region: *region }, physical);
@@ -257,7 +312,11 @@ impl ProcView for System {
     }
 
     fn accessed(&mut self, pid: Pid, regions: &[Region]) -> Vec<Option<bool>> {
-        let mut bit = |region: &Region| self.damon.as_mut()?.bit(Place { pid, region: *region });
+        let System { young, damon, tracked, .. } = self;
+        let mut bit = |region: &Region| match young {
+            Some(young) => young.is_accessed(pid, *region, tracked.get(&pid)?.table()),
+            None => damon.as_mut()?.bit(Place { pid, region: *region }),
+        };
         regions.iter().map(&mut bit).collect()
     }
 
@@ -272,7 +331,15 @@ impl ProcView for System {
             if begun < tracked.next_poll {
                 continue;
             }
-            let new = tracked.newly_used(pages);
+            let mut new = tracked.newly_used(pages);
+            // What the kernel has split to share its pages has not come to be used.
+            let flags = self.kpageflags.as_ref();
+            new.retain(|region| {
+                !flags.is_some_and(|flags| tracked.mergeable.contains(region) && tracked.is_merged(*region, flags))
+            });
+            if let (None, Some(flags)) = (&self.faults, flags) {
+                new.extend(tracked.newly_private(flags));
+            }
             places.extend(new.into_iter().map(|region| Place { pid: *pid, region }));
             let took = begun.elapsed();
             self.polls = (self.polls.0 + 1, self.polls.1 + Nanos(took.as_nanos() as u64));
@@ -323,6 +390,78 @@ impl ProcView for System {
             self.troubles.push(error.to_string());
         }
     }
+
+    fn sharable(&mut self, pid: Pid) -> Option<Vec<(Region, bool)>> {
+        let is_there = self.has_library(pid);
+        let tracked = self.tracked.get_mut(&pid).filter(|_| is_there)?;
+        Some(tracked.uses().into_iter().map(|one| (one.region, one.huge)).collect())
+    }
+
+    fn mergeable(&mut self, pid: Pid) -> Vec<Region> {
+        self.tracked.get(&pid).map(|tracked| tracked.mergeable.iter().copied().collect()).unwrap_or_default()
+    }
+
+    fn set_mergeable(&mut self, pid: Pid, from: Region, count: u64, mergeable: bool) -> bool {
+        let (Some(merging), Some(tracked)) = (&mut self.merging, self.tracked.get_mut(&pid)) else { return false };
+        let range = (from.0 * REGION_BYTES, count * REGION_BYTES);
+        if let Err(error) = merging.door.advise(pid, range, mergeable) {
+            self.troubles.push(format!("process {}: its memory stays as it is for sharing: {error}", pid.0));
+            return false;
+        }
+        for region in (from.0..from.0 + count).map(Region) {
+            let is_new = if mergeable { tracked.mergeable.insert(region) } else { tracked.mergeable.remove(&region) };
+            if is_new {
+                watch_writes(&mut self.faults, &mut self.troubles, Place { pid, region }, mergeable);
+            }
+        }
+        true
+    }
+
+    fn is_merged(&mut self, place: Place) -> bool {
+        let (Some(flags), Some(tracked)) = (&self.kpageflags, self.tracked.get(&place.pid)) else { return false };
+        tracked.is_merged(place.region, flags)
+    }
+}
+
+/// Has the kernel tell of writes to shared pages of a region, or no longer.
+fn watch_writes(faults: &mut Option<Faults>, troubles: &mut Vec<String>, place: Place, mergeable: bool) {
+    if let Some(Err(error)) = faults.as_mut().map(|faults| faults.set_mergeable(place, mergeable)) {
+        troubles.push(format!("process {}: writes to shared pages are not told: {error}", place.pid.0));
+    }
+}
+
+/// Takes what tells access bits.
+fn access(
+    settings: &Settings,
+    knobs: &mut Knobs,
+    troubles: &mut Vec<String>,
+) -> Result<(Option<Damon>, Option<Young>), KnobError> {
+    let Some(interval) = settings.access_interval else { return Ok((None, None)) };
+    let is_shared = settings.merging.is_some();
+    let mut order = match settings.access {
+        Source::Damon => vec![Source::Damon],
+        Source::PageTables => vec![Source::PageTables],
+        Source::Any => vec![Source::Damon, Source::PageTables],
+    };
+    if is_shared {
+        order.reverse();
+    }
+    let mut reasons = Vec::new();
+    for source in order {
+        if source == Source::Damon {
+            match super::damon::is_free() {
+                Ok(()) => return Ok((Some(Damon::take(knobs, Duration::from_nanos(interval.0))?), None)),
+                Err(why) => reasons.push(format!("DAMON: {why}")),
+            }
+        } else {
+            match Young::start() {
+                Ok(young) => return Ok((None, Some(young))),
+                Err(error) => reasons.push(format!("page tables: {error}")),
+            }
+        }
+    }
+    troubles.push(format!("no access bits, all huge pages count as in use: {}", reasons.join("; ")));
+    Ok((None, None))
 }
 
 /// The setting of faults now, for `doctor`.

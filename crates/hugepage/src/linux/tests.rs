@@ -16,14 +16,23 @@ use crate::{Policy, REGION_BYTES};
 use esker_base::{Nanos, Time};
 use esker_rt::real::{Reactor, RealConfig};
 
+mod access;
+
 /// Maps regions of anonymous memory in base pages and answers one line for each command.
 const SCRIPT: &str = r"
-import mmap, ctypes, sys
+import mmap, ctypes, struct, sys
 H = 2 << 20
 n = int(sys.argv[1])
 m = mmap.mmap(-1, (n + 1) * H, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 base = ctypes.addressof(ctypes.c_char.from_buffer(m))
 o = -base % H
+def hammer(regions, told):
+    rounds = 0
+    # One page of each: where the host has no huge page behind it, the translation cache has one entry for each page.
+    while True:
+        for r in regions: m.find(b'\xff', o + r * H, o + r * H + 4096)
+        rounds += 1
+        struct.pack_into('<Q', m, o + told * H, rounds)
 print(base + o, flush=True)
 for line in sys.stdin:
     w = line.split()
@@ -37,6 +46,9 @@ for line in sys.stdin:
         r = sum(m[o + p * 4096] != (p % 250) + 1 for p in range(a[0], a[1]))
     elif w[0] == 'free':
         m.madvise(mmap.MADV_DONTNEED, o + a[0] * 4096, (a[1] - a[0]) * 4096)
+    elif w[0] == 'hammer':
+        print(0, flush=True)
+        hammer(range(a[0], a[1]), a[1])
     elif w[0] == 'refuse':
         m.madvise(mmap.MADV_NOHUGEPAGE, o + a[0] * 4096, (a[1] - a[0]) * 4096)
     print(r, flush=True)
@@ -283,6 +295,8 @@ fn the_whole_manager_promotes_dense_regions_and_leaves_sparse_ones() {
         poll_share: 1.0,
         base_faults: false,
         access_interval: None,
+        access: Default::default(),
+        merging: None,
         state: folder.path().join("state.json"),
     };
     let mut system = System::open(settings).unwrap();

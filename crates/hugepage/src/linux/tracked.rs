@@ -1,6 +1,6 @@
 //! One process of this machine: its page table, read and advised about.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -22,6 +22,8 @@ const RUNS: usize = 1024;
 const USED: Wanted = Wanted { any: page_is::PRESENT | page_is::SWAPPED, none: page_is::ZERO };
 /// `KPF_THP` of `linux/kernel-page-flags.h`: part of a huge page of this size, however it is mapped.
 const THP: u64 = 1 << 22;
+/// `KPF_KSM`: shared with equal pages.
+const KSM: u64 = 1 << 21;
 
 /// A process that is managed.
 #[derive(Debug)]
@@ -41,6 +43,10 @@ pub struct Tracked {
     above: BTreeSet<Region>,
     /// Regions that were huge then.
     huge: BTreeSet<Region>,
+    /// Regions whose pages may be shared.
+    pub mergeable: BTreeSet<Region>,
+    /// Of those, how many pages of each were shared when that was last looked at, and bytes of all.
+    merged: (BTreeMap<Region, u32>, u64),
     /// When it may be looked through again.
     pub next_poll: Instant,
 }
@@ -73,6 +79,8 @@ impl Tracked {
             faults: None,
             above: BTreeSet::new(),
             huge: BTreeSet::new(),
+            mergeable: BTreeSet::new(),
+            merged: (BTreeMap::new(), 0),
             next_poll: Instant::now(),
         })
     }
@@ -162,12 +170,62 @@ impl Tracked {
 
     /// Whether the page at an address is part of a huge page in physical memory.
     fn is_part_of_huge(&self, address: u64, kpageflags: &File) -> bool {
-        let frame = self.table.frames(address, 1).ok().and_then(|frames| frames[0]);
-        let flags = |frame: u64| {
+        self.which_have(THP, (address, 1), kpageflags).next().is_some()
+    }
+
+    /// Whether pages of a region are shared with equal ones.
+    pub fn is_merged(&self, region: Region, kpageflags: &File) -> bool {
+        self.which_have(KSM, (maps::bytes_of(region).0, REGION_PAGES as usize), kpageflags).next().is_some()
+    }
+
+    /// Regions of which fewer pages are shared than at the last call, because they were written. Looked through only if the kernel has
+    /// counted a change.
+    pub fn newly_private(&mut self, kpageflags: &File) -> Vec<Region> {
+        let bytes = self.merged().0;
+        if self.merged.1 == bytes {
+            return Vec::new();
+        }
+        let shared = |region: &Region| {
+            let range = (maps::bytes_of(*region).0, REGION_PAGES as usize);
+            (*region, self.which_have(KSM, range, kpageflags).count() as u32)
+        };
+        let now: BTreeMap<Region, u32> = self.mergeable.iter().map(shared).collect();
+        let (before, _) = std::mem::replace(&mut self.merged, (now, bytes));
+        let is_fewer = |(region, count): &(&Region, &u32)| before.get(region).is_some_and(|before| before > count);
+        self.merged.0.iter().filter(is_fewer).map(|(region, _)| *region).collect()
+    }
+
+    /// Which pages in a range have a flag, by their flags.
+    fn which_have<'a>(
+        &self,
+        flag: u64,
+        (start, count): (u64, usize),
+        kpageflags: &'a File,
+    ) -> impl Iterator<Item = u64> + use<'a> {
+        let flags = move |frame: u64| {
             let mut word = [0; 8];
             kpageflags.read_exact_at(&mut word, frame * 8).ok().map(|()| u64::from_le_bytes(word))
         };
-        frame.and_then(flags).is_some_and(|flags| flags & THP != 0)
+        let frames = self.table.frames(start, count).unwrap_or_default();
+        frames.into_iter().flatten().filter_map(flags).filter(move |flags| flags & flag != 0)
+    }
+
+    /// Learns which pages may be shared already, because an earlier manager or the process itself has said so.
+    pub fn learn_mergeable(&mut self) {
+        let text = fs::read_to_string(format!("/proc/{}/smaps", self.pid)).unwrap_or_default();
+        let whole = |mapping: &Mapping| (mapping.start.div_ceil(REGION_BYTES)..mapping.end / REGION_BYTES).map(Region);
+        let mappings = maps::parse(&text);
+        self.mergeable = mappings.iter().filter(|mapping| mapping.mergeable).flat_map(whole).collect();
+    }
+
+    /// Bytes of its pages that are shared, and what that saves, as the kernel counts it (`ksm_stat`, Linux 6.1 and later).
+    pub fn merged(&self) -> (u64, i64) {
+        let text = fs::read_to_string(format!("/proc/{}/ksm_stat", self.pid)).unwrap_or_default();
+        let number = |name: &str| -> Option<i64> {
+            text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
+        };
+        let pages = number("ksm_merging_pages").unwrap_or(0).max(0) as u64;
+        (pages * PAGE_BYTES, number("ksm_process_profit").unwrap_or(0))
     }
 
     /// The next region at or after `from` that holds memory.
@@ -289,6 +347,11 @@ impl Tracked {
             Some(_) => Err(Refusal::NothingDone),
             None => Err(Refusal::Changed),
         }
+    }
+
+    /// Its page table.
+    pub fn table(&self) -> &PageTable {
+        &self.table
     }
 
     /// Clears the access bits of regions, with the translations that hold them.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use esker_base::Time;
 
-use super::Manager;
+use super::{Manager, Tell};
 use crate::access::{Access, Tracking};
 use crate::record::Record;
 use crate::view::{ProcView, Region};
@@ -28,9 +28,12 @@ pub(super) enum Watched {
 
 impl Manager {
     /// Clears access bits, or reads them. True if it was due.
-    pub(super) fn scan_access(&mut self, now: Time, view: &mut impl ProcView) -> bool {
+    pub(super) fn scan_access(&mut self, now: Time, view: &mut impl ProcView, tell: Tell<'_>) -> bool {
         match &self.reading {
-            Some((at, _)) if now >= *at => self.read_access(view),
+            Some((at, _)) if now >= *at => {
+                self.read_access(view);
+                self.scan_sharing(now, view, tell);
+            }
             None if now >= self.next_clear => self.clear_access(now, view),
             _ => return false,
         }
@@ -53,11 +56,12 @@ impl Manager {
         let share = (self.policy.scan_regions as usize).div_ceil(awake.len().max(1));
         for (pid, record) in awake {
             // Clearing costs a hot page an invalidation of its translation; one whose bit is clear has none to lose.
-            let (cleared, kept) = record.take_for_scan(share, |access: &Access| {
+            let (mut cleared, kept) = record.take_for_scan(share, |access: &Access| {
                 !access.is_hot(&self.policy.tracking)
                     || !access.was_used()
                     || self.rng.below(1000) < u64::from(self.policy.clear_hot_permille)
             });
+            cleared.extend(record.mergeable_base().take(share));
             view.clear_accessed(pid, &cleared);
             watched.insert(pid, Watched::Bits { cleared, kept });
         }
@@ -82,7 +86,8 @@ impl Manager {
                     }
                 }
                 Watched::Asleep(activity) if view.activity(pid) == Some(activity) => {
-                    record.huge.values_mut().for_each(|access| observe(access, &tracking, false));
+                    let all = record.huge.values_mut().chain(record.mergeable.values_mut());
+                    all.for_each(|access| observe(access, &tracking, false));
                 }
                 Watched::Asleep(_) => {}
             }
@@ -92,7 +97,11 @@ impl Manager {
 
 /// Takes a bit that was cleared and read, and judges by it whether the page was rightly taken for hot.
 fn check(record: &mut Record, tracking: &Tracking, region: Region, accessed: bool) {
-    let Some(access) = record.huge.get_mut(&region) else { return };
+    let Some(access) = record.huge.get_mut(&region) else {
+        // In base pages, of which only what is shared is watched.
+        record.mergeable.get_mut(&region).into_iter().for_each(|access| observe(access, tracking, accessed));
+        return;
+    };
     let was_hot = access.is_hot(tracking);
     if access.observe(tracking, accessed) && was_hot {
         record.counts.hot_checked += 1;

@@ -4,6 +4,7 @@ mod fairness;
 mod heat;
 mod memory;
 mod queues;
+mod sharing;
 
 use super::*;
 use crate::sim::{self, Costs, Freeing, Machine, Physical};

@@ -34,6 +34,8 @@ struct Range {
     skip: Option<Skip>,
     pinned: bool,
     accessed: bool,
+    mergeable: bool,
+    merged: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -69,6 +71,10 @@ pub struct Machine {
     pub compactions: Vec<Time>,
     /// Access bits that were cleared.
     pub cleared: u64,
+    /// Whether processes can be told which of their pages may be shared.
+    pub can_share: bool,
+    /// Promotions of regions whose pages may be shared: as soon as one is done, the kernel splits it again.
+    pub promoted_mergeable: u64,
 }
 
 impl Machine {
@@ -91,6 +97,8 @@ impl Machine {
             said_fragmentation: None,
             compactions: Vec::new(),
             cleared: 0,
+            can_share: false,
+            promoted_mergeable: 0,
         }
     }
 
@@ -133,6 +141,9 @@ impl Machine {
         process.activity += 1;
         let range = process.ranges.get_mut(&region)?;
         range.accessed = true;
+        if std::mem::take(&mut range.merged) {
+            self.signals.push(place);
+        }
         if range.used.has(at) {
             return Some(cost);
         }
@@ -160,7 +171,15 @@ impl Machine {
             Some(block) => (Memory::Huge(block), self.costs.huge_fault),
             None => (Memory::Base(vec![None; REGION_PAGES as usize].into()), Nanos(0)),
         };
-        vacant.insert(Range { used: Util::EMPTY, memory, skip: None, pinned: false, accessed: true });
+        vacant.insert(Range {
+            used: Util::EMPTY,
+            memory,
+            skip: None,
+            pinned: false,
+            accessed: true,
+            mergeable: false,
+            merged: false,
+        });
         Some(cost)
     }
 
@@ -189,6 +208,13 @@ impl Machine {
             Memory::Huge(_) if left + 1 == demote => self.signals.push(place),
             Memory::Huge(_) => {}
         }
+    }
+
+    /// The kernel finds a duplicate of a page of a region, which splits its huge page. False if its pages may not be shared.
+    pub fn merge(&mut self, place: Place) -> bool {
+        let Some(range) = self.range_mut(place).filter(|range| range.mergeable) else { return false };
+        range.merged = true;
+        self.demote(place).result.is_ok()
     }
 
     /// The process uses a region.
@@ -277,6 +303,7 @@ impl ProcView for Machine {
         if range.pinned {
             return refused(Refusal::Pinned);
         }
+        self.promoted_mergeable += u64::from(range.mergeable);
         let Memory::Base(frames) = &mut range.memory else {
             return Outcome { result: Ok(()), took: Nanos(300) };
         };
@@ -357,5 +384,29 @@ impl ProcView for Machine {
 
     fn set_greedy(&mut self, greedy: bool) {
         self.greedy = greedy;
+    }
+
+    fn sharable(&mut self, pid: Pid) -> Option<Vec<(Region, bool)>> {
+        let process = self.processes.get(&pid).filter(|_| self.can_share)?;
+        let is_huge = |range: &Range| matches!(range.memory, Memory::Huge(_));
+        Some(process.ranges.iter().map(|(region, range)| (*region, is_huge(range))).collect())
+    }
+
+    fn mergeable(&mut self, pid: Pid) -> Vec<Region> {
+        let Some(process) = self.processes.get(&pid) else { return Vec::new() };
+        process.ranges.iter().filter(|(_, range)| range.mergeable).map(|(region, _)| *region).collect()
+    }
+
+    fn set_mergeable(&mut self, pid: Pid, from: Region, count: u64, mergeable: bool) -> bool {
+        let Some(process) = self.processes.get_mut(&pid).filter(|_| self.can_share) else { return false };
+        for (_, range) in process.ranges.range_mut(from..Region(from.0 + count)) {
+            range.mergeable = mergeable;
+            range.merged &= mergeable;
+        }
+        true
+    }
+
+    fn is_merged(&mut self, place: Place) -> bool {
+        self.range_mut(place).is_some_and(|range| range.merged)
     }
 }

@@ -8,7 +8,7 @@ use super::syntax::lines_with;
 use super::tree::{Source, Tree};
 
 /// Crates whose work cannot be done without unsafe code.
-const MAY_BE_UNSAFE: &[&str] = &["rt"];
+const MAY_BE_UNSAFE: &[&str] = &["hugepage-preload", "rt"];
 
 pub fn check(tree: &Tree, report: &mut Report) {
     for krate in tree.crates.iter().filter(|krate| !MAY_BE_UNSAFE.contains(&krate.name.as_str())) {

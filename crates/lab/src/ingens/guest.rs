@@ -1,0 +1,304 @@
+//! A program with much memory of which a part is used all the time, and pages that others have too: this program, executed
+//! again with a word of its own ([`pass`]).
+//!
+//! Half of all pages, every second one, hold what the same pages of all guests hold. Hot memory is read at random, and written in
+//! the pages that nobody else has; cold memory is never used again; of sparse regions only one half is.
+
+use std::ffi::OsString;
+use std::hint::black_box;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
+
+use esker_hugepage::linux::system::huge_blocks;
+use esker_hugepage::{PAGE_BYTES, REGION_BYTES};
+
+use super::loads::Next;
+use super::{bound, first_region, thread_cpu};
+use crate::experiment::LabError;
+use crate::machine::told_bytes;
+use crate::peer;
+use crate::timing::median;
+
+/// Word by which this program is asked to be a guest.
+const WORD: &str = "--esker-lab-guest";
+/// The library that lets a guest be told which of its pages may be shared.
+const LIBRARY: &str = "libesker_hugepage_preload.so";
+const PAGE: usize = PAGE_BYTES as usize;
+const REGION: usize = REGION_BYTES as usize;
+/// Reads between two looks at the clock.
+const BATCH: u64 = 200_000;
+/// One access of so many is a write.
+const WRITES: u64 = 1 << 10;
+/// Where nothing is measured, a guest works for a while and then rests as long: hot, and others work too.
+const PACE: Duration = Duration::from_millis(20);
+
+/// Regions of a guest.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// Used all the time.
+    pub hot: usize,
+    /// Never used again.
+    pub cold: usize,
+    /// Never used again, and only one half of their pages ever.
+    pub sparse: usize,
+}
+
+impl Layout {
+    /// All regions.
+    pub fn regions(self) -> usize {
+        self.hot + self.cold + self.sparse
+    }
+
+    /// Bytes that a guest takes.
+    pub fn bytes(self) -> u64 {
+        ((2 * (self.hot + self.cold) + self.sparse) * REGION / 2) as u64
+    }
+}
+
+/// A guest that runs.
+pub struct Guest {
+    child: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+    layout: Layout,
+}
+
+impl Guest {
+    /// Starts one with the library, which looks for a manager at `socket`. It has no memory yet.
+    ///
+    /// # Errors
+    /// If the library is not there, or this program cannot be executed again.
+    pub fn start(number: usize, layout: Layout, socket: &Path) -> Result<Guest, LabError> {
+        let failed = |error: std::io::Error| peer::fault("a guest", error);
+        let own = std::env::current_exe().map_err(failed)?;
+        let mut command = bound("KILL", &own);
+        command.args([WORD, &number.to_string()]);
+        command.args([layout.hot, layout.cold, layout.sparse].map(|count| count.to_string()));
+        command.env("LD_PRELOAD", library(&own)?).env("ESKER_HUGEPAGE_SHARE", socket);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
+        let (to, from) = (child.stdin.take(), child.stdout.take());
+        let (Some(to), Some(from)) = (to, from) else { return Err(peer::fault("a guest", "it has no pipes")) };
+        Ok(Guest { child, to, from: BufReader::new(from), layout })
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Fills its memory.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn fill(&mut self) -> Result<(), LabError> {
+        self.ask("fill").map(drop)
+    }
+
+    /// Nanoseconds of CPU time of an access to its hot memory, the median of batches for so long.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn measure(&mut self, time: Duration) -> Result<f64, LabError> {
+        self.ask(&format!("measure {}", time.as_millis()))
+    }
+
+    /// Share of its memory in huge pages.
+    pub fn huge_share(&self) -> f64 {
+        let huge = told_bytes(&format!("/proc/{}/smaps_rollup", self.pid()), "AnonHugePages").unwrap_or(0);
+        huge as f64 / self.layout.bytes() as f64
+    }
+
+    /// Bytes of it that are shared.
+    pub fn merged(&self) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/ksm_stat", self.pid())).unwrap_or_default();
+        let pages = text.lines().find_map(|line| line.strip_prefix("ksm_merging_pages ")?.trim().parse::<u64>().ok());
+        pages.unwrap_or(0) * PAGE_BYTES
+    }
+
+    fn ask(&mut self, words: &str) -> Result<f64, LabError> {
+        let failed = |error: std::io::Error| peer::fault("a guest", error);
+        writeln!(self.to, "{words}").map_err(failed)?;
+        let mut line = String::new();
+        self.from.read_line(&mut line).map_err(failed)?;
+        line.trim().parse().map_err(|_| peer::fault("a guest", format!("it answers {line:?} to {words:?}")))
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// The library: beside this program, or where cargo puts it for tests and systems for all.
+fn library(own: &Path) -> Result<PathBuf, LabError> {
+    let folder = own.parent().unwrap_or(Path::new("/"));
+    let places = [folder.to_path_buf(), folder.join("deps"), folder.join("../lib/esker")];
+    let found = places.iter().map(|place| place.join(LIBRARY)).find(|path| path.is_file());
+    found.ok_or_else(|| {
+        let folder = folder.display();
+        LabError::Data(format!(
+            "{LIBRARY} is not in {folder}; build it with cargo build --release -p esker-hugepage-preload"
+        ))
+    })
+}
+
+/// Runs as a guest and returns its exit status, if that is what the arguments of this program say.
+pub fn pass(args: impl Iterator<Item = OsString>) -> Option<u8> {
+    let words: Vec<String> = args.skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let numbers: Vec<usize> = words.iter().skip(1).filter_map(|word| word.parse().ok()).collect();
+    match (words.first().map(String::as_str), &numbers[..]) {
+        (Some(WORD), &[number, hot, cold, sparse]) => {
+            serve(number as u64, Layout { hot, cold, sparse });
+            Some(0)
+        }
+        (Some(WORD), _) => Some(2),
+        _ => None,
+    }
+}
+
+/// Does what the lines on its input say, until that is closed.
+fn serve(number: u64, layout: Layout) {
+    // The kernel's own alignment is not that of huge pages.
+    let mut memory = vec![0u8; (layout.regions() + 1) * REGION];
+    let first = first_region(&memory);
+    let memory = &mut memory[first..first + layout.regions() * REGION];
+    let mut lines = BufReader::new(std::io::stdin()).lines().map_while(Result::ok);
+    if lines.next().as_deref() != Some("fill") {
+        return;
+    }
+    fill(memory, number, layout);
+    say(0.0);
+    let mut next = Next::from(number);
+    loop {
+        let Some(line) = paced(&mut memory[..layout.hot * REGION], &mut next, &mut lines) else { return };
+        let millis = line.strip_prefix("measure ").and_then(|word| word.parse().ok()).unwrap_or(0);
+        say(measure(&mut memory[..layout.hot * REGION], &mut next, Duration::from_millis(millis)));
+    }
+}
+
+/// Works with rests until there is a line.
+fn paced(hot: &mut [u8], next: &mut Next, lines: &mut (impl Iterator<Item = String> + Send)) -> Option<String> {
+    let is_told = AtomicBool::new(false);
+    scope(|threads| {
+        let reader = threads.spawn(|| {
+            let line = lines.next();
+            is_told.store(true, Ordering::Relaxed);
+            line
+        });
+        while !is_told.load(Ordering::Relaxed) {
+            let begun = Instant::now();
+            while begun.elapsed() < PACE {
+                accesses(hot, next, BATCH / 16);
+            }
+            sleep(PACE);
+        }
+        reader.join().ok()?
+    })
+}
+
+fn measure(hot: &mut [u8], next: &mut Next, time: Duration) -> f64 {
+    let begun = Instant::now();
+    let mut batches = Vec::new();
+    while batches.is_empty() || begun.elapsed() < time {
+        let before = thread_cpu();
+        accesses(hot, next, BATCH);
+        batches.push((thread_cpu() - before).as_nanos() as f64 / BATCH as f64);
+    }
+    median(batches)
+}
+
+/// Reads at places of which each depends on what the one before held, and writes.
+fn accesses(hot: &mut [u8], next: &mut Next, count: u64) {
+    let mut seen = 0;
+    for at in 0..count {
+        let place = (next.below(hot.len()) + seen) % hot.len();
+        seen = usize::from(hot[place]);
+        if at % WRITES == 0 {
+            // Pages with odd numbers are nobody else's.
+            let page = place / (2 * PAGE) * 2 + 1;
+            hot[page * PAGE + place % PAGE] = seen as u8;
+        }
+    }
+    black_box(seen);
+}
+
+fn fill(memory: &mut [u8], number: u64, layout: Layout) {
+    let sparse_from = (layout.hot + layout.cold) * REGION / PAGE;
+    for (page, bytes) in memory.chunks_exact_mut(PAGE).enumerate() {
+        if page >= sparse_from && page % (REGION / PAGE) >= REGION / PAGE / 2 {
+            continue;
+        }
+        let whose = if page.is_multiple_of(2) { 0 } else { number + 1 };
+        let mut words = Next::from((page as u64) << 8 | whose);
+        for word in bytes.chunks_exact_mut(8) {
+            word.copy_from_slice(&(words.below(usize::MAX) as u64).to_le_bytes());
+        }
+    }
+}
+
+fn say(value: f64) {
+    // Who asked may be gone; then there are no more lines either.
+    drop(writeln!(std::io::stdout(), "{value}"));
+}
+
+/// Makes sure that so many guests have room in huge pages.
+///
+/// # Errors
+/// If they have not.
+pub fn room_for(count: usize, layout: Layout) -> Result<(), LabError> {
+    let wanted = count as u64 * layout.bytes();
+    // Memory that was shared by guests before comes back in time only.
+    let begun = Instant::now();
+    while huge_blocks(wanted) < wanted && begun.elapsed() < Duration::from_secs(10) {
+        sleep(Duration::from_millis(500));
+    }
+    super::room(wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAYOUT: Layout = Layout { hot: 1, cold: 1, sparse: 1 };
+
+    #[test]
+    fn guests_have_every_second_page_in_common_and_no_other() {
+        let memory = |number| {
+            let mut memory = vec![0u8; LAYOUT.regions() * REGION];
+            fill(&mut memory, number, LAYOUT);
+            memory
+        };
+        let (one, other) = (memory(0), memory(1));
+        let pages = || one.chunks_exact(PAGE).zip(other.chunks_exact(PAGE)).enumerate();
+        let is_used = |page: usize| page < 2 * 512 || page % 512 < 256;
+        assert!(pages().all(|(page, (a, b))| (a == b) == (page % 2 == 0 || !is_used(page))));
+        let distinct: std::collections::BTreeSet<&[u8]> = one.chunks_exact(PAGE).collect();
+        assert_eq!(distinct.len(), 2 * 512 + 256 + 1, "within a guest no page is like another, but those of zeroes");
+        assert_eq!(LAYOUT.bytes(), 5 * REGION_BYTES / 2);
+    }
+
+    #[test]
+    fn work_leaves_what_guests_have_in_common() {
+        let mut memory = vec![0u8; REGION];
+        fill(&mut memory, 7, Layout { hot: 1, cold: 0, sparse: 0 });
+        let before = memory.clone();
+        assert!(measure(&mut memory, &mut Next::from(1), Duration::ZERO) > 0.0);
+        let mut pages = before.chunks_exact(PAGE).zip(memory.chunks_exact(PAGE)).enumerate();
+        assert!(pages.all(|(page, (a, b))| page % 2 == 1 || a == b));
+        assert!(before != memory, "it writes");
+    }
+
+    #[test]
+    fn only_who_is_asked_to_be_one_is_a_guest() {
+        let args = |words: &[&str]| pass(words.iter().map(OsString::from));
+        assert_eq!(args(&["esker", "lab", "list"]), None);
+        assert_eq!(args(&["esker", WORD, "1", "x"]), Some(2));
+    }
+}
