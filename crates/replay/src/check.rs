@@ -25,7 +25,7 @@ pub enum Verdict {
 /// What a call returned, or why it failed.
 type Ended = Result<i64, Errno>;
 
-/// A difference between platforms that says nothing about the order of calls.
+/// A difference between platforms, or machines, that says nothing about the order of calls.
 struct Quirk {
     platform: Platform,
     why: &'static str,
@@ -34,6 +34,14 @@ struct Quirk {
 
 /// The table of quirks: traced result first, then the one here.
 const QUIRKS: &[Quirk] = &[
+    Quirk {
+        platform: Platform::Linux,
+        why: "links of /proc lead elsewhere for each process, and there is one of each here",
+        applies: |call, then, now| {
+            let in_proc = matches!(call, Call::ReadLink { at, .. } if at.path.starts_with(b"/proc/"));
+            in_proc && then.is_ok() && now.is_ok()
+        },
+    },
     Quirk {
         platform: Platform::Mac,
         why: "close of shared memory: a Mac reports EINVAL though it closes",
@@ -174,6 +182,15 @@ mod tests {
         assert_eq!(verdict(stat(file, 5), now(file, 6)), Verdict::Differs);
         assert_eq!(verdict(stat(file, 5), now(directory, 5)), Verdict::Differs);
         assert_eq!(verdict(stat(directory, 5), now(directory, 4096)), Verdict::Same);
+    }
+
+    #[test]
+    fn where_a_link_of_proc_leads_is_tolerated_and_that_of_another_is_compared() {
+        let link = |path: &str| Call::ReadLink { at: esker_trace::At::cwd(path), len: 99, seen_target: None };
+        let verdict = |path, now| compare(&step(link(path), Outcome::Done(23)), Platform::Linux, &answer(now));
+        assert!(matches!(verdict("/proc/self/exe", Ok(12)), Verdict::Tolerated(_)));
+        assert_eq!(verdict("/proc/self/exe", Err(Errno::ENOENT)), Verdict::Differs);
+        assert_eq!(verdict("/bin", Ok(12)), Verdict::Differs);
     }
 
     #[test]

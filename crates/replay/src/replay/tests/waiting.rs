@@ -59,12 +59,14 @@ fn a_write_that_waited_until_nobody_read_fails_as_it_did() {
     let write = || Call::Write { fd: Fd(4), len: 40_000, parts: 0 };
     draft.call(1, write(), Outcome::Done(40_000));
     let at = draft.now;
-    draft.call_from(1, at + 10, at + 500, write(), Outcome::Failed(Errno::EPIPE));
-    draft.call_from(0, at + 300, at + 400, Call::Close { fd: Fd(3) }, Outcome::Done(0));
+    // The reader computes for 20 ms before it leaves. Here the pipe has room for both writes.
+    let leaves = at + 20_000_000;
+    draft.call_from(1, at + 10, leaves + 500, write(), Outcome::Failed(Errno::EPIPE));
+    draft.call_from(0, leaves, leaves + 400, Call::Close { fd: Fd(3) }, Outcome::Done(0));
     draft.call(1, write(), Outcome::Failed(Errno::EPIPE));
     let program = draft.program();
     for order in [ROOT(), Order::Temporal, Order::Single] {
-        let (finished, report) = play_as(&program, order, Speed::Afap);
+        let (finished, report) = play_as(&program, order, Speed::Scaled(1.0));
         assert_eq!((finished.stuck, report.mismatches.count), (None, 0), "{}", order.name());
     }
 }
