@@ -100,7 +100,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
 }
 
 fn measure(policy: &str, time: Duration, options: &Options) -> Result<Outcome, LabError> {
-    room_for(GUESTS, LAYOUT)?;
+    room_for(GUESTS, LAYOUT, options)?;
     let folder = scratch::folder(&options.scratch)?;
     let socket = folder.path().join("share.sock");
     let mut guests =

@@ -18,7 +18,7 @@ use esker_hugepage::{PAGE_BYTES, REGION_BYTES};
 
 use super::loads::Next;
 use super::{bound, first_region, thread_cpu};
-use crate::experiment::LabError;
+use crate::experiment::{LabError, Options};
 use crate::machine::told_bytes;
 use crate::peer;
 use crate::timing::median;
@@ -252,14 +252,14 @@ fn say(value: f64) {
 ///
 /// # Errors
 /// If they have not.
-pub fn room_for(count: usize, layout: Layout) -> Result<(), LabError> {
+pub fn room_for(count: usize, layout: Layout, options: &Options) -> Result<(), LabError> {
     let wanted = count as u64 * layout.bytes();
     // Memory that was shared by guests before comes back in time only.
     let begun = Instant::now();
     while huge_blocks(wanted) < wanted && begun.elapsed() < Duration::from_secs(10) {
         sleep(Duration::from_millis(500));
     }
-    super::room(wanted)
+    super::room(wanted, options)
 }
 
 #[cfg(test)]
