@@ -65,10 +65,15 @@ fn a_recorded_clone_is_replayed_on_three_file_systems() {
         assert!(number(&report["mismatches"]["compared"]) > 1000, "{system}: most calls were made");
         assert!(report["threads"].as_array().is_some_and(|threads| threads.len() > 2), "{system}: git has threads");
         assert!(number(&report["elapsed_ns"]) > 1_000_000, "{system}: it took time");
+        let prediction = &report["prediction"];
+        assert_eq!(prediction["elapsed_ns"], report["elapsed_ns"], "{system}");
+        assert!(prediction["error"].as_f64().is_some_and(|error| error > 0.0), "{system}: {prediction}");
+        assert!(number(&prediction["range_ns"][0]) < number(&prediction["range_ns"][1]), "{system}: {prediction}");
         reports.push(json);
     }
     let page = place.path("if.html");
     let words: Vec<&str> = reports.iter().map(String::as_str).collect();
     let told = check_tool(ESKER, &[&["trace", "compare"], &words[..], &["--html", &page]].concat());
-    assert!(["ext4.json", "xfs.json", "btrfs.json"].iter().all(|report| told.contains(report)), "{told}");
+    let columns = ["stated error", "ext4.json", "xfs.json", "btrfs.json"];
+    assert!(columns.iter().all(|column| told.contains(column)), "{told}");
 }
