@@ -2,7 +2,8 @@
 //! again with a word of its own ([`pass`]).
 //!
 //! Half of all pages, every second one, hold what the same pages of all guests hold. Hot memory is read at random, and written in
-//! the pages that nobody else has; cold memory is never used again; of sparse regions only one half is.
+//! the pages that nobody else has; cold memory is never used again; of sparse regions only one half is. Beside it there is memory of which
+//! nobody has any page, used as hot memory is: whatever is shared, it stays as it is, and tells how fast the machine is just now.
 
 use std::ffi::OsString;
 use std::hint::black_box;
@@ -41,6 +42,8 @@ const PACE: Duration = Duration::from_millis(20);
 pub struct Layout {
     /// Used all the time.
     pub hot: usize,
+    /// Used all the time, without a page that others have.
+    pub control: usize,
     /// Never used again.
     pub cold: usize,
     /// Never used again, and only one half of their pages ever.
@@ -50,12 +53,12 @@ pub struct Layout {
 impl Layout {
     /// All regions.
     pub fn regions(self) -> usize {
-        self.hot + self.cold + self.sparse
+        self.hot + self.control + self.cold + self.sparse
     }
 
     /// Bytes that a guest takes.
     pub fn bytes(self) -> u64 {
-        ((2 * (self.hot + self.cold) + self.sparse) * REGION / 2) as u64
+        ((2 * (self.hot + self.control + self.cold) + self.sparse) * REGION / 2) as u64
     }
 }
 
@@ -77,7 +80,7 @@ impl Guest {
         let own = std::env::current_exe().map_err(failed)?;
         let mut command = bound("KILL", &own);
         command.args([WORD, &number.to_string()]);
-        command.args([layout.hot, layout.cold, layout.sparse].map(|count| count.to_string()));
+        command.args([layout.hot, layout.control, layout.cold, layout.sparse].map(|count| count.to_string()));
         command.env("LD_PRELOAD", library(&own)?).env("ESKER_HUGEPAGE_SHARE", socket);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
         let (to, from) = (child.stdin.take(), child.stdout.take());
@@ -98,7 +101,7 @@ impl Guest {
         self.ask("fill").map(drop)
     }
 
-    /// Nanoseconds of CPU time of an access to its hot memory, the median of batches for so long.
+    /// CPU time of an access to its hot memory over that to the memory that nobody shares, of medians of batches for so long.
     ///
     /// # Errors
     /// If it has ended.
@@ -154,8 +157,8 @@ pub fn pass(args: impl Iterator<Item = OsString>) -> Option<u8> {
     let words: Vec<String> = args.skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let numbers: Vec<usize> = words.iter().skip(1).filter_map(|word| word.parse().ok()).collect();
     match (words.first().map(String::as_str), &numbers[..]) {
-        (Some(WORD), &[number, hot, cold, sparse]) => {
-            serve(number as u64, Layout { hot, cold, sparse });
+        (Some(WORD), &[number, hot, control, cold, sparse]) => {
+            serve(number as u64, Layout { hot, control, cold, sparse });
             Some(0)
         }
         (Some(WORD), _) => Some(2),
@@ -176,16 +179,17 @@ fn serve(number: u64, layout: Layout) {
     fill(memory, number, layout);
     say(0.0);
     let mut next = Next::from(number);
+    let (hot, control) = memory[..(layout.hot + layout.control) * REGION].split_at_mut(layout.hot * REGION);
     loop {
-        let Some(line) = paced(&mut memory[..layout.hot * REGION], &mut next, &mut lines) else { return };
+        let Some(line) = paced([&mut *hot, &mut *control], &mut next, &mut lines) else { return };
         let millis = line.strip_prefix("measure ").and_then(|word| word.parse().ok()).unwrap_or(0);
-        say(measure(&mut memory[..layout.hot * REGION], &mut next, Duration::from_millis(millis)));
+        say(measure([&mut *hot, &mut *control], &mut next, Duration::from_millis(millis)));
     }
 }
 
 /// Works with rests until there is a line.
-fn paced(hot: &mut [u8], next: &mut Next, lines: &mut (impl Iterator<Item = String> + Send)) -> Option<String> {
-    let is_told = AtomicBool::new(false);
+fn paced(memory: [&mut [u8]; 2], next: &mut Next, lines: &mut (impl Iterator<Item = String> + Send)) -> Option<String> {
+    let (mut memory, is_told) = (memory, AtomicBool::new(false));
     scope(|threads| {
         let reader = threads.spawn(|| {
             let line = lines.next();
@@ -195,7 +199,7 @@ fn paced(hot: &mut [u8], next: &mut Next, lines: &mut (impl Iterator<Item = Stri
         while !is_told.load(Ordering::Relaxed) {
             let begun = Instant::now();
             while begun.elapsed() < PACE {
-                accesses(hot, next, BATCH / 16);
+                memory.iter_mut().for_each(|memory| accesses(memory, next, BATCH / 16));
             }
             sleep(PACE);
         }
@@ -203,15 +207,18 @@ fn paced(hot: &mut [u8], next: &mut Next, lines: &mut (impl Iterator<Item = Stri
     })
 }
 
-fn measure(hot: &mut [u8], next: &mut Next, time: Duration) -> f64 {
+fn measure(mut memory: [&mut [u8]; 2], next: &mut Next, time: Duration) -> f64 {
     let begun = Instant::now();
-    let mut batches = Vec::new();
-    while batches.is_empty() || begun.elapsed() < time {
-        let before = thread_cpu();
-        accesses(hot, next, BATCH);
-        batches.push((thread_cpu() - before).as_nanos() as f64 / BATCH as f64);
+    let mut batches: [Vec<f64>; 2] = Default::default();
+    while batches[0].is_empty() || begun.elapsed() < time {
+        for (memory, batches) in memory.iter_mut().zip(&mut batches) {
+            let before = thread_cpu();
+            accesses(memory, next, BATCH);
+            batches.push((thread_cpu() - before).as_nanos() as f64);
+        }
     }
-    median(batches)
+    let [hot, control] = batches.map(median);
+    hot / control
 }
 
 /// Reads at places of which each depends on what the one before held, and writes.
@@ -230,12 +237,13 @@ fn accesses(hot: &mut [u8], next: &mut Next, count: u64) {
 }
 
 fn fill(memory: &mut [u8], number: u64, layout: Layout) {
-    let sparse_from = (layout.hot + layout.cold) * REGION / PAGE;
+    let sparse_from = (layout.regions() - layout.sparse) * REGION / PAGE;
+    let own = layout.hot * REGION / PAGE..(layout.hot + layout.control) * REGION / PAGE;
     for (page, bytes) in memory.chunks_exact_mut(PAGE).enumerate() {
         if page >= sparse_from && page % (REGION / PAGE) >= REGION / PAGE / 2 {
             continue;
         }
-        let whose = if page.is_multiple_of(2) { 0 } else { number + 1 };
+        let whose = if page.is_multiple_of(2) && !own.contains(&page) { 0 } else { number + 1 };
         let mut words = Next::from((page as u64) << 8 | whose);
         for word in bytes.chunks_exact_mut(8) {
             word.copy_from_slice(&(words.below(usize::MAX) as u64).to_le_bytes());
@@ -266,7 +274,7 @@ pub fn room_for(count: usize, layout: Layout, options: &Options) -> Result<(), L
 mod tests {
     use super::*;
 
-    const LAYOUT: Layout = Layout { hot: 1, cold: 1, sparse: 1 };
+    const LAYOUT: Layout = Layout { hot: 1, control: 1, cold: 1, sparse: 1 };
 
     #[test]
     fn guests_have_every_second_page_in_common_and_no_other() {
@@ -277,21 +285,23 @@ mod tests {
         };
         let (one, other) = (memory(0), memory(1));
         let pages = || one.chunks_exact(PAGE).zip(other.chunks_exact(PAGE)).enumerate();
-        let is_used = |page: usize| page < 2 * 512 || page % 512 < 256;
-        assert!(pages().all(|(page, (a, b))| (a == b) == (page % 2 == 0 || !is_used(page))));
+        let is_used = |page: usize| page < 3 * 512 || page % 512 < 256;
+        let is_own = |page: usize| page / 512 == 1 || page % 2 == 1;
+        assert!(pages().all(|(page, (a, b))| (a == b) == (!is_own(page) || !is_used(page))));
         let distinct: std::collections::BTreeSet<&[u8]> = one.chunks_exact(PAGE).collect();
-        assert_eq!(distinct.len(), 2 * 512 + 256 + 1, "within a guest no page is like another, but those of zeroes");
-        assert_eq!(LAYOUT.bytes(), 5 * REGION_BYTES / 2);
+        assert_eq!(distinct.len(), 3 * 512 + 256 + 1, "within a guest no page is like another, but those of zeroes");
+        assert_eq!(LAYOUT.bytes(), 7 * REGION_BYTES / 2);
     }
 
     #[test]
     fn work_leaves_what_guests_have_in_common() {
-        let mut memory = vec![0u8; REGION];
-        fill(&mut memory, 7, Layout { hot: 1, cold: 0, sparse: 0 });
+        let mut memory = vec![0u8; 2 * REGION];
+        fill(&mut memory, 7, Layout { hot: 1, control: 1, cold: 0, sparse: 0 });
         let before = memory.clone();
-        assert!(measure(&mut memory, &mut Next::from(1), Duration::ZERO) > 0.0);
+        let (hot, control) = memory.split_at_mut(REGION);
+        assert!(measure([hot, control], &mut Next::from(1), Duration::ZERO) > 0.0);
         let mut pages = before.chunks_exact(PAGE).zip(memory.chunks_exact(PAGE)).enumerate();
-        assert!(pages.all(|(page, (a, b))| page % 2 == 1 || a == b));
+        assert!(pages.all(|(page, (a, b))| page % 2 == 1 || page >= 512 || a == b));
         assert!(before != memory, "it writes");
     }
 
