@@ -69,7 +69,7 @@ mod tests {
         let trace = apple_desktop(Shape { seed: 1, threads: 2, scripts: 3 });
         let plain = unpacked(&etrace::write(&trace, Vec::new()).expect("memory takes all"));
         assert_eq!(etrace::read(&plain[..], Limits::GENEROUS).expect("it is sound"), trace);
-        let name = |bytes: &[u8]| bytes.windows(7).position(|window| window == b"Library").expect("a name is there");
+        let name = |bytes: &[u8]| bytes.windows(9).position(|window| window == b"Documents").expect("a name is there");
         let mut other = plain.clone();
         other[name(&plain)] = b'M';
         let noticed = etrace::read(&other[..], Limits::GENEROUS).expect("what is sound is read");
