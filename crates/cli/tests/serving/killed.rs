@@ -104,7 +104,9 @@ fn kill_again_and_again(plan: &Plan) {
     let book = Rc::new(RefCell::new(Ledger::new(half)));
     let mut moments = Stream::named(plan.seed, "kills");
     let (mut verified, mut snapshots) = (0, 0);
-    for kill in 1..=plan.times {
+    let enough = || book.borrow().promises >= 5 * plan.times;
+    // Where a slow machine flushes little between two kills, there are more of them.
+    for kill in (1..=4 * plan.times).take_while(|kill| *kill <= plan.times || !enough()) {
         let mut server = Server::start(dir.path(), plan.stack(kill), &[]);
         let fio = Fio { dir: dir.path(), uri: server.uris[0].clone(), at: half, seed: plan.seed + kill };
         let mut load = fio.write();
@@ -145,10 +147,9 @@ fn kill_again_and_again(plan: &Plan) {
         println!("kill {kill} after {life} us: all {promises} promised writes are there, and fio's ({verified} times)");
         next.stop();
     }
-    let promises = book.borrow().promises;
     assert!(snapshots > 0 || !plan.is_named, "no snapshot was made before its server was killed");
     assert!(verified > 0, "fio never saved its state");
-    assert!(promises >= 5 * plan.times, "only {promises} writes were flushed: this shows little");
+    assert!(enough(), "only {} writes were flushed: this shows little", book.borrow().promises);
 }
 
 /// Runs `esker volume WORDS`: whether it was done, and what it printed.
