@@ -26,6 +26,8 @@ pub mod guest;
 pub mod loads;
 pub mod redis;
 
+/// An allocation of so much is never served from memory that was used before (`M_MMAP_THRESHOLD` of mallopt(3)).
+pub const FRESH: usize = 48 << 20;
 /// Whether faults compact memory.
 const DEFRAG: &str = "/sys/kernel/mm/transparent_hugepage/defrag";
 /// The source's threshold.

@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn memory_that_is_written_faults() {
         let before = thread_faults();
-        let faults = touch(8 * MIB as usize);
+        let faults = touch(crate::ingens::FRESH);
         assert!(thread_faults() > before, "the kernel counts them");
         assert!(faults.mean > 0.0 && faults.p50 <= faults.p99 && faults.p999 <= faults.max, "{faults:?}");
     }

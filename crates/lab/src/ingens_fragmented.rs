@@ -9,13 +9,13 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use esker_base::units::{GIB, MIB};
+use esker_base::units::GIB;
 use esker_hugepage::linux::system::{fragmentation_now, huge_blocks};
 use esker_hugepage::{PAGE_BYTES, REGION_BYTES};
 
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::fragmenter::Fragmenter;
-use crate::ingens::{Arm, first_region, room};
+use crate::ingens::{Arm, FRESH, first_region, room};
 use crate::timing::{at_share, median};
 
 /// The record.
@@ -34,8 +34,6 @@ const GREEDY: usize = 1;
 const COMPACTING: usize = 2;
 const OURS: usize = 3;
 const ADAPTIVE: usize = 4;
-/// An allocation of so much is never served from memory that was used before (`M_MMAP_THRESHOLD` of mallopt(3)).
-const FRESH: usize = 48 * MIB as usize;
 const REGION: usize = REGION_BYTES as usize;
 /// Requests whose memory is held at once.
 const IN_FLIGHT: usize = 64;

@@ -7,7 +7,7 @@ use esker_base::units::MIB;
 
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::loads::{self, Load, Work};
-use crate::ingens::{Arm, Held, room, thread_cpu};
+use crate::ingens::{Arm, FRESH, Held, room, thread_cpu};
 use crate::machine::told_bytes;
 use crate::peer;
 use crate::timing::{in_turns, median};
@@ -51,8 +51,6 @@ const FULL: Scale = Scale {
     watched: 10_240 * MIB as usize,
     watch: Duration::from_secs(120),
 };
-/// An allocation of so much is never served from memory that was used before (`M_MMAP_THRESHOLD` of mallopt(3)).
-const FRESH: usize = 48 * MIB as usize;
 /// The load's speed is tried with so much work.
 const TRIED: u64 = 1 << 20;
 /// Everything is promoted that will be once nothing was for so long.
