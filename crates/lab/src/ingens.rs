@@ -224,6 +224,19 @@ impl Drop for Manager {
     }
 }
 
+/// Waits until what is looked at has been the same for `quiet`, but no longer than `most`.
+pub fn settle<T: Default>(quiet: Duration, most: Duration, look: impl Fn() -> T, is_same: impl Fn(&T, &T) -> bool) {
+    let begun = Instant::now();
+    let (mut seen, mut since) = (T::default(), Instant::now());
+    while since.elapsed() < quiet && begun.elapsed() < most {
+        sleep(Duration::from_millis(500));
+        let now = look();
+        if !is_same(&seen, &now) {
+            (seen, since) = (now, Instant::now());
+        }
+    }
+}
+
 /// CPU time of this thread.
 pub fn thread_cpu() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);

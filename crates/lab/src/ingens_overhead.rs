@@ -7,7 +7,7 @@ use esker_base::units::MIB;
 
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::loads::{self, Load, Work};
-use crate::ingens::{Arm, FRESH, Held, room, thread_cpu};
+use crate::ingens::{Arm, FRESH, Held, room, settle, thread_cpu};
 use crate::machine::told_bytes;
 use crate::peer;
 use crate::timing::{in_turns, median};
@@ -130,7 +130,9 @@ fn cost(load: &Load, arm: Arm, count: u64, bytes: usize, options: &Options) -> R
 fn daemon_shares(scale: Scale, options: &Options, progress: &mut dyn FnMut(&str)) -> Result<(f64, f64), LabError> {
     let held = Arm::Ours.hold(options)?;
     let mut work = (loads::ALL[0].begin)(scale.watched, options.seed);
-    settle();
+    // Who is promoted for is not idle.
+    let huge = || told_bytes("/proc/self/smaps_rollup", "AnonHugePages").unwrap_or(0);
+    settle(SETTLED, SETTLED_MOST, huge, PartialEq::eq);
     if held.cpu().is_zero() {
         return Err(peer::fault("esker hugepage run", "its CPU time is not told"));
     }
@@ -143,19 +145,6 @@ fn daemon_shares(scale: Scale, options: &Options, progress: &mut dyn FnMut(&str)
         percent(busy)
     ));
     Ok((idle, busy))
-}
-
-/// Waits until nothing is promoted in this process any more: who is promoted for is not idle.
-fn settle() {
-    let begun = Instant::now();
-    let (mut seen, mut since) = (0, Instant::now());
-    while since.elapsed() < SETTLED && begun.elapsed() < SETTLED_MOST {
-        std::thread::sleep(Duration::from_millis(500));
-        let now = told_bytes("/proc/self/smaps_rollup", "AnonHugePages").unwrap_or(0);
-        if now != seen {
-            (seen, since) = (now, Instant::now());
-        }
-    }
 }
 
 /// The share of a CPU that the manager takes while something is done.

@@ -9,14 +9,14 @@
 //! GET copies a value.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use esker_base::Stream;
 use esker_hugepage::linux::system::faults_knob;
 
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::redis::{PROGRAM, Redis};
-use crate::ingens::{Arm, Manager, room, set};
+use crate::ingens::{Arm, Manager, room, set, settle};
 use crate::peer;
 use crate::timing::{at_share, median};
 
@@ -130,24 +130,12 @@ fn side(
     let manager = percent.map(|percent| Manager::start(&options.scratch, redis.pid(), &config(percent))).transpose()?;
     redis.fill(load.keys.len() as u64)?;
     redis.delete(&load.dead)?;
-    rest(&redis);
+    // Its own bookkeeping comes and goes.
+    settle(QUIET, REST_MOST, || (redis.huge() >> 21, redis.charged() >> 22), PartialEq::eq);
     let bytes = redis.charged() as f64;
     let (mib, huge) = (bytes / 1048576.0, redis.huge() >> 20);
     progress(&format!("{name}: {mib:.0} MiB, {huge} MiB of them in huge pages"));
     Ok(Side { name, redis, _manager: manager, bytes, gets_s: Vec::new(), hits_s: Vec::new(), batches_ms: Vec::new() })
-}
-
-fn rest(redis: &Redis) {
-    let begun = Instant::now();
-    let (mut seen, mut since) = ((0, 0), Instant::now());
-    while since.elapsed() < QUIET && begun.elapsed() < REST_MOST {
-        std::thread::sleep(Duration::from_millis(500));
-        // Its own bookkeeping comes and goes.
-        let now = (redis.huge() >> 21, redis.charged() >> 22);
-        if now != seen {
-            (seen, since) = (now, Instant::now());
-        }
-    }
 }
 
 impl Side {

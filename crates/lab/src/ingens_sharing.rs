@@ -5,13 +5,13 @@
 //! machine's speed changes more from minute to minute than sharing costs. What the kernel's search takes of shared caches is not in it. The manager promotes in every arm, and decides by the policy of the arm what may be shared. The
 //! kernel shares no huge pages: `same_type` shares what stays in base pages.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use esker_hugepage::linux::merging::{self, saved};
 
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
-use crate::ingens::Manager;
 use crate::ingens::guest::{Guest, Layout, room_for};
+use crate::ingens::{Manager, settle};
 use crate::scratch;
 use crate::timing::median;
 
@@ -37,7 +37,7 @@ const ACCESS: &str = "[access]\nmethod = \"page_tables\"\nperiod = \"500ms\"\nin
 const SETTLED: Duration = Duration::from_secs(5);
 /// Before that, hot and cold are told apart.
 const LEARNT: Duration = Duration::from_secs(8);
-const SETTLED_MOST: Duration = Duration::from_secs(60);
+const SETTLED_MOST: Duration = Duration::from_secs(52);
 
 /// What came of one arm.
 #[derive(Clone, Copy, Debug)]
@@ -114,7 +114,8 @@ fn measure(policy: &str, time: Duration, options: &Options) -> Result<Outcome, L
     };
     let manager = Manager::start(&options.scratch, guests[0].pid(), &format!("{sharing}{ACCESS}{others}"))?;
     guests.iter_mut().try_for_each(Guest::fill)?;
-    settle();
+    std::thread::sleep(LEARNT);
+    settle(SETTLED, SETTLED_MOST, || saved().bytes, |seen, now| now.abs_diff(*seen) <= seen / 100);
     let times = guests.iter_mut().map(|guest| guest.measure(time)).collect::<Result<Vec<f64>, LabError>>()?;
     // The kernel's count may hold what guests of an earlier arm have left, until it looks at all pages again.
     let saved = saved().bytes.min(guests.iter().map(Guest::merged).sum()) as f64;
@@ -122,18 +123,4 @@ fn measure(policy: &str, time: Duration, options: &Options) -> Result<Outcome, L
     drop(guests);
     drop(manager);
     Ok(Outcome { saved, access: times.iter().sum::<f64>() / times.len() as f64, huge })
-}
-
-/// Waits until hot and cold are told apart and nothing more is saved.
-fn settle() {
-    let begun = Instant::now();
-    std::thread::sleep(LEARNT);
-    let (mut seen, mut since) = (0, Instant::now());
-    while since.elapsed() < SETTLED && begun.elapsed() < SETTLED_MOST {
-        std::thread::sleep(Duration::from_millis(500));
-        let now = saved().bytes;
-        if now.abs_diff(seen) > seen / 100 {
-            (seen, since) = (now, Instant::now());
-        }
-    }
 }

@@ -234,7 +234,7 @@ impl System {
     /// Bytes of a process that may be shared, that are, and what that saves it; nothing without the library.
     pub fn shared(&self, pid: Pid) -> Option<(u64, u64, i64)> {
         let tracked = self.tracked.get(&pid).filter(|_| self.has_library(pid))?;
-        let (merged, profit) = tracked.merged();
+        let (merged, profit) = merging::of_process(pid.0);
         Some((tracked.mergeable.len() as u64 * REGION_BYTES, merged, profit))
     }
 

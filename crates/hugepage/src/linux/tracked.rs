@@ -10,6 +10,7 @@ use esker_base::Nanos;
 use esker_rt::real::process::{Advice, PageRun, PageTable, Process, Wanted, page_is};
 
 use super::maps::{self, Mapping};
+use super::merging;
 use crate::util::Util;
 use crate::view::{Backing, Look, Outcome, Refusal, Region, Skip};
 use crate::{PAGE_BYTES, REGION_BYTES, REGION_PAGES};
@@ -181,7 +182,7 @@ impl Tracked {
     /// Regions of which fewer pages are shared than at the last call, because they were written. Looked through only if the kernel has
     /// counted a change.
     pub fn newly_private(&mut self, kpageflags: &File) -> Vec<Region> {
-        let bytes = self.merged().0;
+        let bytes = merging::of_process(self.pid).0;
         if self.merged.1 == bytes {
             return Vec::new();
         }
@@ -216,16 +217,6 @@ impl Tracked {
         let whole = |mapping: &Mapping| (mapping.start.div_ceil(REGION_BYTES)..mapping.end / REGION_BYTES).map(Region);
         let mappings = maps::parse(&text);
         self.mergeable = mappings.iter().filter(|mapping| mapping.mergeable).flat_map(whole).collect();
-    }
-
-    /// Bytes of its pages that are shared, and what that saves, as the kernel counts it (`ksm_stat`, Linux 6.1 and later).
-    pub fn merged(&self) -> (u64, i64) {
-        let text = fs::read_to_string(format!("/proc/{}/ksm_stat", self.pid)).unwrap_or_default();
-        let number = |name: &str| -> Option<i64> {
-            text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
-        };
-        let pages = number("ksm_merging_pages").unwrap_or(0).max(0) as u64;
-        (pages * PAGE_BYTES, number("ksm_process_profit").unwrap_or(0))
     }
 
     /// The next region at or after `from` that holds memory.

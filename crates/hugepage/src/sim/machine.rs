@@ -38,6 +38,12 @@ struct Range {
     merged: bool,
 }
 
+impl Range {
+    fn is_huge(&self) -> bool {
+        matches!(self.memory, Memory::Huge(_))
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Process {
     shares: u64,
@@ -155,7 +161,7 @@ impl Machine {
             }
         };
         range.used.set(at);
-        if self.listens && range.used.count() == self.promote.pages() && matches!(range.memory, Memory::Base(_)) {
+        if self.listens && range.used.count() == self.promote.pages() && !range.is_huge() {
             self.signals.push(place);
         }
         Some(cost + fault)
@@ -229,7 +235,7 @@ impl Machine {
     /// Whether a huge page backs a region.
     pub fn is_huge(&self, place: Place) -> bool {
         let range = self.processes.get(&place.pid).and_then(|process| process.ranges.get(&place.region));
-        range.is_some_and(|range| matches!(range.memory, Memory::Huge(_)))
+        range.is_some_and(Range::is_huge)
     }
 
     /// Memory of a process in bytes.
@@ -286,8 +292,7 @@ impl ProcView for Machine {
 
     fn huge(&mut self, pid: Pid) -> Vec<Region> {
         let Some(process) = self.processes.get(&pid) else { return Vec::new() };
-        let is_huge = |range: &Range| matches!(range.memory, Memory::Huge(_));
-        process.ranges.iter().filter(|(_, range)| is_huge(range)).map(|(region, _)| *region).collect()
+        process.ranges.iter().filter(|(_, range)| range.is_huge()).map(|(region, _)| *region).collect()
     }
 
     fn promote(&mut self, place: Place) -> Outcome {
@@ -374,8 +379,7 @@ impl ProcView for Machine {
 
     fn listen(&mut self, on: bool) {
         self.listens = on;
-        let is_well_used =
-            |range: &Range| matches!(range.memory, Memory::Base(_)) && range.used.count() >= self.promote.pages();
+        let is_well_used = |range: &Range| !range.is_huge() && range.used.count() >= self.promote.pages();
         for (pid, process) in self.processes.iter().filter(|_| on) {
             let regions = process.ranges.iter().filter(|(_, range)| is_well_used(range));
             self.signals.extend(regions.map(|(region, _)| Place { pid: *pid, region: *region }));
@@ -388,8 +392,7 @@ impl ProcView for Machine {
 
     fn sharable(&mut self, pid: Pid) -> Option<Vec<(Region, bool)>> {
         let process = self.processes.get(&pid).filter(|_| self.can_share)?;
-        let is_huge = |range: &Range| matches!(range.memory, Memory::Huge(_));
-        Some(process.ranges.iter().map(|(region, range)| (*region, is_huge(range))).collect())
+        Some(process.ranges.iter().map(|(region, range)| (*region, range.is_huge())).collect())
     }
 
     fn mergeable(&mut self, pid: Pid) -> Vec<Region> {

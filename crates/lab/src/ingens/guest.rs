@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
+use esker_hugepage::linux::merging::of_process;
 use esker_hugepage::linux::system::huge_blocks;
 use esker_hugepage::{PAGE_BYTES, REGION_BYTES};
 
@@ -117,9 +118,7 @@ impl Guest {
 
     /// Bytes of it that are shared.
     pub fn merged(&self) -> u64 {
-        let text = std::fs::read_to_string(format!("/proc/{}/ksm_stat", self.pid())).unwrap_or_default();
-        let pages = text.lines().find_map(|line| line.strip_prefix("ksm_merging_pages ")?.trim().parse::<u64>().ok());
-        pages.unwrap_or(0) * PAGE_BYTES
+        of_process(self.pid()).0
     }
 
     fn ask(&mut self, words: &str) -> Result<f64, LabError> {
