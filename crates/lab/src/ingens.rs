@@ -21,6 +21,7 @@ use tempfile::TempDir;
 use crate::experiment::{LabError, Options};
 use crate::{peer, scratch};
 
+pub mod chase;
 pub mod fragmenter;
 pub mod guest;
 pub mod loads;

@@ -1,7 +1,8 @@
 //! `ingens-redis`: memory and GETs of a real Redis after half and after 70 % of its keys were deleted, by who decides about huge pages.
 //!
 //! Each server is filled, loses its keys and comes to rest under its own arm; then all stand side by side, nothing changes
-//! any more, and rounds of GETs go from one to the next. `disable-thp no` holds in all of them, and the greedy one must have
+//! any more, and short rounds of GETs go from one to the next; speeds are compared within a round, since a shared host's own
+//! speed moves by more from one second to the next than huge pages bring. `disable-thp no` holds in all of them, and the greedy one must have
 //! huge pages. Greedy has khugepaged tuned fast, which fills up every region with a page in it: its best speed. Speed is
 //! GETs by the server's own CPU time, of which its one thread uses all that it gets; memory is what its control group is
 //! charged, with what was freed inside of huge pages. Keys are drawn as the source's client does, `redis-benchmark -r`: from
@@ -15,6 +16,7 @@ use esker_base::Stream;
 use esker_hugepage::linux::system::faults_knob;
 
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
+use crate::ingens::chase::access_ns;
 use crate::ingens::redis::{PROGRAM, Redis};
 use crate::ingens::{Arm, Manager, room, set, settle};
 use crate::peer;
@@ -34,6 +36,10 @@ pub const EXPERIMENT: Experiment = Experiment {
 const DELETED: [f64; 2] = [0.5, 0.7];
 /// What a key takes with its value, about.
 const KEY_BYTES: u64 = 10_400;
+/// Sizes at which the cost of accesses is shown: of what a quick run's keys take without their values (which is what is dense
+/// at 90 %), and of its values.
+const KEYS: usize = 16 << 20;
+const VALUES: usize = 1 << 30;
 const KHUGEPAGED: &str = "/sys/kernel/mm/transparent_hugepage/khugepaged";
 /// A server whose huge pages have not changed for so long has come to rest.
 const QUIET: Duration = Duration::from_secs(6);
@@ -44,6 +50,8 @@ const GREEDY_LEAST: f64 = 0.5;
 const FAST: &str =
     "quantum = \"4GiB\"\nquantum_sleep = \"1s\"\nexclusion = \"10s\"\ncpu_share = 1.0\npoll_share = 0.5\n";
 const PERCENTS: [u32; 3] = [90, 70, 50];
+/// A GET that finds its value takes so many times as long as the others do on average, about.
+const HITS_LESS: usize = 3;
 
 /// A server at rest, with the manager that decides about it.
 struct Side {
@@ -68,12 +76,14 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         let sides = measure(deleted, options, progress)?;
         figures.extend(if deleted == DELETED[0] { of_half(&sides) } else { of_source(&sides) });
     }
+    figures
+        .extend([saved("huge_saves_ns_of_keys", KEYS, options)?, saved("huge_saves_ns_of_values", VALUES, options)?]);
     Ok(figures)
 }
 
 /// All servers, with so much deleted.
 fn measure(deleted: f64, options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Side>, LabError> {
-    let (keys, rounds, gets) = if options.quick { (60_000, 5, 120_000) } else { (400_000, 9, 600_000) };
+    let (keys, rounds, gets) = if options.quick { (120_000, 40, 20_000) } else { (400_000, 100, 40_000) };
     let load = Load::new(keys, deleted, options.seed);
     progress(&format!("{:.0} % of {keys} keys are deleted", deleted * 100.0));
     room(2 * keys * KEY_BYTES, options)?;
@@ -142,25 +152,31 @@ impl Side {
     /// A round of GETs of both kinds, the same for each server.
     fn read(&mut self, load: &Load, gets: usize, seed: u64) -> Result<(), LabError> {
         let mut rng = Stream::named(seed, "ingens-redis-gets");
-        let rate = |cpu: Duration| gets as f64 / cpu.as_secs_f64();
+        let rate = |gets: usize, cpu: Duration| gets as f64 / cpu.as_secs_f64();
         let (cpu, batches) = self.redis.read(&load.keys, gets, &mut rng)?;
-        self.gets_s.push(rate(cpu));
+        self.gets_s.push(rate(gets, cpu));
         self.batches_ms.extend(batches);
-        let (cpu, _) = self.redis.read(&load.alive, gets, &mut rng)?;
-        self.hits_s.push(rate(cpu));
+        let hits = gets / HITS_LESS;
+        let (cpu, _) = self.redis.read(&load.alive, hits, &mut rng)?;
+        self.hits_s.push(rate(hits, cpu));
         Ok(())
     }
 }
 
-/// GETs per second of CPU of a server.
-type Speed = fn(&Side) -> f64;
+/// GETs per second of CPU of a server, by round.
+type Speeds = fn(&Side) -> &[f64];
 
-fn of_all(side: &Side) -> f64 {
-    median(side.gets_s.clone())
+fn of_all(side: &Side) -> &[f64] {
+    &side.gets_s
 }
 
-fn of_hits(side: &Side) -> f64 {
-    median(side.hits_s.clone())
+fn of_hits(side: &Side) -> &[f64] {
+    &side.hits_s
+}
+
+/// Speed over another server's: the median of the rounds' ratios.
+fn ratio(speeds: Speeds, side: &Side, other: &Side) -> f64 {
+    median(speeds(side).iter().zip(speeds(other)).map(|(own, theirs)| own / theirs).collect())
 }
 
 const MEMORY: &str = "of the memory in base pages, above it";
@@ -172,15 +188,15 @@ fn over(side: &Side, base: &Side) -> f64 {
 }
 
 /// Its part of greedy's gain.
-fn gain(speed: Speed, side: &Side, base: &Side, greedy: &Side) -> f64 {
-    (speed(side) - speed(base)) / (speed(greedy) - speed(base))
+fn gain(speeds: Speeds, side: &Side, base: &Side, greedy: &Side) -> f64 {
+    (ratio(speeds, side, base) - 1.0) / (ratio(speeds, greedy, base) - 1.0)
 }
 
 fn of_half(sides: &[Side]) -> Vec<Figure> {
     let [greedy, base, at_90, at_70, at_50] = sides else { unreachable!("there are five servers") };
     let batch = |id, side: &Side| Figure::alone(id, at_share(side.batches_ms.clone(), 0.999), "ms for 32 GETs");
-    let peer = Peer { name: "base pages, GETs per second of CPU".to_string(), value: of_all(base) };
-    let ratio = Figure::alone("greedy_speed_over_base", of_all(greedy) / of_all(base), "ratio");
+    let peer = Peer { name: "base pages, GETs per second of CPU".to_string(), value: median(base.gets_s.clone()) };
+    let speed = |id, speeds, side| Figure::alone(id, ratio(speeds, side, base), "ratio");
     vec![
         Figure::alone("memory_over_base_at_90", over(at_90, base), MEMORY),
         Figure::alone("gain_over_greedy_at_90", gain(of_all, at_90, base, greedy), SPEED),
@@ -189,15 +205,23 @@ fn of_half(sides: &[Side]) -> Vec<Figure> {
         Figure::alone("memory_over_base_at_50", over(at_50, base), MEMORY),
         Figure::alone("gain_over_greedy_at_50", gain(of_all, at_50, base, greedy), SPEED),
         Figure::alone("memory_over_base_greedy", over(greedy, base), MEMORY),
-        Figure { peer: Some(peer), ..ratio },
+        Figure { peer: Some(peer), ..speed("greedy_speed_over_base", of_all, greedy) },
+        speed("speed_over_base_at_90", of_all, at_90),
         Figure::alone("gain_over_greedy_at_90_of_hits", gain(of_hits, at_90, base, greedy), SPEED),
-        Figure::alone("greedy_speed_over_base_of_hits", of_hits(greedy) / of_hits(base), "ratio"),
+        speed("greedy_speed_over_base_of_hits", of_hits, greedy),
         batch("p999_base", base),
         batch("p999_at_90", at_90),
         batch("p999_at_70", at_70),
         batch("p999_at_50", at_50),
         batch("p999_greedy", greedy),
     ]
+}
+
+/// What a huge page saves of an access that waits for the one before.
+fn saved(id: &'static str, bytes: usize, options: &Options) -> Result<Figure, LabError> {
+    let (base, huge) = access_ns(bytes, options)?;
+    let peer = Some(Peer { name: format!("an access to {} MiB in base pages, ns", bytes >> 20), value: base });
+    Ok(Figure { peer, ..Figure::alone(id, base - huge, "ns of an access that waits for the one before") })
 }
 
 /// The source's tables, made relative: 12.2 GB and 19.0 k/s in base pages, 20.7 GB and 21.7 k/s greedy.
@@ -212,7 +236,7 @@ fn of_source(sides: &[Side]) -> Vec<Figure> {
         paper("source_memory_over_base_at_50", over(at_50, base), MEMORY, 0.459),
         paper("source_gain_over_greedy_at_50", gain(of_all, at_50, base, greedy), SPEED, 0.96),
         paper("source_memory_over_base_greedy", over(greedy, base), MEMORY, 0.697),
-        paper("source_greedy_speed_over_base", of_all(greedy) / of_all(base), "ratio", 1.142),
+        paper("source_greedy_speed_over_base", ratio(of_all, greedy, base), "ratio", 1.142),
         Figure::alone("source_gain_over_greedy_at_90_of_hits", gain(of_hits, at_90, base, greedy), SPEED),
     ]
 }
