@@ -46,7 +46,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let stripe = format!("a = {DISK}; b = {DISK}; vol = stripe chunk=512KiB on a, b");
     let mounted = Mounted::new("striped", FileSystem::Ext4, &stripe, dir.path(), options.seed)?;
     let (reads, bytes) = if options.quick { (1000, 48 << 20) } else { (4000, 128 << 20) };
-    let readers = Readers { threads: 2, reads, files: 2, own: true, bytes, way: Way::Cached, seed: options.seed };
+    let readers = Readers { threads: 2, reads, bytes, way: Way::Cached, seed: options.seed };
     readers.prepare(&mounted.run_dir())?;
     // Less than the file that is read first, more than a replay itself needs.
     let caches = [Cache::Large, Cache::Small(bytes / 2)];

@@ -1,62 +1,69 @@
-//! `artc-concurrency`: four threads that read random blocks of many shared files on a modelled disk, and how much of their
-//! concurrency a replay keeps: calls under way at a time, and how long the edges are that hold threads back.
+//! `artc-concurrency`: LevelDB with four threads that look up random keys on a modelled disk, and how much of its concurrency a
+//! replay on the same disk keeps: calls under way at a time, and how long the edges are that hold threads back. `root_rw` has
+//! readers and writers in place of the sequential rules.
 
 use esker_replay::{Report, Speed};
 use esker_trace::compiled::Program;
 use esker_trace::rules::Order;
 
+use crate::artc::leveldb::{LevelDb, Load, PYTHON, Task};
 use crate::artc::mounted::{DISK, FileSystem, Mounted};
-use crate::artc::readers::{Readers, Way};
-use crate::artc::{How, compiled, replayed, root};
+use crate::artc::{How, prediction, replayed_cold, with_rw};
 use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::scratch;
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "artc-concurrency",
-    summary: "How much of a program's concurrency a replay keeps, and the lengths of the edges that limit it",
+    summary: "How much of LevelDB's concurrency a replay keeps, and the lengths of the edges that limit it",
     source: "thesis on hardware-driven evolution, section 2.5.3, figures 2.13 and 2.14",
     simulated: false,
-    rivals: &[],
+    rivals: &[PYTHON, "mkfs.ext4"],
     run,
 };
 
 fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
     let dir = scratch::folder(&options.scratch)?;
     let mounted = Mounted::new("disk", FileSystem::Ext4, &format!("vol = {DISK}"), dir.path(), options.seed)?;
-    let reads = if options.quick { 400 } else { 2000 };
-    let program =
-        Readers { threads: 4, reads, files: 200, own: false, bytes: 1 << 20, way: Way::Random, seed: options.seed };
-    program.prepare(&mounted.run_dir())?;
-    let ran = program.run(&mounted.run_dir())?;
-    progress(&format!("original: {:.2} calls under way, {} ms", ran.outstanding, ran.elapsed_ns / 1_000_000));
-    let compiled = compiled(ran.trace)?;
-    let play = |order| {
+    let reads = if options.quick { 250 } else { 1000 };
+    let leveldb = LevelDb::new(dir.path(), Load { threads: 4, reads, writes: 0, runs: 1, seed: options.seed })?;
+    let original = leveldb.original(Task::ReadRandom, &mounted)?;
+    let under_way = outstanding(&original.program);
+    progress(&format!("original: {under_way:.2} calls under way, {} ms", (original.elapsed_ns / 1e6) as u64));
+    let modes = [("root", prediction()), ("root_rw", with_rw(prediction())), ("temporal", Order::Temporal)];
+    let mut shares = Vec::new();
+    for (mode, order) in modes {
         let how = How::plain(order, Speed::Scaled(1.0), options.seed);
-        replayed(&compiled, &mounted.run_dir(), how)
-    };
-    let (ours, temporal) = (play(root())?, play(Order::Temporal)?);
-    let share = |report: &Report| report.outstanding_mean / ran.outstanding;
-    for report in [&ours, &temporal] {
-        let (mode, elapsed, mean) = (&report.how.mode, report.elapsed_ns / 1_000_000, report.outstanding_mean);
-        progress(&format!("{mode}: {mean:.2} calls under way, {elapsed} ms, {} failures", report.mismatches.count));
+        let Report { elapsed_ns, outstanding_mean, mismatches, .. } = replayed_cold(&original.program, &mounted, how)?;
+        let (ms, failures) = (elapsed_ns / 1_000_000, mismatches.count);
+        progress(&format!("{mode}: {outstanding_mean:.2} calls under way, {ms} ms, {failures} failures"));
+        shares.push(outstanding_mean / under_way);
     }
-    let (root_edges, length) = edges(&compiled, root());
-    let (temporal_edges, temporal_length) = edges(&compiled, Order::Temporal);
+    let [root, rw, temporal] = modes.map(|(_, order)| edges(&original.program, order));
+    let share = |id, at: usize, paper| Figure { paper, ..Figure::alone(id, shares[at], "of the original") };
+    let count = |id, edges: (f64, f64), paper| Figure { paper, ..Figure::alone(id, edges.0, "edges") };
+    let ratio = |id, edges: (f64, f64), paper| Figure {
+        paper,
+        ..Figure::alone(id, edges.1 / temporal.1, "ratio of mean lengths")
+    };
     Ok(vec![
-        Figure { paper: Some(3.88), ..Figure::alone("original_outstanding", ran.outstanding, "calls") },
-        Figure { paper: Some(0.94), ..Figure::alone("root_outstanding_share", share(&ours), "of the original") },
-        Figure {
-            paper: Some(0.60),
-            ..Figure::alone("temporal_outstanding_share", share(&temporal), "of the original")
-        },
-        Figure { paper: Some(6408.0), ..Figure::alone("root_edges", root_edges, "edges") },
-        Figure { paper: Some(9135.0), ..Figure::alone("temporal_edges", temporal_edges, "edges") },
-        Figure {
-            paper: Some(890.0),
-            ..Figure::alone("edge_length_ratio", length / temporal_length, "ratio of mean lengths")
-        },
+        Figure { paper: Some(3.88), ..Figure::alone("original_outstanding", under_way, "calls") },
+        share("root_outstanding_share", 0, Some(0.94)),
+        share("root_rw_outstanding_share", 1, None),
+        share("temporal_outstanding_share", 2, Some(0.60)),
+        count("root_edges", root, Some(6408.0)),
+        count("root_rw_edges", rw, None),
+        count("temporal_edges", temporal, Some(9135.0)),
+        ratio("edge_length_ratio", root, Some(890.0)),
+        ratio("rw_edge_length_ratio", rw, None),
     ])
+}
+
+/// Calls under way in the trace, on average.
+fn outstanding(program: &Program) -> f64 {
+    let instants = program.outline().instants();
+    let busy: u64 = instants.iter().map(|instant| instant.leave - instant.enter).sum();
+    busy as f64 / program.about().elapsed_ns.max(1) as f64
 }
 
 /// Edges that a replay waits for, and their mean length in ns.

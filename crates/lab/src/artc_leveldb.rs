@@ -1,16 +1,17 @@
 //! `artc-leveldb`: LevelDB reads random records and writes durable ones, on real file systems over modelled devices that differ.
 //! What was recorded on each is replayed on each, at natural speed, with cold caches, the usual rules and `thread_stage`; the
-//! error of a mode is how far its replay's elapsed time is from what LevelDB itself takes on the target. Every run, of LevelDB or
-//! of a replay, has a new file system, its files made in the same order at the same place, and nothing in caches, the
-//! device's own included: 49 pairs, two tasks and four modes take a quarter of an hour. `--quick` is less work in the modes `root`
-//! and `temporal` alone, on the first three of the seven file systems: 3 x 3 pairs instead of 7 x 7.
+//! error of a mode is how far its replay's elapsed time is from what LevelDB itself takes on the target. `root_rw` is `root` with
+//! the rules `file_rw` and `fd_rw` in place of `file_seq` and `fd_seq`. Every run, of LevelDB or of a replay, has a new file system,
+//! its files made in the same order at the same place, and nothing in caches, the device's own included: 49 pairs, two tasks
+//! and five modes take a quarter of an hour. `--quick` is less work in the modes `root`, `root_rw` and `temporal` alone, on the
+//! first three of the seven file systems: 3 x 3 pairs instead of 7 x 7.
 
 use esker_replay::{Report, Speed};
 use esker_trace::rules::Order;
 
 use crate::artc::leveldb::{LevelDb, Load, Original, PYTHON, Task};
 use crate::artc::mounted::{DISK, FLASH, FileSystem, Mounted};
-use crate::artc::{How, prediction, replayed_cold};
+use crate::artc::{How, prediction, replayed_cold, with_rw};
 use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::{scratch, timing};
 
@@ -73,6 +74,7 @@ impl Device {
 struct Row {
     task: Task,
     mode: &'static str,
+    order: Order,
     from: usize,
     at: usize,
     /// Elapsed times of its replays.
@@ -115,9 +117,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         let mut played = unplayed(task, &originals, options);
         for round in 1..=replays(options) {
             for row in &mut played {
-                let order =
-                    orders(options).into_iter().find(|order| order.name() == row.mode).expect("it is one of them");
-                let how = How::plain(order, Speed::Scaled(1.0), options.seed);
+                let how = How::plain(row.order, Speed::Scaled(1.0), options.seed);
                 row.played(&replayed_cold(&originals[row.from].program, &mounted[row.at], how)?);
                 let (pair, error) =
                     (format!("{} to {}", places[row.from].name, places[row.at].name), row.error() * 100.0);
@@ -138,9 +138,9 @@ fn unplayed(task: Task, originals: &[Original], options: &Options) -> Vec<Row> {
     for (at, target) in originals.iter().enumerate() {
         for from in 0..originals.len() {
             let original_ns = target.elapsed_ns;
-            rows.extend(orders(options).into_iter().map(|order| {
-                let (mode, times) = (order.name(), Vec::new());
-                Row { task, mode, from, at, times, original_ns, failures: 0, stated: None }
+            rows.extend(orders(options).into_iter().map(|(mode, order)| {
+                let times = Vec::new();
+                Row { task, mode, order, from, at, times, original_ns, failures: 0, stated: None }
             }));
         }
     }
@@ -155,15 +155,16 @@ fn replays(options: &Options) -> u32 {
     if options.quick { QUICK_REPLAYS } else { REPLAYS }
 }
 
-fn orders(options: &Options) -> Vec<Order> {
-    let all = [prediction(), Order::Temporal, Order::Single, Order::Unconstrained];
-    all[..if options.quick { 2 } else { 4 }].to_vec()
+fn orders(options: &Options) -> Vec<(&'static str, Order)> {
+    let orders = [prediction(), with_rw(prediction()), Order::Temporal, Order::Single, Order::Unconstrained];
+    let all = MODES.iter().map(|(mode, ..)| *mode).zip(orders);
+    all.take(if options.quick { 3 } else { 5 }).collect()
 }
 
 /// Mean errors by mode, for people.
 fn means(rows: &[Row], options: &Options) -> String {
-    let modes = orders(options).into_iter().map(|order| order.name());
-    let told = modes.map(|mode| format!("{mode} {:.1} %", mean(&errors(rows, mode, None)) * 100.0));
+    let modes = orders(options).into_iter();
+    let told = modes.map(|(mode, _)| format!("{mode} {:.1} %", mean(&errors(rows, mode, None)) * 100.0));
     told.collect::<Vec<_>>().join(", ")
 }
 
@@ -205,8 +206,9 @@ macro_rules! ids {
 }
 
 /// Modes with their figures, and the source's mean and median.
-const MODES: [(&str, Ids, Option<f64>, Option<f64>); 4] = [
+const MODES: [(&str, Ids, Option<f64>, Option<f64>); 5] = [
     ("root", ids!("root"), Some(0.106), Some(0.076)),
+    ("root_rw", ids!("root_rw"), None, None),
     ("temporal", ids!("temporal"), Some(0.213), Some(0.191)),
     ("single", ids!("single"), Some(0.435), None),
     ("unconstrained", ids!("unconstrained"), None, None),
@@ -215,16 +217,19 @@ const MODES: [(&str, Ids, Option<f64>, Option<f64>); 4] = [
 const FILLSYNC_ERROR: f64 = 0.15;
 
 fn figures(rows: &[Row], places: usize) -> Vec<Figure> {
-    let failures = of(rows, "root", None).map(|row| row.failures).sum::<u64>();
-    let ratio = mean(&errors(rows, "root", None)) / mean(&errors(rows, "temporal", None));
+    let failures = |mode| of(rows, mode, None).map(|row| row.failures).sum::<u64>() as f64;
+    let ratio = |mode| mean(&errors(rows, mode, None)) / mean(&errors(rows, "temporal", None));
     let fillsync =
         share(rows.iter().filter(|row| row.task == Task::FillSync), |row| row.error().abs() <= FILLSYNC_ERROR);
-    let stated = share(of(rows, "root", None), |row| row.stated.is_some_and(|stated| row.error().abs() <= stated));
+    let stated = |mode| share(of(rows, mode, None), |row| row.stated.is_some_and(|stated| row.error().abs() <= stated));
     let mut figures = vec![
         Figure { paper: Some(49.0), ..Figure::alone("pairs", (places * places) as f64, "pairs of source and target") },
-        Figure { paper: Some(0.5), ..Figure::alone("root_over_temporal", ratio, "ratio of mean errors") },
-        Figure::alone("root_failures", failures as f64, "calls that came out otherwise"),
-        Figure::alone("root_within_stated_error", stated, "share of predictions"),
+        Figure { paper: Some(0.5), ..Figure::alone("root_over_temporal", ratio("root"), "ratio of mean errors") },
+        Figure::alone("root_rw_over_temporal", ratio("root_rw"), "ratio of mean errors"),
+        Figure::alone("root_failures", failures("root"), "calls that came out otherwise"),
+        Figure::alone("root_rw_failures", failures("root_rw"), "calls that came out otherwise"),
+        Figure::alone("root_within_stated_error", stated("root"), "share of predictions"),
+        Figure::alone("root_rw_within_stated_error", stated("root_rw"), "share of predictions"),
         Figure::alone("fillsync_within_15_percent", fillsync, "share of predictions in all modes"),
     ];
     for (mode, ids, paper_mean, paper_median) in MODES {
@@ -261,7 +266,8 @@ mod tests {
     use super::*;
 
     fn row(task: Task, mode: &'static str, times: &[f64], stated: Option<f64>) -> Row {
-        Row { task, mode, from: 0, at: 0, times: times.to_vec(), original_ns: 100.0, failures: 1, stated }
+        let (order, times) = (prediction(), times.to_vec());
+        Row { task, mode, order, from: 0, at: 0, times, original_ns: 100.0, failures: 1, stated }
     }
 
     #[test]

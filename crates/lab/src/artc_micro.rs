@@ -47,15 +47,8 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let sizes: &[(u32, u32)] = if options.quick { &[(2, 300)] } else { &[(1, 1000), (2, 1000), (8, 1000)] };
     let (mut errors, mut alone) = (Errors::default(), Vec::new());
     for (threads, reads) in sizes {
-        let readers = Readers {
-            threads: *threads,
-            reads: *reads,
-            files: *threads,
-            own: true,
-            bytes: 32 << 20,
-            way: Way::Random,
-            seed: options.seed,
-        };
+        let readers =
+            Readers { threads: *threads, reads: *reads, bytes: 32 << 20, way: Way::Random, seed: options.seed };
         let sources =
             devices.iter().map(|device| source(&readers, &device.run_dir())).collect::<Result<Vec<_>, _>>()?;
         alone.push(sources[0].elapsed_ns);

@@ -15,7 +15,7 @@ use esker_trace::{EntryKind, Snapshot};
 
 use crate::artc::leveldb::PYTHON;
 use crate::artc::mounted::{FLASH, FileSystem, Mounted};
-use crate::artc::{How, compiled, laid_out, prediction, recorded, replayed};
+use crate::artc::{How, compiled, laid_out, prediction, recorded, replayed, with_rw};
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::{peer, scratch, timing};
 
@@ -200,7 +200,7 @@ impl Source {
         laid_out(&on.run_dir(), self.program.snapshot(), InitMode::Full, self.seed)?;
         on.forget()?;
         self.warm(&on.run_dir().join(TREE))?;
-        let how = How { init: InitMode::None, ..How::plain(prediction(), Speed::Scaled(1.0), self.seed) };
+        let how = How { init: InitMode::None, ..How::plain(with_rw(prediction()), Speed::Scaled(1.0), self.seed) };
         replayed(&self.program, &on.run_dir(), how)
     }
 

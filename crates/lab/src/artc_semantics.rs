@@ -1,5 +1,6 @@
 //! `artc-semantics`: how many calls come out otherwise than traced, in each mode of replay, on the generated patterns of
-//! Apple's desktop programs and on the recorded traces that the project has. As fast as possible, caches as they are: the
+//! Apple's desktop programs and on the recorded traces that the project has. `root_rw` has readers and writers in place of the
+//! sequential rules. As fast as possible, caches as they are: the
 //! largest count of the repetitions, as the source has it. `--quick` plays once what is generated, less of it, and those
 //! recordings that have at most 12,000 calls.
 
@@ -10,7 +11,7 @@ use esker_trace::compiled::Program;
 use esker_trace::generate::{Shape, apple_desktop};
 use esker_trace::rules::Order;
 
-use crate::artc::{How, compiled, replayed, root, suite};
+use crate::artc::{How, compiled, replayed, root, suite, with_rw};
 use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::scratch;
 
@@ -29,7 +30,7 @@ const REPEAT: u32 = 5;
 /// Most calls of a recording of the short form.
 const QUICK_CALLS: usize = 12_000;
 /// In the order in which they are played.
-const MODES: [&str; 4] = ["unconstrained", "temporal", "single", "root"];
+const MODES: [&str; 5] = ["unconstrained", "temporal", "single", "root", "root_rw"];
 /// Without an order, readers of pipes may wait for what was written to others, until nothing has happened for so long.
 const PATIENCE: Nanos = Nanos::secs(2);
 
@@ -37,7 +38,7 @@ const PATIENCE: Nanos = Nanos::secs(2);
 struct Row {
     name: String,
     calls: u64,
-    failures: [Mismatches; 4],
+    failures: [Mismatches; 5],
 }
 
 impl Row {
@@ -87,6 +88,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         Figure { paper: Some(64.0), ..Figure::alone("temporal_failures", sum(1), "calls") },
         Figure { paper: Some(64.0), ..Figure::alone("single_failures", sum(2), "calls") },
         Figure { paper: Some(68.0), ..Figure::alone("root_failures", sum(3), "calls") },
+        Figure::alone("root_rw_failures", sum(4), "calls"),
         Figure {
             paper: Some(0.531),
             ..Figure::alone("unconstrained_worst_share", rows.iter().map(share).fold(0.0, f64::max), "share")
@@ -97,7 +99,8 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
 fn measure(name: &str, program: &Program, options: &Options) -> Result<Row, LabError> {
     let repeat = if options.quick { 1 } else { REPEAT };
     let mut row = Row { name: name.to_string(), calls: 0, failures: Default::default() };
-    for (at, order) in [Order::Unconstrained, Order::Temporal, Order::Single, root()].into_iter().enumerate() {
+    let orders = [Order::Unconstrained, Order::Temporal, Order::Single, root(), with_rw(root())];
+    for (at, order) in orders.into_iter().enumerate() {
         let how =
             How { init: InitMode::Full, repeat, patience: PATIENCE, ..How::plain(order, Speed::Afap, options.seed) };
         // Of its own: a call that was given up in an earlier order may still make a file.
@@ -144,7 +147,11 @@ mod tests {
             let listed: Vec<Mismatch> = actions.iter().map(one).collect();
             Mismatches { count: listed.len() as u64, listed, ..Mismatches::default() }
         };
-        let row = Row { name: "t".to_string(), calls: 9, failures: [of(&[1, 2, 8]), of(&[3]), of(&[3]), of(&[3, 5])] };
+        let row = Row {
+            name: "t".to_string(),
+            calls: 9,
+            failures: [of(&[1, 2, 8]), of(&[3]), of(&[3]), of(&[3, 5]), of(&[3])],
+        };
         assert_eq!(row.apart(), ["t, not in all orders, in root: action 5 of 7: stat(\"/f\"): expected 0, got ENOENT"]);
     }
 }

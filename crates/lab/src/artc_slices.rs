@@ -61,7 +61,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let scheduler = Scheduler::of(mounted.device())?;
     let reads = if options.quick { 600 } else { 3000 };
     let bytes = 64 << 20;
-    let readers = Readers { threads: 2, reads, files: 2, own: true, bytes, way: Way::InOrder, seed: options.seed };
+    let readers = Readers { threads: 2, reads, bytes, way: Way::InOrder, seed: options.seed };
     readers.prepare(&mounted.run_dir())?;
     let settings = [("long", LONG), ("short", SHORT)];
     let mut sources = Vec::new();

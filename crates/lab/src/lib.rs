@@ -31,6 +31,7 @@ mod artc_compile;
 mod artc_concurrency;
 mod artc_flash;
 mod artc_ground_truth;
+mod artc_init;
 mod artc_leveldb;
 mod artc_micro;
 mod artc_overhead;
@@ -112,6 +113,7 @@ pub const ALL: &[Experiment] = &[
     anvil_gc_steady::EXPERIMENT,
     anvil_gc_scaling::EXPERIMENT,
     anvil_scanner_threads::EXPERIMENT,
+    artc_init::EXPERIMENT,
     artc_semantics::EXPERIMENT,
     artc_micro::EXPERIMENT,
     artc_cache::EXPERIMENT,

@@ -102,6 +102,10 @@ impl<T: Target> Play<'_, T> {
         let call_ns = (done_ns - issue_ns).saturating_sub(self.target.cost_ns());
         self.free_ns = due_ns.map_or(done_ns, |due_ns| due_ns + call_ns);
         if answer.skipped.is_some() {
+            // The thread that a call makes begins before it returns: a parent may even wait until its child executes.
+            if script.program().instant(action).begins {
+                self.target.reach(place.thread, completed(place.local));
+            }
             self.stand_still(action).await?;
         }
         self.target.reach(place.thread, completed(place.local));
@@ -143,10 +147,12 @@ impl<T: Target> Play<'_, T> {
         self.sleep(span).await
     }
 
-    /// A call that is not made takes the time that it took in the trace, as computation does.
+    /// A call that is not made takes the time that it took in the trace, as computation does, but for what it waited for there: that
+    /// has been waited for here.
     async fn stand_still(&mut self, action: u32) -> Result<(), Stopped> {
         let instant = self.script.program().instant(action);
-        if let Some(span) = self.script.speed().span_ns(instant.leave - instant.enter) {
+        let span = (instant.leave - instant.enter).saturating_sub(self.script.schedule().held(action).0);
+        if let Some(span) = self.script.speed().span_ns(span) {
             self.free_ns = self.sleep(span).await?.expect("a span was slept");
         }
         Ok(())

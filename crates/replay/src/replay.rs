@@ -1,15 +1,17 @@
 //! A whole replay on the kernel: a thread for each traced one, and a watchdog over them.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use esker_base::Nanos;
 use esker_rt::Rt;
+use esker_trace::ProcessId;
 use esker_trace::rules::Wait;
 
 use crate::clock;
-use crate::kernel::{Answer, Hand, Kernel, KernelOptions, Turn};
+use crate::kernel::{Answer, Hand, Kernel, KernelOptions, Turn, sharing_ns};
 use crate::player::{Played, play};
 use crate::progress::{Counter, Stopped};
 use crate::root::Root;
@@ -61,8 +63,8 @@ pub struct Session {
     ready: AtomicU32,
     go: Counter,
     start_ns: AtomicU64,
-    /// What the replay itself takes of the time of a call.
-    cost_ns: u64,
+    /// What the replay itself takes of the time of a call, by player.
+    costs_ns: Vec<u64>,
     stop: AtomicBool,
     played: Vec<Mutex<Option<Played>>>,
 }
@@ -112,7 +114,8 @@ pub async fn replay(
 ) -> Result<Finished, ReplayError> {
     let dir_error = |source| ReplayError::Dir { dir: dir.clone(), source };
     let kernel = Kernel::new(&dir, root, script.program(), script.pipes(), options.kernel).map_err(dir_error)?;
-    let session = Arc::new(Session::new(script, kernel));
+    let sharing_ns = if script.speed() == Speed::Afap { 0 } else { rt.worker(Nanos::ZERO, sharing_ns).await };
+    let session = Arc::new(Session::new(script, kernel, sharing_ns));
     let threads = session.played.len() as u32;
     let failure = Arc::new(Mutex::new(None));
     let mut joins = Vec::new();
@@ -141,17 +144,18 @@ pub async fn replay(
 }
 
 impl Session {
-    fn new(script: Arc<Script>, kernel: Kernel) -> Session {
+    fn new(script: Arc<Script>, kernel: Kernel, sharing_ns: u64) -> Session {
         let (players, threads) = (script.parts().len(), script.program().players().len());
         // As fast as possible, nothing is paced. Measured before players run, who would disturb it.
-        let cost_ns = if script.speed() == Speed::Afap { 0 } else { Hand::new(&kernel, 0).cost_ns() };
+        let is_paced = script.speed() != Speed::Afap;
+        let costs_ns = if is_paced { costs_ns(&script, &kernel, sharing_ns) } else { vec![0; players] };
         Session {
             counters: (0..threads).map(|_| Counter::default()).collect(),
             doing: (0..players).map(|_| AtomicU32::new(0)).collect(),
             ready: AtomicU32::new(0),
             go: Counter::default(),
             start_ns: AtomicU64::new(0),
-            cost_ns,
+            costs_ns,
             stop: AtomicBool::new(false),
             played: (0..players).map(|_| Mutex::new(None)).collect(),
             script,
@@ -204,6 +208,20 @@ impl Session {
     pub(crate) fn is_met(&self, wait: Wait) -> bool {
         self.counters[wait.thread as usize].count() >= wait.until
     }
+}
+
+/// What a replay adds to each call of each player. Its threads are one process; where a traced process had a single thread, its
+/// calls on descriptors were as much faster.
+fn costs_ns(script: &Script, kernel: &Kernel, sharing_ns: u64) -> Vec<u64> {
+    let own_ns = Hand::new(kernel, 0).cost_ns();
+    let players = script.program().players();
+    let mut threads: BTreeMap<ProcessId, u32> = BTreeMap::new();
+    players.iter().for_each(|player| *threads.entry(player.process).or_default() += 1);
+    let alone = |part: &Vec<u32>| {
+        let thread = part.first().map(|action| script.place(*action).thread as usize);
+        thread.is_some_and(|thread| threads[&players[thread].process] == 1)
+    };
+    script.parts().iter().map(|part| own_ns + if alone(part) { sharing_ns } else { 0 }).collect()
 }
 
 impl OnKernel<'_> {
@@ -261,7 +279,7 @@ impl Target for OnKernel<'_> {
     }
 
     fn cost_ns(&self) -> u64 {
-        self.session.cost_ns
+        self.session.costs_ns[self.player as usize]
     }
 
     async fn perform(&mut self, turn: &Turn<'_>) -> Answer {

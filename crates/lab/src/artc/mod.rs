@@ -61,6 +61,14 @@ pub fn prediction() -> Order {
     Order::Root(Rules::default() | Rules::THREAD_STAGE)
 }
 
+/// The same order, but where calls that only look at a file or descriptor have none among each other.
+pub fn with_rw(order: Order) -> Order {
+    match order {
+        Order::Root(rules) => Order::Root((rules | Rules::FILE_RW | Rules::FD_RW) - Rules::FILE_SEQ - Rules::FD_SEQ),
+        others => others,
+    }
+}
+
 /// Compiles.
 ///
 /// # Errors

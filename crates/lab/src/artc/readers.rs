@@ -31,14 +31,10 @@ const O_DIRECT: i32 = 0o40000;
 /// A program.
 #[derive(Clone, Copy)]
 pub struct Readers {
-    /// How many threads.
+    /// How many threads; each reads a file of its own. The first one opens them all.
     pub threads: u32,
     /// How many reads of a block each makes.
     pub reads: u32,
-    /// How many files there are; the first thread opens them all.
-    pub files: u32,
-    /// Whether each thread reads only its own file, the one with its number.
-    pub own: bool,
     /// Bytes of each file.
     pub bytes: u64,
     /// How they are read.
@@ -109,14 +105,12 @@ pub struct Ran {
     pub trace: Trace,
     /// Nanoseconds from its first call to its last return.
     pub elapsed_ns: u64,
-    /// Calls under way on average.
-    pub outstanding: f64,
 }
 
 impl Readers {
     fn snapshot(&self) -> Snapshot {
         let file = |at| (PathBytes::from(&path(at)), Entry::plain(EntryKind::File { size: self.bytes }));
-        Snapshot { entries: (0..self.files).map(file).collect() }
+        Snapshot { entries: (0..self.threads).map(file).collect() }
     }
 
     /// Makes the files in a run directory.
@@ -135,7 +129,7 @@ impl Readers {
         let fault = |source| LabError::Scratch { dir: dir.to_path_buf(), source };
         let origin = Instant::now();
         let mut actions = Vec::new();
-        let files = (0..self.files).map(|at| {
+        let files = (0..self.threads).map(|at| {
             let enter = now(origin);
             let path = dir.join(esker_replay::init::TREE).join(path(at).trim_start_matches('/'));
             let file =
@@ -178,10 +172,9 @@ impl Readers {
             (0..self.bytes).step_by(SCAN as usize).try_for_each(|offset| read(0, offset, SCAN))?;
         }
         for number in 0..u64::from(self.reads) {
-            let file = if self.own { thread } else { random.below(self.files.into()) as u32 };
             let blocks = self.bytes / BLOCK;
             let block = if self.way == Way::InOrder { number % blocks } else { random.below(blocks) };
-            read(file, block * BLOCK, BLOCK)?;
+            read(thread, block * BLOCK, BLOCK)?;
         }
         Ok(actions)
     }
@@ -201,14 +194,13 @@ impl Readers {
         actions.sort_by_key(|action| action.enter);
         let first = actions.first().map_or(0, |action| action.enter.0);
         let last = actions.iter().map(|action| action.leave.0).max().unwrap_or(first);
-        let busy: u64 = actions.iter().map(|action| action.leave.0 - action.enter.0).sum();
         let mut trace = Trace::new(Platform::Linux, "experiment");
         trace.processes.push(Process { pid: 1, parent: None, cwd: PathBytes::from("/"), umask: 0o22 });
         let thread = |tid| Thread { tid: tid + 1, process: ProcessId(0), parent: None, name: Word::from("reader") };
         trace.threads = (0..self.threads).map(thread).collect();
         trace.snapshot = self.snapshot();
         trace.actions = actions;
-        Ran { trace, elapsed_ns: last - first, outstanding: busy as f64 / (last - first).max(1) as f64 }
+        Ran { trace, elapsed_ns: last - first }
     }
 }
 

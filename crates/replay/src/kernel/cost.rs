@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+use esker_rt::real::run_apart;
 use esker_trace::compiled::Step;
 use esker_trace::{Call, Fd, Object, Outcome};
 
@@ -33,6 +34,27 @@ impl Hand<'_> {
         costs.sort_unstable();
         costs[ROUNDS / 2]
     }
+}
+
+/// Nanoseconds by which a call on a descriptor takes longer here than in a process with a single thread: only where threads share a
+/// table of descriptors, which all threads of a replay do, does the kernel count who uses one. For a worker, which is one of
+/// several threads; 0 where it cannot be measured.
+pub fn sharing_ns() -> u64 {
+    let told = [stat_ns(&[]), run_apart(stat_ns, Vec::new())];
+    let [shared, alone] = told.map(|told| told.ok().and_then(|text| text.parse::<u64>().ok()));
+    shared.zip(alone).map_or(0, |(shared, alone)| shared.saturating_sub(alone))
+}
+
+/// What asking for the metadata of an open file takes in this thread.
+fn stat_ns(_: &[String]) -> Result<String, String> {
+    let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
+    let dir = rustix::fs::open("/", flags, rustix::fs::Mode::empty()).map_err(|error| error.to_string())?;
+    let mut spans = [0; ROUNDS];
+    for span in &mut spans {
+        *span = span_ns(|| rustix::fs::fstat(&dir));
+    }
+    spans.sort_unstable();
+    Ok(spans[ROUNDS / 2].to_string())
 }
 
 fn span_ns<T>(work: impl FnOnce() -> T) -> u64 {

@@ -43,6 +43,7 @@ mod start;
 mod tests;
 
 use buffers::Buffers;
+pub use cost::sharing_ns;
 use slots::Handle;
 pub use slots::{Nature, Slots};
 

@@ -2,8 +2,9 @@
 
 /// The first eight bytes.
 pub const MAGIC: [u8; 8] = *b"ESKERCTR";
-/// The version that is written. Version 1 has no maps among its slots and resources, and is read too.
-pub const VERSION: u16 = 2;
+/// The version that is written. Version 1 has no maps among its slots and resources, version 2 does not tell which actions only
+/// look; both are read.
+pub const VERSION: u16 = 3;
 /// Bytes before the table of sections: magic, version, features, number of sections.
 pub const PREFIX: usize = 16;
 /// Bytes of a section's row: number, CRC-32, offset, length.
@@ -12,6 +13,10 @@ pub const ROW: usize = 24;
 pub const ACTION: usize = 32;
 /// Flag of an action that may wait for other threads.
 pub const WAITS: u32 = 1;
+/// Flags of an action that only looks at the files, and at the descriptors, that it uses.
+pub const LOOKS_SHIFT: u32 = 1;
+/// Flag of an action that makes a thread.
+pub const BEGINS: u32 = 8;
 
 /// A section, by its number in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,13 +6,13 @@ use crate::action::ProcessId;
 use crate::model::compile::THREADS_MAX;
 use crate::model::resource::{Resource, ResourceKind};
 use crate::name::{PathBytes, Word};
-use crate::rules::{Instant, Outline};
+use crate::rules::{Instant, Looks, Outline};
 use crate::snapshot::Snapshot;
 use crate::trace::Platform;
 use crate::wire::{Decoder, Field, Malformed};
 
 use super::about::{RepairKind, RepairTally};
-use super::layout::{ACTION, MAGIC, PREFIX, ROW, Section, VERSION, WAITS};
+use super::layout::{ACTION, BEGINS, LOOKS_SHIFT, MAGIC, PREFIX, ROW, Section, VERSION, WAITS};
 use super::{About, Opened, Player, Program, Slot};
 
 /// Longest name in bytes.
@@ -152,8 +152,10 @@ fn read_row(row: &[u8]) -> Result<Row, Short> {
     let mut from = Reader::new(row);
     let (enter, leave, thread) = (from.le_u64()?, from.le_u64()?, from.le_u32()?);
     let (step_end, touch_end) = (from.le_u32()?, from.le_u32()?);
-    let waits = from.le_u32()? & WAITS != 0;
-    Ok(Row { instant: Instant { thread, waits, enter, leave }, step_end, touch_end })
+    let flags = from.le_u32()?;
+    let (waits, begins) = (flags & WAITS != 0, flags & BEGINS != 0);
+    let looks = Looks::from_bits_truncate((flags >> LOOKS_SHIFT) as u8);
+    Ok(Row { instant: Instant { thread, waits, looks, begins, enter, leave }, step_end, touch_end })
 }
 
 /// Every section's bytes, after all checks of header and checksums.

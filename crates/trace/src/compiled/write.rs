@@ -1,9 +1,10 @@
 //! A program as bytes.
 
+use crate::rules::Instant;
 use crate::trace::Platform;
 use crate::wire::{Encoder, Field, NameTable, put_varint};
 
-use super::layout::{ACTION, MAGIC, PREFIX, ROW, Section, VERSION, WAITS};
+use super::layout::{ACTION, BEGINS, LOOKS_SHIFT, MAGIC, PREFIX, ROW, Section, VERSION, WAITS};
 use super::{About, Opened, Player, Program, Slot};
 
 impl Program {
@@ -56,7 +57,7 @@ impl Program {
             rows.extend_from_slice(&instant.thread.to_le_bytes());
             rows.extend_from_slice(&self.ends[id].to_le_bytes());
             rows.extend_from_slice(&(touches.len() as u32).to_le_bytes());
-            rows.extend_from_slice(&if instant.waits { WAITS } else { 0 }.to_le_bytes());
+            rows.extend_from_slice(&flags(instant).to_le_bytes());
         }
         (rows, touches)
     }
@@ -72,6 +73,11 @@ impl Program {
         }
         out
     }
+}
+
+fn flags(instant: &Instant) -> u32 {
+    let of = |is_so, flag| if is_so { flag } else { 0 };
+    of(instant.waits, WAITS) | u32::from(instant.looks.bits()) << LOOKS_SHIFT | of(instant.begins, BEGINS)
 }
 
 /// Header, table and sections, one behind the other.

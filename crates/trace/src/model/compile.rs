@@ -2,7 +2,8 @@
 //!
 //! Actions are played in the order of their entries. One whose result the model refuses, while others that overlap it are still
 //! to come, is put off behind them (the trace tells when calls began, not when they took effect); so is one that makes or
-//! removes a name as long as others need it as it is (see `ahead`). When none is left, the model is repaired.
+//! removes a name as long as others need it as it is (see `ahead`), and one that waits for the end of a process until that has
+//! ended. When none is left, the model is repaired.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,7 +12,7 @@ use crate::call::Call;
 use crate::compiled::{About, Notes, Opened, Player, Program, RepairKind, Repairs, Step};
 use crate::errno::Errno;
 use crate::name::PathBytes;
-use crate::rules::Instant;
+use crate::rules::{Instant, Looks};
 use crate::snapshot::{EntryKind, Snapshot};
 use crate::trace::{Inherited, Process, Trace};
 use crate::wire::{Encoder, Field, NameTable};
@@ -20,6 +21,7 @@ use crate::words::AccessMode;
 use super::act::Intent;
 use super::killed::Killed;
 use super::prune::finish;
+pub use super::refused::CompileError;
 use super::repair::told;
 use super::resource::{ResourceKind, Role};
 use super::rewrite::{instant, name_made};
@@ -33,52 +35,9 @@ const REPAIRS_MAX: usize = 64;
 /// Actions put off at most at one time.
 const PUT_OFF_MAX: usize = 256;
 /// Actions of a trace at most: marks of threads are 32 bits.
-const ACTIONS_MAX: usize = 1 << 30;
+pub(super) const ACTIONS_MAX: usize = 1 << 30;
 /// Threads of a trace at most: what each knows of each other one is kept while edges are reduced.
 pub const THREADS_MAX: usize = 1 << 14;
-
-/// A trace that cannot be compiled.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CompileError {
-    /// It names threads or processes that it does not list.
-    #[error("action {action} is of thread {thread}, but the trace lists {threads} threads")]
-    NoThread {
-        /// Its number, from 0.
-        action: usize,
-        /// The thread.
-        thread: u32,
-        /// How many there are.
-        threads: usize,
-    },
-    /// A thread of a process that it does not list.
-    #[error("thread {thread} is of process {process}, but the trace lists {processes} processes")]
-    NoProcess {
-        /// The thread.
-        thread: usize,
-        /// The process.
-        process: u32,
-        /// How many there are.
-        processes: usize,
-    },
-    /// Actions are not in the order of their entries.
-    #[error("action {action} was entered before the one that precedes it: sort the trace by time")]
-    Unsorted {
-        /// Its number, from 0.
-        action: usize,
-    },
-    /// More threads than a replay could ever play.
-    #[error("{threads} threads are more than {THREADS_MAX}: compile parts of the trace")]
-    TooManyThreads {
-        /// How many there are.
-        threads: usize,
-    },
-    /// More than can be compiled.
-    #[error("{actions} actions are more than {ACTIONS_MAX}: compile parts of the trace")]
-    TooLong {
-        /// How many there are.
-        actions: usize,
-    },
-}
 
 /// Told while a trace is compiled: how many actions are done.
 pub type Progress<'a> = &'a mut dyn FnMut(u64);
@@ -273,6 +232,10 @@ impl Compiler {
         self.expire(action.enter.0);
         self.taken += 1;
         let patient = self.put_off.len() < PUT_OFF_MAX && action.leave > action.enter;
+        if patient && self.waits_for_a_child(&action) {
+            self.put_off.push_back(PutOff { action, until: self.taken });
+            return;
+        }
         if let Some(behind) = if patient { self.world.behind(&action, later) } else { None } {
             self.put_off.push_back(PutOff { action, until: self.taken + behind });
             return;
@@ -296,7 +259,7 @@ impl Compiler {
     fn retry(&mut self) {
         let mut at = 0;
         while at < self.put_off.len() {
-            if self.put_off[at].until > self.taken {
+            if self.put_off[at].until > self.taken || self.waits_for_a_child(&self.put_off[at].action) {
                 at += 1;
                 continue;
             }
@@ -308,11 +271,25 @@ impl Compiler {
                     at += 1;
                 }
                 None => {
-                    self.about.repairs.add(RepairKind::OrderChanged, number, || told(&text));
+                    if !matches!(text, Call::Wait { .. }) {
+                        self.about.repairs.add(RepairKind::OrderChanged, number, || told(&text));
+                    }
                     at = 0;
                 }
             }
         }
+    }
+
+    /// Whether an action waits for the end of a process that still has something to do: it takes effect behind that.
+    fn waits_for_a_child(&self, action: &Action) -> bool {
+        let child = self.waited_for(&action.call, action.outcome);
+        child.is_some_and(|child| self.world.tasks[child.0 as usize].alive)
+    }
+
+    /// The process for whose end a call waited.
+    fn waited_for(&self, call: &Call, outcome: Outcome) -> Option<ThreadId> {
+        let Call::Wait { .. } = call else { return None };
+        outcome.value().and_then(|pid| self.by_pid.get(&pid).copied())
     }
 
     /// Plays an action. What contradicts it is repaired, unless the compiler is patient: then the action comes back, and
@@ -331,6 +308,7 @@ impl Compiler {
             Outcome::Unknown => Intent::Try,
         };
         let (mut mapped, mut waits) = (self.world.rewritten(thread, &call), self.world.may_wait(thread, &call));
+        let mut looks = self.world.looks(thread, &call);
         let mut answer = self.world.act(thread, &call, intent);
         if patient && contradicts(action.outcome, answer) {
             return Some(action);
@@ -340,25 +318,30 @@ impl Compiler {
             let Some((kind, what)) = self.mend(thread, &mut call, errno, &mut notes) else { break };
             self.about.repairs.add(kind, number, || what);
             (mapped, waits) = (self.world.rewritten(thread, &call), self.world.may_wait(thread, &call));
+            looks = self.world.looks(thread, &call);
             answer = self.world.act(thread, &call, intent);
         }
         self.judge(number, &action, answer, &mut notes);
         self.learn(&call, action.outcome);
         if let Call::Wait { .. } = call {
-            let child = action.outcome.value().and_then(|pid| self.by_pid.get(&pid).copied());
+            let child = self.waited_for(&call, action.outcome);
             // A wait touches only its child's thread, and never fails here.
             let _ = self.world.wait(child);
         }
         notes.set(Notes::WAITS, waits);
+        let looks = self.world.looked_on(&call, looks);
         name_made(&mut mapped, self.world.effects());
         self.world.fit_made_up(thread, &action, &mut mapped);
         let is_last = self.killed.is_last(self.players[thread.0 as usize].process);
         if is_last {
             self.world.end(thread, true);
         }
+        // Who ends with a call ends what is open in the process, too.
+        let looks = if is_last { Looks::empty() } else { looks };
         let has_many = is_last || has_copies(&call);
         let slots = self.world.effects().to_vec();
-        self.record(&action, Step { call: mapped, outcome: action.outcome, notes, slots }, has_many);
+        let instant = instant(&action, waits, looks);
+        self.record(instant, Step { call: mapped, outcome: action.outcome, notes, slots }, has_many);
         None
     }
 
@@ -438,10 +421,10 @@ impl Compiler {
     }
 
     /// Keeps an action for the program; `has_many` if it may copy or close many descriptors.
-    fn record(&mut self, action: &Action, step: Step, has_many: bool) {
+    fn record(&mut self, instant: Instant, step: Step, has_many: bool) {
         let number = self.instants.len() as u32;
-        self.about.elapsed_ns = self.about.elapsed_ns.max(action.leave.0);
-        self.instants.push(instant(action, step.notes.contains(Notes::WAITS)));
+        self.about.elapsed_ns = self.about.elapsed_ns.max(instant.leave);
+        self.instants.push(instant);
         for touch in self.world.ledger.touches() {
             self.touches.push(touch.resource << 2 | touch.role as u32);
             let resource = self.world.ledger.resources()[touch.resource as usize];

@@ -8,13 +8,14 @@
 //!
 //! Reading order: [`resource`] (what is touched), [`tree`] (inodes and names), [`walk`] (paths), [`world`] (state and how it
 //! changes), [`act`] (from a call to its answer), then the calls: `names`, `open`, `descriptors`, `transfer`, `process`,
-//! `queues`, `memory`; `made_up` (files without a size of their own); [`compile()`] plays a whole trace.
+//! `queues`, `memory`; `looks` (which of them change nothing), `made_up` (files without a size of their own); [`compile()`] plays a whole trace.
 
 mod act;
 mod ahead;
 pub mod compile;
 mod descriptors;
 mod killed;
+mod looks;
 mod made_up;
 mod memory;
 mod names;
@@ -22,6 +23,7 @@ mod open;
 mod process;
 mod prune;
 mod queues;
+mod refused;
 mod repair;
 pub mod resource;
 mod rewrite;

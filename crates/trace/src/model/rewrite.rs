@@ -5,7 +5,7 @@ use crate::action::{Outcome, ThreadId};
 use crate::call::{At, Call, Fd};
 use crate::compiled::SlotEffect;
 use crate::name::PathBytes;
-use crate::rules::Instant;
+use crate::rules::{Instant, Looks};
 use crate::words::{FileKind, LockKind, OpenFlags, RecordLock};
 
 use super::World;
@@ -118,6 +118,7 @@ pub(super) fn name_made(call: &mut Call, effects: &[SlotEffect]) {
 }
 
 /// When an action was done, for the rules.
-pub(super) fn instant(action: &crate::action::Action, waits: bool) -> Instant {
-    Instant { thread: action.thread.0, waits, enter: action.enter.0, leave: action.leave.0 }
+pub(super) fn instant(action: &crate::action::Action, waits: bool, looks: Looks) -> Instant {
+    let begins = matches!(action.call, Call::Clone { child: Some(_), .. });
+    Instant { thread: action.thread.0, waits, looks, begins, enter: action.enter.0, leave: action.leave.0 }
 }

@@ -17,6 +17,7 @@ use crate::snapshot::{Entry, EntryKind};
 use crate::trace::{Platform, Process, Thread, Trace};
 use crate::words::{AccessMode, CloneFlags, FileKind, OpenFlags, RenameFlags, ResolveFlags};
 
+mod looks;
 mod memory;
 
 const RW: OpenFlags = OpenFlags::READ.union(OpenFlags::WRITE);

@@ -3,7 +3,7 @@
 use crate::model::resource::{Resource, ResourceId, ResourceKind, Role, Touch};
 
 use super::Rules;
-use super::outline::Instant;
+use super::outline::{Instant, Looks};
 
 /// Number of an action that does not exist.
 const NO_ACTION: u32 = u32::MAX;
@@ -29,9 +29,13 @@ struct Cell {
     uses: u32,
     /// Chain of those actions that no later one is known to follow.
     front: u32,
+    /// The same of those that change it.
+    changes: u32,
+    /// Chain of the last looks, one link for each thread.
+    looks: u32,
 }
 
-const EMPTY: Cell = Cell { create: NO_ACTION, delete: NO_ACTION, uses: END, front: END };
+const EMPTY: Cell = Cell { create: NO_ACTION, delete: NO_ACTION, uses: END, front: END, changes: END, looks: END };
 
 /// A thread's last use of a resource, and the one before.
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +58,9 @@ struct KindRules {
     stage: Rules,
     sequential: Rules,
     name: Rules,
+    shared: Rules,
+    /// Who only looks, for the shared rule.
+    looks: Looks,
 }
 
 impl KindRules {
@@ -70,7 +77,13 @@ impl KindRules {
             ResourceKind::Thread => (Rules::THREAD_STAGE, none, none),
             ResourceKind::Map => (Rules::FD_STAGE, none, none),
         };
-        KindRules { stage: stage & chosen, sequential: sequential & chosen, name: name & chosen }
+        let (shared, looks) = match kind {
+            ResourceKind::File => (Rules::FILE_RW, Looks::FILES),
+            ResourceKind::Descriptor => (Rules::FD_RW, Looks::DESCRIPTORS),
+            _ => (none, Looks::empty()),
+        };
+        let (stage, sequential) = (stage & chosen, sequential & chosen);
+        KindRules { stage, sequential, name: name & chosen, shared: shared & chosen, looks }
     }
 
     fn keeps_uses(&self) -> bool {
@@ -161,6 +174,42 @@ impl<'a> Deriver<'a> {
         if !rules.sequential.is_empty() && role != Role::Traverse {
             self.cells[resource as usize].front = self.follow(id, cell.front, rules.sequential);
         }
+        if !rules.shared.is_empty() && role != Role::Traverse {
+            let looks = role == Role::Use && self.instants[id as usize].looks.contains(rules.looks);
+            self.share(id, resource, looks, rules.shared);
+        }
+    }
+
+    /// Readers and writers: who changes comes after the changes and looks before, who looks after the changes.
+    fn share(&mut self, id: u32, resource: ResourceId, looks: bool, rules: Rules) {
+        let Cell { changes, looks: lookers, .. } = self.cells[resource as usize];
+        let newest = self.newest_enter(changes, &self.instants[id as usize]);
+        let changes = self.follow_only(id, changes, newest, rules);
+        if looks {
+            self.cells[resource as usize].changes = changes;
+            self.cells[resource as usize].looks = self.used(id, lookers);
+            return;
+        }
+        self.follow_looks(id, lookers, newest, rules);
+        self.cells[resource as usize].changes = self.link(id, changes);
+    }
+
+    /// Edges from every thread's last look that returned before `id` was entered, but for those that came before the newest
+    /// change that did so: that change implies them.
+    fn follow_looks(&mut self, id: u32, mut at: u32, newest: Option<(u32, u64)>, rules: Rules) {
+        let then = self.instants[id as usize];
+        while at != END {
+            let Use { last, before, next, .. } = self.uses[at as usize];
+            at = next;
+            let looks = [last, before].into_iter().filter(|look| *look != NO_ACTION);
+            let mut apart =
+                looks.map(|look| (look, self.instants[look as usize])).filter(|(_, one)| one.is_before(&then));
+            let Some((look, first)) = apart.next() else { continue };
+            let implied = newest.is_some_and(|(who, enter)| look < who && first.leave <= enter);
+            if first.thread != then.thread && !implied {
+                self.edges.push(Edge { from: look, rules });
+            }
+        }
     }
 
     /// Remembers one touch for later actions.
@@ -176,18 +225,24 @@ impl<'a> Deriver<'a> {
         if !keeps_uses {
             return;
         }
+        let chain = cell.uses;
+        self.cells[resource as usize].uses = self.used(id, chain);
+    }
+
+    /// A chain of last uses after one more use.
+    fn used(&mut self, id: u32, chain: u32) -> u32 {
         let thread = self.instants[id as usize].thread;
-        let mut at = cell.uses;
+        let mut at = chain;
         while at != END {
             let known = &mut self.uses[at as usize];
             if known.thread == thread {
                 (known.before, known.last) = (known.last, id);
-                return;
+                return chain;
             }
             at = known.next;
         }
-        self.uses.push(Use { thread, last: id, before: NO_ACTION, next: cell.uses });
-        cell.uses = (self.uses.len() - 1) as u32;
+        self.uses.push(Use { thread, last: id, before: NO_ACTION, next: chain });
+        (self.uses.len() - 1) as u32
     }
 
     /// An edge from an action on which the result of `id` depends, though they may overlap.
@@ -215,8 +270,14 @@ impl<'a> Deriver<'a> {
     /// Edges from all earlier actions of a series that returned before `id` was entered, without those that others of them
     /// imply. `id` joins the chain; what is implied leaves it for good, since whoever comes later is entered later.
     fn follow(&mut self, id: u32, chain: u32, rules: Rules) -> u32 {
+        let newest = self.newest_enter(chain, &self.instants[id as usize]);
+        let kept = self.follow_only(id, chain, newest, rules);
+        self.link(id, kept)
+    }
+
+    /// The same without joining; `newest` is the chain's newest action before `id`. Returns what is left of the chain.
+    fn follow_only(&mut self, id: u32, chain: u32, newest: Option<(u32, u64)>, rules: Rules) -> u32 {
         let then = self.instants[id as usize];
-        let newest = self.newest_enter(chain, &then);
         let mut kept = END;
         let mut at = chain;
         while at != END {
@@ -236,7 +297,7 @@ impl<'a> Deriver<'a> {
             }
             at = next;
         }
-        self.link(id, kept)
+        kept
     }
 
     /// Of the actions in a chain that returned before `then` was entered, the one that was entered last.

@@ -8,6 +8,10 @@
 //! *name* order a creation before what needs it, and uses before a removal, in the order in which the compiler found the
 //! results possible, except behind a call that waits for others (a read of a pipe, a lock): its peer might never come.
 //!
+//! The source's sequential rule orders reads of one file, too, though nothing passes from one to the other: a replay then makes
+//! a thread wait for whoever read before it in the trace. *Readers and writers*, ours, is sequential without that: an
+//! action that only looks comes after the changes before it, and before those behind it.
+//!
 //! Reading order: this file (which rules there are), [`outline`] (what they need to know of a trace), [`derive`] (edges), [`reduce`] (those that are implied by others go),
 //! [`schedule`] (what each action waits for in a mode of replay), [`check`] (whether a replay kept to it).
 
@@ -26,7 +30,7 @@ use bitflags::bitflags;
 
 pub use check::{Violation, violations};
 pub use derive::{Deriver, Edge};
-pub use outline::{Instant, Outline};
+pub use outline::{Instant, Looks, Outline};
 pub use reduce::Wait;
 pub use schedule::{Candidate, Order, RuleCount, Schedule};
 
@@ -68,6 +72,10 @@ bitflags! {
         const THREAD_STAGE = 1 << 15;
         /// In the temporal order only: each action is issued after all earlier ones.
         const TRACE_ORDER = 1 << 16;
+        /// Sequential on files that are no directories, but for calls that only look at them.
+        const FILE_RW = 1 << 17;
+        /// Sequential on descriptors, but for calls that only look at what is behind them.
+        const FD_RW = 1 << 18;
     }
 }
 
@@ -81,6 +89,8 @@ pub const NAMED: &[(&str, Rules, bool)] = &[
     ("fd_seq", Rules::FD_SEQ, true),
     ("aio_stage", Rules::AIO_STAGE, true),
     ("path_negative", Rules::PATH_NEGATIVE, true),
+    ("file_rw", Rules::FILE_RW, false),
+    ("fd_rw", Rules::FD_RW, false),
     ("file_stage", Rules::FILE_STAGE, false),
     ("path_seq", Rules::PATH_SEQ, false),
     ("aio_seq", Rules::AIO_SEQ, false),
@@ -89,6 +99,9 @@ pub const NAMED: &[(&str, Rules, bool)] = &[
     ("sync_seq", Rules::SYNC_SEQ, false),
     ("thread_stage", Rules::THREAD_STAGE, false),
 ];
+
+/// Rules of which one says all that the other does: switching one on switches the other off.
+const EITHER: [(Rules, Rules); 2] = [(Rules::FILE_SEQ, Rules::FILE_RW), (Rules::FD_SEQ, Rules::FD_RW)];
 
 /// A choice of rules that cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -136,12 +149,15 @@ impl Rules {
         }
     }
 
-    /// These rules and the named one.
+    /// These rules and the named one, in place of one that goes further or not as far.
     ///
     /// # Errors
     /// As [`Rules::named`].
     pub fn with(self, name: &str) -> Result<Rules, RuleError> {
-        Ok(self | Rules::named(name)?)
+        let rule = Rules::named(name)?;
+        let others = EITHER.iter().flat_map(|(one, other)| [(*one, *other), (*other, *one)]);
+        let replaced = others.filter(|(one, _)| rule == *one).fold(Rules::empty(), |all, (_, other)| all | other);
+        Ok((self - replaced) | rule)
     }
 
     /// These rules but the named one.

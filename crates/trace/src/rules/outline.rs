@@ -1,7 +1,20 @@
 //! What the rules need to know of a trace: who acted when, and what was touched.
 
+use bitflags::bitflags;
+
 use crate::model::resource::{Resource, Role, Touch};
 use crate::wire::put_varint;
+
+bitflags! {
+    /// Of which resources that it uses an action changes nothing that others could notice.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct Looks: u8 {
+        /// Files.
+        const FILES = 1 << 0;
+        /// Descriptors: neither offset nor flags.
+        const DESCRIPTORS = 1 << 1;
+    }
+}
 
 /// What the rules need to know of an action, by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,6 +23,10 @@ pub struct Instant {
     pub thread: u32,
     /// Whether it may wait for calls of other threads.
     pub waits: bool,
+    /// What it only looks at.
+    pub looks: Looks,
+    /// Whether it makes a thread, which does not wait for its return.
+    pub begins: bool,
     /// When it was entered, in ns.
     pub enter: u64,
     /// When it returned, in ns.

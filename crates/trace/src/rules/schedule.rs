@@ -91,7 +91,8 @@ pub struct Schedule {
     order: Order,
     ends: Vec<u32>,
     waits: Vec<Wait>,
-    predelays: Vec<u64>,
+    /// From the moment at which nothing held an action back any more to its issue, in ns; less than 0 if it was issued before.
+    leads: Vec<i64>,
     total: RuleCount,
     rules: Vec<(Rules, RuleCount)>,
 }
@@ -113,7 +114,7 @@ impl Schedule {
             order,
             ends: Vec::with_capacity(len),
             waits: Vec::new(),
-            predelays: vec![0; len],
+            leads: vec![0; len],
             total: RuleCount::default(),
             rules: Vec::new(),
         };
@@ -129,7 +130,7 @@ impl Schedule {
                 }
             }
             spans[id as usize] = (start, schedule.waits.len() as u32);
-            schedule.predelays[id as usize] = pace.action(id, candidates);
+            schedule.leads[id as usize] = pace.action(id, candidates);
         });
         schedule.settle(&spans);
         schedule
@@ -179,7 +180,12 @@ impl Schedule {
 
     /// What is left, in the trace, between the moment at which nothing held the action back any more and its issue.
     pub fn predelay(&self, action: u32) -> Nanos {
-        Nanos(self.predelays[action as usize])
+        Nanos(u64::try_from(self.leads[action as usize]).unwrap_or(0))
+    }
+
+    /// How long the action was held back, in the trace, after it was issued: a wait for the end of a process, until that ended.
+    pub fn held(&self, action: u32) -> Nanos {
+        Nanos(self.leads[action as usize].checked_neg().and_then(|held| u64::try_from(held).ok()).unwrap_or(0))
     }
 
     /// All edges together; an edge that several rules ask for counts once.
@@ -277,16 +283,18 @@ impl<'a> Pace<'a> {
         Pace { outline, free: vec![0; outline.threads().max(1)], single: order == Order::Single }
     }
 
-    fn action(&mut self, id: u32, candidates: &[Candidate]) -> u64 {
+    fn action(&mut self, id: u32, candidates: &[Candidate]) -> i64 {
         let instants = self.outline.instants();
         let now = instants[id as usize];
         let player = if self.single { 0 } else { now.thread as usize };
         let done = candidates.iter().map(|candidate| {
             let first = instants[candidate.edge.from as usize];
-            if candidate.edge.rules == Rules::TRACE_ORDER { first.enter } else { first.leave }
+            let at_once = first.begins || candidate.edge.rules == Rules::TRACE_ORDER;
+            if at_once { first.enter } else { first.leave }
         });
         let ready = done.fold(self.free[player], u64::max);
         self.free[player] = self.free[player].max(now.leave);
-        now.enter.saturating_sub(ready)
+        let lead = i128::from(now.enter) - i128::from(ready);
+        lead.clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }
 }

@@ -47,7 +47,8 @@ fn random(stream: &mut Stream, shape: &Shape) -> Outline {
         now = enter;
         let leave = enter + if shape.overlaps { stream.below(60) } else { 0 };
         free[thread as usize] = leave + 1;
-        let instant = Instant { thread, waits: stream.chance(0.1), enter, leave };
+        let looks = Looks::from_bits_truncate(stream.below(4) as u8);
+        let instant = Instant { thread, waits: stream.chance(0.1), looks, begins: false, enter, leave };
         rows.push((instant, random_touches(stream, &mut resources, &mut current)));
     }
     let mut outline = Outline::new(shape.threads as usize, resources);
@@ -170,6 +171,48 @@ impl<'a> Oracle<'a> {
         self.between_threads(pairs)
     }
 
+    /// Whether a touch changes nothing.
+    fn only_looks(&self, (id, role): (u32, Role), looks: Looks) -> bool {
+        role == Role::Use && self.instant(id).looks.contains(looks)
+    }
+
+    /// Of what is apart, all pairs but those that both look.
+    fn readers_and_writers(&self, kind: ResourceKind, looks: Looks) -> Pairs {
+        let mut pairs = Pairs::new();
+        for (_, series) in self.of_kind(kind) {
+            let series: Vec<(u32, Role)> = series.iter().copied().filter(|(_, role)| *role != Role::Traverse).collect();
+            for to in &series {
+                let changes = |one: &&(u32, Role)| !(self.only_looks(**one, looks) && self.only_looks(*to, looks));
+                let before = series.iter().filter(|from| self.is_apart(from.0, to.0)).filter(changes);
+                pairs.extend(before.map(|from| (from.0, to.0)));
+            }
+        }
+        pairs
+    }
+
+    /// The same without what a change in between implies, and of a thread's looks the last.
+    fn shared(&self, kind: ResourceKind, looks: Looks) -> Pairs {
+        let mut pairs = Pairs::new();
+        for (_, series) in self.of_kind(kind) {
+            let used = || series.iter().copied().filter(|(_, role)| *role != Role::Traverse);
+            let (lookers, changers): (Vec<_>, Vec<_>) = used().partition(|one| self.only_looks(*one, looks));
+            let implied = |from: u32, to: u32| {
+                changers.iter().any(|(mid, _)| self.is_apart(from, *mid) && self.is_apart(*mid, to))
+            };
+            for (to, role) in used() {
+                let mut before: Vec<u32> = changers.iter().map(|(from, _)| *from).collect();
+                if !self.only_looks((to, role), looks) {
+                    let apart = lookers.iter().map(|(from, _)| *from).filter(|from| self.is_apart(*from, to));
+                    let last: BTreeMap<u32, u32> = apart.map(|from| (self.instant(from).thread, from)).collect();
+                    before.extend(last.into_values());
+                }
+                let kept = before.into_iter().filter(|from| self.is_apart(*from, to) && !implied(*from, to));
+                pairs.extend(kept.map(|from| (from, to)));
+            }
+        }
+        self.between_threads(pairs)
+    }
+
     fn name(&self, kind: ResourceKind) -> Pairs {
         let mut pairs = Pairs::new();
         let none = Vec::new();
@@ -207,6 +250,8 @@ fn every_rule_gives_what_its_definition_says() {
         check(Rules::THREAD_STAGE, oracle.stage(Thread));
         check(Rules::FILE_SEQ, oracle.sequential(File));
         check(Rules::FD_SEQ, oracle.sequential(Descriptor));
+        check(Rules::FILE_RW, oracle.shared(File, Looks::FILES));
+        check(Rules::FD_RW, oracle.shared(Descriptor, Looks::DESCRIPTORS));
         check(Rules::PATH_SEQ, oracle.sequential(Path));
         check(Rules::AIO_SEQ, oracle.sequential(Aio));
         check(Rules::DIR_SEQ, oracle.sequential(Directory));
@@ -254,6 +299,29 @@ fn edges_lead_forward_and_reduction_keeps_what_they_reach() {
     assert!(dropped > 1000, "the reduction had something to do: {dropped}");
 }
 
+/// Beside the order within threads, all that is apart is ordered but two that both look, and nothing else.
+#[test]
+fn readers_wait_for_writers_and_writers_for_all() {
+    let mut stream = Stream::named(11, "readers and writers");
+    let mut between_looks = 0;
+    for trace in 0..300 {
+        let shape = Shape { actions: 60, threads: 2 + trace % 5, names: 6, overlaps: trace % 2 == 0 };
+        let outline = random(&mut stream, &shape);
+        let oracle = Oracle::new(&outline);
+        let of = |rules| edges(&outline, Order::Root(rules), false);
+        let all = [(ResourceKind::File, Looks::FILES, Rules::FILE_RW, Rules::FILE_SEQ)];
+        let all = all.into_iter().chain([(ResourceKind::Descriptor, Looks::DESCRIPTORS, Rules::FD_RW, Rules::FD_SEQ)]);
+        for (kind, looks, shared, sequential) in all {
+            let found = reachable(&outline, &of(shared));
+            assert_eq!(found, reachable(&outline, &oracle.readers_and_writers(kind, looks)), "trace {trace}, {shared}");
+            let seq = reachable(&outline, &of(sequential));
+            assert!(found.iter().zip(&seq).all(|(found, seq)| found.is_subset(seq)));
+            between_looks += usize::from(found != seq);
+        }
+    }
+    assert!(between_looks > 300, "the rules differ on most traces: {between_looks}");
+}
+
 #[test]
 fn the_order_of_the_program_allows_only_what_every_rule_allows() {
     let mut stream = Stream::named(7, "subsumption");
@@ -270,6 +338,7 @@ fn the_order_of_the_program_allows_only_what_every_rule_allows() {
         assert!(holds(Rules::FD_SEQ, Rules::FD_STAGE));
         assert!(holds(Rules::FILE_SEQ, Rules::FILE_STAGE));
         assert!(holds(Rules::AIO_SEQ, Rules::AIO_STAGE));
+        assert!(holds(Rules::FILE_SEQ, Rules::FILE_RW) && holds(Rules::FD_SEQ, Rules::FD_RW));
     }
 }
 
@@ -280,7 +349,14 @@ fn a_replay_that_breaks_the_rules_is_told_which() {
     let mut outline = Outline::new(8, kinds.to_vec());
     let roles = [Role::Create, Role::Use, Role::Use, Role::Delete];
     for at in 0..8u32 {
-        let instant = Instant { thread: at, waits: false, enter: u64::from(at), leave: u64::from(at) };
+        let instant = Instant {
+            thread: at,
+            waits: false,
+            looks: Looks::empty(),
+            begins: false,
+            enter: u64::from(at),
+            leave: u64::from(at),
+        };
         outline.push(instant, &[Touch { resource: at / 4, role: roles[at as usize % 4] }]);
     }
     let names = ["A1", "A2", "A3", "A4", "B1", "B2", "B3", "B4"];
@@ -303,6 +379,13 @@ fn a_replay_that_breaks_the_rules_is_told_which() {
 fn the_usual_rules_are_those_of_the_source() {
     assert_eq!(Rules::default().to_string(), "thread_seq file_seq path_stage+ fd_stage fd_seq aio_stage path_negative");
     assert!(!Rules::default().contains(Rules::PROGRAM_SEQ));
+}
+
+#[test]
+fn of_two_rules_for_the_same_the_one_chosen_last_holds() {
+    let rw = Rules::default().with("file_rw").and_then(|rules| rules.with("fd_rw")).expect("they are rules");
+    assert_eq!(rw.to_string(), "thread_seq path_stage+ fd_stage aio_stage path_negative file_rw fd_rw");
+    assert_eq!(rw.with("file_seq").and_then(|rules| rules.with("fd_seq")), Ok(Rules::default()));
 }
 
 #[test]
@@ -329,7 +412,7 @@ fn rules_that_cannot_be_are_refused() {
 fn the_order_of_the_trace_lets_calls_overlap_that_did() {
     let mut outline = Outline::new(3, Vec::new());
     for (thread, enter, leave) in [(0, 0, 10), (1, 5, 20), (2, 12, 30), (0, 40, 50)] {
-        outline.push(Instant { thread, waits: false, enter, leave }, &[]);
+        outline.push(Instant { thread, waits: false, looks: Looks::empty(), begins: false, enter, leave }, &[]);
     }
     let schedule = Schedule::new(&outline, Order::Temporal);
     let wait = |thread, until| Wait { thread, until };
@@ -348,9 +431,18 @@ fn in_the_order_of_the_trace_a_file_is_made_when_who_did_not_find_it_is_done() {
     let mut outline = Outline::new(3, vec![resource(ResourceKind::Absence, 1, None)]);
     let touch = |role| [Touch { resource: 0, role }];
     // Both looked for it while the call ran that made it, which took effect behind them.
-    outline.push(Instant { thread: 0, waits: false, enter: 5, leave: 8 }, &touch(Role::Use));
-    outline.push(Instant { thread: 1, waits: false, enter: 20, leave: 30 }, &touch(Role::Use));
-    outline.push(Instant { thread: 2, waits: false, enter: 10, leave: 90 }, &touch(Role::Delete));
+    outline.push(
+        Instant { thread: 0, waits: false, looks: Looks::empty(), begins: false, enter: 5, leave: 8 },
+        &touch(Role::Use),
+    );
+    outline.push(
+        Instant { thread: 1, waits: false, looks: Looks::empty(), begins: false, enter: 20, leave: 30 },
+        &touch(Role::Use),
+    );
+    outline.push(
+        Instant { thread: 2, waits: false, looks: Looks::empty(), begins: false, enter: 10, leave: 90 },
+        &touch(Role::Delete),
+    );
     let schedule = Schedule::new(&outline, Order::Temporal);
     let mut waits = schedule.waits(2).to_vec();
     waits.sort_unstable();
@@ -367,7 +459,7 @@ fn thinking_begins_when_nothing_holds_an_action_back() {
     for (thread, enter, leave) in [(0, 0, 100), (1, 10, 20), (1, 130, 140)] {
         let touches = [Touch { resource: 0, role: Role::Use }];
         let touches = if enter == 10 { &[][..] } else { &touches };
-        outline.push(Instant { thread, waits: false, enter, leave }, touches);
+        outline.push(Instant { thread, waits: false, looks: Looks::empty(), begins: false, enter, leave }, touches);
     }
     let predelay = |order, id| Schedule::new(&outline, order).predelay(id).0;
     let root = Order::Root(Rules::default());

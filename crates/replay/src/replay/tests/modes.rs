@@ -9,7 +9,7 @@ fn stamps(finished: &Finished) -> BTreeMap<u32, (u64, u64)> {
 }
 
 /// Every edge of the order is kept, also those that others imply.
-fn assert_kept(program: &Program, order: Order, finished: &Finished) {
+pub(super) fn assert_kept(program: &Program, order: Order, finished: &Finished) {
     let stamps = stamps(finished);
     assert_eq!(stamps.len(), program.len());
     let mut edges = 0;

@@ -63,7 +63,8 @@ fn what_predicts_nothing_or_was_never_measured_says_so() {
     assert_eq!(unmeasured.prediction.as_ref().map(|prediction| prediction.error), Some(None));
     assert!(
         text(&unmeasured).contains(
-            "none was measured but in mode root with thread_stage, single, temporal on btrfs, ext3, ext4, xfs"
+            "none was measured but in mode root with thread_stage and file_rw and fd_rw, root with thread_stage and file_seq and \
+             fd_seq, single, temporal on btrfs, ext3, ext4, xfs"
         ),
         "{}",
         text(&unmeasured)

@@ -7,7 +7,7 @@ use esker_rt::Rt;
 use esker_rt::sim::{Sim, SimConfig};
 
 use super::*;
-use crate::kernel::{Answer, Turn};
+use crate::kernel::{Answer, Skip, Turn};
 use crate::player::{Played, play};
 
 /// A device on which every call takes the same time, and a clock from which every sleep comes back late.
@@ -61,8 +61,11 @@ impl Target for Modelled {
     }
 
     async fn perform(&mut self, turn: &Turn<'_>) -> Answer {
-        self.rt.sleep(Nanos(self.call.0 + self.cost.0)).await;
         let result = turn.step.outcome.value().ok_or(Errno::ENOENT);
+        if matches!(turn.step.call, Call::Clone { .. } | Call::Wait { .. } | Call::Exit { .. }) {
+            return Answer { result, seen: None, skipped: Some(Skip::NotFiles) };
+        }
+        self.rt.sleep(Nanos(self.call.0 + self.cost.0)).await;
         Answer { result, seen: None, skipped: None }
     }
 }
@@ -105,8 +108,12 @@ fn the_same_player_runs_in_virtual_time() {
 /// Elapsed nanoseconds at a speed, where calls take as long as they did in the trace, sleeps come back late, and the target
 /// adds something to each call.
 fn elapsed_at(program: &Program, speed: Speed, [late, cost]: [u64; 2]) -> u64 {
-    let script = Rc::new(Script::new(program.clone(), ROOT(), speed).unwrap());
-    play_in_virtual_time(script, [1000, late, cost].map(Nanos)).0
+    elapsed_by(program, ROOT(), speed, [1000, late, cost])
+}
+
+fn elapsed_by(program: &Program, order: Order, speed: Speed, [call, late, cost]: [u64; 3]) -> u64 {
+    let script = Rc::new(Script::new(program.clone(), order, speed).unwrap());
+    play_in_virtual_time(script, [call, late, cost].map(Nanos)).0
 }
 
 #[test]
@@ -133,4 +140,32 @@ fn neither_late_sleeps_nor_the_cost_of_calls_add_up() {
     }
     let elapsed = elapsed_at(&draft.program(), Speed::Scaled(1.0), [5_000, 300]);
     assert_eq!(elapsed, 1999 * 50_000 + 5_000 + 1000 + 300, "late by one sleep and one call, not by all");
+}
+
+/// A parent that makes a process, which reads, and waits for its end: what the child takes counts once.
+#[test]
+fn a_process_begins_while_it_is_made_and_is_waited_for_once() {
+    let mut draft = Draft::of(2);
+    draft.trace.processes.push(Process { pid: 101, parent: Some(ThreadId(0)), cwd: PathBytes::from("/"), umask: 0 });
+    draft.trace.threads[1] =
+        Thread { tid: 101, process: ProcessId(1), parent: Some(ThreadId(0)), name: Word::from("") };
+    draft.file("/f", 10);
+    let stat = || Call::Stat { file: Object::Path { at: At::cwd("/f"), follow: true }, seen: None };
+    // As vfork: the parent is held until the child, which begins after 1 ms, executes.
+    let clone = Call::Clone { flags: CloneFlags::CLONE_VFORK, child: Some(ThreadId(1)) };
+    draft.call_from(0, 0, 3_000_000, clone, Outcome::Done(101));
+    for call in 1..20u64 {
+        draft.call_from(1, call * 1_000_000, call * 1_000_000 + 1000, stat(), Outcome::Done(0));
+    }
+    draft.call_from(1, 20_000_000, 20_000_000, Call::Exit { status: 0, group: true }, Outcome::Unknown);
+    draft.call_from(0, 4_000_000, 20_500_000, Call::Wait { pid: -1 }, Outcome::Done(101));
+    draft.call_from(0, 21_000_000, 21_001_000, stat(), Outcome::Done(0));
+    let program = draft.program();
+    let order = Order::Root(Rules::default() | Rules::THREAD_STAGE);
+    let elapsed = |call| elapsed_by(&program, order, Speed::Scaled(1.0), [call, 0, 0]);
+    let near =
+        |elapsed: u64, expected: u64| assert!(elapsed.abs_diff(expected) <= 20 * LOOK.0, "{elapsed}, not {expected}");
+    near(elapsed(1000), 21_001_000);
+    // The child's 19 calls take 200 us longer each, and the parent's last one.
+    near(elapsed(201_000), 21_001_000 + 20 * 200_000);
 }
