@@ -16,9 +16,10 @@ use crate::budget::Budget;
 use crate::config::Config;
 use crate::journal::Journal;
 use crate::linux::System;
+use crate::linux::groups::Held;
 use crate::linux::knobs::{KnobError, Restored};
 use crate::manager::{Decision, Manager};
-use crate::status::{ProcessSharing, Sharing, Status};
+use crate::status::{GroupStatus, ProcessSharing, Sharing, Status};
 use crate::view::Pid;
 
 /// Nothing is put off longer.
@@ -113,6 +114,7 @@ impl Daemon {
             full_scans: saved.scans,
             refused: saved.refused,
         });
+        status.groups = self.system.groups().into_iter().map(group_status).collect();
         for process in &mut status.processes {
             let pid = Pid(process.pid);
             process.name = self.system.name(pid).unwrap_or_default().to_string();
@@ -177,6 +179,11 @@ fn tell_decision(rt: &Rt, decision: &Decision) {
         Decision::Sharing { .. } => (Level::Debug, "sharing"),
     };
     rt.tell(level, kind, &[], format_args!("{decision:?}"));
+}
+
+fn group_status((path, held, pids): (String, Held, Vec<Pid>)) -> GroupStatus {
+    let pids = pids.into_iter().map(|pid| pid.0).collect();
+    GroupStatus { path, pids, huge_bytes: held.huge, used_bytes: held.used, limit_bytes: held.limit }
 }
 
 /// CPU time of this program.

@@ -4,8 +4,8 @@
 //! page tables and advice about them. [`doctor`] says what is missing.
 //!
 //! Reading order: [`maps`] (mappings), [`tracked`] (one process), [`select`] (which processes), [`knobs`] (settings that
-//! are put back), [`damon`] and [`young`] (access bits), [`preload`] and [`merging`] (page sharing), [`faults`] (the signal of a fault), [`system`] (all of it as a
-//! [`crate::ProcView`]), [`doctor`].
+//! are put back), [`groups`] (control groups), [`damon`], [`young`] and [`source`] (access bits), [`preload`] and [`merging`] (page sharing), [`faults`] (the
+//! signal of a fault), [`system`] (all of it as a [`crate::ProcView`]), [`doctor`].
 
 #![allow(
     clippy::disallowed_methods,
@@ -16,16 +16,19 @@
 pub mod damon;
 pub mod doctor;
 pub mod faults;
+pub mod groups;
 pub mod knobs;
 pub mod maps;
 pub mod merging;
 pub mod preload;
 pub mod select;
+pub mod source;
 pub mod system;
 pub mod tracked;
 pub mod young;
 
-pub use system::{Settings, Source, System};
+pub use source::Source;
+pub use system::{Settings, System};
 
 #[cfg(test)]
 mod tests;

@@ -4,12 +4,13 @@ use std::fmt;
 
 use esker_metrics::{Families, Sample, Unit, flag, one};
 
-use crate::status::{Done, ProcessStatus, Status};
+use crate::status::{Done, GroupStatus, ProcessStatus, Status};
 
 /// The whole page.
 pub fn page(status: Status) -> String {
     esker_metrics::page("esker_hugepage", status, |out, status| {
         manager(out, status)?;
+        groups(out, &status.groups)?;
         processes(out, &status.processes)
     })
 }
@@ -43,6 +44,18 @@ fn manager(out: &mut Families<'_>, status: &Status) -> fmt::Result {
     out.gauges(("sharing_profit", "The same without what the kernel keeps for it.", bytes), profit)?;
     let refused = sharing(|sharing| sharing.refused as f64);
     out.counters(("sharing_refused", "Connections of processes that are not managed.", None), refused)
+}
+
+fn groups(out: &mut Families<'_>, groups: &[GroupStatus]) -> fmt::Result {
+    let each = |value: fn(&GroupStatus) -> Option<u64>| -> Vec<Sample> {
+        let one = |one: &GroupStatus| Some((vec![("group", one.path.clone())], value(one)? as f64));
+        groups.iter().filter_map(one).collect()
+    };
+    let bytes = || Some(Unit::Bytes);
+    let huge = each(|one| Some(one.huge_bytes));
+    out.gauges(("group_huge", "Memory of a control group in huge pages.", bytes()), huge)?;
+    out.gauges(("group_used", "Memory that is charged to it.", bytes()), each(|one| one.used_bytes))?;
+    out.gauges(("group_limit", "Memory that it may hold.", bytes()), each(|one| one.limit_bytes))
 }
 
 fn processes(out: &mut Families<'_>, processes: &[ProcessStatus]) -> fmt::Result {
@@ -79,6 +92,8 @@ mod tests {
         status.sharing = Some(crate::status::Sharing { saved_bytes: 8192, ..Default::default() });
         let sharing = Some(crate::status::ProcessSharing { merged_bytes: 12288, ..Default::default() });
         status.processes.push(ProcessStatus { pid: 7, name, huge_bytes: 4 << 20, sharing, ..ProcessStatus::default() });
+        let path = "/box/a".to_string();
+        status.groups.push(GroupStatus { path, huge_bytes: 6 << 20, limit_bytes: Some(8 << 20), ..Default::default() });
         let page = page(status);
         assert!(page.ends_with("# EOF\n"));
         let read = prometheus_parse::Scrape::parse(page.lines().map(|line| Ok(line.to_string()))).unwrap();
@@ -93,6 +108,10 @@ mod tests {
             value("esker_hugepage_process_merged_bytes").is_some_and(|(value, _)| value.contains("12288")),
             "{page}"
         );
+        let (huge, labels) = value("esker_hugepage_group_huge_bytes").unwrap();
+        assert!(huge.contains("6291456") && labels.get("group") == Some("/box/a"), "{huge}");
+        assert!(value("esker_hugepage_group_limit_bytes").is_some_and(|(value, _)| value.contains("8388608")));
+        assert_eq!(value("esker_hugepage_group_used_bytes"), None, "what is not counted is not told");
         let (huge, labels) = value("esker_hugepage_process_huge_bytes").unwrap();
         assert!(huge.contains("4194304") && labels.get("pid") == Some("7"), "{huge}");
         assert!(

@@ -36,6 +36,8 @@ pub struct Status {
     pub done: Done,
     /// Sharing of equal pages, if the manager has to do with it.
     pub sharing: Option<Sharing>,
+    /// Control groups of memory that processes are in, by path.
+    pub groups: Vec<GroupStatus>,
     /// The processes, by number.
     pub processes: Vec<ProcessStatus>,
     /// Processes that are meant and could not be taken, with the reason.
@@ -74,6 +76,22 @@ pub struct Sharing {
     pub full_scans: u64,
     /// Connections of processes that are not managed.
     pub refused: u64,
+}
+
+/// A control group of memory, as the kernel counts it: all of its processes, managed or not.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GroupStatus {
+    /// From the root of its hierarchy.
+    pub path: String,
+    /// Managed processes in it.
+    pub pids: Vec<u32>,
+    /// Bytes of anonymous memory in huge pages.
+    pub huge_bytes: u64,
+    /// Bytes that are charged to it; nothing where that is not counted.
+    pub used_bytes: Option<u64>,
+    /// Bytes that it may hold: the least limit of its own and of the groups around it.
+    pub limit_bytes: Option<u64>,
 }
 
 /// Sharing of equal pages in one process.

@@ -7,7 +7,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::Paragraph;
 
-use super::text::{done_line, headline, process_line};
+use super::text::{done_line, group_line, headline, process_line};
 
 /// What the characters of a map mean.
 const LEGEND: [(char, &str); 4] = [
@@ -40,7 +40,7 @@ fn legend() -> Line<'static> {
 }
 
 fn processes(status: &Status, width: usize) -> Vec<Line<'static>> {
-    let mut lines = Vec::new();
+    let mut lines: Vec<Line<'static>> = status.groups.iter().map(|group| Line::raw(group_line(group))).collect();
     for process in &status.processes {
         lines.push(Line::styled(process_line(process), Style::new().add_modifier(Modifier::BOLD)));
         let cells: Vec<char> = process.map.chars().collect();

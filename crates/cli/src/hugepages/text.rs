@@ -1,7 +1,7 @@
 //! The status of a manager of huge pages as plain text.
 
 use esker_hugepage::Status;
-use esker_hugepage::status::{Done, ProcessStatus, Sharing};
+use esker_hugepage::status::{Done, GroupStatus, ProcessStatus, Sharing};
 
 /// Characters of a map in a line.
 const MAP_WIDTH: usize = 64;
@@ -13,6 +13,7 @@ pub fn page(status: &Status) -> String {
     for (pid, why) in &status.refused {
         lines.push(format!("! process {pid} cannot be managed: {why}"));
     }
+    lines.extend(status.groups.iter().map(group_line));
     for process in &status.processes {
         lines.push(process_line(process));
         lines.extend(map_lines(process, MAP_WIDTH).into_iter().map(|line| format!("  {line}")));
@@ -61,6 +62,14 @@ fn sharing_line(sharing: &Sharing) -> String {
     )
 }
 
+/// One control group.
+pub fn group_line(group: &GroupStatus) -> String {
+    let used = group.used_bytes.map_or(String::new(), |used| format!(" of {} MiB in use", used >> 20));
+    let limit = group.limit_bytes.map_or("no limit".to_string(), |limit| format!("limit {} MiB", limit >> 20));
+    let pids: Vec<String> = group.pids.iter().map(u32::to_string).collect();
+    format!("group {}  huge {} MiB{used}, {limit}  processes {}", group.path, group.huge_bytes >> 20, pids.join(", "))
+}
+
 /// One process.
 pub fn process_line(process: &ProcessStatus) -> String {
     let sharing = process.sharing.as_ref().map_or(String::new(), |sharing| {
@@ -96,6 +105,22 @@ mod tests {
     use esker_hugepage::status::ProcessSharing;
 
     use super::*;
+
+    #[test]
+    fn a_control_group_is_told_with_what_it_may_hold() {
+        let group = GroupStatus {
+            path: "/box".into(),
+            pids: vec![7, 9],
+            huge_bytes: 6 << 20,
+            used_bytes: Some(9 << 20),
+            limit_bytes: Some(1 << 30),
+        };
+        assert_eq!(group_line(&group), "group /box  huge 6 MiB of 9 MiB in use, limit 1024 MiB  processes 7, 9");
+        let root = GroupStatus { used_bytes: None, limit_bytes: None, ..group };
+        assert_eq!(group_line(&root), "group /box  huge 6 MiB, no limit  processes 7, 9");
+        let status = Status { groups: vec![root], ..Status::default() };
+        assert!(page(&status).contains("\ngroup /box  huge 6 MiB"), "{}", page(&status));
+    }
 
     #[test]
     fn a_status_reads_as_lines() {

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::damon;
 use super::faults::Faults;
+use super::groups::{Hierarchy, Version};
 use super::system::faults_now;
 use super::young::Young;
 use crate::{REGION_BYTES, REGION_PAGES, contiguity};
@@ -50,6 +51,7 @@ pub fn examine() -> Vec<Finding> {
         fragmentation(),
         compaction(),
         fault_signal(),
+        groups(),
         sharing,
     ]
 }
@@ -68,6 +70,15 @@ fn fault_signal() -> Finding {
     match Faults::start(REGION_PAGES) {
         Ok(_) => found("fault signal", true, "comes from a program in the kernel at the tracepoint page_fault_user"),
         Err(error) => found("fault signal", false, format!("{error}; page tables are looked through instead")),
+    }
+}
+
+fn groups() -> Finding {
+    const WHAT: &str = "control groups of memory";
+    match Hierarchy::find().map(|hierarchy| hierarchy.version()) {
+        Some(Version::One) => found(WHAT, true, "version 1: their huge pages, use and limits are told"),
+        Some(Version::Two) => found(WHAT, true, "version 2: their huge pages, use and limits are told"),
+        None => found(WHAT, false, "the controller of memory is not mounted; nothing is told of groups"),
     }
 }
 

@@ -11,9 +11,11 @@ use esker_base::Nanos;
 
 use super::damon::Damon;
 use super::faults::Faults;
+use super::groups::{Held, Hierarchy};
 use super::knobs::{KnobError, Knobs, Restored, read};
 use super::merging::{self, Merging};
 use super::select::{Rule, Selector};
+use super::source::{self, Source};
 use super::tracked::{Tracked, Use};
 use super::young::Young;
 use crate::contiguity;
@@ -56,19 +58,6 @@ pub struct Settings {
     pub state: PathBuf,
 }
 
-/// Where access bits come from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Source {
-    /// DAMON if nobody uses it, else page tables; where pages are shared, page tables if they can be read, because DAMON
-    /// tells nothing of base pages.
-    #[default]
-    Any,
-    /// DAMON, the kernel's monitor.
-    Damon,
-    /// Page tables.
-    PageTables,
-}
-
 /// This machine.
 #[derive(Debug)]
 pub struct System {
@@ -79,6 +68,8 @@ pub struct System {
     /// Processes that could not be taken, with the reason.
     pub refused: BTreeMap<u32, String>,
     kpageflags: Option<File>,
+    /// Control groups of memory, where there are any.
+    groups: Option<Hierarchy>,
     /// Nothing where the kernel takes no program: then page tables are looked through as often as configured.
     faults: Option<Faults>,
     /// Whether well used regions are signalled.
@@ -110,7 +101,7 @@ impl System {
         if let Err(error) = rustix::process::setpriority_process(None, NICE) {
             troubles.push(format!("promotions may wait for a CPU: nice {NICE} is refused: {error}"));
         }
-        let (damon, young) = access(&settings, &mut knobs, &mut troubles)?;
+        let (damon, young) = source::open(&settings, &mut knobs, &mut troubles)?;
         let merging = match &settings.merging {
             None => None,
             Some(wanted) => Some(Merging::open(wanted, &mut knobs)?),
@@ -136,6 +127,7 @@ impl System {
             tracked: BTreeMap::new(),
             refused: BTreeMap::new(),
             kpageflags,
+            groups: Hierarchy::find(),
             faults,
             listens: true,
             damon,
@@ -184,6 +176,16 @@ impl System {
     /// Use of every eligible region of a process.
     pub fn uses(&mut self, pid: Pid) -> Vec<Use> {
         self.tracked.get_mut(&pid).map(Tracked::uses).unwrap_or_default()
+    }
+
+    /// The control groups of memory that managed processes are in, with those processes.
+    pub fn groups(&self) -> Vec<(String, Held, Vec<Pid>)> {
+        let Some(groups) = &self.groups else { return Vec::new() };
+        let mut members: BTreeMap<String, Vec<Pid>> = BTreeMap::new();
+        for pid in self.tracked.keys() {
+            groups.of_process(pid.0).into_iter().for_each(|group| members.entry(group).or_default().push(*pid));
+        }
+        members.into_iter().filter_map(|(group, pids)| Some((group.clone(), groups.held(&group)?, pids))).collect()
     }
 
     fn list(&mut self) {
@@ -428,40 +430,6 @@ fn watch_writes(faults: &mut Option<Faults>, troubles: &mut Vec<String>, place: 
     if let Some(Err(error)) = faults.as_mut().map(|faults| faults.set_mergeable(place, mergeable)) {
         troubles.push(format!("process {}: writes to shared pages are not told: {error}", place.pid.0));
     }
-}
-
-/// Takes what tells access bits.
-fn access(
-    settings: &Settings,
-    knobs: &mut Knobs,
-    troubles: &mut Vec<String>,
-) -> Result<(Option<Damon>, Option<Young>), KnobError> {
-    let Some(interval) = settings.access_interval else { return Ok((None, None)) };
-    let is_shared = settings.merging.is_some();
-    let mut order = match settings.access {
-        Source::Damon => vec![Source::Damon],
-        Source::PageTables => vec![Source::PageTables],
-        Source::Any => vec![Source::Damon, Source::PageTables],
-    };
-    if is_shared {
-        order.reverse();
-    }
-    let mut reasons = Vec::new();
-    for source in order {
-        if source == Source::Damon {
-            match super::damon::is_free() {
-                Ok(()) => return Ok((Some(Damon::take(knobs, Duration::from_nanos(interval.0))?), None)),
-                Err(why) => reasons.push(format!("DAMON: {why}")),
-            }
-        } else {
-            match Young::start() {
-                Ok(young) => return Ok((None, Some(young))),
-                Err(error) => reasons.push(format!("page tables: {error}")),
-            }
-        }
-    }
-    troubles.push(format!("no access bits, all huge pages count as in use: {}", reasons.join("; ")));
-    Ok((None, None))
 }
 
 /// The setting of faults now, for `doctor`.

@@ -368,6 +368,11 @@ fn a_daemon_does_the_same_in_the_real_world_and_puts_settings_back() {
     }
     assert_eq!(status.processes.len(), 1, "{status:?}");
     assert!(status.processes[0].huge_bytes >= 8 * REGION_BYTES && status.processes[0].map.contains('H'), "{status:?}");
+    // Its control group holds at least as much, where there are any.
+    let is_told = |group: &crate::status::GroupStatus| {
+        group.pids == [puppet.child.id()] && group.huge_bytes >= 8 * REGION_BYTES && group.used_bytes > Some(group.huge_bytes)
+    };
+    assert!(super::groups::Hierarchy::find().is_none() || status.groups.iter().any(is_told), "{:?}", status.groups);
     drop(daemon);
     assert_eq!(super::system::faults_now(), before);
     let why = std::fs::read_to_string(folder.path().join("why.jsonl")).unwrap();
