@@ -258,9 +258,10 @@ impl Manager {
 
     /// Ends starvation if it has been long enough, or if there are more blocks.
     fn look_for_blocks(&mut self, now: Time, view: &mut impl ProcView) {
-        if self.starved.as_mut().is_some_and(|starved| starved.is_over(now, || view.free_blocks())) {
-            self.starved = None;
-            view.listen(true);
+        let Some(over) = self.starved.take_if(|starved| starved.is_over(now, || view.free_blocks())) else { return };
+        view.listen(true);
+        for place in over.owed() {
+            self.urgent.ask(place);
         }
     }
 
@@ -291,6 +292,7 @@ impl Manager {
                 let promoted = action == Action::Promote;
                 let outcome = match promoted {
                     true if self.is_spent() || self.starved.is_some() => {
+                        self.owe(place, asker);
                         Outcome { result: Err(Refusal::NoContiguity), took: Nanos(0) }
                     }
                     true => self.promote(now, place, view, tell),

@@ -3,25 +3,33 @@
 //! Each that is tried in vain has the kernel compact memory for it, which costs milliseconds and holds up whose pages are
 //! moved, and the next would find no more than it did. So none is, for as long as khugepaged waits then, unless there come
 //! to be more free blocks than there were: some are left that nobody gets, for reserves of the kernel.
+//!
+//! Writes to shared pages that come meanwhile are kept: each is told once, and nothing else asks for such a region.
+
+use std::collections::BTreeSet;
 
 use esker_base::{Nanos, Time};
+
+use crate::view::Place;
 
 /// Free blocks are counted so often.
 const LOOK_EVERY: Nanos = Nanos::secs(1);
 
 /// A time without free blocks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Starvation {
     until: Time,
     next_look: Time,
     /// The fewest that were free since it began.
     blocks: u64,
+    /// Whom a write has asked for in vain.
+    owed: BTreeSet<Place>,
 }
 
 impl Starvation {
     /// From `now` until `until` at most; nobody gets the `blocks` that are free.
     pub fn new(now: Time, until: Time, blocks: u64) -> Starvation {
-        Starvation { until, next_look: now + LOOK_EVERY, blocks }
+        Starvation { until, next_look: now + LOOK_EVERY, blocks, owed: BTreeSet::new() }
     }
 
     /// Whether it is over. Asks how many blocks are free once that is due.
@@ -37,6 +45,16 @@ impl Starvation {
         let more = free > self.blocks;
         self.blocks = self.blocks.min(free);
         more
+    }
+
+    /// Keeps a region that is to be asked for again at its end.
+    pub fn owe(&mut self, place: Place) {
+        self.owed.insert(place);
+    }
+
+    /// Those that are.
+    pub fn owed(self) -> impl Iterator<Item = Place> {
+        self.owed.into_iter()
     }
 
     /// When it may be over.

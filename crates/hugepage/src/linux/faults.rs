@@ -39,6 +39,8 @@ const COUNT: i16 = (WORDS as i16 - 1) * 8;
 const FRESH_BYTES: usize = 64 << 20;
 
 const PROGRAM: &str = "page_fault";
+/// The one that tells of shared pages alone.
+const OF_SHARED: &str = "shared_fault";
 const TRACEPOINT: &str = "page_fault_user";
 /// Where the tracepoint's arguments lie: address, registers, code (`arch/x86/include/asm/trace/exceptions.h`).
 const ADDRESS: i16 = 0;
@@ -66,9 +68,31 @@ pub enum FaultsError {
     Bell(#[from] io::Error),
 }
 
+/// What is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ear {
+    /// Everything.
+    All,
+    /// Writes to shared pages: faults of pages that nobody had before cost as much as without a program.
+    Shared,
+    /// Nothing.
+    Nothing,
+}
+
+impl Ear {
+    fn program(self) -> Option<&'static str> {
+        match self {
+            Ear::All => Some(PROGRAM),
+            Ear::Shared => Some(OF_SHARED),
+            Ear::Nothing => None,
+        }
+    }
+}
+
 /// The program, running.
 pub struct Faults {
     loaded: Loaded,
+    ear: Ear,
     watched: ArrayMap<u64>,
     used: HashMap<[u64; 2], [u64; WORDS]>,
     mergeable: HashMap<[u64; 2], u64>,
@@ -94,12 +118,12 @@ impl Faults {
             Map { name: MERGEABLE, kind: MapKind::Hash, key: 16, value: 8, entries: REGIONS_MAX },
             Map { name: RING, kind: MapKind::Ring, key: 0, value: 0, entries: RING_BYTES },
         ];
-        let mut loaded = Loaded::new(&[program(pages)], &maps)?;
+        let mut loaded = Loaded::new(&[program(pages), program_of_shared()], &maps)?;
         let (watched, used, ring) = (loaded.array(WATCHED)?, loaded.hash(USED)?, loaded.ring(RING)?);
         let mergeable = loaded.hash(MERGEABLE)?;
         loaded.attach_raw(PROGRAM, TRACEPOINT)?;
         let bell = Arc::new(ring.bell()?);
-        let mut faults = Faults { loaded, watched, used, mergeable, ring, bell };
+        let mut faults = Faults { loaded, ear: Ear::All, watched, used, mergeable, ring, bell };
         faults.try_here()?;
         Ok(faults)
     }
@@ -120,15 +144,18 @@ impl Faults {
         self.bell.clone()
     }
 
-    /// Whether the program runs, as it does at first. What is written while it does not is not seen.
+    /// What is told from now on; at first everything. What is written otherwise is not seen.
     ///
     /// # Errors
     /// [`FaultsError::Refused`].
-    pub fn listen(&mut self, on: bool) -> Result<(), FaultsError> {
-        match on {
-            true => self.loaded.attach_raw(PROGRAM, TRACEPOINT)?,
-            false => self.loaded.detach(PROGRAM)?,
+    pub fn listen(&mut self, ear: Ear) -> Result<(), FaultsError> {
+        let before = std::mem::replace(&mut self.ear, ear);
+        if before == ear {
+            return Ok(());
         }
+        // In this order, so that nothing is missed.
+        ear.program().map_or(Ok(()), |program| self.loaded.attach_raw(program, TRACEPOINT))?;
+        before.program().map_or(Ok(()), |program| self.loaded.detach(program))?;
         Ok(())
     }
 
@@ -196,6 +223,31 @@ const EMPTY: i16 = KEY_WORD - WORDS as i16 * 8;
 fn program(pages: u32) -> Program {
     let mut code = Code::new();
     let out = code.label();
+    take_write(&mut code, out);
+    is_watched(&mut code, out);
+    take_region(&mut code);
+    tell_of_shared(&mut code);
+    find_region(&mut code, out);
+    set_bit(&mut code, out);
+    code.jump_if(If::Differ, Reg::R1, pages as i32 - 1, out);
+    tell(&mut code, ENOUGH);
+    end(&mut code, out);
+    code.finish(PROGRAM, "raw_tp/page_fault_user")
+}
+
+fn program_of_shared() -> Program {
+    let mut code = Code::new();
+    let out = code.label();
+    take_write(&mut code, out);
+    take_region(&mut code);
+    tell_of_shared(&mut code);
+    end(&mut code, out);
+    code.finish(OF_SHARED, "raw_tp/shared_fault")
+}
+
+/// `R6` = the tracepoint's arguments, `R8` = whether the page is there, `R0` = the process, also in the key; away if it
+/// is no write.
+fn take_write(code: &mut Code, out: esker_bpf::asm::Label) {
     code.mov(Reg::R6, Reg::R1);
     code.load(Size::Double, Reg::R1, Reg::R6, ERROR_CODE);
     code.mov(Reg::R8, Reg::R1);
@@ -205,20 +257,20 @@ fn program(pages: u32) -> Program {
     code.call(Helper::CurrentPidTgid);
     code.alu(Op::ShiftRight, Reg::R0, 32);
     code.store(Size::Double, Reg::R10, KEY, Reg::R0);
-    is_watched(&mut code, out);
+}
+
+/// `R6` = the address, and its region is in the key.
+fn take_region(code: &mut Code) {
     code.load(Size::Double, Reg::R6, Reg::R6, ADDRESS);
     code.mov(Reg::R1, Reg::R6);
     code.alu(Op::ShiftRight, Reg::R1, REGION_SHIFT);
     code.store(Size::Double, Reg::R10, KEY + 8, Reg::R1);
-    tell_of_shared(&mut code);
-    find_region(&mut code, out);
-    set_bit(&mut code, out);
-    code.jump_if(If::Differ, Reg::R1, pages as i32 - 1, out);
-    tell(&mut code, ENOUGH);
+}
+
+fn end(code: &mut Code, out: esker_bpf::asm::Label) {
     code.bind(out);
     code.mov(Reg::R0, 0);
     code.exit();
-    code.finish(PROGRAM, "raw_tp/page_fault_user")
 }
 
 /// Tells of the region if its pages may be shared, the page that was written is there and that was not told yet.

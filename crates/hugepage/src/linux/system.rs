@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use esker_base::Nanos;
 
 use super::damon::Damon;
-use super::faults::Faults;
+use super::faults::{Ear, Faults};
 use super::groups::{Held, Hierarchy};
 use super::knobs::{KnobError, Knobs, Restored, read};
 use super::merging::{self, Merging};
@@ -373,13 +373,18 @@ impl ProcView for System {
         blocks_now() / REGION_BYTES
     }
 
-    /// While nobody listens, faults cost what they cost without the program in the kernel.
+    /// While nobody listens, faults cost what they cost without the program in the kernel, but for writes to shared pages.
     fn listen(&mut self, on: bool) {
         if on == self.listens {
             return;
         }
         self.listens = on;
-        if let Some(Err(error)) = self.faults.as_mut().map(|faults| faults.listen(on)) {
+        let ear = match (on, &self.merging) {
+            (true, _) => Ear::All,
+            (false, Some(_)) => Ear::Shared,
+            (false, None) => Ear::Nothing,
+        };
+        if let Some(Err(error)) = self.faults.as_mut().map(|faults| faults.listen(ear)) {
             self.troubles.push(format!("the program in the kernel: {error}"));
         }
         if on {

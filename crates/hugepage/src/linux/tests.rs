@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::damon::Damon;
+use super::faults::Ear;
 use super::knobs::Knobs;
 use super::tracked::Tracked;
 use super::{Settings, System, doctor};
@@ -406,6 +407,38 @@ fn the_kernel_tells_of_the_461st_page_once_and_of_no_other_process() {
     faults.forget(pid);
     puppet.tell("write 1024 1536");
     assert_eq!(faults.told(), [], "it is no longer watched");
+}
+
+#[test]
+fn writes_to_shared_pages_are_told_also_while_nothing_else_is() {
+    let Some(mut puppet) = Puppet::start(4) else { return };
+    let mut faults = match super::faults::Faults::start(461) {
+        Ok(faults) => faults,
+        Err(error) => {
+            println!("SKIPPED: {error}");
+            return;
+        }
+    };
+    let place = Place { pid: Pid(puppet.child.id()), region: puppet.region(0) };
+    faults.watch(place.pid).unwrap();
+    faults.set_mergeable(place, true).unwrap();
+    // Pages of zeroes are there and may not be written, as shared ones are.
+    puppet.tell("read 0 512");
+    faults.listen(Ear::Shared).unwrap();
+    puppet.tell("write 512 1024");
+    assert_eq!(faults.told(), [], "what is only well used");
+    puppet.tell("write 5 7");
+    assert_eq!(faults.told(), [place], "once until it was heard");
+    puppet.tell("write 7 8");
+    assert_eq!(faults.told(), [place]);
+    faults.listen(Ear::Nothing).unwrap();
+    puppet.tell("write 8 9");
+    assert_eq!(faults.told(), []);
+    faults.listen(Ear::All).unwrap();
+    puppet.tell("write 9 10");
+    assert_eq!(faults.told(), [place]);
+    puppet.tell("write 1024 1485");
+    assert_eq!(faults.told(), [Place { region: puppet.region(2), ..place }]);
 }
 
 #[test]

@@ -147,7 +147,8 @@ impl Machine {
         process.activity += 1;
         let range = process.ranges.get_mut(&region)?;
         range.accessed = true;
-        if std::mem::take(&mut range.merged) {
+        // The region's other pages stay shared.
+        if range.merged {
             self.signals.push(place);
         }
         if range.used.has(at) {
@@ -379,7 +380,7 @@ impl ProcView for Machine {
 
     fn listen(&mut self, on: bool) {
         self.listens = on;
-        let is_well_used = |range: &Range| !range.is_huge() && range.used.count() >= self.promote.pages();
+        let is_well_used = |range: &Range| !range.is_huge() && !range.merged && range.used.count() >= self.promote.pages();
         for (pid, process) in self.processes.iter().filter(|_| on) {
             let regions = process.ranges.iter().filter(|(_, range)| is_well_used(range));
             self.signals.extend(regions.map(|(region, _)| Place { pid: *pid, region: *region }));

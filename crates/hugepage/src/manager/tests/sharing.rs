@@ -17,8 +17,11 @@ fn sharing(sharing: SharingPolicy) -> Policy {
 
 /// A machine with a process of 8 huge regions, of which the first four are used all the time, after a minute.
 fn settled(policy: SharingPolicy) -> (Machine, Manager, Pid) {
-    let policy = sharing(policy);
-    let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
+    settled_on(machine(&sharing(policy)), policy)
+}
+
+fn settled_on(mut machine: Machine, policy: SharingPolicy) -> (Machine, Manager, Pid) {
+    let mut manager = Manager::new(sharing(policy), 1);
     machine.can_share = true;
     let pid = dense(&mut machine, SHARES, 8);
     drive(&mut manager, &mut machine, 0..60, |machine, _| use_first(machine, pid));
@@ -67,6 +70,29 @@ fn item_39_a_write_to_a_shared_page_makes_a_well_used_region_huge_at_once() {
     assert!(told[0].0 < Time(61_100_000_000), "not with the next scan");
     let huge: Vec<bool> = (4..8).map(|region| machine.is_huge(place(pid, region))).collect();
     assert_eq!((huge, machine.promoted_mergeable), (vec![false, true, false, false], 0));
+}
+
+#[test]
+fn a_write_to_a_shared_page_while_no_block_is_free_is_not_forgotten() {
+    let policy = sharing(SharingPolicy::Coordinated);
+    let memory = Physical::new(10);
+    let machine = Machine::new(memory, Costs::MEASURED, policy.promote, policy.demote, Freeing::Deferred);
+    let (mut machine, mut manager, pid) = settled_on(machine, SharingPolicy::Coordinated);
+    [5, 6].into_iter().for_each(|region| assert!(machine.merge(place(pid, region))));
+    let other = machine.spawn(SHARES);
+    machine.set_greedy(true);
+    machine.fill(other, 0..2).expect("the last blocks");
+    machine.signals();
+    // The first finds no block, the second is not tried any more.
+    for (second, region) in [(60, 5), (61, 6)] {
+        assert!(machine.touch(pid, region * PAGES).is_some());
+        drive(&mut manager, &mut machine, second..second + 1, |machine, _| use_first(machine, pid));
+    }
+    assert!(manager.starved.is_some() && machine.is_merged(place(pid, 6)));
+    machine.exit(other);
+    drive(&mut manager, &mut machine, 62..70, |machine, _| use_first(machine, pid));
+    let huge: Vec<bool> = (4..8).map(|region| machine.is_huge(place(pid, region))).collect();
+    assert_eq!(huge, [true; 4], "nobody has written again");
 }
 
 #[test]
