@@ -6,9 +6,9 @@
 
 use std::cell::RefCell;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
 use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -83,40 +83,29 @@ fn ready(regions: u64) -> Option<MutexGuard<'static, ()>> {
     None
 }
 
-struct Puppet {
-    child: Child,
-    to: ChildStdin,
-    from: BufReader<ChildStdout>,
-    first: u64,
-}
+struct Puppet(esker_testkit::Puppet);
 
 impl Puppet {
     /// With the library, which looks for the manager at `socket`.
     fn start(socket: &Path, regions: u64) -> Puppet {
-        let mut command = Command::new("python3");
-        command.args(["-c", SCRIPT, &regions.to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        command.env("LD_PRELOAD", library()).env("ESKER_HUGEPAGE_SHARE", socket);
-        let mut child = command.spawn().unwrap();
-        let to = child.stdin.take().unwrap();
-        let mut from = BufReader::new(child.stdout.take().unwrap());
-        let first = answer(&mut from);
-        Puppet { child, to, from, first }
+        let library = library();
+        let environment = [("LD_PRELOAD", library.as_os_str()), ("ESKER_HUGEPAGE_SHARE", socket.as_os_str())];
+        Puppet(esker_testkit::Puppet::start(SCRIPT, regions, &environment).unwrap())
     }
 
     fn pid(&self) -> u32 {
-        self.child.id()
+        self.0.pid()
     }
 
     fn tell(&mut self, command: &str) -> u64 {
-        writeln!(self.to, "{command}").unwrap();
-        answer(&mut self.from)
+        self.0.tell(command)
     }
 
     /// Whether each of so many regions is huge.
     fn huge(&self, count: u64) -> Vec<bool> {
         let table = PageTable::open(self.pid()).unwrap();
         let is_huge = |region: u64| {
-            let start = self.first + region * REGION_BYTES;
+            let start = self.0.first() + region * REGION_BYTES;
             let mut room = [PageRun::default(); 1];
             let wanted = Wanted { any: page_is::HUGE, none: page_is::ZERO };
             !table.scan((start, start + REGION_BYTES), wanted, &mut room).unwrap().0.is_empty()
@@ -141,19 +130,6 @@ impl Puppet {
         }
         sum
     }
-}
-
-impl Drop for Puppet {
-    fn drop(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-fn answer(from: &mut impl BufRead) -> u64 {
-    let mut line = String::new();
-    from.read_line(&mut line).unwrap();
-    line.trim().parse().unwrap()
 }
 
 /// A manager whose scans are short, and which promotes nothing but what is signalled.
@@ -242,7 +218,7 @@ fn items_38_and_39_cold_memory_is_shared_and_a_write_makes_it_huge_again_at_once
     assert_eq!(puppet.tell("check 0 3472"), 0);
     managed.run(1_000);
 
-    let first = puppet.first;
+    let first = puppet.0.first();
     let address = |region: u64| first + region * REGION_BYTES;
     let (written, sparse) = (address(3), address(6));
     puppet.tell("write 1600");

@@ -6,7 +6,7 @@
 //! (a device that keeps a log), [`crash`] (the states), [`power`] (the suite with a crash at every write), [`kill`] (the same
 //! for a device with a medium of its own), [`sweep`] (each request fails once; plans of faults and the
 //! device that follows them are in `esker-dev-sim`); [`bench`] (short words for a stack under test), [`kept`] and [`spoil`]
-//! (ends and ways down for it).
+//! (ends and ways down for it); [`puppet`] (a process that does as it is told).
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +17,7 @@ pub mod kill;
 pub mod log;
 pub mod power;
 pub mod promise;
+pub mod puppet;
 pub mod recorder;
 pub mod spoil;
 pub mod sweep;
@@ -27,6 +28,7 @@ pub use esker_dev_sim::faulty::{Faulty, Injector};
 pub use kept::KEPT;
 pub use log::Log;
 pub use promise::{Lost, Promise};
+pub use puppet::Puppet;
 pub use recorder::{Journal, Recorder};
 pub use spoil::SPOIL;
 pub use sweep::for_each_fault;

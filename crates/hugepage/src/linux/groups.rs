@@ -135,7 +135,8 @@ mod tests {
             Version::One => format!("cgroup {root} cgroup rw,nosuid,relatime,memory 0 0"),
             Version::Two => format!("cgroup2 {root} cgroup2 rw,relatime,nsdelegate 0 0"),
         };
-        let others = "proc /proc proc rw 0 0\ncgroup /x/cpu cgroup rw,cpu,cpuacct 0 0\nnone /x/unified cgroup2 rw 0 0\n";
+        let others =
+            "proc /proc proc rw 0 0\ncgroup /x/cpu cgroup rw,cpu,cpuacct 0 0\nnone /x/unified cgroup2 rw 0 0\n";
         let hierarchy = Hierarchy::of_mounts(&format!("{others}{line}\n")).expect("it is found");
         assert_eq!(hierarchy, Hierarchy { root: folder.path().to_path_buf(), version });
         (folder, hierarchy)
@@ -143,7 +144,8 @@ mod tests {
 
     #[test]
     fn a_group_of_the_first_version_is_told_with_those_in_it_and_the_least_limit_around_it() {
-        let stat = "cache 7\nrss 5000\nrss_huge 2097152\nhierarchical_memory_limit 1073741824\ntotal_rss_huge 6291456\n";
+        let stat =
+            "cache 7\nrss 5000\nrss_huge 2097152\nhierarchical_memory_limit 1073741824\ntotal_rss_huge 6291456\n";
         let none = "rss_huge 4194304\nhierarchical_memory_limit 9223372036854771712\n";
         let files = [
             ("box/a/memory.stat", stat),

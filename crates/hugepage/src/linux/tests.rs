@@ -1,7 +1,6 @@
 //! On real memory: that of a Python process which does as it is told. Skipped, and said so, without Python or the rights.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -55,11 +54,9 @@ for line in sys.stdin:
     print(r, flush=True)
 ";
 
+/// A process with regions of memory.
 struct Puppet {
-    child: Child,
-    to: ChildStdin,
-    from: BufReader<ChildStdout>,
-    first: Region,
+    process: esker_testkit::Puppet,
     _alone: MutexGuard<'static, ()>,
 }
 
@@ -83,52 +80,36 @@ impl Puppet {
             println!("SKIPPED: {free} bytes of free memory are in blocks of huge pages, {wanted} are needed");
             return None;
         }
-        let mut command = Command::new("python3");
-        command.args(["-c", SCRIPT, &regions.to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = match command.spawn() {
-            Ok(child) => child,
+        match esker_testkit::Puppet::start(SCRIPT, regions, &[]) {
+            Ok(process) => Some(Puppet { process, _alone: alone }),
             Err(error) => {
                 println!("SKIPPED: python3: {error}");
-                return None;
+                None
             }
-        };
-        let to = child.stdin.take().unwrap();
-        let mut from = BufReader::new(child.stdout.take().unwrap());
-        let first = Region(answer(&mut from) / REGION_BYTES);
-        Some(Puppet { child, to, from, first, _alone: alone })
+        }
     }
 
     fn tell(&mut self, command: &str) -> u64 {
-        writeln!(self.to, "{command}").unwrap();
-        answer(&mut self.from)
+        self.process.tell(command)
+    }
+
+    fn pid(&self) -> Pid {
+        Pid(self.process.pid())
     }
 
     fn track(&self) -> Tracked {
-        Tracked::open(self.child.id(), "python3".to_string(), 1).unwrap()
+        Tracked::open(self.pid().0, "python3".to_string(), 1).unwrap()
     }
 
     fn region(&self, at: u64) -> Region {
-        Region(self.first.0 + at)
+        Region(self.process.first() / REGION_BYTES + at)
     }
 
     /// Memory in use as its status tells, in pages.
     fn resident(&self) -> u64 {
-        let text = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id())).unwrap();
+        let text = std::fs::read_to_string(format!("/proc/{}/statm", self.pid().0)).unwrap();
         text.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
-}
-
-impl Drop for Puppet {
-    fn drop(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-fn answer(from: &mut impl BufRead) -> u64 {
-    let mut line = String::new();
-    from.read_line(&mut line).unwrap();
-    line.trim().parse().unwrap()
 }
 
 fn flags() -> Option<std::fs::File> {
@@ -141,20 +122,20 @@ fn items_2_4_and_6_use_is_counted_by_writes_and_a_promotion_is_seen() {
     let mut tracked = puppet.track();
     puppet.tell("read 0 512");
     puppet.tell("write 512 972");
-    let ours = |regions: Vec<Region>| regions.into_iter().filter(|region| region.0 >= puppet.first.0).count();
+    let first = puppet.region(0);
+    let ours = |regions: Vec<Region>| regions.into_iter().filter(|region| *region >= first).count();
     tracked.newly_used(461);
-    let look = |tracked: &mut Tracked, at| tracked.look(Region(puppet.first.0 + at), flags().as_ref()).unwrap();
+    let look = |tracked: &mut Tracked, at| tracked.look(Region(first.0 + at), flags().as_ref()).unwrap();
     assert_eq!(look(&mut tracked, 0).used.count(), 0, "the page of zeroes is nobody's memory");
     assert_eq!((look(&mut tracked, 1).used.count(), look(&mut tracked, 1).backing), (460, Backing::Base));
     let action = Policy::ingens().judge(&look(&mut tracked, 0), false, false);
     assert_eq!(action, Action::Leave(Reason::Sparse), "what was only read is not promoted");
-    writeln!(puppet.to, "write 972 973").unwrap();
-    assert_eq!(answer(&mut puppet.from), 0);
-    assert!(tracked.newly_used(461).contains(&Region(puppet.first.0 + 1)));
+    assert_eq!(puppet.tell("write 972 973"), 0);
+    assert!(tracked.newly_used(461).contains(&puppet.region(1)));
     assert_eq!(ours(tracked.newly_used(461)), 0, "a region is signalled once");
-    assert_eq!(tracked.promote(Region(puppet.first.0 + 1)).result, Ok(()));
+    assert_eq!(tracked.promote(puppet.region(1)).result, Ok(()));
     assert_eq!(look(&mut tracked, 1).backing, Backing::Huge);
-    assert!(tracked.huge().contains(&Region(puppet.first.0 + 1)));
+    assert!(tracked.huge().contains(&puppet.region(1)));
     assert_eq!(puppet.tell("check 512 973"), 0);
 }
 
@@ -236,13 +217,13 @@ fn item_12_bytes_survive_a_thousand_promotions_and_demotions_under_a_writer() {
     let rounds = std::env::var("ESKER_HUGEPAGE_ROUNDS").map_or(125, |rounds| rounds.parse().unwrap());
     for round in 0..rounds {
         // The writer works while regions change under it.
-        writeln!(puppet.to, "write 0 2048\ncheck 0 2048").unwrap();
+        puppet.process.begin("write 0 2048\ncheck 0 2048");
         for at in 0..4 {
             let region = puppet.region(at);
             promoted += u64::from(tracked.promote(region).result.is_ok());
             demoted += u64::from(tracked.demote(region, flags().as_ref()).result.is_ok());
         }
-        assert_eq!((answer(&mut puppet.from), answer(&mut puppet.from)), (0, 0), "round {round}");
+        assert_eq!((puppet.process.answer(), puppet.process.answer()), (0, 0), "round {round}");
     }
     assert!(promoted + demoted >= rounds * 7, "{promoted} promotions and {demoted} demotions");
 }
@@ -261,7 +242,8 @@ fn item_21_damon_tells_what_is_used_from_what_is_not() {
     let folder = tempfile::tempdir().unwrap();
     let (mut knobs, _) = Knobs::open(&folder.path().join("state.json")).unwrap();
     let mut damon = Damon::take(&mut knobs, std::time::Duration::from_secs(2)).unwrap();
-    let place = |region: Region| Place { pid: Pid(puppet.child.id()), region };
+    let pid = puppet.pid();
+    let place = |region: Region| Place { pid, region };
     for (region, physical) in regions.iter().zip(tracked.physical(&regions)) {
         damon.ask(place(*region), physical.unwrap());
     }
@@ -271,8 +253,7 @@ fn item_21_damon_tells_what_is_used_from_what_is_not() {
     while begun.elapsed().as_secs() < 5 && bits.is_empty() {
         // Every fifth region is in use all the time.
         for at in (0..40).step_by(5) {
-            writeln!(puppet.to, "write {} {}", at * 512, at * 512 + 512).unwrap();
-            answer(&mut puppet.from);
+            puppet.tell(&format!("write {} {}", at * 512, at * 512 + 512));
         }
         bits = regions.iter().filter_map(|region| damon.bit(place(*region))).collect();
     }
@@ -288,7 +269,7 @@ fn the_whole_manager_promotes_dense_regions_and_leaves_sparse_ones() {
     let Some(mut puppet) = Puppet::start(20) else { return };
     let folder = tempfile::tempdir().unwrap();
     // On a busy machine promotions may be slow.
-    let (pid, policy) = (puppet.child.id(), Policy { slow: Nanos::secs(60), ..Policy::ingens() });
+    let (pid, policy) = (puppet.pid().0, Policy { slow: Nanos::secs(60), ..Policy::ingens() });
     let settings = Settings {
         rules: vec![super::select::Rule { pid: Some(pid), ..Default::default() }],
         promote: policy.promote,
@@ -337,7 +318,7 @@ fn a_daemon_does_the_same_in_the_real_world_and_puts_settings_back() {
     let state = folder.path().join("state.json");
     let text = format!(
         "state = {state:?}\nfaults = \"base\"\nslow = \"60s\"\npoll_share = 1.0\n[access]\nmethod = \"none\"\n[[process]]\npid = {}\n",
-        puppet.child.id()
+        puppet.pid().0
     );
     let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
     let rt = reactor.rt();
@@ -371,7 +352,9 @@ fn a_daemon_does_the_same_in_the_real_world_and_puts_settings_back() {
     assert!(status.processes[0].huge_bytes >= 8 * REGION_BYTES && status.processes[0].map.contains('H'), "{status:?}");
     // Its control group holds at least as much, where there are any.
     let is_told = |group: &crate::status::GroupStatus| {
-        group.pids == [puppet.child.id()] && group.huge_bytes >= 8 * REGION_BYTES && group.used_bytes > Some(group.huge_bytes)
+        group.pids == [puppet.pid().0]
+            && group.huge_bytes >= 8 * REGION_BYTES
+            && group.used_bytes > Some(group.huge_bytes)
     };
     assert!(super::groups::Hierarchy::find().is_none() || status.groups.iter().any(is_told), "{:?}", status.groups);
     drop(daemon);
@@ -391,7 +374,7 @@ fn the_kernel_tells_of_the_461st_page_once_and_of_no_other_process() {
             return;
         }
     };
-    let pid = Pid(puppet.child.id());
+    let pid = puppet.pid();
     puppet.tell("write 512 1024");
     assert_eq!(faults.told(), [], "it is not watched yet");
     faults.watch(pid).unwrap();
@@ -419,7 +402,7 @@ fn writes_to_shared_pages_are_told_also_while_nothing_else_is() {
             return;
         }
     };
-    let place = Place { pid: Pid(puppet.child.id()), region: puppet.region(0) };
+    let place = Place { pid: puppet.pid(), region: puppet.region(0) };
     faults.watch(place.pid).unwrap();
     faults.set_mergeable(place, true).unwrap();
     // Pages of zeroes are there and may not be written, as shared ones are.
@@ -453,7 +436,7 @@ fn the_daemon_promotes_within_a_tenth_of_a_second() {
     let text = format!(
         "state = {:?}\nfaults = \"base\"\nslow = \"60s\"\npoll = \"30s\"\n[access]\nmethod = \"none\"\n[[process]]\npid = {}\n",
         folder.path().join("state.json"),
-        puppet.child.id()
+        puppet.pid().0
     );
     let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
     let rt = reactor.rt();

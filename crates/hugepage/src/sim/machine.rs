@@ -380,7 +380,8 @@ impl ProcView for Machine {
 
     fn listen(&mut self, on: bool) {
         self.listens = on;
-        let is_well_used = |range: &Range| !range.is_huge() && !range.merged && range.used.count() >= self.promote.pages();
+        let is_well_used =
+            |range: &Range| !range.is_huge() && !range.merged && range.used.count() >= self.promote.pages();
         for (pid, process) in self.processes.iter().filter(|_| on) {
             let regions = process.ranges.iter().filter(|(_, range)| is_well_used(range));
             self.signals.extend(regions.map(|(region, _)| Place { pid: *pid, region: *region }));

@@ -32,7 +32,7 @@ fn huge(count: u64) -> Option<(Puppet, Tracked, Young, Vec<Region>)> {
 #[test]
 fn item_21_page_tables_tell_what_is_used_from_what_is_not() {
     let Some((mut puppet, tracked, mut young, regions)) = huge(40) else { return };
-    let pid = Pid(puppet.child.id());
+    let pid = puppet.pid();
     for round in 0..20 {
         tracked.clear_accessed(&regions);
         for at in (0..40).step_by(5) {
@@ -47,7 +47,7 @@ fn item_21_page_tables_tell_what_is_used_from_what_is_not() {
 #[test]
 fn bits_of_base_pages_are_told_and_those_of_who_is_gone_are_not() {
     let Some((mut puppet, mut tracked, mut young, regions)) = huge(2) else { return };
-    let pid = Pid(puppet.child.id());
+    let pid = puppet.pid();
     assert_eq!(tracked.demote(regions[0], None).result, Ok(()));
     let mut bit = |region: Region| {
         let tracked = Tracked::open(pid.0, String::new(), 1).ok()?;
@@ -65,7 +65,7 @@ fn bits_of_base_pages_are_told_and_those_of_who_is_gone_are_not() {
 /// Share of bits that read idle although the page was used since they were cleared, in so many rounds.
 fn false_idle(puppet: &Puppet, table: &PageTable, young: &mut Young, mut clear: impl FnMut()) -> f64 {
     const ROUNDS: u64 = 2_000;
-    let (pid, regions) = (Pid(puppet.child.id()), [puppet.region(0), puppet.region(1)]);
+    let (pid, regions) = (puppet.pid(), [puppet.region(0), puppet.region(1)]);
     let memory = File::open(format!("/proc/{}/mem", pid.0)).unwrap();
     let told = || {
         let mut word = [0; 8];
@@ -87,7 +87,7 @@ fn false_idle(puppet: &Puppet, table: &PageTable, young: &mut Young, mut clear: 
 fn item_22_clearing_without_dropping_translations_shows_used_huge_pages_as_idle() {
     let Some((mut puppet, tracked, mut young, regions)) = huge(3) else { return };
     puppet.tell("hammer 0 2");
-    let pid = puppet.child.id();
+    let pid = puppet.pid().0;
     // In this order: after `clear_refs` the other way misses what its translations still hide.
     let cold = false_idle(&puppet, tracked.table(), &mut young, || tracked.clear_accessed(&regions));
     let refs = false_idle(&puppet, tracked.table(), &mut young, || {
