@@ -30,6 +30,9 @@ fn manager(out: &mut Families<'_>, status: &Status) -> fmt::Result {
     out.counters(("poll", "Time that they took.", seconds), one(status.poll_s))?;
     let ratio = status.done.misprediction.map_or(Vec::new(), |ratio| one(ratio).to_vec());
     out.gauges(("misprediction", "Share of hot huge pages that were not in use.", None), ratio)?;
+    let (checked, missed) = (status.done.hot_checked as f64, status.done.hot_missed as f64);
+    out.counters(("hot_checked", "Looks whether hot huge pages were in use.", None), one(checked))?;
+    out.counters(("hot_missed", "Those that found one that was not.", None), one(missed))?;
     let by = |map: fn(&Done) -> &std::collections::BTreeMap<String, u64>| -> Vec<Sample> {
         map(&status.done).iter().map(|(why, count)| (vec![("reason", why.clone())], *count as f64)).collect()
     };
@@ -88,6 +91,7 @@ mod tests {
     fn a_reader_finds_every_number_with_its_labels() {
         let mut status = Status { cpu_s: 1.5, fragmentation: 0.25, ..Status::default() };
         status.done.refused.insert("pinned".to_string(), 3);
+        status.done.hot_missed = 77;
         let name = "a \"b\"".to_string();
         status.sharing = Some(crate::status::Sharing { saved_bytes: 8192, ..Default::default() });
         let sharing = Some(crate::status::ProcessSharing { merged_bytes: 12288, ..Default::default() });
@@ -102,6 +106,7 @@ mod tests {
             sample.map(|sample| (format!("{:?}", sample.value), sample.labels.clone()))
         };
         assert!(value("esker_hugepage_cpu_seconds_total").is_some_and(|(value, _)| value.contains("1.5")), "{page}");
+        assert!(value("esker_hugepage_hot_missed_total").is_some_and(|(value, _)| value.contains("77")), "{page}");
         assert!(value("esker_hugepage_fragmentation").is_some_and(|(value, _)| value.contains("0.25")), "{page}");
         assert!(value("esker_hugepage_sharing_saved_bytes").is_some_and(|(value, _)| value.contains("8192")), "{page}");
         assert!(

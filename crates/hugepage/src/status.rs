@@ -60,6 +60,10 @@ pub struct Done {
     pub left: BTreeMap<String, u64>,
     /// Share of hot huge pages that turned out not to be in use, once any was checked.
     pub misprediction: Option<f64>,
+    /// Hot huge pages whose access bit was cleared, and read at the end of the interval.
+    pub hot_checked: u64,
+    /// Those of them that had not been used.
+    pub hot_missed: u64,
 }
 
 /// Sharing of equal pages on this machine, as the kernel counts it: that of programs that do so by themselves included.
@@ -158,6 +162,8 @@ impl From<&Counts> for Done {
             refused: counts.refused.iter().map(|(refusal, n)| (refusal.word().to_string(), *n)).collect(),
             left: counts.left.iter().map(|(reason, n)| (reason.word().to_string(), *n)).collect(),
             misprediction: counts.misprediction(),
+            hot_checked: counts.hot_checked,
+            hot_missed: counts.hot_missed,
         }
     }
 }

@@ -315,11 +315,11 @@ impl ProcView for System {
 
     fn accessed(&mut self, pid: Pid, regions: &[Region]) -> Vec<Option<bool>> {
         let System { young, damon, tracked, .. } = self;
-        let mut bit = |region: &Region| match young {
-            Some(young) => young.is_accessed(pid, *region, tracked.get(&pid)?.table()),
-            None => damon.as_mut()?.bit(Place { pid, region: *region }),
-        };
-        regions.iter().map(&mut bit).collect()
+        match (young, damon, tracked.get(&pid)) {
+            (Some(young), _, Some(tracked)) => young.accessed(pid, regions, tracked.table()),
+            (None, Some(damon), _) => regions.iter().map(|region| damon.bit(Place { pid, region: *region })).collect(),
+            _ => vec![None; regions.len()],
+        }
     }
 
     /// What the kernel tells, and what is found in the tables of processes that had faults.

@@ -17,6 +17,7 @@ use esker_base::{Nanos, Time};
 use esker_rt::real::{Reactor, RealConfig};
 
 mod access;
+mod heat;
 
 /// Maps regions of anonymous memory in base pages and answers one line for each command.
 const SCRIPT: &str = r"
@@ -57,7 +58,7 @@ for line in sys.stdin:
 /// A process with regions of memory.
 struct Puppet {
     process: esker_testkit::Puppet,
-    _alone: MutexGuard<'static, ()>,
+    _alone: Option<MutexGuard<'static, ()>>,
 }
 
 /// One at a time: they all live on the same free blocks.
@@ -81,12 +82,17 @@ impl Puppet {
             return None;
         }
         match esker_testkit::Puppet::start(SCRIPT, regions, &[]) {
-            Ok(process) => Some(Puppet { process, _alone: alone }),
+            Ok(process) => Some(Puppet { process, _alone: Some(alone) }),
             Err(error) => {
                 println!("SKIPPED: python3: {error}");
                 None
             }
         }
+    }
+
+    /// Another one beside one for which there was room for both.
+    fn beside(&self, regions: u64) -> Puppet {
+        Puppet { process: esker_testkit::Puppet::start(SCRIPT, regions, &[]).unwrap(), _alone: None }
     }
 
     fn tell(&mut self, command: &str) -> u64 {

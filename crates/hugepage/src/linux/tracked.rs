@@ -345,11 +345,16 @@ impl Tracked {
         &self.table
     }
 
-    /// Clears the access bits of regions, with the translations that hold them.
+    /// Clears the access bits of regions, with the translations that hold them: neighbours in one go, which interrupts other CPUs once.
     pub fn clear_accessed(&self, regions: &[Region]) {
-        for region in regions {
-            // One that is gone has none to clear.
-            drop(self.process.advise(maps::bytes_of(*region).0, REGION_BYTES, Advice::Cold));
+        for run in regions.chunk_by(|one, next| one.0 + 1 == next.0) {
+            let cold = |regions: &[Region]| {
+                self.process.advise(maps::bytes_of(regions[0]).0, regions.len() as u64 * REGION_BYTES, Advice::Cold)
+            };
+            // One that is gone has none to clear, and its neighbours have.
+            if cold(run).is_err() {
+                run.chunks(1).for_each(|one| drop(cold(one)));
+            }
         }
     }
 

@@ -38,8 +38,7 @@ fn item_21_page_tables_tell_what_is_used_from_what_is_not() {
         for at in (0..40).step_by(5) {
             puppet.tell(&format!("read {} {}", at * 512 + round, at * 512 + round + 1));
         }
-        let bits: Vec<Option<bool>> =
-            regions.iter().map(|region| young.is_accessed(pid, *region, tracked.table())).collect();
+        let bits = young.accessed(pid, &regions, tracked.table());
         assert_eq!(bits, (0..40).map(|at| Some(at % 5 == 0)).collect::<Vec<_>>(), "round {round}");
     }
 }
@@ -51,7 +50,7 @@ fn bits_of_base_pages_are_told_and_those_of_who_is_gone_are_not() {
     assert_eq!(tracked.demote(regions[0], None).result, Ok(()));
     let mut bit = |region: Region| {
         let tracked = Tracked::open(pid.0, String::new(), 1).ok()?;
-        young.is_accessed(pid, region, tracked.table())
+        young.accessed(pid, &[region], tracked.table())[0]
     };
     tracked.clear_accessed(&regions);
     assert_eq!((bit(regions[0]), bit(regions[1])), (Some(false), Some(false)));
@@ -78,7 +77,7 @@ fn false_idle(puppet: &Puppet, table: &PageTable, young: &mut Young, mut clear: 
         let before = told();
         // The round under way may have been past a page when its bit was cleared.
         while told() < before + 2 {}
-        idle += regions.iter().filter(|region| young.is_accessed(pid, **region, table) == Some(false)).count();
+        idle += young.accessed(pid, &regions, table).into_iter().filter(|bit| *bit == Some(false)).count();
     }
     idle as f64 / (ROUNDS * regions.len() as u64) as f64
 }
