@@ -2,22 +2,30 @@
 //! clearing only a fifth of the access bits of hot pages saves.
 //!
 //! `misprediction` is of a steady load: a fifth of all huge pages is used all the time. With random use, each huge page
-//! has a rate of its own, so that those near the boundary come and go.
+//! has a rate of its own, so that those near the boundary come and go. These are simulated; the figures that end in `_real` are of this
+//! process' own memory, a fifth of which is used all the time, beside a manager whose scans are short.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{scope, sleep};
+use std::time::Duration;
 
 use esker_base::{Nanos, Stream, Time};
 use esker_hugepage::policy::Policy;
 use esker_hugepage::record::Counts;
 use esker_hugepage::sim::{self, Costs, Freeing, Machine, Physical};
-use esker_hugepage::{Manager, Place, ProcView, Region};
+use esker_hugepage::{Manager, PAGE_BYTES, Place, ProcView, REGION_BYTES, Region};
 
+use crate::asked::Asked;
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
+use crate::ingens::{first_region, room};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "ingens-misprediction",
     summary: "Hot huge pages that turn out to be unused, and access bits that need not be cleared",
     source: "Ingens, section on access tracking: below 3 % for most loads, more for random ones",
-    simulated: true,
+    simulated: false,
     rivals: &[],
     run,
 };
@@ -38,7 +46,58 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let (random_ratio, _) = figure("misprediction_random", true, &random)?;
     let rival = Peer { name: "when all are cleared".to_string(), value: all };
     let cleared = Figure { peer: Some(rival), ..Figure::alone("hot_cleared", checked / all, "of the hot pages' bits") };
-    Ok(vec![steady_ratio, random_ratio, cleared])
+    let mut figures = vec![steady_ratio, random_ratio, cleared];
+    figures.extend(on_real_pages(options, progress)?);
+    Ok(figures)
+}
+
+const REGION: usize = REGION_BYTES as usize;
+const REGIONS: usize = 200;
+const ACCESS: &str = "[access]\nperiod = \"500ms\"\ninterval = \"400ms\"\n";
+/// All is huge, and hot and cold are told apart.
+const LEARNT: Duration = Duration::from_secs(10);
+
+fn on_real_pages(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
+    let time = Duration::from_secs(if options.quick { 20 } else { 300 });
+    room(((REGIONS + 1) * REGION) as u64, options)?;
+    let manager = Asked::start(&options.scratch, std::process::id(), ACCESS)?;
+    let mut memory = vec![0u8; (REGIONS + 1) * REGION];
+    memory.fill(1);
+    let memory = &memory[first_region(&memory)..];
+    let is_over = AtomicBool::new(false);
+    let (before, after) = scope(|threads| {
+        threads.spawn(|| use_a_fifth(memory, &is_over));
+        sleep(LEARNT);
+        let before = manager.status();
+        sleep(time);
+        let after = manager.status();
+        is_over.store(true, Ordering::Relaxed);
+        (before, after)
+    });
+    let (before, after) = (before?, after?);
+    let (checked, missed) =
+        (after.done.hot_checked - before.done.hot_checked, after.done.hot_missed - before.done.hot_missed);
+    progress(&format!("of real pages: {missed} of {checked}"));
+    let Some(own) = after.processes.first().filter(|_| checked > 0) else {
+        return Err(LabError::Data("no hot page of this process was checked: `esker hugepage doctor` says why".into()));
+    };
+    let ratio = missed as f64 / checked as f64;
+    Ok(vec![
+        Figure::alone("misprediction_real", ratio, "of hot pages checked"),
+        Figure::alone("idle_real", own.idle, "of all huge pages; 0.8 are"),
+        Figure::alone("huge_real", own.huge_bytes as f64 / (REGIONS * REGION) as f64, "of the memory"),
+    ])
+}
+
+/// Reads every fifth region until it is over.
+fn use_a_fifth(memory: &[u8], is_over: &AtomicBool) {
+    let mut page = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        for region in (0..REGIONS).step_by(5) {
+            black_box(memory[region * REGION + page % 512 * PAGE_BYTES as usize]);
+        }
+        page += 1;
+    }
 }
 
 /// Counts after a time to settle, for 512 huge pages of which `uses` says in each second whether one is used.

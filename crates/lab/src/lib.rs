@@ -4,7 +4,7 @@
 //! fail and say how to install it.
 //!
 //! Reading order: [`experiment`] (what an experiment is and reports), [`evaluation`] (several, several times), [`machine`], [`peer`] (rival programs), `serving`
-//! (our own servers), `nbd_serving`, `timing`, `scratch`, `cgroup`, `ingens` (real huge pages), `random_writes`, `reflink`,
+//! (our own servers), `nbd_serving`, `timing`, `scratch`, `cgroup`, `ingens` (real huge pages), `asked` (their manager), `random_writes`, `reflink`,
 //! `copy_on_write` (a rival of our own), then one file per experiment.
 
 #![forbid(unsafe_code)]
@@ -40,6 +40,7 @@ mod artc_record;
 mod artc_semantics;
 mod artc_sensitivity;
 mod artc_slices;
+mod asked;
 mod attach_vs_raw;
 mod cgroup;
 mod cleaning_policies;
@@ -50,6 +51,7 @@ pub mod experiment;
 mod file_vs_fio;
 mod ingens;
 mod ingens_bloat;
+mod ingens_daemon;
 mod ingens_fair;
 mod ingens_fault_latency;
 mod ingens_fragmented;
@@ -58,6 +60,7 @@ mod ingens_overhead;
 mod ingens_redis;
 mod ingens_scan;
 mod ingens_sharing;
+mod ingens_soak;
 pub mod machine;
 mod nbd_serving;
 mod nbd_vs_peers;
@@ -105,6 +108,8 @@ pub const ALL: &[Experiment] = &[
     ingens_scan::EXPERIMENT,
     ingens_fragmented::EXPERIMENT,
     ingens_sharing::EXPERIMENT,
+    ingens_daemon::EXPERIMENT,
+    ingens_soak::EXPERIMENT,
     cleaning_policies::EXPERIMENT,
     anvil_recovery::EXPERIMENT,
     anvil_clone_vs_cp::EXPERIMENT,

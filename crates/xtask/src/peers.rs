@@ -30,6 +30,7 @@ const PEERS: &[Peer] = &[
         used_by: "lab: LevelDB, which is recorded and replayed",
     },
     Peer { program: "redis-server", package: "redis-server", used_by: "lab: a real store on huge pages" },
+    Peer { program: "memcached", package: "memcached", used_by: "lab: a second store on huge pages" },
     Peer { program: "fio", package: "fio", used_by: "lab: load on a served stack and on its rivals" },
 ];
 

@@ -1,0 +1,107 @@
+//! `ingens-daemon`: the manager's own share of a CPU beside a process of 10 GiB in huge pages, which first sleeps, and then writes at
+//! random and takes 48 MiB of fresh memory twice a second.
+//!
+//! Of a machine with less free memory the process is smaller: `watched_gib` tells. It has its huge pages from faults, before the
+//! manager begins, so that what is measured is watching and not catching up.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use esker_base::units::{GIB, MIB};
+use esker_hugepage::linux::system::huge_blocks;
+
+use crate::experiment::{Experiment, Figure, LabError, Options};
+use crate::ingens::loads::{self, Work};
+use crate::ingens::{Arm, FRESH, Held, settle};
+use crate::machine::told_bytes;
+use crate::peer;
+
+/// The record.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "ingens-daemon",
+    summary: "The manager's own share of a CPU beside 10 GiB in huge pages, of which nothing or much is used",
+    source: "the project's own bars: 0.5 % beside an idle process, 2 % beside a busy one",
+    simulated: false,
+    rivals: &[],
+    run,
+};
+
+const WATCHED: u64 = 10 * GIB;
+const WATCHED_MIN: u64 = 512 * MIB;
+/// Left to others, and for fresh memory.
+const SPARE: u64 = GIB;
+/// Nothing happens any more once the process' huge pages have been as many for so long.
+const SETTLED: Duration = Duration::from_secs(3);
+const SETTLED_MOST: Duration = Duration::from_secs(30);
+/// Fresh memory lives so long.
+const LIFE: Duration = Duration::from_millis(500);
+
+fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
+    // Two scans of access bits at least.
+    let time = Duration::from_secs(if options.quick { 20 } else { 60 });
+    let free = huge_blocks(WATCHED + SPARE);
+    let bytes = WATCHED.min(free.saturating_sub(SPARE));
+    if bytes < WATCHED_MIN {
+        return Err(LabError::Data(format!("{} MiB of free memory are in blocks of huge pages: too few", free / MIB)));
+    }
+    let greedy = Arm::Greedy.hold(options)?;
+    let mut load = (loads::ALL[0].begin)(bytes as usize, options.seed);
+    drop(greedy);
+    let held = Arm::Ours.hold(options)?;
+    settle(SETTLED, SETTLED_MOST, huge, PartialEq::eq);
+    let huge = huge();
+    if huge < bytes / 10 * 9 {
+        let (huge, all) = (huge / MIB, bytes / MIB);
+        return Err(LabError::Data(format!("only {huge} of {all} MiB are in huge pages: memory is too fragmented")));
+    }
+    let idle = share_while(&held, || std::thread::sleep(time));
+    progress(&format!("idle: {:.2} % of a CPU", idle * 100.0));
+    let busy = share_while(&held, || be_busy(load.as_mut(), time));
+    progress(&format!("busy: {:.2} % of a CPU", busy * 100.0));
+    if held.cpu().is_zero() {
+        return Err(peer::fault("esker hugepage run", "its CPU time is not told"));
+    }
+    Ok(vec![
+        Figure::alone("daemon_core_share_idle", idle, "of a CPU, beside a process that sleeps"),
+        Figure::alone("daemon_core_share", busy, "of a CPU, beside a busy process"),
+        Figure::alone("watched_gib", bytes as f64 / GIB as f64, "GiB"),
+    ])
+}
+
+/// Bytes of this process in huge pages.
+fn huge() -> u64 {
+    told_bytes("/proc/self/smaps_rollup", "AnonHugePages").unwrap_or(0)
+}
+
+/// The share of a CPU that the manager takes while something is done.
+fn share_while(held: &Held, during: impl FnOnce()) -> f64 {
+    let (begun, before) = (Instant::now(), held.cpu());
+    during();
+    (held.cpu() - before).as_secs_f64() / begun.elapsed().as_secs_f64()
+}
+
+/// Works for a while, and takes and gives back fresh memory.
+fn be_busy(work: &mut dyn Work, time: Duration) {
+    let begun = Instant::now();
+    while begun.elapsed() < time {
+        let fresh = black_box(vec![1u8; FRESH]);
+        let until = (begun.elapsed() + LIFE).min(time);
+        while begun.elapsed() < until {
+            work.work(10_000);
+        }
+        drop(fresh);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_process_works_until_its_time_is_over() {
+        let mut work = (loads::ALL[0].begin)(1 << 20, 1);
+        let (before, begun) = (work.digest(), Instant::now());
+        be_busy(work.as_mut(), Duration::from_millis(50));
+        assert!(work.digest() != before && begun.elapsed() >= Duration::from_millis(50));
+    }
+}
