@@ -125,3 +125,28 @@ fn a_killed_experiment_leaves_no_setting_changed_and_no_manager_running() {
     // First the settings of the experiment itself are in force, then those of its manager.
     let _both = kill_experiment(has_settings) && kill_experiment(has_manager);
 }
+
+#[test]
+fn what_is_installed_is_where_units_and_manuals_look_for_it() {
+    let (built, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (library, dist) = ("libesker_hugepage_preload.so", Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist"));
+    std::fs::copy(env!("CARGO_BIN_EXE_esker"), built.path().join("esker")).unwrap();
+    std::fs::write(built.path().join(library), "a library").unwrap();
+    let install = || {
+        let mut command = Command::new(dist.join("install"));
+        assert!(command.arg(root.path()).env("BUILT", built.path()).status().unwrap().success());
+    };
+    install();
+    let read = |path: &str| std::fs::read_to_string(root.path().join(path)).unwrap();
+    assert_eq!(read(&format!("usr/lib/esker/{library}")), "a library");
+    assert!(read("usr/share/man/man1/esker-hugepage-run.1").contains("hugepage.toml"));
+    for unit in ["esker@.service", "esker-hugepage.service"] {
+        let unit = read(&format!("usr/lib/systemd/system/{unit}"));
+        let program = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/")).unwrap();
+        assert!(root.path().join(program.split(' ').next().unwrap()).is_file(), "{program}");
+    }
+    let config = root.path().join("etc/esker/hugepage.toml");
+    std::fs::write(&config, "mine").unwrap();
+    install();
+    assert_eq!(std::fs::read_to_string(config).unwrap(), "mine", "a configuration that is there stays");
+}
