@@ -142,7 +142,7 @@ mod tests {
     }
 
     fn answer(result: Result<i64, Errno>) -> Answer {
-        Answer { result, seen: None, skipped: None }
+        Answer { result, seen: None, skipped: None, call_ns: None }
     }
 
     fn check(call: Call, then: Outcome, now: Result<i64, Errno>, says: Verdict) {
@@ -175,7 +175,7 @@ mod tests {
     fn a_stat_compares_type_and_size_of_files() {
         let seen = |kind, size| Box::new(Status { kind, mode: 0, size, links: 1, device: 0, inode: 0 });
         let stat = |kind, size| Call::Stat { file: esker_trace::Object::Fd(Fd(0)), seen: Some(seen(kind, size)) };
-        let now = |kind, size| Answer { result: Ok(0), seen: Some((kind, size)), skipped: None };
+        let now = |kind, size| Answer { result: Ok(0), seen: Some((kind, size)), skipped: None, call_ns: None };
         let verdict = |call, now| compare(&step(call, Outcome::Done(0)), Platform::Linux, &now);
         let (file, directory) = (FileKind::Regular, FileKind::Directory);
         assert_eq!(verdict(stat(file, 5), now(file, 5)), Verdict::Same);

@@ -99,7 +99,8 @@ impl<T: Target> Play<'_, T> {
         let issue_ns = self.target.now_ns();
         let answer = self.target.perform(&turn).await;
         let done_ns = self.target.now_ns();
-        let call_ns = (done_ns - issue_ns).saturating_sub(self.target.cost_ns());
+        let spent_ns = answer.call_ns.unwrap_or_else(|| (done_ns - issue_ns).saturating_sub(self.target.cost_ns()));
+        let call_ns = spent_ns.saturating_sub(self.target.sharing_ns());
         self.free_ns = due_ns.map_or(done_ns, |due_ns| due_ns + call_ns);
         if answer.skipped.is_some() {
             // The thread that a call makes begins before it returns: a parent may even wait until its child executes.

@@ -63,8 +63,10 @@ pub struct Session {
     ready: AtomicU32,
     go: Counter,
     start_ns: AtomicU64,
-    /// What the replay itself takes of the time of a call, by player.
-    costs_ns: Vec<u64>,
+    /// What the replay itself takes of the time of a call.
+    cost_ns: u64,
+    /// What calls of each player take longer because the threads of a replay are one process.
+    sharings_ns: Vec<u64>,
     stop: AtomicBool,
     played: Vec<Mutex<Option<Played>>>,
 }
@@ -147,15 +149,15 @@ impl Session {
     fn new(script: Arc<Script>, kernel: Kernel, sharing_ns: u64) -> Session {
         let (players, threads) = (script.parts().len(), script.program().players().len());
         // As fast as possible, nothing is paced. Measured before players run, who would disturb it.
-        let is_paced = script.speed() != Speed::Afap;
-        let costs_ns = if is_paced { costs_ns(&script, &kernel, sharing_ns) } else { vec![0; players] };
+        let cost_ns = if script.speed() == Speed::Afap { 0 } else { Hand::new(&kernel, 0).cost_ns() };
         Session {
             counters: (0..threads).map(|_| Counter::default()).collect(),
             doing: (0..players).map(|_| AtomicU32::new(0)).collect(),
             ready: AtomicU32::new(0),
             go: Counter::default(),
             start_ns: AtomicU64::new(0),
-            costs_ns,
+            cost_ns,
+            sharings_ns: sharings_ns(&script, sharing_ns),
             stop: AtomicBool::new(false),
             played: (0..players).map(|_| Mutex::new(None)).collect(),
             script,
@@ -165,7 +167,8 @@ impl Session {
 
     async fn play(&self, player: u32) {
         clock::wake_on_time();
-        let mut hand = Hand::new(&self.kernel, player);
+        let hand = Hand::new(&self.kernel, player);
+        let mut hand = if self.script.speed() == Speed::Afap { hand } else { hand.timed() };
         let room = self.script.room(player);
         hand.make_room(room.read, room.write);
         let mut target = OnKernel { session: self, player, action: 0, hand };
@@ -210,10 +213,9 @@ impl Session {
     }
 }
 
-/// What a replay adds to each call of each player. Its threads are one process; where a traced process had a single thread, its
-/// calls on descriptors were as much faster.
-fn costs_ns(script: &Script, kernel: &Kernel, sharing_ns: u64) -> Vec<u64> {
-    let own_ns = Hand::new(kernel, 0).cost_ns();
+/// Where a traced process had a single thread, its calls on descriptors were as much faster as they are slower for threads that share
+/// a table of them, as those of a replay do.
+fn sharings_ns(script: &Script, sharing_ns: u64) -> Vec<u64> {
     let players = script.program().players();
     let mut threads: BTreeMap<ProcessId, u32> = BTreeMap::new();
     players.iter().for_each(|player| *threads.entry(player.process).or_default() += 1);
@@ -221,7 +223,7 @@ fn costs_ns(script: &Script, kernel: &Kernel, sharing_ns: u64) -> Vec<u64> {
         let thread = part.first().map(|action| script.place(*action).thread as usize);
         thread.is_some_and(|thread| threads[&players[thread].process] == 1)
     };
-    script.parts().iter().map(|part| own_ns + if alone(part) { sharing_ns } else { 0 }).collect()
+    script.parts().iter().map(|part| if alone(part) { sharing_ns } else { 0 }).collect()
 }
 
 impl OnKernel<'_> {
@@ -279,7 +281,11 @@ impl Target for OnKernel<'_> {
     }
 
     fn cost_ns(&self) -> u64 {
-        self.session.costs_ns[self.player as usize]
+        self.session.cost_ns
+    }
+
+    fn sharing_ns(&self) -> u64 {
+        self.session.sharings_ns[self.player as usize]
     }
 
     async fn perform(&mut self, turn: &Turn<'_>) -> Answer {

@@ -43,8 +43,11 @@ pub trait Target {
     /// new process has of its parent is there from here on: its first calls may be issued while that call still runs.
     fn prepare(&mut self, turn: &Turn<'_>);
 
-    /// Nanoseconds by which [`Target::perform`] takes longer than the call that it makes.
+    /// Nanoseconds by which [`Target::perform`] takes longer than the call that it makes, where it does not time that.
     fn cost_ns(&self) -> u64;
+
+    /// Nanoseconds by which a call takes longer here because the target's threads share what the traced ones did not.
+    fn sharing_ns(&self) -> u64;
 
     /// Makes a call.
     fn perform(&mut self, turn: &Turn<'_>) -> impl Future<Output = Answer>;

@@ -1,5 +1,6 @@
 //! What making a call costs a replay beside the call itself.
 
+use std::cell::Cell;
 use std::sync::atomic::AtomicBool;
 
 use esker_rt::real::run_apart;
@@ -9,8 +10,41 @@ use esker_trace::{Call, Fd, Object, Outcome};
 use super::{Hand, Nature, Turn};
 use crate::clock;
 
+/// Times system calls apart from what a replay does around them, if it is on.
+#[derive(Debug, Default)]
+pub(super) struct Stopwatch {
+    on: bool,
+    /// Of the call that is made, so far.
+    spent_ns: Cell<Option<u64>>,
+}
+
+impl Stopwatch {
+    pub(super) fn on() -> Stopwatch {
+        Stopwatch { on: true, spent_ns: Cell::new(None) }
+    }
+
+    #[inline]
+    pub(super) fn time<T>(&self, call: impl FnOnce() -> T) -> T {
+        if !self.on {
+            return call();
+        }
+        let start = clock::now_ns();
+        let result = call();
+        let spent = clock::now_ns() - start;
+        self.spent_ns.set(Some(self.spent_ns.get().unwrap_or(0) + spent));
+        result
+    }
+
+    /// What was timed since it was asked last.
+    pub(super) fn taken(&self) -> Option<u64> {
+        self.spent_ns.take()
+    }
+}
+
 /// Rounds whose middle one counts: few enough to take no time, enough that an interrupt in some does not matter.
 const ROUNDS: usize = 101;
+/// How often a difference of two threads is measured.
+const TURNS: usize = 5;
 /// Rest before each span. Paced calls come after a wait, when the CPU has the code no longer as ready as in a loop.
 const REST_NS: u64 = 10_000;
 /// No slot: the handle is handed over.
@@ -40,12 +74,13 @@ impl Hand<'_> {
 /// table of descriptors, which all threads of a replay do, does the kernel count who uses one. For a worker, which is one of
 /// several threads; 0 where it cannot be measured.
 pub fn sharing_ns() -> u64 {
-    let told = [stat_ns(&[]), run_apart(stat_ns, Vec::new())];
-    let [shared, alone] = told.map(|told| told.ok().and_then(|text| text.parse::<u64>().ok()));
+    let least =
+        |told: fn() -> Result<String, String>| (0..TURNS).filter_map(|_| told().ok()?.parse::<u64>().ok()).min();
+    let (shared, alone) = (least(|| stat_ns(&[])), least(|| run_apart(stat_ns, Vec::new())));
     shared.zip(alone).map_or(0, |(shared, alone)| shared.saturating_sub(alone))
 }
 
-/// What asking for the metadata of an open file takes in this thread.
+/// What asking for the metadata of an open file takes in this thread, where little disturbs it: what others do only adds.
 fn stat_ns(_: &[String]) -> Result<String, String> {
     let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
     let dir = rustix::fs::open("/", flags, rustix::fs::Mode::empty()).map_err(|error| error.to_string())?;
@@ -54,7 +89,7 @@ fn stat_ns(_: &[String]) -> Result<String, String> {
         *span = span_ns(|| rustix::fs::fstat(&dir));
     }
     spans.sort_unstable();
-    Ok(spans[ROUNDS / 2].to_string())
+    Ok(spans[ROUNDS / 10].to_string())
 }
 
 fn span_ns<T>(work: impl FnOnce() -> T) -> u64 {

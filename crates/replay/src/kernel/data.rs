@@ -80,8 +80,10 @@ impl Hand<'_> {
             let buffer = self.buffers.room_to_read(transfer.len - sum);
             let piece = buffer.len() as u64;
             let read = match transfer.at {
-                None if transfer.flags.is_empty() => rustix::io::read(&*handle, buffer)?,
-                Some(at) if transfer.flags.is_empty() => rustix::io::pread(&*handle, buffer, at + sum)?,
+                None if transfer.flags.is_empty() => self.watch.time(|| rustix::io::read(&*handle, buffer))?,
+                Some(at) if transfer.flags.is_empty() => {
+                    self.watch.time(|| rustix::io::pread(&*handle, buffer, at + sum))?
+                }
                 at => {
                     let mut parts = [std::io::IoSliceMut::new(buffer)];
                     rustix::io::preadv2(&*handle, &mut parts, at.map_or(u64::MAX, |at| at + sum), transfer.flags)?
@@ -123,8 +125,10 @@ impl Hand<'_> {
             let buffer = self.buffers.bytes_to_write(len - sum);
             let piece = buffer.len() as u64;
             let written = match transfer.at {
-                None if transfer.flags.is_empty() => rustix::io::write(&*handle, buffer)?,
-                Some(at) if transfer.flags.is_empty() => rustix::io::pwrite(&*handle, buffer, at + sum)?,
+                None if transfer.flags.is_empty() => self.watch.time(|| rustix::io::write(&*handle, buffer))?,
+                Some(at) if transfer.flags.is_empty() => {
+                    self.watch.time(|| rustix::io::pwrite(&*handle, buffer, at + sum))?
+                }
                 at => {
                     let parts = [std::io::IoSlice::new(buffer)];
                     rustix::io::pwritev2(&*handle, &parts, at.map_or(u64::MAX, |at| at + sum), transfer.flags)?
@@ -145,7 +149,8 @@ impl Hand<'_> {
             Whence::Data => SeekFrom::Data(unsigned(offset)?),
             Whence::Hole => SeekFrom::Hole(unsigned(offset)?),
         };
-        Ok(rustix::fs::seek(&*self.inside(fd)?, to)? as i64)
+        let handle = self.inside(fd)?;
+        Ok(self.watch.time(|| rustix::fs::seek(&*handle, to))? as i64)
     }
 
     fn truncate(&mut self, file: &Object, len: i64) -> Reply {

@@ -43,7 +43,10 @@ impl Hand<'_> {
 
     pub(super) fn stat(&mut self, file: &Object) -> Reply {
         let stat = match file {
-            Object::Fd(fd) => rustix::fs::fstat(&*self.inside(*fd)?)?,
+            Object::Fd(fd) => {
+                let handle = self.inside(*fd)?;
+                self.watch.time(|| rustix::fs::fstat(&*handle))?
+            }
             Object::Path { at, .. } if at.path.is_empty() => rustix::fs::fstat(self.target(file)?)?,
             Object::Path { at, follow } => {
                 let place = self.place(at)?;

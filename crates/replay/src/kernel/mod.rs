@@ -43,6 +43,7 @@ mod start;
 mod tests;
 
 use buffers::Buffers;
+use cost::Stopwatch;
 pub use cost::sharing_ns;
 use slots::Handle;
 pub use slots::{Nature, Slots};
@@ -105,6 +106,8 @@ pub struct Answer {
     pub seen: Option<(FileKind, u64)>,
     /// Why no call was made, if none was.
     pub skipped: Option<Skip>,
+    /// Nanoseconds of the system call itself, where it was timed.
+    pub call_ns: Option<u64>,
 }
 
 /// Why a call was not made. Its traced result stands.
@@ -173,6 +176,7 @@ pub struct Hand<'a> {
     buffers: Buffers,
     scratch: Vec<u8>,
     seen: Option<(FileKind, u64)>,
+    watch: Stopwatch,
     /// What the next call will ask for first.
     ready: Cell<Option<(Fd, Arc<Handle>)>>,
 }
@@ -204,8 +208,15 @@ impl<'a> Hand<'a> {
             buffers: Buffers::new(random),
             scratch: Vec::new(),
             seen: None,
+            watch: Stopwatch::default(),
             ready: Cell::new(None),
         }
+    }
+
+    /// Times the system calls of frequent calls themselves: what is paced needs it.
+    pub fn timed(mut self) -> Hand<'a> {
+        self.watch = Stopwatch::on();
+        self
     }
 
     /// Makes room for transfers of so many bytes, so that no call waits for it.
@@ -244,7 +255,7 @@ impl<'a> Hand<'a> {
         };
         self.ready.set(None);
         self.settle(turn, result.is_ok(), skipped.is_some());
-        Answer { result, seen: self.seen, skipped }
+        Answer { result, seen: self.seen, skipped, call_ns: self.watch.taken() }
     }
 
     fn dispatch(&mut self, turn: &Turn<'_>) -> Reply {

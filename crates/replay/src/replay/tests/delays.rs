@@ -63,6 +63,10 @@ impl Target for HeldUp<'_> {
         self.on.cost_ns()
     }
 
+    fn sharing_ns(&self) -> u64 {
+        self.on.sharing_ns()
+    }
+
     async fn perform(&mut self, turn: &Turn<'_>) -> Answer {
         self.on.perform(turn).await
     }
