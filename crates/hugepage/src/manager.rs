@@ -15,7 +15,7 @@ use esker_base::{Nanos, Stream, Time};
 use crate::policy::{Action, Order, Policy, Reason};
 use crate::record::{Counts, Record};
 use crate::share::{Claim, imbalance};
-use crate::starvation::Starvation;
+use crate::starvation::{FEW_BLOCKS, MADE_RESTS, Starvation};
 use crate::urgent::Urgent;
 use crate::view::{Backing, Outcome, Pid, Place, ProcView, Refusal, Region};
 
@@ -360,7 +360,7 @@ impl Manager {
         }
     }
 
-    /// Rests after a promotion that was slow, or tried in vain.
+    /// Rests after a promotion that was slow, tried in vain, or for which the kernel had to make a block.
     fn rest_after(&mut self, now: Time, outcome: Outcome, view: &mut impl ProcView, tell: Tell<'_>) {
         let Outcome { result, took } = outcome;
         if took > self.policy.slow {
@@ -368,8 +368,13 @@ impl Manager {
             tell(now, &Decision::Resting { until: self.resting_until, took });
         }
         // One that took no time was not tried.
-        if result == Err(Refusal::NoContiguity) && took > Nanos(0) {
-            let (until, blocks) = (now + took + self.policy.no_contiguity_rest, view.free_blocks());
+        let most = match result {
+            Err(Refusal::NoContiguity) if took > Nanos(0) => self.policy.no_contiguity_rest,
+            Ok(()) if took > self.policy.slow => self.policy.no_contiguity_rest.min(took * MADE_RESTS),
+            _ => return,
+        };
+        let (until, blocks) = (now + took + most, view.free_blocks());
+        if result.is_err() || blocks < FEW_BLOCKS {
             self.starved = Some(Starvation::new(now + took, until, blocks));
             view.listen(false);
             tell(now, &Decision::Starved { until, blocks });

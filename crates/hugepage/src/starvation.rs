@@ -4,6 +4,9 @@
 //! moved, and the next would find no more than it did. So none is, for as long as khugepaged waits then, unless there come
 //! to be more free blocks than there were: some are left that nobody gets, for reserves of the kernel.
 //!
+//! One that was slow where few blocks are free had the kernel make its block, at the same cost: then none is for a thousand
+//! times as long, or until there are more.
+//!
 //! Writes to shared pages that come meanwhile are kept: each is told once, and nothing else asks for such a region.
 
 use std::collections::BTreeSet;
@@ -14,6 +17,13 @@ use crate::view::Place;
 
 /// Free blocks are counted so often.
 const LOOK_EVERY: Nanos = Nanos::secs(1);
+
+/// Where fewer are free, a slow promotion had the kernel make its block: some are reserves, which nobody gets.
+pub const FEW_BLOCKS: u64 = 32;
+
+/// For so many times as long as it took there is none after such a one: who stands still for one in a thousand of the time
+/// does not show in a 99.9th percentile.
+pub const MADE_RESTS: u64 = 1000;
 
 /// A time without free blocks.
 #[derive(Clone, Debug)]

@@ -2,7 +2,8 @@
 //! writes for the first time, and tells once that enough are set.
 //!
 //! It runs at the tracepoint `page_fault_user` and counts pages whose faults are writes, also writes to what was
-//! only read before: until then that is a page of zeroes, which is nobody's memory. Of regions whose pages may be shared it tells
+//! only read before: until then that is a page of zeroes, which is nobody's memory. A page that is written again after its region was told has
+//! been freed in between, perhaps with all others: the region is counted anew. Of regions whose pages may be shared it tells
 //! at once when a page is written that must not be: so a write to a shared page is known before it has a copy. What is freed again it does not see, nor
 //! what was there before it began: it says where to look, and the look decides. Looking through page tables goes on beside
 //! it, more seldom.
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use esker_bpf::load::{ArrayMap, HashMap};
 use esker_bpf::{BpfError, Code, Helper, If, Loaded, Map, MapKind, Op, Program, Reg, Ring, Size};
 
+use crate::util::Util;
 use crate::view::{Pid, Place, Region};
 use crate::{REGION_BYTES, REGION_PAGES};
 
@@ -195,16 +197,29 @@ impl Faults {
         }
     }
 
-    /// Regions of which enough was written since the last call, or a shared page. They are counted anew from now on.
+    /// Says which pages of a region are in use: what was freed of it was not seen. `None` if that is of no interest any more.
+    pub fn correct(&mut self, place: Place, used: Option<&Util>) {
+        let key = [u64::from(place.pid.0), place.region.0];
+        match used {
+            None => self.used.remove(&key),
+            Some(used) => {
+                let mut words = [0; WORDS];
+                used.pages().for_each(|page| words[page as usize / 64] |= 1 << (page % 64));
+                words[WORDS - 1] = u64::from(used.count());
+                // Without room it is not counted, as if it had come later.
+                drop(self.used.insert(key, words));
+            }
+        }
+    }
+
+    /// Regions of which enough was written since the last call, or a shared page.
     pub fn told(&mut self) -> Vec<Place> {
-        let Faults { ring, used, mergeable, .. } = self;
+        let Faults { ring, mergeable, .. } = self;
         let mut places = Vec::new();
         ring.drain(|record| {
             let word = |at: usize| u64::from_le_bytes(record[at..at + 8].try_into().expect("a record is three words"));
             let key = [word(0), word(8)];
-            if word(16) == ENOUGH as u64 {
-                used.remove(&key);
-            } else if mergeable.get(&key).is_some() {
+            if word(16) == SHARED as u64 && mergeable.get(&key).is_some() {
                 // Full it cannot be: the key is there.
                 drop(mergeable.insert(key, 0));
             }
@@ -228,7 +243,7 @@ fn program(pages: u32) -> Program {
     take_region(&mut code);
     tell_of_shared(&mut code);
     find_region(&mut code, out);
-    set_bit(&mut code, out);
+    set_bit(&mut code, pages as i32, out);
     code.jump_if(If::Differ, Reg::R1, pages as i32 - 1, out);
     tell(&mut code, ENOUGH);
     end(&mut code, out);
@@ -341,8 +356,10 @@ fn find_region(code: &mut Code, out: esker_bpf::asm::Label) {
     code.bind(found);
 }
 
-/// Sets the bit of the address in `R6`; `R1` = how many were set before. Away if it was set.
-fn set_bit(code: &mut Code, out: esker_bpf::asm::Label) {
+/// Sets the bit of the address in `R6`; `R1` = how many were set before. Away if it was set and fewer are than are told;
+/// if that many are, its region begins anew with this page.
+fn set_bit(code: &mut Code, pages: i32, out: esker_bpf::asm::Label) {
+    let is_new = code.label();
     code.alu(Op::ShiftRight, Reg::R6, PAGE_SHIFT);
     code.alu(Op::And, Reg::R6, REGION_PAGES as i32 - 1);
     code.mov(Reg::R2, Reg::R6);
@@ -356,7 +373,14 @@ fn set_bit(code: &mut Code, out: esker_bpf::asm::Label) {
     code.alu(Op::Add, Reg::R5, Reg::R6);
     code.atomic_fetch(Op::Or, Reg::R5, 0, Reg::R3);
     code.alu(Op::And, Reg::R3, Reg::R4);
-    code.jump_if(If::Differ, Reg::R3, 0, out);
+    code.jump_if(If::Equal, Reg::R3, 0, is_new);
+    code.load(Size::Double, Reg::R1, Reg::R0, COUNT);
+    code.jump_if(If::Below, Reg::R1, pages, out);
+    for word in 0..WORDS as i16 {
+        code.store(Size::Double, Reg::R0, word * 8, 0);
+    }
+    code.store(Size::Double, Reg::R5, 0, Reg::R4);
+    code.bind(is_new);
     code.mov(Reg::R1, 1);
     code.atomic_fetch(Op::Add, Reg::R0, COUNT, Reg::R1);
 }

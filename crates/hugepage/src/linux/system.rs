@@ -1,6 +1,6 @@
 //! This machine as a [`ProcView`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -72,6 +72,8 @@ pub struct System {
     groups: Option<Hierarchy>,
     /// Nothing where the kernel takes no program: then page tables are looked through as often as configured.
     faults: Option<Faults>,
+    /// Regions that the program in the kernel has told and that nobody has looked at since.
+    asked: BTreeSet<Place>,
     /// Whether well used regions are signalled.
     listens: bool,
     /// Dropped, and thereby ended, before the settings are put back.
@@ -129,6 +131,7 @@ impl System {
             kpageflags,
             groups: Hierarchy::find(),
             faults,
+            asked: BTreeSet::new(),
             listens: true,
             damon,
             young,
@@ -191,12 +194,13 @@ impl System {
     fn list(&mut self) {
         self.listed = Some(Instant::now());
         let selected = self.selector.list();
-        let System { faults, young, merging, .. } = self;
+        let System { faults, young, merging, asked, .. } = self;
         self.tracked.retain(|pid, tracked| {
             let named = selected.iter().any(|one| one.pid == pid.0 && one.name == tracked.name);
             let stays = named && !tracked.has_ended();
             if !stays {
                 faults.iter_mut().for_each(|faults| faults.forget(*pid));
+                asked.retain(|place| place.pid != *pid);
                 young.iter_mut().for_each(|young| young.forget(*pid));
                 merging.iter_mut().for_each(|merging| merging.door.forget(*pid));
             }
@@ -255,6 +259,7 @@ impl System {
     fn told(&mut self) -> Vec<Place> {
         let mut places = self.faults.as_mut().map(Faults::told).unwrap_or_default();
         places.retain(|place| self.tracked.get_mut(&place.pid).map(|tracked| tracked.expect(place.region)).is_some());
+        self.asked.extend(&places);
         places
     }
 }
@@ -273,7 +278,14 @@ impl ProcView for System {
     }
 
     fn look(&mut self, place: Place) -> Option<Look> {
-        self.tracked.get_mut(&place.pid)?.look(place.region, self.kpageflags.as_ref())
+        let look = self.tracked.get_mut(&place.pid)?.look(place.region, self.kpageflags.as_ref())?;
+        if self.asked.remove(&place)
+            && look.used.count() < self.settings.promote.pages()
+            && let Some(faults) = &mut self.faults
+        {
+            faults.correct(place, Some(&look.used));
+        }
+        Some(look)
     }
 
     fn next(&mut self, pid: Pid, from: Region) -> Option<(Region, Look)> {
@@ -287,7 +299,11 @@ impl ProcView for System {
 
     fn promote(&mut self, place: Place) -> Outcome {
         let gone = Outcome { result: Err(Refusal::Gone), took: Nanos(0) };
-        self.tracked.get_mut(&place.pid).map_or(gone, |tracked| tracked.promote(place.region))
+        let outcome = self.tracked.get_mut(&place.pid).map_or(gone, |tracked| tracked.promote(place.region));
+        if outcome.result.is_ok() {
+            self.faults.iter_mut().for_each(|faults| faults.correct(place, None));
+        }
+        outcome
     }
 
     fn demote(&mut self, place: Place) -> Outcome {
@@ -326,8 +342,7 @@ impl ProcView for System {
     fn signals(&mut self) -> Vec<Place> {
         let mut places = self.told();
         let times = if self.faults.is_some() { SELDOM } else { 1 };
-        // No region has more pages than it has; what was freed is still seen.
-        let pages = if self.listens { self.settings.promote.pages() } else { u32::MAX };
+        let pages = self.listens.then(|| self.settings.promote.pages());
         for (pid, tracked) in &mut self.tracked {
             let begun = Instant::now();
             if begun < tracked.next_poll {

@@ -130,15 +130,15 @@ fn items_2_4_and_6_use_is_counted_by_writes_and_a_promotion_is_seen() {
     puppet.tell("write 512 972");
     let first = puppet.region(0);
     let ours = |regions: Vec<Region>| regions.into_iter().filter(|region| *region >= first).count();
-    tracked.newly_used(461);
+    tracked.newly_used(Some(461));
     let look = |tracked: &mut Tracked, at| tracked.look(Region(first.0 + at), flags().as_ref()).unwrap();
     assert_eq!(look(&mut tracked, 0).used.count(), 0, "the page of zeroes is nobody's memory");
     assert_eq!((look(&mut tracked, 1).used.count(), look(&mut tracked, 1).backing), (460, Backing::Base));
     let action = Policy::ingens().judge(&look(&mut tracked, 0), false, false);
     assert_eq!(action, Action::Leave(Reason::Sparse), "what was only read is not promoted");
     assert_eq!(puppet.tell("write 972 973"), 0);
-    assert!(tracked.newly_used(461).contains(&puppet.region(1)));
-    assert_eq!(ours(tracked.newly_used(461)), 0, "a region is signalled once");
+    assert!(tracked.newly_used(Some(461)).contains(&puppet.region(1)));
+    assert_eq!(ours(tracked.newly_used(Some(461))), 0, "a region is signalled once");
     assert_eq!(tracked.promote(puppet.region(1)).result, Ok(()));
     assert_eq!(look(&mut tracked, 1).backing, Backing::Huge);
     assert!(tracked.huge().contains(&puppet.region(1)));
@@ -170,19 +170,25 @@ fn items_13_and_14_freed_pages_stay_charged_until_the_demotion_and_read_as_zeroe
 
 #[test]
 fn item_13_what_is_freed_inside_a_huge_page_is_signalled_by_the_next_look() {
-    let Some(mut puppet) = Puppet::start(2) else { return };
+    let Some(mut puppet) = Puppet::start(3) else { return };
     let mut tracked = puppet.track();
     puppet.tell("write 0 512");
     assert_eq!(tracked.promote(puppet.region(0)).result, Ok(()));
-    tracked.newly_used(461);
+    tracked.newly_used(Some(461));
     puppet.tell("write 512 513");
-    assert!(!tracked.newly_used(461).contains(&puppet.region(0)), "nothing was freed");
+    assert!(!tracked.newly_used(Some(461)).contains(&puppet.region(0)), "nothing was freed");
     puppet.tell("free 100 512");
     // A process that is alive has faults sooner or later.
     puppet.tell("write 513 514");
-    assert!(tracked.newly_used(461).contains(&puppet.region(0)));
+    assert!(tracked.newly_used(Some(461)).contains(&puppet.region(0)));
     puppet.tell("write 514 515");
-    assert!(!tracked.newly_used(461).contains(&puppet.region(0)), "once");
+    assert!(!tracked.newly_used(Some(461)).contains(&puppet.region(0)), "once");
+    assert!(tracked.promote(puppet.region(1)).result.is_ok());
+    puppet.tell("write 1024 1025");
+    assert_eq!(tracked.newly_used(None), [], "nothing was freed since");
+    puppet.tell("free 612 1024");
+    puppet.tell("write 1025 1026");
+    assert_eq!(tracked.newly_used(None), [puppet.region(1)]);
 }
 
 /// Huge pages of the machine that are mapped in parts, as this kernel counts them.
@@ -396,6 +402,39 @@ fn the_kernel_tells_of_the_461st_page_once_and_of_no_other_process() {
     faults.forget(pid);
     puppet.tell("write 1024 1536");
     assert_eq!(faults.told(), [], "it is no longer watched");
+}
+
+#[test]
+fn a_region_that_was_freed_is_told_at_its_461st_page_again() {
+    let Some(mut puppet) = Puppet::start(4) else { return };
+    let mut faults = match super::faults::Faults::start(461) {
+        Ok(faults) => faults,
+        Err(error) => {
+            println!("SKIPPED: {error}");
+            return;
+        }
+    };
+    let place = Place { pid: puppet.pid(), region: puppet.region(0) };
+    faults.watch(place.pid).unwrap();
+    for life in 0..3 {
+        puppet.tell("write 0 460");
+        assert_eq!(faults.told(), [], "life {life}: one page less than enough");
+        puppet.tell("write 460 512");
+        assert_eq!(faults.told(), [place], "life {life}");
+        puppet.tell("free 0 512");
+    }
+    // What was freed before it was told is corrected by who looks.
+    puppet.tell("write 0 200");
+    puppet.tell("free 0 200");
+    puppet.tell("write 200 461");
+    assert_eq!(faults.told(), [place], "461 pages were written, and 261 are in use");
+    let mut used = crate::Util::EMPTY;
+    used.set_range(200..461);
+    faults.correct(place, Some(&used));
+    puppet.tell("write 0 199");
+    assert_eq!(faults.told(), [], "460 pages");
+    puppet.tell("write 199 200");
+    assert_eq!(faults.told(), [place]);
 }
 
 #[test]

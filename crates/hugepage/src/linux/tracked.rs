@@ -281,13 +281,17 @@ impl Tracked {
     }
 
     /// Regions that have come to be used by `pages` or more since the last call, if there were faults since, and those of
-    /// whose huge page something was freed.
-    pub fn newly_used(&mut self, pages: u32) -> Vec<Region> {
+    /// whose huge page something was freed. Without `pages` only the latter, for which base pages are not looked at.
+    pub fn newly_used(&mut self, pages: Option<u32>) -> Vec<Region> {
         let faults = Stat::read(self.pid).and_then(|stat| stat.faults());
         if faults.is_none() || faults == self.faults {
             return Vec::new();
         }
         self.faults = faults;
+        let Some(pages) = pages else {
+            let huge = self.huge().into_iter().collect();
+            return std::mem::replace(&mut self.huge, huge).difference(&self.huge).copied().collect();
+        };
         let uses = self.uses();
         let above: BTreeSet<Region> =
             uses.iter().filter(|one| !one.huge && one.used >= pages).map(|one| one.region).collect();

@@ -178,6 +178,27 @@ fn where_no_block_is_free_none_is_tried_until_there_are_more_or_a_minute_is_over
 }
 
 #[test]
+fn after_a_promotion_for_which_a_block_was_made_there_is_none_for_a_thousand_times_as_long() {
+    let policy = Policy::ingens();
+    // With eight regions of sixteen in use there are few blocks, with eight of a thousand there are many.
+    let starved = |blocks| {
+        let physical = Physical::new(blocks);
+        let mut machine = Machine::new(physical, Costs::MEASURED, policy.promote, policy.demote, Freeing::Deferred);
+        machine.delay = Nanos::millis(6);
+        dense(&mut machine, SHARES, 8);
+        let mut manager = Manager::new(policy, 1);
+        let told = drive(&mut manager, &mut machine, 0..5, |_, _| {});
+        let until = told.iter().find_map(|(_, decision)| match decision {
+            Decision::Starved { until, .. } => Some(until.0 / 1_000_000_000),
+            _ => None,
+        });
+        (changes(&told).len(), until)
+    };
+    assert_eq!(starved(16), (1, Some(6)));
+    assert_eq!(starved(1000), (8, None));
+}
+
+#[test]
 fn while_no_block_is_free_huge_pages_are_demoted_nevertheless() {
     let policy = Policy { cooldown: Nanos(0), ..Policy::ingens() };
     let mut machine = Machine::new(Physical::new(2), Costs::MEASURED, policy.promote, policy.demote, Freeing::Deferred);
