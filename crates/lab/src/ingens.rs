@@ -100,6 +100,13 @@ impl Held {
     pub fn cpu(&self) -> Duration {
         self.manager.as_ref().map_or(Duration::ZERO, Manager::cpu)
     }
+
+    /// The share of a CPU that the manager takes while something is done.
+    pub fn share_while(&self, during: impl FnOnce()) -> f64 {
+        let (begun, before) = (Instant::now(), self.cpu());
+        during();
+        (self.cpu() - before).as_secs_f64() / begun.elapsed().as_secs_f64()
+    }
 }
 
 /// The manager of this process.

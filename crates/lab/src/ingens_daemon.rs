@@ -4,15 +4,14 @@
 //! Of a machine with less free memory the process is smaller: `watched_gib` tells. It has its huge pages from faults, before the
 //! manager begins, so that what is measured is watching and not catching up.
 
-use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use esker_base::units::{GIB, MIB};
 use esker_hugepage::linux::system::huge_blocks;
 
 use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::ingens::loads::{self, Work};
-use crate::ingens::{Arm, FRESH, Held, settle};
+use crate::ingens::loads::{self, be_busy};
+use crate::ingens::{Arm, settle};
 use crate::machine::told_bytes;
 use crate::peer;
 
@@ -33,8 +32,6 @@ const SPARE: u64 = GIB;
 /// Nothing happens any more once the process' huge pages have been as many for so long.
 const SETTLED: Duration = Duration::from_secs(3);
 const SETTLED_MOST: Duration = Duration::from_secs(30);
-/// Fresh memory lives so long.
-const LIFE: Duration = Duration::from_millis(500);
 
 fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
     // Two scans of access bits at least.
@@ -54,9 +51,9 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         let (huge, all) = (huge / MIB, bytes / MIB);
         return Err(LabError::Data(format!("only {huge} of {all} MiB are in huge pages: memory is too fragmented")));
     }
-    let idle = share_while(&held, || std::thread::sleep(time));
+    let idle = held.share_while(|| std::thread::sleep(time));
     progress(&format!("idle: {:.2} % of a CPU", idle * 100.0));
-    let busy = share_while(&held, || be_busy(load.as_mut(), time));
+    let busy = held.share_while(|| be_busy(load.as_mut(), time));
     progress(&format!("busy: {:.2} % of a CPU", busy * 100.0));
     if held.cpu().is_zero() {
         return Err(peer::fault("esker hugepage run", "its CPU time is not told"));
@@ -71,37 +68,4 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
 /// Bytes of this process in huge pages.
 fn huge() -> u64 {
     told_bytes("/proc/self/smaps_rollup", "AnonHugePages").unwrap_or(0)
-}
-
-/// The share of a CPU that the manager takes while something is done.
-fn share_while(held: &Held, during: impl FnOnce()) -> f64 {
-    let (begun, before) = (Instant::now(), held.cpu());
-    during();
-    (held.cpu() - before).as_secs_f64() / begun.elapsed().as_secs_f64()
-}
-
-/// Works for a while, and takes and gives back fresh memory.
-fn be_busy(work: &mut dyn Work, time: Duration) {
-    let begun = Instant::now();
-    while begun.elapsed() < time {
-        let fresh = black_box(vec![1u8; FRESH]);
-        let until = (begun.elapsed() + LIFE).min(time);
-        while begun.elapsed() < until {
-            work.work(10_000);
-        }
-        drop(fresh);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_busy_process_works_until_its_time_is_over() {
-        let mut work = (loads::ALL[0].begin)(1 << 20, 1);
-        let (before, begun) = (work.digest(), Instant::now());
-        be_busy(work.as_mut(), Duration::from_millis(50));
-        assert!(work.digest() != before && begun.elapsed() >= Duration::from_millis(50));
-    }
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use esker_base::units::MIB;
 
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
-use crate::ingens::loads::{self, Load, Work};
-use crate::ingens::{Arm, FRESH, Held, room, settle, thread_cpu};
+use crate::ingens::loads::{self, Load, be_busy};
+use crate::ingens::{Arm, FRESH, room, settle, thread_cpu};
 use crate::machine::told_bytes;
 use crate::peer;
 use crate::timing::{in_turns, median};
@@ -136,8 +136,8 @@ fn daemon_shares(scale: Scale, options: &Options, progress: &mut dyn FnMut(&str)
     if held.cpu().is_zero() {
         return Err(peer::fault("esker hugepage run", "its CPU time is not told"));
     }
-    let idle = share_while(&held, || std::thread::sleep(scale.watch));
-    let busy = share_while(&held, || be_busy(work.as_mut(), scale.watch));
+    let idle = held.share_while(|| std::thread::sleep(scale.watch));
+    let busy = held.share_while(|| be_busy(work.as_mut(), scale.watch));
     let (mib, percent) = (scale.watched >> 20, |share: f64| share * 100.0);
     progress(&format!(
         "the manager beside {mib} MiB: idle {:.2} %, busy {:.2} % of a CPU",
@@ -145,26 +145,6 @@ fn daemon_shares(scale: Scale, options: &Options, progress: &mut dyn FnMut(&str)
         percent(busy)
     ));
     Ok((idle, busy))
-}
-
-/// The share of a CPU that the manager takes while something is done.
-fn share_while(held: &Held, during: impl FnOnce()) -> f64 {
-    let (begun, before) = (Instant::now(), held.cpu());
-    during();
-    (held.cpu() - before).as_secs_f64() / begun.elapsed().as_secs_f64()
-}
-
-/// Works for a while, and takes and gives back fresh memory twice a second.
-fn be_busy(work: &mut dyn Work, time: Duration) {
-    let begun = Instant::now();
-    while begun.elapsed() < time {
-        let fresh = std::hint::black_box(vec![1u8; FRESH]);
-        let until = begun.elapsed() + Duration::from_millis(500);
-        while begun.elapsed() < until {
-            work.work(10_000);
-        }
-        drop(fresh);
-    }
 }
 
 #[cfg(test)]
@@ -178,13 +158,5 @@ mod tests {
             let count = count_for(load, scale, 1);
             assert!(count > 1000, "{}: {count}", load.name);
         }
-    }
-
-    #[test]
-    fn a_busy_process_works_until_its_time_is_over() {
-        let mut work = (loads::ALL[0].begin)(1 << 20, 1);
-        let (before, begun) = (work.digest(), Instant::now());
-        be_busy(work.as_mut(), Duration::from_millis(150));
-        assert!(work.digest() != before && begun.elapsed() >= Duration::from_millis(150));
     }
 }

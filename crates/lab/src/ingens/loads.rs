@@ -1,5 +1,13 @@
 //! Loads with much memory and little order, each a fixed sequence of work: equal work under every arm, with equal results.
 
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use crate::ingens::FRESH;
+
+/// Fresh memory of a busy process lives so long.
+const LIFE: Duration = Duration::from_millis(500);
+
 /// A load whose memory is there.
 pub trait Work {
     /// Does so much more: accesses, edges or requests.
@@ -24,6 +32,19 @@ pub const ALL: [Load; 3] = [
     Load { name: "graph", begin: |bytes, seed| Box::new(Graph::new(bytes, seed)) },
     Load { name: "requests", begin: |bytes, seed| Box::new(Requests::new(bytes, seed)) },
 ];
+
+/// Works for a while, and takes and gives back fresh memory twice a second.
+pub fn be_busy(work: &mut dyn Work, time: Duration) {
+    let begun = Instant::now();
+    while begun.elapsed() < time {
+        let fresh = black_box(vec![1u8; FRESH]);
+        let until = (begun.elapsed() + LIFE).min(time);
+        while begun.elapsed() < until {
+            work.work(10_000);
+        }
+        drop(fresh);
+    }
+}
 
 /// Knuth's linear congruence: what decides where to go next must cost less than going there.
 pub struct Next(u64);
@@ -147,7 +168,7 @@ impl Work for Requests {
             }
             self.answer.copy_from_slice(&value[..ANSWER]);
             self.served += 1;
-            self.digest = self.digest.rotate_left(1) ^ u64::from(std::hint::black_box(&self.answer)[ANSWER - 1]);
+            self.digest = self.digest.rotate_left(1) ^ u64::from(black_box(&self.answer)[ANSWER - 1]);
         }
     }
 
@@ -173,5 +194,13 @@ mod tests {
             assert_ne!(whole, digest(load, 2, &[200_000]), "{}", load.name);
             assert_ne!(whole, digest(load, 1, &[100_000]), "{}", load.name);
         }
+    }
+
+    #[test]
+    fn a_busy_process_works_until_its_time_is_over() {
+        let mut work = (ALL[0].begin)(1 << 20, 1);
+        let (before, begun) = (work.digest(), Instant::now());
+        be_busy(work.as_mut(), Duration::from_millis(50));
+        assert!(work.digest() != before && begun.elapsed() >= Duration::from_millis(50));
     }
 }
