@@ -376,16 +376,15 @@ fn a_daemon_does_the_same_in_the_real_world_and_puts_settings_back() {
     assert_eq!(puppet.tell("check 0 4096"), 0);
 }
 
+/// The program in the kernel, which tells of the 461st page; none, with the reason on the screen, where it cannot be had.
+fn faults() -> Option<super::faults::Faults> {
+    super::faults::Faults::start(461).inspect_err(|error| println!("SKIPPED: {error}")).ok()
+}
+
 #[test]
 fn the_kernel_tells_of_the_461st_page_once_and_of_no_other_process() {
     let Some(mut puppet) = Puppet::start(6) else { return };
-    let mut faults = match super::faults::Faults::start(461) {
-        Ok(faults) => faults,
-        Err(error) => {
-            println!("SKIPPED: {error}");
-            return;
-        }
-    };
+    let Some(mut faults) = faults() else { return };
     let pid = puppet.pid();
     puppet.tell("write 512 1024");
     assert_eq!(faults.told(), [], "it is not watched yet");
@@ -407,13 +406,7 @@ fn the_kernel_tells_of_the_461st_page_once_and_of_no_other_process() {
 #[test]
 fn a_region_that_was_freed_is_told_at_its_461st_page_again() {
     let Some(mut puppet) = Puppet::start(4) else { return };
-    let mut faults = match super::faults::Faults::start(461) {
-        Ok(faults) => faults,
-        Err(error) => {
-            println!("SKIPPED: {error}");
-            return;
-        }
-    };
+    let Some(mut faults) = faults() else { return };
     let place = Place { pid: puppet.pid(), region: puppet.region(0) };
     faults.watch(place.pid).unwrap();
     for life in 0..3 {
@@ -440,13 +433,7 @@ fn a_region_that_was_freed_is_told_at_its_461st_page_again() {
 #[test]
 fn writes_to_shared_pages_are_told_also_while_nothing_else_is() {
     let Some(mut puppet) = Puppet::start(4) else { return };
-    let mut faults = match super::faults::Faults::start(461) {
-        Ok(faults) => faults,
-        Err(error) => {
-            println!("SKIPPED: {error}");
-            return;
-        }
-    };
+    let Some(mut faults) = faults() else { return };
     let place = Place { pid: puppet.pid(), region: puppet.region(0) };
     faults.watch(place.pid).unwrap();
     faults.set_mergeable(place, true).unwrap();
