@@ -43,12 +43,12 @@ pub fn report(finished: &Finished, heading: &Heading) -> Report {
         .iter()
         .map(|span| Span { issue_ns: span.issue_ns - first_ns, done_ns: span.done_ns - first_ns, ..*span })
         .collect();
-    let mut adapted = finished.session.kernel.tally.list();
+    let mut adapted = finished.session.tally.list();
     adapted.extend(tolerated(&finished.played));
     Report {
         version: VERSION,
         trace: heading.trace.clone(),
-        target: Target { dir: heading.dir.clone(), file_system: finished.session.kernel.file_system() },
+        target: Target { dir: heading.dir.clone(), file_system: finished.file_system.clone() },
         how: how(script, heading.options),
         init: heading.init.clone(),
         elapsed_ns,

@@ -1,12 +1,18 @@
 //! A whole replay on the kernel: a thread for each traced one, and a watchdog over them.
+//!
+//! Descriptors are shared by all players, as slots are, but not with a player that is alone: its thread has a table of its own, which it
+//! makes, fills and empties, and no descriptor of it is ever seen by another thread.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use esker_base::Nanos;
-use esker_rt::Rt;
+use esker_rt::real::{NoDescriptors, work_apart};
+use esker_rt::{JoinHandle, Rt};
 use esker_trace::ProcessId;
 use esker_trace::rules::Wait;
 
@@ -14,8 +20,9 @@ use crate::clock;
 use crate::kernel::{Answer, Hand, Kernel, KernelOptions, Turn, sharing_ns};
 use crate::player::{Played, play};
 use crate::progress::{Counter, Stopped};
-use crate::root::Root;
+use crate::root::{Root, RootPath};
 use crate::script::{Script, Speed};
+use crate::tally::Tally;
 use crate::target::Target;
 use crate::watchdog::{self, Stuck};
 
@@ -51,22 +58,20 @@ pub struct ReplayOptions {
     pub patience: Nanos,
 }
 
-/// What all players share.
+/// What all players and their watchdog share.
 pub struct Session {
     /// What is played.
     pub script: Arc<Script>,
-    /// Where.
-    pub kernel: Kernel,
+    /// What was done otherwise than traced.
+    pub tally: Arc<Tally>,
+    /// Where, if players share their descriptors; a player that is alone has its own, which nobody else may close.
+    kernel: Option<Kernel>,
     counters: Vec<Counter>,
     /// What each player is doing: 0 nothing, otherwise an action's number plus one, and above it a [`State`].
     doing: Vec<AtomicU32>,
     ready: AtomicU32,
     go: Counter,
     start_ns: AtomicU64,
-    /// What the replay itself takes of the time of a call.
-    cost_ns: u64,
-    /// What calls of each player take longer because the threads of a replay are one process.
-    sharings_ns: Vec<u64>,
     stop: AtomicBool,
     played: Vec<Mutex<Option<Played>>>,
 }
@@ -87,8 +92,10 @@ const STATE_BIT: u32 = 30;
 
 /// The end of a replay.
 pub struct Finished {
-    /// What was played, where.
+    /// What was played.
     pub session: Arc<Session>,
+    /// Type of the file system on which it was.
+    pub file_system: String,
     /// What each player did; nothing of one that never came back.
     pub played: Vec<Played>,
     /// What stopped it, if anything did.
@@ -101,7 +108,32 @@ struct OnKernel<'a> {
     player: u32,
     action: u32,
     hand: Hand<'a>,
+    overhead: Overhead,
 }
+
+/// What a replay adds to the time of a call, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Overhead {
+    /// By itself.
+    cost_ns: u64,
+    /// Because its threads are one process.
+    sharing_ns: u64,
+}
+
+/// A player that has descriptors of its own, before it has any.
+struct Alone {
+    session: Arc<Session>,
+    dir: PathBuf,
+    tree: RootPath,
+    options: KernelOptions,
+    failure: Failure,
+}
+
+/// Its session has no kernel, and all else are names.
+impl NoDescriptors for Alone {}
+
+/// What kept a player from playing.
+type Failure = Arc<Mutex<Option<ReplayError>>>;
 
 /// Plays `script` in the run directory `dir` with the tree `root`.
 ///
@@ -114,75 +146,161 @@ pub async fn replay(
     root: Arc<Root>,
     options: ReplayOptions,
 ) -> Result<Finished, ReplayError> {
-    let dir_error = |source| ReplayError::Dir { dir: dir.clone(), source };
-    let kernel = Kernel::new(&dir, root, script.program(), script.pipes(), options.kernel).map_err(dir_error)?;
-    let sharing_ns = if script.speed() == Speed::Afap { 0 } else { rt.worker(Nanos::ZERO, sharing_ns).await };
-    let session = Arc::new(Session::new(script, kernel, sharing_ns));
-    let threads = session.played.len() as u32;
-    let failure = Arc::new(Mutex::new(None));
-    let mut joins = Vec::new();
-    for thread in 0..threads {
-        let (rt, session, failure) = (rt.clone(), session.clone(), failure.clone());
-        joins.push(rt.clone().spawn("replay thread", async move {
-            let playing = session.clone();
-            let agent = rt.agent("esker-replay", move |_| async move { playing.play(thread).await });
-            if let Err(source) = agent.await {
-                session.stop();
-                *failure.lock().unwrap_or_else(PoisonError::into_inner) =
-                    Some(ReplayError::Thread { thread, threads, source });
-            }
-        }));
-    }
+    let (file_system, failure) = (root.file_system(), Failure::default());
+    let (session, joins) = if script.is_alone() {
+        begin_alone(&rt, script, dir, &root, options.kernel, &failure)
+    } else {
+        begin_together(&rt, script, dir, root, options.kernel, &failure).await?
+    };
     let stuck = watchdog::watch(&rt, &session, &joins, options.patience).await;
-    session.kernel.let_go();
-    joins.into_iter().for_each(esker_rt::JoinHandle::detach);
-    if let Some(error) = failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
+    session.let_go();
+    joins.into_iter().for_each(JoinHandle::detach);
+    if let Some(error) = lock(&failure).take() {
         return Err(error);
     }
-    let take =
-        |slot: &Mutex<Option<Played>>| slot.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
-    let played = session.played.iter().map(take).collect();
-    Ok(Finished { session, played, stuck })
+    let played = session.played.iter().map(|played| lock(played).take().unwrap_or_default()).collect();
+    Ok(Finished { session, file_system, played, stuck })
+}
+
+/// A thread for each player. They share their descriptors.
+async fn begin_together(
+    rt: &Rt,
+    script: Arc<Script>,
+    dir: PathBuf,
+    root: Arc<Root>,
+    options: KernelOptions,
+    failure: &Failure,
+) -> Result<(Arc<Session>, Vec<JoinHandle<()>>), ReplayError> {
+    let tally = Arc::<Tally>::default();
+    let kernel = Kernel::new(&dir, root, script.program(), script.pipes(), options, tally.clone())
+        .map_err(|source| ReplayError::Dir { dir, source })?;
+    // Measured before players run, who would disturb it.
+    let cost_ns = cost_ns(&script, &kernel);
+    let sharing_ns = if script.speed() == Speed::Afap { 0 } else { rt.worker(Nanos::ZERO, sharing_ns).await };
+    let sharings_ns = sharings_ns(&script, sharing_ns);
+    let session = Arc::new(Session::new(script, tally, Some(kernel)));
+    let begin = |(player, sharing_ns)| {
+        let (rt, session, failure) = (rt.clone(), session.clone(), failure.clone());
+        rt.clone().spawn("replay thread", async move {
+            let playing = session.clone();
+            let overhead = Overhead { cost_ns, sharing_ns };
+            let agent = rt.agent("esker-replay", move |_| async move {
+                let kernel = playing.kernel.as_ref().expect("players that share descriptors have a kernel");
+                playing.play(kernel, player, overhead).await;
+            });
+            if let Err(source) = agent.await {
+                session.fail(&failure, ReplayError::Thread { thread: player, threads: session.players(), source });
+            }
+        })
+    };
+    let joins = (0..).zip(sharings_ns).map(begin).collect();
+    Ok((session, joins))
+}
+
+/// A thread that shares its descriptors with nobody, as the program was: then its calls take as long as the program's, for which the
+/// kernel need not count who uses a descriptor either.
+fn begin_alone(
+    rt: &Rt,
+    script: Arc<Script>,
+    dir: PathBuf,
+    root: &Root,
+    options: KernelOptions,
+    failure: &Failure,
+) -> (Arc<Session>, Vec<JoinHandle<()>>) {
+    let session = Arc::new(Session::new(script, Arc::default(), None));
+    let tree = root.unopened();
+    let alone = Alone { session: session.clone(), dir, tree, options, failure: failure.clone() };
+    let (rt, watched, failure) = (rt.clone(), session.clone(), failure.clone());
+    let join = rt.clone().spawn("replay thread", async move {
+        if let Err(source) = rt.worker(Nanos::ZERO, || work_apart(Alone::play, alone)).await {
+            watched.fail(&failure, ReplayError::Thread { thread: 0, threads: 1, source });
+        }
+    });
+    (session, vec![join])
+}
+
+impl Alone {
+    fn play(self) {
+        let Alone { session, dir, tree, options, failure } = self;
+        let script = &session.script;
+        let kernel = tree.open().and_then(|root| {
+            Kernel::new(&dir, Arc::new(root), script.program(), script.pipes(), options, session.tally.clone())
+        });
+        match kernel {
+            Ok(kernel) => {
+                let overhead = Overhead { cost_ns: cost_ns(script, &kernel), sharing_ns: 0 };
+                blocking(session.play(&kernel, 0, overhead));
+            }
+            Err(source) => session.fail(&failure, ReplayError::Dir { dir, source }),
+        }
+    }
+}
+
+/// What a player on the kernel does blocks its thread: its futures are ready at once.
+fn blocking<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => unreachable!("a player on the kernel waits in its thread"),
+    }
+}
+
+/// As fast as possible, nothing is paced.
+fn cost_ns(script: &Script, kernel: &Kernel) -> u64 {
+    if script.speed() == Speed::Afap { 0 } else { Hand::new(kernel, 0).cost_ns() }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is behind these is put there whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Session {
-    fn new(script: Arc<Script>, kernel: Kernel, sharing_ns: u64) -> Session {
+    fn new(script: Arc<Script>, tally: Arc<Tally>, kernel: Option<Kernel>) -> Session {
         let (players, threads) = (script.parts().len(), script.program().players().len());
-        // As fast as possible, nothing is paced. Measured before players run, who would disturb it.
-        let cost_ns = if script.speed() == Speed::Afap { 0 } else { Hand::new(&kernel, 0).cost_ns() };
         Session {
             counters: (0..threads).map(|_| Counter::default()).collect(),
             doing: (0..players).map(|_| AtomicU32::new(0)).collect(),
             ready: AtomicU32::new(0),
             go: Counter::default(),
             start_ns: AtomicU64::new(0),
-            cost_ns,
-            sharings_ns: sharings_ns(&script, sharing_ns),
             stop: AtomicBool::new(false),
             played: (0..players).map(|_| Mutex::new(None)).collect(),
             script,
+            tally,
             kernel,
         }
     }
 
-    async fn play(&self, player: u32) {
+    async fn play(&self, kernel: &Kernel, player: u32, overhead: Overhead) {
         clock::wake_on_time();
-        let hand = Hand::new(&self.kernel, player);
+        let hand = Hand::new(kernel, player);
         let mut hand = if self.script.speed() == Speed::Afap { hand } else { hand.timed() };
         let room = self.script.room(player);
         hand.make_room(room.read, room.write);
-        let mut target = OnKernel { session: self, player, action: 0, hand };
+        let mut target = OnKernel { session: self, player, action: 0, hand, overhead };
         let played = play(&self.script, player, &mut target).await;
         self.doing[player as usize].store(0, Ordering::Relaxed);
-        *self.played[player as usize].lock().unwrap_or_else(PoisonError::into_inner) = Some(played);
+        *lock(&self.played[player as usize]) = Some(played);
     }
 
-    /// Everybody comes to an end: who waits is told, who is in a call finds the other end closed.
+    /// Everybody comes to an end: who waits is told, who is in a call finds the other end closed. Where that cannot be, nobody is in a
+    /// call that waits for another end.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
-        self.kernel.let_go();
+        self.let_go();
         self.go.ring();
         self.counters.iter().for_each(Counter::ring);
+    }
+
+    fn let_go(&self) {
+        if let Some(kernel) = &self.kernel {
+            kernel.let_go();
+        }
+    }
+
+    fn fail(&self, failure: &Failure, error: ReplayError) {
+        self.stop();
+        *lock(failure) = Some(error);
     }
 
     /// A number that changes as long as anything happens.
@@ -281,11 +399,11 @@ impl Target for OnKernel<'_> {
     }
 
     fn cost_ns(&self) -> u64 {
-        self.session.cost_ns
+        self.overhead.cost_ns
     }
 
     fn sharing_ns(&self) -> u64 {
-        self.session.sharings_ns[self.player as usize]
+        self.overhead.sharing_ns
     }
 
     async fn perform(&mut self, turn: &Turn<'_>) -> Answer {

@@ -13,17 +13,24 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, StatxFlags, statx};
 use rustix::io::Errno;
 
 /// A tree that is left neither by name nor by link.
 pub struct Root {
     dir: OwnedFd,
+    at: RootPath,
+}
+
+/// Where a tree is, without a descriptor of it.
+#[derive(Clone)]
+pub struct RootPath {
     path: PathBuf,
-    /// Grows whenever a name may lead elsewhere than before.
-    epoch: AtomicU64,
+    /// Grows whenever a name may lead elsewhere than before, for all who have the tree open.
+    epoch: Arc<AtomicU64>,
 }
 
 /// Where a path begins.
@@ -65,15 +72,17 @@ impl Root {
     /// # Errors
     /// The kernel's; `NOSYS` before Linux 5.6, which cannot confine a path.
     pub fn open(path: &Path) -> Result<Root, Errno> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir = rustix::fs::open(path, flags, Mode::empty())?;
-        rustix::fs::openat2(&dir, c".", flags, Mode::empty(), CONFINED)?;
-        Ok(Root { dir, path: path.to_path_buf(), epoch: AtomicU64::new(1) })
+        RootPath { path: path.to_path_buf(), epoch: Arc::new(AtomicU64::new(1)) }.open()
     }
 
     /// Where the tree is.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.at.path
+    }
+
+    /// The same for a thread that has other descriptors, and opens it again.
+    pub fn unopened(&self) -> RootPath {
+        self.at.clone()
     }
 
     /// The root directory, for names only.
@@ -81,9 +90,17 @@ impl Root {
         self.dir.as_fd()
     }
 
+    /// Type of the file system of the run, as the kernel's list of mounts calls it; `unknown` before Linux 5.8.
+    pub fn file_system(&self) -> String {
+        let looked = statx(&self.dir, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID);
+        let mount = looked.ok().filter(|look| look.stx_mask & StatxFlags::MNT_ID.bits() != 0);
+        let mounts = mount.and_then(|look| Some((look.stx_mnt_id, read_mounts().ok()?)));
+        mounts.and_then(|(mount, mounts)| file_system_of(mount, &mounts)).unwrap_or("unknown".to_string())
+    }
+
     /// A name may lead elsewhere from now on: what threads keep is forgotten.
     pub fn shift(&self) {
-        self.epoch.fetch_add(1, Ordering::SeqCst);
+        self.at.epoch.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Opens `path` inside the tree.
@@ -157,7 +174,7 @@ impl Root {
             Base::Dir(_, number) if !path.starts_with(b"/") => number,
             _ => ROOT_NUMBER,
         };
-        let epoch = self.epoch.load(Ordering::SeqCst);
+        let epoch = self.at.epoch.load(Ordering::SeqCst);
         if let Some(dir) = cache.find(epoch, number, path) {
             return Ok(dir);
         }
@@ -173,6 +190,19 @@ impl Root {
         let root = rustix::fs::readlink(proc_path(&self.dir), Vec::new())?.into_bytes();
         let inside = here.strip_prefix(root.as_slice()).ok_or(Errno::XDEV)?;
         Ok([inside, b"/", path].concat())
+    }
+}
+
+impl RootPath {
+    /// Opens the tree.
+    ///
+    /// # Errors
+    /// As [`Root::open`].
+    pub fn open(self) -> Result<Root, Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = rustix::fs::open(&self.path, flags, Mode::empty())?;
+        rustix::fs::openat2(&dir, c".", flags, Mode::empty(), CONFINED)?;
+        Ok(Root { dir, at: self })
     }
 }
 
@@ -207,10 +237,11 @@ impl Cache {
     }
 }
 
-/// The path under which the kernel shows an open descriptor of this process.
+/// The path under which the kernel shows an open descriptor of this thread, whose table need not be that of the process: the same
+/// number may be another file there.
 pub fn proc_path(fd: &impl AsFd) -> String {
     use std::os::fd::AsRawFd;
-    format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd())
+    format!("/proc/thread-self/fd/{}", fd.as_fd().as_raw_fd())
 }
 
 /// The path of `leaf` in an open directory, for calls that take no directory; the leaf is not followed by calls that do not
@@ -234,6 +265,25 @@ fn split(path: &[u8]) -> (&[u8], &[u8], bool) {
     let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |at| at + 1);
     let start = path[..end].iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
     (&path[..start], &path[start..end], end < path.len())
+}
+
+fn read_mounts() -> Result<String, Errno> {
+    let file = rustix::fs::open(c"/proc/self/mountinfo", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let (mut text, mut chunk) = (Vec::new(), vec![0; 1 << 16]);
+    loop {
+        match rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut chunk))? {
+            0 => return Ok(String::from_utf8_lossy(&text).into_owned()),
+            read => text.extend_from_slice(&chunk[..read]),
+        }
+    }
+}
+
+/// The type of a mount by its number, because files of one Btrfs have several numbers of devices: lines are
+/// `number parent major:minor root dir options fields... - type source options`.
+fn file_system_of(mount: u64, mounts: &str) -> Option<String> {
+    let number = mount.to_string();
+    let line = mounts.lines().find(|line| line.split(' ').next() == Some(&number))?;
+    line.split(" - ").nth(1)?.split(' ').next().map(str::to_string)
 }
 
 fn persist<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {

@@ -100,9 +100,13 @@ impl Script {
     /// # Errors
     /// If an action cannot be read.
     pub fn new(program: Program, order: Order, speed: Speed) -> Result<Script, Malformed> {
-        let schedule = program.schedule(order);
+        let mut schedule = program.schedule(order);
         let parts = match order {
-            Order::Single => vec![in_a_row(&program)?],
+            Order::Single => {
+                let row = in_a_row(&program)?;
+                schedule = schedule.in_a_row(program.outline(), &row);
+                vec![row]
+            }
             _ => (0..program.players().len() as u32).map(|thread| program.actions(ThreadId(thread)).to_vec()).collect(),
         };
         let entries = &program.snapshot().entries;
@@ -182,6 +186,11 @@ impl Script {
     /// Whether others wait for calls to be issued, not only for their ends.
     pub fn tells_issue(&self) -> bool {
         self.order == Order::Temporal
+    }
+
+    /// Whether one thread made all calls, and none that waits for others.
+    pub fn is_alone(&self) -> bool {
+        self.program.players().len() == 1 && !self.program.outline().instants().iter().any(|instant| instant.waits)
     }
 
     /// Whose an action is.

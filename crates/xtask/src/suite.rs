@@ -66,11 +66,9 @@ pub fn main(args: &[String]) -> Result<bool, String> {
     let folder = crate::root().join("data/programs");
     let entries = entries(&folder.join("suite.toml"))?;
     let mut rows = BTreeMap::new();
-    for entry in &entries {
+    for entry in entries.iter().filter(|entry| options.wants(entry)) {
         let trace = folder.join(format!("{}.etrace", entry.name));
-        let wanted = options.only.as_ref().is_none_or(|only| *only == entry.name);
-        if wanted
-            && !options.table
+        if !options.table
             && let Err(why) = record(entry, &trace, &options.esker)
         {
             println!("{:<20} {why}", entry.name);
@@ -109,6 +107,10 @@ impl Options {
             }
         }
         Ok(options)
+    }
+
+    fn wants(&self, entry: &Entry) -> bool {
+        self.only.as_ref().is_none_or(|only| *only == entry.name)
     }
 }
 

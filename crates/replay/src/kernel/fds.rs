@@ -104,7 +104,7 @@ impl Hand<'_> {
         Ok(done(rustix::fs::fcntl_setfl(&*handle, flags)?))
     }
 
-    /// All threads are one process here, whose record locks never meet each other.
+    /// All threads of a trace share a table of descriptors here, by which record locks are owned, so theirs never meet.
     fn range_lock(&mut self, fd: Fd, cmd: RecordLock, kind: LockKind) -> Reply {
         let handle = self.inside(fd)?;
         if matches!(cmd, RecordLock::Get | RecordLock::OfdGet) {

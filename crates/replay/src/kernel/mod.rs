@@ -166,7 +166,7 @@ pub struct Kernel {
     /// Numbers of temporary names.
     temporary: AtomicU64,
     /// What was done otherwise than traced.
-    pub tally: Tally,
+    pub tally: Arc<Tally>,
 }
 
 /// What one thread of a replay has for itself.

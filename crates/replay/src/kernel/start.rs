@@ -1,6 +1,7 @@
 //! Getting ready: limits, and what was open before the first action.
 
 use std::collections::BTreeMap;
+use std::os::fd::{BorrowedFd, RawFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -8,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 use esker_trace::Snapshot;
 use esker_trace::compiled::{Opened, Program};
 use esker_trace::words::FileKind;
-use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, statx};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -19,6 +20,8 @@ use crate::root::Root;
 use crate::special::Specials;
 use crate::tally::Tally;
 
+/// Descriptors beside those of slots: what calls by path open for their time, what threads keep, and the process's own.
+const SPARE: usize = 1024;
 const LOST: &str = "descriptors that were open before the trace could not be opened: their calls were not made";
 
 impl Kernel {
@@ -32,10 +35,12 @@ impl Kernel {
         program: &Program,
         pipes: Pipes,
         options: KernelOptions,
+        tally: Arc<Tally>,
     ) -> Result<Kernel, Errno> {
         raise_limit();
+        make_room(root.dir(), program.slots().len());
         let kernel = Kernel::bare(dir, root, program.snapshot(), program.slots().len(), options)?;
-        let kernel = Kernel { pipes, ..kernel };
+        let kernel = Kernel { pipes, tally, ..kernel };
         kernel.open_all(program.opened())?;
         Ok(kernel)
     }
@@ -59,7 +64,7 @@ impl Kernel {
             root,
             options,
             temporary: AtomicU64::new(0),
-            tally: Tally::default(),
+            tally: Arc::default(),
         })
     }
 
@@ -100,14 +105,6 @@ impl Kernel {
         self.maps.forget_all();
         self.aio.close();
     }
-
-    /// Type of the file system of the run, as the kernel's list of mounts calls it; `unknown` before Linux 5.8.
-    pub fn file_system(&self) -> String {
-        let looked = statx(self.root.dir(), c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID);
-        let mount = looked.ok().filter(|look| look.stx_mask & StatxFlags::MNT_ID.bits() != 0);
-        let mounts = mount.and_then(|look| Some((look.stx_mnt_id, read_mounts().ok()?)));
-        mounts.and_then(|(mount, mounts)| file_system_of(mount, &mounts)).unwrap_or("unknown".to_string())
-    }
 }
 
 /// Other orders may hold more descriptors open at once than the trace did.
@@ -118,34 +115,12 @@ fn raise_limit() {
     let _refused = setrlimit(Resource::Nofile, raised);
 }
 
-fn read_mounts() -> Result<String, Errno> {
-    let file = rustix::fs::open(c"/proc/self/mountinfo", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    let (mut text, mut chunk) = (Vec::new(), vec![0; 1 << 16]);
-    loop {
-        match rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut chunk))? {
-            0 => return Ok(String::from_utf8_lossy(&text).into_owned()),
-            read => text.extend_from_slice(&chunk[..read]),
-        }
-    }
-}
-
-/// The type of a mount by its number, because files of one Btrfs have several numbers of devices: lines are
-/// `number parent major:minor root dir options fields... - type source options`.
-fn file_system_of(mount: u64, mounts: &str) -> Option<String> {
-    let number = mount.to_string();
-    let line = mounts.lines().find(|line| line.split(' ').next() == Some(&number))?;
-    line.split(" - ").nth(1)?.split(' ').next().map(str::to_string)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_type_of_a_mount_is_told_by_its_number() {
-        let mounts = "36 35 98:0 /m /mnt rw,noatime master:1 - ext4 /dev/x rw\n37 35 0:22 / /proc rw - proc proc rw\n";
-        assert_eq!(file_system_of(36, mounts).as_deref(), Some("ext4"));
-        assert_eq!(file_system_of(37, mounts).as_deref(), Some("proc"));
-        assert_eq!(file_system_of(35, mounts), None);
-    }
+/// Makes room for a descriptor in each slot. All threads of a replay share one table of descriptors, and the kernel lets a shared
+/// one grow only when no CPU looks at the old one any more: whoever opened a file then would wait for milliseconds, in which its
+/// program, alone when its table grew, did not wait.
+fn make_room(any: BorrowedFd<'_>, slots: usize) {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let last = (slots + SPARE).min(usize::try_from(limit).unwrap_or(usize::MAX)).saturating_sub(1);
+    // Where there is no room for so many, the table grows as it is needed.
+    let _refused = RawFd::try_from(last).map(|last| rustix::io::fcntl_dupfd_cloexec(any, last));
 }

@@ -20,6 +20,7 @@ use crate::outcome::{Heading, report};
 use crate::report::Report;
 use crate::script::Speed;
 
+mod alone;
 mod delays;
 mod modes;
 mod timing;

@@ -111,3 +111,11 @@ fn odd_paths_have_a_place() {
     check("", Err(Errno::NOENT));
     check("/nowhere/x", Err(Errno::NOENT));
 }
+
+#[test]
+fn the_type_of_a_mount_is_told_by_its_number() {
+    let mounts = "36 35 98:0 /m /mnt rw,noatime master:1 - ext4 /dev/x rw\n37 35 0:22 / /proc rw - proc proc rw\n";
+    assert_eq!(file_system_of(36, mounts).as_deref(), Some("ext4"));
+    assert_eq!(file_system_of(37, mounts).as_deref(), Some("proc"));
+    assert_eq!(file_system_of(35, mounts), None);
+}

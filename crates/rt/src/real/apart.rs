@@ -15,25 +15,42 @@ pub type Errand = fn(&[String]) -> Result<String, String>;
 /// The first descriptor that is not a standard one.
 const FIRST_OWN: libc::c_uint = 3;
 
+/// Says of a type that what its values hold owns and borrows no descriptor, so that they may cross to a thread that has others.
+pub trait NoDescriptors: Send + 'static {}
+
 /// Runs an errand and waits for it. Blocking: call it on a worker.
 ///
 /// # Errors
 /// What the errand says, or why its thread could not be made or set apart.
 pub fn run_apart(errand: Errand, words: Vec<String>) -> Result<String, String> {
+    in_own_table(move || errand(&words)).map_err(|error| error.to_string())?
+}
+
+/// Runs work that calls on descriptors as a program with a single thread does: in a table that it shares with nobody, the kernel need
+/// not count who uses one. It begins with none but the standard ones, and what it opens must not leave it. Blocking, as
+/// [`run_apart`]; the work must not wake tasks of a world either.
+///
+/// # Errors
+/// Why its thread could not be made or set apart, or that it panicked.
+pub fn work_apart<W: NoDescriptors>(work: fn(W), with: W) -> io::Result<()> {
+    in_own_table(move || work(with))
+}
+
+fn in_own_table<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> io::Result<R> {
     let body = move || {
-        leave_descriptors()
-            .map_err(|e| format!("a thread cannot be set apart from this process's descriptors: {e}"))?;
-        errand(&words)
+        leave_descriptors().map_err(|e| {
+            io::Error::other(format!("a thread cannot be set apart from this process's descriptors: {e}"))
+        })?;
+        Ok(work())
     };
-    let thread = thread::Builder::new().name("esker-errand".to_string()).spawn(body);
-    let thread = thread.map_err(|e| format!("no thread for an errand: {e}"))?;
-    thread.join().unwrap_or_else(|_| Err("an errand panicked; its message is above".to_string()))
+    let thread = thread::Builder::new().name("esker-errand".to_string()).spawn(body)?;
+    thread.join().unwrap_or_else(|_| Err(io::Error::other("an errand panicked; its message is above")))
 }
 
 /// Gives this thread a table of descriptors of its own, without those that it shared until now.
 fn leave_descriptors() -> io::Result<()> {
-    // SAFETY: this thread was made for one errand. Nothing that owns or borrows a descriptor was moved to it: an
-    // `Errand` is a plain function that is given texts and gives one back.
+    // SAFETY: this thread was made for one errand. Nothing that owns or borrows a descriptor was moved to it: an `Errand` is a plain
+    // function that is given texts and gives one back; other work is one too, and is given what says that it has none.
     let result = unsafe {
         libc::syscall(libc::SYS_close_range, FIRST_OWN, libc::c_uint::MAX, libc::CLOSE_RANGE_UNSHARE as libc::c_uint)
     };
@@ -63,5 +80,20 @@ mod tests {
     fn an_errand_brings_its_answer_and_a_panic_is_told() {
         assert_eq!(run_apart(|words| Ok(words.join("+")), vec!["a".into(), "b".into()]), Ok("a+b".to_string()));
         assert!(run_apart(|_| panic!("on purpose"), Vec::new()).unwrap_err().contains("panicked"));
+    }
+
+    #[test]
+    fn work_in_a_table_of_its_own_leaves_nothing_open_here() {
+        struct Paths(Vec<String>, std::sync::mpsc::Sender<usize>);
+        impl NoDescriptors for Paths {}
+        let work = |Paths(paths, opened): Paths| {
+            let open: Vec<_> = paths.iter().map(|path| std::fs::File::open(path).unwrap()).collect();
+            let first = open.iter().map(AsRawFd::as_raw_fd).min().unwrap();
+            assert_eq!(first, FIRST_OWN as i32, "nothing of this process is there");
+            opened.send(open.len()).unwrap();
+        };
+        let (sender, receiver) = std::sync::mpsc::channel();
+        work_apart(work, Paths(vec!["/proc/self/status".into(); 3], sender)).unwrap();
+        assert_eq!(receiver.recv(), Ok(3));
     }
 }

@@ -26,7 +26,7 @@ mod threads;
 mod uring;
 mod workers;
 
-pub use apart::{Errand, run_apart};
+pub use apart::{Errand, NoDescriptors, run_apart, work_apart};
 pub use cell::StackCell;
 pub use descriptor::{WriteBack, close, write_back};
 pub use file_map::FileMap;

@@ -136,6 +136,14 @@ impl Schedule {
         schedule
     }
 
+    /// The same for one thread that plays all actions in this order, in which those that wait may come behind others that were entered
+    /// after them: what was computed between these is not a part of the wait.
+    pub fn in_a_row(mut self, outline: &Outline, row: &[u32]) -> Schedule {
+        let mut pace = Pace::new(outline, Order::Single);
+        row.iter().for_each(|id| self.leads[*id as usize] = pace.action(*id, &[]));
+        self
+    }
+
     /// Brings the waits into the order of the actions' numbers, if they were found in another one.
     fn settle(&mut self, spans: &[(u32, u32)]) {
         let ordered = spans.windows(2).all(|pair| pair[0].1 <= pair[1].0);

@@ -1,8 +1,7 @@
 //! Replays whose threads are held up at random, in each run elsewhere.
 
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use std::{env, pin, thread};
+use std::{env, thread};
 
 use super::modes::assert_kept;
 use super::*;
@@ -72,26 +71,20 @@ impl Target for HeldUp<'_> {
     }
 }
 
-/// What a player on the kernel does blocks its thread: its futures are ready at once.
-fn blocking<T>(future: impl Future<Output = T>) -> T {
-    match pin::pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(value) => value,
-        Poll::Pending => unreachable!("a player on the kernel waits in its thread"),
-    }
-}
-
 /// One run in a directory of its own; gives also how many calls were held up.
 fn held_up(script: &Arc<Script>, seed: u64) -> (Finished, u64) {
     let dir = tempfile::tempdir().unwrap();
     let init = InitOptions { mode: InitMode::Full, force: false, drop_caches: false, seed: 1 };
     let (root, _) = initialise(dir.path(), script.program().snapshot(), init, &mut |_| {}).unwrap();
-    let kernel = Kernel::new(dir.path(), Arc::new(root), script.program(), script.pipes(), options().kernel).unwrap();
-    let session = Arc::new(Session::new(script.clone(), kernel, 0));
+    let (file_system, tally) = (root.file_system(), Arc::<Tally>::default());
+    let (root, kernel) = (Arc::new(root), options().kernel);
+    let kernel = Kernel::new(dir.path(), root, script.program(), script.pipes(), kernel, tally.clone()).unwrap();
+    let session = Arc::new(Session::new(script.clone(), tally, Some(kernel)));
     let play_one = |player: u32| {
-        let mut hand = Hand::new(&session.kernel, player);
+        let mut hand = Hand::new(session.kernel.as_ref().unwrap(), player);
         let room = script.room(player);
         hand.make_room(room.read, room.write);
-        let on = OnKernel { session: &session, player, action: 0, hand };
+        let on = OnKernel { session: &session, player, action: 0, hand, overhead: Overhead::default() };
         let random = Stream::named(seed, &format!("delays of player {player}"));
         let mut target = HeldUp { on, random, delays: 0 };
         (blocking(play(script, player, &mut target)), target.delays)
@@ -102,7 +95,7 @@ fn held_up(script: &Arc<Script>, seed: u64) -> (Finished, u64) {
     });
     let delays = played.iter().map(|(_, delays)| delays).sum();
     let played = played.into_iter().map(|(played, _)| played).collect();
-    (Finished { session, played, stuck: None }, delays)
+    (Finished { session, file_system, played, stuck: None }, delays)
 }
 
 fn asked((variable, usual): (&str, u32)) -> u32 {

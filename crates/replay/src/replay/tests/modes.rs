@@ -124,6 +124,28 @@ fn many_descriptors_are_open_at_once() {
     assert_eq!(report.mismatches.count, 0, "{:?}", report.mismatches.listed.first());
 }
 
+/// Descriptors for which the table of this process has room.
+fn room() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("FDSize:")).unwrap();
+    line.trim().parse().unwrap()
+}
+
+#[test]
+fn there_is_room_for_all_descriptors_before_threads_share_their_table() {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    let wanted = (2 * room()).min(limit);
+    let mut draft = Draft::of(2);
+    draft.file("/f", 10);
+    for _ in 0..wanted {
+        draft.open(0, "/f", OpenFlags::READ, 3);
+        draft.call(0, Call::Close { fd: Fd(3) }, Outcome::Done(0));
+    }
+    let (_, report) = play_as(&draft.program(), ROOT(), Speed::Afap);
+    assert_eq!(report.mismatches.count, 0);
+    assert!(room() >= wanted, "{} of {wanted}, though never two were open at once", room());
+}
+
 #[test]
 fn mismatches_are_told_with_what_was_expected_and_what_came() {
     let mut draft = Draft::of(1);

@@ -33,6 +33,22 @@ fn computation_is_slept_and_nothing_is_early() {
     }
 }
 
+#[test]
+fn one_thread_computes_while_another_one_waits_and_does_not_wait_again() {
+    let mut draft = Draft::of(2);
+    draft.file("/f", 10);
+    let stat = || Call::Stat { file: Object::Path { at: At::cwd("/f"), follow: true }, seen: None };
+    draft.call(0, stat(), Outcome::Done(0));
+    draft.call_from(0, 2000, 61_000_000, Call::Poll { fds: Vec::new(), timeout_ms: -1 }, Outcome::Done(1));
+    for call in 1..=20u64 {
+        draft.call_from(1, 3_000_000 * call, 3_000_000 * call + 1000, stat(), Outcome::Done(0));
+    }
+    let (finished, report) = play_as(&draft.program(), Order::Single, Speed::Scaled(1.0));
+    let last = finished.played[0].stamps[20];
+    assert!(last.called && last.issue_ns >= 59_900_000, "{last:?}: what was computed beside the wait was slept");
+    assert!(report.elapsed_ns < 100_000_000, "what was waited for is not slept again: {}", report.elapsed_ns);
+}
+
 /// A finished replay, as if on ext4.
 fn on_ext4(rules: Rules, speed: Speed) -> Report {
     let (_, mut report) = play_as(&thinking(), Order::Root(rules), speed);
