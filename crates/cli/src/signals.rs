@@ -1,10 +1,12 @@
-//! SIGINT and SIGTERM: the first asks to stop, the second ends the process. SIGHUP where it is wanted.
+//! SIGINT and SIGTERM: the first asks to stop, one that comes a while after it ends the process. SIGHUP where it is wanted.
 
 use std::future::Future;
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use esker_rt::Rt;
 use esker_rt::mem::Part;
@@ -14,6 +16,9 @@ use signal_hook::{flag, low_level::pipe};
 
 /// Exit status after a second signal.
 const IMPATIENT: i32 = 1;
+/// What comes within this time after the first asks the same again: a shell and its terminal may both tell of a hangup, and a
+/// parent's end is told once for each of its threads (`PR_SET_PDEATHSIG`).
+const SAME: Duration = Duration::from_millis(500);
 
 /// Signals as bytes in a stream that a world can wait for.
 pub struct Signals(UnixStream);
@@ -24,9 +29,7 @@ impl Signals {
     /// # Errors
     /// The kernel's.
     pub fn catch() -> io::Result<Signals> {
-        let (here, there) = UnixStream::pair()?;
-        catch(TERM_SIGNALS, &there)?;
-        Ok(Signals(here))
+        Ok(Signals(catch(TERM_SIGNALS)?))
     }
 
     /// The same, and SIGHUP, with which a terminal goes, asks to stop too, unless whoever started this had it ignored, as
@@ -35,10 +38,8 @@ impl Signals {
     /// # Errors
     /// The kernel's.
     pub fn catch_with_hangup() -> io::Result<Signals> {
-        let (here, there) = UnixStream::pair()?;
-        let signals = if is_ignored(SIGHUP) { &[][..] } else { &[SIGHUP][..] };
-        catch(TERM_SIGNALS.iter().chain(signals), &there)?;
-        Ok(Signals(here))
+        let hangup = if is_ignored(SIGHUP) { &[][..] } else { &[SIGHUP][..] };
+        Ok(Signals(catch(TERM_SIGNALS.iter().chain(hangup))?))
     }
 
     /// Waits for the first signal.
@@ -51,15 +52,23 @@ impl Signals {
     }
 }
 
-fn catch<'a>(signals: impl IntoIterator<Item = &'a i32>, there: &UnixStream) -> io::Result<()> {
-    let again = Arc::new(AtomicBool::new(false));
+/// Has signals noted. The stream that is returned says so once.
+fn catch<'a>(signals: impl IntoIterator<Item = &'a i32>) -> io::Result<UnixStream> {
+    let (mut noted, handlers) = UnixStream::pair()?;
+    let (here, mut there) = UnixStream::pair()?;
+    let is_second = Arc::new(AtomicBool::new(false));
     for signal in signals {
-        // In this order: the signal that sets the flag does not find it set.
-        flag::register_conditional_shutdown(*signal, IMPATIENT, again.clone())?;
-        flag::register(*signal, again.clone())?;
-        pipe::register(*signal, there.try_clone()?)?;
+        flag::register_conditional_shutdown(*signal, IMPATIENT, is_second.clone())?;
+        pipe::register(*signal, handlers.try_clone()?)?;
     }
-    Ok(())
+    thread::Builder::new().name("signals".to_string()).spawn(move || {
+        let mut first = [0];
+        // Where nobody listens any more, nobody need be told.
+        let _told = noted.read_exact(&mut first).and_then(|()| there.write_all(&first));
+        thread::sleep(SAME);
+        is_second.store(true, Ordering::SeqCst);
+    })?;
+    Ok(here)
 }
 
 /// Whether this process was started with a signal ignored: `SigIgn` of proc_pid_status(5).
