@@ -325,6 +325,10 @@ mod tests {
         {
             assert!(refused(text).contains("promote_percent"), "{}", refused(text));
         }
+        let taken = |percent| Config::parse(&format!("promote_percent = {percent}\n{WHO}")).map(|it| it.policy.promote);
+        assert!((1..=100).all(|percent| {
+            taken(percent).is_ok_and(|threshold| threshold.pages() == (percent * 512_u32).div_ceil(100))
+        }));
         for (text, key) in [
             ("tau = 0.0", "tau"),
             ("tau = 1.1", "tau"),

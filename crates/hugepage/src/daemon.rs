@@ -118,6 +118,7 @@ impl Daemon {
         for process in &mut status.processes {
             let pid = Pid(process.pid);
             process.name = self.system.name(pid).unwrap_or_default().to_string();
+            process.resident_bytes = self.system.resident(pid);
             let uses = self.system.uses(pid).into_iter().map(|one| (one.region, one.used, one.huge));
             process.draw(&self.manager, uses);
             process.sharing = self.system.shared(pid).map(|(mergeable_bytes, merged_bytes, profit_bytes)| {

@@ -5,21 +5,22 @@
 //! background scan.
 
 mod heat;
+mod scan;
 mod sharing;
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use esker_base::{Nanos, Stream, Time};
 
-use crate::policy::{Action, Order, Policy, Reason};
+use crate::policy::{Action, Policy, Reason};
 use crate::record::{Counts, Record};
 use crate::share::{Claim, imbalance};
 use crate::starvation::{FEW_BLOCKS, MADE_RESTS, Starvation};
 use crate::urgent::Urgent;
-use crate::view::{Backing, Outcome, Pid, Place, ProcView, Refusal, Region};
+use crate::view::{Outcome, Pid, Place, ProcView, Refusal, Region};
 
 use heat::Watched;
+use scan::Quantum;
 
 /// Who asked for a look at a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,13 +120,6 @@ pub enum Decision {
 /// Takes decisions as they are made.
 pub type Tell<'a> = &'a mut dyn FnMut(Time, &Decision);
 
-/// A part of the background scan.
-#[derive(Clone, Copy, Debug)]
-struct Quantum {
-    pid: Pid,
-    left: u32,
-}
-
 /// The manager of huge pages.
 #[derive(Debug)]
 pub struct Manager {
@@ -187,7 +181,7 @@ impl Manager {
             self.look_at_memory(now, view, tell);
         }
         if now >= self.resting_until
-            && let Some(place) = self.urgent.next(now)
+            && let Some(place) = self.next_urgent(now)
         {
             return now + self.decide(now, place, Asker::Signal, view, tell);
         }
@@ -205,8 +199,8 @@ impl Manager {
     /// When something is due, if nothing happens before.
     fn next_due(&self, now: Time) -> Time {
         let access = self.reading.as_ref().map_or(self.next_clear, |(at, _)| *at);
-        let work = [Some(self.next_quantum), self.urgent.due()].into_iter().flatten().min().unwrap_or(Time(u64::MAX));
-        let work = work.max(self.resting_until);
+        let urgent = self.urgent.due(self.has_room()).unwrap_or(Time(u64::MAX));
+        let work = self.next_quantum.min(urgent).max(self.resting_until);
         let blocks = self.starved.as_ref().map_or(Time(u64::MAX), Starvation::next_look);
         access.min(work).min(self.next_memory).min(blocks).max(now)
     }
@@ -228,7 +222,7 @@ impl Manager {
 
     fn lose(&mut self, now: Time, pid: Pid, tell: Tell<'_>) {
         self.urgent.forget(pid);
-        self.quantum = self.quantum.filter(|quantum| quantum.pid != pid);
+        self.leave(pid);
         if let Some(record) = self.records.remove(&pid) {
             tell(now, &Decision::Lost(pid));
             self.gone.add(&record.counts);
@@ -258,11 +252,18 @@ impl Manager {
 
     /// Ends starvation if it has been long enough, or if there are more blocks.
     fn look_for_blocks(&mut self, now: Time, view: &mut impl ProcView) {
-        let Some(over) = self.starved.take_if(|starved| starved.is_over(now, || view.free_blocks())) else { return };
-        view.listen(true);
-        for place in over.owed() {
-            self.urgent.ask(place);
+        if self.starved.take_if(|starved| starved.is_over(now, || view.free_blocks())).is_some() {
+            view.listen(true);
         }
+    }
+
+    /// The request that comes first: of all who wait, that of who deserves the next huge page most.
+    fn next_urgent(&mut self, now: Time) -> Option<Place> {
+        let has_room = self.has_room();
+        self.urgent.again(now).or_else(|| {
+            let pid = self.first_of(self.urgent.who(has_room))?;
+            self.urgent.take(pid, has_room)
+        })
     }
 
     /// Looks at a region and does what the policy says. Returns how long that took.
@@ -291,10 +292,7 @@ impl Manager {
             action => {
                 let promoted = action == Action::Promote;
                 let outcome = match promoted {
-                    true if self.is_spent() || self.starved.is_some() => {
-                        self.owe(place, asker);
-                        Outcome { result: Err(Refusal::NoContiguity), took: Nanos(0) }
-                    }
+                    true if !self.has_room() => Outcome { result: Err(Refusal::NoContiguity), took: Nanos(0) },
                     true => self.promote(now, place, view, tell),
                     false => view.demote(place),
                 };
@@ -304,7 +302,7 @@ impl Manager {
                         tell(now, &Decision::Changed { place, promoted, used, asker, took });
                         self.note_change(now, place, promoted);
                     }
-                    Err(refusal) => self.note_refusal(now, place, refusal, tell),
+                    Err(refusal) => self.note_refusal(now, place, refusal, asker, tell),
                 }
                 if promoted {
                     self.rest_after(now, outcome, view, tell);
@@ -314,10 +312,10 @@ impl Manager {
         }
     }
 
-    /// Whether all huge pages that may be are.
-    fn is_spent(&self) -> bool {
+    /// Whether a promotion is worth trying: there may be a block, and more may be huge than are.
+    fn has_room(&self) -> bool {
         let huge = || self.records.values().map(|record| record.huge.len() as u64).sum::<u64>();
-        self.policy.budget.is_some_and(|budget| huge() >= budget)
+        self.starved.is_none() && self.policy.budget.is_none_or(|budget| huge() < budget)
     }
 
     fn note_change(&mut self, now: Time, place: Place, promoted: bool) {
@@ -332,7 +330,7 @@ impl Manager {
         record.promoted_in_pass += u64::from(promoted);
     }
 
-    fn note_refusal(&mut self, now: Time, place: Place, refusal: Refusal, tell: Tell<'_>) {
+    fn note_refusal(&mut self, now: Time, place: Place, refusal: Refusal, asker: Asker, tell: Tell<'_>) {
         let Some(record) = self.records.get_mut(&place.pid) else { return };
         *record.counts.refused.entry(refusal).or_default() += 1;
         let tries = self.urgent.tries(place);
@@ -340,9 +338,11 @@ impl Manager {
             .then(|| now + self.policy.retry_after * (1 << tries.min(16)));
         match again {
             Some(at) => self.urgent.ask_again(place, at),
+            // What a signal tells is told once.
+            None if refusal == Refusal::NoContiguity && asker == Asker::Signal => self.urgent.want(place),
             None => self.urgent.done(place),
         }
-        if refusal == Refusal::NoContiguity {
+        if refusal == Refusal::NoContiguity && asker == Asker::Scan {
             // Nobody else would get one either; where the scan stopped, it goes on once there may be some.
             if record.cursor == Region(place.region.0 + 1) {
                 record.cursor = place.region;
@@ -355,7 +355,7 @@ impl Manager {
             // Its group is full: more would be refused too, or push out what is in use.
             let until = now + self.policy.exclusion;
             record.excluded_until = Some(until);
-            self.quantum = self.quantum.filter(|quantum| quantum.pid != place.pid);
+            self.leave(place.pid);
             tell(now, &Decision::Excluded { pid: place.pid, until });
         }
     }
@@ -378,79 +378,6 @@ impl Manager {
             self.starved = Some(Starvation::new(now + took, until, blocks));
             view.listen(false);
             tell(now, &Decision::Starved { until, blocks });
-        }
-    }
-
-    /// One step of the background scan: one region. Nothing if it sleeps.
-    fn scan_quantum(&mut self, now: Time, view: &mut impl ProcView, tell: Tell<'_>) -> Option<Nanos> {
-        if self.quantum.is_none() {
-            if now < self.next_quantum {
-                return None;
-            }
-            self.begin_quantum(now, self.policy.quantum_regions);
-        }
-        let Some(quantum) = self.quantum else {
-            self.end_quantum(now);
-            return None;
-        };
-        let record = self.records.get_mut(&quantum.pid)?;
-        let Some((region, look)) = view.next(quantum.pid, record.cursor) else {
-            self.end_pass(now, quantum, tell);
-            return Some(Nanos(0));
-        };
-        record.cursor = Region(region.0 + 1);
-        let cost = u32::from(look.backing != Backing::Huge && look.skip.is_none());
-        record.counts.looked += u64::from(cost);
-        let left = quantum.left - cost;
-        self.quantum = Some(Quantum { left, ..quantum });
-        let place = Place { pid: quantum.pid, region };
-        let took = self.decide(now, place, Asker::Scan, view, tell);
-        if left == 0 {
-            self.end_quantum(now);
-        }
-        Some(took)
-    }
-
-    fn begin_quantum(&mut self, now: Time, left: u32) {
-        self.quantum = self.choose(now).map(|pid| Quantum { pid, left });
-    }
-
-    fn end_quantum(&mut self, now: Time) {
-        self.quantum = None;
-        self.next_quantum = now + self.policy.quantum_sleep;
-    }
-
-    /// At the end of a process the quantum goes on with whoever deserves it now.
-    fn end_pass(&mut self, now: Time, quantum: Quantum, tell: Tell<'_>) {
-        let Some(record) = self.records.get_mut(&quantum.pid) else { return };
-        record.cursor = Region(0);
-        let found = std::mem::take(&mut record.promoted_in_pass);
-        if found == 0 && self.policy.exclusion > Nanos(0) {
-            let until = now + self.policy.exclusion;
-            record.excluded_until = Some(until);
-            tell(now, &Decision::Excluded { pid: quantum.pid, until });
-        }
-        self.turn_of = Pid(quantum.pid.0 + 1);
-        self.quantum = None;
-        // A round over processes in which there is nothing to look at must come to an end.
-        if quantum.left > 1 {
-            self.begin_quantum(now, quantum.left - 1);
-        }
-        if self.quantum.is_none() {
-            self.end_quantum(now);
-        }
-    }
-
-    /// Whom the background scan visits.
-    fn choose(&self, now: Time) -> Option<Pid> {
-        let open = || self.records.iter().filter(|(_, record)| !record.is_excluded(now)).map(|(pid, _)| *pid);
-        match self.policy.order {
-            Order::InTurn => open().find(|pid| *pid >= self.turn_of).or_else(|| open().next()),
-            Order::Fair => open().max_by(|a, b| {
-                let claim = |pid: &Pid| self.records[pid].claim(&self.policy.tracking);
-                // Of equal claims the lower number comes first.
-                claim(a).compare(&claim(b), self.policy.tau).then(Reverse(a).cmp(&Reverse(b)))
-            }),
         }
     }
 

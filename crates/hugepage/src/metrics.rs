@@ -73,6 +73,9 @@ fn processes(out: &mut Families<'_>, processes: &[ProcessStatus]) -> fmt::Result
     let (may, does) = (sharing(|sharing| sharing.mergeable_bytes), sharing(|sharing| sharing.merged_bytes));
     out.gauges(("process_mergeable", "Memory that may be shared with equal pages.", Some(Unit::Bytes)), may)?;
     out.gauges(("process_merged", "Memory that is.", Some(Unit::Bytes)), does)?;
+    let resident = each(|one| one.resident_bytes as f64);
+    let what = "Its memory, without what it has freed inside huge pages: that stays charged to its group.";
+    out.gauges(("process_resident", what, Some(Unit::Bytes)), resident)?;
     let excluded = each(|one| f64::from(u8::from(one.excluded_s.is_some())));
     out.gauges(("process_huge", "Memory in huge pages.", Some(Unit::Bytes)), each(|one| one.huge_bytes as f64))?;
     out.gauges(("process_idle", "Share of its huge pages that is idle.", None), each(|one| one.idle))?;

@@ -40,6 +40,12 @@ impl Counts {
         one.left.iter().for_each(|(reason, count)| *self.left.entry(*reason).or_default() += count);
     }
 
+    /// What was checked, and missed, since an earlier count.
+    pub fn heat_since(&self, before: &Counts) -> Counts {
+        let hot_checked = self.hot_checked - before.hot_checked;
+        Counts { hot_checked, hot_missed: self.hot_missed - before.hot_missed, ..Counts::default() }
+    }
+
     /// The share of hot pages that were predicted wrongly; nothing before any was checked.
     pub fn misprediction(&self) -> Option<f64> {
         (self.hot_checked > 0).then(|| self.hot_missed as f64 / self.hot_checked as f64)

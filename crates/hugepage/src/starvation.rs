@@ -6,14 +6,8 @@
 //!
 //! One that was slow where few blocks are free had the kernel make its block, at the same cost: then none is for a thousand
 //! times as long, or until there are more.
-//!
-//! Writes to shared pages that come meanwhile are kept: each is told once, and nothing else asks for such a region.
-
-use std::collections::BTreeSet;
 
 use esker_base::{Nanos, Time};
-
-use crate::view::Place;
 
 /// Free blocks are counted so often.
 const LOOK_EVERY: Nanos = Nanos::secs(1);
@@ -32,14 +26,12 @@ pub struct Starvation {
     next_look: Time,
     /// The fewest that were free since it began.
     blocks: u64,
-    /// Whom a write has asked for in vain.
-    owed: BTreeSet<Place>,
 }
 
 impl Starvation {
     /// From `now` until `until` at most; nobody gets the `blocks` that are free.
     pub fn new(now: Time, until: Time, blocks: u64) -> Starvation {
-        Starvation { until, next_look: now + LOOK_EVERY, blocks, owed: BTreeSet::new() }
+        Starvation { until, next_look: now + LOOK_EVERY, blocks }
     }
 
     /// Whether it is over. Asks how many blocks are free once that is due.
@@ -55,16 +47,6 @@ impl Starvation {
         let more = free > self.blocks;
         self.blocks = self.blocks.min(free);
         more
-    }
-
-    /// Keeps a region that is to be asked for again at its end.
-    pub fn owe(&mut self, place: Place) {
-        self.owed.insert(place);
-    }
-
-    /// Those that are.
-    pub fn owed(self) -> impl Iterator<Item = Place> {
-        self.owed.into_iter()
     }
 
     /// When it may be over.

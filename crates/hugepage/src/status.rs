@@ -120,6 +120,8 @@ pub struct ProcessStatus {
     pub name: String,
     /// Its shares.
     pub shares: u64,
+    /// Bytes in memory, without those that it has freed inside huge pages: its groups are charged for these until the split.
+    pub resident_bytes: u64,
     /// Bytes in huge pages.
     pub huge_bytes: u64,
     /// Share of its huge pages that is idle.

@@ -2,33 +2,43 @@
 //!
 //! The load runs in this process, and the manager is `esker hugepage run` beside it, as a user has it.
 
-use std::ffi::OsStr;
+use std::fmt::Display;
 use std::fs::File;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use esker_base::units::GIB;
 use esker_hugepage::REGION_BYTES;
-use esker_hugepage::linux::knobs::Knobs;
 use esker_hugepage::linux::system::{faults_knob, faults_now, huge_blocks};
 use esker_rt::real::process::{PageRun, PageTable, Wanted, page_is};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;
 
-use crate::experiment::{LabError, Options};
+use crate::experiment::{Figure, LabError, Options};
+use crate::machine::told_bytes;
 use crate::{peer, scratch};
+use bound::{bound, connect};
+use loads::{Work, be_busy};
+use settings::Settings;
 
+pub mod bound;
 pub mod chase;
 pub mod fragmenter;
 pub mod guest;
 pub mod loads;
 pub mod redis;
+pub mod settings;
 
 /// An allocation of so much is never served from memory that was used before (`M_MMAP_THRESHOLD` of mallopt(3)).
 pub const FRESH: usize = 48 << 20;
+/// The kernel's own thread that makes huge pages: the pages that it looks at in one go, and the time until the next one.
+const KHUGEPAGED: [&str; 2] = [
+    "/sys/kernel/mm/transparent_hugepage/khugepaged/pages_to_scan",
+    "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs",
+];
 /// Whether faults compact memory.
 const DEFRAG: &str = "/sys/kernel/mm/transparent_hugepage/defrag";
 /// The source's threshold.
@@ -37,6 +47,9 @@ const ADAPTIVE: &str = "greedy_below = 0.5\n";
 const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 /// It meets new processes within this.
 const MET_WITHIN: Duration = Duration::from_millis(300);
+
+/// Left to others.
+pub const SPARE: u64 = GIB;
 
 /// Makes sure that so much free memory is in blocks of huge pages, and that a host has given it to this machine: neither is
 /// what is measured, and a virtual machine's memory costs milliseconds for each huge page that it touches first.
@@ -58,6 +71,14 @@ pub fn room(bytes: u64, options: &Options) -> Result<(), LabError> {
     Ok(())
 }
 
+/// The same with what memory is there, if it is less, but for [`SPARE`].
+///
+/// # Errors
+/// As [`room`] has them.
+pub fn room_up_to(bytes: u64, options: &Options) -> Result<(), LabError> {
+    room(bytes.min(huge_blocks(bytes + SPARE).saturating_sub(SPARE)), options)
+}
+
 /// Who decides about huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arm {
@@ -67,6 +88,13 @@ pub enum Arm {
     Greedy,
     /// The same, and faults compact memory first (`defrag=always`), as was usual until Linux 4.6.
     GreedyCompacting,
+    /// The kernel, for programs that ask for it alone (`THP=madvise`).
+    Advised,
+    /// The kernel's own thread as the kernel has it: 16 MiB in 10 s. Faults are greedy meanwhile, so that memory that is to have
+    /// none of theirs must be there before.
+    Khugepaged,
+    /// The same at full speed: 16 MiB, and 10 ms of sleep.
+    KhugepagedFast,
     /// Our manager.
     Ours,
     /// Our manager, greedy while memory is not fragmented.
@@ -89,6 +117,9 @@ impl Arm {
             Arm::Base => set(options, &[(faults_knob(), "never")]),
             Arm::Greedy => set(options, &[(faults_knob(), "always")]),
             Arm::GreedyCompacting => set(options, &[(faults_knob(), "always"), (Path::new(DEFRAG), "always")]),
+            Arm::Advised => set(options, &[(faults_knob(), "madvise")]),
+            Arm::Khugepaged => khugepaged(options, "10000"),
+            Arm::KhugepagedFast => khugepaged(options, "10"),
             Arm::Ours => here(options, ""),
             Arm::Adaptive => here(options, ADAPTIVE),
         }
@@ -101,12 +132,35 @@ impl Held {
         self.manager.as_ref().map_or(Duration::ZERO, Manager::cpu)
     }
 
-    /// The share of a CPU that the manager takes while something is done.
-    pub fn share_while(&self, during: impl FnOnce()) -> f64 {
-        let (begun, before) = (Instant::now(), self.cpu());
-        during();
-        (self.cpu() - before).as_secs_f64() / begun.elapsed().as_secs_f64()
+    /// What the manager takes of a CPU beside this process, which sleeps for a time and then works as long: two figures.
+    ///
+    /// # Errors
+    /// If its CPU time is not told.
+    pub fn shares(
+        &self,
+        work: &mut dyn Work,
+        time: Duration,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<[Figure; 2], LabError> {
+        let mut figure = |id, unit, during: &mut dyn FnMut()| {
+            let (begun, before) = (Instant::now(), self.cpu());
+            during();
+            let share = (self.cpu() - before).as_secs_f64() / begun.elapsed().as_secs_f64();
+            progress(&format!("the manager: {:.2} % {unit}", share * 100.0));
+            Figure::alone(id, share, unit)
+        };
+        let idle = figure("daemon_core_share_idle", "of a CPU, beside a process that sleeps", &mut || sleep(time));
+        let busy = figure("daemon_core_share", "of a CPU, beside a busy process", &mut || be_busy(work, time));
+        if self.cpu().is_zero() {
+            return Err(peer::fault("esker hugepage run", "its CPU time is not told"));
+        }
+        Ok([idle, busy])
     }
+}
+
+fn khugepaged(options: &Options, sleep_ms: &str) -> Result<Held, LabError> {
+    let [pages, sleep] = KHUGEPAGED.map(Path::new);
+    set(options, &[(pages, "4096"), (sleep, sleep_ms), (faults_knob(), "always")])
 }
 
 /// The manager of this process.
@@ -124,54 +178,7 @@ fn here(options: &Options, config: &str) -> Result<Held, LabError> {
 /// # Errors
 /// The kernel's.
 pub fn set(options: &Options, settings: &[(&Path, &str)]) -> Result<Held, LabError> {
-    let mut own = Settings::take(&options.scratch)?;
-    for (path, value) in settings {
-        own.knobs.set(path, value).map_err(|error| peer::fault("the settings of huge pages", error))?;
-    }
-    Ok(Held { manager: None, _settings: Some(own) })
-}
-
-/// What a guard does: nothing until the other end of its input is gone, with whoever held it, and then only if settings are
-/// left to be put back. It waits until the lock of the dead is gone too.
-const GUARD: &str = r#"trap "" INT TERM HUP; cat > /dev/null
-[ ! -e "$1" ] || { sleep 0.2; exec "$0" hugepage restore --state "$1"; }"#;
-
-/// Settings that an experiment changes, put back when dropped, and by a guard if this program is killed; those that one that
-/// was killed has left behind, at once.
-struct Settings {
-    knobs: Knobs,
-    guard: Child,
-    alive: Option<ChildStdin>,
-}
-
-impl Settings {
-    fn take(parent: &Path) -> Result<Settings, LabError> {
-        let failed = |error: std::io::Error| peer::fault("the guard of settings", error);
-        let state = parent.join("esker-lab-ingens.json");
-        let (knobs, _) = Knobs::open(&state).map_err(|error| peer::fault("settings of huge pages", error))?;
-        let mut command = Command::new("sh");
-        command.args(["-c", GUARD]).arg(std::env::current_exe().map_err(failed)?).arg(state);
-        let mut guard = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().map_err(failed)?;
-        let alive = guard.stdin.take();
-        Ok(Settings { knobs, guard, alive })
-    }
-}
-
-impl Drop for Settings {
-    fn drop(&mut self) {
-        // Before the guard looks, so that it finds nothing to do.
-        drop(self.knobs.restore());
-        drop(self.alive.take());
-        // It has nobody to tell how it ended.
-        drop(self.guard.wait());
-    }
-}
-
-/// A program that gets a signal when this one ends, however that is.
-pub fn bound(signal: &str, program: impl AsRef<OsStr>) -> Command {
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", signal, "--"]).arg(program);
-    command
+    Ok(Held { manager: None, _settings: Some(Settings::take(&options.scratch, "esker-lab-ingens.json", settings)?) })
 }
 
 /// `esker hugepage run` for one process.
@@ -202,16 +209,11 @@ impl Manager {
         Ok(manager)
     }
 
-    fn wait(&mut self, control: &PathBuf, words: &Path) -> Result<(), LabError> {
-        let begun = Instant::now();
-        while UnixStream::connect(control).is_err() {
-            let ended = self.child.try_wait().ok().flatten().is_some();
-            if ended || begun.elapsed() > BEGUN_WITHIN {
-                let words = std::fs::read_to_string(words).unwrap_or_default();
-                return Err(peer::fault("esker hugepage run", words.trim()));
-            }
-            sleep(Duration::from_millis(20));
-        }
+    fn wait(&mut self, control: &Path, words: &Path) -> Result<(), LabError> {
+        connect(&mut self.child, control, BEGUN_WITHIN).map_err(|_| {
+            let words = std::fs::read_to_string(words).unwrap_or_default();
+            peer::fault("esker hugepage run", words.trim())
+        })?;
         sleep(MET_WITHIN);
         Ok(())
     }
@@ -243,6 +245,11 @@ pub fn settle<T: Default>(quiet: Duration, most: Duration, look: impl Fn() -> T,
             (seen, since) = (now, Instant::now());
         }
     }
+}
+
+/// Bytes of a process, by its number or `self`, in huge pages.
+pub fn huge_of(process: impl Display) -> u64 {
+    told_bytes(&format!("/proc/{process}/smaps_rollup"), "AnonHugePages").unwrap_or(0)
 }
 
 /// CPU time of this thread.

@@ -10,10 +10,9 @@ use esker_base::units::{GIB, MIB};
 use esker_hugepage::linux::system::huge_blocks;
 
 use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::ingens::loads::{self, be_busy};
-use crate::ingens::{Arm, settle};
-use crate::machine::told_bytes;
-use crate::peer;
+use crate::ingens::loads;
+use crate::ingens::settings::keep_memory;
+use crate::ingens::{Arm, SPARE, huge_of, room_up_to, settle};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -27,8 +26,6 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 const WATCHED: u64 = 10 * GIB;
 const WATCHED_MIN: u64 = 512 * MIB;
-/// Left to others, and for fresh memory.
-const SPARE: u64 = GIB;
 /// Nothing happens any more once the process' huge pages have been as many for so long.
 const SETTLED: Duration = Duration::from_secs(3);
 const SETTLED_MOST: Duration = Duration::from_secs(30);
@@ -41,31 +38,18 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     if bytes < WATCHED_MIN {
         return Err(LabError::Data(format!("{} MiB of free memory are in blocks of huge pages: too few", free / MIB)));
     }
+    let _kept = keep_memory(options)?;
+    room_up_to(bytes + loads::turnover(time), options)?;
     let greedy = Arm::Greedy.hold(options)?;
     let mut load = (loads::ALL[0].begin)(bytes as usize, options.seed);
     drop(greedy);
     let held = Arm::Ours.hold(options)?;
-    settle(SETTLED, SETTLED_MOST, huge, PartialEq::eq);
-    let huge = huge();
+    settle(SETTLED, SETTLED_MOST, || huge_of("self"), PartialEq::eq);
+    let huge = huge_of("self");
     if huge < bytes / 10 * 9 {
         let (huge, all) = (huge / MIB, bytes / MIB);
         return Err(LabError::Data(format!("only {huge} of {all} MiB are in huge pages: memory is too fragmented")));
     }
-    let idle = held.share_while(|| std::thread::sleep(time));
-    progress(&format!("idle: {:.2} % of a CPU", idle * 100.0));
-    let busy = held.share_while(|| be_busy(load.as_mut(), time));
-    progress(&format!("busy: {:.2} % of a CPU", busy * 100.0));
-    if held.cpu().is_zero() {
-        return Err(peer::fault("esker hugepage run", "its CPU time is not told"));
-    }
-    Ok(vec![
-        Figure::alone("daemon_core_share_idle", idle, "of a CPU, beside a process that sleeps"),
-        Figure::alone("daemon_core_share", busy, "of a CPU, beside a busy process"),
-        Figure::alone("watched_gib", bytes as f64 / GIB as f64, "GiB"),
-    ])
-}
-
-/// Bytes of this process in huge pages.
-fn huge() -> u64 {
-    told_bytes("/proc/self/smaps_rollup", "AnonHugePages").unwrap_or(0)
+    let [idle, busy] = held.shares(load.as_mut(), time, progress)?;
+    Ok(vec![idle, busy, Figure::alone("watched_gib", bytes as f64 / GIB as f64, "GiB")])
 }

@@ -11,6 +11,7 @@ use esker_base::units::MIB;
 use esker_hugepage::{PAGE_BYTES, REGION_BYTES, Threshold};
 
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
+use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, Seen, first_region, room, thread_faults};
 use crate::timing::{at_share, median};
 
@@ -47,6 +48,7 @@ struct Faults {
 
 fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
     let (rounds, bytes, regions) = if options.quick { (3, 256 * MIB, 32) } else { (9, 1024 * MIB, 200) };
+    let _kept = keep_memory(options)?;
     room(bytes, options)?;
     let mut seen: [Vec<Faults>; 3] = Default::default();
     let mut huge_faults = 0;

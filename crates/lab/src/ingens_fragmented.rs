@@ -15,6 +15,7 @@ use esker_hugepage::{PAGE_BYTES, REGION_BYTES};
 
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::fragmenter::Fragmenter;
+use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, FRESH, first_region, room};
 use crate::timing::{at_share, median};
 
@@ -56,6 +57,7 @@ struct Run {
 
 fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
     let (rounds, time) = if options.quick { (5, Duration::from_secs(4)) } else { (9, Duration::from_secs(15)) };
+    let _kept = keep_memory(options)?;
     room((2 * IN_FLIGHT * REGION) as u64, options)?;
     let before = fragmentation_now();
     let whole = turns(rounds, time, options, &mut |_| Ok(()), progress)?;
@@ -147,8 +149,11 @@ fn request() -> (Vec<u8>, usize) {
     (memory, sum)
 }
 
-fn rate(runs: &[Run]) -> f64 {
-    median(runs.iter().map(|run| run.rate).collect())
+/// The rate of an arm over that of another, in the middle of all rounds: a machine is faster in one minute than in the next.
+fn rates(id: &'static str, ours: &[Run], theirs: &[Run], rival: &str) -> Figure {
+    let ratios = ours.iter().zip(theirs).map(|(us, them)| us.rate / them.rate).collect();
+    let peer = Peer { name: rival.to_string(), value: median(theirs.iter().map(|run| run.rate).collect()) };
+    Figure { peer: Some(peer), ..Figure::alone(id, median(ratios), "ratio") }
 }
 
 /// A percentile of the requests of a run, the middle one of all runs: what a host does elsewhere falls upon a few.
@@ -163,21 +168,21 @@ fn ratio(id: &'static str, ours: f64, theirs: f64, rival: &str) -> Figure {
 
 fn of_fragmented(seen: &[Vec<Run>]) -> Vec<Figure> {
     let late = |arm: usize, share| at(&seen[arm], share);
-    let rate_over = ratio("rate_over_compacting", rate(&seen[OURS]), rate(&seen[COMPACTING]), "defrag=always, per s");
+    let rate_over = |id, arm: usize, rival| rates(id, &seen[OURS], &seen[arm], rival);
     vec![
         ratio("p999_over_greedy", late(OURS, 0.999), late(GREEDY, 0.999), "THP=always, ms"),
         ratio("p999_over_compacting", late(OURS, 0.999), late(COMPACTING, 0.999), "THP=always and defrag=always, ms"),
         ratio("p90_over_greedy", late(OURS, 0.9), late(GREEDY, 0.9), "THP=always, ms"),
         ratio("p90_over_compacting", late(OURS, 0.9), late(COMPACTING, 0.9), "THP=always and defrag=always, ms"),
-        ratio("rate_over_greedy", rate(&seen[OURS]), rate(&seen[GREEDY]), "THP=always, per s"),
+        rate_over("rate_over_greedy", GREEDY, "THP=always, per s"),
         // The source's 1,091.9 over 922.3 requests per second.
-        Figure { paper: Some(1.18), ..rate_over },
-        ratio("rate_over_base", rate(&seen[OURS]), rate(&seen[BASE]), "base pages, per s"),
+        Figure { paper: Some(1.18), ..rate_over("rate_over_compacting", COMPACTING, "defrag=always, per s") },
+        rate_over("rate_over_base", BASE, "base pages, per s"),
     ]
 }
 
 fn of_whole(seen: &[Vec<Run>]) -> Vec<Figure> {
-    let over = |id, arm: usize| ratio(id, rate(&seen[arm]), rate(&seen[GREEDY]), "THP=always, per s");
+    let over = |id, arm: usize| rates(id, &seen[arm], &seen[GREEDY], "THP=always, per s");
     // The source loses 13.4 % without its adaptive policy.
     let ours = Figure { paper: Some(0.866), ..over("whole_rate_over_greedy", OURS) };
     vec![ours, Figure { paper: Some(1.0), ..over("whole_adaptive_rate_over_greedy", ADAPTIVE) }]
@@ -186,6 +191,14 @@ fn of_whole(seen: &[Vec<Run>]) -> Vec<Figure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_are_compared_within_rounds() {
+        let runs = |rates: [f64; 3]| rates.map(|rate| Run { rate, ms: Vec::new() });
+        // The machine is half as fast from the second round on.
+        let figure = rates("r", &runs([200.0, 100.0, 90.0]), &runs([200.0, 100.0, 100.0]), "them");
+        assert_eq!((figure.value, figure.peer.map(|peer| peer.value)), (1.0, Some(100.0)));
+    }
 
     #[test]
     fn a_request_takes_fresh_memory_and_reads_what_it_wrote() {

@@ -20,6 +20,7 @@ use esker_hugepage::{Manager, Place, ProcView, REGION_BYTES, Region};
 use crate::asked::Asked;
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::loads::Next;
+use crate::ingens::settings::keep_memory;
 use crate::ingens::{first_region, room};
 
 /// The record.
@@ -62,6 +63,7 @@ const LEARNT: Duration = Duration::from_secs(22);
 
 fn on_real_pages(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
     let time = Duration::from_secs(if options.quick { 20 } else { 300 });
+    let _kept = keep_memory(options)?;
     room(((REGIONS + 1) * REGION) as u64, options)?;
     let manager = Asked::start(&options.scratch, std::process::id(), ACCESS)?;
     let mut memory = vec![0u8; (REGIONS + 1) * REGION];
@@ -126,12 +128,7 @@ fn measure(sampled: bool, seconds: u64, seed: u64, uses: &dyn Fn(u64, &mut Strea
         let (from, until) = (Time(second * 1_000_000_000), Time((second + 1) * 1_000_000_000));
         sim::run(&mut manager, &mut machine, from, until, &mut |_, _| {});
     }
-    let after = manager.counts();
-    Counts {
-        hot_checked: after.hot_checked - before.hot_checked,
-        hot_missed: after.hot_missed - before.hot_missed,
-        ..after
-    }
+    manager.counts().heat_since(&before)
 }
 
 #[cfg(test)]

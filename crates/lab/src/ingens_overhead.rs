@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 use esker_base::units::MIB;
 
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
-use crate::ingens::loads::{self, Load, be_busy};
-use crate::ingens::{Arm, FRESH, room, settle, thread_cpu};
-use crate::machine::told_bytes;
-use crate::peer;
+use crate::ingens::loads::{self, Load};
+use crate::ingens::settings::keep_memory;
+use crate::ingens::{Arm, FRESH, huge_of, room, room_up_to, settle, thread_cpu};
 use crate::timing::{in_turns, median};
 
 /// The record.
@@ -59,6 +58,7 @@ const SETTLED_MOST: Duration = Duration::from_secs(120);
 
 fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
     let scale = if options.quick { QUICK } else { FULL };
+    let _kept = keep_memory(options)?;
     room((scale.watched + FRESH) as u64, options)?;
     let mut figures = Vec::new();
     let mut overheads = Vec::new();
@@ -72,9 +72,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let worst = overheads.iter().copied().fold(f64::MIN, f64::max);
     figures.push(Figure { paper: Some(0.007), ..Figure::alone("mean", mean, unit) });
     figures.push(Figure { paper: Some(0.030), ..Figure::alone("worst", worst, unit) });
-    let (idle, busy) = daemon_shares(scale, options, progress)?;
-    figures.push(Figure::alone("daemon_core_share_idle", idle, "of a CPU, beside an idle process"));
-    figures.push(Figure::alone("daemon_core_share", busy, "of a CPU, beside a busy process"));
+    figures.extend(daemon_shares(scale, options, progress)?);
     Ok(figures)
 }
 
@@ -127,24 +125,13 @@ fn cost(load: &Load, arm: Arm, count: u64, bytes: usize, options: &Options) -> R
 }
 
 /// The manager's share of a CPU beside a process that sleeps, and beside one that works and takes fresh memory.
-fn daemon_shares(scale: Scale, options: &Options, progress: &mut dyn FnMut(&str)) -> Result<(f64, f64), LabError> {
+fn daemon_shares(scale: Scale, options: &Options, progress: &mut dyn FnMut(&str)) -> Result<[Figure; 2], LabError> {
+    room_up_to(scale.watched as u64 + loads::turnover(scale.watch), options)?;
     let held = Arm::Ours.hold(options)?;
     let mut work = (loads::ALL[0].begin)(scale.watched, options.seed);
     // Who is promoted for is not idle.
-    let huge = || told_bytes("/proc/self/smaps_rollup", "AnonHugePages").unwrap_or(0);
-    settle(SETTLED, SETTLED_MOST, huge, PartialEq::eq);
-    if held.cpu().is_zero() {
-        return Err(peer::fault("esker hugepage run", "its CPU time is not told"));
-    }
-    let idle = held.share_while(|| std::thread::sleep(scale.watch));
-    let busy = held.share_while(|| be_busy(work.as_mut(), scale.watch));
-    let (mib, percent) = (scale.watched >> 20, |share: f64| share * 100.0);
-    progress(&format!(
-        "the manager beside {mib} MiB: idle {:.2} %, busy {:.2} % of a CPU",
-        percent(idle),
-        percent(busy)
-    ));
-    Ok((idle, busy))
+    settle(SETTLED, SETTLED_MOST, || huge_of("self"), PartialEq::eq);
+    held.shares(work.as_mut(), scale.watch, progress)
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use esker_hugepage::linux::system::faults_knob;
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::chase::access_ns;
 use crate::ingens::redis::{PROGRAM, Redis};
+use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, Manager, room, set, settle};
 use crate::peer;
 use crate::timing::{at_share, median};
@@ -71,6 +72,7 @@ struct Load {
 }
 
 fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
+    let _kept = keep_memory(options)?;
     let mut figures = Vec::new();
     for deleted in DELETED {
         let sides = measure(deleted, options, progress)?;

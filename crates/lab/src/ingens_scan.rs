@@ -14,6 +14,7 @@ use esker_rt::real::process::{Advice, Process};
 
 use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::ingens::loads::Next;
+use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, Seen, first_region, room, thread_cpu};
 use crate::peer;
 use crate::timing::{at_share, median};
@@ -44,6 +45,7 @@ const MARGIN: Duration = Duration::from_micros(200);
 fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
     let (bytes, rounds, reads, stalls) =
         if options.quick { (512 * MIB, 3, 80_000_000, 1_500) } else { (2 * GIB, 5, 300_000_000, 10_000) };
+    let _kept = keep_memory(options)?;
     room(bytes, options)?;
     let _held = Arm::Base.hold(options)?;
     let mut memory = Memory::new(bytes as usize)?;

@@ -11,6 +11,7 @@ use esker_hugepage::linux::merging::{self, saved};
 
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::guest::{Guest, Layout, room_for};
+use crate::ingens::settings::keep_memory;
 use crate::ingens::{Manager, settle};
 use crate::scratch;
 use crate::timing::median;
@@ -57,6 +58,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         return Err(LabError::Data(why.to_string()));
     }
     let (rounds, time) = if options.quick { (1, Duration::from_secs(4)) } else { (5, Duration::from_secs(5)) };
+    let _kept = keep_memory(options)?;
     let mut seen: [Vec<Outcome>; 4] = Default::default();
     for round in 0..rounds {
         for turn in 0..ARMS.len() {

@@ -9,7 +9,7 @@ mod store;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
@@ -18,7 +18,8 @@ use esker_base::units::MIB;
 
 use crate::asked::Asked;
 use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::ingens::{bound, room};
+use crate::ingens::bound::Bound;
+use crate::ingens::room;
 use crate::peer;
 use store::{Counts, Kind, Store};
 
@@ -80,7 +81,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         Store::start(Kind::Memcached, &options.scratch, options.seed)?,
     ];
     let mut mapper = Mapper::start(options.seed)?;
-    let others = [stores[1].pid(), mapper.child.id()].map(|pid| format!("[[process]]\npid = {pid}\n")).concat();
+    let others = [stores[1].pid(), mapper.python.pid()].map(|pid| format!("[[process]]\npid = {pid}\n")).concat();
     let manager = Asked::start(&options.scratch, stores[0].pid(), &others)?;
     let begun = Instant::now();
     let memory = work(&mut stores, &mut mapper, &manager, time, progress)?;
@@ -159,21 +160,22 @@ fn watch(manager: &Asked, begun: Instant, time: Duration, progress: &mut dyn FnM
 
 /// The Python process.
 struct Mapper {
-    child: Child,
+    python: Bound,
     counts: Counts,
 }
 
 impl Mapper {
     fn start(seed: u64) -> Result<Mapper, LabError> {
-        let mut command = bound("KILL", "python3");
-        command.args(["-c", PYTHON, &seed.to_string()]).stdin(Stdio::null()).stdout(Stdio::piped());
-        let child = command.spawn().map_err(|error| peer::fault("python3", error))?;
-        Ok(Mapper { child, counts: Counts::default() })
+        let seed = seed.to_string();
+        let python = Bound::start("python3", |command| command.args(["-c", PYTHON, &seed]).stdout(Stdio::piped()))?;
+        Ok(Mapper { python, counts: Counts::default() })
     }
 
     /// Reads what it says.
     fn follow(&mut self, is_over: &AtomicBool) -> Result<(), LabError> {
-        let Some(output) = self.child.stdout.take() else { return Err(peer::fault("python3", "it has no pipe")) };
+        let Some(output) = self.python.child().stdout.take() else {
+            return Err(peer::fault("python3", "it has no pipe"));
+        };
         let mut lines = BufReader::new(output).lines();
         while !is_over.load(Ordering::Relaxed) {
             let line = lines.next().and_then(Result::ok).unwrap_or_default();
@@ -184,14 +186,6 @@ impl Mapper {
             self.counts.wrong += wrong;
         }
         Ok(())
-    }
-}
-
-impl Drop for Mapper {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        drop(self.child.kill());
-        drop(self.child.wait());
     }
 }
 

@@ -55,6 +55,7 @@ mod ingens_daemon;
 mod ingens_fair;
 mod ingens_fault_latency;
 mod ingens_fragmented;
+mod ingens_khugepaged;
 mod ingens_misprediction;
 mod ingens_overhead;
 mod ingens_redis;
@@ -109,6 +110,7 @@ pub const ALL: &[Experiment] = &[
     ingens_fragmented::EXPERIMENT,
     ingens_sharing::EXPERIMENT,
     ingens_daemon::EXPERIMENT,
+    ingens_khugepaged::EXPERIMENT,
     ingens_soak::EXPERIMENT,
     cleaning_policies::EXPERIMENT,
     anvil_recovery::EXPERIMENT,

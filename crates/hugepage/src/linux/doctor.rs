@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::damon;
 use super::faults::Faults;
 use super::groups::{Hierarchy, Version};
+use super::rights;
 use super::system::faults_now;
 use super::young::Young;
 use crate::{REGION_BYTES, REGION_PAGES, contiguity};
@@ -49,6 +50,7 @@ pub fn examine() -> Vec<Finding> {
         access_bits(),
         young(),
         fragmentation(),
+        free_memory(),
         compaction(),
         fault_signal(),
         groups(),
@@ -113,17 +115,10 @@ fn change(pid: u32, start: u64, len: u64, advice: Advice, to_huge: bool) -> Resu
     }
 }
 
-/// Capabilities of `linux/capability.h` that other users' processes need: to read their page tables, to advise about them.
-const FOR_OTHERS: [(u32, &str); 2] = [(19, "CAP_SYS_PTRACE"), (23, "CAP_SYS_NICE")];
-
 fn others() -> Finding {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let held = line.and_then(|line| u64::from_str_radix(line.trim(), 16).ok()).unwrap_or(0);
-    let missing: Vec<&str> = FOR_OTHERS.iter().filter(|(bit, _)| held & 1 << bit == 0).map(|(_, name)| *name).collect();
-    let finding = match missing.is_empty() {
-        true => found("other processes", true, "may be read and advised, if they have no more rights than this one"),
-        false => found("other processes", false, format!("{} missing; run as root", missing.join(" and "))),
+    let finding = match rights::missing() {
+        None => found("other processes", true, "may be read and advised, if they have no more rights than this one"),
+        Some(missing) => found("other processes", false, missing),
     };
     Finding { needed: true, ..finding }
 }
@@ -172,7 +167,12 @@ fn young() -> Finding {
     const WHAT: &str = "access bits (page tables)";
     match Young::start() {
         Ok(_) if damon::is_free().is_ok() => found(WHAT, true, "exact, of base pages too; used where pages are shared"),
-        Ok(_) => found(WHAT, true, "exact, of base pages too; used, because DAMON is not free"),
+        Ok(_) => found(
+            WHAT,
+            true,
+            "exact, of base pages too; used, because DAMON is not free. Whoever has it clears bits and drops no translations: \
+             of a program that keeps to a few pages some may look idle",
+        ),
         Err(error) => found(WHAT, false, format!("{error}; without DAMON all huge pages count as in use")),
     }
 }
@@ -202,10 +202,50 @@ fn fragmentation() -> Finding {
     }
 }
 
+fn free_memory() -> Finding {
+    const WHAT: &str = "free memory";
+    let devices = fs::read_dir("/sys/bus/virtio/devices").into_iter().flatten().flatten();
+    let read = |path: &std::path::Path, name| fs::read_to_string(path.join(name)).unwrap_or_default();
+    let mut told = devices.map(|device| (read(&device.path(), "device"), read(&device.path(), "features")));
+    if told.any(|(device, features)| gives_free_memory_back(&device, &features)) {
+        return found(
+            WHAT,
+            false,
+            "is given back to this virtual machine's host (free page reporting): who makes a huge page of it waits for the \
+             host, some milliseconds each, also with `faults = \"always\"`",
+        );
+    }
+    found(WHAT, true, "stays with this machine, as far as it tells")
+}
+
+/// Whether a virtio device is a balloon that negotiated free page reporting (virtio 1.2, section 5.5.3), by its type and its
+/// features as sysfs has them: a digit for each bit, from bit 0 on.
+fn gives_free_memory_back(device: &str, features: &str) -> bool {
+    const BALLOON: u32 = 5;
+    const REPORTING: usize = 5;
+    let device = device.trim().trim_start_matches("0x");
+    u32::from_str_radix(device, 16) == Ok(BALLOON) && features.as_bytes().get(REPORTING) == Some(&b'1')
+}
+
 fn compaction() -> Finding {
     let options = fs::OpenOptions::new().write(true).open("/proc/sys/vm/compact_memory");
     match options {
         Ok(_) => found("compaction", true, "of all memory at once: the kernel takes no bound; off unless configured"),
         Err(error) => found("compaction", false, format!("{error}; promotions compact for themselves")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::gives_free_memory_back;
+
+    #[test]
+    fn a_balloon_that_reports_free_pages_is_told_from_one_that_does_not_and_from_a_disk() {
+        let features =
+            |bits: &[usize]| (0..128).map(|bit| if bits.contains(&bit) { '1' } else { '0' }).collect::<String>();
+        assert!(gives_free_memory_back("0x0005\n", &features(&[1, 2, 5, 32])));
+        assert!(!gives_free_memory_back("0x0005\n", &features(&[1, 2, 4, 6, 32])));
+        assert!(!gives_free_memory_back("0x0002\n", &features(&[5])));
+        assert!(!gives_free_memory_back("", ""));
     }
 }

@@ -197,19 +197,18 @@ impl Faults {
         }
     }
 
-    /// Says which pages of a region are in use: what was freed of it was not seen. `None` if that is of no interest any more.
-    pub fn correct(&mut self, place: Place, used: Option<&Util>) {
-        let key = [u64::from(place.pid.0), place.region.0];
-        match used {
-            None => self.used.remove(&key),
-            Some(used) => {
-                let mut words = [0; WORDS];
-                used.pages().for_each(|page| words[page as usize / 64] |= 1 << (page % 64));
-                words[WORDS - 1] = u64::from(used.count());
-                // Without room it is not counted, as if it had come later.
-                drop(self.used.insert(key, words));
-            }
-        }
+    /// Says which pages of a region are in use: what was freed of it was not seen.
+    pub fn correct(&mut self, place: Place, used: &Util) {
+        let mut words = [0; WORDS];
+        used.pages().for_each(|page| words[page as usize / 64] |= 1 << (page % 64));
+        words[WORDS - 1] = u64::from(used.count());
+        // Without room it is not counted, as if it had come later.
+        drop(self.used.insert([u64::from(place.pid.0), place.region.0], words));
+    }
+
+    /// Forgets which pages of a region are in use: it is of no interest any more.
+    pub fn forget_region(&mut self, place: Place) {
+        self.used.remove(&[u64::from(place.pid.0), place.region.0]);
     }
 
     /// Regions of which enough was written since the last call, or a shared page.

@@ -5,6 +5,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::knobs::number;
+
 /// Where groups are, and which of the two ways they are told in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hierarchy {
@@ -83,22 +85,27 @@ impl Hierarchy {
 
     /// What a group holds; nothing if it is gone, or not below this hierarchy's root, as seen from some containers.
     pub fn held(&self, group: &str) -> Option<Held> {
-        let folder = self.root.join(group.trim_start_matches('/'));
+        let folder = self.folder(group);
         let stat = fs::read_to_string(folder.join("memory.stat")).ok()?;
-        let number = |name: &str| read_number(&folder.join(name));
+        let own = |name: &str| read_number(&folder.join(name));
         Some(match self.version {
             Version::One => Held {
-                huge: word(&stat, "total_rss_huge").or_else(|| word(&stat, "rss_huge"))?,
-                used: number("memory.usage_in_bytes"),
+                huge: number(&stat, "total_rss_huge").or_else(|| number(&stat, "rss_huge"))?,
+                used: own("memory.usage_in_bytes"),
                 // Of all groups from this one to the root.
-                limit: word(&stat, "hierarchical_memory_limit").filter(|limit| *limit < UNLIMITED),
+                limit: number(&stat, "hierarchical_memory_limit").filter(|limit| *limit < UNLIMITED),
             },
             Version::Two => Held {
-                huge: word(&stat, "anon_thp")?,
-                used: number("memory.current"),
+                huge: number(&stat, "anon_thp")?,
+                used: own("memory.current"),
                 limit: self.limits(&folder).min(),
             },
         })
+    }
+
+    /// Where a group is.
+    pub fn folder(&self, group: &str) -> PathBuf {
+        self.root.join(group.trim_start_matches('/'))
     }
 
     /// The limits of a group and of those around it. `max` is none.
@@ -111,11 +118,6 @@ impl Hierarchy {
 /// A number that is all of a file.
 fn read_number(path: &Path) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
-}
-
-/// The number behind a name in lines of both.
-fn word(lines: &str, name: &str) -> Option<u64> {
-    lines.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +19,7 @@ struct Saved {
     first: Option<(PathBuf, String)>,
 }
 
-/// Why settings cannot be kept.
+/// Why settings cannot be kept, or this machine cannot be managed.
 #[derive(Debug, thiserror::Error)]
 pub enum KnobError {
     /// Another manager has the state.
@@ -50,6 +51,9 @@ pub enum KnobError {
         /// The kernel's words.
         source: io::Error,
     },
+    /// Memory of other processes cannot be managed.
+    #[error("huge pages of other processes cannot be managed: {0}; `esker hugepage doctor` says what else works here")]
+    Rights(String),
     /// A setting cannot be changed.
     #[error("{path}: cannot be set to {value:?}: {source}")]
     Refused {
@@ -191,6 +195,11 @@ pub fn read(path: &Path) -> io::Result<String> {
     let text = fs::read_to_string(path)?;
     let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(word, _)| word);
     Ok(chosen.unwrap_or(text.trim_end()).to_string())
+}
+
+/// The number behind a name, in lines of both as `memory.stat` and `ksm_stat` have them.
+pub fn number<T: FromStr>(lines: &str, name: &str) -> Option<T> {
+    lines.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
 #[cfg(test)]

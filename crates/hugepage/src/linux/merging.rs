@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use esker_base::Nanos;
 
-use super::knobs::{KnobError, Knobs, read};
+use super::knobs::{KnobError, Knobs, number, read};
 use super::preload::Door;
 use crate::PAGE_BYTES;
 
@@ -82,11 +82,8 @@ pub fn saved() -> Saved {
 /// Bytes of a process' pages that are shared, and what that saves, as the kernel counts it (`ksm_stat`, Linux 6.1 and later).
 pub fn of_process(pid: u32) -> (u64, i64) {
     let text = std::fs::read_to_string(format!("/proc/{pid}/ksm_stat")).unwrap_or_default();
-    let number = |name: &str| -> Option<i64> {
-        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
-    };
-    let pages = number("ksm_merging_pages").unwrap_or(0).max(0) as u64;
-    (pages * PAGE_BYTES, number("ksm_process_profit").unwrap_or(0))
+    let pages: u64 = number(&text, "ksm_merging_pages").unwrap_or(0);
+    (pages * PAGE_BYTES, number(&text, "ksm_process_profit").unwrap_or(0))
 }
 
 /// Whether the kernel shares pages now.

@@ -14,6 +14,7 @@ use super::faults::{Ear, Faults};
 use super::groups::{Held, Hierarchy};
 use super::knobs::{KnobError, Knobs, Restored, read};
 use super::merging::{self, Merging};
+use super::rights;
 use super::select::{Rule, Selector};
 use super::source::{self, Source};
 use super::tracked::{Tracked, Use};
@@ -95,6 +96,9 @@ impl System {
     /// # Errors
     /// [`KnobError`].
     pub fn open(settings: Settings) -> Result<System, KnobError> {
+        if let Some(missing) = rights::missing() {
+            return Err(KnobError::Rights(missing));
+        }
         let (mut knobs, repaired) = Knobs::open(&settings.state)?;
         if settings.base_faults {
             knobs.set(faults_knob(), "never")?;
@@ -176,6 +180,11 @@ impl System {
         self.tracked.get(&pid).map(|tracked| tracked.name.as_str())
     }
 
+    /// Bytes of a process that are in memory.
+    pub fn resident(&self, pid: Pid) -> u64 {
+        self.tracked.get(&pid).map_or(0, Tracked::resident)
+    }
+
     /// Use of every eligible region of a process.
     pub fn uses(&mut self, pid: Pid) -> Vec<Use> {
         self.tracked.get_mut(&pid).map(Tracked::uses).unwrap_or_default()
@@ -195,10 +204,12 @@ impl System {
         self.listed = Some(Instant::now());
         let selected = self.selector.list();
         let System { faults, young, merging, asked, .. } = self;
+        let mut left = BTreeSet::new();
         self.tracked.retain(|pid, tracked| {
             let named = selected.iter().any(|one| one.pid == pid.0 && one.name == tracked.name);
-            let stays = named && !tracked.has_ended();
+            let stays = named && !tracked.has_ended() && tracked.has_its_memory();
             if !stays {
+                left.insert(pid.0);
                 faults.iter_mut().for_each(|faults| faults.forget(*pid));
                 asked.retain(|place| place.pid != *pid);
                 young.iter_mut().for_each(|young| young.forget(*pid));
@@ -208,7 +219,9 @@ impl System {
         });
         self.refused.retain(|pid, _| selected.iter().any(|one| one.pid == *pid));
         for one in selected {
-            if self.tracked.contains_key(&Pid(one.pid)) || self.refused.contains_key(&one.pid) {
+            // Who executes another program is another process, which is met at the next look: nothing of the one before is kept.
+            let is_known = self.tracked.contains_key(&Pid(one.pid)) || left.contains(&one.pid);
+            if is_known || self.refused.contains_key(&one.pid) {
                 continue;
             }
             match Tracked::open(one.pid, one.name, one.shares) {
@@ -283,7 +296,7 @@ impl ProcView for System {
             && look.used.count() < self.settings.promote.pages()
             && let Some(faults) = &mut self.faults
         {
-            faults.correct(place, Some(&look.used));
+            faults.correct(place, &look.used);
         }
         Some(look)
     }
@@ -301,7 +314,7 @@ impl ProcView for System {
         let gone = Outcome { result: Err(Refusal::Gone), took: Nanos(0) };
         let outcome = self.tracked.get_mut(&place.pid).map_or(gone, |tracked| tracked.promote(place.region));
         if outcome.result.is_ok() {
-            self.faults.iter_mut().for_each(|faults| faults.correct(place, None));
+            self.faults.iter_mut().for_each(|faults| faults.forget_region(place));
         }
         outcome
     }

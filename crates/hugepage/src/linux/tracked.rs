@@ -91,10 +91,22 @@ impl Tracked {
         self.process.has_ended()
     }
 
+    /// Whether it has the memory that it was taken with: once it has executed another program, its page table is another one, also
+    /// under the same name.
+    pub fn has_its_memory(&self) -> bool {
+        self.table.frames(0, 1).is_ok()
+    }
+
     /// A number that grows with what it does: its page faults, and its CPU time in hundredths of a second.
     pub fn activity(&self) -> Option<u64> {
         let stat = Stat::read(self.pid)?;
         Some(stat.faults()? + stat.field(14)? + stat.field(15)?)
+    }
+
+    /// Bytes of its memory as the kernel tells them (proc_pid_statm(5)): without what it has freed inside huge pages, which stays charged.
+    pub fn resident(&self) -> u64 {
+        let text = fs::read_to_string(format!("/proc/{}/statm", self.pid)).unwrap_or_default();
+        text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * PAGE_BYTES
     }
 
     /// Reads the mappings again at the next look if none is known that holds this region.

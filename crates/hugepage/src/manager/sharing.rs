@@ -100,14 +100,6 @@ impl Manager {
             && view.is_merged(place)
     }
 
-    /// Keeps a write to a shared page for as long as no block is free.
-    pub(super) fn owe(&mut self, place: Place, asker: Asker) {
-        let is_told_once = asker == Asker::Signal && self.is_mergeable(place);
-        if let Some(starved) = self.starved.as_mut().filter(|_| is_told_once) {
-            starved.owe(place);
-        }
-    }
-
     fn is_mergeable(&self, place: Place) -> bool {
         self.records.get(&place.pid).is_some_and(|record| record.mergeable.contains_key(&place.region))
     }

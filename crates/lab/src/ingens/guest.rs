@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::hint::black_box;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{ChildStdin, ChildStdout, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
@@ -18,10 +18,10 @@ use esker_hugepage::linux::merging::of_process;
 use esker_hugepage::linux::system::huge_blocks;
 use esker_hugepage::{PAGE_BYTES, REGION_BYTES};
 
+use super::bound::Bound;
 use super::loads::Next;
-use super::{bound, first_region, thread_cpu};
+use super::{first_region, huge_of, thread_cpu};
 use crate::experiment::{LabError, Options};
-use crate::machine::told_bytes;
 use crate::peer;
 use crate::timing::median;
 
@@ -65,7 +65,7 @@ impl Layout {
 
 /// A guest that runs.
 pub struct Guest {
-    child: Child,
+    program: Bound,
     to: ChildStdin,
     from: BufReader<ChildStdout>,
     layout: Layout,
@@ -79,19 +79,21 @@ impl Guest {
     pub fn start(number: usize, layout: Layout, socket: &Path) -> Result<Guest, LabError> {
         let failed = |error: std::io::Error| peer::fault("a guest", error);
         let own = std::env::current_exe().map_err(failed)?;
-        let mut command = bound("KILL", &own);
-        command.args([WORD, &number.to_string()]);
-        command.args([layout.hot, layout.control, layout.cold, layout.sparse].map(|count| count.to_string()));
-        command.env("LD_PRELOAD", library(&own)?).env("ESKER_HUGEPAGE_SHARE", socket);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
-        let (to, from) = (child.stdin.take(), child.stdout.take());
+        let library = library(&own)?;
+        let mut program = Bound::start(&own, |command| {
+            command.args([WORD, &number.to_string()]);
+            command.args([layout.hot, layout.control, layout.cold, layout.sparse].map(|count| count.to_string()));
+            command.env("LD_PRELOAD", library).env("ESKER_HUGEPAGE_SHARE", socket);
+            command.stdin(Stdio::piped()).stdout(Stdio::piped())
+        })?;
+        let (to, from) = (program.child().stdin.take(), program.child().stdout.take());
         let (Some(to), Some(from)) = (to, from) else { return Err(peer::fault("a guest", "it has no pipes")) };
-        Ok(Guest { child, to, from: BufReader::new(from), layout })
+        Ok(Guest { program, to, from: BufReader::new(from), layout })
     }
 
     /// Its number.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.program.pid()
     }
 
     /// Fills its memory.
@@ -112,8 +114,7 @@ impl Guest {
 
     /// Share of its memory in huge pages.
     pub fn huge_share(&self) -> f64 {
-        let huge = told_bytes(&format!("/proc/{}/smaps_rollup", self.pid()), "AnonHugePages").unwrap_or(0);
-        huge as f64 / self.layout.bytes() as f64
+        huge_of(self.pid()) as f64 / self.layout.bytes() as f64
     }
 
     /// Bytes of it that are shared.
@@ -127,14 +128,6 @@ impl Guest {
         let mut line = String::new();
         self.from.read_line(&mut line).map_err(failed)?;
         line.trim().parse().map_err(|_| peer::fault("a guest", format!("it answers {line:?} to {words:?}")))
-    }
-}
-
-impl Drop for Guest {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        drop(self.child.kill());
-        drop(self.child.wait());
     }
 }
 

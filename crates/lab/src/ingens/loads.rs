@@ -33,12 +33,20 @@ pub const ALL: [Load; 3] = [
     Load { name: "requests", begin: |bytes, seed| Box::new(Requests::new(bytes, seed)) },
 ];
 
+/// Bytes that [`be_busy`] takes in a time, in base pages and then in huge ones. What it gives back is not what it takes next:
+/// the kernel keeps blocks that have grown together for last.
+pub fn turnover(time: Duration) -> u64 {
+    2 * FRESH as u64 * time.div_duration_f64(LIFE).ceil() as u64
+}
+
 /// Works for a while, and takes and gives back fresh memory twice a second.
 pub fn be_busy(work: &mut dyn Work, time: Duration) {
     let begun = Instant::now();
     while begun.elapsed() < time {
         let fresh = black_box(vec![1u8; FRESH]);
         let until = (begun.elapsed() + LIFE).min(time);
+        // Also if taking the memory took all the time.
+        work.work(10_000);
         while begun.elapsed() < until {
             work.work(10_000);
         }

@@ -5,8 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Stdio};
-use std::thread::sleep;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use esker_base::Stream;
@@ -14,22 +13,23 @@ use tempfile::TempDir;
 
 use crate::cgroup::Group;
 use crate::experiment::LabError;
-use crate::ingens::bound;
-use crate::machine::told_bytes;
+use crate::ingens::bound::Bound;
+use crate::ingens::huge_of;
 use crate::{peer, scratch};
 
 /// The program.
 pub const PROGRAM: &str = "redis-server";
+/// One that keeps nothing on disk and does not refuse huge pages, as Debian's does unless it is told. The socket follows.
+pub const ARGUMENTS: [&str; 9] =
+    ["--port", "0", "--save", "", "--appendonly", "no", "--disable-thp", "no", "--unixsocket"];
 /// Bytes of a value.
 const VALUE: usize = 8 << 10;
 /// Requests that wait for an answer at once.
 const PIPELINE: usize = 32;
-/// A server that does not answer by then has failed.
-const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 
 /// A server, alone in a control group whose memory is counted.
 pub struct Redis {
-    child: Child,
+    server: Bound,
     group: Group,
     client: Client,
     deleted: BTreeSet<u64>,
@@ -37,28 +37,28 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Starts one that does not refuse huge pages itself, as Debian's does unless it is told.
+    /// Starts one that does not refuse huge pages itself.
     ///
     /// # Errors
     /// If it does not begin, or this is not root.
     pub fn start(parent: &Path) -> Result<Redis, LabError> {
-        let failed = |error: std::io::Error| peer::fault(PROGRAM, error);
         let folder = scratch::folder(parent)?;
         let socket = folder.path().join("redis");
-        let mut command = bound("KILL", PROGRAM);
-        command.args(["--port", "0", "--save", "", "--appendonly", "no", "--disable-thp", "no", "--unixsocket"]);
-        command.arg(&socket).arg("--dir").arg(folder.path()).stdin(Stdio::null()).stdout(Stdio::null());
-        let child = command.spawn().map_err(failed)?;
-        let group = Group::around(child.id())?;
-        let mut redis =
-            Redis { child, group, client: Client::wait(&socket)?, deleted: BTreeSet::new(), _folder: folder };
+        let mut server = Bound::start(PROGRAM, |command| {
+            command.args(ARGUMENTS).arg(&socket).arg("--dir").arg(folder.path()).stdout(Stdio::null())
+        })?;
+        let group = Group::around(server.pid())?;
+        let stream = server.connect(&socket)?;
+        let stream = BufReader::with_capacity(1 << 16, stream);
+        let client = Client { stream, out: Vec::new(), room: Vec::new() };
+        let mut redis = Redis { server, group, client, deleted: BTreeSet::new(), _folder: folder };
         redis.client.ask(&[b"PING"])?;
         Ok(redis)
     }
 
     /// Its number.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.server.pid()
     }
 
     /// Stores a value for each key below `keys`.
@@ -129,15 +129,7 @@ impl Redis {
 
     /// Bytes of it in huge pages.
     pub fn huge(&self) -> u64 {
-        told_bytes(&format!("/proc/{}/smaps_rollup", self.pid()), "AnonHugePages").unwrap_or(0)
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        // One that is gone already needs no signal.
-        let _told = self.child.kill();
-        let _ended = self.child.wait();
+        huge_of(self.pid())
     }
 }
 
@@ -153,20 +145,6 @@ struct Client {
 }
 
 impl Client {
-    fn wait(socket: &Path) -> Result<Client, LabError> {
-        let begun = Instant::now();
-        loop {
-            match UnixStream::connect(socket) {
-                Ok(stream) => {
-                    let stream = BufReader::with_capacity(1 << 16, stream);
-                    return Ok(Client { stream, out: Vec::new(), room: Vec::new() });
-                }
-                Err(error) if begun.elapsed() > BEGUN_WITHIN => return Err(peer::fault(PROGRAM, error)),
-                Err(_) => sleep(Duration::from_millis(20)),
-            }
-        }
-    }
-
     /// Adds a request to those that are sent next.
     fn send(&mut self, words: &[&[u8]]) {
         self.out.extend(format!("*{}\r\n", words.len()).bytes());

@@ -3,21 +3,19 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Stdio;
 
 use esker_base::Stream;
 use tempfile::TempDir;
 
 use crate::experiment::LabError;
-use crate::ingens::bound;
+use crate::ingens::bound::Bound;
+use crate::ingens::redis;
 use crate::{peer, scratch};
 
 const KEYS: usize = 60_000;
 /// Bytes of a value.
 const VALUE: usize = 6 << 10;
-/// A server that does not answer by then has failed.
-const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 
 /// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,14 +30,14 @@ impl Kind {
     /// The program.
     pub fn program(self) -> &'static str {
         match self {
-            Kind::Redis => "redis-server",
+            Kind::Redis => redis::PROGRAM,
             Kind::Memcached => "memcached",
         }
     }
 
     fn arguments(self) -> &'static [&'static str] {
         match self {
-            Kind::Redis => &["--port", "0", "--save", "", "--appendonly", "no", "--disable-thp", "no", "--unixsocket"],
+            Kind::Redis => &redis::ARGUMENTS,
             Kind::Memcached => &["-u", "root", "-m", "512", "-s"],
         }
     }
@@ -59,7 +57,7 @@ pub struct Counts {
 /// A server with its client.
 pub struct Store {
     kind: Kind,
-    child: Child,
+    server: Bound,
     stream: BufReader<UnixStream>,
     /// The version of each key's value; 0: deleted.
     versions: Vec<u64>,
@@ -77,23 +75,15 @@ impl Store {
     /// # Errors
     /// If it does not begin.
     pub fn start(kind: Kind, parent: &Path, seed: u64) -> Result<Store, LabError> {
-        let failed = |error: std::io::Error| peer::fault(kind.program(), error);
         let folder = scratch::folder(parent)?;
         let socket = folder.path().join("socket");
-        let mut command = bound("KILL", kind.program());
-        command.args(kind.arguments()).arg(&socket).current_dir(folder.path());
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().map_err(failed)?;
-        let begun = Instant::now();
-        let stream = loop {
-            match UnixStream::connect(&socket) {
-                Ok(stream) => break stream,
-                Err(error) if begun.elapsed() > BEGUN_WITHIN => return Err(failed(error)),
-                Err(_) => std::thread::sleep(Duration::from_millis(20)),
-            }
-        };
+        let mut server = Bound::start(kind.program(), |command| {
+            command.args(kind.arguments()).arg(&socket).current_dir(folder.path()).stdout(Stdio::null())
+        })?;
+        let stream = server.connect(&socket)?;
         Ok(Store {
             kind,
-            child,
+            server,
             stream: BufReader::with_capacity(1 << 16, stream),
             versions: vec![0; KEYS],
             rng: Stream::named(seed, kind.program()),
@@ -106,7 +96,7 @@ impl Store {
 
     /// Its number.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.server.pid()
     }
 
     /// One request for a random key: half of them read, of the others so many in a hundred delete.
@@ -188,14 +178,6 @@ impl Store {
         let mut line = String::new();
         self.stream.read_line(&mut line)?;
         Ok(line.trim_end().to_string())
-    }
-}
-
-impl Drop for Store {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        drop(self.child.kill());
-        drop(self.child.wait());
     }
 }
 

@@ -3,20 +3,28 @@
 use super::*;
 use crate::linux::select::Rule;
 use crate::linux::young::Young;
-use crate::record::Counts;
 
 /// A manager of some processes, whose scans are short, and its machine.
-struct Managed {
-    manager: Manager,
+pub(super) struct Managed {
+    pub(super) manager: Manager,
     system: System,
     reactor: Reactor,
     _folder: tempfile::TempDir,
 }
 
 impl Managed {
-    /// With scans of this length, one after the other: long beside what other programs take of a CPU at once. None, with the
-    /// reason on the screen, where access bits cannot be had.
-    fn start(pids: &[Pid], scan: Nanos, policy: Policy) -> Option<Managed> {
+    /// With scans of this length, one after the other: long beside what other programs take of a CPU at once. What the processes
+    /// have in use already asks for nothing: the background scan finds it. None, with the reason on the screen, where access
+    /// bits cannot be had.
+    pub(super) fn start(pids: &[Pid], scan: Nanos, policy: Policy) -> Option<Managed> {
+        let mut managed = Managed::meeting(pids, scan, policy)?;
+        assert_eq!(managed.system.processes().len(), pids.len());
+        managed.system.signals();
+        Some(managed)
+    }
+
+    /// The same, but what they have in use asks as soon as they are met.
+    pub(super) fn meeting(pids: &[Pid], scan: Nanos, policy: Policy) -> Option<Managed> {
         if let Err(error) = Young::start() {
             println!("SKIPPED: {error}");
             return None;
@@ -34,16 +42,13 @@ impl Managed {
             merging: None,
             state: folder.path().join("state.json"),
         };
-        let (mut system, manager) = (System::open(settings).unwrap(), Manager::new(policy, 1));
-        // What was used before it began asks for nothing: the background scan finds it.
-        assert_eq!(system.processes().len(), pids.len());
-        system.signals();
+        let (system, manager) = (System::open(settings).unwrap(), Manager::new(policy, 1));
         let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
         Some(Managed { manager, system, reactor, _folder: folder })
     }
 
     /// Works until something is so, or for a time.
-    fn run(&mut self, most: Nanos, mut is_so: impl FnMut(&Manager) -> bool) {
+    pub(super) fn run(&mut self, most: Nanos, mut is_so: impl FnMut(&Manager) -> bool) {
         let rt = self.reactor.rt();
         let until = rt.now() + most;
         while rt.now() < until && !is_so(&self.manager) {
@@ -52,7 +57,7 @@ impl Managed {
         }
     }
 
-    fn huge(&self, pid: Pid) -> u64 {
+    pub(super) fn huge(&self, pid: Pid) -> u64 {
         self.manager.records()[&pid].huge.len() as u64
     }
 }
@@ -60,16 +65,16 @@ impl Managed {
 /// What other programs take of the CPUs can make a process idle that is meant to be busy, so that a few attempts are made.
 const ATTEMPTS: u32 = 4;
 
-/// The last attempt's failure, if all fail.
-fn succeeds_once(mut attempt: impl FnMut() -> Result<(), String>) {
+/// All failures, if all attempts fail.
+pub(super) fn attempted(mut attempt: impl FnMut() -> Result<(), String>) -> Result<(), Vec<String>> {
     let failed = |_| attempt().inspect_err(|why| println!("{why}")).err();
     let failures: Vec<String> = (0..ATTEMPTS).map_while(failed).collect();
-    assert!(failures.len() < ATTEMPTS as usize, "{failures:?}");
+    if failures.len() < ATTEMPTS as usize { Ok(()) } else { Err(failures) }
 }
 
 #[test]
 fn item_24_a_steady_load_of_a_real_process_is_predicted() {
-    succeeds_once(steady_load);
+    assert_eq!(attempted(steady_load), Ok(()));
 }
 
 fn steady_load() -> Result<(), String> {
@@ -77,10 +82,17 @@ fn steady_load() -> Result<(), String> {
     puppet.tell("write 0 20480");
     let mut tracked = puppet.track();
     assert!((0..40).all(|at| tracked.promote(puppet.region(at)).result.is_ok()));
-    puppet.tell("hammer 0 9");
+    // Whoever else clears bits (the kernel's reclaim, a monitor of the machine's own) drops no translations: what is used through
+    // one that stays looks idle then. Of a program that maps and frees memory none stays for long.
+    puppet.tell("work 0 9");
     let policy = Policy { clear_hot_permille: 1000, ..Policy::ingens() };
     let Some(mut managed) = Managed::start(&[puppet.pid()], Nanos::millis(300), policy) else { return Ok(()) };
-    let hot = |manager: &Manager| manager.claims().first().map_or(0, |(_, claim)| claim.huge - claim.idle);
+    // Others of the interpreter's own can be huge and hot too.
+    let mapped = puppet.region(0)..puppet.region(40);
+    let hot = |manager: &Manager| {
+        let huge = manager.records().get(&puppet.pid()).map(|record| record.huge.range(mapped.clone()));
+        huge.into_iter().flatten().filter(|(_, access)| access.is_hot(&policy.tracking)).count()
+    };
     // Nine regions, and the one in which it counts.
     managed.run(Nanos::secs(30), |manager| hot(manager) == 10);
     let found = (hot(&managed.manager), managed.huge(puppet.pid()) >= 40);
@@ -89,42 +101,7 @@ fn steady_load() -> Result<(), String> {
     }
     let before = managed.manager.counts();
     managed.run(Nanos::secs(8), |_| false);
-    let after = managed.manager.counts();
-    let checked = after.hot_checked - before.hot_checked;
-    let counts = Counts { hot_checked: checked, hot_missed: after.hot_missed - before.hot_missed, ..after };
-    let ratio = counts.misprediction().unwrap();
+    let heat = managed.manager.counts().heat_since(&before);
+    let (checked, ratio) = (heat.hot_checked, heat.misprediction().unwrap());
     if checked >= 200 && ratio < 0.03 { Ok(()) } else { Err(format!("{ratio} of {checked}")) }
-}
-
-#[test]
-fn item_34_of_two_real_processes_the_idle_one_gets_a_quarter_of_what_the_busy_one_gets() {
-    succeeds_once(contended_budget);
-}
-
-fn contended_budget() -> Result<(), String> {
-    const REGIONS: u64 = 100;
-    let Some(mut busy) = Puppet::start(2 * REGIONS + 2) else { return Ok(()) };
-    let mut idle = busy.beside(REGIONS + 1);
-    for puppet in [&mut busy, &mut idle] {
-        puppet.tell(&format!("write 0 {}", REGIONS * 512));
-    }
-    busy.tell(&format!("hammer 0 {REGIONS}"));
-    // Awake, but it uses nothing any more but a page elsewhere, in which it counts.
-    idle.tell(&format!("hammer {REGIONS} {REGIONS}"));
-    let pids = [busy.pid(), idle.pid()];
-    let scan = Nanos::millis(100);
-    // A promotion for every second scan, so that heat is known before many more.
-    let policy = Policy {
-        budget: Some(REGIONS),
-        quantum_regions: 1,
-        quantum_sleep: scan * 2,
-        clear_hot_permille: 1000,
-        ..Policy::ingens()
-    };
-    let Some(mut managed) = Managed::start(&pids, scan, policy) else { return Ok(()) };
-    let huge = |manager: &Manager| manager.claims().iter().map(|(_, claim)| claim.huge).sum::<u64>();
-    managed.run(Nanos::secs(60), |manager| huge(manager) == REGIONS);
-    let [busy, idle] = pids.map(|pid| managed.huge(pid));
-    let is_so = busy + idle == REGIONS && (busy as f64 / idle as f64 / 4.0 - 1.0).abs() <= 0.1;
-    if is_so { Ok(()) } else { Err(format!("{busy} : {idle}")) }
 }

@@ -35,8 +35,8 @@ fn item_24_a_steady_load_is_predicted_well() {
     let before = manager.counts();
     drive(&mut manager, &mut machine, 200..1_200, busy);
     let after = manager.counts();
-    let (checked, missed) = (after.hot_checked - before.hot_checked, after.hot_missed - before.hot_missed);
-    assert!(checked > 5_000 && missed == 0, "{missed} of {checked}");
+    let heat = after.heat_since(&before);
+    assert!(heat.hot_checked > 5_000 && heat.hot_missed == 0, "{heat:?}");
     assert!(after.misprediction().is_some_and(|ratio| ratio > 0.0), "pages that went cold at first were missed");
 }
 

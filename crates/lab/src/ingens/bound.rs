@@ -1,0 +1,84 @@
+//! Programs that end with this one.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::experiment::LabError;
+use crate::peer;
+
+/// A program that gets a signal when this one ends, however that is.
+pub fn bound(signal: &str, program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", signal, "--"]).arg(program);
+    command
+}
+
+/// Connects to a socket that a program opens when it is ready. Not once it has ended.
+///
+/// # Errors
+/// The kernel's, when `within` is over.
+pub fn connect(program: &mut Child, socket: &Path, within: Duration) -> io::Result<UnixStream> {
+    let begun = Instant::now();
+    loop {
+        match UnixStream::connect(socket) {
+            Err(_) if begun.elapsed() < within && program.try_wait()?.is_none() => sleep(Duration::from_millis(20)),
+            connected => return connected,
+        }
+    }
+}
+
+/// A server that has not begun by then has failed.
+const BEGUN_WITHIN: Duration = Duration::from_secs(10);
+
+/// A program that is killed with this one, and when this is dropped.
+pub struct Bound {
+    program: String,
+    child: Child,
+}
+
+impl Bound {
+    /// Starts a program, as `ready` says; without input, unless that gives it one.
+    ///
+    /// # Errors
+    /// If it cannot be executed.
+    pub fn start(
+        program: impl AsRef<OsStr>,
+        ready: impl FnOnce(&mut Command) -> &mut Command,
+    ) -> Result<Bound, LabError> {
+        let name = program.as_ref().to_string_lossy().into_owned();
+        let child = ready(bound("KILL", program).stdin(Stdio::null())).spawn();
+        let child = child.map_err(|error| peer::fault(&name, error))?;
+        Ok(Bound { program: name, child })
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its pipes.
+    pub fn child(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
+    /// Connects to the socket that it opens when it is ready.
+    ///
+    /// # Errors
+    /// If it does not, or ends.
+    pub fn connect(&mut self, socket: &Path) -> Result<UnixStream, LabError> {
+        connect(&mut self.child, socket, BEGUN_WITHIN).map_err(|error| peer::fault(&self.program, error))
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}

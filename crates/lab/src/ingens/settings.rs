@@ -1,0 +1,70 @@
+//! Settings of the kernel that experiments change.
+
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use esker_hugepage::linux::knobs::{KnobError, Knobs};
+
+use crate::experiment::{LabError, Options};
+use crate::peer;
+
+/// How long memory must have been free before a virtual machine gives it back to its host, in milliseconds; not all kernels
+/// that report free pages have it.
+const FREE_BEFORE: &str = "/sys/module/page_reporting/parameters/min_free_ms";
+/// The most that it takes.
+const LONG: &str = "60000";
+
+/// Has the kernel keep memory that is free for a moment, where it can be told to: what its host takes back costs 3 to 6 ms for
+/// each huge page that is made in it afterwards. That is the host's, whoever makes them, and not what is measured.
+///
+/// # Errors
+/// As [`Settings::take`].
+pub fn keep_memory(options: &Options) -> Result<Option<Settings>, LabError> {
+    let path = Path::new(FREE_BEFORE);
+    path.exists().then(|| Settings::take(&options.scratch, "esker-lab-memory.json", &[(path, LONG)])).transpose()
+}
+
+/// What a guard does: nothing until the other end of its input is gone, with whoever held it, and then only if settings are
+/// left to be put back. It waits until the lock of the dead is gone too.
+const GUARD: &str = r#"trap "" INT TERM HUP; cat > /dev/null
+[ ! -e "$1" ] || { sleep 0.2; exec "$0" hugepage restore --state "$1"; }"#;
+
+/// Settings that an experiment changes, put back when dropped, and by a guard if this program is killed; those that one that
+/// was killed has left behind, at once.
+pub struct Settings {
+    knobs: Knobs,
+    guard: Child,
+    alive: Option<ChildStdin>,
+}
+
+impl Settings {
+    /// Puts these in force, with a state file of this name in a folder.
+    ///
+    /// # Errors
+    /// The kernel's; if another experiment has the state.
+    pub fn take(parent: &Path, name: &str, settings: &[(&Path, &str)]) -> Result<Settings, LabError> {
+        let failed = |error: std::io::Error| peer::fault("the guard of settings", error);
+        let refused = |error: KnobError| peer::fault("the settings of huge pages", error);
+        let state = parent.join(name);
+        let (knobs, _) = Knobs::open(&state).map_err(refused)?;
+        let mut command = Command::new("sh");
+        command.args(["-c", GUARD]).arg(std::env::current_exe().map_err(failed)?).arg(state);
+        let mut guard = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().map_err(failed)?;
+        let alive = guard.stdin.take();
+        let mut taken = Settings { knobs, guard, alive };
+        for (path, value) in settings {
+            taken.knobs.set(path, value).map_err(refused)?;
+        }
+        Ok(taken)
+    }
+}
+
+impl Drop for Settings {
+    fn drop(&mut self) {
+        // Before the guard looks, so that it finds nothing to do.
+        drop(self.knobs.restore());
+        drop(self.alive.take());
+        // It has nobody to tell how it ended.
+        drop(self.guard.wait());
+    }
+}
