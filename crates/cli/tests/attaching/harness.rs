@@ -5,11 +5,21 @@ use std::io::{BufRead, BufReader, ErrorKind};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub const ESKER: &str = env!("CARGO_BIN_EXE_esker");
 
 /// Seconds after which a program that a test runs counts as hanging.
 const TIME_MAX: &str = "30";
+
+/// Taken whole while a device is there whose server was killed, and shared by programs of btrfs: they look at the file
+/// behind each mounted loop device, and fail where nobody serves it any more.
+static DEAD_SERVERS: RwLock<()> = RwLock::new(());
+
+/// No server is killed and not cleaned up yet, until the guard is dropped.
+fn all_served() -> RwLockReadGuard<'static, ()> {
+    DEAD_SERVERS.read().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Whether the test can be run here; says loudly what is missing if not.
 pub fn can_run(programs: &[&str]) -> bool {
@@ -41,6 +51,7 @@ pub fn tool(program: &str, args: &[&str]) -> Command {
 
 /// Runs a program to its end, which must be a good one, and returns what it printed.
 pub fn check_tool(program: &str, args: &[&str]) -> String {
+    let _served = program.contains("btrfs").then(all_served);
     let output = tool(program, args).output().expect("timeout(1) starts");
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{program} {args:?}: {}\n{out}{err}", output.status);
@@ -185,9 +196,13 @@ impl Attachment {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    pub fn kill(&mut self) {
+    /// Kills it. The guard is for as long as its devices are there.
+    #[must_use]
+    pub fn kill(&mut self) -> RwLockWriteGuard<'static, ()> {
+        let dead = DEAD_SERVERS.write().unwrap_or_else(PoisonError::into_inner);
         self.child.kill().expect("it lives");
         self.child.wait().expect("it can be waited for");
+        dead
     }
 
     pub fn signal(&self, name: &str) {

@@ -4,8 +4,8 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLockWriteGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -30,8 +30,8 @@ fn write_until_it_fails(dir: PathBuf, durable: &AtomicU64) {
     }
 }
 
-/// Kills the process in the middle of a load, and returns how many files were durable by then.
-fn kill_under_load(attachment: &mut Attachment, mount: &Mount) -> u64 {
+/// Kills the process in the middle of a load, and returns how many files were durable by then, with the guard of the kill.
+fn kill_under_load(attachment: &mut Attachment, mount: &Mount) -> (u64, RwLockWriteGuard<'static, ()>) {
     let durable = Arc::new(AtomicU64::new(0));
     let (dir, count) = (mount.0.clone(), durable.clone());
     let load = thread::spawn(move || write_until_it_fails(dir, &count));
@@ -41,13 +41,13 @@ fn kill_under_load(attachment: &mut Attachment, mount: &Mount) -> u64 {
         thread::sleep(Duration::from_millis(2));
     }
     let kept = durable.load(Ordering::Acquire);
-    attachment.kill();
+    let dead = attachment.kill();
     while !load.is_finished() {
         assert!(start.elapsed() < PATIENCE, "the load hangs after the kill");
         thread::sleep(Duration::from_millis(2));
     }
     load.join().expect("the load does not panic");
-    kept
+    (kept, dead)
 }
 
 fn check_files(mount: &Mount, count: u64) {
@@ -67,7 +67,7 @@ fn a_killed_process_leaves_nothing_that_hangs_and_loses_nothing_durable() {
     let mut attachment = place.attach(STACK, &["--name", "victim"]);
     check_tool("mkfs.ext4", &["-q", attachment.device()]);
     mount.mount(attachment.device());
-    let kept = kill_under_load(&mut attachment, &mount);
+    let (kept, dead) = kill_under_load(&mut attachment, &mount);
 
     // Requests to the dead device fail at once, and the list says why.
     refused("dd", &["if=/dev/zero", &format!("of={}", attachment.device()), "bs=4k", "count=1", "oflag=direct"]);
@@ -76,6 +76,7 @@ fn a_killed_process_leaves_nothing_that_hangs_and_loses_nothing_durable() {
     mount.unmount();
     place.detach("victim");
     assert_eq!((place.list(), place.loops()), (String::new(), Vec::<String>::new()));
+    drop(dead);
 
     let again = place.attach(STACK, &["--name", "victim"]);
     // Mounting replays the journal; after that nothing may be wrong.
@@ -98,12 +99,13 @@ fn the_next_attach_cleans_up_even_while_the_dead_device_is_mounted() {
     let dead = attachment.device().to_string();
     check_tool("mkfs.ext4", &["-q", &dead]);
     mount.mount(&dead);
-    attachment.kill();
+    let killed = attachment.kill();
     let again = place.attach(STACK, &[]);
     assert_ne!(again.device(), dead, "the dead device belongs to whoever has mounted it");
     assert!(again.log().contains("cleaned up what a dead process had left"), "{}", again.log());
     mount.unmount();
     assert!(place.loops().iter().all(|line| !line.starts_with(&format!("{dead} "))), "gone with its last user");
+    drop(killed);
     check_tool("e2fsck", &["-f", "-n", again.device()]);
     place.detach("vol");
     again.ended();
