@@ -35,9 +35,10 @@ struct Scale {
     watch: Duration,
 }
 
-/// As much time for its memory as in full: what the first use of memory costs counts as much.
+/// As much time for its memory as in full: what the first use of memory costs counts as much. Short runs differ more, so there are
+/// more of them.
 const QUICK: Scale = Scale {
-    pairs: 3,
+    pairs: 7,
     bytes: 64 * MIB as usize,
     time: Duration::from_millis(7_500),
     watched: 512 * MIB as usize,

@@ -197,7 +197,6 @@ impl Attachment {
     }
 
     /// Kills it. The guard is for as long as its devices are there.
-    #[must_use]
     pub fn kill(&mut self) -> RwLockWriteGuard<'static, ()> {
         let dead = DEAD_SERVERS.write().unwrap_or_else(PoisonError::into_inner);
         self.child.kill().expect("it lives");
