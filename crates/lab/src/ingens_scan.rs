@@ -37,21 +37,22 @@ const LOOKS: usize = 9;
 const PERIOD: Duration = Duration::from_secs(2);
 /// Of a hundred regions in use, so many are cleared.
 const SAMPLED: u64 = 20;
+/// So many promotions are watched, in the short form, too: of fewer, p99.9 is the worst or the one after it.
+const STALLS: usize = 10_000;
 /// A promotion takes about so long, and as long a watch goes on without one.
 const PROMOTION: Duration = Duration::from_micros(600);
 /// Before and after it, so much is watched too.
 const MARGIN: Duration = Duration::from_micros(200);
 
 fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let (bytes, rounds, reads, stalls) =
-        if options.quick { (512 * MIB, 3, 80_000_000, 1_500) } else { (2 * GIB, 5, 300_000_000, 10_000) };
+    let (bytes, rounds, reads) = if options.quick { (512 * MIB, 3, 80_000_000) } else { (2 * GIB, 5, 300_000_000) };
     let _kept = keep_memory(options)?;
     room(bytes, options)?;
     let _held = Arm::Base.hold(options)?;
     let mut memory = Memory::new(bytes as usize)?;
     let mut figures = looks(&mut memory, progress)?;
     figures.extend(clearing(&memory, rounds, reads, options.seed, progress)?);
-    figures.extend(standing_still(&mut memory, stalls, progress)?);
+    figures.extend(standing_still(&mut memory, progress)?);
     Ok(figures)
 }
 
@@ -184,14 +185,14 @@ fn read_beside(memory: &Memory, reads: u64, percent: u64, seed: u64) -> f64 {
 }
 
 /// How long a thread stands still that uses a region while it is promoted, and while nothing happens.
-fn standing_still(memory: &mut Memory, count: usize, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
+fn standing_still(memory: &mut Memory, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
     memory.fill(1);
     let (mut promoted, mut control) = (Vec::new(), Vec::new());
     let watch = Watch { region: AtomicUsize::new(0), longest: AtomicU64::new(0), is_over: AtomicBool::new(false) };
     let memory = &*memory;
     scope(|threads| -> Result<(), LabError> {
         threads.spawn(|| watch.use_regions(memory));
-        let done = (0..count).try_for_each(|at| {
+        let done = (0..STALLS).try_for_each(|at| {
             let region = at % memory.regions;
             watch.region.store(region, Ordering::Relaxed);
             control.push(watch.longest_while(|| {
@@ -205,7 +206,7 @@ fn standing_still(memory: &mut Memory, count: usize, progress: &mut dyn FnMut(&s
         done
     })?;
     let (with, without) = (at_share(promoted.clone(), 0.999), at_share(control, 0.999));
-    progress(&format!("p99.9 of {count} promotions: {with:.2} ms, without one {without:.2} ms"));
+    progress(&format!("p99.9 of {STALLS} promotions: {with:.2} ms, without one {without:.2} ms"));
     Ok(vec![
         Figure::alone("stall_ms_median", median(promoted), "ms without progress in a promotion"),
         Figure::alone("stall_ms_p999", with, "ms without progress in a promotion"),
