@@ -17,9 +17,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use esker_base::Stream;
-use esker_trace::compiled::{Notes, SlotEffect, Step};
+use esker_trace::compiled::{SlotEffect, Step};
 use esker_trace::words::FileKind;
-use esker_trace::{At, Call, Errno as Traced, Fd, Object, Outcome, Platform};
+use esker_trace::{At, Call, Fd, Object, Platform};
 use rustix::io::Errno;
 
 use crate::root::{Base, Cache, Place, Root};
