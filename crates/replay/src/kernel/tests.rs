@@ -6,8 +6,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use esker_trace::compiled::Notes;
 use esker_trace::words::*;
-use esker_trace::{AsyncOp, AsyncQueue, PathBytes, Snapshot, Word};
+use esker_trace::{AsyncOp, AsyncQueue, Errno as Traced, Outcome, PathBytes, Snapshot, Word};
 
 use super::*;
 
