@@ -95,6 +95,11 @@ impl Server {
         self.child.kill().expect("it runs");
     }
 
+    /// Whether it has not ended.
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("it can be asked").is_none()
+    }
+
     /// Waits for its end and returns the exit status; none if a signal ended it.
     pub fn wait(mut self) -> Option<i32> {
         self.child.wait().expect("it can be waited for").code()
