@@ -14,7 +14,7 @@ use esker_rt::real::process::{Advice, Process};
 
 use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::ingens::loads::Next;
-use crate::ingens::settings::keep_memory;
+use crate::ingens::settings::{keep_memory, take_from_host};
 use crate::ingens::{Arm, Seen, first_region, room, thread_cpu};
 use crate::peer;
 use crate::timing::{at_share, median};
@@ -37,6 +37,8 @@ const LOOKS: usize = 9;
 const PERIOD: Duration = Duration::from_secs(2);
 /// Of a hundred regions in use, so many are cleared.
 const SAMPLED: u64 = 20;
+/// Of so many times the memory blocks come into use until those that were given back are used again.
+const BLOCKS_USED: u64 = 3;
 /// So many promotions are watched, in the short form, too: of fewer, p99.9 is the worst or the one after it.
 const STALLS: usize = 10_000;
 /// A promotion takes about so long, and as long a watch goes on without one.
@@ -45,9 +47,10 @@ const PROMOTION: Duration = Duration::from_micros(600);
 const MARGIN: Duration = Duration::from_micros(200);
 
 fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let (bytes, rounds, reads) = if options.quick { (512 * MIB, 3, 80_000_000) } else { (2 * GIB, 5, 300_000_000) };
+    let (bytes, rounds, reads) = if options.quick { (512 * MIB, 15, 80_000_000) } else { (2 * GIB, 15, 300_000_000) };
     let _kept = keep_memory(options)?;
-    room(bytes, options)?;
+    room(BLOCKS_USED * bytes, options)?;
+    take_from_host(BLOCKS_USED * bytes);
     let _held = Arm::Base.hold(options)?;
     let mut memory = Memory::new(bytes as usize)?;
     let mut figures = looks(&mut memory, progress)?;
