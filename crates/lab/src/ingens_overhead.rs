@@ -7,7 +7,7 @@ use esker_base::units::MIB;
 
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::loads::{self, Load};
-use crate::ingens::settings::{keep_memory, take_from_host};
+use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, FRESH, huge_of, room, room_up_to, settle, thread_cpu};
 use crate::timing::{in_turns, median};
 
@@ -61,7 +61,6 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let scale = if options.quick { QUICK } else { FULL };
     let _kept = keep_memory(options)?;
     room((scale.watched + FRESH) as u64, options)?;
-    take_from_host(2 * scale.bytes as u64);
     let mut figures = Vec::new();
     let mut overheads = Vec::new();
     for load in &loads::ALL {

@@ -1,6 +1,5 @@
 //! Settings of the kernel that experiments change.
 
-use std::hint::black_box;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
@@ -23,12 +22,6 @@ const LONG: &str = "60000";
 pub fn keep_memory(options: &Options) -> Result<Option<Settings>, LabError> {
     let path = Path::new(FREE_BEFORE);
     path.exists().then(|| Settings::take(&options.scratch, "esker-lab-memory.json", &[(path, LONG)])).transpose()
-}
-
-/// Has the host give so many bytes that are free, beside [`keep_memory`]: a block that this machine has never had, or has given
-/// back, would cost the first promotion into it as much.
-pub fn take_from_host(bytes: u64) {
-    drop(black_box(vec![1u8; bytes as usize]));
 }
 
 /// What a guard does: nothing until the other end of its input is gone, with whoever held it, and then only if settings are
