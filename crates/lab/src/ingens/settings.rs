@@ -8,11 +8,12 @@ use esker_hugepage::linux::knobs::{KnobError, Knobs};
 use crate::experiment::{LabError, Options};
 use crate::peer;
 
-/// How long memory must have been free before a virtual machine gives it back to its host, in milliseconds; not all kernels
-/// that report free pages have it.
-const FREE_BEFORE: &str = "/sys/module/page_reporting/parameters/min_free_ms";
-/// The most that it takes.
-const LONG: &str = "60000";
+/// When a virtual machine gives free memory back to its host: what has been free for so long, in milliseconds, and what is more
+/// than so much, in MiB. Not all kernels that report free pages have these. Here: the longest, and more than any machine has.
+const FREE_BEFORE: [(&str, &str); 2] = [
+    ("/sys/module/page_reporting/parameters/min_free_ms", "60000"),
+    ("/sys/module/page_reporting/parameters/max_waiting_mib", "1048576"),
+];
 
 /// Has the kernel keep memory that is free for a moment, where it can be told to: what its host takes back costs 3 to 6 ms for
 /// each huge page that is made in it afterwards. That is the host's, whoever makes them, and not what is measured.
@@ -20,8 +21,9 @@ const LONG: &str = "60000";
 /// # Errors
 /// As [`Settings::take`].
 pub fn keep_memory(options: &Options) -> Result<Option<Settings>, LabError> {
-    let path = Path::new(FREE_BEFORE);
-    path.exists().then(|| Settings::take(&options.scratch, "esker-lab-memory.json", &[(path, LONG)])).transpose()
+    let settings = FREE_BEFORE.map(|(path, value)| (Path::new(path), value));
+    let there: Vec<_> = settings.into_iter().filter(|(path, _)| path.exists()).collect();
+    (!there.is_empty()).then(|| Settings::take(&options.scratch, "esker-lab-memory.json", &there)).transpose()
 }
 
 /// What a guard does: nothing until the other end of its input is gone, with whoever held it, and then only if settings are
