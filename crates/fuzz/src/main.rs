@@ -3,7 +3,7 @@
 //! Invariant: name, seed and number of events decide every byte that is tried; `--seconds` only ends a run earlier.
 //!
 //! Reading order: [`run`] (the loop), [`mutate`] (how inputs come about), [`target`] (the list), then one file per target:
-//! [`blktrace`], [`disksim`], [`nbd`], [`stack`], [`compose`], [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`control`], [`http`], [`vhost`], [`regions`], [`trace`], [`etrace`], [`volume`].
+//! [`blktrace`], [`disksim`], [`nbd`], [`stack`], [`compose`], [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`control`], [`http`], [`hugepage`], [`vhost`], [`regions`], [`trace`], [`etrace`], [`volume`].
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a developer's tool reads arguments and looks at the clock")]
@@ -16,6 +16,7 @@ mod dedup;
 mod disksim;
 mod etrace;
 mod http;
+mod hugepage;
 mod mirror;
 mod mutate;
 mod nbd;

@@ -3,8 +3,8 @@
 use esker_blktrace::Format;
 
 use crate::{
-    blktrace, compiled, compose, control, dedup, disksim, http, mirror, nbd, offload, regions, shepherd, stack, trace,
-    vhost, volume,
+    blktrace, compiled, compose, control, dedup, disksim, http, hugepage, mirror, nbd, offload, regions, shepherd,
+    stack, trace, vhost, volume,
 };
 
 /// What can be fuzzed.
@@ -38,6 +38,12 @@ pub enum Target {
     Control,
     /// Requests for metrics.
     Metrics,
+    /// The configuration of the manager of huge pages.
+    HugepageConfig,
+    /// The mappings of a process, as the kernel tells them.
+    HugepageMaps,
+    /// Free memory, as the kernel tells of it.
+    HugepageFree,
     /// The memory of a guest.
     Vhost,
     /// The medium of an area of regions.
@@ -60,7 +66,7 @@ pub enum Target {
 
 impl Target {
     /// Every target.
-    pub const ALL: [Target; 39] = [
+    pub const ALL: [Target; 42] = [
         Target::Blktrace(Format::Load),
         Target::Blktrace(Format::Vscsi1),
         Target::Blktrace(Format::Vscsi2),
@@ -91,6 +97,9 @@ impl Target {
         Target::Shepherd,
         Target::Control,
         Target::Metrics,
+        Target::HugepageConfig,
+        Target::HugepageMaps,
+        Target::HugepageFree,
         Target::Vhost,
         Target::Regions,
         Target::Volume,
@@ -119,6 +128,9 @@ impl Target {
             Target::Shepherd => "shepherd".to_string(),
             Target::Control => "control".to_string(),
             Target::Metrics => "metrics".to_string(),
+            Target::HugepageConfig => "hugepage-config".to_string(),
+            Target::HugepageMaps => "hugepage-maps".to_string(),
+            Target::HugepageFree => "hugepage-free".to_string(),
             Target::Vhost => "vhost".to_string(),
             Target::Regions => "regions".to_string(),
             Target::Volume => "volume".to_string(),
@@ -148,6 +160,9 @@ impl Target {
             Target::Shepherd => shepherd::corpus(),
             Target::Control => control::corpus(),
             Target::Metrics => http::corpus(),
+            Target::HugepageConfig => hugepage::config_corpus(),
+            Target::HugepageMaps => hugepage::maps_corpus(),
+            Target::HugepageFree => hugepage::free_corpus(),
             Target::Vhost => vhost::corpus(),
             Target::Regions => regions::corpus(),
             Target::Volume => volume::corpus(),
@@ -180,6 +195,9 @@ impl Target {
             Target::Shepherd => shepherd::try_input(input),
             Target::Control => control::try_input(input),
             Target::Metrics => http::try_input(input),
+            Target::HugepageConfig => hugepage::try_config(input),
+            Target::HugepageMaps => hugepage::try_maps(input),
+            Target::HugepageFree => hugepage::try_free(input),
             Target::Vhost => vhost::try_input(input),
             Target::Regions => regions::try_input(input),
             Target::Volume => volume::try_input(input),

@@ -6,6 +6,9 @@
 /// Blocks of this order and above can back a huge page.
 pub const HUGE_ORDER: usize = 9;
 
+/// More pages than physical addresses of 52 bits reach: who tells of so many is not believed.
+const PAGES_MAX: u64 = 1 << 40;
+
 /// Free blocks of a zone by order, as `/proc/buddyinfo` lists them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FreeBlocks(pub Vec<u64>);
@@ -46,6 +49,11 @@ pub fn parse_buddyinfo(text: &str) -> Vec<(String, FreeBlocks)> {
         let mut words = rest.split_whitespace();
         let name = words.next()?;
         let blocks = words.map(str::parse).collect::<Result<Vec<u64>, _>>().ok()?;
+        let is_sound =
+            |(order, blocks): (usize, &u64)| PAGES_MAX.checked_shr(order as u32).is_some_and(|most| *blocks <= most);
+        if !blocks.iter().enumerate().all(is_sound) {
+            return None;
+        }
         Some((format!("{}/{name}", node.trim()), FreeBlocks(blocks)))
     };
     text.lines().filter_map(zone).collect()
@@ -55,7 +63,7 @@ pub fn parse_buddyinfo(text: &str) -> Vec<(String, FreeBlocks)> {
 /// later. After much was freed, wait until they have drained before the index is believed.
 pub fn parse_per_cpu_pages(zoneinfo: &str) -> u64 {
     let count = |line: &str| line.trim().strip_prefix("count:")?.trim().parse::<u64>().ok();
-    zoneinfo.lines().filter_map(count).sum()
+    zoneinfo.lines().filter_map(count).filter(|pages| *pages <= PAGES_MAX).sum()
 }
 
 /// Free memory of `/proc/meminfo` in pages.
@@ -79,6 +87,13 @@ mod tests {
     const BUDDYINFO: &str = "\
 Node 0, zone      DMA      0      0      0      0      0      0      0      0      1      1      2 \n\
 Node 0, zone   Normal   1024    512      0      0      0      0      0      0      0      2      3 \nnonsense\n";
+
+    #[test]
+    fn numbers_that_no_machine_has_are_passed_over() {
+        let whole = fragmentation_of(BUDDYINFO, "count: 7", "MemFree: 40000 kB");
+        let absurd = format!("{BUDDYINFO}Node 0, zone Far 0 {0}\nNode 0, zone Long{1}\n", u64::MAX, " 1".repeat(70));
+        assert_eq!(fragmentation_of(&absurd, &format!("count: 7\ncount: {}", u64::MAX), "MemFree: 40000 kB"), whole);
+    }
 
     #[test]
     fn zones_are_read_with_their_blocks() {

@@ -16,7 +16,11 @@ pub struct Mapping {
     pub mergeable: bool,
 }
 
+/// No mapping ends above it: the last region of all addresses is never a process' own, and its end is no number.
+const ADDRESS_MAX: u64 = u64::MAX - REGION_BYTES;
+
 /// The mappings of `/proc/PID/maps`, or of `/proc/PID/smaps`, which also tells which refuse huge pages.
+/// Lines that do not look so are passed over.
 pub fn parse(text: &str) -> Vec<Mapping> {
     let mut mappings: Vec<Mapping> = Vec::new();
     for line in text.lines() {
@@ -35,6 +39,9 @@ fn parse_head(line: &str) -> Option<Mapping> {
     let mut words = line.split_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
     let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
+    if start >= end || end > ADDRESS_MAX {
+        return None;
+    }
     let permissions = words.next()?;
     let inode = words.nth(2)?;
     let path = words.next().unwrap_or_default();
@@ -104,5 +111,14 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
         assert_eq!(at(0x7f00_00a0_0000), Some(Some(Skip::File)), "the first mapping in it tells");
         assert_eq!(at(0x7ffc_0000_0000), Some(Some(Skip::Partial)));
         assert_eq!((at(0), at(0x6000_0000_0000)), (None, None));
+    }
+
+    #[test]
+    fn lines_of_impossible_mappings_are_passed_over() {
+        let one = |range: &str| parse(&format!("{range} rw-p 00000000 00:00 0\n"));
+        assert_eq!(one("200000-400000").len(), 1);
+        for range in ["0-0", "400000-200000", "200000-ffffffffffffffff", "-", "x-y", "1"] {
+            assert_eq!(one(range), [], "{range}");
+        }
     }
 }
