@@ -25,7 +25,7 @@ const BLOCK_BYTES: u64 = 16 << 20;
 const BLOCKS_MAX: usize = 4 << 20;
 
 /// The most requests that one line may stand for.
-const REPEATS_MAX: u64 = 4096;
+const REPEATS_MAX: u64 = 1000;
 
 #[derive(Debug)]
 pub(crate) struct Parser {
@@ -100,4 +100,21 @@ fn hash(block: &[u8], shard: &[u8]) -> u128 {
 /// Whether `line` names the columns.
 pub(crate) fn is_header(line: &[u8]) -> bool {
     COLUMNS.is_header(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_blocks_than_memory_allows_are_refused_and_known_ones_are_read() {
+        let (known, new) = (hash(b"known", b""), hash(b"new", b""));
+        let others = (0..BLOCKS_MAX as u128 - 1).map(|key| (key, key as u32 + 1));
+        let blocks = std::iter::once((known, 0)).chain(others).collect();
+        let mut parser = Parser { blocks, ..Parser::default() };
+        assert_eq!((parser.blocks.len(), parser.blocks.contains_key(&new)), (BLOCKS_MAX, false));
+        assert_eq!(parser.number(b"known", b""), Ok(0));
+        let full = Reason::Beyond { what: "number of different blocks", most: BLOCKS_MAX as u64 };
+        assert_eq!(parser.number(b"new", b""), Err(full));
+    }
 }

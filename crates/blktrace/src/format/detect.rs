@@ -1,7 +1,9 @@
 //! Tells a trace's format by its first bytes, then by its name.
 
 use super::fields::is_remark;
-use super::{Family, Format, biosnoop, blkparse, blktrace, cachelib, ebt, fio, hfplayer, ids, load, measured, octf, vscsi};
+use super::{
+    Family, Format, biosnoop, blkparse, blktrace, cachelib, ebt, fio, hfplayer, ids, load, measured, octf, vscsi,
+};
 
 /// Endings of packed files.
 const PACKINGS: [&str; 4] = [".gz", ".xz", ".bz2", ".zst"];

@@ -57,7 +57,9 @@ impl Encoder {
             }
             Encoder::Octf | Encoder::Ebt(_) => None,
             // Those of one volume never ask.
-            Encoder::Fio(_) | Encoder::Load | Encoder::Vscsi(_) | Encoder::Oracle(_) => Some(fio::file_name(&numbered(name, number, attempt))),
+            Encoder::Fio(_) | Encoder::Load | Encoder::Vscsi(_) | Encoder::Oracle(_) => {
+                Some(fio::file_name(&numbered(name, number, attempt)))
+            }
         }
     }
 

@@ -31,7 +31,9 @@ static KINDS: [Foreign; 25] = [
         advice: SERVER,
     },
     Foreign {
-        is: |head| [b"\xa1\xb2\x3c\x4d", b"\x4d\x3c\xb2\xa1", b"\x0a\x0d\x0d\x0a"].iter().any(|mark| head.starts(*mark)),
+        is: |head| {
+            [b"\xa1\xb2\x3c\x4d", b"\x4d\x3c\xb2\xa1", b"\x0a\x0d\x0d\x0a"].iter().any(|mark| head.starts(*mark))
+        },
         what: "a capture of network packets (pcapng, or pcap in ns), which holds no block requests",
         advice: SERVER,
     },
@@ -72,7 +74,9 @@ static KINDS: [Foreign; 25] = [
         advice: FIO_LOG,
     },
     Foreign {
-        is: |head| head.significant(&['#', ';']).is_some_and(is_section) && head.lines.iter().any(|line| is_fio_option(line)),
+        is: |head| {
+            head.significant(&['#', ';']).is_some_and(is_section) && head.lines.iter().any(|line| is_fio_option(line))
+        },
         what: "a job of fio, which holds no requests",
         advice: FIO_LOG,
     },
@@ -136,11 +140,7 @@ static KINDS: [Foreign; 25] = [
         what: "the text of a stack, not a trace",
         advice: "Give it as a candidate: `esker try TRACE --stack FILE`",
     },
-    Foreign {
-        is: |head| head.first().starts_with("#!"),
-        what: "a script, not a trace",
-        advice: RECORD,
-    },
+    Foreign { is: |head| head.first().starts_with("#!"), what: "a script, not a trace", advice: RECORD },
 ];
 
 /// Marks at the beginning of images: qcow2, two of VMDK, VHDX, VHD, VDI, LUKS, XFS, and the description of a VMDK.
@@ -210,7 +210,8 @@ impl<'a> Head<'a> {
     fn is_raw_image(&self) -> bool {
         let byte = |at: usize| self.bytes.get(at).copied().unwrap_or(0xff);
         let is_partition = |at: usize| byte(at) & 0x7f == 0;
-        let has_partitions = [446, 462, 478, 494].into_iter().all(is_partition) && [byte(510), byte(511)] == [0x55, 0xaa];
+        let has_partitions =
+            [446, 462, 478, 494].into_iter().all(is_partition) && [byte(510), byte(511)] == [0x55, 0xaa];
         let is_ext = [byte(1080), byte(1081)] == [0x53, 0xef] && byte(1048) <= 6 && self.bytes[1049..1052] == [0; 3];
         has_partitions || is_ext
     }
@@ -243,7 +244,9 @@ fn is_fio_log(line: &str) -> bool {
 
 /// `[pid 7] 12:30:01.25 openat(AT_FDCWD, "f", O_RDONLY) = 3`, with or without process and time.
 fn is_system_call(line: &str) -> bool {
-    let Some((before, rest)) = line.split_once('(') else { return line.contains("<... ") && line.contains(" resumed>") };
+    let Some((before, rest)) = line.split_once('(') else {
+        return line.contains("<... ") && line.contains(" resumed>");
+    };
     let name = before.rsplit(' ').next().unwrap_or_default();
     let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
     is_name && (rest.contains(") = ") || rest.contains(")  ") || rest.ends_with("<unfinished ...>"))

@@ -3,7 +3,8 @@
 use super::blk::Stage;
 use super::rows::Layout;
 use super::{
-    Family, Format, biosnoop, blkparse, blktrace, cachelib, ebt, fio, hfplayer, ids, load, measured, octf, oracle, vscsi,
+    Family, Format, biosnoop, blkparse, blktrace, cachelib, ebt, fio, hfplayer, ids, load, measured, octf, oracle,
+    vscsi,
 };
 use crate::fault::Reason;
 use crate::input::Unit;
@@ -128,4 +129,3 @@ impl Parser {
         }
     }
 }
-

@@ -4,10 +4,15 @@ mod blocks;
 mod columns;
 mod damage;
 mod events;
+mod foreign;
+mod formats;
 mod merging;
+mod named;
 mod parts;
+mod remarks;
 mod round_trips;
 mod samples;
+mod shared;
 mod sinks;
 
 use crate::{Format, Op, Record, RecordSink, Source, TraceReader, Written};
