@@ -82,7 +82,7 @@ static KINDS: [Foreign; 25] = [
     },
     Foreign {
         is: |head| head.mostly(is_fio_log),
-        what: "a log of fio's latencies, bandwidths or rates, which does not tell all requests",
+        what: "a log of fio's latencies, bandwidths or rates, not of its requests",
         advice: FIO_LOG,
     },
     Foreign {
