@@ -111,7 +111,7 @@ static KINDS: [Foreign; 25] = [
         advice: SPANS,
     },
     Foreign {
-        is: |head| head.has("block_rq_issue") || head.has("block_rq_insert"),
+        is: |head| head.mostly(|line| line.contains("block_rq_")),
         what: "the block layer's events as perf or ftrace print them, which Esker does not read",
         advice: RECORD,
     },
