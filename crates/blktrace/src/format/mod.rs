@@ -157,6 +157,24 @@ impl Format {
         )
     }
 
+    /// Whether requests have times.
+    pub fn has_times(self) -> bool {
+        !matches!(self, Format::Fio2 | Format::Arc)
+    }
+
+    /// Step of recorded times.
+    pub fn time_resolution(self) -> esker_base::Nanos {
+        match self {
+            Format::OracleGeneral | Format::Tencent => esker_base::Nanos::secs(1),
+            _ => esker_base::Nanos(1),
+        }
+    }
+
+    /// Whether requests are told to be reads or writes.
+    pub fn has_operations(self) -> bool {
+        !matches!(self, Format::OracleGeneral | Format::Arc)
+    }
+
     /// What to do about a trace that is further out of order than can be mended.
     pub(crate) fn sorting_advice(self) -> &'static str {
         match self {
