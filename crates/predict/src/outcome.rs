@@ -134,6 +134,8 @@ pub struct Run {
     pub bytes_per_s: f64,
     /// Most requests in flight at once.
     pub inflight_max: u64,
+    /// Requests that were simulated for this run and for the search of its headroom.
+    pub played: u64,
     /// Why the stack counts as overloaded, if it does. Of a run that was cut off, all other figures are of the requests until
     /// then.
     pub saturated: Option<String>,

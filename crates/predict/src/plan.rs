@@ -1,7 +1,6 @@
 //! The whole comparison: look at the traces, choose the speed, play every candidate, judge.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use esker_base::Nanos;
 use esker_blktrace::Speed;
@@ -238,19 +237,15 @@ impl Prepared {
             }
         }
         if self.searches_headroom() && !candidate.is_filled() {
-            run.headroom = Some(self.headroom(candidate, &run, watch)?);
+            run.headroom = Some(self.headroom(candidate, &mut run, watch)?);
         }
         Ok(run)
     }
 
     /// Of a long trace only the beginning is played, again and again.
-    fn headroom(&self, candidate: &Candidate, run: &Run, watch: &Watch) -> Result<Headroom, PredictError> {
-        let behind = Arc::new(AtomicU64::new(0));
-        let (counter, told) = (behind.clone(), watch.clone());
-        let counted: Watch = Arc::new(move |what, more| {
-            counter.fetch_add(more, Ordering::Relaxed);
-            told(&format!("headroom of {what}"), more);
-        });
+    fn headroom(&self, candidate: &Candidate, run: &mut Run, watch: &Watch) -> Result<Headroom, PredictError> {
+        let told = watch.clone();
+        let searching: Watch = Arc::new(move |what, more| told(&format!("headroom of {what}"), more));
         let (target, total) = (self.plan.target_p99, self.total());
         let share = HEADROOM_REQUESTS / self.reels.len() as u64;
         let is_long = total > HEADROOM_REQUESTS;
@@ -259,17 +254,21 @@ impl Prepared {
             false => self.reels.clone(),
         };
         let factor = self.speed.as_ref().map_or(1.0, |speed| speed.factor);
+        let misses = Some((target, total.min(HEADROOM_REQUESTS) / 100));
+        let mut searched = 0;
         let bears = |times: f64| {
             let Some(speed) = Speed::new(factor * times) else { return Ok(false) };
-            let misses = Some((target, total.min(HEADROOM_REQUESTS) / 100));
-            let mut play = self.play(candidate, &reels, &counted);
+            let mut play = self.play(candidate, &reels, &searching);
             (play.speed, play.bounds) = (speed, Bounds { misses, ..play.bounds });
-            Ok(verdict::meets(&play.run()?, target))
+            let run = play.run()?;
+            searched += run.played;
+            Ok(verdict::meets(&run, target))
         };
         // At a speed at which all requests come within a few targets, a queue bears them and the device need not.
         let most = run.elapsed_ns as f64 / target.0.saturating_mul(HEADROOM_TARGETS).max(1) as f64;
         let found = Headroom::search(verdict::meets(run, target), most, bears)?;
-        watch(&candidate.name, self.headroom_requests().saturating_sub(behind.load(Ordering::Relaxed)));
+        run.played += searched;
+        watch(&candidate.name, self.headroom_requests().saturating_sub(searched));
         Ok(Headroom { requests: is_long.then_some(share), ..found })
     }
 

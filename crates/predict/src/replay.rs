@@ -246,6 +246,7 @@ impl Play<'_> {
             requests_per_s: per_second(all.summary().requests),
             bytes_per_s: per_second(tally.bytes()),
             inflight_max: tally.inflight_max,
+            played: tally.sent,
             saturated: self.saturation(player, drain, per_second(all.summary().requests)),
             headroom: None,
             failed: tally.failed,

@@ -28,6 +28,7 @@ fn run(name: &str, p99_ms: u64, price: f64) -> Run {
         requests_per_s: 0.0,
         bytes_per_s: 0.0,
         inflight_max: 0,
+        played: 0,
         saturated: None,
         headroom: None,
         failed: 0,
