@@ -42,7 +42,7 @@ struct Compose {
     /// Also looks at every order, of up to 9 extensions, and counts those that are equally good
     #[arg(long, conflicts_with_all = ["insert", "json"])]
     count: bool,
-    /// Stacks and parts of stacks after which the search ends with the best order met so far
+    /// Stacks and parts of stacks after which a search ends with the best order met so far, and a count without one
     #[arg(long, value_name = "N", default_value_t = LOOKS_MAX)]
     looks: u64,
     #[command(flatten)]
@@ -57,7 +57,7 @@ impl Run for Compose {
             declared.constraints.starved_max = Some(0);
         }
         let found = match &self.insert {
-            Some(name) => insert(&declared.problem(), &declared.order, declared.extension(name)?),
+            Some(name) => insert(&declared.problem(), &declared.order, declared.extension(name)?, self.looks),
             None => compose(&declared.problem(), self.looks),
         };
         let found = found.map_err(|why| self.question.refused(text::no_order(&declared.setting, &why)))?;
@@ -68,7 +68,7 @@ impl Run for Compose {
             terminal.say(text::analysis(&analysis, &declared.priorities).trim_end())?;
             terminal.say(&format!("\n{}", text::search_text(&found)))?;
             if self.count {
-                let census = census(&declared.problem());
+                let census = census(&declared.problem(), self.looks);
                 let census = census.map_err(|why| self.question.refused(text::no_order(&declared.setting, &why)))?;
                 terminal
                     .say(&format!("allowed orders: {}, as good as this one: {}", census.allowed, census.optimal))?;

@@ -212,6 +212,7 @@ pub fn no_order(setting: &Setting, why: &NoOrder) -> String {
         NoOrder::GaveUp(looks) => {
             format!("no order that keeps the constraints was met in {looks} looks; allow more, or weaken a constraint")
         }
+        NoOrder::Uncounted(looks) => format!("the orders could not all be counted in {looks} looks; allow more"),
         NoOrder::TooMany { count, max } => {
             format!("{count} extensions have too many orders to count them all; leave out some, {max} can be counted")
         }
