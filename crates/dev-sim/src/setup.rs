@@ -106,6 +106,7 @@ pub(crate) const fn kind(
         role: Role::Modifier,
         routes: Routes::WORST,
         durability: Durability::Keeps,
+        medium: esker_block::Medium::Plain,
         needs_bytes: false,
         transparent: false,
         worlds: Worlds::Both,

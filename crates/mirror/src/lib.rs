@@ -60,6 +60,7 @@ pub static KIND: Kind = Kind {
     passes: PASSES,
     role: Role::Modifier,
     routes: Routes { forward: Ends::All, generate: Ends::All, spontaneous: true },
+    medium: esker_block::Medium::Tables,
     transparent: false,
     cost: Nanos(200),
     ..Kind::layer("mirror", "Keeps equal halves on several devices.", PARAMS, build)

@@ -75,6 +75,27 @@ impl Spec {
         self.devices.insert(at + 1, new);
         Ok(self)
     }
+
+    /// The text with the layers of one chain in another order, top first. They stand directly on each other.
+    ///
+    /// # Errors
+    /// Names that are not one chain of layers of this stack.
+    pub fn with_order(mut self, names: &[String]) -> Result<Spec, LiveError> {
+        for name in names {
+            let device = self.device(name).ok_or_else(|| LiveError::Unknown(name.clone()))?;
+            if device.on.len() != 1 {
+                return Err(LiveError::NotAChain(format!("\"{name}\" does not stand on one device")));
+            }
+        }
+        let chain = chain_of(&self, names)?;
+        let bottom = lower_of(&self, chain.last().expect("a chain has layers"));
+        replace_references(&mut self, &chain[0], &names[0]);
+        for (i, name) in names.iter().enumerate() {
+            let lower = names.get(i + 1).unwrap_or(&bottom).clone();
+            named(&mut self, name).on = vec![lower];
+        }
+        Ok(self)
+    }
 }
 
 impl Stack {
@@ -122,14 +143,7 @@ impl Stack {
     /// [`LiveError`]; the stack is then as before.
     pub async fn reorder(&self, names: &[String], patience: Nanos) -> Result<(), LiveError> {
         names.iter().try_for_each(|name| self.check_transparent(name))?;
-        let mut spec = self.spec();
-        let chain = chain_of(&spec, names)?;
-        let bottom = lower_of(&spec, chain.last().expect("a chain has layers"));
-        replace_references(&mut spec, &chain[0], &names[0]);
-        for (i, name) in names.iter().enumerate() {
-            let lower = names.get(i + 1).unwrap_or(&bottom).clone();
-            named(&mut spec, name).on = vec![lower];
-        }
+        let spec = self.spec().with_order(names)?;
         self.switch(spec, patience, Change::Order).await
     }
 
