@@ -22,7 +22,7 @@ pub static KIND: Kind = setup::kind(
     "array-model",
     "Equal modelled devices behind one controller: striped or joined, with its link, power and price.",
     &[
-        setup::profile("hdd-7200-2021"),
+        setup::profile(catalogue::MEMBERS, "hdd-7200-2021"),
         Param::with_default("members", ParamType::Count, "4", "Devices (1 to 256)."),
         Param::with_default(
             "layout",
@@ -45,6 +45,9 @@ pub static KIND: Kind = setup::kind(
     &[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Extents],
     build,
 );
+
+/// The kinds that its members may be of.
+pub(crate) static MEMBERS: [&Kind; 2] = [&disk_model::KIND, &ssd_model::KIND];
 
 const MEMBERS_MAX: u64 = 256;
 const DEPTH_MAX: u64 = 65_536;
@@ -133,11 +136,9 @@ impl Array {
 /// One device of the array. It keeps no bytes: the array does.
 fn member(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
     let profile = make.args.text("profile");
-    let kinds = [&disk_model::KIND, &ssd_model::KIND];
-    let found = kinds.into_iter().find(|kind| catalogue::find(kind.name, profile).is_ok());
-    let Some(kind) = found else {
-        return Err(catalogue::unknown(profile, |entry| kinds.iter().any(|kind| kind.name == entry.kind)));
-    };
+    let modelled_by = catalogue::find(KIND.name, profile)?.kind;
+    let kind = MEMBERS.into_iter().find(|kind| kind.name == modelled_by);
+    let kind = kind.expect("the profiles of an array are those of its members' kinds");
     let mut given = BTreeMap::from([("profile".to_string(), profile.to_string())]);
     for name in ["block", "cache", "standby_after"] {
         if let (Some(value), Some(param)) = (make.args.get(name), kind.param(name)) {
