@@ -45,8 +45,10 @@ pub struct Entry {
     pub name: String,
     /// The kind that models it.
     pub kind: String,
-    /// The product: maker and model.
+    /// The product: maker, model and capacity.
     pub what: String,
+    /// What else there is to know of it, if anything.
+    pub note: Option<String>,
     /// Year in which it was sold. The price is of that time.
     pub year: u32,
     /// Numbers by parameter.
@@ -140,18 +142,18 @@ fn entry(name: &str, table: &Table) -> Result<Entry, String> {
     let sources = table.get("sources").and_then(|value| value.as_table()).unwrap_or(&empty);
     let mut numbers = BTreeMap::new();
     for (key, value) in table {
-        if !["kind", "what", "year", "sources"].contains(&key.as_str()) {
+        if !["kind", "what", "note", "year", "sources"].contains(&key.as_str()) {
             numbers.insert(key.clone(), number(value, sources).map_err(|error| format!("{key}: {error}"))?);
         }
     }
     let year = year.ok_or("expected year = a year")?;
-    let (kind, what) = (word("kind")?, word("what")?);
+    let (kind, what, note) = (word("kind")?, word("what")?, word("note").ok());
     let text = |param: &str| numbers.get(param).map(|number: &Number| number.text.as_str());
     let capacity = text("capacity").and_then(|text| parse_size(text).ok());
     let price_usd = text("price_usd").and_then(|text| text.parse().ok());
     let capacity = capacity.ok_or("expected capacity = [\"a size\", \"source\"]")?;
     let price_usd = price_usd.ok_or("expected price_usd = [\"a number\", \"source\"]")?;
-    Ok(Entry { name: name.to_string(), kind, what, year, numbers, capacity, price_usd })
+    Ok(Entry { name: name.to_string(), kind, what, note, year, numbers, capacity, price_usd })
 }
 
 /// `["value", "source"]`, where the source is a key of the device's `sources` or begins with `estimate`.
