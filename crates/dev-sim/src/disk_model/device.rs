@@ -168,6 +168,7 @@ impl Core {
         let command = Command { placed: self.model.locate(access), arrived, write, done };
         {
             let state = &mut *self.state.borrow_mut();
+            state.meter.wake(arrived);
             if state.queue.len() < self.setup.common.depth as usize {
                 state.queue.push(command);
             } else {
@@ -190,12 +191,13 @@ impl Core {
         self.answer_at(bio, until)
     }
 
-    /// Takes the host interface for a request and returns when its command ends.
+    /// Takes the host interface for a request and returns when its command ends. A disk in standby spins up first: it does
+    /// not answer from its cache what its medium could not yet take or give.
     fn take_link(&self, state: &mut State, bio: &Bio, overhead: Nanos) -> Time {
-        let now = self.rt.now();
-        state.link = state.link.max(now) + self.model.host(bio.buf.len() as u64);
+        let start = state.meter.wake(self.rt.now());
+        state.link = state.link.max(start) + self.model.host(bio.buf.len() as u64);
         let until = state.link + overhead;
-        state.meter.work(now, until);
+        state.meter.work(start, until);
         until
     }
 
@@ -229,10 +231,10 @@ impl Core {
         let mut state = self.state.borrow_mut();
         let overhead = self.model.cached_read(&state.head);
         let covered = state.writes;
+        let start = state.meter.wake(self.rt.now());
         if state.is_stable(covered) {
-            let now = self.rt.now();
-            state.meter.work(now, now + overhead);
-            return self.answer_at(bio, now + overhead);
+            state.meter.work(start, start + overhead);
+            return self.answer_at(bio, start + overhead);
         }
         let (done, receiver) = sync::oneshot();
         state.flushes.push((covered, done));
@@ -284,8 +286,7 @@ impl Core {
         let chosen = self.choose(state, now)?;
         let command = state.queue.swap_remove(chosen);
         state.queue.extend(state.overflow.pop_front());
-        let start = state.meter.wake(now);
-        let plan = self.model.serve(&mut state.head, &command.placed, command.arrived, start);
+        let plan = self.model.serve(&mut state.head, &command.placed, command.arrived, now);
         let access = command.placed.access;
         state.head.note(access.write);
         let finish = state.sent(plan.finish, self.model.host(access.range.len()));
@@ -320,8 +321,7 @@ impl Core {
             state.dirty.by_age().take(DESTAGE_CHOICES).map(place).min_by_key(cost)
         };
         let (run, placed) = nearest?;
-        let start = state.meter.wake(now);
-        let plan = self.model.serve(&mut state.head, &placed, run.ready, start);
+        let plan = self.model.serve(&mut state.head, &placed, run.ready, now);
         state.dirty.remove(&run);
         state.counts.destages += 1;
         state.destaging = Some(run);
@@ -390,7 +390,14 @@ impl State {
 /// the real world or on a busy simulated CPU, is nothing that a disk would notice.
 async fn arm(core: Rc<Core>) {
     let mut free = core.rt.now();
-    while let Some(work) = core.begin(free) {
+    loop {
+        // What comes while the disk spins up is ordered when it has: nothing is chosen before.
+        let ready = core.state.borrow().meter.ready(free);
+        if ready > free {
+            core.rt.sleep_until(ready).await;
+            free = ready;
+        }
+        let Some(work) = core.begin(free) else { return };
         free = work.free;
         core.rt.sleep_until(free).await;
         core.end(work);

@@ -17,6 +17,8 @@ use crate::testing::{
     stat, timed, write,
 };
 
+mod standby;
+
 const PAGE: u64 = 4 * KIB;
 
 const PROFILES: [&str; 6] =
@@ -196,24 +198,6 @@ fn no_command_starves() {
 #[test]
 fn energy_is_active_and_idle_power_times_their_spans() {
     check_energy(&KIND, |at| read(at * MIB, PAGE));
-}
-
-#[test]
-fn a_disk_in_standby_spins_up_first_and_its_energy_says_so() {
-    let (usage, far, near) = twice(seeded(1), |rt| async move {
-        let args = [("standby_after", "10s"), ("standby_w", "1"), ("spin_up", "6s"), ("spin_up_w", "20")];
-        let disk = disk(&rt, &[&args[..], &[("active_w", "8"), ("idle_w", "5")]].concat());
-        rt.sleep(Nanos::secs(30)).await;
-        let far = timed(&rt, &*disk, read(0, PAGE)).await;
-        let near = timed(&rt, &*disk, read(512 * MIB, PAGE)).await;
-        assert_eq!(stat(&*disk, "spin_ups"), 1.0);
-        (disk.usage().unwrap(), far, near)
-    });
-    assert!(far > Nanos::secs(6) && far < Nanos::millis(6_020) && near < Nanos::millis(20), "{far} {near}");
-    let busy = usage.busy.as_secs_f64();
-    assert!((busy - (far + near).as_secs_f64() + 6.0).abs() < 1e-6, "{busy}");
-    let joules = 10.0 * 5.0 + 20.0 * 1.0 + 6.0 * 20.0 + busy * 8.0;
-    assert!((usage.energy_j - joules).abs() < 1e-6, "{} of {joules}", usage.energy_j);
 }
 
 #[test]
