@@ -74,6 +74,17 @@ pub enum Reason {
     /// The table of volume names is full.
     #[error("more than {0} different volume names")]
     TooManyVolumes(usize),
+    /// A number beyond what a line can mean.
+    #[error("the {what} is more than {most}")]
+    Beyond {
+        /// What is too large.
+        what: &'static str,
+        /// The most that it may be.
+        most: u64,
+    },
+    /// No line that names the columns.
+    #[error("no line names the columns, such as `{0}`")]
+    NoColumns(&'static str),
     /// A comment that never ends.
     #[error("no line `start ; sector ; length ; op` in the first {0} lines")]
     NoHeader(u64),
@@ -258,10 +269,25 @@ pub enum TraceError {
         why: String,
     },
     /// Neither the name nor the first bytes tell the format.
-    #[error("{file}: the format is not recognised; name it, one of: {}", Format::names())]
+    #[error(
+        "{file}: the format is not recognised; {hint}name it with --from, one of: {names}; or record the disk with blktrace",
+        names = Format::names()
+    )]
     Unrecognised {
         /// Name of the trace.
         file: String,
+        /// What to try first: empty, or a part of a sentence that ends in `; else `.
+        hint: &'static str,
+    },
+    /// A file that is known and holds no block requests.
+    #[error("{file}: is {what}. {advice}.")]
+    Foreign {
+        /// Name of the file.
+        file: String,
+        /// What it is.
+        what: &'static str,
+        /// What to use or record instead: one sentence without its full stop.
+        advice: &'static str,
     },
     /// A packing that is not undone here.
     #[error("{file}: is packed with {method}; unpack it first (gzip, zstd, xz and bzip2 are unpacked on the fly)")]

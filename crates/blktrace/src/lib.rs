@@ -32,7 +32,7 @@ mod tests;
 pub use convert::{Conversion, convert};
 pub use fault::{Ending, Fault, Place, Reason, Report, TraceError};
 pub use format::Format;
-pub use format::detect::detect;
+pub use format::detect::{detect, named};
 pub use format::ebt::index::{Entry, Index, IndexError, Origin};
 pub use input::{Input, unpacked};
 pub use merge::Merged;

@@ -3,8 +3,8 @@
 use crate::fault::{Ending, Fault, Place, Report, TraceError, WrongFormat};
 use crate::format::blk::{STAGE_HEAD, Stage};
 use crate::format::detect::detect;
-use crate::format::ebt;
-use crate::format::{Format, Parser};
+use crate::format::foreign::{self, Foreign};
+use crate::format::{Format, Parser, ebt, ids};
 use crate::input::{Feed, Input};
 use crate::names::Names;
 use crate::order::{Order, WINDOW};
@@ -51,7 +51,7 @@ impl TraceReader {
     /// Opens the trace that `input` yields; `file` is its name in messages (and for [`detect`] if `format` is `None`).
     ///
     /// # Errors
-    /// A failed read, no data, an unknown format, another packing than gzip, zstd, xz and bzip2, or a beginning (first 100
+    /// A failed read, no data, an unknown format, a file without block requests, another packing than gzip, zstd, xz and bzip2, or a beginning (first 100
     /// lines or records) that mostly does not fit the format.
     pub fn open(file: &str, input: Input, format: Option<Format>) -> Result<TraceReader, TraceError> {
         TraceReader::open_parts(file, vec![(file.to_string(), input)], format)
@@ -68,8 +68,10 @@ impl TraceReader {
         format: Option<Format>,
     ) -> Result<TraceReader, TraceError> {
         let mut opened = Opened::new(file, inputs)?;
-        let detected = opened.detect()?;
-        let format = format.or(detected).ok_or_else(|| TraceError::Unrecognised { file: file.to_string() })?;
+        let (format, looks_like) = match format {
+            Some(format) => (format, opened.detect()?.filter(|other| *other != format)),
+            None => (opened.recognise()?, None),
+        };
         if opened.feeds.len() > 1 && !format.has_parts() {
             return Err(TraceError::NoParts { file: file.to_string(), format });
         }
@@ -77,7 +79,7 @@ impl TraceReader {
         let parts = opened.feeds.into_iter().map(|(name, feed)| Part::new(name, feed, Parser::new(format, counted)));
         let names = if format.has_volumes() { Names::default() } else { Names::single(file) };
         let mut reader = TraceReader::with(file, format, parts.collect(), names);
-        reader.judge(detected.filter(|other| *other != format))?;
+        reader.judge(looks_like)?;
         Ok(reader)
     }
 
@@ -108,7 +110,7 @@ impl TraceReader {
             parts,
             heads: BinaryHeap::new(),
             names,
-            order: format.is_reordered().then(Order::default),
+            order: format.facts().is_reordered.then(Order::default),
             clock: Clock::new(format),
             report: Report::default(),
             ahead: VecDeque::new(),
@@ -237,7 +239,7 @@ impl TraceReader {
             return Ok(());
         };
         let (file, records) = (self.file.clone(), self.report.records);
-        let advice = self.format.sorting_advice();
+        let advice = self.format.facts().sorting_advice;
         Err(TraceError::OutOfOrder { file, late, records, window: WINDOW, place, advice })
     }
 }
@@ -266,9 +268,25 @@ impl<'a> Opened<'a> {
 
     /// The format that the first file looks like.
     fn detect(&mut self) -> Result<Option<Format>, TraceError> {
+        let file = self.file;
+        Ok(detect(file, self.head()?))
+    }
+
+    /// The format of the first file.
+    fn recognise(&mut self) -> Result<Format, TraceError> {
+        let file = self.file;
+        let head = self.head()?;
+        if let Some(Foreign { what, advice, .. }) = foreign::recognise(head) {
+            return Err(TraceError::Foreign { file: file.to_string(), what, advice });
+        }
+        let hint = if ids::fits(head) { "if it holds block numbers of 4 bytes, say --from ids; else " } else { "" };
+        detect(file, head).ok_or_else(|| TraceError::Unrecognised { file: file.to_string(), hint })
+    }
+
+    /// The beginning of the first file.
+    fn head(&mut self) -> Result<&[u8], TraceError> {
         let (name, feed) = &mut self.feeds[0];
-        let head = feed.head(HEAD).map_err(|source| TraceError::Io { file: name.clone(), source })?;
-        Ok(detect(self.file, head))
+        feed.head(HEAD).map_err(|source| TraceError::Io { file: name.clone(), source })
     }
 
     /// The stage of requests that counts: the first one that occurs in the beginning of any file.
@@ -332,7 +350,7 @@ struct Clock {
 
 impl Clock {
     fn new(format: Format) -> Clock {
-        Clock { base: (!format.times_are_absolute()).then_some(Nanos::ZERO), last: Nanos::ZERO }
+        Clock { base: (!format.facts().is_absolute).then_some(Nanos::ZERO), last: Nanos::ZERO }
     }
 
     /// The time since the start, and whether it had to be raised to the one before.

@@ -29,6 +29,9 @@ pub enum SinkError {
         "{0} traces are written to a seekable file only, not to a pipe: each record names the next one of its object"
     )]
     NeedsSeek(Format),
+    /// The format is only read.
+    #[error("traces in format {0} are read, not written; choose one of: {names}", names = Format::written_names())]
+    OnlyRead(Format),
 }
 
 /// A place to write that can be written again.
@@ -86,24 +89,27 @@ impl RecordSink {
     /// Writes `format` to `output`, which is only ever appended to.
     ///
     /// # Errors
-    /// For oracleGeneral, which needs [`RecordSink::to_file`].
+    /// For oracleGeneral, which needs [`RecordSink::to_file`], and as that.
     pub fn new(format: Format, output: Box<dyn Write + Send>) -> Result<RecordSink, SinkError> {
         match format {
             Format::OracleGeneral => Err(SinkError::NeedsSeek(format)),
-            _ => Ok(RecordSink::with(format, Output::Stream(output))),
+            _ => RecordSink::with(format, Output::Stream(output)),
         }
     }
 
     /// Writes `format` to `output`, which must be empty.
-    pub fn to_file(format: Format, output: Box<dyn WriteSeek + Send>) -> RecordSink {
+    ///
+    /// # Errors
+    /// For a format that is only read; see [`Format::is_written`].
+    pub fn to_file(format: Format, output: Box<dyn WriteSeek + Send>) -> Result<RecordSink, SinkError> {
         RecordSink::with(format, Output::File(output))
     }
 
-    fn with(format: Format, output: Output) -> RecordSink {
-        RecordSink {
+    fn with(format: Format, output: Output) -> Result<RecordSink, SinkError> {
+        Ok(RecordSink {
             output,
             format,
-            encoder: Encoder::new(format),
+            encoder: Encoder::new(format).ok_or(SinkError::OnlyRead(format))?,
             batch: Vec::with_capacity(BATCH + 1024),
             handed_on: 0,
             revisits: Vec::new(),
@@ -115,7 +121,7 @@ impl RecordSink {
             is_started: false,
             last: Nanos::ZERO,
             written: Written { records: 0, losses: Losses::default() },
-        }
+        })
     }
 
     /// Names a volume, before its first record. Without a name it is called `volume` and its number.

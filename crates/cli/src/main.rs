@@ -4,7 +4,7 @@
 //!
 //! Reading order: [`verb`] (what a verb is, and the command line made of all), [`verbs`] (the table, one file for each
 //! verb), [`failure`] (exit status and messages), [`terminal`], then what verbs share: [`stack_text`], [`composition`], [`rewriting`],
-//! [`trace`] and [`trace_files`], [`control`] and [`patience`], [`doors`], [`world`], [`log`], [`secrets`], [`signals`], [`outputs`],
+//! [`trace`], [`trace_files`] and [`trace_archives`], [`control`] and [`patience`], [`doors`], [`world`], [`log`], [`secrets`], [`signals`], [`outputs`],
 //! [`block_devices`] and [`target`]; [`top`] is the screen of the verb of that name, [`hugepages`] and
 //! [`volumes`] what the verbs of those managers share, [`volume_media`] a volume's medium as its checker needs it.
 
@@ -37,6 +37,7 @@ mod target;
 mod terminal;
 mod top;
 mod trace;
+mod trace_archives;
 mod trace_files;
 mod verb;
 mod verbs;

@@ -4,7 +4,9 @@ use std::io;
 
 use esker_base::Nanos;
 use esker_base::units::parse_span;
-use esker_blktrace::{Ending, Format, Index, IndexError, Report, Selection, Source, Sped, Speed, TraceReader};
+use esker_blktrace::{
+    Ending, Format, Index, IndexError, Report, Selection, SinkError, Source, Sped, Speed, TraceReader,
+};
 use indicatif::ProgressBar;
 
 use crate::failure::Failure;
@@ -14,8 +16,7 @@ use crate::trace_files;
 /// How traces are read.
 #[derive(clap::Args)]
 pub struct Reading {
-    /// Format of the trace, such as msr, blkparse or ebt [default: told by its beginning]
-    #[arg(long, value_name = "FORMAT")]
+    #[arg(long, value_name = "FORMAT", help = from_help())]
     from: Option<Format>,
     /// Only requests from this time of the trace on; a trace in format ebt is sought by its index
     #[arg(long, value_name = "TIME", value_parser = parse_span, default_value = "0")]
@@ -23,6 +24,29 @@ pub struct Reading {
     /// Only the requests to this volume
     #[arg(long, value_name = "NAME")]
     volume: Option<String>,
+}
+
+/// What `--from` is, with all formats.
+pub fn from_help() -> String {
+    format!("Format of the trace, one of: {} [default: told by its beginning]", Format::names())
+}
+
+/// What `--to` is, with all formats that are written.
+pub fn to_help(default: &str) -> String {
+    format!("Format to write, one of: {} [default: {default}]", Format::written_names())
+}
+
+/// A format that Esker writes.
+///
+/// # Errors
+/// A word that names no format, or one that is only read.
+pub fn written_format(word: &str) -> Result<Format, String> {
+    let unknown = |_| format!("\"{word}\" is no trace format; use one of: {}", Format::written_names());
+    let format: Format = word.parse().map_err(unknown)?;
+    match format.is_written() {
+        true => Ok(format),
+        false => Err(SinkError::OnlyRead(format).to_string()),
+    }
 }
 
 /// A trace that is being read.

@@ -12,6 +12,8 @@ use crate::{
 pub enum Target {
     /// Block traces of one format.
     Blktrace(Format),
+    /// Files that may be block traces of any format or something else.
+    BlktraceAny,
     /// Packed block traces.
     BlktracePacked,
     /// The index of a block trace in Esker's own format.
@@ -66,7 +68,7 @@ pub enum Target {
 
 impl Target {
     /// Every target.
-    pub const ALL: [Target; 42] = [
+    pub const ALL: [Target; 48] = [
         Target::Blktrace(Format::Load),
         Target::Blktrace(Format::Vscsi1),
         Target::Blktrace(Format::Vscsi2),
@@ -84,6 +86,12 @@ impl Target {
         Target::Blktrace(Format::Blktrace),
         Target::Blktrace(Format::Octf),
         Target::Blktrace(Format::Ebt),
+        Target::Blktrace(Format::DisksimMeasured),
+        Target::Blktrace(Format::Ids),
+        Target::Blktrace(Format::Biosnoop),
+        Target::Blktrace(Format::Cachelib),
+        Target::Blktrace(Format::Hfplayer),
+        Target::BlktraceAny,
         Target::BlktracePacked,
         Target::BlktraceIndex,
         Target::DiskFiles,
@@ -115,6 +123,7 @@ impl Target {
     pub fn name(self) -> String {
         match self {
             Target::Blktrace(format) => format!("blktrace-{}", format.name()),
+            Target::BlktraceAny => "blktrace-any".to_string(),
             Target::BlktracePacked => "blktrace-packed".to_string(),
             Target::BlktraceIndex => "blktrace-index".to_string(),
             Target::DiskFiles => "disk-files".to_string(),
@@ -147,6 +156,7 @@ impl Target {
     pub fn corpus(self) -> Vec<Vec<u8>> {
         match self {
             Target::Blktrace(format) => blktrace::corpus(format),
+            Target::BlktraceAny => blktrace::any_corpus(),
             Target::BlktracePacked => blktrace::packed_corpus(),
             Target::BlktraceIndex => blktrace::index_corpus(),
             Target::DiskFiles => disksim::corpus(),
@@ -182,6 +192,7 @@ impl Target {
     pub fn try_input(self, input: &[u8]) -> Result<bool, String> {
         match self {
             Target::Blktrace(format) => blktrace::try_input(format, input),
+            Target::BlktraceAny => blktrace::try_any(input),
             Target::BlktracePacked => blktrace::try_input(Format::Msr, input),
             Target::BlktraceIndex => blktrace::try_index(input),
             Target::DiskFiles => disksim::try_input(input),

@@ -5,7 +5,7 @@
 
 use super::Yield;
 use super::blk::{Event, Stage};
-use super::fields::{fill, scaled, seconds, whole};
+use super::fields::{fill, is_remark, scaled, seconds, whole};
 use crate::fault::Reason;
 use crate::names::Names;
 use crate::record::{Op, Record};
@@ -31,7 +31,7 @@ impl Parser {
     pub fn parse(&mut self, line: &[u8], names: &mut Names) -> Result<Yield, Reason> {
         let line = line.trim_ascii();
         self.is_over |= line.starts_with(b"CPU");
-        if self.is_over || line.is_empty() {
+        if self.is_over || is_remark(line) {
             return Ok(Yield::Nothing);
         }
         match event(line)? {
@@ -82,7 +82,7 @@ fn stage(action: &[u8]) -> Result<Option<Stage>, Reason> {
 }
 
 /// RWBS letters: `F` (flush first), the operation, then flags (`F` FUA, `S`, `A`, `M`, `E`).
-fn operation(letters: &[u8]) -> Result<(bool, Option<Op>), Reason> {
+pub(crate) fn operation(letters: &[u8]) -> Result<(bool, Option<Op>), Reason> {
     let unknown = Err(Reason::UnknownOp("RWBS letters, such as R, WS, FWS or D"));
     if letters.is_empty() || !letters.iter().all(u8::is_ascii_uppercase) {
         return unknown;
@@ -96,6 +96,8 @@ fn operation(letters: &[u8]) -> Result<(bool, Option<Op>), Reason> {
         Some(b'W') => Ok((is_flush, Some(Op::Write))),
         Some(b'D') => Ok((is_flush, Some(Op::Discard))),
         Some(b'N') | None => Ok((is_flush, None)),
+        // The kernel's own letter of an operation that only flushes.
+        Some(b'F') if is_flush => Ok((true, None)),
         _ => unknown,
     }
 }

@@ -1,6 +1,6 @@
 //! The encoder of one trace: where a format's own state lives while it is written.
 
-use super::{Format, blkparse, blktrace, ebt, fio, load, major_minor, numbered, octf, oracle, rows, vscsi};
+use super::{Family, Format, blkparse, blktrace, ebt, fio, load, major_minor, numbered, octf, oracle, rows, vscsi};
 use crate::record::Record;
 use crate::sink::{Loss, Losses};
 use esker_base::Nanos;
@@ -30,22 +30,20 @@ pub(crate) struct Place<'a> {
 }
 
 impl Encoder {
-    pub fn new(format: Format) -> Encoder {
-        if let Some(layout) = format.rows() {
-            return Encoder::Rows(layout);
-        }
-        match format {
-            Format::Vscsi1 => Encoder::Vscsi(vscsi::Version::V1),
-            Format::Vscsi2 => Encoder::Vscsi(vscsi::Version::V2),
-            Format::OracleGeneral => Encoder::Oracle(oracle::Encoder::default()),
-            Format::Fio2 => Encoder::Fio(fio::Version::V2),
-            Format::Fio3 => Encoder::Fio(fio::Version::V3),
-            Format::Blkparse => Encoder::Blkparse,
-            Format::Blktrace => Encoder::Blktrace,
-            Format::Octf => Encoder::Octf,
-            Format::Ebt => Encoder::Ebt(ebt::Writer::default()),
-            _ => Encoder::Load,
-        }
+    /// The encoder of `format`, or `None` if Esker only reads it.
+    pub fn new(format: Format) -> Option<Encoder> {
+        Some(match format.family() {
+            Family::Load => Encoder::Load,
+            Family::Vscsi(version) => Encoder::Vscsi(version),
+            Family::Oracle => Encoder::Oracle(oracle::Encoder::default()),
+            Family::Rows(layout) => Encoder::Rows(layout),
+            Family::Fio(version) => Encoder::Fio(version),
+            Family::Blkparse => Encoder::Blkparse,
+            Family::Blktrace => Encoder::Blktrace,
+            Family::Octf => Encoder::Octf,
+            Family::Ebt => Encoder::Ebt(ebt::Writer::default()),
+            Family::Measured | Family::Ids | Family::Biosnoop | Family::Cachelib | Family::Hfplayer => return None,
+        })
     }
 
     /// How volume `number` called `name` is written. Texts tell volumes apart, so that another `attempt` gives another
@@ -58,7 +56,10 @@ impl Encoder {
                 Some(format!("{major},{minor}"))
             }
             Encoder::Octf | Encoder::Ebt(_) => None,
-            _ => Some(fio::file_name(&numbered(name, number, attempt))),
+            // Those of one volume never ask.
+            Encoder::Fio(_) | Encoder::Load | Encoder::Vscsi(_) | Encoder::Oracle(_) => {
+                Some(fio::file_name(&numbered(name, number, attempt)))
+            }
         }
     }
 

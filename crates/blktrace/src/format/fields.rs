@@ -5,6 +5,11 @@ use crate::fault::Reason;
 use crate::record::{Op, Record};
 use esker_base::Nanos;
 
+/// Whether a line (without spaces around it) is empty or a comment: of DiskSim, blkreplay and shell (`#`), of C (`//`).
+pub(crate) fn is_remark(line: &[u8]) -> bool {
+    line.is_empty() || line.starts_with(b"#") || line.starts_with(b"//")
+}
+
 /// A whole decimal number, with spaces around it allowed.
 pub(crate) fn whole(field: &[u8], what: &'static str) -> Result<u64, Reason> {
     digits(field.trim_ascii(), what)

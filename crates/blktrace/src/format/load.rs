@@ -1,6 +1,6 @@
 //! blkreplay `.load`: a free comment, the header line, then `start s ; sector ; length (sectors) ; op ; 0.0 ; 0.0`.
 
-use super::fields::{fill, request, scaled, seconds, whole};
+use super::fields::{fill, is_remark, request, scaled, seconds, whole};
 use crate::fault::Reason;
 use crate::record::{Op, Record};
 use crate::sink::{Loss, Losses};
@@ -27,7 +27,7 @@ pub(crate) struct Parser {
 impl Parser {
     pub fn parse(&mut self, line: &[u8]) -> Result<Option<Record>, Reason> {
         if self.started {
-            return if line.trim_ascii().is_empty() { Ok(None) } else { record(line).map(Some) };
+            return if is_remark(line.trim_ascii()) { Ok(None) } else { record(line).map(Some) };
         }
         if is_header(line) {
             self.started = true;

@@ -1,25 +1,32 @@
 //! The formats. Each module holds one family: its layout, its parser and its encoder.
 
+pub(crate) mod biosnoop;
 pub(crate) mod blk;
 pub(crate) mod blkparse;
 pub(crate) mod blktrace;
+pub(crate) mod cachelib;
 pub mod detect;
 pub(crate) mod ebt;
 pub(crate) mod encoder;
+pub(crate) mod facts;
 pub(crate) mod fields;
 pub(crate) mod fio;
+pub(crate) mod foreign;
+pub(crate) mod hfplayer;
+pub(crate) mod ids;
 pub(crate) mod load;
+pub(crate) mod measured;
+pub(crate) mod named;
 pub(crate) mod octf;
 pub(crate) mod oracle;
+pub(crate) mod parser;
 pub(crate) mod rows;
 pub(crate) mod varint;
 pub(crate) mod vscsi;
 
-use crate::fault::Reason;
-use crate::input::Unit;
-use crate::names::Names;
-use crate::record::Record;
 use blk::Stage;
+use esker_base::Nanos;
+pub(crate) use parser::{Parser, Yield};
 use rows::Layout;
 use std::fmt;
 use std::str::FromStr;
@@ -51,21 +58,31 @@ pub enum Format {
     Mqsim,
     /// DiskSim ascii: text, times in ms with a fraction, sectors, several devices.
     Disksim,
+    /// DiskSim's validation traces: text, measured service times and the idle times between them.
+    DisksimMeasured,
     /// ARC `.lis`: text, runs of pages, neither times nor operations.
     Arc,
+    /// Block numbers of 4 bytes: neither times nor operations.
+    Ids,
     /// blkparse's default text: times in ns, sectors, several devices.
     Blkparse,
     /// blktrace's binary records: times in ns, sectors, several devices.
     Blktrace,
     /// Open CAS Telemetry Framework: protocol buffers, times in ns, sectors, several devices.
     Octf,
+    /// The text of bcc's biosnoop: times in µs of completions, latencies, several devices.
+    Biosnoop,
+    /// CacheLib's CSV of a block store: text, times in s, named blocks.
+    Cachelib,
+    /// hfplayer's CSV of a storage controller: text, times in ns, arrivals and completions, several volumes.
+    Hfplayer,
     /// Esker's own: columns in blocks with an index, everything exact.
     Ebt,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Format; 17] = [
+    pub const ALL: [Format; 22] = [
         Format::Load,
         Format::Vscsi1,
         Format::Vscsi2,
@@ -78,34 +95,21 @@ impl Format {
         Format::Fiu,
         Format::Mqsim,
         Format::Disksim,
+        Format::DisksimMeasured,
         Format::Arc,
+        Format::Ids,
         Format::Blkparse,
         Format::Blktrace,
         Format::Octf,
+        Format::Biosnoop,
+        Format::Cachelib,
+        Format::Hfplayer,
         Format::Ebt,
     ];
 
     /// The word for this format on the command line.
     pub fn name(self) -> &'static str {
-        match self {
-            Format::Load => "load",
-            Format::Vscsi1 => "vscsi1",
-            Format::Vscsi2 => "vscsi2",
-            Format::OracleGeneral => "oracle-general",
-            Format::Msr => "msr",
-            Format::Fio2 => "fio2",
-            Format::Fio3 => "fio3",
-            Format::Alibaba => "alibaba",
-            Format::Tencent => "tencent",
-            Format::Fiu => "fiu",
-            Format::Mqsim => "mqsim",
-            Format::Disksim => "disksim",
-            Format::Arc => "arc",
-            Format::Blkparse => "blkparse",
-            Format::Blktrace => "blktrace",
-            Format::Octf => "octf",
-            Format::Ebt => "ebt",
-        }
+        self.facts().name
     }
 
     /// All names, separated by commas, for messages.
@@ -113,86 +117,84 @@ impl Format {
         Format::ALL.map(Format::name).join(", ")
     }
 
+    /// The formats that Esker also writes.
+    pub fn written() -> impl Iterator<Item = Format> {
+        Format::ALL.into_iter().filter(|format| format.is_written())
+    }
+
+    /// The names of the formats that Esker also writes, separated by commas, for messages.
+    pub fn written_names() -> String {
+        Format::written().map(Format::name).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Whether traces in this format say when requests came. `fio2` traces hold pauses at most, and count as traces
+    /// without times.
+    pub fn has_times(self) -> bool {
+        self.facts().has_times
+    }
+
+    /// The step of recorded times; of formats without times, the step in which a reader counts.
+    pub fn time_resolution(self) -> Nanos {
+        self.facts().resolution
+    }
+
+    /// Whether traces in this format tell reads from writes; otherwise all their requests are taken for reads.
+    pub fn has_operations(self) -> bool {
+        self.facts().has_operations
+    }
+
     /// Whether the format tells volumes apart; otherwise a trace is one volume.
     pub fn has_volumes(self) -> bool {
-        match self {
-            Format::Load | Format::Vscsi1 | Format::Vscsi2 | Format::OracleGeneral => false,
-            _ => self.rows().is_none_or(Layout::has_volumes),
-        }
+        self.facts().has_volumes
     }
 
     /// Whether a trace may be several files, one for each CPU, that are read as one.
     pub fn has_parts(self) -> bool {
-        matches!(self, Format::Blktrace | Format::Octf)
+        self.facts().has_parts
     }
 
-    /// The columns, if that is all there is to the format.
-    pub(crate) fn rows(self) -> Option<&'static Layout> {
+    /// Whether Esker writes this format too. It does not write what would need facts that no request holds, such as
+    /// measured service times.
+    pub fn is_written(self) -> bool {
+        self.facts().is_written
+    }
+
+    /// What reads and writes the format.
+    pub(crate) fn family(self) -> Family {
         match self {
-            Format::Msr => Some(&rows::MSR),
-            Format::Alibaba => Some(&rows::ALIBABA),
-            Format::Tencent => Some(&rows::TENCENT),
-            Format::Fiu => Some(&rows::FIU),
-            Format::Mqsim => Some(&rows::MQSIM),
-            Format::Disksim => Some(&rows::DISKSIM),
-            Format::Arc => Some(&rows::ARC),
-            _ => None,
-        }
-    }
-
-    /// Whether times count from an instant unrelated to the trace, so that the first one is subtracted.
-    pub(crate) fn times_are_absolute(self) -> bool {
-        match self {
-            Format::Vscsi1 | Format::Vscsi2 | Format::OracleGeneral | Format::Blktrace | Format::Octf => true,
-            _ => self.rows().is_some_and(|layout| layout.is_absolute),
-        }
-    }
-
-    /// Whether traces come slightly out of order, because several CPUs or machines recorded them: such a trace is sorted
-    /// within a window.
-    pub(crate) fn is_reordered(self) -> bool {
-        matches!(
-            self,
-            Format::Alibaba | Format::Tencent | Format::Fiu | Format::Blkparse | Format::Blktrace | Format::Octf
-        )
-    }
-
-    /// Whether requests have times.
-    pub fn has_times(self) -> bool {
-        !matches!(self, Format::Fio2 | Format::Arc)
-    }
-
-    /// Step of recorded times.
-    pub fn time_resolution(self) -> esker_base::Nanos {
-        match self {
-            Format::OracleGeneral | Format::Tencent => esker_base::Nanos::secs(1),
-            _ => esker_base::Nanos(1),
-        }
-    }
-
-    /// Whether requests are told to be reads or writes.
-    pub fn has_operations(self) -> bool {
-        !matches!(self, Format::OracleGeneral | Format::Arc)
-    }
-
-    /// What to do about a trace that is further out of order than can be mended.
-    pub(crate) fn sorting_advice(self) -> &'static str {
-        match self {
-            Format::Alibaba => "sort it first: sort -t, -k5,5n",
-            Format::Tencent => "sort it first: sort -t, -k1,1n",
-            Format::Blkparse => "sort it first: sort -k4,4n",
-            Format::Blktrace => "give the files of all CPUs unjoined, or merge them with blkparse",
-            Format::Octf => "give the folder with the files of all queues unjoined",
-            _ => "sort it by time first: sort -n",
+            Format::Load => Family::Load,
+            Format::Vscsi1 => Family::Vscsi(vscsi::Version::V1),
+            Format::Vscsi2 => Family::Vscsi(vscsi::Version::V2),
+            Format::OracleGeneral => Family::Oracle,
+            Format::Msr => Family::Rows(&rows::MSR),
+            Format::Fio2 => Family::Fio(fio::Version::V2),
+            Format::Fio3 => Family::Fio(fio::Version::V3),
+            Format::Alibaba => Family::Rows(&rows::ALIBABA),
+            Format::Tencent => Family::Rows(&rows::TENCENT),
+            Format::Fiu => Family::Rows(&rows::FIU),
+            Format::Mqsim => Family::Rows(&rows::MQSIM),
+            Format::Disksim => Family::Rows(&rows::DISKSIM),
+            Format::DisksimMeasured => Family::Measured,
+            Format::Arc => Family::Rows(&rows::ARC),
+            Format::Ids => Family::Ids,
+            Format::Blkparse => Family::Blkparse,
+            Format::Blktrace => Family::Blktrace,
+            Format::Octf => Family::Octf,
+            Format::Biosnoop => Family::Biosnoop,
+            Format::Cachelib => Family::Cachelib,
+            Format::Hfplayer => Family::Hfplayer,
+            Format::Ebt => Family::Ebt,
         }
     }
 
     /// The first stage of requests that occurs in the beginning of a trace, where the format records several.
     pub(crate) fn first_stage(self, head: &[u8]) -> Option<Stage> {
-        match self {
-            Format::Blkparse => blkparse::first_stage(head),
-            Format::Blktrace => blktrace::first_stage(head),
-            _ => None,
+        match self.family() {
+            Family::Blkparse => blkparse::first_stage(head),
+            Family::Blktrace => blktrace::first_stage(head),
+            Family::Load | Family::Vscsi(_) | Family::Oracle | Family::Rows(_) | Family::Fio(_) => None,
+            Family::Measured | Family::Ids | Family::Octf | Family::Biosnoop | Family::Cachelib => None,
+            Family::Hfplayer | Family::Ebt => None,
         }
     }
 }
@@ -201,6 +203,26 @@ impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
+}
+
+/// Formats that one module reads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Family {
+    Load,
+    Vscsi(vscsi::Version),
+    Oracle,
+    /// Fixed columns.
+    Rows(&'static Layout),
+    Fio(fio::Version),
+    Measured,
+    Ids,
+    Blkparse,
+    Blktrace,
+    Octf,
+    Biosnoop,
+    Cachelib,
+    Hfplayer,
+    Ebt,
 }
 
 /// A word that names no format.
@@ -213,109 +235,6 @@ impl FromStr for Format {
 
     fn from_str(text: &str) -> Result<Format, UnknownFormat> {
         Format::ALL.into_iter().find(|f| f.name() == text).ok_or_else(|| UnknownFormat(text.to_string()))
-    }
-}
-
-/// What a line, record or block of a trace holds.
-#[derive(Debug)]
-pub(crate) enum Yield {
-    /// No request, rightly.
-    Nothing,
-    One(Record),
-    Many(Vec<Record>),
-    /// Something is missing before these.
-    After(Reason, Vec<Record>),
-}
-
-impl From<Option<Record>> for Yield {
-    fn from(record: Option<Record>) -> Yield {
-        record.map_or(Yield::Nothing, Yield::One)
-    }
-}
-
-/// The parser of one trace or part. Times are as in the trace, in ns; the reader makes them relative and monotone.
-#[derive(Debug)]
-pub(crate) enum Parser {
-    Load(load::Parser),
-    Vscsi(vscsi::Version),
-    Oracle,
-    Rows(&'static Layout),
-    Fio(fio::Parser),
-    Blkparse(blkparse::Parser),
-    Blktrace(Stage),
-    Octf(octf::Parser),
-    Ebt(ebt::Parser),
-}
-
-impl Parser {
-    /// A parser of `format`, in which events of the stage `counted` are the requests if there are several stages.
-    pub fn new(format: Format, counted: Stage) -> Parser {
-        if let Some(layout) = format.rows() {
-            return Parser::Rows(layout);
-        }
-        match format {
-            Format::Vscsi1 => Parser::Vscsi(vscsi::Version::V1),
-            Format::Vscsi2 => Parser::Vscsi(vscsi::Version::V2),
-            Format::OracleGeneral => Parser::Oracle,
-            Format::Fio2 => Parser::Fio(fio::Parser::new(fio::Version::V2)),
-            Format::Fio3 => Parser::Fio(fio::Parser::new(fio::Version::V3)),
-            Format::Blkparse => Parser::Blkparse(blkparse::Parser::new(counted)),
-            Format::Blktrace => Parser::Blktrace(counted),
-            Format::Octf => Parser::Octf(octf::Parser::default()),
-            Format::Ebt => Parser::Ebt(ebt::Parser::default()),
-            _ => Parser::Load(load::Parser::default()),
-        }
-    }
-
-    pub fn unit(&self) -> Unit {
-        match self {
-            Parser::Load(_) | Parser::Rows(_) | Parser::Fio(_) | Parser::Blkparse(_) => Unit::Line,
-            Parser::Vscsi(version) => Unit::Bytes(version.record_bytes()),
-            Parser::Oracle => Unit::Bytes(oracle::RECORD_BYTES),
-            Parser::Blktrace(_) => Unit::Frame(&blktrace::FRAMING),
-            Parser::Octf(_) => Unit::Frame(&octf::FRAMING),
-            Parser::Ebt(_) => Unit::Frame(&ebt::FRAMING),
-        }
-    }
-
-    /// What one line, record or block holds.
-    pub fn parse(&mut self, piece: &[u8], names: &mut Names) -> Result<Yield, Reason> {
-        match self {
-            Parser::Load(parser) => parser.parse(piece).map(Yield::from),
-            Parser::Vscsi(version) => vscsi::parse(*version, piece).map(Yield::from),
-            Parser::Oracle => oracle::parse(piece).map(Yield::One),
-            Parser::Rows(layout) => layout.parse(piece, names).map(Yield::from),
-            Parser::Fio(parser) => parser.parse(piece, names).map(Yield::from),
-            Parser::Blkparse(parser) => parser.parse(piece, names),
-            Parser::Blktrace(counted) => blktrace::parse(*counted, piece, names),
-            Parser::Octf(parser) => parser.parse(piece, names),
-            Parser::Ebt(parser) => parser.parse(piece, names),
-        }
-    }
-
-    /// The comment at the top of the trace, if the format has one.
-    pub fn comment(&self) -> &[u8] {
-        match self {
-            Parser::Load(parser) => parser.comment(),
-            Parser::Ebt(parser) => parser.comment(),
-            _ => &[],
-        }
-    }
-
-    /// Why a trace that ended without one record or fault is not of this format.
-    pub fn missing_mark(&self) -> Option<Reason> {
-        match self {
-            Parser::Load(parser) => parser.missing_mark(),
-            _ => None,
-        }
-    }
-
-    /// What shows, at the end of the data, that there should be more.
-    pub fn missing_end(&self) -> Option<Reason> {
-        match self {
-            Parser::Ebt(parser) if !parser.is_ended() => Some(Reason::NoEnd),
-            _ => None,
-        }
     }
 }
 

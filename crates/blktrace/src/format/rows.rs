@@ -3,7 +3,7 @@
 //! Layouts after the descriptions that come with the traces: MSR Cambridge and Tencent (SNIA IOTTA), Alibaba (2020 block
 //! traces), FIU (IODedup), MQSim's and DiskSim's manuals, and the ARC authors' traces.
 
-use super::fields::{hexadecimal, request, scaled, time, whole};
+use super::fields::{hexadecimal, is_remark, request, scaled, time, whole};
 use crate::fault::Reason;
 use crate::names::Names;
 use crate::record::{Op, Record};
@@ -25,8 +25,6 @@ pub(crate) struct Layout {
     columns: &'static [Column],
     /// Text columns that a line must have; later ones may be missing.
     needed: usize,
-    /// Whether times count from an instant unrelated to the trace.
-    pub is_absolute: bool,
 }
 
 #[derive(Debug)]
@@ -80,7 +78,6 @@ pub(crate) static MSR: Layout = Layout {
         Column::Ignored("0"),
     ],
     needed: 6,
-    is_absolute: true,
 };
 
 /// `device_id,opcode,offset,length,timestamp`, bytes and µs.
@@ -95,7 +92,6 @@ pub(crate) static ALIBABA: Layout = Layout {
         Column::Time { digits: 3, is_fractional: false },
     ],
     needed: 5,
-    is_absolute: true,
 };
 
 /// `Timestamp,Offset,Size,IOType,VolumeID`, s and sectors.
@@ -110,7 +106,6 @@ pub(crate) static TENCENT: Layout = Layout {
         Column::Volume(Volume::Number),
     ],
     needed: 5,
-    is_absolute: true,
 };
 
 /// `ns pid process sector sectors W|R major minor md5`.
@@ -128,7 +123,6 @@ pub(crate) static FIU: Layout = Layout {
         Column::Ignored("00000000000000000000000000000000"),
     ],
     needed: 8,
-    is_absolute: true,
 };
 
 /// `ns device sector sectors type`, type 0 a write and 1 a read.
@@ -143,7 +137,6 @@ pub(crate) static MQSIM: Layout = Layout {
         Column::Op(Words { read: "1", write: "0", expected: "0 (write) or 1 (read)" }),
     ],
     needed: 5,
-    is_absolute: false,
 };
 
 /// `ms device block blocks flags`.
@@ -158,7 +151,6 @@ pub(crate) static DISKSIM: Layout = Layout {
         Column::Flags,
     ],
     needed: 5,
-    is_absolute: false,
 };
 
 /// `page pages ignored request`.
@@ -167,7 +159,6 @@ pub(crate) static ARC: Layout = Layout {
     header: b"",
     columns: &[Column::Offset(SECTOR), Column::Length(SECTOR), Column::Ignored("0"), Column::Serial],
     needed: 4,
-    is_absolute: false,
 };
 
 /// The text columns of a line.
@@ -251,15 +242,10 @@ impl Volume {
 }
 
 impl Layout {
-    /// Whether the format tells volumes apart.
-    pub fn has_volumes(&self) -> bool {
-        self.columns.iter().any(|c| matches!(c, Column::Volume(_)))
-    }
-
-    /// The request of one line, or `None` if it is empty or names the columns.
+    /// The request of one line, or `None` if it is empty, a comment or names the columns.
     pub fn parse(&self, line: &[u8], names: &mut Names) -> Result<Option<Record>, Reason> {
         let line = line.trim_ascii();
-        if line.is_empty() || (!self.header.is_empty() && line.starts_with(self.header)) {
+        if is_remark(line) || self.is_header(line) {
             return Ok(None);
         }
         let fields = Fields::cut(line, self.separator);
@@ -289,9 +275,14 @@ impl Layout {
         Ok(Some(record))
     }
 
+    fn is_header(&self, line: &[u8]) -> bool {
+        let start = line.get(..self.header.len());
+        !self.header.is_empty() && start.is_some_and(|start| start.eq_ignore_ascii_case(self.header))
+    }
+
     /// Whether `line` is one of this format rather than of another one with alike columns.
     pub fn fits(&self, line: &[u8]) -> bool {
-        if !self.header.is_empty() && line.starts_with(self.header) {
+        if self.is_header(line) {
             return true;
         }
         let fields = Fields::cut(line, self.separator);

@@ -231,7 +231,10 @@ fn empty_unknown_and_otherwise_packed_traces_are_refused() {
     let e = refusal("e.gz", &gzip(b"0")[..4], None);
     assert!(e.starts_with("e.gz: nothing can be read: packed data is damaged or truncated"), "{e}");
     let e = refusal("f", b"whatever\n", None);
-    assert!(e.contains("not recognised; name it, one of: load, vscsi1, vscsi2, oracle-general, msr, fio2"), "{e}");
+    assert!(
+        e.contains("not recognised; name it with --from, one of: load, vscsi1, vscsi2, oracle-general, msr"),
+        "{e}"
+    );
     let e = refusal("g.zip", b"PK\x03\x04junk", None);
     assert!(e.contains("packed with zip; unpack it first"), "{e}");
     let e = refusal("g.xz", &[0xfd, b'7', b'z', b'X', b'Z', 0, 1], None);

@@ -4,10 +4,15 @@ mod blocks;
 mod columns;
 mod damage;
 mod events;
+mod foreign;
+mod formats;
 mod merging;
+mod named;
 mod parts;
+mod remarks;
 mod round_trips;
 mod samples;
+mod shared;
 mod sinks;
 
 use crate::{Format, Op, Record, RecordSink, Source, TraceReader, Written};
@@ -55,7 +60,7 @@ fn read_all(data: impl Into<Vec<u8>>, format: Format) -> (Vec<Record>, TraceRead
 /// `records` as a trace, with `names` for the volumes.
 fn write_all(records: &[Record], names: &[&str], format: Format) -> (Vec<u8>, Written) {
     let out = Shared::default();
-    let mut sink = RecordSink::to_file(format, Box::new(out.clone()));
+    let mut sink = RecordSink::to_file(format, Box::new(out.clone())).unwrap();
     for (number, name) in names.iter().enumerate() {
         sink.name_volume(number as u32, name);
     }

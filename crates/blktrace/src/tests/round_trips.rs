@@ -36,6 +36,9 @@ fn carries(format: Format) -> Carries {
         Format::Blkparse | Format::Blktrace | Format::Octf => {
             Carries { ops: &Op::ALL, volumes: 3, tick: 1, sector: 512, granule: 512 }
         }
+        Format::DisksimMeasured | Format::Ids | Format::Biosnoop | Format::Cachelib | Format::Hfplayer => {
+            panic!("{format} is not written")
+        }
         Format::Ebt => Carries { ops: &Op::ALL, volumes: 3, tick: 1, sector: 1, granule: 1 },
     }
 }
@@ -60,7 +63,7 @@ fn exact(format: Format, raw: &[(u32, u32, u8, u32, u32)]) -> Vec<Record> {
 proptest! {
     #[test]
     fn every_format_reads_back_what_it_can_carry(raw in vec(any::<(u32, u32, u8, u32, u32)>(), 1..120)) {
-        for format in Format::ALL {
+        for format in Format::written() {
             let records = exact(format, &raw);
             let (bytes, written) = write_all(&records, &["usr.0", "a b,c", "a_b_c"], format);
             prop_assert!(written.losses.is_empty(), "{}: {}", format, written.losses);
@@ -75,14 +78,14 @@ proptest! {
     #[test]
     fn conversions_count_every_loss(
         raw in vec(any::<(u32, u32, u8, u32, u32)>(), 1..60),
-        from in proptest::sample::select(Format::ALL.to_vec()),
+        from in proptest::sample::select(Format::written().collect::<Vec<_>>()),
     ) {
         let records = exact(from, &raw);
         let (bytes, _) = write_all(&records, &[], from);
-        for to in Format::ALL {
+        for to in Format::written() {
             let mut source = crate::TraceReader::from_bytes(bytes.clone(), from).unwrap();
             let out = Shared::default();
-            let written = convert(&mut source, RecordSink::to_file(to, Box::new(out.clone()))).unwrap();
+            let written = convert(&mut source, RecordSink::to_file(to, Box::new(out.clone())).unwrap()).unwrap();
             prop_assert_eq!(written.records + written.losses.dropped(), records.len() as u64);
             if written.records == 0 {
                 continue;
@@ -101,7 +104,7 @@ proptest! {
 #[test]
 fn written_traces_are_detected_without_a_name() {
     let records = [record(0, 0, Op::Read, 0, 4096), record(2_000_000_000, 0, Op::Read, 8192, 512)];
-    for format in Format::ALL {
+    for format in Format::written() {
         let (bytes, _) = write_all(&records, &[], format);
         let expected = (format != Format::OracleGeneral).then_some(format);
         assert_eq!(detect("trace", &bytes), expected, "{format}");

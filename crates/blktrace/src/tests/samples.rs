@@ -84,7 +84,8 @@ fn a_load_trace_converted_to_load_is_the_same_file() {
 fn vscsi_converted_to_oracle_general_names_the_next_access_as_the_original_does() {
     let mut reader = open("cloudPhysicsIO.vscsi.zst", VSCSI, Format::Vscsi1);
     let out = Shared::default();
-    let written = convert(&mut reader, RecordSink::to_file(Format::OracleGeneral, Box::new(out.clone()))).unwrap();
+    let written =
+        convert(&mut reader, RecordSink::to_file(Format::OracleGeneral, Box::new(out.clone())).unwrap()).unwrap();
     assert_eq!(written.losses.count(Loss::WriteAsRead), 66_898);
     let original = zstd::decode_all(ORACLE).unwrap();
     let ours = out.bytes();

@@ -45,7 +45,7 @@ fn next_accesses_are_right_across_batches_and_flushes() {
     // Far revisits cross the batch; the flush in the middle splits the corrections.
     const OBJECTS: u64 = 30_000;
     let out = Shared::default();
-    let mut sink = RecordSink::to_file(Format::OracleGeneral, Box::new(out.clone()));
+    let mut sink = RecordSink::to_file(Format::OracleGeneral, Box::new(out.clone())).unwrap();
     for i in 0..4 * OBJECTS {
         sink.put(&record(0, 0, Op::Read, i % OBJECTS * 4096, 4096)).unwrap();
         if i == OBJECTS + 77 {

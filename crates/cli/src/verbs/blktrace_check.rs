@@ -1,13 +1,12 @@
 //! `esker blktrace check`: whether block traces are whole and sound.
 
-use std::fs::File;
-
 use esker_blktrace::{Format, Index, IndexError, Source, Speed};
 use serde_json::json;
 
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 use crate::trace::{Reading, Trace, report_json};
+use crate::trace_files;
 use crate::verb::{About, Example, Run, Verb};
 
 /// The record.
@@ -79,7 +78,9 @@ fn index_flaw(trace: &Trace, path: &str) -> Result<Option<String>, Failure> {
     if trace.reader().format() != Format::Ebt {
         return Ok(None);
     }
-    match Index::check(&mut File::open(path)?) {
+    let mut files = trace_files::open(path)?;
+    let [(_, file)] = &mut files[..] else { return Ok(None) };
+    match Index::check(file) {
         Ok(checked) => Ok(checked.err()),
         Err(IndexError::OtherFormat) => Ok(None),
         Err(e) => Err(e.into()),

@@ -8,19 +8,20 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::target;
 use crate::terminal::Terminal;
-use crate::trace::{Reading, Trace, report_json};
+use crate::trace::{Reading, Trace, report_json, to_help, written_format};
 use crate::verb::{About, Example, Run, Verb};
 
 /// The record.
 pub const VERB: Verb = Verb::of::<Convert>(About {
     words: &["blktrace", "convert"],
     summary: "Convert a block trace into another format",
-    details: "Writes record by record, in bounded memory. What the target format cannot carry is counted and told. The \
+    details: "Writes record by record, in bounded memory. Without --to the name of the target tells the format: .load, .iolog, \
+              .blkparse, .ebt and others; .csv and .trace do not. Format ebt keeps everything. What the target format cannot carry is counted and told. The \
               target appears only when all is written. A truncated trace is converted up to the cut, and the exit status \
               is 1.",
     examples: &[
         Example {
-            line: "esker blktrace convert data/linux-mysql.load.gz mysql.iolog --to fio3",
+            line: "esker blktrace convert data/linux-mysql.load.gz mysql.iolog",
             does: "makes a trace that fio replays",
         },
         Example {
@@ -36,9 +37,8 @@ struct Convert {
     trace: String,
     /// File to write, or - for standard output
     target: String,
-    /// Format to write, such as msr, fio3, blkparse or ebt (the one that keeps everything)
-    #[arg(long, value_name = "FORMAT")]
-    to: Format,
+    #[arg(long, value_name = "FORMAT", help = to_help("as the name of the target ends"), value_parser = written_format)]
+    to: Option<Format>,
     #[command(flatten)]
     reading: Reading,
     /// How many times faster than recorded (0.000001 to 1000000)
@@ -62,26 +62,45 @@ impl Run for Convert {
         if self.target == "-" && self.json {
             return Err(Failure::Usage("--json and the trace both want standard output; name a target file".into()));
         }
+        let to = self.to.map_or_else(|| told_by(&self.target), Ok).map_err(Failure::Usage)?;
         let (mut trace, bar) = self.reading.open(&self.trace, self.speed, terminal)?;
         let written = if self.target == "-" {
-            convert(trace.source(), RecordSink::new(self.to, Box::new(io::stdout()))?)?
+            convert(trace.source(), RecordSink::new(to, Box::new(io::stdout()))?)?
         } else {
-            let write = |file| Ok(convert(trace.source(), RecordSink::to_file(self.to, Box::new(file)))?);
+            let write = |file| Ok(convert(trace.source(), RecordSink::to_file(to, Box::new(file))?)?);
             target::write(&self.target, self.force, write)?
         };
         bar.finish_and_clear();
-        self.tell(&trace, &written, terminal)?;
+        self.tell(to, &trace, &written, terminal)?;
         trace.uncut("converted")
     }
 }
 
+/// The format that the name of a target tells.
+fn told_by(target: &str) -> Result<Format, String> {
+    if target == "-" {
+        return Err("standard output has no name that tells the format; name it with --to".to_string());
+    }
+    match esker_blktrace::named(target)[..] {
+        [format] => Ok(format),
+        [] => Err(format!(
+            "{target}: the name does not tell the format; name it with --to, one of: {}",
+            Format::written_names()
+        )),
+        ref several => {
+            let names: Vec<&str> = several.iter().map(|format| format.name()).collect();
+            Err(format!("{target}: the name may mean {}; say which with --to", names.join(" or ")))
+        }
+    }
+}
+
 impl Convert {
-    fn tell(&self, trace: &Trace, written: &Written, terminal: &mut Terminal) -> Result<(), Failure> {
+    fn tell(&self, to: Format, trace: &Trace, written: &Written, terminal: &mut Terminal) -> Result<(), Failure> {
         let lost = written.losses;
         if self.json {
             let object = json!({
                 "trace": self.trace, "format": trace.reader().format().name(),
-                "target": self.target, "to": self.to.name(),
+                "target": self.target, "to": to.name(),
                 "written": written.records, "dropped": lost.dropped(), "losses": lost.to_string(),
                 "report": report_json(trace.reader().report()),
             });

@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::target;
 use crate::terminal::Terminal;
+use crate::trace::{to_help, written_format};
 use crate::verb::{About, Example, Run, Verb};
 
 /// The record.
@@ -41,8 +42,14 @@ struct Generate {
     /// File to write, or - for standard output
     #[arg(required_unless_present_any = ["calibrate", "show"])]
     target: Option<String>,
-    /// Format to write; `esker help blktrace convert` names them
-    #[arg(long, value_name = "FORMAT", default_value = "fio3")]
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        help = to_help("fio3"),
+        value_parser = written_format,
+        default_value = "fio3",
+        hide_default_value = true
+    )]
     to: Format,
     /// Seed of all random choices
     #[arg(long, default_value_t = 1)]
@@ -133,7 +140,7 @@ impl Generate {
         let written = match target {
             "-" => convert(&mut trace, RecordSink::new(self.to, Box::new(io::stdout()))?)?,
             path => target::write(path, self.force, |file| {
-                Ok(convert(&mut trace, RecordSink::to_file(self.to, Box::new(file)))?)
+                Ok(convert(&mut trace, RecordSink::to_file(self.to, Box::new(file))?)?)
             })?,
         };
         self.tell(target, &written, terminal)

@@ -1,0 +1,40 @@
+//! Block numbers alone: 4 bytes each, little endian, neither time nor operation nor length.
+//!
+//! The samples that come with caffeine's simulator (`w106.trace` and others of CloudPhysics) are of this kind. Nothing marks
+//! them: a name like theirs tells, if the bytes do not contradict.
+
+use super::fields::request;
+use crate::fault::Reason;
+use crate::record::{Op, Record};
+use esker_base::Nanos;
+use esker_base::codec::Reader;
+use std::collections::BTreeSet;
+
+pub(crate) const RECORD_BYTES: usize = 4;
+
+/// What a number stands for. The traces do not tell the size of a block; this is that of a page.
+const BLOCK_BYTES: u64 = 4096;
+
+/// Numbers beyond this (1 TiB of blocks) are rather something else.
+const LIKELY_MAX: u32 = 1 << 28;
+
+/// Fewer different numbers than this in the beginning are rather the zeros of a disk image.
+const DIFFERENT_MIN: usize = 8;
+
+pub(crate) fn parse(piece: &[u8]) -> Result<Record, Reason> {
+    let id = Reader::new(piece).le_u32().expect("the feed cuts whole records");
+    request(Nanos::ZERO, 0, Op::Read, u64::from(id) * BLOCK_BYTES, BLOCK_BYTES)
+}
+
+/// Whether a file is called like those of CloudPhysics: `w` and digits, then `.trace`.
+pub(crate) fn is_name(file: &str) -> bool {
+    let number = file.strip_prefix('w').and_then(|rest| rest.strip_suffix(".trace"));
+    number.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// Whether `head` could be a list of block numbers: no text, no large numbers, and not always the same ones.
+pub(crate) fn fits(head: &[u8]) -> bool {
+    let (ids, _) = head.as_chunks::<RECORD_BYTES>();
+    let ids: BTreeSet<u32> = ids.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
+    head.contains(&0) && ids.len() >= DIFFERENT_MIN && ids.last().is_some_and(|largest| *largest <= LIKELY_MAX)
+}
