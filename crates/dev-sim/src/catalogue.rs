@@ -19,8 +19,15 @@ const FILES: [(&str, &str); 3] = [
 ];
 
 /// What `profile` of `disk-model` may say: the names in `disks.toml`.
-pub(crate) const DISKS: &[&str] =
-    &["hdd-10k-1999", "hdd-10k-2016", "hdd-15k-2008", "hdd-7200-2008", "hdd-7200-2021", "hdd-7200-2022"];
+pub(crate) const DISKS: &[&str] = &[
+    "hdd-10k-1999",
+    "hdd-10k-2016",
+    "hdd-15k-2008",
+    "hdd-7200-2008",
+    "hdd-7200-2016",
+    "hdd-7200-2021",
+    "hdd-7200-2022",
+];
 /// The names in `ssds.toml`.
 pub(crate) const SSDS: &[&str] = &["ssd-nvme-2022", "ssd-qlc-2020", "ssd-sata-2010", "ssd-sata-2021"];
 /// The names in `nvm.toml`.

@@ -106,6 +106,7 @@ impl Plan {
     /// See [`PredictError`].
     pub fn compare(self, watch: &Watch) -> Result<Comparison, PredictError> {
         let prepared = self.prepare(watch)?;
+        prepared.check_built(watch)?;
         let runs: Result<Vec<Run>, _> = (0..prepared.candidates().len()).map(|at| prepared.run(at, watch)).collect();
         Ok(prepared.conclude(runs?))
     }
@@ -270,6 +271,15 @@ impl Prepared {
         run.played += searched;
         watch(&candidate.name, self.headroom_requests().saturating_sub(searched));
         Ok(Headroom { requests: is_long.then_some(share), ..found })
+    }
+
+    /// Builds every candidate once in virtual time, so that one that cannot be built is refused before others are played.
+    ///
+    /// # Errors
+    /// The first one that cannot be built.
+    pub fn check_built(&self, watch: &Watch) -> Result<(), PredictError> {
+        let mut new = self.candidates().iter().map(|candidate| candidate.clone().unfilled());
+        new.try_for_each(|candidate| self.play(&candidate, &self.reels, watch).check_built())
     }
 
     /// Refuses candidates that are smaller than the traces reach. One that cannot be built is refused when it is played.

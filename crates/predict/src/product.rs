@@ -1,6 +1,6 @@
 //! The product that a modelled device stands for.
 
-use esker_dev_sim::catalogue::{self, Entry};
+use esker_dev_sim::catalogue;
 use esker_stack::DeviceSpec;
 use serde::Serialize;
 
@@ -34,19 +34,11 @@ impl Product {
         Some(Product {
             name: entry.what.clone(),
             profile: profile.to_string(),
-            capacity_bytes: number(&entry, "capacity")?,
+            capacity_bytes: entry.capacity(),
             price_year: (!is_given("price_usd")).then_some(entry.year),
-            power_is_estimated: POWERS.iter().any(|name| !is_given(name) && is_estimate(&entry, name)),
+            power_is_estimated: POWERS.iter().any(|name| !is_given(name) && entry.is_estimated(name)),
         })
     }
-}
-
-fn number(entry: &Entry, name: &str) -> Option<u64> {
-    entry.numbers.get(name)?.text.parse().ok()
-}
-
-fn is_estimate(entry: &Entry, name: &str) -> bool {
-    entry.numbers.get(name).is_some_and(|number| number.source.starts_with("estimate"))
 }
 
 #[cfg(test)]

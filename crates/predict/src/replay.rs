@@ -122,6 +122,14 @@ impl Play<'_> {
         Ok(Built { stack, pool, client })
     }
 
+    /// Builds the stack in virtual time and forgets it.
+    ///
+    /// # Errors
+    /// As [`Play::build`].
+    pub fn check_built(&self) -> Result<(), PredictError> {
+        self.build(&World::in_virtual_time(self.seed)).map(drop)
+    }
+
     /// Refuses a stack that is smaller than the traces reach, if it can be built.
     ///
     /// # Errors

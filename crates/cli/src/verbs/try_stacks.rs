@@ -332,7 +332,8 @@ fn candidate(source: &StackText, spec: Spec, others: &[Candidate]) -> Candidate 
 fn prepare(plan: Plan, terminal: &Terminal) -> Result<Prepared, PredictError> {
     let spinner = terminal.spinner();
     spinner.set_message("reading the traces");
-    let prepared = plan.prepare(&watch(&spinner));
+    let watch = watch(&spinner);
+    let prepared = plan.prepare(&watch).and_then(|prepared| prepared.check_built(&watch).map(|()| prepared));
     spinner.finish_and_clear();
     prepared
 }

@@ -21,9 +21,6 @@ mod standby;
 
 const PAGE: u64 = 4 * KIB;
 
-const PROFILES: [&str; 6] =
-    ["hdd-10k-1999", "hdd-7200-2022", "hdd-7200-2021", "hdd-10k-2016", "hdd-15k-2008", "hdd-7200-2008"];
-
 fn spec() -> DiskSpec {
     DiskSpec::profile("hdd-7200-2021").unwrap()
 }
@@ -51,7 +48,7 @@ fn measured_random(profile: &'static str, count: u64) -> f64 {
 
 #[test]
 fn random_reads_take_overhead_seek_half_a_turn_and_transfer() {
-    for profile in PROFILES {
+    for profile in crate::catalogue::DISKS {
         let spec = DiskSpec::profile(profile).unwrap();
         let half_turn = 30.0 / f64::from(spec.rpm);
         let rate = (spec.rate_outer + spec.rate_inner) as f64 / 2.0;

@@ -77,19 +77,13 @@ fn span(latency: &Latency, percentile: fn(&Latency) -> u64) -> String {
     if latency.requests == 0 { "-".to_string() } else { Nanos(percentile(latency)).to_string() }
 }
 
-/// The products of all candidates, each once: name, capacity, price and its year.
+/// The products of all candidates, each once: maker, model and capacity, price and its year.
 pub fn products(runs: &[Run]) -> Vec<String> {
     let mut told: Vec<String> = Vec::new();
     for device in runs.iter().flat_map(|run| &run.devices) {
         let Some(product) = &device.product else { continue };
         let year = product.price_year.map_or("as given".to_string(), |year| format!("in {year}"));
-        let line = format!(
-            "{}: {}; holds {} GB; ${:.0} {year}",
-            product.profile,
-            product.name,
-            product.capacity_bytes / 1_000_000_000,
-            device.price_usd
-        );
+        let line = format!("{}: {}; ${:.0} {year}", product.profile, product.name, device.price_usd);
         if !told.contains(&line) {
             told.push(line);
         }
