@@ -10,8 +10,8 @@
 //! both, the whole map in memory, the same times and buffer. The drive is new because MQSim stops answering, or ends with
 //! "Inconsistency found when moving a page for GC/WL!", once its collector has to keep up with such a load; so the ratio is
 //! without collection, and `ssd_ftl_mios_per_s` alone is with it. MQSim's start does not count: two runs of different length are
-//! subtracted. There is no package of it, so without a program `MQSim` on the path the figure is absent, and the run says how
-//! to build it.
+//! subtracted. There is no package of it. Without a program `MQSim` on the path this figure is absent: the others are
+//! reported, the run fails, and says how to build it.
 
 use std::process::Command;
 use std::rc::Rc;
@@ -37,7 +37,8 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 const MQSIM: &str = "MQSim";
-const BUILD_MQSIM: &str = "run make in a checkout of https://github.com/CMU-SAFARI/MQSim and put MQSim on the path";
+const NO_MQSIM: &str = "MQSim is not installed, so ratio_mqsim cannot be measured; there is no package of it: run make in a \
+                        checkout of https://github.com/CMU-SAFARI/MQSim and put the folder of its program MQSim on the PATH";
 
 /// Requests in flight.
 const DEPTH: u64 = 32;
@@ -66,8 +67,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         Figure::alone("write_amplification", amplification(&stack), "units written per host unit"),
     ];
     if Command::new(MQSIM).arg("--help").output().is_err() {
-        progress(&format!("ratio_mqsim is absent: {MQSIM} is not installed; {BUILD_MQSIM}"));
-        return Ok(figures);
+        return Err(LabError::Absent { figures, why: NO_MQSIM.to_string() });
     }
     let own = new_drive_rate(options, rounds)?;
     progress(&format!("a new drive: {own:.2} million per second"));
