@@ -45,7 +45,7 @@ pub static KIND: Kind = setup::kind(
             "fill",
             ParamType::Ratio,
             "0",
-            "Share of the capacity that holds data when the world begins, written at random until steady.",
+            "Share of the capacity that holds data when the world begins, written at random until steady; 0 is a new drive.",
         ),
         Param::with_default(
             "cleaner",
