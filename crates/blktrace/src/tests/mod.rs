@@ -12,7 +12,6 @@ mod parts;
 mod remarks;
 mod round_trips;
 mod samples;
-mod shared;
 mod sinks;
 
 use crate::{Format, Op, Record, RecordSink, Source, TraceReader, Written};
