@@ -130,7 +130,7 @@ fn where_not_all_halves_tell_of_holes_all_is_copied() {
 fn check_clients(content: u8) {
     const BLOCKS: u64 = 8192;
     const OWN: u64 = BLOCKS / 16;
-    let text = "x = memory size=4104KiB; a = delay read=2ms on x; y = memory size=4104KiB; \
+    let text = "x = memory size=4104KiB; a = delay read=2ms write=300us jitter=1ms on x; y = memory size=4104KiB; \
         b = delay write=300us jitter=1ms on y; vol = mirror region=64KiB new=equal probe=10ms settle=5ms on a, b";
     with(text, async move |vol| {
         write(&vol, 0, &vec![1; (BLOCKS * 512) as usize]).await;
@@ -178,6 +178,26 @@ fn what_many_clients_write_to_pieces_that_are_copied_is_on_both_halves() {
 #[test]
 fn what_many_clients_write_to_holes_that_are_zeroed_is_on_both_halves() {
     check_clients(0);
+}
+
+#[test]
+fn only_the_source_is_read_in_a_region_until_all_its_pieces_are_copied() {
+    let size = MIB + DATA_START;
+    let text = format!(
+        "x = memory size={size}; a = delay read=10ms on x; b = memory size={size}; vol = mirror window=1 settle=1h on a, b"
+    );
+    with(&text, async |vol| {
+        let (x, b) = (vol.stack().device("x").unwrap(), vol.stack().device("b").unwrap());
+        for at in (0..MIB).step_by(64 << 10) {
+            write(&x, DATA_START + at, &[5; 512]).await;
+        }
+        write(&b, DATA_START + (260 << 10), &[7; 512]).await;
+        instant(&vol, "copied_bytes", 256.0 * 1024.0).await;
+        // The head of the second half stands where the first piece ended.
+        assert_eq!(read(&vol, 260 << 10, 512).await, [0; 512]);
+        instant(&vol, "suspect_regions", 0.0).await;
+        check_equal(&vol, MIB as usize).await;
+    });
 }
 
 #[test]
