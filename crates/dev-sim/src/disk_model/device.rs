@@ -49,9 +49,10 @@ struct State {
     destaging: Option<Run>,
     /// Where the last access ended.
     last_byte: u64,
-    /// Cached writes that wait for room, and flushes by the number of the last write that they cover.
+    /// Cached writes that wait for room.
     stalled: VecDeque<(Run, Sender<Time>)>,
-    flushes: Vec<(u64, Sender<Time>)>,
+    /// Flushes with the number of the last write that they cover, which never falls from one to the next.
+    flushes: VecDeque<(u64, Sender<Time>)>,
     /// The host interface is taken until then.
     link: Time,
     writes: u64,
@@ -105,7 +106,7 @@ impl Disk {
             destaging: None,
             last_byte: 0,
             stalled: VecDeque::new(),
-            flushes: Vec::new(),
+            flushes: VecDeque::new(),
             link: Time::ZERO,
             writes: 0,
             running: false,
@@ -237,7 +238,7 @@ impl Core {
             return self.answer_at(bio, start + overhead);
         }
         let (done, receiver) = sync::oneshot();
-        state.flushes.push((covered, done));
+        state.flushes.push_back((covered, done));
         drop(state);
         self.answer_after(bio, receiver)
     }
@@ -348,12 +349,14 @@ impl Core {
             state.dirty.insert(run);
             done.send(work.free);
         }
-        let flushes = std::mem::take(&mut state.flushes);
-        let (ended, waiting) = flushes.into_iter().partition(|(covered, _)| state.is_stable(*covered));
-        state.flushes = waiting;
-        let ended: Vec<(u64, Sender<Time>)> = ended;
         let until = work.free + self.model.cached_read(&state.head);
-        ended.into_iter().for_each(|(_, done)| done.send(until));
+        while let Some((covered, done)) = state.flushes.pop_front() {
+            if !state.is_stable(covered) {
+                state.flushes.push_front((covered, done));
+                break;
+            }
+            done.send(until);
+        }
     }
 }
 
