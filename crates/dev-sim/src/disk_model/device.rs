@@ -23,7 +23,7 @@ const DESTAGE_CHOICES: usize = 8;
 pub struct DiskSetup {
     /// What all devices are told. Of the commands in flight, `depth` are ordered by the disk.
     pub common: Setup,
-    /// A command that waited this long goes first, so that none starves.
+    /// A command that the disk has had in its queue for this long goes first, so that none starves.
     pub age_max: Nanos,
 }
 
@@ -78,6 +78,8 @@ struct Counts {
 struct Command {
     placed: Placed,
     arrived: Time,
+    /// When it came among those that the disk orders: later than it arrived if there was no room.
+    taken: Time,
     /// Number of its write on the media.
     write: u64,
     done: Sender<Time>,
@@ -166,7 +168,7 @@ impl Core {
         let (done, receiver) = sync::oneshot();
         let access = Access { range: bio.range, write: bio.op != Op::Read };
         let arrived = self.rt.now();
-        let command = Command { placed: self.model.locate(access), arrived, write, done };
+        let command = Command { placed: self.model.locate(access), arrived, taken: arrived, write, done };
         {
             let state = &mut *self.state.borrow_mut();
             state.meter.wake(arrived);
@@ -286,7 +288,7 @@ impl Core {
         let now = now.max(earliest);
         let chosen = self.choose(state, now)?;
         let command = state.queue.swap_remove(chosen);
-        state.queue.extend(state.overflow.pop_front());
+        state.queue.extend(state.overflow.pop_front().map(|next| Command { taken: next.arrived.max(now), ..next }));
         let plan = self.model.serve(&mut state.head, &command.placed, command.arrived, now);
         let access = command.placed.access;
         state.head.note(access.write);
@@ -296,12 +298,12 @@ impl Core {
         Some(Work { free: plan.free, finish, range: access.range, settles, done: Some(command.done) })
     }
 
-    /// The command that is too old to wait, or else the one with the shortest positioning time (SPTF: M. Seltzer,
+    /// The command that the disk has had for too long to let it wait, or else the one with the shortest positioning time (SPTF: M. Seltzer,
     /// P. Chen and J. Ousterhout, *Disk Scheduling Revisited*, USENIX 1990); the older one of two equals. What came later
     /// than `now` is not known yet.
     fn choose(&self, state: &State, now: Time) -> Option<usize> {
-        let oldest = state.queue.iter().enumerate().min_by_key(|(_, command)| command.arrived)?;
-        if now.since(oldest.1.arrived) >= self.setup.age_max {
+        let oldest = state.queue.iter().enumerate().min_by_key(|(_, command)| (command.taken, command.arrived))?;
+        if now.since(oldest.1.taken) >= self.setup.age_max {
             return Some(oldest.0);
         }
         let angle = self.model.geometry().angle(now);
