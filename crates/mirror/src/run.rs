@@ -18,6 +18,7 @@ use crate::bits::Bits;
 use crate::halves::{Halves, State};
 use crate::intent::Intent;
 use crate::label::{DATA_START, Label, PAGE, SLOTS, all_of};
+use crate::pace::Pace;
 
 /// A mirror in use. Lock order: a claim in `locks`, then the turn to write labels.
 pub struct Mirror {
@@ -43,6 +44,7 @@ pub struct Mirror {
     latched: RefCell<Option<String>>,
     /// Ranges that some half could not read.
     pub(crate) repairs: RefCell<VecDeque<ByteRange>>,
+    pub(crate) pace: Pace,
     pub(crate) closing: Cell<bool>,
     pub(crate) wake: Notify,
     pub(crate) counts: Counts,
@@ -59,6 +61,7 @@ pub struct Counts {
     labels: Cell<u64>,
     lost: Cell<u64>,
     pub(crate) copied: Cell<u64>,
+    pub(crate) zeroed: Cell<u64>,
     pub(crate) repaired: Cell<u64>,
 }
 
@@ -116,6 +119,7 @@ impl Mirror {
             locks: RangeLocks::default(),
             latched: RefCell::default(),
             repairs: RefCell::default(),
+            pace: Pace::new(&rt, config.window),
             closing: Cell::new(false),
             wake: Notify::default(),
             counts: Counts::default(),
@@ -201,6 +205,7 @@ impl Mirror {
             step => {
                 let mirror = self.clone();
                 Step::later(async move {
+                    let _counted = mirror.pace.client();
                     let done = step.await;
                     match done.result {
                         Ok(_) => done,
@@ -268,6 +273,7 @@ impl Mirror {
 
     /// Writes, zeroes or discards. Overlapping changes go one after the other, or halves could end up in another order.
     pub(crate) async fn change(&self, below: &Below, mut bio: Bio) -> Done {
+        let _counted = self.pace.client();
         if bio.op == Op::Discard {
             // Halves that did different things with a hint would differ.
             bio.op = Op::Zero;
@@ -497,6 +503,7 @@ impl Mirror {
             stat("losses", self.counts.lost.get()),
             stat("labels_written", self.counts.labels.get()),
             stat("copied_bytes", self.counts.copied.get()),
+            stat("zeroed_bytes", self.counts.zeroed.get()),
             stat("repaired_bytes", self.counts.repaired.get()),
         ]
     }

@@ -23,7 +23,7 @@ const DESTAGE_CHOICES: usize = 8;
 pub struct DiskSetup {
     /// What all devices are told. Of the commands in flight, `depth` are ordered by the disk.
     pub common: Setup,
-    /// A command that waited this long goes first, so that none starves.
+    /// A command that the disk has had in its queue for this long goes first, so that none starves.
     pub age_max: Nanos,
 }
 
@@ -49,9 +49,10 @@ struct State {
     destaging: Option<Run>,
     /// Where the last access ended.
     last_byte: u64,
-    /// Cached writes that wait for room, and flushes by the number of the last write that they cover.
+    /// Cached writes that wait for room.
     stalled: VecDeque<(Run, Sender<Time>)>,
-    flushes: Vec<(u64, Sender<Time>)>,
+    /// Flushes with the number of the last write that they cover, which never falls from one to the next.
+    flushes: VecDeque<(u64, Sender<Time>)>,
     /// The host interface is taken until then.
     link: Time,
     writes: u64,
@@ -77,6 +78,8 @@ struct Counts {
 struct Command {
     placed: Placed,
     arrived: Time,
+    /// When it came among those that the disk orders: later than it arrived if there was no room.
+    taken: Time,
     /// Number of its write on the media.
     write: u64,
     done: Sender<Time>,
@@ -105,7 +108,7 @@ impl Disk {
             destaging: None,
             last_byte: 0,
             stalled: VecDeque::new(),
-            flushes: Vec::new(),
+            flushes: VecDeque::new(),
             link: Time::ZERO,
             writes: 0,
             running: false,
@@ -165,7 +168,7 @@ impl Core {
         let (done, receiver) = sync::oneshot();
         let access = Access { range: bio.range, write: bio.op != Op::Read };
         let arrived = self.rt.now();
-        let command = Command { placed: self.model.locate(access), arrived, write, done };
+        let command = Command { placed: self.model.locate(access), arrived, taken: arrived, write, done };
         {
             let state = &mut *self.state.borrow_mut();
             state.meter.wake(arrived);
@@ -237,7 +240,7 @@ impl Core {
             return self.answer_at(bio, start + overhead);
         }
         let (done, receiver) = sync::oneshot();
-        state.flushes.push((covered, done));
+        state.flushes.push_back((covered, done));
         drop(state);
         self.answer_after(bio, receiver)
     }
@@ -285,7 +288,7 @@ impl Core {
         let now = now.max(earliest);
         let chosen = self.choose(state, now)?;
         let command = state.queue.swap_remove(chosen);
-        state.queue.extend(state.overflow.pop_front());
+        state.queue.extend(state.overflow.pop_front().map(|next| Command { taken: next.arrived.max(now), ..next }));
         let plan = self.model.serve(&mut state.head, &command.placed, command.arrived, now);
         let access = command.placed.access;
         state.head.note(access.write);
@@ -295,12 +298,12 @@ impl Core {
         Some(Work { free: plan.free, finish, range: access.range, settles, done: Some(command.done) })
     }
 
-    /// The command that is too old to wait, or else the one with the shortest positioning time (SPTF: M. Seltzer,
+    /// The command that the disk has had for too long to let it wait, or else the one with the shortest positioning time (SPTF: M. Seltzer,
     /// P. Chen and J. Ousterhout, *Disk Scheduling Revisited*, USENIX 1990); the older one of two equals. What came later
     /// than `now` is not known yet.
     fn choose(&self, state: &State, now: Time) -> Option<usize> {
-        let oldest = state.queue.iter().enumerate().min_by_key(|(_, command)| command.arrived)?;
-        if now.since(oldest.1.arrived) >= self.setup.age_max {
+        let oldest = state.queue.iter().enumerate().min_by_key(|(_, command)| (command.taken, command.arrived))?;
+        if now.since(oldest.1.taken) >= self.setup.age_max {
             return Some(oldest.0);
         }
         let angle = self.model.geometry().angle(now);
@@ -348,12 +351,14 @@ impl Core {
             state.dirty.insert(run);
             done.send(work.free);
         }
-        let flushes = std::mem::take(&mut state.flushes);
-        let (ended, waiting) = flushes.into_iter().partition(|(covered, _)| state.is_stable(*covered));
-        state.flushes = waiting;
-        let ended: Vec<(u64, Sender<Time>)> = ended;
         let until = work.free + self.model.cached_read(&state.head);
-        ended.into_iter().for_each(|(_, done)| done.send(until));
+        while let Some((covered, done)) = state.flushes.pop_front() {
+            if !state.is_stable(covered) {
+                state.flushes.push_front((covered, done));
+                break;
+            }
+            done.send(until);
+        }
     }
 }
 

@@ -49,7 +49,12 @@ pub static KIND: Kind = setup::kind(
         CACHE,
         CONTENT,
         setup::depth("32", "Commands that the disk orders by itself (1 to 1024)."),
-        Param::with_default("age_max", ParamType::Span, "500ms", "A command that waited this long goes first."),
+        Param::with_default(
+            "age_max",
+            ParamType::Span,
+            "500ms",
+            "A command that waited this long among those goes first.",
+        ),
         size("capacity", "Bytes of the whole medium, instead of the profile's."),
         count("rpm", "Revolutions per minute, instead of the profile's."),
         count("heads", "Tracks per cylinder, instead of the profile's."),

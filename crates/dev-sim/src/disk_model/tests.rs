@@ -133,6 +133,12 @@ fn ordering_32_commands_doubles_the_rate_of_random_reads() {
     assert!((2.0..3.5).contains(&gain), "{fifo}/s one by one, {sptf}/s ordered: {gain}");
 }
 
+#[test]
+fn what_waits_outside_the_queue_does_not_disturb_its_order() {
+    let (full, beyond) = (random_read_rate(32), random_read_rate(200));
+    assert!((0.97..1.05).contains(&(beyond / full)), "{full}/s with 32 in flight, {beyond}/s with 200");
+}
+
 /// When two reads at far ends of a disk are answered; if `hog_at` is given, a program keeps the only CPU for 2 ms then.
 fn two_reads(hog_at: Option<Time>) -> Vec<Time> {
     twice(seeded(1), move |rt| async move {
