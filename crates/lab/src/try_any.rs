@@ -1,6 +1,6 @@
 //! `try-any`: `esker try`, as a user runs it, on every block trace at hand and on a few that are made here.
 //!
-//! Each trace is given to the program of its own with its defaults. `ended` counts the verdicts. `seconds_worst` is the wall
+//! Each trace is given to the program with its defaults. `ended` counts the verdicts. `seconds_worst` is the wall
 //! time of the slowest run. The cost of a request is the CPU time of a whole run, start and report included, by all requests
 //! that it simulated: of every candidate and of the search for its headroom. Files that hold no block requests must be refused
 //! as such.
@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use esker_base::Stream;
+use esker_blktrace::{TraceError, TraceReader};
 
 use crate::cpu_time::CpuTime;
 use crate::experiment::{Experiment, Figure, LabError, Options};
@@ -36,9 +37,6 @@ const PASSED_OVER: [&str; 5] = ["programs", "README.md", "COPYRIGHT", "COPYRIGHT
 
 /// A run that takes longer is ended and does not count.
 const PATIENCE: Duration = Duration::from_secs(180);
-
-/// What the refusal of a file without block requests says.
-const FOREIGN: &str = "no block requests";
 
 /// Traces that are made: name, requests, mean time between two in microseconds, and whether offsets are multiples of 4 KiB.
 const MADE: [(&str, u64, f64, bool); 3] = [
@@ -76,7 +74,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
             Outcome::Verdict { seconds, us_per_request } => {
                 format!("{name}: {seconds:.1} s, {us_per_request:.2} us a request")
             }
-            Outcome::Foreign => format!("{name}: {FOREIGN}"),
+            Outcome::Foreign => format!("{name}: no block requests"),
             Outcome::None(why) => format!("{name}: NO VERDICT: {why}"),
         });
         outcomes.push(outcome);
@@ -136,13 +134,20 @@ fn tried(file: &Path, dir: &Path) -> Result<Outcome, LabError> {
     let (seconds, cpu) = (start.elapsed().as_secs_f64(), CpuTime::now().children - before);
     if !status.success() {
         let said = fs::read_to_string(&words).unwrap_or_default();
-        return Ok(if said.contains(FOREIGN) { Outcome::Foreign } else { Outcome::None(said.trim().to_string()) });
+        return Ok(if is_foreign(file) { Outcome::Foreign } else { Outcome::None(said.trim().to_string()) });
     }
     let text = fs::read_to_string(out.join("result.json")).map_err(|error| fault(error.to_string()))?;
     let result: serde_json::Value = serde_json::from_str(&text).map_err(|error| fault(error.to_string()))?;
     let runs = result["runs"].as_array().ok_or_else(|| fault("no runs in its result".to_string()))?;
     let played: u64 = runs.iter().filter_map(|run| run["played"].as_u64()).sum();
     Ok(Outcome::Verdict { seconds, us_per_request: cpu * 1e6 / played.max(1) as f64 })
+}
+
+/// Whether a file is known to hold no block requests.
+fn is_foreign(file: &Path) -> bool {
+    let Ok(bytes) = fs::File::open(file) else { return false };
+    let opened = TraceReader::open(&file.display().to_string(), Box::new(bytes), None);
+    matches!(opened, Err(TraceError::Foreign { .. }))
 }
 
 fn figures(outcomes: &[Outcome]) -> Vec<Figure> {

@@ -207,7 +207,12 @@ impl Tally {
         }
     }
 
-    /// For a run of which nobody knows how long it will take.
+    /// For a run of which only the whole is judged: it has no intervals.
+    pub fn without_intervals(volumes: usize) -> Tally {
+        Tally { slices: Vec::new(), ..Tally::new(volumes, Nanos::ZERO) }
+    }
+
+    /// For a run of unknown length.
     pub fn of_unknown_span(volumes: usize) -> Tally {
         Tally { grows: true, ..Tally::new(volumes, FIRST_SPAN) }
     }
@@ -267,6 +272,11 @@ impl Tally {
         if let Some(slice) = self.slice_of(answered.at) {
             slice.answered_bytes += answered.bytes;
         }
+    }
+
+    /// The latencies of all requests to all volumes.
+    pub fn all(&self) -> Latencies {
+        self.sum(|volume| vec![&volume.reads, &volume.writes, &volume.flushes, &volume.discards])
     }
 
     /// The latencies of all volumes that `select` names.

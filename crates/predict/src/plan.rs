@@ -261,9 +261,9 @@ impl Prepared {
             let Some(speed) = Speed::new(factor * times) else { return Ok(false) };
             let mut play = self.play(candidate, &reels, &searching);
             (play.speed, play.bounds) = (speed, Bounds { misses, ..play.bounds });
-            let run = play.run()?;
-            searched += run.played;
-            Ok(verdict::meets(&run, target))
+            let (bears, sent) = play.bears(target)?;
+            searched += sent;
+            Ok(bears)
         };
         // At a speed at which all requests come within a few targets, a queue bears them and the device need not.
         let most = run.elapsed_ns as f64 / target.0.saturating_mul(HEADROOM_TARGETS).max(1) as f64;

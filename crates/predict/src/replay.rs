@@ -97,6 +97,21 @@ impl Play<'_> {
         Ok(self.conclude(&world, &built, &self.play_on(&world, &built)?))
     }
 
+    /// Plays it once in virtual time and tells only whether it keeps up with a 99th percentile of at most `target`, and how
+    /// many requests were sent until that was known.
+    ///
+    /// # Errors
+    /// As [`Play::run`].
+    pub fn bears(&self, target: Nanos) -> Result<(bool, u64), PredictError> {
+        let world = World::in_virtual_time(self.seed);
+        let built = self.build(&world)?;
+        let played = self.played_on(&world, &built, Tally::without_intervals)?;
+        let (tally, stop) = (played.tally(), played.player.stop.get());
+        let drain = tally.last_answer.since(tally.last_due);
+        let keeps_up = stop.is_none() && tally.failed == 0 && !self.falls_behind(drain);
+        Ok((keeps_up && tally.all().summary().p99() <= target, tally.sent))
+    }
+
     /// Plays it once in real time, with files that are files and models that are paced. Volumes of devices that keep
     /// bytes are written in full before: what was never written is not read as what was.
     ///
@@ -171,12 +186,20 @@ impl Play<'_> {
     /// # Errors
     /// As [`Play::run`].
     pub fn play_on(&self, world: &World, built: &Built) -> Result<Played, PredictError> {
+        let tally = |volumes| match self.load.is_open() {
+            true => Tally::new(volumes, self.span()),
+            false => Tally::of_unknown_span(volumes),
+        };
+        self.played_on(world, built, tally)
+    }
+
+    fn played_on(&self, world: &World, built: &Built, tally: impl Fn(usize) -> Tally) -> Result<Played, PredictError> {
         let rt = world.rt();
         let exports = self.exports(&built.stack);
         // Reading a trace is no part of what is measured in real time.
         let feed = |reel: &Reel| Ok((reel.first, if rt.is_sim() { reel.feed()? } else { reel.loaded()? }));
         let feeds: Result<Vec<(usize, Feed)>, PredictError> = self.reels.iter().map(feed).collect();
-        let player = Rc::new(self.player(&rt, built, exports.len()));
+        let player = Rc::new(self.player(&rt, built, tally(exports.len())));
         let start = player.start;
         world.run(&self.candidate.name, play_all(player.clone(), exports, feeds?))??;
         Ok(Played { elapsed: rt.now().since(start), player })
@@ -194,11 +217,7 @@ impl Play<'_> {
         }
     }
 
-    fn player(&self, rt: &Rt, built: &Built, volumes: usize) -> Player {
-        let tally = match self.load.is_open() {
-            true => Tally::new(volumes, self.span()),
-            false => Tally::of_unknown_span(volumes),
-        };
+    fn player(&self, rt: &Rt, built: &Built, tally: Tally) -> Player {
         let start = rt.now();
         Player {
             rt: rt.clone(),
@@ -236,7 +255,7 @@ impl Play<'_> {
 
     fn conclude(&self, world: &World, built: &Built, played: &Played) -> Run {
         let (tally, elapsed, player) = (played.tally(), played.elapsed, &played.player);
-        let all = tally.sum(|volume| vec![&volume.reads, &volume.writes, &volume.flushes, &volume.discards]);
+        let all = tally.all();
         let drain = tally.last_answer.since(tally.last_due);
         let devices = self.devices(&built.stack, elapsed);
         let is_model = !devices.is_empty();
@@ -310,14 +329,16 @@ impl Play<'_> {
             Some(Stop::Full(at)) => Some(cut(at, format!("{} requests were in flight", self.bounds.inflight_max))),
             Some(Stop::Late(at)) => Some(cut(at, format!("an answer took longer than {}", self.bounds.latency_max))),
             Some(Stop::Missed) => Some("too many requests took longer than the target".to_string()),
-            None if !self.load.is_open() => None,
-            None => {
-                let is_late = drain > DRAIN_MIN && drain.as_secs_f64() > DRAIN_SHARE * span.as_secs_f64();
-                is_late.then(|| {
-                    format!("it needed {drain} after the last arrival of a run of {span} to answer what waited")
-                })
-            }
+            None => self
+                .falls_behind(drain)
+                .then(|| format!("it needed {drain} after the last arrival of a run of {span} to answer what waited")),
         }
+    }
+
+    /// Whether a run that took so long after its last arrival fell behind.
+    fn falls_behind(&self, drain: Nanos) -> bool {
+        let share = drain.as_secs_f64() / self.span().as_secs_f64();
+        self.load.is_open() && drain > DRAIN_MIN && share > DRAIN_SHARE
     }
 }
 

@@ -27,6 +27,7 @@ use crate::failure::Failure;
 use crate::outputs::{Output, OutputError};
 use crate::stack_text::StackText;
 use crate::terminal::Terminal;
+use crate::trace::from_help;
 use crate::trace_files;
 use crate::verb::{self, About, Example, Run, Verb};
 
@@ -62,8 +63,7 @@ struct Try {
     /// Files, folders or archives with traces [default: the two that are built in]
     #[arg(value_name = "TRACE")]
     traces: Vec<String>,
-    /// Format of the traces: load, vscsi1, vscsi2, oracle-general, msr, fio2 or fio3 [default: told by their beginning]
-    #[arg(long, value_name = "FORMAT", requires = "traces")]
+    #[arg(long, value_name = "FORMAT", requires = "traces", help = from_help())]
     from: Option<Format>,
     /// Only the requests to this volume of each trace
     #[arg(long, value_name = "NAME", requires = "traces")]
