@@ -50,6 +50,7 @@ mod device_calibration;
 pub mod evaluation;
 pub mod experiment;
 mod file_vs_fio;
+mod growth;
 mod ingens;
 mod ingens_bloat;
 mod ingens_daemon;
@@ -90,6 +91,7 @@ pub use ingens::guest;
 pub const ALL: &[Experiment] = &[
     rt_throughput::EXPERIMENT,
     sim_throughput::EXPERIMENT,
+    growth::EXPERIMENT,
     ssd_wa::EXPERIMENT,
     file_vs_fio::EXPERIMENT,
     nbd_vs_peers::EXPERIMENT,
