@@ -13,6 +13,7 @@ pub mod assemble;
 pub mod bits;
 pub mod check;
 mod copy;
+mod counts;
 pub mod halves;
 pub mod intent;
 mod keep;
