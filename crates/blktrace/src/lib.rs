@@ -39,5 +39,5 @@ pub use merge::Merged;
 pub use reader::TraceReader;
 pub use record::{Op, Record};
 pub use sink::{Loss, Losses, RecordSink, SinkError, Written};
-pub use source::{OneVolume, Source, Sped, Speed};
+pub use source::{OneVolume, Selection, Source, Sped, Speed};
 pub use stats::{Stats, Summary};

@@ -154,3 +154,57 @@ impl<S: Source> Source for OneVolume<S> {
         self.inner.comment()
     }
 }
+
+/// All requests of a source, or those to one volume.
+pub enum Selection<S> {
+    /// Those to all volumes.
+    All(S),
+    /// Those to one.
+    One(OneVolume<S>),
+}
+
+impl<S: Source> Selection<S> {
+    /// The requests of `inner` to the volume called `volume`, or all of them.
+    pub fn new(inner: S, volume: Option<&str>) -> Selection<S> {
+        match volume {
+            None => Selection::All(inner),
+            Some(volume) => Selection::One(OneVolume::new(inner, volume)),
+        }
+    }
+
+    /// The source with all its volumes.
+    pub fn inner(&self) -> &S {
+        match self {
+            Selection::All(inner) => inner,
+            Selection::One(volume) => volume.inner(),
+        }
+    }
+
+    fn source(&self) -> &dyn Source {
+        match self {
+            Selection::All(inner) => inner,
+            Selection::One(volume) => volume,
+        }
+    }
+}
+
+impl<S: Source> Source for Selection<S> {
+    fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
+        match self {
+            Selection::All(inner) => inner.next_record(),
+            Selection::One(volume) => volume.next_record(),
+        }
+    }
+
+    fn volumes(&self) -> &[String] {
+        self.source().volumes()
+    }
+
+    fn name(&self) -> &str {
+        self.source().name()
+    }
+
+    fn comment(&self) -> &[u8] {
+        self.source().comment()
+    }
+}

@@ -311,6 +311,17 @@ pub enum Durability {
     Weakens,
 }
 
+/// How data lies on the devices below a layer, which ties the layer to its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Medium {
+    /// As it was written, at the same offsets: without the layer it reads the same.
+    Plain,
+    /// In an arrangement or an encoding of the layer.
+    Arranged,
+    /// Beside tables of the layer's own.
+    Tables,
+}
+
 /// Where a kind can be built.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Worlds {
@@ -391,6 +402,8 @@ pub struct Kind {
     pub routes: Routes,
     /// Effect on durability.
     pub durability: Durability,
+    /// How data lies below it. Means nothing for a device.
+    pub medium: Medium,
     /// Whether payload bytes must be there (a described payload is refused).
     pub needs_bytes: bool,
     /// Whether its upper end has the limits of its lower one, so that it can be inserted, removed and reordered live.
@@ -416,6 +429,7 @@ impl Kind {
             role: Role::Accessor,
             routes: Routes::WORST,
             durability: Durability::Keeps,
+            medium: Medium::Plain,
             needs_bytes: false,
             transparent: true,
             worlds: Worlds::Both,

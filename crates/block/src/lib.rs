@@ -27,8 +27,8 @@ pub use buf::Buf;
 pub use device::{Device, Stat, Usage};
 pub use ext::{Below, Ctx, Enter, Extension, Flow, Job, Opening, Route, Station};
 pub use kind::{
-    Args, Arity, Build, Durability, Ends, Kind, KindError, Layer, Make, Param, ParamType, Role, Routes, Upper, Value,
-    Worlds,
+    Args, Arity, Build, Durability, Ends, Kind, KindError, Layer, Make, Medium, Param, ParamType, Role, Routes, Upper,
+    Value, Worlds,
 };
 pub use limits::{Limits, OpSet, Support};
 pub use meter::{Meter, OpReading, Reading};

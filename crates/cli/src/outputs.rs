@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
 /// A file that will be written.
@@ -66,9 +67,28 @@ impl Output {
     /// # Errors
     /// What the system refuses.
     pub fn put(&self, text: &str) -> Result<(), OutputError> {
+        self.write(text, |_| Ok(()))
+    }
+
+    /// Writes it in the place of a file of the user's, whose mode and owner stay.
+    ///
+    /// # Errors
+    /// What the system refuses.
+    pub fn replace(&self, text: &str) -> Result<(), OutputError> {
+        self.write(text, |file| {
+            let (old, new) = (fs::metadata(&self.path)?, file.metadata()?);
+            if (old.uid(), old.gid()) != (new.uid(), new.gid()) {
+                fchown(file, Some(old.uid()), Some(old.gid()))?;
+            }
+            file.set_permissions(old.permissions())
+        })
+    }
+
+    fn write(&self, text: &str, prepare: impl FnOnce(&File) -> io::Result<()>) -> Result<(), OutputError> {
         let write = || {
             let beside = self.beside();
             let mut file = File::create(&beside)?;
+            prepare(&file)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             fs::rename(&beside, &self.path)
@@ -104,6 +124,8 @@ fn has_mark(path: &Path, marks: &[&str]) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     const MARKS: [&str; 1] = ["Written by esker"];
@@ -129,6 +151,17 @@ mod tests {
         put(&path, true, "forced").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "forced");
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no part is left behind");
+    }
+
+    #[test]
+    fn a_file_of_the_users_keeps_its_mode_when_it_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("stack.toml");
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        claim(&path, true).unwrap().replace("new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o640);
     }
 
     #[test]

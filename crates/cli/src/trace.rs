@@ -5,8 +5,7 @@ use std::io;
 use esker_base::Nanos;
 use esker_base::units::parse_span;
 use esker_blktrace::{
-    Ending, Format, Index, IndexError, OneVolume, Record, Report, SinkError, Source, Sped, Speed, TraceError,
-    TraceReader,
+    Ending, Format, Index, IndexError, Report, Selection, SinkError, Source, Sped, Speed, TraceReader,
 };
 use indicatif::ProgressBar;
 
@@ -51,15 +50,7 @@ pub fn written_format(word: &str) -> Result<Format, String> {
 }
 
 /// A trace that is being read.
-pub struct Trace(Sped<Selection>);
-
-/// The requests to be read.
-enum Selection {
-    /// Those to all volumes.
-    All(TraceReader),
-    /// Those to one.
-    One(OneVolume<TraceReader>),
-}
+pub struct Trace(Sped<Selection<TraceReader>>);
 
 /// The trace's file could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -107,11 +98,7 @@ impl Reading {
                 reader
             }
         };
-        let selection = match &self.volume {
-            None => Selection::All(reader),
-            Some(volume) => Selection::One(OneVolume::new(reader, volume)),
-        };
-        Ok((Trace(Sped::new(selection, speed)), bar))
+        Ok((Trace(Sped::new(Selection::new(reader, self.volume.as_deref()), speed)), bar))
     }
 
     /// Opens the trace by its index, if a start is asked for and the trace has an index.
@@ -134,36 +121,6 @@ impl Reading {
     }
 }
 
-impl Selection {
-    fn source(&self) -> &dyn Source {
-        match self {
-            Selection::All(reader) => reader,
-            Selection::One(volume) => volume,
-        }
-    }
-}
-
-impl Source for Selection {
-    fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
-        match self {
-            Selection::All(reader) => reader.next_record(),
-            Selection::One(volume) => volume.next_record(),
-        }
-    }
-
-    fn volumes(&self) -> &[String] {
-        self.source().volumes()
-    }
-
-    fn name(&self) -> &str {
-        self.source().name()
-    }
-
-    fn comment(&self) -> &[u8] {
-        self.source().comment()
-    }
-}
-
 impl Trace {
     /// What yields its records.
     pub fn source(&mut self) -> &mut impl Source {
@@ -172,10 +129,7 @@ impl Trace {
 
     /// The whole file's reader.
     pub fn reader(&self) -> &TraceReader {
-        match self.0.inner() {
-            Selection::All(reader) => reader,
-            Selection::One(volume) => volume.inner(),
-        }
+        self.0.inner().inner()
     }
 
     /// Tells what was wrong with the trace, if anything was.

@@ -4,12 +4,63 @@
 //! stands on, so that such neighbours are extensions of one volume and can change places. Every other layer makes
 //! volumes of its own, one for each upper end, and sends to the volumes below; so does one that shares what it stands
 //! on with another user, because requests of that other one do not pass it. What makes a volume stands below the
-//! layers on that volume and above those on the volumes that it is made of, whatever else is wanted.
+//! layers on that volume and above those on the volumes that it is made of, whatever else is wanted: it is *fixed*, and
+//! [`Held`] says why. If the media are made anew, layers that are fixed only because of what lies on them are not.
 
 use std::collections::BTreeMap;
 
 use crate::set::EXTENSIONS_MAX;
 use crate::setting::Properties;
+
+/// How data lies below a layer, which ties the layer to its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Medium {
+    /// As it was written, at the same offsets: without the layer it reads the same.
+    Plain,
+    /// In an arrangement or an encoding of the layer.
+    Arranged,
+    /// Beside tables of the layer's own.
+    Tables,
+}
+
+/// Why a layer keeps its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Held {
+    /// It keeps tables on its medium.
+    Tables,
+    /// Data lies on its medium as it arranges or encodes them.
+    Arranged,
+    /// What it shows differs from what it stands on.
+    Shape,
+    /// It has several lower or upper ends.
+    Ends,
+    /// What it stands on has another user.
+    Shared,
+}
+
+impl Held {
+    /// In one word, for programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Held::Tables => "tables",
+            Held::Arranged => "arranged",
+            Held::Shape => "shape",
+            Held::Ends => "ends",
+            Held::Shared => "shared",
+        }
+    }
+
+    /// As a sentence about "it", for people.
+    pub fn why(self) -> &'static str {
+        match self {
+            Held::Tables => "it keeps tables of its own on what it stands on",
+            Held::Arranged => "it arranges or encodes what lies on what it stands on",
+            Held::Shape => "its upper end differs from its lower one",
+            Held::Ends => "it has several ends, and a place above or below it does not say which one is meant",
+            Held::Shared => "what it stands on has another user",
+        }
+    }
+}
 
 /// A device or layer of a stack's text.
 #[derive(Clone, PartialEq, Debug)]
@@ -26,6 +77,8 @@ pub struct BuiltDevice {
     pub generate: Option<Vec<usize>>,
     /// Whether its upper end is like its lower one.
     pub is_transparent: bool,
+    /// How data lies below it.
+    pub medium: Medium,
 }
 
 /// A stack that can be built.
@@ -35,6 +88,8 @@ pub struct Built {
     pub devices: Vec<BuiltDevice>,
     /// What is exported: `NAME` or `NAME.PORT`.
     pub exports: Vec<String>,
+    /// Whether the media are made anew, so that what lies on them holds no layer.
+    pub is_anew: bool,
 }
 
 /// A layer's declaration, as far as the stack tells.
@@ -47,8 +102,10 @@ pub(crate) struct DraftLayer {
     /// Where requests go on to, and where those go that it creates.
     pub forward: Vec<String>,
     pub generate: Vec<String>,
-    /// Whether it makes the volumes of its input.
-    makes: bool,
+    /// How data lies below it.
+    pub medium: Medium,
+    /// Why it keeps its place, if it does: then it makes the volumes of its input.
+    pub held: Option<Held>,
 }
 
 /// Declarations that follow from a stack.
@@ -70,7 +127,8 @@ impl Draft {
             |reference: &String| volumes.get(name_of(reference)).cloned().flatten().unwrap_or(reference.clone());
         let mut draft = Draft::default();
         for device in &built.devices {
-            let makes = volumes.get(device.name.as_str()).is_none_or(Option::is_none);
+            let held = held(built, &users, device);
+            let makes = held.is_some();
             let ends = users.keys().filter(|end| name_of(end) == device.name).map(ToString::to_string);
             let made: Vec<String> = if device.on.is_empty() || makes { ends.collect() } else { Vec::new() };
             for name in &made {
@@ -86,8 +144,8 @@ impl Draft {
                     None => output.clone(),
                 };
                 let (forward, generate) = (ends(&device.forward), ends(&device.generate));
-                let name = device.name.clone();
-                draft.layers.push(DraftLayer { name, input, output, properties, forward, generate, makes });
+                let (name, medium) = (device.name.clone(), device.medium);
+                draft.layers.push(DraftLayer { name, input, output, properties, forward, generate, medium, held });
             }
         }
         for exported in built.exports.iter().map(volume) {
@@ -120,15 +178,29 @@ fn name_of(reference: &str) -> &str {
     reference.split_once('.').map_or(reference, |(name, _)| name)
 }
 
+/// Why a layer keeps its place; none if it may change places with its neighbours.
+fn held(built: &Built, users: &BTreeMap<&str, usize>, device: &BuiltDevice) -> Option<Held> {
+    let ports = format!("{}.", device.name);
+    let has_ports = || users.range(ports.as_str()..).next().is_some_and(|(end, _)| end.starts_with(&ports));
+    match &device.on[..] {
+        _ if device.medium == Medium::Tables && !built.is_anew => Some(Held::Tables),
+        _ if device.medium == Medium::Arranged && !built.is_anew => Some(Held::Arranged),
+        _ if device.medium == Medium::Plain && !device.is_transparent => Some(Held::Shape),
+        [below] if !has_ports() => (users.get(below.as_str()) != Some(&1)).then_some(Held::Shared),
+        _ => Some(Held::Ends),
+    }
+}
+
 /// The volume behind each device, where that is the volume of one below; none where the device makes its own.
 fn volumes<'b>(built: &'b Built, users: &BTreeMap<&str, usize>) -> BTreeMap<&'b str, Option<String>> {
     let mut volumes: BTreeMap<&str, Option<String>> = BTreeMap::new();
     for device in built.devices.iter().rev() {
-        let shared = match &device.on[..] {
-            [below] if device.is_transparent && users.get(below.as_str()) == Some(&1) => {
+        let shared = match held(built, users, device) {
+            Some(_) => None,
+            None => {
+                let below = &device.on[0];
                 Some(volumes.get(name_of(below)).cloned().flatten().unwrap_or(below.clone()))
             }
-            _ => None,
         };
         volumes.insert(&device.name, shared);
     }
@@ -138,12 +210,12 @@ fn volumes<'b>(built: &'b Built, users: &BTreeMap<&str, usize>) -> BTreeMap<&'b 
 fn above(layers: &[DraftLayer]) -> Vec<(String, String)> {
     let mut pairs = Vec::new();
     let meets = |a: &[String], b: &[String]| a.iter().any(|name| b.contains(name));
-    for maker in layers.iter().filter(|layer| layer.makes) {
+    for maker in layers.iter().filter(|layer| layer.held.is_some()) {
         for other in layers.iter().filter(|other| other.name != maker.name) {
             if meets(&maker.output, &other.input) {
                 pairs.push((maker.name.clone(), other.name.clone()));
             }
-            if !other.makes && meets(&maker.input, &other.input) {
+            if other.held.is_none() && meets(&maker.input, &other.input) {
                 pairs.push((other.name.clone(), maker.name.clone()));
             }
         }
@@ -158,11 +230,24 @@ mod tests {
     fn device(name: &str, on: &[&str], is_transparent: bool) -> BuiltDevice {
         let on = on.iter().map(ToString::to_string).collect();
         let properties = if is_transparent { Properties::ACCESSOR } else { Properties::WORST };
-        BuiltDevice { name: name.to_string(), on, properties, forward: None, generate: None, is_transparent }
+        let (name, medium) = (name.to_string(), Medium::Plain);
+        BuiltDevice { name, on, properties, forward: None, generate: None, is_transparent, medium }
+    }
+
+    fn keeper(name: &str, on: &[&str], medium: Medium) -> BuiltDevice {
+        BuiltDevice { medium, ..device(name, on, false) }
+    }
+
+    fn built(devices: Vec<BuiltDevice>, exports: &[&str]) -> Built {
+        Built { devices, exports: exports.iter().map(ToString::to_string).collect(), is_anew: false }
     }
 
     fn draft(devices: Vec<BuiltDevice>, exports: &[&str]) -> Draft {
-        Draft::of(&Built { devices, exports: exports.iter().map(ToString::to_string).collect() })
+        Draft::of(&built(devices, exports))
+    }
+
+    fn held_of(draft: &Draft) -> Vec<(&str, Option<Held>)> {
+        draft.layers.iter().map(|layer| (layer.name.as_str(), layer.held)).collect()
     }
 
     fn domains(draft: &Draft, name: &str) -> (String, String) {
@@ -227,6 +312,41 @@ mod tests {
         let layer = |name: &str| draft.layers.iter().find(|layer| layer.name == name).unwrap();
         assert_eq!((layer("off").forward.join(","), layer("off").generate.join(",")), pair("home,away", "away"));
         assert_eq!(layer("look").properties, Properties { mutator: true, ..Properties::ACCESSOR });
+    }
+
+    #[test]
+    fn what_lies_on_the_medium_holds_a_layer_until_the_medium_is_made_anew() {
+        let devices = vec![
+            keeper("crypt", &["dedup"], Medium::Arranged),
+            keeper("dedup", &["tap"], Medium::Tables),
+            device("tap", &["align"], true),
+            device("align", &["mirror"], false),
+            keeper("mirror", &["a", "b"], Medium::Tables),
+            device("a", &[], false),
+            device("b", &[], false),
+        ];
+        let kept = built(devices, &["crypt"]);
+        let held = [Some(Held::Arranged), Some(Held::Tables), None, Some(Held::Shape), Some(Held::Tables)];
+        let names = ["crypt", "dedup", "tap", "align", "mirror"];
+        assert_eq!(held_of(&Draft::of(&kept)), names.into_iter().zip(held).collect::<Vec<_>>());
+        let anew = Draft::of(&Built { is_anew: true, ..kept });
+        let held = [None, None, None, Some(Held::Shape), Some(Held::Ends)];
+        assert_eq!(held_of(&anew), names.into_iter().zip(held).collect::<Vec<_>>());
+        for name in ["crypt", "dedup", "tap"] {
+            assert_eq!(domains(&anew, name), pair("align", "align"), "{name} may change places with its neighbours");
+        }
+    }
+
+    #[test]
+    fn a_layer_with_named_ends_or_a_shared_lower_one_is_held_anew_too() {
+        let devices = vec![
+            device("top", &["vm.one"], true),
+            keeper("vm", &["shared"], Medium::Tables),
+            keeper("other", &["shared"], Medium::Tables),
+            device("shared", &[], false),
+        ];
+        let draft = Draft::of(&Built { is_anew: true, ..built(devices, &["top", "vm.two", "other"]) });
+        assert_eq!(held_of(&draft), [("top", None), ("vm", Some(Held::Ends)), ("other", Some(Held::Shared))]);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::set::{ExtId, ExtSet, Set, VolId, VolSet};
+use crate::set::{ExtId, ExtSet, Member, Set, VOLUMES_MAX, VolId, VolSet};
 use crate::setting::Setting;
 
 /// How a token came about.
@@ -35,6 +35,8 @@ pub struct Token {
     pub how: How,
     /// The token that it came from.
     parent: Option<usize>,
+    /// Steps of its path.
+    hops: u32,
 }
 
 /// Who handles the requests to a volume last: those that clients addressed to it, and those that end on it.
@@ -88,6 +90,8 @@ pub struct Run<'a> {
     ends: Vec<usize>,
     /// For each extension of the stack, the volumes whose requests it sees.
     seen: Vec<VolSet>,
+    /// For each volume, who handles its requests last.
+    handlers: Vec<Handlers>,
 }
 
 impl<'a> Run<'a> {
@@ -104,13 +108,19 @@ impl<'a> Run<'a> {
 
     fn propagate(setting: &'a Setting, order: &[ExtId], seen: Option<ExtId>) -> Run<'a> {
         let order = order.to_vec();
-        let mut run = Run { setting, order, tokens: Vec::new(), ends: Vec::new(), seen: Vec::new() };
+        let handlers = vec![Handlers::default(); setting.volumes.len()];
+        let mut run = Run { setting, order, tokens: Vec::new(), ends: Vec::new(), seen: Vec::new(), handlers };
         for at in setting.visible().iter() {
             run.ends.push(run.tokens.len());
-            run.tokens.push(Token { origin: Some(at), last: None, at, how: How::Sent, parent: None });
+            run.tokens.push(Token { origin: Some(at), last: None, at, how: How::Sent, parent: None, hops: 1 });
         }
         for id in run.order.clone() {
             run.step(id, seen.is_none_or(|seen| seen == id));
+        }
+        for token in run.ends.iter().map(|index| &run.tokens[*index]) {
+            for volume in token.origin.into_iter().chain([token.at]) {
+                run.handlers[volume.index()].add(token.last);
+            }
         }
         run
     }
@@ -118,7 +128,8 @@ impl<'a> Run<'a> {
     /// Takes all live tokens through one extension.
     fn step(&mut self, id: ExtId, leaves_trace: bool) {
         let extension = self.setting.extension(id);
-        let mut level = Level { tokens: &mut self.tokens, live: BTreeMap::new() };
+        let covered = [VolSet::EMPTY; VOLUMES_MAX + 1];
+        let mut level = Level { tokens: &mut self.tokens, live: BTreeMap::new(), covered };
         let mut seen = VolSet::EMPTY;
         for index in std::mem::take(&mut self.ends) {
             let token = level.tokens[index];
@@ -132,17 +143,14 @@ impl<'a> Run<'a> {
                 level.keep(index);
                 continue;
             }
-            for at in route.forward.iter() {
-                level.add(Token { last: Some(id), at, how: How::Forwarded, parent: Some(index), ..token });
-            }
-            for at in route.generate.iter() {
-                level.add(Token { origin: None, last: Some(id), at, how: How::Generated, parent: Some(index) });
-            }
+            let next = Token { last: Some(id), parent: Some(index), hops: token.hops + 1, ..token };
+            level.add(Token { how: How::Forwarded, ..next }, route.forward);
+            level.add(Token { origin: None, how: How::Generated, ..next }, route.generate);
         }
         if extension.properties().spontaneous {
-            for at in extension.generated().iter() {
-                level.add(Token { origin: None, last: Some(id), at, how: How::Spontaneous, parent: None });
-            }
+            let (origin, last, at) = (None, Some(id), VolId::of(0));
+            let created = Token { origin, last, at, how: How::Spontaneous, parent: None, hops: 1 };
+            level.add(created, extension.generated());
         }
         self.ends = level.live.into_values().collect();
         self.seen.push(seen);
@@ -176,9 +184,7 @@ impl<'a> Run<'a> {
 
     /// Who handles the requests to `volume` last.
     pub fn handlers(&self, volume: VolId) -> Handlers {
-        let mut handlers = Handlers::default();
-        self.ends().filter(|token| concerns(token, volume)).for_each(|token| handlers.add(token.last));
-        handlers
+        self.handlers[volume.index()]
     }
 
     /// The extensions that pass on requests which clients addressed to `volume`. Where they are layers they may answer them
@@ -190,7 +196,7 @@ impl<'a> Run<'a> {
 
     /// The last handlers of all volumes: what makes two stacks equivalent.
     pub fn dominance(&self) -> Vec<Handlers> {
-        self.setting.volume_ids().map(|volume| self.handlers(volume)).collect()
+        self.handlers.clone()
     }
 
     /// The path of a request to `volume` that `extension` is not the last to handle, if there is one. The shortest, so
@@ -206,7 +212,7 @@ impl<'a> Run<'a> {
 
     fn shortest(&self, wanted: impl Fn(&Token) -> bool) -> Option<Vec<Hop>> {
         let found = self.ends.iter().filter(|index| wanted(&self.tokens[**index]));
-        found.map(|index| self.path(*index)).min_by_key(Vec::len)
+        found.min_by_key(|index| self.tokens[**index].hops).map(|index| self.path(*index))
     }
 
     fn path(&self, end: usize) -> Vec<Hop> {
@@ -248,6 +254,8 @@ fn concerns(token: &Token, volume: VolId) -> bool {
 struct Level<'t> {
     tokens: &'t mut Vec<Token>,
     live: BTreeMap<(Option<VolId>, Option<ExtId>, VolId), usize>,
+    /// Where the extension sent requests already, for each origin, and last for those without.
+    covered: [VolSet; VOLUMES_MAX + 1],
 }
 
 impl Level<'_> {
@@ -256,11 +264,14 @@ impl Level<'_> {
         self.live.entry((token.origin, token.last, token.at)).or_insert(index);
     }
 
-    fn add(&mut self, token: Token) {
-        let next = self.tokens.len();
-        let index = *self.live.entry((token.origin, token.last, token.at)).or_insert(next);
-        if index == next {
-            self.tokens.push(token);
+    /// Adds what the extension sends to each volume of `to`.
+    fn add(&mut self, token: Token, to: VolSet) {
+        let covered = &mut self.covered[token.origin.map_or(VOLUMES_MAX, Member::index)];
+        let new = to - *covered;
+        *covered |= to;
+        for at in new.iter() {
+            self.live.insert((token.origin, token.last, at), self.tokens.len());
+            self.tokens.push(Token { at, ..token });
         }
     }
 }

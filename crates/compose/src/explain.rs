@@ -1,5 +1,6 @@
 //! What a stack does, and for everything that somebody may have hoped for in vain, the path of a request that shows why.
 
+use crate::built::Held;
 use crate::effect::{Effect, effects};
 use crate::exact::{Handlers, Hop, How, Run};
 use crate::goals::{Priorities, Score};
@@ -26,6 +27,8 @@ pub struct Analysis<'a> {
     pub swaps: Vec<(ExtId, ExtId)>,
     /// Each goal that is wanted.
     pub goals: Vec<GoalView>,
+    /// Layers that keep their place whatever is wanted, and why.
+    pub fixed: Vec<(ExtId, Held)>,
 }
 
 /// One volume.
@@ -97,7 +100,7 @@ impl GoalView {
 }
 
 impl<'a> Analysis<'a> {
-    /// Analyses `order`, top first.
+    /// Analyses `order`, top first, as if each extension could change places.
     pub fn of(setting: &'a Setting, order: &Order, priorities: &Priorities) -> Analysis<'a> {
         let run = Run::of(setting, order);
         let claims = grid::stack(setting, order);
@@ -113,9 +116,15 @@ impl<'a> Analysis<'a> {
             disagreements: grid::disagreements(setting, &run),
             swaps: order.windows(2).filter(commute).map(|pair| (pair[0], pair[1])).collect(),
             goals: goals.collect(),
+            fixed: Vec::new(),
             extensions,
             run,
         }
+    }
+
+    /// How many extensions of the order may change places.
+    pub fn movable(&self) -> usize {
+        self.run.order().len() - self.fixed.len()
     }
 
     /// Goals that are reached nowhere.

@@ -85,7 +85,7 @@ pub enum Claim {
 
 /// What a cell says of one volume: which of the two, if any.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
+pub(crate) enum Side {
     Above,
     Below,
     Nobody,
@@ -94,9 +94,9 @@ enum Side {
 }
 
 /// The lower side of a comparison: one extension, or all below the top as one.
-struct Lower {
-    input: VolSet,
-    output: VolSet,
+pub(crate) struct Lower {
+    pub input: VolSet,
+    pub output: VolSet,
 }
 
 /// The claims of the grid for A above B, for each volume of the setting.
@@ -112,39 +112,50 @@ pub fn cell(setting: &Setting, a: ExtId, b: ExtId) -> Cell {
 
 /// The claims for a whole stack by the recursion of the thesis: the top against the rest as one unit, whose domains
 /// are taken as unions (which the thesis leaves open), then the rest in the same way.
+///
+/// A claim for the rest is asked for by every volume that leads there, so the recursion is a table, filled from the
+/// bottom up: for n extensions and V volumes it takes n * V * V steps at most.
 pub fn stack(setting: &Setting, order: &[ExtId]) -> Vec<Claim> {
-    setting.volume_ids().map(|volume| claim(setting, order, volume)).collect()
+    let mut claims = vec![Claim::Silent; setting.volumes.len()];
+    let mut rest = Lower { input: VolSet::EMPTY, output: VolSet::EMPTY };
+    for (place, id) in order.iter().enumerate().rev() {
+        let own = setting.extension(*id);
+        claims = match order[place + 1..] {
+            [] => setting.volume_ids().map(|volume| alone(own, *id, volume)).collect(),
+            [below] => setting.volume_ids().map(|v| claim(own, *id, &rest, v, |_| Claim::Dominant(below))).collect(),
+            _ => setting.volume_ids().map(|v| claim(own, *id, &rest, v, |landing| agreed(&claims, landing))).collect(),
+        };
+        rest = Lower { input: rest.input | own.input(), output: rest.output | own.output() };
+    }
+    claims
 }
 
-fn claim(setting: &Setting, order: &[ExtId], volume: VolId) -> Claim {
-    let [top, rest @ ..] = order else { return Claim::Silent };
-    let a = setting.extension(*top);
-    if rest.is_empty() {
-        return if a.input().has(volume) { Claim::Dominant(*top) } else { Claim::Silent };
-    }
-    let union =
-        |part: fn(&Extension) -> VolSet| rest.iter().fold(VolSet::EMPTY, |set, id| set | part(setting.extension(*id)));
-    let lower = Lower { input: union(Extension::input), output: union(Extension::output) };
-    match side(a, &lower, volume) {
-        Side::Above => Claim::Dominant(*top),
+/// The lowest extension has nothing to be compared with.
+fn alone(own: &Extension, id: ExtId, volume: VolId) -> Claim {
+    if own.input().has(volume) { Claim::Dominant(id) } else { Claim::Silent }
+}
+
+/// The claim for one volume of a stack with `top` above `rest`. `below` says who of the rest is meant, if it is one of
+/// them, from the volumes where the requests of the top land.
+fn claim(top: &Extension, id: ExtId, rest: &Lower, volume: VolId, below: impl Fn(VolSet) -> Claim) -> Claim {
+    match side(top, rest, volume) {
+        Side::Above => Claim::Dominant(id),
         Side::Nobody => Claim::Nobody,
         Side::Mixed => Claim::Mixed,
         Side::Silent => Claim::Silent,
-        Side::Below => below(setting, a, rest, volume),
+        Side::Below => below(top.route(volume).map_or(VolSet::one(volume), |route| route.forward)),
     }
 }
 
-/// Who of the rest is meant: the one that is dominant where A's requests for the volume land.
-fn below(setting: &Setting, a: &Extension, rest: &[ExtId], volume: VolId) -> Claim {
-    if let [only] = rest {
-        return Claim::Dominant(*only);
-    }
-    let landing = a.route(volume).map_or(VolSet::one(volume), |route| route.forward);
-    let found: Vec<Claim> = landing.iter().map(|at| claim(setting, rest, at)).collect();
-    if found.iter().all(|claim| *claim == found[0]) { found[0] } else { Claim::Mixed }
+/// What the claims for all of these volumes say, if they say the same.
+fn agreed(claims: &[Claim], landing: VolSet) -> Claim {
+    let mut found = landing.iter().map(|volume| claims[volume.index()]);
+    let first = found.next().expect("a request lands somewhere");
+    if found.all(|claim| claim == first) { first } else { Claim::Mixed }
 }
 
-fn side(a: &Extension, b: &Lower, volume: VolId) -> Side {
+/// What the cell of `a` above `b` says of `volume`.
+pub(crate) fn side(a: &Extension, b: &Lower, volume: VolId) -> Side {
     let Cell { row, column } = Cell::of(a.input(), a.output(), b.input);
     let (in_a, in_b) = (a.input().has(volume), b.input.has(volume));
     let unless_b_sends = if b.output.meets(a.input()) { Side::Nobody } else { Side::Above };

@@ -30,7 +30,7 @@ pub mod setting;
 mod tests;
 pub mod text;
 
-pub use built::{Built, BuiltDevice};
+pub use built::{Built, BuiltDevice, Medium};
 pub use explain::Analysis;
 pub use search::Problem;
 pub use setting::Setting;

@@ -83,8 +83,9 @@ impl Extension {
         goals: Vec<String>,
         properties: Properties,
         output: VolSet,
-        routes: Vec<(VolId, Route)>,
+        mut routes: Vec<(VolId, Route)>,
     ) -> Result<Extension, DomainError> {
+        routes.sort_by_key(|(volume, _)| *volume);
         let input: VolSet = routes.iter().map(|(volume, _)| *volume).collect();
         if input.is_empty() || output.is_empty() {
             return Err(DomainError::Empty(if input.is_empty() { "input" } else { "output" }));
@@ -131,7 +132,7 @@ impl Extension {
 
     /// What becomes of requests to `volume`, if it sees them.
     pub fn route(&self, volume: VolId) -> Option<Route> {
-        self.routes.iter().find(|(input, _)| *input == volume).map(|(_, route)| *route)
+        self.routes.binary_search_by_key(&volume, |(input, _)| *input).ok().map(|at| self.routes[at].1)
     }
 
     /// Where requests to any of `volumes` may go on to.

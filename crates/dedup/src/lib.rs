@@ -62,6 +62,7 @@ pub static KIND: Kind = Kind {
     passes: PASSES,
     role: Role::Modifier,
     needs_bytes: true,
+    medium: esker_block::Medium::Tables,
     transparent: false,
     cost: Nanos(400),
     ..Kind::layer("dedup", "Keeps equal blocks once.", PARAMS, build)

@@ -1,19 +1,49 @@
 //! The catalogue of devices: for each one the numbers of its kind's parameters, each with its source.
 //!
 //! An entry is a set of arguments: what a stack file could say is what the catalogue says, and the manifest of the kind
-//! checks both alike. The files are `catalogue/*.toml` beside the sources.
+//! checks both alike. The files are `catalogue/*.toml` beside the sources; a device is added there and to the list of names.
 
 use std::collections::BTreeMap;
 
 use esker_base::Nanos;
+use esker_base::units::parse_size;
 use esker_block::{Args, Kind, KindError, Value};
 use toml::Table;
+
+use crate::array_model;
 
 const FILES: [(&str, &str); 3] = [
     ("disks.toml", include_str!("../catalogue/disks.toml")),
     ("ssds.toml", include_str!("../catalogue/ssds.toml")),
     ("nvm.toml", include_str!("../catalogue/nvm.toml")),
 ];
+
+/// What `profile` of `disk-model` may say: the names in `disks.toml`.
+pub(crate) const DISKS: &[&str] = &[
+    "hdd-10k-1999",
+    "hdd-10k-2016",
+    "hdd-15k-2008",
+    "hdd-7200-2008",
+    "hdd-7200-2016",
+    "hdd-7200-2021",
+    "hdd-7200-2022",
+];
+/// The names in `ssds.toml`.
+pub(crate) const SSDS: &[&str] = &["ssd-nvme-2022", "ssd-qlc-2020", "ssd-sata-2010", "ssd-sata-2021"];
+/// The names in `nvm.toml`.
+pub(crate) const NVM: &[&str] = &["nvdimm-n-2016", "nvm-optane-2019", "nvm-optane-2019-six"];
+/// What the members of an array may be.
+pub(crate) const MEMBERS: &[&str] = &join::<{ DISKS.len() + SSDS.len() }>(DISKS, SSDS);
+
+/// `first`, and `second` behind it; `N` is the length of both.
+const fn join<const N: usize>(first: &[&'static str], second: &[&'static str]) -> [&'static str; N] {
+    let (mut all, mut at) = ([""; N], 0);
+    while at < N {
+        all[at] = if at < first.len() { first[at] } else { second[at - first.len()] };
+        at += 1;
+    }
+    all
+}
 
 /// A device of the catalogue.
 #[derive(Clone, PartialEq, Debug)]
@@ -22,13 +52,54 @@ pub struct Entry {
     pub name: String,
     /// The kind that models it.
     pub kind: String,
-    /// Maker and model.
+    /// The product: maker, model and capacity.
     pub what: String,
-    /// Year in which it was sold.
+    /// What else there is to know of it, if anything.
+    pub note: Option<String>,
+    /// Year in which it was sold. The price is of that time.
     pub year: u32,
     /// Numbers by parameter.
     pub numbers: BTreeMap<String, Number>,
+    capacity: u64,
+    price_usd: f64,
 }
+
+impl Entry {
+    /// Bytes that the host sees. A model rounds them down to whole blocks.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// The capacity for people, with units of powers of ten, as makers write it.
+    pub fn capacity_text(&self) -> String {
+        let (unit, factor) = if self.capacity >= 1_000_000_000_000 { ("TB", 1e12) } else { ("GB", 1e9) };
+        let value = self.capacity as f64 / factor;
+        let digits = usize::from(value < 100.0);
+        let text = format!("{value:.digits$}");
+        format!("{} {unit}", text.trim_end_matches(".0"))
+    }
+
+    /// Price in US dollars, of the [`year`](Entry::year) in which the device was sold.
+    pub fn price_usd(&self) -> f64 {
+        self.price_usd
+    }
+
+    /// Whether the number of this parameter is an estimate; `false` for a parameter that the entry is silent about.
+    pub fn is_estimated(&self, param: &str) -> bool {
+        self.numbers.get(param).is_some_and(Number::is_estimated)
+    }
+
+    /// Whether a power that the device may draw, in whatever state, is an estimate: an energy that is computed from it is
+    /// one, too.
+    pub fn power_is_estimated(&self) -> bool {
+        self.numbers.iter().any(|(param, number)| param.ends_with(POWER) && number.is_estimated())
+    }
+}
+
+/// Parameters in watts end so.
+const POWER: &str = "_w";
+/// Sources of estimates begin so.
+const ESTIMATE: &str = "estimate";
 
 /// A number of the catalogue.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,7 +110,14 @@ pub struct Number {
     pub source: String,
 }
 
-/// All devices, in the order of the files.
+impl Number {
+    /// Whether it is an estimate, whose reason the source says.
+    pub fn is_estimated(&self) -> bool {
+        self.source.starts_with(ESTIMATE)
+    }
+}
+
+/// All devices, file by file and by name.
 ///
 /// # Panics
 /// Never on a released build: the files are compiled in, and a test reads them all.
@@ -71,12 +149,18 @@ fn entry(name: &str, table: &Table) -> Result<Entry, String> {
     let sources = table.get("sources").and_then(|value| value.as_table()).unwrap_or(&empty);
     let mut numbers = BTreeMap::new();
     for (key, value) in table {
-        if !["kind", "what", "year", "sources"].contains(&key.as_str()) {
+        if !["kind", "what", "note", "year", "sources"].contains(&key.as_str()) {
             numbers.insert(key.clone(), number(value, sources).map_err(|error| format!("{key}: {error}"))?);
         }
     }
     let year = year.ok_or("expected year = a year")?;
-    Ok(Entry { name: name.to_string(), kind: word("kind")?, what: word("what")?, year, numbers })
+    let (kind, what, note) = (word("kind")?, word("what")?, word("note").ok());
+    let text = |param: &str| numbers.get(param).map(|number: &Number| number.text.as_str());
+    let capacity = text("capacity").and_then(|text| parse_size(text).ok());
+    let price_usd = text("price_usd").and_then(|text| text.parse().ok());
+    let capacity = capacity.ok_or("expected capacity = [\"a size\", \"source\"]")?;
+    let price_usd = price_usd.ok_or("expected price_usd = [\"a number\", \"source\"]")?;
+    Ok(Entry { name: name.to_string(), kind, what, note, year, numbers, capacity, price_usd })
 }
 
 /// `["value", "source"]`, where the source is a key of the device's `sources` or begins with `estimate`.
@@ -87,26 +171,35 @@ fn number(value: &toml::Value, sources: &Table) -> Result<Number, String> {
     };
     let source = match sources.get(*source).and_then(|found| found.as_str()) {
         Some(found) => found,
-        None if source.starts_with("estimate") => source,
+        None if source.starts_with(ESTIMATE) => source,
         None => return Err(format!("source \"{source}\" is neither in sources nor an estimate")),
     };
     Ok(Number { text: text.to_string(), source: source.to_string() })
 }
 
-/// The device of that name which `kind` models.
+/// The devices that `profile` of `kind` may name: those that the kind models, and for an array what its members may be.
+/// Capacity, price and power of such an entry are those of one member.
+pub fn profiles(kind: &str) -> Vec<Entry> {
+    let fits = |entry: &Entry| {
+        let is_member = || array_model::MEMBERS.iter().any(|member| member.name == entry.kind);
+        entry.kind == kind || (kind == array_model::KIND.name && is_member())
+    };
+    all().into_iter().filter(fits).collect()
+}
+
+/// The device of that name which `profile` of `kind` may name.
 ///
 /// # Errors
 /// [`KindError::BadValue`] with the names that exist.
 pub fn find(kind: &str, name: &str) -> Result<Entry, KindError> {
-    let found = all().into_iter().find(|entry| entry.kind == kind && entry.name == name);
-    found.ok_or_else(|| unknown(name, |entry| entry.kind == kind))
-}
-
-/// The error for a name that is none of the devices that would fit.
-pub(crate) fn unknown(name: &str, fits: impl Fn(&Entry) -> bool) -> KindError {
-    let names: Vec<String> = all().into_iter().filter(|entry| fits(entry)).map(|entry| entry.name).collect();
-    let want = format!("one of {}", names.join(", "));
-    KindError::BadValue { param: "profile".to_string(), text: name.to_string(), want }
+    let profiles = profiles(kind);
+    let names = || profiles.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>().join(", ");
+    let found = profiles.iter().find(|entry| entry.name == name).cloned();
+    found.ok_or_else(|| KindError::BadValue {
+        param: "profile".to_string(),
+        text: name.to_string(),
+        want: format!("one of {}", names()),
+    })
 }
 
 /// The numbers of one device: those of its arguments, and of its catalogue entry where the arguments are silent.
@@ -190,6 +283,8 @@ impl Numbers {
 
 #[cfg(test)]
 mod tests {
+    use esker_block::ParamType;
+
     use super::*;
 
     #[test]
@@ -208,6 +303,36 @@ mod tests {
     }
 
     #[test]
+    fn the_choices_of_each_kind_are_the_names_of_the_catalogue() {
+        let kinds = [&crate::disk_model::KIND, &crate::ssd_model::KIND, &crate::nvm_model::KIND, &array_model::KIND];
+        for kind in kinds {
+            let names: Vec<String> = profiles(kind.name).into_iter().map(|entry| entry.name).collect();
+            let param = kind.param("profile").unwrap();
+            let ParamType::Choice(choices) = param.ty else { panic!("{}: profile is a choice", kind.name) };
+            assert_eq!(names, choices, "{}: list new devices in the catalogue's names", kind.name);
+            assert!(choices.contains(&param.default.unwrap()), "{}", kind.name);
+        }
+    }
+
+    #[test]
+    fn an_entry_tells_its_size_price_and_what_of_it_is_estimated() {
+        let disk = find("disk-model", "hdd-7200-2021").unwrap();
+        assert_eq!((disk.capacity(), disk.price_usd(), disk.year), (4_000_787_030_016, 150.0, 2021));
+        assert_eq!((disk.what.as_str(), disk.capacity_text().as_str()), ("WD Ultrastar DC HC310, 4 TB", "4 TB"));
+        assert!(disk.is_estimated("price_usd") && disk.is_estimated("active_w") && disk.power_is_estimated());
+        assert!(!disk.is_estimated("seek_average") && !disk.is_estimated("no such number"));
+        let ssd = find("ssd-model", "ssd-sata-2021").unwrap();
+        assert!(!ssd.is_estimated("active_w") && ssd.is_estimated("die_w") && ssd.power_is_estimated());
+        let texts = ["hdd-10k-1999", "hdd-10k-2016", "hdd-15k-2008"].map(|name| find("array-model", name).unwrap());
+        assert_eq!(texts.map(|entry| entry.capacity_text()), ["9.2 GB", "2.4 TB", "450 GB"], "members of an array");
+        let known = Entry {
+            numbers: BTreeMap::from([("idle_w".into(), Number { text: "1".into(), source: "a sheet".into() })]),
+            ..disk
+        };
+        assert!(!known.power_is_estimated());
+    }
+
+    #[test]
     fn damaged_entries_say_what_is_wrong() {
         for (text, words) in [
             ("x = 1", "x: expected a table"),
@@ -215,6 +340,11 @@ mod tests {
             ("[x]\nyear = 1\nwhat = \"w\"", "x: expected kind"),
             ("[x]\nkind = \"k\"\nwhat = \"w\"\nyear = 1\na = 5", "x: a: expected [\"value\""),
             ("[x]\nkind = \"k\"\nwhat = \"w\"\nyear = 1\na = [\"5\", \"s\"]", "source \"s\" is neither"),
+            ("[x]\nkind = \"k\"\nwhat = \"w\"\nyear = 1", "x: expected capacity"),
+            (
+                "[x]\nkind = \"k\"\nwhat = \"w\"\nyear = 1\ncapacity = [\"1GB\", \"estimate\"]\nprice_usd = [\"a\", \"estimate\"]",
+                "x: expected price_usd",
+            ),
             ("[x", "TOML parse error"),
         ] {
             assert!(read(text).unwrap_err().contains(words), "{text}: {}", read(text).unwrap_err());

@@ -6,8 +6,8 @@
 //! the atomic unit, and later writes may survive where earlier ones are lost.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
 
 use esker_base::{ByteRange, Stream};
 use esker_block::store::SparseStore;
@@ -19,7 +19,7 @@ pub struct Media {
     unit: u64,
     store: RefCell<SparseStore>,
     /// Per unit: the number of each unsettled write and what the unit held before it, oldest first.
-    undo: RefCell<BTreeMap<u64, Vec<Before>>>,
+    undo: RefCell<BTreeMap<u64, VecDeque<Before>>>,
     writes: Cell<u64>,
 }
 
@@ -60,7 +60,7 @@ impl Media {
         for unit in self.units(range) {
             let mut bytes = vec![0; self.unit as usize].into_boxed_slice();
             store.read(unit * self.unit, &mut bytes);
-            undo.entry(unit).or_default().push(Before { write, bytes });
+            undo.entry(unit).or_default().push_back(Before { write, bytes });
         }
         write
     }
@@ -70,7 +70,8 @@ impl Media {
         let mut undo = self.undo.borrow_mut();
         for unit in self.units(range) {
             if let Entry::Occupied(mut entry) = undo.entry(unit) {
-                entry.get_mut().retain(|before| before.write > write);
+                let settled = entry.get().partition_point(|before| before.write <= write);
+                entry.get_mut().drain(..settled);
                 if entry.get().is_empty() {
                     entry.remove();
                 }

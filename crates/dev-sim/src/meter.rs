@@ -78,8 +78,8 @@ impl Meter {
         self.busy_until = self.busy_until.max(to);
     }
 
-    /// Says when the device is ready for what comes at `now`, and wakes it if it is at rest. Call it before the `work`
-    /// that it delays.
+    /// Says when the device is ready for what the host asks at `now`, and wakes it if it is at rest. Call it for every
+    /// request, before the [`Meter::work`] that it delays: work that is noted first would hide the rest.
     #[inline]
     pub fn wake(&mut self, now: Time) -> Time {
         let Some(rest) = self.rest else { return now };
@@ -90,6 +90,12 @@ impl Meter {
             self.awake = now + rest.wake;
             self.busy_until = self.awake;
         }
+        self.ready(now)
+    }
+
+    /// When the medium can work at the earliest, at or after `now`: while the device wakes, it cannot.
+    #[inline]
+    pub fn ready(&self, now: Time) -> Time {
         now.max(self.awake)
     }
 

@@ -54,9 +54,9 @@ pub(crate) const CACHE: Param = Param::with_default(
     "Acknowledge writes before they reach the medium; a power cut loses what was not flushed.",
 );
 
-/// The parameter that chooses an entry of the catalogue.
-pub(crate) const fn profile(default: &'static str) -> Param {
-    Param::with_default("profile", ParamType::Text, default, "Which device of the catalogue.")
+/// The parameter that chooses an entry of the catalogue among those of these `names`.
+pub(crate) const fn profile(names: &'static [&'static str], default: &'static str) -> Param {
+    Param::with_default("profile", ParamType::Choice(names), default, "Which device of the catalogue.")
 }
 
 /// The parameter for commands in flight.
@@ -106,6 +106,7 @@ pub(crate) const fn kind(
         role: Role::Modifier,
         routes: Routes::WORST,
         durability: Durability::Keeps,
+        medium: esker_block::Medium::Plain,
         needs_bytes: false,
         transparent: false,
         worlds: Worlds::Both,

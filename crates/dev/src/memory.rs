@@ -36,6 +36,7 @@ pub static KIND: Kind = Kind {
     role: Role::Modifier,
     routes: Routes::WORST,
     durability: Durability::Keeps,
+    medium: esker_block::Medium::Plain,
     needs_bytes: true,
     transparent: false,
     worlds: Worlds::Both,

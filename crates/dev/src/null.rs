@@ -25,6 +25,7 @@ pub static KIND: Kind = Kind {
     role: Role::Modifier,
     routes: Routes::WORST,
     durability: Durability::Weakens,
+    medium: esker_block::Medium::Plain,
     needs_bytes: false,
     transparent: false,
     worlds: Worlds::Both,

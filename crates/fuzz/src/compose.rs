@@ -55,6 +55,7 @@ fn built() -> Built {
         forward: None,
         generate: None,
         is_transparent: !on.is_empty(),
+        medium: esker_compose::Medium::Plain,
     };
-    Built { devices: vec![device("low", &["d"]), device("d", &[])], exports: vec!["low".to_string()] }
+    Built { devices: vec![device("low", &["d"]), device("d", &[])], exports: vec!["low".to_string()], is_anew: false }
 }

@@ -41,7 +41,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let mut rng = Stream::named(options.seed, "able-theory");
     let (mut all, mut branch) = (0.0f64, 0.0f64);
     for _ in 0..rounds {
-        all = all.max(timed(&mut rng, 8, |problem| census(problem).is_ok()));
+        all = all.max(timed(&mut rng, 8, |problem| census(problem, LOOKS_MAX).is_ok()));
         branch =
             branch.max(timed(&mut rng, 12, |problem| compose(problem, LOOKS_MAX).is_ok_and(|found| found.is_proven)));
     }
@@ -65,7 +65,7 @@ fn matches(six: &Setting, (goals, ranks, _, count): List, starved_max: Option<us
     let constraints = Constraints { starved_max, ..Constraints::default() };
     let problem = Problem { setting: six, priorities: &priorities, constraints: &constraints };
     let found = compose(&problem, LOOKS_MAX).is_ok_and(|found| found.is_proven && found.score.ranks == ranks);
-    found && census(&problem).is_ok_and(|all| all.best.ranks == ranks && all.optimal == count)
+    found && census(&problem, LOOKS_MAX).is_ok_and(|all| all.best.ranks == ranks && all.optimal == count)
 }
 
 /// Seconds that `search` takes on a random instance.

@@ -35,13 +35,13 @@ pub struct Evaluated {
     pub source: &'static str,
     /// Whether time was virtual.
     pub simulated: bool,
-    /// Seeds of the runs that ended well.
+    /// Seeds of the runs that gave figures.
     pub seeds: Vec<u64>,
     /// Seconds of real time that all its runs took.
     pub seconds: f64,
     /// What was measured, in the order of the first report.
     pub figures: Vec<Spread>,
-    /// Why runs failed.
+    /// Why runs failed, or gave only a part of their figures.
     pub failures: Vec<String>,
 }
 
@@ -82,6 +82,8 @@ impl Runs {
         let (start, name) = (Instant::now(), self.experiment.name);
         match self.experiment.report(options, &mut |line| progress(&format!("{name}: {line}"))) {
             Ok(report) => {
+                let failure = report.complete().err().map(|why| format!("seed {}: {why}", options.seed));
+                self.failures.extend(failure);
                 self.seeds.push(options.seed);
                 self.figures.push(report.figures);
             }
@@ -170,6 +172,11 @@ mod tests {
         },
         ..WELL
     };
+    const HALF: Experiment = Experiment {
+        name: "half",
+        run: |_, _| Err(LabError::Absent { figures: vec![Figure::alone("own", 1.0, "")], why: "no rival".to_string() }),
+        ..WELL
+    };
     const LONG: Experiment = Experiment {
         name: "long",
         run: |_, _| {
@@ -193,6 +200,13 @@ mod tests {
         let Spread { median, least, most, ref values, .. } = well.figures[0];
         assert_eq!((median, least, most, values.as_slice()), (2.5, 1.0, 4.0, &[1.0, 2.0, 3.0, 4.0][..]));
         assert_eq!(evaluation.left_out, 0);
+    }
+
+    #[test]
+    fn a_missing_rival_is_a_failure_and_the_other_figures_stay() {
+        let evaluation = evaluated(&[&HALF], 1, None);
+        let half = &evaluation.experiments[0];
+        assert_eq!((half.failures.as_slice(), half.figures.len()), (&["seed 1: no rival".to_string()][..], 1));
     }
 
     #[test]

@@ -86,6 +86,9 @@ pub struct Report {
     pub simulated: bool,
     /// What was measured.
     pub figures: Vec<Figure>,
+    /// Why figures are absent, if some are, and what to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub absent: Option<String>,
 }
 
 /// Why an experiment could not be run.
@@ -96,6 +99,14 @@ pub enum LabError {
     NoRival {
         /// Program.
         program: String,
+    },
+    /// A rival of some figures is not installed; the others were measured.
+    #[error("{why}")]
+    Absent {
+        /// What was measured.
+        figures: Vec<Figure>,
+        /// Which program and figures are missing, and how to get them.
+        why: String,
     },
     /// A rival ran and failed.
     #[error("{program} failed: {what}")]
@@ -131,14 +142,18 @@ pub enum LabError {
 }
 
 impl Experiment {
-    /// Checks that all rivals are installed, runs, and reports.
+    /// Checks that all rivals are installed, runs, and reports. Figures that are absent because a rival is not there are a
+    /// failure of whoever runs the experiment: [`Report::complete`].
     ///
     /// # Errors
     /// [`LabError`] says what is missing or went wrong.
     pub fn report(&self, options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, LabError> {
         self.rivals.iter().try_for_each(|program| crate::peer::demand(program))?;
         let before = HugePages::now();
-        let figures = (self.run)(options, progress)?;
+        let (figures, absent) = match (self.run)(options, progress) {
+            Err(LabError::Absent { figures, why }) => (figures, Some(why)),
+            measured => (measured?, None),
+        };
         Ok(Report {
             experiment: self.name,
             source: self.source,
@@ -148,6 +163,55 @@ impl Experiment {
             huge_pages: [before, HugePages::now()],
             simulated: self.simulated,
             figures,
+            absent,
         })
+    }
+}
+
+impl Report {
+    /// Whether all figures are there.
+    ///
+    /// # Errors
+    /// Why some are not, and what to do.
+    pub fn complete(&self) -> Result<(), LabError> {
+        self.absent.as_ref().map_or(Ok(()), |why| Err(LabError::Data(why.clone())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HALF: Experiment = Experiment {
+        name: "half",
+        summary: "",
+        source: "a test",
+        simulated: true,
+        rivals: &[],
+        run: |_, _| {
+            let figures = vec![Figure::alone("own", 2.0, "times")];
+            Err(LabError::Absent { figures, why: "no rival; install it".to_string() })
+        },
+    };
+
+    fn options() -> Options {
+        Options { quick: true, seed: 1, scratch: ".".into() }
+    }
+
+    #[test]
+    fn figures_are_reported_beside_those_whose_rival_is_missing() {
+        let report = HALF.report(&options(), &mut |_| {}).unwrap();
+        assert_eq!(report.figures, [Figure::alone("own", 2.0, "times")]);
+        assert_eq!(report.complete().unwrap_err().to_string(), "no rival; install it");
+        assert_eq!(serde_json::to_value(&report).unwrap()["absent"], "no rival; install it");
+    }
+
+    #[test]
+    fn a_report_with_all_figures_is_complete_and_a_failure_is_no_report() {
+        let whole = Experiment { run: |_, _| Ok(Vec::new()), ..HALF };
+        let report = whole.report(&options(), &mut |_| {}).unwrap();
+        assert!(report.complete().is_ok() && serde_json::to_value(&report).unwrap().get("absent").is_none());
+        let failed = Experiment { run: |_, _| Err(LabError::Data("broken".to_string())), ..HALF };
+        assert_eq!(failed.report(&options(), &mut |_| {}).unwrap_err().to_string(), "broken");
     }
 }

@@ -4,7 +4,7 @@
 //! fail and say how to install it.
 //!
 //! Reading order: [`experiment`] (what an experiment is and reports), [`evaluation`] (several, several times), [`machine`], [`peer`] (rival programs), `serving`
-//! (our own servers), `nbd_serving`, `timing`, `scratch`, `cgroup`, `ingens` (real huge pages), `asked` (their manager), `random_writes`, `reflink`,
+//! (our own servers), `nbd_serving`, `timing`, `cpu_time`, `scratch`, `cgroup`, `ingens` (real huge pages), `asked` (their manager), `random_writes`, `reflink`,
 //! `copy_on_write` (a rival of our own), then one file per experiment.
 
 #![forbid(unsafe_code)]
@@ -45,10 +45,12 @@ mod attach_vs_raw;
 mod cgroup;
 mod cleaning_policies;
 mod copy_on_write;
+mod cpu_time;
 mod device_calibration;
 pub mod evaluation;
 pub mod experiment;
 mod file_vs_fio;
+mod growth;
 mod ingens;
 mod ingens_bloat;
 mod ingens_daemon;
@@ -76,6 +78,7 @@ mod serving;
 mod sim_throughput;
 mod ssd_wa;
 mod timing;
+mod try_any;
 mod try_quick;
 mod try_truth;
 mod volume_load;
@@ -88,11 +91,13 @@ pub use ingens::guest;
 pub const ALL: &[Experiment] = &[
     rt_throughput::EXPERIMENT,
     sim_throughput::EXPERIMENT,
+    growth::EXPERIMENT,
     ssd_wa::EXPERIMENT,
     file_vs_fio::EXPERIMENT,
     nbd_vs_peers::EXPERIMENT,
     attach_vs_raw::EXPERIMENT,
     try_quick::EXPERIMENT,
+    try_any::EXPERIMENT,
     try_truth::EXPERIMENT,
     paced_ext4::EXPERIMENT,
     device_calibration::EXPERIMENT,

@@ -10,8 +10,8 @@
 //! both, the whole map in memory, the same times and buffer. The drive is new because MQSim stops answering, or ends with
 //! "Inconsistency found when moving a page for GC/WL!", once its collector has to keep up with such a load; so the ratio is
 //! without collection, and `ssd_ftl_mios_per_s` alone is with it. MQSim's start does not count: two runs of different length are
-//! subtracted. There is no package of it, so without a program `MQSim` on the path the figure is absent, and the run says how
-//! to build it.
+//! subtracted. There is no package of it. Without a program `MQSim` on the path this figure is absent: the others are
+//! reported, the run fails, and says how to build it.
 
 use std::process::Command;
 use std::rc::Rc;
@@ -21,6 +21,7 @@ use esker_rt::mem::Pool;
 use esker_rt::{Sim, SimConfig};
 use esker_stack::{Spec, Stack};
 
+use crate::cpu_time::CpuTime;
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::peer;
 use crate::timing::median;
@@ -36,7 +37,8 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 const MQSIM: &str = "MQSim";
-const BUILD_MQSIM: &str = "run make in a checkout of https://github.com/CMU-SAFARI/MQSim and put MQSim on the path";
+const NO_MQSIM: &str = "MQSim is not installed, so ratio_mqsim cannot be measured; there is no package of it: run make in a \
+                        checkout of https://github.com/CMU-SAFARI/MQSim and put the folder of its program MQSim on the PATH";
 
 /// Requests in flight.
 const DEPTH: u64 = 32;
@@ -65,8 +67,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         Figure::alone("write_amplification", amplification(&stack), "units written per host unit"),
     ];
     if Command::new(MQSIM).arg("--help").output().is_err() {
-        progress(&format!("ratio_mqsim is absent: {MQSIM} is not installed; {BUILD_MQSIM}"));
-        return Ok(figures);
+        return Err(LabError::Absent { figures, why: NO_MQSIM.to_string() });
     }
     let own = new_drive_rate(options, rounds)?;
     progress(&format!("a new drive: {own:.2} million per second"));
@@ -227,40 +228,9 @@ fn mqsim_load(requests: u64) -> String {
     document(&["MQSim_IO_Scenarios", "IO_Scenario", "IO_Flow_Parameter_Set_Synthetic"], &flow)
 }
 
-/// CPU time of this process and of its children that have ended, in seconds.
-struct CpuTime {
-    own: f64,
-    children: f64,
-}
-
-impl CpuTime {
-    fn now() -> CpuTime {
-        CpuTime::of(&std::fs::read_to_string("/proc/self/stat").unwrap_or_default())
-    }
-
-    /// Reads the four times after the program's name, which may hold blanks: user and system, own and children's.
-    fn of(stat: &str) -> CpuTime {
-        const TICKS_PER_SECOND: f64 = 100.0;
-        let rest = stat.rsplit(')').next().unwrap_or_default();
-        let ticks: Vec<f64> = rest.split_whitespace().skip(11).take(4).filter_map(|word| word.parse().ok()).collect();
-        let [user, system, child_user, child_system] = ticks[..] else {
-            return CpuTime { own: f64::NAN, children: f64::NAN };
-        };
-        CpuTime { own: (user + system) / TICKS_PER_SECOND, children: (child_user + child_system) / TICKS_PER_SECOND }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn cpu_times_are_found_behind_any_program_name() {
-        let stat = "123 (a b) c) R 1 2 3 4 5 6 7 8 9 10 250 50 30 70 20 0 1 0 99";
-        let time = CpuTime::of(stat);
-        assert_eq!((time.own, time.children), (3.0, 1.0));
-        assert!(CpuTime::of("").own.is_nan());
-    }
 
     #[test]
     fn a_rival_that_ended_early_or_collected_is_no_rival() {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use esker_predict::{Comparison, Limit, Plan, PredictError, Trace, Watch};
+use esker_predict::{Comparison, Limit, Plan, PredictError, Watch};
 
 use crate::experiment::{Experiment, Figure, LabError, Options};
 
@@ -23,7 +23,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 const PREFIX: u64 = 20_000;
 
 fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let mut plan = Plan::of(Trace::embedded());
+    let mut plan = Plan::embedded();
     plan.seed = options.seed;
     if options.quick {
         plan.limit = Limit { requests: Some(PREFIX), ..Limit::default() };

@@ -32,6 +32,7 @@ pub static KIND: Kind = Kind {
     role: Role::Modifier,
     routes: Routes::FORWARD,
     needs_bytes: true,
+    medium: esker_block::Medium::Arranged,
     transparent: false,
     cost: Nanos(50),
     ..Kind::layer("crypt", "Encrypts the data below (AES-XTS).", PARAMS, build)

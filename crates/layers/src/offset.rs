@@ -16,6 +16,7 @@ const PARAMS: &[Param] = &[
 pub static KIND: Kind = Kind {
     role: Role::Modifier,
     routes: Routes::FORWARD,
+    medium: esker_block::Medium::Arranged,
     transparent: false,
     ..Kind::layer("offset", "Shows a window of the device below.", PARAMS, build)
 };

@@ -60,7 +60,8 @@ pub fn limits(make: &Make<'_>, size: Option<u64>) -> Result<Limits, KindError> {
 
 /// The manifest of a split device; `lowers` and parameters are the kind's own.
 pub const fn kind(kind: Kind) -> Kind {
-    Kind { passes: PASSES, role: Role::Modifier, routes: Routes::FORWARD, transparent: false, ..kind }
+    let medium = esker_block::Medium::Arranged;
+    Kind { passes: PASSES, role: Role::Modifier, routes: Routes::FORWARD, medium, transparent: false, ..kind }
 }
 
 /// The extension over a layout.

@@ -1,12 +1,13 @@
 //! Work in the background: copying to halves that lack something, looking for halves that are out, forgetting regions that
-//! have become equal. One task does it all, a short piece at a time.
+//! have become equal. One task does it all, one thing after the other; only of the pieces that it copies are many under way at
+//! once.
 
 use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::Station;
 use esker_block::locks::Mode;
-use esker_block::{Below, Bio, BioError, Buf, Class, Tag};
+use esker_block::{Below, Bio, BioError, Class, Tag};
 use esker_rt::Level;
 
 use crate::assemble::Trouble;
@@ -17,7 +18,7 @@ use crate::run::{Mirror, find};
 /// A half that comes and goes is looked for ever more seldom, up to this many doublings.
 const DOUBLINGS_MAX: u32 = 6;
 
-const BACKGROUND: Tag =
+pub(crate) const BACKGROUND: Tag =
     Tag { trace: 0, issuer: 0, stream: 0, pid: 0, priority: 0, storage: 0, class: Class::Background };
 
 /// Runs until the mirror leaves its stack.
@@ -60,7 +61,7 @@ impl Mirror {
         is_due || (is_dirty && self.is_whole())
     }
 
-    fn has_copying(&self) -> bool {
+    pub(crate) fn has_copying(&self) -> bool {
         self.halves.count(State::Catching) > 0 || !self.suspect.borrow().is_empty()
     }
 
@@ -69,35 +70,6 @@ impl Mirror {
             return self.config.settle;
         }
         Nanos(self.config.probe.0.saturating_mul(1 << failures.min(DOUBLINGS_MAX)))
-    }
-
-    /// Copies all regions in which halves may differ from the source to those that may lack something. None if the stack
-    /// has ended; false if some bytes could not be copied.
-    async fn copy_all(&self, station: &Station) -> Option<bool> {
-        let mut regions = self.label.borrow().dirty.clone();
-        regions.unite(&self.suspect.borrow());
-        let mut is_complete = true;
-        for region in regions.iter() {
-            let range = self.bytes_of(region);
-            for chunk in range.split_at_multiples(self.config.chunk) {
-                let job = station.enter().await?;
-                if self.closing.get() || self.is_latched() || !self.has_copying() {
-                    return Some(true);
-                }
-                is_complete &= self.copy(job.below(), region, chunk).await;
-            }
-            if is_complete {
-                self.suspect.borrow_mut().clear(region);
-            }
-        }
-        let job = station.enter().await?;
-        if is_complete {
-            return Some(self.admit(job.below()).await.is_ok());
-        }
-        for lower in self.halves.which(|state| state == State::Catching) {
-            self.lose(lower, &BioError::io("some bytes can be read from no other half"));
-        }
-        Some(false)
     }
 
     /// Writes a range with what the first half that can read it holds to the others that are in sync. Clients cannot change it
@@ -121,54 +93,8 @@ impl Mirror {
         self.locks.leave(ticket);
     }
 
-    fn bytes_of(&self, region: usize) -> ByteRange {
-        let label = self.label.borrow();
-        let start = region as u64 * label.region;
-        ByteRange::new(start, label.region.min(label.data - start)).expect("inside the volume")
-    }
-
-    /// Whether the chunk is now equal on all halves that are left. No client changes it meanwhile, or a half would get the
-    /// older of two contents last.
-    async fn copy(&self, below: &Below, region: usize, chunk: ByteRange) -> bool {
-        let ticket = self.locks.enter([chunk], Mode::Exclusive);
-        self.locks.granted(ticket).await;
-        let result = self.copy_claimed(below, region, chunk).await;
-        self.locks.leave(ticket);
-        result.is_ok()
-    }
-
-    async fn copy_claimed(&self, below: &Below, region: usize, chunk: ByteRange) -> Result<(), BioError> {
-        let (source, buf) = self.read_any(below, chunk).await?;
-        let is_suspect = self.suspect.borrow().has(region);
-        let lacks = |state| state == State::Catching || (is_suspect && state == State::InSync);
-        let targets: Vec<usize> = self.halves.which(lacks).into_iter().filter(|lower| *lower != source).collect();
-        let mut bio = Bio::write(chunk.start(), buf).tagged(BACKGROUND);
-        let answers = self.to_all(below, &mut bio, &targets, self.config.tries).await;
-        for answer in answers {
-            match &answer.done.result {
-                Ok(_) => self.counts.copied.set(self.counts.copied.get() + chunk.len()),
-                Err(error) => self.lose(answer.lower, error),
-            }
-        }
-        Ok(())
-    }
-
-    /// The source's bytes, or where it cannot read them those of another half in sync.
-    async fn read_any(&self, below: &Below, chunk: ByteRange) -> Result<(usize, Buf), BioError> {
-        let mut last = BioError::Gone(self.config.name.as_str().into());
-        for lower in self.halves.which(|state| state == State::InSync) {
-            let buf = Buf::unique(self.pool(), chunk.len() as usize);
-            let done = self.submit(below, lower, Bio::read(chunk.start(), buf).tagged(BACKGROUND)).await;
-            match done.result {
-                Ok(_) => return Ok((lower, done.buf)),
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
-    }
-
     /// All halves that caught up are in sync, once what was copied is durable.
-    async fn admit(&self, below: &Below) -> Result<(), BioError> {
+    pub(crate) async fn admit(&self, below: &Below) -> Result<(), BioError> {
         self.flush_all(below, BACKGROUND).await?;
         let caught_up = self.halves.which(|state| state == State::Catching);
         let members = caught_up.iter().filter_map(|lower| self.halves.get(*lower).member);

@@ -4,18 +4,21 @@
 //! before the labels of the others say so.
 //!
 //! Reading order: [`label`] (the format), [`assemble`] (from labels to halves), [`bits`], [`intent`] (regions in which halves
-//! may differ), [`halves`] (their states), `run` (requests), `keep` (work in the
-//! background), [`check`].
+//! may differ), [`halves`] (their states), `run` (requests), `keep` (work in the background), `copy` and `pace` (halves that catch
+//! up), [`check`].
 
 #![forbid(unsafe_code)]
 
 pub mod assemble;
 pub mod bits;
 pub mod check;
+mod copy;
+mod counts;
 pub mod halves;
 pub mod intent;
 mod keep;
 pub mod label;
+mod pace;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -49,6 +52,12 @@ const PARAMS: &[Param] = &[
     Param::with_default("tries", ParamType::Count, "3", "How often a failed write of one half is tried again."),
     Param::with_default("settle", ParamType::Span, "1s", "Quiet time before a region counts as equal again."),
     Param::with_default("probe", ParamType::Span, "1s", "Time between looks for a half that is out."),
+    Param::with_default(
+        "window",
+        ParamType::Count,
+        "8",
+        "Pieces of 256 KiB that are copied at once, 1 to 64; while clients have requests under way, no more than these.",
+    ),
 ];
 
 const PASSES: OpSet =
@@ -60,6 +69,7 @@ pub static KIND: Kind = Kind {
     passes: PASSES,
     role: Role::Modifier,
     routes: Routes { forward: Ends::All, generate: Ends::All, spontaneous: true },
+    medium: esker_block::Medium::Tables,
     transparent: false,
     cost: Nanos(200),
     ..Kind::layer("mirror", "Keeps equal halves on several devices.", PARAMS, build)
@@ -86,14 +96,20 @@ pub struct Config {
     pub settle: Nanos,
     /// Time between looks for a half that is out.
     pub probe: Nanos,
-    /// Bytes copied at once.
+    /// Bytes of a piece that is copied.
     pub chunk: u64,
+    /// Pieces that are copied at once.
+    pub window: usize,
     /// Whether all lower ends can zero.
     pub zeroes: bool,
+    /// Whether all lower ends tell where data is.
+    pub tells_extents: bool,
 }
 
-/// Bytes copied at once to a half that catches up; requests to them wait meanwhile.
+/// Bytes of a piece that is copied to a half that catches up; changes of them wait meanwhile.
 const CHUNK: u64 = 256 << 10;
+/// Pieces under way at once, at most: 16 MiB of memory.
+const WINDOW_MAX: u64 = 64;
 
 struct Extended {
     config: Config,
@@ -115,6 +131,10 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
             "each half needs more than {DATA_START} bytes, blocks of at most {PAGE} and requests of up to {DATA_START} bytes"
         )));
     }
+    let window = make.args.int("window");
+    if !(1..=WINDOW_MAX).contains(&window) {
+        return Err(unfit(format!("window = {window}; 1 to {WINDOW_MAX} pieces can be copied at once")));
+    }
     let zeroes = make.lowers.iter().all(|lower| lower.support(OpKind::Zero) == Support::Native);
     let config = Config {
         name: make.name.to_string(),
@@ -127,7 +147,9 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
         settle: make.args.span("settle").max(Nanos::micros(1)),
         probe: make.args.span("probe").max(Nanos::micros(1)),
         chunk: CHUNK.min(u64::from(both.transfer_max)) / block * block,
+        window: window as usize,
         zeroes,
+        tells_extents: make.lowers.iter().all(|lower| lower.support(OpKind::Extents) != Support::No),
     };
     let discard = if zeroes { Support::Native } else { Support::No };
     let limits = Limits { size: data, ranges_max: 0, ..both }.with(OpKind::Discard, discard);

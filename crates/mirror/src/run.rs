@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use esker_base::ByteRange;
 use esker_block::locks::{Mode, RangeLocks};
-use esker_block::{Below, Bio, BioError, Buf, Class, Done, KindError, Op, Opening, Reply, Stat, Step, Tag};
+use esker_block::{Below, Bio, BioError, Buf, Class, Done, KindError, Op, Opening, Reply, Step, Tag};
 use esker_rt::mem::Pool;
 use esker_rt::sync::{Notify, join_all};
 use esker_rt::{Level, Rt};
@@ -15,9 +15,11 @@ use esker_rt::{Level, Rt};
 use crate::Config;
 use crate::assemble::{Assembly, Found, Start, Trouble, assemble};
 use crate::bits::Bits;
+use crate::counts::Counts;
 use crate::halves::{Halves, State};
 use crate::intent::Intent;
 use crate::label::{DATA_START, Label, PAGE, SLOTS, all_of};
+use crate::pace::Pace;
 
 /// A mirror in use. Lock order: a claim in `locks`, then the turn to write labels.
 pub struct Mirror {
@@ -43,6 +45,7 @@ pub struct Mirror {
     latched: RefCell<Option<String>>,
     /// Ranges that some half could not read.
     pub(crate) repairs: RefCell<VecDeque<ByteRange>>,
+    pub(crate) pace: Pace,
     pub(crate) closing: Cell<bool>,
     pub(crate) wake: Notify,
     pub(crate) counts: Counts,
@@ -50,17 +53,6 @@ pub struct Mirror {
 
 /// Ranges that wait for repair at most; what comes while there are as many is not repaired.
 const REPAIRS_MAX: usize = 64;
-
-/// What it tells about itself.
-#[derive(Default)]
-pub struct Counts {
-    retries: Cell<u64>,
-    read_elsewhere: Cell<u64>,
-    labels: Cell<u64>,
-    lost: Cell<u64>,
-    pub(crate) copied: Cell<u64>,
-    pub(crate) repaired: Cell<u64>,
-}
 
 /// What a half answered.
 pub(crate) struct Answer {
@@ -116,6 +108,7 @@ impl Mirror {
             locks: RangeLocks::default(),
             latched: RefCell::default(),
             repairs: RefCell::default(),
+            pace: Pace::new(&rt, config.window),
             closing: Cell::new(false),
             wake: Notify::default(),
             counts: Counts::default(),
@@ -201,6 +194,7 @@ impl Mirror {
             step => {
                 let mirror = self.clone();
                 Step::later(async move {
+                    let _counted = mirror.pace.client();
                     let done = step.await;
                     match done.result {
                         Ok(_) => done,
@@ -268,6 +262,7 @@ impl Mirror {
 
     /// Writes, zeroes or discards. Overlapping changes go one after the other, or halves could end up in another order.
     pub(crate) async fn change(&self, below: &Below, mut bio: Bio) -> Done {
+        let _counted = self.pace.client();
         if bio.op == Op::Discard {
             // Halves that did different things with a hint would differ.
             bio.op = Op::Zero;
@@ -480,25 +475,6 @@ impl Mirror {
     pub(crate) fn close(&self) {
         self.closing.set(true);
         self.wake.notify_all();
-    }
-
-    pub(crate) fn stats(&self) -> Vec<Stat> {
-        let stat = |name, value: u64| Stat { name, value: value as f64 };
-        let halves = |state| self.halves.count(state) as u64;
-        vec![
-            stat("halves_in_sync", halves(State::InSync)),
-            stat("halves_catching_up", halves(State::Catching)),
-            stat("halves_out", halves(State::Out)),
-            stat("dirty_regions", self.label.borrow().dirty.count() as u64),
-            stat("suspect_regions", self.suspect.borrow().count() as u64),
-            stat("generation", self.label.borrow().generation),
-            stat("retries", self.counts.retries.get()),
-            stat("reads_elsewhere", self.counts.read_elsewhere.get()),
-            stat("losses", self.counts.lost.get()),
-            stat("labels_written", self.counts.labels.get()),
-            stat("copied_bytes", self.counts.copied.get()),
-            stat("repaired_bytes", self.counts.repaired.get()),
-        ]
     }
 }
 

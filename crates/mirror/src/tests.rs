@@ -1,11 +1,12 @@
 //! What holds for the layer as a whole.
 
+mod catching_up;
 mod power;
 
 use std::rc::Rc;
 
 use esker_base::Nanos;
-use esker_block::{Bio, Buf, Build, Device, Kind, KindError, Make, OpKind};
+use esker_block::{Bio, Buf, Build, Device, Done, Kind, KindError, Limits, Make, OpKind, Step, Support};
 use esker_dev::{Defer, Media, MemoryDevice};
 use esker_dev_sim::faulty::{Faulty, Injector};
 use esker_stack::{Export, Spec};
@@ -20,6 +21,7 @@ static KINDS: &[&Kind] = &[
     &esker_layers::error::KIND,
     &esker_layers::delay::KIND,
     &LATENT,
+    &SILENT,
 ];
 
 /// Memory with sectors that cannot be read until they are written.
@@ -29,6 +31,30 @@ fn build_latent(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
     let inner = Rc::new(MemoryDevice::over(make.rt, Media::new(make.args.int("size")), 512, Defer::Never));
     let plan = "latent 12288+512; latent 40960+4096".parse().expect("a plan");
     Ok(Faulty::over(make.rt, inner, &Injector::new(plan)))
+}
+
+/// Memory that does not tell where it holds data.
+static SILENT: Kind = Kind { name: "silent", build: Build::Device(build_silent), ..esker_dev::memory::KIND };
+
+struct Silent {
+    inner: MemoryDevice,
+    limits: Limits,
+}
+
+impl Device for Silent {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn submit(&self, bio: Bio) -> Step<Done> {
+        self.inner.submit(bio)
+    }
+}
+
+fn build_silent(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
+    let inner = MemoryDevice::over(make.rt, Media::new(make.args.int("size")), 512, Defer::Never);
+    let limits = inner.limits().clone().with(OpKind::Extents, Support::No);
+    Ok(Rc::new(Silent { inner, limits }))
 }
 
 const TWO: &str = "a = memory size=256KiB defer=always latency=5us; b = memory size=256KiB defer=always latency=7us;";
@@ -269,11 +295,13 @@ fn the_labels_tell_of_a_half_before_a_write_that_it_lacks_is_answered() {
 #[test]
 fn after_a_crash_only_one_half_is_read_where_they_may_differ() {
     // The halves of a new mirror may differ everywhere, as those of any mirror where writes were under way. The slow first
-    // half keeps the copying waiting.
+    // half keeps the copying waiting: for 10 ms it is asked for holes, for 10 ms it is read.
     let text = "x = memory size=256KiB; a = delay read=10ms on x; b = memory size=256KiB; \
         vol = mirror probe=1h on a, b";
     with(text, async |vol| {
+        write(&vol.stack().device("x").unwrap(), DATA_START + (100 << 10), &[5; 512]).await;
         write(&vol.stack().device("b").unwrap(), DATA_START, &[7; 512]).await;
+        bench::sleep(&vol, Nanos::millis(15)).await;
         // The copying has moved the first head away from byte 0.
         for at in [0, 200 << 10, 0] {
             assert_eq!(read(&vol, at, 512).await, [0; 512], "byte {at}");

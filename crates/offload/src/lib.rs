@@ -56,6 +56,7 @@ pub static KIND: Kind = Kind {
     routes: Routes { forward: Ends::All, generate: Ends::All, spontaneous: true },
     // A record has a checksum of its payload.
     needs_bytes: true,
+    medium: esker_block::Medium::Tables,
     transparent: false,
     cost: Nanos(300),
     ..Kind::layer("offload", "Lets a device rest: writes go into a log on another one.", PARAMS, build)

@@ -9,6 +9,16 @@ pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
+/// A sentence with words in backticks, which stand as code on the page.
+pub fn prose(text: &str) -> String {
+    let parts: Vec<String> = text.split('`').map(escaped).collect();
+    if parts.len() % 2 == 0 {
+        return escaped(text);
+    }
+    let part = |(at, part): (usize, &String)| if at % 2 == 0 { part.clone() } else { format!("<code>{part}</code>") };
+    parts.iter().enumerate().map(part).collect()
+}
+
 /// A part of a page; `body` is HTML.
 pub fn section(title: &str, body: &str) -> String {
     format!("<section>\n<h2>{}</h2>\n{body}</section>\n", escaped(title))
@@ -21,7 +31,7 @@ pub fn verbatim(text: &str) -> String {
 
 /// A list of text.
 pub fn list(lines: &[String]) -> String {
-    let items: String = lines.iter().map(|line| format!("<li>{}</li>\n", escaped(line))).collect();
+    let items: String = lines.iter().map(|line| format!("<li>{}</li>\n", prose(line))).collect();
     format!("<ul>\n{items}</ul>\n")
 }
 
@@ -73,4 +83,15 @@ pub fn styled_page(title: &str, mark: &str, style: &str, body: &str) -> String {
         mark = mark.replace("--", "- -"),
         title = escaped(title),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backticks_in_pairs_mark_code_and_a_single_one_stays() {
+        assert_eq!(prose("run `a < b` now"), "run <code>a &lt; b</code> now");
+        assert_eq!(prose("5` & more"), "5` &amp; more");
+    }
 }

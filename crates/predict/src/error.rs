@@ -29,29 +29,80 @@ pub enum PredictError {
     /// A trace without a request, or a limit that leaves none.
     #[error("{0}: holds no request to play; choose another trace, or a longer --duration or --limit")]
     NoRequests(String),
-    /// A trace of several volumes.
+    /// A trace of more volumes than are played at once.
     #[error(
-        "{name}: has requests to several volumes ({volumes}); write each to a trace of its own with `esker blktrace \
-         convert --volume NAME`"
+        "{name}: has requests to at least {volumes} volumes ({named}, ...), and at most {max} are played at once; choose \
+         one with --volume NAME",
+        max = crate::facts::VOLUMES_MAX
     )]
-    SeveralVolumes {
+    TooManyVolumes {
         /// The trace.
         name: String,
-        /// The volumes met so far.
-        volumes: String,
+        /// The volumes met.
+        volumes: usize,
+        /// The first ones.
+        named: String,
     },
-    /// A stack with another number of exports than traces.
+    /// A trace without times beside one with times.
     #[error(
-        "{candidate}: exports {exports}, but there are {traces} traces; a candidate needs one export for each trace, \
-         in the order of the traces"
+        "{untimed}: the requests have no times, but those of {timed} have; play them apart, or all of them with --rate N or \
+         --closed N"
+    )]
+    Untimed {
+        /// The trace without times.
+        untimed: String,
+        /// One with times.
+        timed: String,
+    },
+    /// A search for a speed where requests do not come at recorded times.
+    #[error("{0}: the requests have no times, so no speed can be searched; leave --busy out, or give --rate N")]
+    NoSpeed(String),
+    /// A stack that is smaller than what the trace reaches.
+    #[error(
+        "{candidate}: export {export} has {size}, but {trace} reaches to {reach}; give a larger stack, or --wrap to move \
+         requests beyond the end inside"
+    )]
+    TooSmall {
+        /// The stack.
+        candidate: String,
+        /// The export.
+        export: String,
+        /// Its size.
+        size: String,
+        /// The trace.
+        trace: String,
+        /// The end of its last request.
+        reach: String,
+    },
+    /// A trace that reaches further than any sensible number of drives.
+    #[error(
+        "{trace}: reaches to {reach}, which is more than {drives} drives hold ({largest} each); check its offsets with \
+         `esker blktrace stat`, give a --stack of that size, or --wrap to move requests inside"
+    )]
+    TooFar {
+        /// The trace.
+        trace: String,
+        /// The end of its last request.
+        reach: String,
+        /// Most drives of a candidate.
+        drives: u64,
+        /// What one holds.
+        largest: String,
+    },
+    /// A stack with another number of exports than the traces have volumes.
+    #[error(
+        "{candidate}: exports {exports}, but the traces have {volumes} volumes ({named}); a candidate needs one export for \
+         each volume, in this order; --volume NAME plays a single one"
     )]
     Exports {
         /// The stack.
         candidate: String,
         /// Its exports.
         exports: usize,
-        /// The traces.
-        traces: usize,
+        /// The volumes.
+        volumes: usize,
+        /// Their names.
+        named: String,
     },
     /// Files of a measured disk that make none.
     #[error("{name}: {source}")]
@@ -95,6 +146,12 @@ pub enum PredictError {
     /// A depth that is none.
     #[error("depth {0} is out of range; choose 1 to {max}", max = crate::load::DEPTH_MAX)]
     Depth(u32),
+    /// A rate that is none.
+    #[error("rate {0} is out of range; choose a number of requests a second above 0, up to 1000000000")]
+    Rate(f64),
+    /// A share of filled flash that is none.
+    #[error("fill {0} is out of range; choose 0 (new drives) to 1 (drives that were written in full)")]
+    Fill(f64),
     /// A calibration that is damaged, or does not hold what a candidate needs.
     #[error(transparent)]
     Calibration(#[from] CalibrationError),

@@ -118,7 +118,8 @@ impl Latencies {
 pub(crate) struct VolumeTally {
     pub reads: Latencies,
     pub writes: Latencies,
-    pub others: Latencies,
+    pub flushes: Latencies,
+    pub discards: Latencies,
     pub read_bytes: u64,
     pub written_bytes: u64,
 }
@@ -126,7 +127,14 @@ pub(crate) struct VolumeTally {
 impl VolumeTally {
     fn new() -> VolumeTally {
         let latencies = || Latencies::new(DIGITS);
-        VolumeTally { reads: latencies(), writes: latencies(), others: latencies(), read_bytes: 0, written_bytes: 0 }
+        VolumeTally {
+            reads: latencies(),
+            writes: latencies(),
+            flushes: latencies(),
+            discards: latencies(),
+            read_bytes: 0,
+            written_bytes: 0,
+        }
     }
 }
 
@@ -156,6 +164,8 @@ pub(crate) struct Tally {
     slice: Nanos,
     /// Whether intervals become longer when the run does.
     grows: bool,
+    /// Requests that entered the stack.
+    pub sent: u64,
     pub inflight: u64,
     pub inflight_max: u64,
     pub last_due: Time,
@@ -185,6 +195,7 @@ impl Tally {
             slices: (0..INTERVALS).map(|_| Slice::new()).collect(),
             slice: Nanos(span.0 / INTERVALS as u64 + 1),
             grows: false,
+            sent: 0,
             inflight: 0,
             inflight_max: 0,
             last_due: Time::ZERO,
@@ -196,7 +207,12 @@ impl Tally {
         }
     }
 
-    /// For a run of which nobody knows how long it will take.
+    /// For a run of which only the whole is judged: it has no intervals.
+    pub fn without_intervals(volumes: usize) -> Tally {
+        Tally { slices: Vec::new(), ..Tally::new(volumes, Nanos::ZERO) }
+    }
+
+    /// For a run of unknown length.
     pub fn of_unknown_span(volumes: usize) -> Tally {
         Tally { grows: true, ..Tally::new(volumes, FIRST_SPAN) }
     }
@@ -223,6 +239,7 @@ impl Tally {
 
     /// A request enters the stack.
     pub fn enters(&mut self, due: Time) {
+        self.sent += 1;
         self.inflight += 1;
         self.inflight_max = self.inflight_max.max(self.inflight);
         self.last_due = self.last_due.max(due);
@@ -241,7 +258,8 @@ impl Tally {
         match answered.op {
             OpKind::Read => volume.reads.record(latency),
             OpKind::Write => volume.writes.record(latency),
-            _ => volume.others.record(latency),
+            OpKind::Flush => volume.flushes.record(latency),
+            _ => volume.discards.record(latency),
         }
         match answered.op {
             OpKind::Read => volume.read_bytes += answered.bytes,
@@ -254,6 +272,11 @@ impl Tally {
         if let Some(slice) = self.slice_of(answered.at) {
             slice.answered_bytes += answered.bytes;
         }
+    }
+
+    /// The latencies of all requests to all volumes.
+    pub fn all(&self) -> Latencies {
+        self.sum(|volume| vec![&volume.reads, &volume.writes, &volume.flushes, &volume.discards])
     }
 
     /// The latencies of all volumes that `select` names.

@@ -5,10 +5,13 @@ use esker_plot::KnownError;
 use serde::{Deserialize, Serialize};
 
 use crate::against::Against;
+use crate::facts::Facts;
+use crate::feed::Limit;
+use crate::headroom::Headroom;
 use crate::load::Load;
 use crate::measure::Latencies;
+use crate::product::Product;
 use crate::speed::SpeedFound;
-use crate::trace::{Facts, Limit};
 use crate::verdict::Verdict;
 
 /// The mark by which files of ours are known.
@@ -27,7 +30,7 @@ pub struct Comparison {
     pub seed: u64,
     /// How requests came.
     pub load: Load,
-    /// How fast the traces were played in open loop, and why.
+    /// How fast the traces were played at their recorded times, and why.
     pub speed: Option<SpeedFound>,
     /// Whose CPU and device times were charged; `None`: the manifests' estimates.
     pub calibration: Option<CalibrationUsed>,
@@ -58,7 +61,7 @@ impl Comparison {
     /// How fast requests came, for people.
     pub fn pace(&self) -> String {
         match &self.speed {
-            Some(speed) => format!("{} times as recorded, {}", speed.factor, speed.why),
+            Some(speed) => speed.text(),
             None => self.load.text(),
         }
     }
@@ -117,6 +120,8 @@ pub struct Run {
     pub reads: Latency,
     /// All writes.
     pub writes: Latency,
+    /// All flushes.
+    pub flushes: Latency,
     /// Each volume, in the order of the traces.
     pub volumes: Vec<VolumeRun>,
     /// From the start to the last answer.
@@ -129,8 +134,13 @@ pub struct Run {
     pub bytes_per_s: f64,
     /// Most requests in flight at once.
     pub inflight_max: u64,
-    /// Why the stack counts as overloaded, if it does.
+    /// Requests that were simulated for this run and for the search of its headroom.
+    pub played: u64,
+    /// Why the stack counts as overloaded, if it does. Of a run that was cut off, all other figures are of the requests until
+    /// then.
     pub saturated: Option<String>,
+    /// How many times the load it bears within the target; `None` in closed loop, or if that was not asked for.
+    pub headroom: Option<Headroom>,
     /// Requests that failed, and how the first one did.
     pub failed: u64,
     /// The first failure.
@@ -158,6 +168,16 @@ pub struct Run {
 }
 
 impl Run {
+    /// Whether its energy rests on estimated figures of power.
+    pub fn energy_is_estimated(&self) -> bool {
+        self.products().any(|product| product.power_is_estimated)
+    }
+
+    /// The products of its devices that are in the catalogue.
+    pub fn products(&self) -> impl Iterator<Item = &Product> {
+        self.devices.iter().filter_map(|device| device.product.as_ref())
+    }
+
     /// Its digest; a run in real time has none.
     pub fn digest(&self) -> &str {
         self.digest.as_deref().unwrap_or("none (real time)")
@@ -199,6 +219,8 @@ pub struct VolumeRun {
     pub reads: Latency,
     /// Writes.
     pub writes: Latency,
+    /// Flushes.
+    pub flushes: Latency,
     /// Bytes read.
     pub read_bytes: u64,
     /// Bytes written.
@@ -212,6 +234,8 @@ pub struct DeviceRun {
     pub name: String,
     /// Its kind.
     pub kind: &'static str,
+    /// The product that it models, if it is in the catalogue.
+    pub product: Option<Product>,
     /// Its size as the stack uses it.
     pub size_bytes: u64,
     /// Share of the elapsed time in which it worked.

@@ -7,15 +7,20 @@ use esker_blktrace::Speed;
 
 use crate::against::Older;
 use crate::calibration::Calibration;
-use crate::candidate::{Candidate, MeasuredDisk};
+use crate::candidate::{Candidate, Making, MeasuredDisk};
+use crate::caveats::{self, Told};
 use crate::error::PredictError;
+use crate::facts::Facts;
+use crate::feed::Limit;
+use crate::headroom::{self, Headroom};
 use crate::load::Load;
 use crate::outcome::{CalibrationUsed, Comparison, Run, WRITTEN_BY};
 use crate::pareto;
+use crate::player::Bounds;
 use crate::replay::Play;
 use crate::speed::{SpeedChoice, SpeedFound};
-use crate::trace::{Facts, Limit, REPEAT_WINDOW, Trace};
-use crate::verdict::Verdict;
+use crate::trace::{Reel, Scanned, Trace};
+use crate::verdict::{self, Verdict};
 
 /// Is told what is being worked on and how many more requests are behind it. May be called from several threads.
 pub type Watch = Arc<dyn Fn(&str, u64) + Send + Sync>;
@@ -24,16 +29,22 @@ pub type Watch = Arc<dyn Fn(&str, u64) + Send + Sync>;
 pub const INFLIGHT_MAX: u64 = 65_536;
 /// The default target for the 99th percentile.
 pub const TARGET_P99: Nanos = Nanos::millis(20);
-/// The default busy share of the first candidate.
+/// The busy share of the first candidate at which the built-in traces are played.
 pub const TARGET_BUSY: f64 = 0.7;
 
-/// Repeats above this share of a trace are worth a word.
-const REPEATS_NOTED: f64 = 0.01;
+/// An answer that takes longer, or ten times the target, tells that a candidate does not keep up.
+const LATENCY_MAX: Nanos = Nanos::secs(60);
+const LATENCY_MAX_TARGETS: u64 = 10;
+
+/// Requests that one run of the search for headroom plays at most.
+const HEADROOM_REQUESTS: u64 = 1 << 20;
+/// The shortest such run, in multiples of the target.
+const HEADROOM_TARGETS: u64 = 10;
 
 /// What is to be compared, and how.
 #[derive(Clone)]
 pub struct Plan {
-    /// The traces, one for each export.
+    /// The traces; each of their volumes needs an export.
     pub traces: Vec<Trace>,
     /// The stacks; the default ones if there are none.
     pub candidates: Vec<Candidate>,
@@ -43,7 +54,7 @@ pub struct Plan {
     pub seed: u64,
     /// How requests come.
     pub load: Load,
-    /// How fast the traces are played in open loop.
+    /// How fast the traces are played at their recorded times.
     pub speed: SpeedChoice,
     /// What CPU and devices take, and the name of its file; without one, the manifests' estimates.
     pub calibration: Option<(String, Calibration)>,
@@ -53,14 +64,23 @@ pub struct Plan {
     pub limit: Limit,
     /// The most that the 99th percentile may be.
     pub target_p99: Nanos,
-    /// Requests in flight above which the player waits.
+    /// Requests in flight at which a candidate counts as saturated and is cut off.
     pub inflight_max: u64,
+    /// Whether the headroom of each candidate is searched.
+    pub headroom: bool,
+    /// How candidates are made for the traces, and what of those that are given is changed.
+    pub making: Making,
     /// Whether each candidate is played twice and must give the same digest.
     pub verify: bool,
 }
 
 impl Plan {
-    /// The default comparison of these traces.
+    /// The comparison of the built-in traces, at a speed at which they need more than one disk.
+    pub fn embedded() -> Plan {
+        Plan { speed: SpeedChoice::Busy(TARGET_BUSY), ..Plan::of(Trace::embedded()) }
+    }
+
+    /// The comparison of these traces as they were recorded.
     pub fn of(traces: Vec<Trace>) -> Plan {
         Plan {
             traces,
@@ -70,10 +90,12 @@ impl Plan {
             load: Load::Open,
             calibration: None,
             against: None,
-            speed: SpeedChoice::Busy(TARGET_BUSY),
+            speed: SpeedChoice::Factor(1.0),
             limit: Limit::default(),
             target_p99: TARGET_P99,
             inflight_max: INFLIGHT_MAX,
+            headroom: false,
+            making: Making::default(),
             verify: false,
         }
     }
@@ -84,6 +106,7 @@ impl Plan {
     /// See [`PredictError`].
     pub fn compare(self, watch: &Watch) -> Result<Comparison, PredictError> {
         let prepared = self.prepare(watch)?;
+        prepared.check_built(watch)?;
         let runs: Result<Vec<Run>, _> = (0..prepared.candidates().len()).map(|at| prepared.run(at, watch)).collect();
         Ok(prepared.conclude(runs?))
     }
@@ -96,61 +119,56 @@ impl Plan {
         if self.traces.is_empty() {
             return Err(PredictError::NoTraces);
         }
-        let facts: Result<Vec<Facts>, _> = self.traces.iter().map(|trace| trace.scan(&self.limit, watch)).collect();
-        let mut facts = facts?;
-        Facts::distinguish(&mut facts);
-        if self.candidates.is_empty() {
-            self.candidates = Candidate::defaults(&facts);
-        }
-        let disks: Result<Vec<Candidate>, _> = self.disks.iter().map(|disk| Candidate::of_disk(disk, &facts)).collect();
-        self.candidates.extend(disks?);
-        let traces = self.traces.len();
-        if let Some(odd) = self.candidates.iter().find(|candidate| candidate.spec.exports.len() != traces) {
-            let (candidate, exports) = (odd.name.clone(), odd.spec.exports.len());
-            return Err(PredictError::Exports { candidate, exports, traces });
-        }
         self.load.check()?;
-        let speed = self.found_speed(&facts, watch)?;
-        Ok(Prepared { plan: self, facts, speed })
+        if !(0.0..=1.0).contains(&self.making.fill) {
+            return Err(PredictError::Fill(self.making.fill));
+        }
+        let scanned = self.scanned(watch)?;
+        let (mut facts, mut reels): (Vec<Facts>, Vec<Reel>) = (Vec::new(), Vec::new());
+        for (trace, scanned) in self.traces.iter().zip(scanned) {
+            reels.push(Reel::new(trace, self.limit, self.load, facts.len(), scanned.records));
+            facts.extend(scanned.facts);
+        }
+        Facts::distinguish(&mut facts);
+        self.candidates = self.made_candidates(&facts)?;
+        let mut prepared = Prepared { plan: self, reels, facts, speed: None };
+        prepared.check_sizes(watch)?;
+        prepared.speed = prepared.found_speed(watch)?;
+        Ok(prepared)
     }
 
-    /// In closed loop there is none.
-    fn found_speed(&self, facts: &[Facts], watch: &Watch) -> Result<Option<SpeedFound>, PredictError> {
-        if self.load != Load::Open {
-            return Ok(None);
-        }
-        let found = match self.speed {
-            SpeedChoice::Factor(factor) => SpeedFound::given(factor),
-            SpeedChoice::Busy(target) => {
-                let first = &self.candidates[0];
-                SpeedFound::search(&first.name, target, |factor| {
-                    let speed = SpeedFound::given(factor)?;
-                    Ok(self.play(facts, first, Some(&speed), watch).run()?.busy)
-                })
+    /// Looks at the traces. Traces without times are played in closed loop.
+    fn scanned(&mut self, watch: &Watch) -> Result<Vec<Scanned>, PredictError> {
+        let scan = |trace: &Trace| trace.scan(&self.limit, self.load, watch);
+        let scanned = self.traces.iter().map(scan).collect::<Result<Vec<_>, _>>()?;
+        let untimed = scanned.iter().position(|scanned| !scanned.is_timed).filter(|_| self.load == Load::Open);
+        if let Some(untimed) = untimed.map(|at| self.traces[at].name().to_string()) {
+            if let Some(timed) = scanned.iter().position(|scanned| scanned.is_timed) {
+                return Err(PredictError::Untimed { untimed, timed: self.traces[timed].name().to_string() });
             }
-        };
-        found.map(Some)
+            if let SpeedChoice::Busy(_) = self.speed {
+                return Err(PredictError::NoSpeed(untimed));
+            }
+            self.load = Load::ONE_CLIENT;
+        }
+        Ok(scanned)
     }
 
-    fn play<'a>(
-        &'a self,
-        facts: &'a [Facts],
-        candidate: &'a Candidate,
-        speed: Option<&SpeedFound>,
-        watch: &'a Watch,
-    ) -> Play<'a> {
-        Play {
-            traces: &self.traces,
-            facts,
-            candidate,
-            calibration: self.calibration.as_ref().map(|(_, calibration)| calibration),
-            seed: self.seed,
-            load: self.load,
-            speed: speed.map_or(Speed::RECORDED, SpeedFound::speed),
-            limit: self.limit,
-            inflight_max: self.inflight_max,
-            watch,
+    /// The candidates that were given, or the default ones, and the measured disks.
+    fn made_candidates(&self, facts: &[Facts]) -> Result<Vec<Candidate>, PredictError> {
+        let mut candidates = match self.candidates.as_slice() {
+            [] => Candidate::defaults(facts, &self.making)?,
+            given => given.iter().map(|candidate| candidate.clone().filled(self.making.fill)).collect(),
+        };
+        for disk in &self.disks {
+            candidates.push(Candidate::of_disk(disk, facts, &self.making)?);
         }
+        if let Some(odd) = candidates.iter().find(|candidate| candidate.spec.exports.len() != facts.len()) {
+            let (candidate, exports, volumes) = (odd.name.clone(), odd.spec.exports.len(), facts.len());
+            let named = facts.iter().map(|facts| facts.volume.as_str()).collect::<Vec<_>>().join(", ");
+            return Err(PredictError::Exports { candidate, exports, volumes, named });
+        }
+        Ok(candidates)
     }
 }
 
@@ -158,6 +176,7 @@ impl Plan {
 /// several threads.
 pub struct Prepared {
     plan: Plan,
+    reels: Vec<Reel>,
     facts: Vec<Facts>,
     speed: Option<SpeedFound>,
 }
@@ -168,30 +187,44 @@ impl Prepared {
         &self.plan.candidates
     }
 
-    /// What is in the traces.
+    /// What is in the traces, for each volume.
     pub fn facts(&self) -> &[Facts] {
         &self.facts
     }
 
-    /// How fast they are played, in open loop.
+    /// How fast they are played, at their recorded times.
     pub fn speed(&self) -> Option<&SpeedFound> {
         self.speed.as_ref()
     }
 
     /// Requests that are behind the watch when every candidate was played.
     pub fn requests(&self) -> u64 {
-        let rounds = if self.plan.verify { 2 } else { 1 };
-        self.facts.iter().map(|facts| facts.requests).sum::<u64>() * self.candidates().len() as u64 * rounds
+        let runs = if self.plan.verify { 2 } else { 1 };
+        (self.total() * runs + self.headroom_requests()) * self.candidates().len() as u64
     }
 
-    /// Plays candidate number `at`.
+    /// Requests of all traces.
+    fn total(&self) -> u64 {
+        self.facts.iter().map(|facts| facts.requests).sum()
+    }
+
+    fn searches_headroom(&self) -> bool {
+        self.plan.headroom && self.plan.load.is_open()
+    }
+
+    /// Most requests of one search for headroom.
+    fn headroom_requests(&self) -> u64 {
+        if self.searches_headroom() { headroom::PROBES_MAX * self.total().min(HEADROOM_REQUESTS) } else { 0 }
+    }
+
+    /// Plays candidate number `at`, and searches its headroom.
     ///
     /// # Errors
     /// A stack that cannot be built, an unreadable trace, requests that are never answered, two runs that differ.
     pub fn run(&self, at: usize, watch: &Watch) -> Result<Run, PredictError> {
         let candidate = &self.plan.candidates[at];
-        let play = || self.plan.play(&self.facts, candidate, self.speed.as_ref(), watch).run();
-        let run = play()?;
+        let play = || self.play(candidate, &self.reels, watch).run();
+        let mut run = play()?;
         if self.plan.verify {
             let again = play()?;
             if again != run {
@@ -204,7 +237,93 @@ impl Prepared {
                 });
             }
         }
+        if self.searches_headroom() && !candidate.is_filled() {
+            run.headroom = Some(self.headroom(candidate, &mut run, watch)?);
+        }
         Ok(run)
+    }
+
+    /// Of a long trace only the beginning is played, again and again.
+    fn headroom(&self, candidate: &Candidate, run: &mut Run, watch: &Watch) -> Result<Headroom, PredictError> {
+        let told = watch.clone();
+        let searching: Watch = Arc::new(move |what, more| told(&format!("headroom of {what}"), more));
+        let (target, total) = (self.plan.target_p99, self.total());
+        let share = HEADROOM_REQUESTS / self.reels.len() as u64;
+        let is_long = total > HEADROOM_REQUESTS;
+        let reels: Vec<Reel> = match is_long {
+            true => self.reels.iter().map(|reel| reel.shortened(share)).collect(),
+            false => self.reels.clone(),
+        };
+        let factor = self.speed.as_ref().map_or(1.0, |speed| speed.factor);
+        let misses = Some((target, total.min(HEADROOM_REQUESTS) / 100));
+        let mut searched = 0;
+        let bears = |times: f64| {
+            let Some(speed) = Speed::new(factor * times) else { return Ok(false) };
+            let mut play = self.play(candidate, &reels, &searching);
+            (play.speed, play.bounds) = (speed, Bounds { misses, ..play.bounds });
+            let (bears, sent) = play.bears(target)?;
+            searched += sent;
+            Ok(bears)
+        };
+        // At a speed at which all requests come within a few targets, a queue bears them and the device need not.
+        let most = run.elapsed_ns as f64 / target.0.saturating_mul(HEADROOM_TARGETS).max(1) as f64;
+        let found = Headroom::search(verdict::meets(run, target), most, bears)?;
+        run.played += searched;
+        watch(&candidate.name, self.headroom_requests().saturating_sub(searched));
+        Ok(Headroom { requests: is_long.then_some(share), ..found })
+    }
+
+    /// Builds every candidate once in virtual time, so that one that cannot be built is refused before others are played.
+    ///
+    /// # Errors
+    /// The first one that cannot be built.
+    pub fn check_built(&self, watch: &Watch) -> Result<(), PredictError> {
+        let mut new = self.candidates().iter().map(|candidate| candidate.clone().unfilled());
+        new.try_for_each(|candidate| self.play(&candidate, &self.reels, watch).check_built())
+    }
+
+    /// Refuses candidates that are smaller than the traces reach. One that cannot be built is refused when it is played.
+    fn check_sizes(&self, watch: &Watch) -> Result<(), PredictError> {
+        if self.plan.making.wraps {
+            return Ok(());
+        }
+        let mut new = self.candidates().iter().map(|candidate| candidate.clone().unfilled());
+        new.try_for_each(|candidate| self.play(&candidate, &self.reels, watch).check_sizes())
+    }
+
+    /// How fast the traces are played; where recorded times do not matter there is no speed.
+    fn found_speed(&self, watch: &Watch) -> Result<Option<SpeedFound>, PredictError> {
+        if self.plan.load != Load::Open {
+            return Ok(None);
+        }
+        let found = match self.plan.speed {
+            SpeedChoice::Factor(factor) => SpeedFound::given(factor),
+            SpeedChoice::Busy(target) => {
+                let first = &self.candidates()[0];
+                SpeedFound::search(&first.name, target, |factor| {
+                    let mut play = self.play(first, &self.reels, watch);
+                    play.speed = SpeedFound::given(factor)?.speed();
+                    Ok(play.run()?.busy)
+                })
+            }
+        };
+        found.map(Some)
+    }
+
+    fn play<'a>(&'a self, candidate: &'a Candidate, reels: &'a [Reel], watch: &'a Watch) -> Play<'a> {
+        let plan = &self.plan;
+        let latency_max = LATENCY_MAX.max(Nanos(plan.target_p99.0.saturating_mul(LATENCY_MAX_TARGETS)));
+        Play {
+            reels,
+            facts: &self.facts,
+            candidate,
+            calibration: plan.calibration.as_ref().map(|(_, calibration)| calibration),
+            seed: plan.seed,
+            load: plan.load,
+            speed: self.speed.as_ref().map_or(Speed::RECORDED, SpeedFound::speed),
+            bounds: Bounds { inflight_max: plan.inflight_max, latency_max, misses: None },
+            watch,
+        }
     }
 
     /// Plays candidate number `at` in real time, on real devices and paced models: what [`Prepared::run`] predicts.
@@ -212,13 +331,15 @@ impl Prepared {
     /// # Errors
     /// As [`Prepared::run`], and what the kernel refuses.
     pub fn run_really(&self, at: usize, watch: &Watch) -> Result<Run, PredictError> {
-        self.plan.play(&self.facts, &self.plan.candidates[at], self.speed.as_ref(), watch).run_really()
+        self.play(&self.plan.candidates[at], &self.reels, watch).run_really()
     }
 
     /// Judges the runs of all candidates, in their order.
     pub fn conclude(self, runs: Vec<Run>) -> Comparison {
-        let verdict = Verdict::of(&runs, self.plan.target_p99);
-        let caveats = self.caveats(&runs);
+        let remark = self.speed.as_ref().and_then(SpeedFound::remark);
+        let verdict = Verdict::of(&runs, self.plan.target_p99, remark.as_deref());
+        let (load, limit, fill) = (self.plan.load, &self.plan.limit, self.plan.making.fill);
+        let caveats = caveats::of(&Told { load, limit, fill, facts: &self.facts, runs: &runs });
         let calibration = self.plan.calibration.as_ref().map(|(name, calibration)| CalibrationUsed {
             name: name.clone(),
             machine: calibration.machine.clone(),
@@ -244,70 +365,4 @@ impl Prepared {
         comparison.against = self.plan.against.map(|older| older.compared(&comparison));
         comparison
     }
-
-    /// What to know before quoting a figure.
-    fn caveats(&self, runs: &[Run]) -> Vec<String> {
-        let mut told = vec![
-            "All times, energies and prices are simulated in virtual time. How far such predictions were from the truth \
-             is told for each class of devices."
-                .to_string(),
-            self.load_caveat().to_string(),
-            "Writes are answered from volatile write caches, and the traces hold no flush unless one is counted; data \
-             that a cache still holds at the end is not written out."
-                .to_string(),
-        ];
-        told.extend(self.facts.iter().filter_map(unaligned));
-        told.extend(self.facts.iter().filter_map(|facts| self.repeats(facts)));
-        let damage = |facts: &Facts| facts.damage.as_ref().map(|damage| format!("{}: {damage}", facts.name));
-        told.extend(self.facts.iter().filter_map(damage));
-        let fitted = |run: &Run| Some(run.fitted.text()).filter(|text| !text.is_empty());
-        told.extend(runs.iter().filter_map(|run| Some(format!("{}: requests {}.", run.name, fitted(run)?))));
-        told
-    }
-
-    fn load_caveat(&self) -> &'static str {
-        match self.plan.load {
-            Load::Open => {
-                "Open loop: requests come at their recorded times divided by the speed, however slow the answers are. A \
-                 real program that waits for answers would ask for less when a device is slow."
-            }
-            Load::Closed { .. } => {
-                "Closed loop: a request comes when an earlier one is answered, so recorded times do not matter, and a \
-                 faster stack is asked for more. Latencies count from the sending."
-            }
-        }
-    }
-
-    fn repeats(&self, facts: &Facts) -> Option<String> {
-        let share = facts.repeats as f64 / facts.requests as f64;
-        let handled = match self.plan.limit.dedup_window {
-            None => "They were played as recorded; --dedup-window 1ms leaves them out.",
-            Some(_) => "They remain although repeats inside the window were left out.",
-        };
-        (share > REPEATS_NOTED).then(|| {
-            format!(
-                "{}: {} of {} requests ({:.1} %) repeat range and operation of one less than {REPEAT_WINDOW} before, \
-                 which is typical of a converter that kept both the queueing and the dispatch of a request. {handled}",
-                facts.name,
-                facts.repeats,
-                facts.requests,
-                share * 100.0
-            )
-        })
-    }
-}
-
-fn unaligned(facts: &Facts) -> Option<String> {
-    let share = facts.unaligned as f64 / facts.requests as f64;
-    (facts.unaligned > 0).then(|| {
-        format!(
-            "{}: {} of {} requests ({:.1} %) do not begin and end at multiples of 4 KiB, the block of the models unless \
-             they are told another. Over such blocks an unaligned read takes the whole blocks around it, and an unaligned \
-             write pays for reading, changing and writing back those that it fills in part.",
-            facts.name,
-            facts.unaligned,
-            facts.requests,
-            share * 100.0
-        )
-    })
 }

@@ -1,8 +1,8 @@
 //! Sends the requests of traces to the exports of a stack and counts the answers. The same code plays in both worlds.
 //!
-//! Open loop: a request enters when it is due, however many wait, and its latency counts from then. Only above a bound of
-//! requests in flight does the player itself wait; then the stack counts as saturated. Closed loop: each client sends its
-//! next request after the answer to its last one, and latency counts from the sending.
+//! Open loop: a request enters when it is due, however many wait, and its latency counts from then. When a [`Bounds`] is
+//! exceeded, no more requests are sent, and those in flight are answered. Closed loop: each client sends its next request
+//! after the answer to its last one, and latency counts from the sending.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -11,18 +11,19 @@ use esker_base::{ByteRange, Nanos, Stream, Time};
 use esker_blktrace::{Op, Record, Speed};
 use esker_block::{Bio, Buf, Device, Done, Limits, OpKind, Step, Support};
 use esker_rt::mem::Pool;
-use esker_rt::sync::{Credits, Notify};
+use esker_rt::sync::{Either, Notify, race};
 use esker_rt::{JoinHandle, Rt};
 use esker_stack::Export;
 
 use crate::calibration::ClientCost;
 use crate::calibration::times::Mix;
 use crate::error::PredictError;
+use crate::feed::Feed;
 use crate::load::Load;
 use crate::measure::{Answered, Tally};
 use crate::outcome::Fitted;
 use crate::plan::Watch;
-use crate::trace::{Feed, STRIDE};
+use crate::trace::STRIDE;
 
 /// The player of one run, shared by the tasks of its requests.
 pub(crate) struct Player {
@@ -32,9 +33,12 @@ pub(crate) struct Player {
     pub speed: Speed,
     pub tally: RefCell<Tally>,
     pub fitted: Cell<Fitted>,
-    pub credits: Credits,
-    /// Requests that had to wait because too many were in flight.
-    pub held: Cell<u64>,
+    pub bounds: Bounds,
+    /// Why no more requests are sent.
+    pub stop: Cell<Option<Stop>>,
+    pub stopped: Notify,
+    /// Requests that took longer than the bound on misses allows.
+    pub misses: Cell<u64>,
     pub quiet: Notify,
     pub watch: Watch,
     pub name: String,
@@ -49,43 +53,90 @@ pub(crate) struct Player {
     pub start: Time,
 }
 
-/// Plays each trace against its export and waits for the last answer.
-pub(crate) async fn play_all(player: Rc<Player>, volumes: Vec<(Export, Feed)>) -> Result<(), PredictError> {
+/// What a run in open loop may not exceed.
+#[derive(Clone, Copy)]
+pub(crate) struct Bounds {
+    /// Requests in flight.
+    pub inflight_max: u64,
+    /// Time from when a request was due to its answer.
+    pub latency_max: Nanos,
+    /// A latency, and how many requests may take longer.
+    pub misses: Option<(Nanos, u64)>,
+}
+
+impl Bounds {
+    /// No bound.
+    pub const NONE: Bounds = Bounds { inflight_max: u64::MAX, latency_max: Nanos(u64::MAX), misses: None };
+}
+
+/// The bound that was exceeded.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Stop {
+    /// As many requests were in flight as may be, at this time.
+    Full(Time),
+    /// A request took as long as it may, at this time.
+    Late(Time),
+    /// Too many requests took too long.
+    Missed,
+}
+
+/// The exports of a stack, by number of the volume.
+pub(crate) type Exports = Rc<[Export]>;
+
+/// Plays each trace against the exports from a number on, and waits for the last answer.
+pub(crate) async fn play_all(
+    player: Rc<Player>,
+    exports: Exports,
+    feeds: Vec<(usize, Feed)>,
+) -> Result<(), PredictError> {
     let mut clients: Vec<JoinHandle<_>> = Vec::new();
-    for (at, (export, feed)) in volumes.into_iter().enumerate() {
+    for (first, feed) in feeds {
         match player.load {
-            Load::Open => clients.push(player.rt.spawn("player", play_open(player.clone(), at, export, feed))),
+            Load::Open | Load::Steady { .. } => {
+                clients.push(player.rt.spawn("player", play_open(player.clone(), first, exports.clone(), feed)));
+            }
             Load::Closed { depth, .. } => {
                 let feed = Rc::new(RefCell::new(feed));
                 let client = |_| {
-                    let play = play_closed(player.clone(), at, export.clone(), feed.clone());
+                    let play = play_closed(player.clone(), first, exports.clone(), feed.clone());
                     player.rt.spawn("client", play)
                 };
                 clients.extend((0..depth).map(client));
             }
         }
     }
-    for client in clients {
-        client.await?;
+    let ended = async {
+        for client in clients {
+            client.await?;
+        }
+        Ok::<(), PredictError>(())
+    };
+    // Players that sleep until a request is due find at their next one that they have stopped.
+    if let Either::Left(result) = race(ended, player.stopped.wait()).await {
+        result?;
     }
     player.quiet.wait_until(|| player.tally.borrow().inflight == 0).await;
     Ok(())
 }
 
-async fn play_open(player: Rc<Player>, volume: usize, export: Export, mut feed: Feed) -> Result<(), PredictError> {
+async fn play_open(player: Rc<Player>, first: usize, exports: Exports, mut feed: Feed) -> Result<(), PredictError> {
     while let Some(record) = player.next(&mut feed)? {
         let due = player.start + player.speed.apply(record.at);
         let slept = due.since(player.rt.now());
         player.rt.sleep_until(due).await;
         let late = player.client.late(slept, &mut player.wakes.borrow_mut());
         player.waits(late).await;
+        let volume = first + record.volume as usize;
+        let export = &exports[volume];
         let Some(bio) = player.bio(&record, export.limits()) else { continue };
         player.rt.charge(player.client.of(record.op, &mut player.mix.borrow_mut(), bio.len(), 1));
-        if !player.credits.try_take(1) {
-            player.held.set(player.held.get() + 1);
-            player.credits.take(1).await;
+        if player.tally.borrow().inflight >= player.bounds.inflight_max {
+            player.stops(Stop::Full(player.rt.now()));
         }
-        player.clone().submit(volume, &export, due, bio);
+        if player.stop.get().is_some() {
+            break;
+        }
+        player.clone().submit(volume, export, due, bio);
     }
     player.told(&feed);
     Ok(())
@@ -93,8 +144,8 @@ async fn play_open(player: Rc<Player>, volume: usize, export: Export, mut feed: 
 
 async fn play_closed(
     player: Rc<Player>,
-    volume: usize,
-    export: Export,
+    first: usize,
+    exports: Exports,
     feed: Rc<RefCell<Feed>>,
 ) -> Result<(), PredictError> {
     let Load::Closed { depth, think } = player.load else { unreachable!("clients wait for answers in closed loop") };
@@ -102,6 +153,8 @@ async fn play_closed(
     loop {
         let record = player.next(&mut feed.borrow_mut())?;
         let Some(record) = record else { break };
+        let volume = first + record.volume as usize;
+        let export = &exports[volume];
         let Some(bio) = player.bio(&record, export.limits()) else { continue };
         player.makes(record.op, &bio, depth).await;
         let due = player.rt.now();
@@ -197,7 +250,6 @@ impl Player {
         match export.submit(bio) {
             Step::Now(done) => {
                 self.ended(&request, &done);
-                self.credits.give(1);
             }
             answer => {
                 let rt = self.rt.clone();
@@ -206,7 +258,6 @@ impl Player {
                     let done = answer.await;
                     self.wakes_to(sent).await;
                     self.ended(&request, &done);
-                    self.credits.give(1);
                 });
                 task.detach();
             }
@@ -237,8 +288,32 @@ impl Player {
         }
         let is_quiet = tally.inflight == 0;
         drop(tally);
+        self.judges(now.since(request.due), now);
         if is_quiet {
             self.quiet.notify_all();
+        }
+    }
+}
+
+impl Player {
+    /// Stops the run if an answer after `latency` exceeds a bound.
+    fn judges(&self, latency: Nanos, now: Time) {
+        if latency > self.bounds.latency_max {
+            self.stops(Stop::Late(now));
+        }
+        let Some((most, allowed)) = self.bounds.misses else { return };
+        if latency > most {
+            self.misses.set(self.misses.get() + 1);
+            if self.misses.get() > allowed {
+                self.stops(Stop::Missed);
+            }
+        }
+    }
+
+    fn stops(&self, why: Stop) {
+        if self.stop.get().is_none() {
+            self.stop.set(Some(why));
+            self.stopped.notify_one();
         }
     }
 }

@@ -3,24 +3,28 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use esker_base::{ByteRange, Nanos};
+use esker_base::units::size_human;
+use esker_base::{ByteRange, Nanos, Time};
 use esker_blktrace::Speed;
 use esker_block::{Bio, Buf, Device, ExtentState, Kind, Reply};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
-use esker_rt::sync::{Credits, Notify};
-use esker_stack::{Export, Spec, Stack};
+use esker_rt::sync::Notify;
+use esker_stack::{Export, ExportSpec, Spec, Stack};
 
 use crate::calibration::{Calibration, ClientCost, twin};
 use crate::candidate::Candidate;
 use crate::error::PredictError;
+use crate::facts::Facts;
+use crate::feed::Feed;
 use crate::known_error;
 use crate::load::Load;
 use crate::measure::{Tally, VolumeTally};
 use crate::outcome::{DeviceRun, Run, VolumeRun};
 use crate::plan::Watch;
-use crate::player::{Player, play_all};
-use crate::trace::{Facts, Feed, Limit, Trace};
+use crate::player::{Bounds, Exports, Player, Stop, play_all};
+use crate::product::Product;
+use crate::trace::Reel;
 use crate::world::World;
 
 /// Idle memory that a world keeps for payloads of devices that need bytes.
@@ -34,17 +38,18 @@ const DRAIN_SHARE: f64 = 0.05;
 /// ...unless that is a short time by itself.
 const DRAIN_MIN: Nanos = Nanos::millis(100);
 
-/// What is played, and how.
+/// What is played, and how. In closed loop the bounds do not hold.
+#[derive(Clone)]
 pub(crate) struct Play<'a> {
-    pub traces: &'a [Trace],
+    pub reels: &'a [Reel],
+    /// One for each export.
     pub facts: &'a [Facts],
     pub candidate: &'a Candidate,
     pub calibration: Option<&'a Calibration>,
     pub seed: u64,
     pub load: Load,
     pub speed: Speed,
-    pub limit: Limit,
-    pub inflight_max: u64,
+    pub bounds: Bounds,
     pub watch: &'a Watch,
 }
 
@@ -92,6 +97,21 @@ impl Play<'_> {
         Ok(self.conclude(&world, &built, &self.play_on(&world, &built)?))
     }
 
+    /// Plays it once in virtual time and tells only whether it keeps up with a 99th percentile of at most `target`, and how
+    /// many requests were sent until that was known.
+    ///
+    /// # Errors
+    /// As [`Play::run`].
+    pub fn bears(&self, target: Nanos) -> Result<(bool, u64), PredictError> {
+        let world = World::in_virtual_time(self.seed);
+        let built = self.build(&world)?;
+        let played = self.played_on(&world, &built, Tally::without_intervals)?;
+        let (tally, stop) = (played.tally(), played.player.stop.get());
+        let drain = tally.last_answer.since(tally.last_due);
+        let keeps_up = stop.is_none() && tally.failed == 0 && !self.falls_behind(drain);
+        Ok((keeps_up && tally.all().summary().p99() <= target, tally.sent))
+    }
+
     /// Plays it once in real time, with files that are files and models that are paced. Volumes of devices that keep
     /// bytes are written in full before: what was never written is not read as what was.
     ///
@@ -117,12 +137,41 @@ impl Play<'_> {
         Ok(Built { stack, pool, client })
     }
 
+    /// Builds the stack in virtual time and forgets it.
+    ///
+    /// # Errors
+    /// As [`Play::build`].
+    pub fn check_built(&self) -> Result<(), PredictError> {
+        self.build(&World::in_virtual_time(self.seed)).map(drop)
+    }
+
+    /// Refuses a stack that is smaller than the traces reach, if it can be built.
+    ///
+    /// # Errors
+    /// [`PredictError::TooSmall`].
+    pub fn check_sizes(&self) -> Result<(), PredictError> {
+        let Ok(built) = self.build(&World::in_virtual_time(self.seed)) else { return Ok(()) };
+        for (export, facts) in self.candidate.spec.exports.iter().zip(self.facts) {
+            let size = built.size(&export.name);
+            if size < facts.reach_bytes {
+                return Err(PredictError::TooSmall {
+                    candidate: self.candidate.name.clone(),
+                    export: export.name.clone(),
+                    size: size_human(size),
+                    trace: facts.name.clone(),
+                    reach: size_human(facts.reach_bytes),
+                });
+            }
+        }
+        Ok(())
+    }
+
     /// Writes all bytes of the exports whose payload is carried, unless all of them hold data.
     ///
     /// # Errors
-    /// A stack without the exports.
+    /// Requests that are never answered.
     pub fn fill(&self, world: &World, built: &Built) -> Result<(), PredictError> {
-        for export in self.exports(&built.stack)? {
+        for export in self.exports(&built.stack).iter() {
             let limits = export.limits();
             if !limits.described && world.run(&self.candidate.name, has_holes(export.clone()))? {
                 let pieces = ByteRange::new(0, limits.size).into_iter().flat_map(|all| all.split_at_multiples(FILL));
@@ -137,15 +186,22 @@ impl Play<'_> {
     /// # Errors
     /// As [`Play::run`].
     pub fn play_on(&self, world: &World, built: &Built) -> Result<Played, PredictError> {
+        let tally = |volumes| match self.load.is_open() {
+            true => Tally::new(volumes, self.span()),
+            false => Tally::of_unknown_span(volumes),
+        };
+        self.played_on(world, built, tally)
+    }
+
+    fn played_on(&self, world: &World, built: &Built, tally: impl Fn(usize) -> Tally) -> Result<Played, PredictError> {
         let rt = world.rt();
-        let exports = self.exports(&built.stack)?;
+        let exports = self.exports(&built.stack);
         // Reading a trace is no part of what is measured in real time.
-        let feed = |trace: &Trace| if rt.is_sim() { trace.feed(&self.limit) } else { trace.loaded(&self.limit) };
-        let feeds: Result<Vec<Feed>, _> = self.traces.iter().map(feed).collect();
-        let volumes = exports.into_iter().zip(feeds?).collect();
-        let player = Rc::new(self.player(&rt, built));
+        let feed = |reel: &Reel| Ok((reel.first, if rt.is_sim() { reel.feed()? } else { reel.loaded()? }));
+        let feeds: Result<Vec<(usize, Feed)>, PredictError> = self.reels.iter().map(feed).collect();
+        let player = Rc::new(self.player(&rt, built, tally(exports.len())));
         let start = player.start;
-        world.run(&self.candidate.name, play_all(player.clone(), volumes))??;
+        world.run(&self.candidate.name, play_all(player.clone(), exports, feeds?))??;
         Ok(Played { elapsed: rt.now().since(start), player })
     }
 
@@ -161,11 +217,7 @@ impl Play<'_> {
         }
     }
 
-    fn player(&self, rt: &Rt, built: &Built) -> Player {
-        let tally = match self.load {
-            Load::Open => Tally::new(self.traces.len(), self.span()),
-            Load::Closed { .. } => Tally::of_unknown_span(self.traces.len()),
-        };
+    fn player(&self, rt: &Rt, built: &Built, tally: Tally) -> Player {
         let start = rt.now();
         Player {
             rt: rt.clone(),
@@ -174,8 +226,10 @@ impl Play<'_> {
             speed: self.speed,
             tally: RefCell::new(tally.from(start)),
             fitted: Cell::default(),
-            credits: Credits::new(self.inflight_max),
-            held: Cell::default(),
+            bounds: if self.load.is_open() { self.bounds } else { Bounds::NONE },
+            stop: Cell::default(),
+            stopped: Notify::default(),
+            misses: Cell::default(),
             quiet: Notify::default(),
             watch: self.watch.clone(),
             name: self.candidate.name.clone(),
@@ -193,21 +247,17 @@ impl Play<'_> {
         self.speed.apply(Nanos(longest))
     }
 
-    fn exports(&self, stack: &Rc<Stack>) -> Result<Vec<Export>, PredictError> {
-        let named: Vec<Export> =
-            self.candidate.spec.exports.iter().filter_map(|export| stack.export(&export.name)).collect();
-        if named.len() == self.traces.len() {
-            return Ok(named);
-        }
-        let (candidate, exports, traces) = (self.candidate.name.clone(), named.len(), self.traces.len());
-        Err(PredictError::Exports { candidate, exports, traces })
+    /// The exports in the order of the text.
+    fn exports(&self, stack: &Rc<Stack>) -> Exports {
+        let export = |spec: &ExportSpec| stack.export(&spec.name).expect("a stack that was built has its exports");
+        self.candidate.spec.exports.iter().map(export).collect()
     }
 
     fn conclude(&self, world: &World, built: &Built, played: &Played) -> Run {
         let (tally, elapsed, player) = (played.tally(), played.elapsed, &played.player);
-        let all = tally.sum(|volume| vec![&volume.reads, &volume.writes, &volume.others]);
+        let all = tally.all();
         let drain = tally.last_answer.since(tally.last_due);
-        let devices = devices(&built.stack, elapsed);
+        let devices = self.devices(&built.stack, elapsed);
         let is_model = !devices.is_empty();
         let per_second = |count: u64| if elapsed == Nanos::ZERO { 0.0 } else { count as f64 / elapsed.as_secs_f64() };
         Run {
@@ -216,13 +266,16 @@ impl Play<'_> {
             stack: self.candidate.spec.to_toml(),
             reads: tally.sum(|volume| vec![&volume.reads]).summary(),
             writes: tally.sum(|volume| vec![&volume.writes]).summary(),
+            flushes: tally.sum(|volume| vec![&volume.flushes]).summary(),
             volumes: tally.volumes.iter().zip(self.facts).map(volume).collect(),
             elapsed_ns: elapsed.0,
             drain_ns: drain.0,
             requests_per_s: per_second(all.summary().requests),
             bytes_per_s: per_second(tally.bytes()),
             inflight_max: tally.inflight_max,
-            saturated: self.saturation(player.held.get(), drain),
+            played: tally.sent,
+            saturated: self.saturation(player, drain, per_second(all.summary().requests)),
+            headroom: None,
             failed: tally.failed,
             first_failure: tally.first_failure.clone(),
             fitted: player.fitted.get(),
@@ -240,17 +293,52 @@ impl Play<'_> {
         }
     }
 
-    fn saturation(&self, held: u64, drain: Nanos) -> Option<String> {
-        if self.load != Load::Open {
-            return None;
+    fn devices(&self, stack: &Rc<Stack>, elapsed: Nanos) -> Vec<DeviceRun> {
+        let spec = |name: &str| self.candidate.spec.devices.iter().find(|device| device.name == name);
+        let device = |part: esker_stack::PartStats| {
+            let usage = part.usage?;
+            let size_bytes = stack.device(&part.name).map_or(0, |device| device.limits().size);
+            Some(DeviceRun {
+                product: spec(&part.name).and_then(Product::of),
+                name: part.name,
+                kind: part.kind,
+                size_bytes,
+                busy: if elapsed == Nanos::ZERO { 0.0 } else { usage.busy.as_secs_f64() / elapsed.as_secs_f64() },
+                energy_j: usage.energy_j,
+                price_usd: usage.price_usd,
+                read_bytes: usage.read,
+                written_bytes: usage.written,
+            })
+        };
+        stack.stats().into_iter().filter_map(device).collect()
+    }
+
+    /// Why the stack counts as overloaded, if it does; it answered so many requests a second.
+    fn saturation(&self, player: &Player, drain: Nanos, answered_per_s: f64) -> Option<String> {
+        let (span, sent) = (self.span(), player.tally.borrow().sent);
+        let total: u64 = self.facts.iter().map(|facts| facts.requests).sum();
+        let cut = |at: Time, why: String| {
+            let at = at.since(player.start);
+            let came = sent as f64 / at.as_secs_f64();
+            format!(
+                "{why} {at} into a run of {span}; cut off after {sent} of {total} requests: {came:.0} came a second and \
+                 {answered_per_s:.0} were answered"
+            )
+        };
+        match player.stop.get() {
+            Some(Stop::Full(at)) => Some(cut(at, format!("{} requests were in flight", self.bounds.inflight_max))),
+            Some(Stop::Late(at)) => Some(cut(at, format!("an answer took longer than {}", self.bounds.latency_max))),
+            Some(Stop::Missed) => Some("too many requests took longer than the target".to_string()),
+            None => self
+                .falls_behind(drain)
+                .then(|| format!("it needed {drain} after the last arrival of a run of {span} to answer what waited")),
         }
-        let span = self.span();
-        if held > 0 {
-            let bound = self.inflight_max;
-            return Some(format!("{held} requests came while {bound} were in flight, which is the bound"));
-        }
-        let is_late = drain > DRAIN_MIN && drain.as_secs_f64() > DRAIN_SHARE * span.as_secs_f64();
-        is_late.then(|| format!("it needed {drain} after the last arrival of a run of {span} to answer what waited"))
+    }
+
+    /// Whether a run that took so long after its last arrival fell behind.
+    fn falls_behind(&self, drain: Nanos) -> bool {
+        let share = drain.as_secs_f64() / self.span().as_secs_f64();
+        self.load.is_open() && drain > DRAIN_MIN && share > DRAIN_SHARE
     }
 }
 
@@ -277,25 +365,8 @@ fn volume((tally, facts): (&VolumeTally, &Facts)) -> VolumeRun {
         name: facts.volume.clone(),
         reads: tally.reads.summary(),
         writes: tally.writes.summary(),
+        flushes: tally.flushes.summary(),
         read_bytes: tally.read_bytes,
         written_bytes: tally.written_bytes,
     }
-}
-
-fn devices(stack: &Rc<Stack>, elapsed: Nanos) -> Vec<DeviceRun> {
-    let device = |part: esker_stack::PartStats| {
-        let usage = part.usage?;
-        let size_bytes = stack.device(&part.name).map_or(0, |device| device.limits().size);
-        Some(DeviceRun {
-            name: part.name,
-            kind: part.kind,
-            size_bytes,
-            busy: if elapsed == Nanos::ZERO { 0.0 } else { usage.busy.as_secs_f64() / elapsed.as_secs_f64() },
-            energy_j: usage.energy_j,
-            price_usd: usage.price_usd,
-            read_bytes: usage.read,
-            written_bytes: usage.written,
-        })
-    };
-    stack.stats().into_iter().filter_map(device).collect()
 }

@@ -49,7 +49,21 @@ const FACTOR_MAX: f64 = 1e5;
 impl SpeedFound {
     pub(crate) fn given(factor: f64) -> Result<SpeedFound, PredictError> {
         Speed::new(factor).ok_or(PredictError::Speed(factor))?;
-        Ok(SpeedFound { factor, target_busy: None, probes: Vec::new(), why: "as asked".to_string() })
+        let why = if factor == 1.0 { "as recorded" } else { "as asked" };
+        Ok(SpeedFound { factor, target_busy: None, probes: Vec::new(), why: why.to_string() })
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        match self.target_busy {
+            None if self.factor == 1.0 => self.why.clone(),
+            _ => format!("{} times as recorded, {}", self.factor, self.why),
+        }
+    }
+
+    /// The load of a verdict in words, unless it is the recorded one.
+    pub(crate) fn remark(&self) -> Option<String> {
+        (self.factor != 1.0).then(|| format!("at {} times the recorded load", self.factor))
     }
 
     /// The speed as the player takes it.
@@ -93,11 +107,19 @@ impl SpeedFound {
         let miss = |probe: &&Probe| (probe.busy - target).abs();
         let best = probes.iter().min_by(|a, b| miss(a).total_cmp(&miss(b))).expect("one probe was made");
         let Probe { factor, busy } = *best;
-        let why = format!(
-            "so that the busiest device of {name} works {:.0} % of the time (found {:.1} %)",
-            target * 100.0,
-            busy * 100.0
-        );
+        let why = if (busy - target).abs() <= NEAR {
+            format!(
+                "so that the busiest device of {name} works {:.0} % of the time (found {:.1} %)",
+                target * 100.0,
+                busy * 100.0
+            )
+        } else {
+            format!(
+                "where the search for a busiest device of {name} that works {:.0} % of the time ended; it works {:.1} % of it",
+                target * 100.0,
+                busy * 100.0
+            )
+        };
         Ok(SpeedFound { factor, target_busy: Some(target), probes, why })
     }
 }
@@ -132,6 +154,13 @@ mod tests {
     fn an_overloaded_start_is_slowed_down() {
         let found = SpeedFound::search("d", 0.7, |factor| Ok(Some((factor * 40.0).min(1.0)))).unwrap();
         assert!((found.factor * 40.0 - 0.7).abs() <= 0.05, "{found:?}");
+    }
+
+    #[test]
+    fn a_search_that_ends_elsewhere_says_so() {
+        let found = SpeedFound::search("d", 0.7, |factor| Ok(Some(if factor > 0.05 { 0.99 } else { 0.5 }))).unwrap();
+        assert!(found.text().contains("ended") && !found.text().contains("so that"), "{}", found.text());
+        assert!(found.remark().unwrap().contains("times the recorded load"));
     }
 
     #[test]

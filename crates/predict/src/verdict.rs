@@ -29,8 +29,9 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Judges runs (at least one) by their 99th percentile against `target`.
-    pub fn of(runs: &[Run], target: Nanos) -> Verdict {
+    /// Judges runs (at least one) by their 99th percentile against `target`; `remark` says at which load, unless it is the
+    /// recorded one.
+    pub fn of(runs: &[Run], target: Nanos, remark: Option<&str>) -> Verdict {
         let winner = choose(runs, target);
         let run = &runs[winner];
         let met = meets(run, target);
@@ -39,7 +40,7 @@ impl Verdict {
             name: run.name.clone(),
             target_p99_ns: target.0,
             met,
-            headline: headline(run, target, met),
+            headline: headline(run, target, met, remark),
             reasons: runs.iter().enumerate().map(|(at, other)| reason(other, run, at == winner, target)).collect(),
             changes: changes(runs, target),
         }
@@ -50,7 +51,7 @@ fn keeps_up(run: &Run) -> bool {
     run.saturated.is_none() && run.failed == 0
 }
 
-fn meets(run: &Run, target: Nanos) -> bool {
+pub(crate) fn meets(run: &Run, target: Nanos) -> bool {
     keeps_up(run) && run.all.p99() <= target
 }
 
@@ -72,30 +73,41 @@ fn money(run: &Run) -> String {
     run.price_usd.map_or("an unknown price".to_string(), |usd| format!("${usd:.0}"))
 }
 
-fn headline(run: &Run, target: Nanos, met: bool) -> String {
+fn headline(run: &Run, target: Nanos, met: bool, remark: Option<&str>) -> String {
     let (name, what, p99) = (&run.name, &run.what, run.all.p99());
+    let remark = remark.map_or(String::new(), |remark| format!(", {remark}"));
     match met {
         true => format!(
-            "{name} ({what}): the cheapest candidate whose p99 is at most {target}; p99 {p99} for {}.",
-            money(run)
+            "{name} ({what}): the cheapest candidate whose p99 is at most {target}{remark}; p99 {p99} for {}{}.",
+            money(run),
+            bears(run)
         ),
         false if keeps_up(run) => {
-            format!("{name} ({what}): no candidate has a p99 of at most {target}; this one is nearest, with {p99}.")
+            format!(
+                "{name} ({what}): no candidate has a p99 of at most {target}{remark}; this one is nearest, with {p99}."
+            )
         }
-        false => format!("{name} ({what}): no candidate keeps up with the load; this one has the lowest p99, {p99}."),
+        false => {
+            format!("{name} ({what}): no candidate keeps up with the load{remark}; this one has the lowest p99, {p99}.")
+        }
     }
+}
+
+/// How many times the load it bears, after a comma.
+fn bears(run: &Run) -> String {
+    run.headroom.map_or(String::new(), |headroom| format!(", {}", headroom.sentence()))
+}
+
+/// The 99th percentile of each kind of request that occurs.
+fn by_operation(run: &Run) -> String {
+    let kinds = [("reads", &run.reads), ("writes", &run.writes), ("flushes", &run.flushes)];
+    let known = kinds.iter().filter(|(_, latency)| latency.requests > 0);
+    known.map(|(name, latency)| format!("{name} {}", latency.p99())).collect::<Vec<_>>().join(", ")
 }
 
 /// Why this candidate was chosen or not.
 fn reason(run: &Run, winner: &Run, is_winner: bool, target: Nanos) -> String {
-    let facts = format!(
-        "{}: p99 {} (reads {}, writes {}), {}",
-        run.name,
-        run.all.p99(),
-        run.reads.p99(),
-        run.writes.p99(),
-        money(run)
-    );
+    let facts = format!("{}: p99 {} ({}), {}{}", run.name, run.all.p99(), by_operation(run), money(run), bears(run));
     let judged = match (&run.saturated, run.failed) {
         _ if is_winner => "chosen".to_string(),
         (Some(why), _) => format!("not chosen: saturated, {why}"),
@@ -106,7 +118,11 @@ fn reason(run: &Run, winner: &Run, is_winner: bool, target: Nanos) -> String {
             format!("not chosen: its p99 is above the target of {target} by {}", run.all.p99() - target)
         }
         _ if run.price_usd.is_none() && winner.price_usd.is_some() => {
-            format!("not chosen: meets the target too, but nobody knows whether it is cheaper than {}", winner.name)
+            format!("not chosen: meets the target too, but its price is not known to be below that of {}", winner.name)
+        }
+        _ if price(run) > price(winner) && price(run) < 1.1 * price(winner) => {
+            let more = price(run) - price(winner);
+            format!("not chosen: meets the target too, but costs ${more:.0} more than {}", winner.name)
         }
         _ if price(run) > price(winner) => format!(
             "not chosen: meets the target too, but costs {:.1} times as much as {}",

@@ -8,7 +8,7 @@ use esker_block::{Arity, Ends, Kind, Role};
 use esker_compose::goals::Score;
 use esker_compose::setting::Properties;
 use esker_compose::text::TextErrors;
-use esker_compose::{Analysis, Built, BuiltDevice, Declaration};
+use esker_compose::{Built, BuiltDevice, Declaration, Medium};
 use esker_stack::text::Plan;
 use esker_stack::{DeviceSpec, LiveError, Spec, Stack};
 
@@ -16,7 +16,8 @@ use esker_stack::{DeviceSpec, LiveError, Spec, Stack};
 pub fn built(spec: &Spec, plan: &Plan, kinds: &[&Kind]) -> Built {
     let device = |at: usize| built_device(&spec.devices[at], kinds);
     let devices = plan.uppers_first().map(device).collect();
-    Built { devices, exports: spec.exports.iter().map(|export| export.device.clone()).collect() }
+    let exports = spec.exports.iter().map(|export| export.device.clone()).collect();
+    Built { devices, exports, is_anew: false }
 }
 
 fn built_device(device: &DeviceSpec, kinds: &[&Kind]) -> BuiltDevice {
@@ -29,6 +30,11 @@ fn built_device(device: &DeviceSpec, kinds: &[&Kind]) -> BuiltDevice {
         forward: places(|kind| kind.routes.forward),
         generate: places(|kind| kind.routes.generate),
         is_transparent: kind.is_some_and(|kind| kind.transparent),
+        medium: kind.map_or(Medium::Tables, |kind| match kind.medium {
+            esker_block::Medium::Plain => Medium::Plain,
+            esker_block::Medium::Arranged => Medium::Arranged,
+            esker_block::Medium::Tables => Medium::Tables,
+        }),
     }
 }
 
@@ -117,7 +123,7 @@ impl Registrar {
     fn position(&self, spec: Spec, above: &str) -> Result<Position, RegistrarError> {
         let plan = spec.check(self.kinds)?;
         let declared = Declaration::parse("the stack", &self.declarations, &built(&spec, &plan, self.kinds))?;
-        let analysis = Analysis::of(&declared.setting, &declared.order, &declared.priorities);
+        let analysis = declared.analysis(&declared.order);
         let name = |id| declared.setting.extension(id).name().to_string();
         let volume = |view: &esker_compose::explain::VolumeView| {
             (declared.setting.volume(view.volume).name.clone(), view.handlers.dominant().map(name))

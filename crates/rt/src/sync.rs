@@ -1,12 +1,15 @@
 //! Waiting for each other inside one world. Nothing here is thread-safe, and nothing here is unfair: waiters are served
 //! in the order in which they came.
 
+mod line;
+
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+
+use line::{Line, Place};
 
 /// The sender of a oneshot went away without a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -69,7 +72,7 @@ impl<T> Future for Receiver<T> {
 #[derive(Default)]
 pub struct Notify {
     kept: Cell<bool>,
-    waiters: RefCell<VecDeque<Rc<Waiter>>>,
+    waiters: RefCell<Line<Waiter>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -97,7 +100,7 @@ impl Waiter {
 impl Notify {
     /// Wakes the first waiter; if nobody waits, the next to come does not wait (kept once).
     pub fn notify_one(&self) {
-        let first = self.waiters.borrow_mut().pop_front();
+        let first = self.waiters.borrow_mut().serve();
         match first {
             Some(waiter) => waiter.call(Call::Single),
             None => self.kept.set(true),
@@ -106,8 +109,8 @@ impl Notify {
 
     /// Wakes all who wait now.
     pub fn notify_all(&self) {
-        let all = self.waiters.take();
-        all.iter().for_each(|waiter| waiter.call(Call::Shared));
+        let all = self.waiters.borrow_mut().serve_all();
+        all.for_each(|waiter| waiter.call(Call::Shared));
     }
 
     /// Waits for a notification.
@@ -115,8 +118,8 @@ impl Notify {
         if self.kept.take() {
             return;
         }
-        let mut place = Place { notify: self, waiter: None };
-        std::future::poll_fn(|cx| place.poll(cx)).await;
+        let mut notified = Notified { notify: self, waiter: None };
+        std::future::poll_fn(|cx| notified.poll(cx)).await;
     }
 
     /// Waits until `condition` holds; it is checked again after every notification.
@@ -127,18 +130,17 @@ impl Notify {
     }
 }
 
-/// A waiter's place in the queue of a [`Notify`], from its first poll on.
-struct Place<'a> {
+/// A wait for a [`Notify`], which stands in its line from its first poll on.
+struct Notified<'a> {
     notify: &'a Notify,
-    waiter: Option<Rc<Waiter>>,
+    waiter: Option<Rc<Place<Waiter>>>,
 }
 
-impl Place<'_> {
+impl Notified<'_> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(waiter) = &self.waiter else {
-            let waiter = Rc::new(Waiter { call: Cell::new(Call::None), waker: RefCell::new(cx.waker().clone()) });
-            self.notify.waiters.borrow_mut().push_back(waiter.clone());
-            self.waiter = Some(waiter);
+            let waiter = Waiter { call: Cell::new(Call::None), waker: RefCell::new(cx.waker().clone()) };
+            self.waiter = Some(self.notify.waiters.borrow_mut().join(waiter));
             return Poll::Pending;
         };
         if waiter.call.get() != Call::None {
@@ -150,11 +152,11 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Notified<'_> {
     fn drop(&mut self) {
         let Some(waiter) = self.waiter.take() else { return };
         match waiter.call.get() {
-            Call::None => self.notify.waiters.borrow_mut().retain(|other| !Rc::ptr_eq(other, &waiter)),
+            Call::None => self.notify.waiters.borrow_mut().leave(&waiter),
             Call::Single => self.notify.notify_one(),
             Call::Shared => {}
         }
@@ -164,25 +166,35 @@ impl Drop for Place<'_> {
 /// Counted credits, granted in the order in which they were asked for.
 pub struct Credits {
     free: Cell<u64>,
-    queue: RefCell<VecDeque<Rc<Claim>>>,
+    line: RefCell<Line<Claim>>,
 }
 
 struct Claim {
     amount: u64,
-    granted: Cell<bool>,
+    stage: Cell<Stage>,
     waker: RefCell<Option<Waker>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// In the line.
+    Waits,
+    /// Its credits are taken for it, but it does not know yet.
+    Granted,
+    /// It has them.
+    Taken,
 }
 
 impl Credits {
     /// `amount` free credits.
     pub fn new(amount: u64) -> Credits {
-        Credits { free: Cell::new(amount), queue: RefCell::default() }
+        Credits { free: Cell::new(amount), line: RefCell::default() }
     }
 
     /// Takes `amount` credits now, if nobody waits and they are free.
     #[inline]
     pub fn try_take(&self, amount: u64) -> bool {
-        let fits = self.free.get() >= amount && self.queue.borrow().is_empty();
+        let fits = self.free.get() >= amount && self.line.borrow().is_empty();
         if fits {
             self.free.set(self.free.get() - amount);
         }
@@ -194,9 +206,8 @@ impl Credits {
         if self.try_take(amount) {
             return;
         }
-        let claim = Rc::new(Claim { amount, granted: Cell::new(false), waker: RefCell::default() });
-        self.queue.borrow_mut().push_back(claim.clone());
-        let mut waiting = Waiting { credits: self, claim };
+        let claim = Claim { amount, stage: Cell::new(Stage::Waits), waker: RefCell::default() };
+        let mut waiting = Waiting { credits: self, claim: self.line.borrow_mut().join(claim) };
         std::future::poll_fn(|cx| waiting.poll(cx)).await;
     }
 
@@ -204,7 +215,7 @@ impl Credits {
     #[inline]
     pub fn give(&self, amount: u64) {
         self.free.set(self.free.get() + amount);
-        if !self.queue.borrow().is_empty() {
+        if !self.line.borrow().is_empty() {
             self.grant();
         }
     }
@@ -216,15 +227,15 @@ impl Credits {
 
     /// Claims that wait.
     pub fn waiting(&self) -> usize {
-        self.queue.borrow().len()
+        self.line.borrow().len()
     }
 
     fn grant(&self) {
-        let mut queue = self.queue.borrow_mut();
-        while queue.front().is_some_and(|c| c.amount <= self.free.get()) {
-            let claim = queue.pop_front().expect("looked at above");
+        let mut line = self.line.borrow_mut();
+        while line.first().is_some_and(|claim| claim.amount <= self.free.get()) {
+            let claim = line.serve().expect("looked at above");
             self.free.set(self.free.get() - claim.amount);
-            claim.granted.set(true);
+            claim.stage.set(Stage::Granted);
             claim.waker.borrow_mut().take().into_iter().for_each(Waker::wake);
         }
     }
@@ -232,12 +243,13 @@ impl Credits {
 
 struct Waiting<'a> {
     credits: &'a Credits,
-    claim: Rc<Claim>,
+    claim: Rc<Place<Claim>>,
 }
 
 impl Waiting<'_> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.claim.granted.replace(false) {
+        if self.claim.stage.get() == Stage::Granted {
+            self.claim.stage.set(Stage::Taken);
             return Poll::Ready(());
         }
         *self.claim.waker.borrow_mut() = Some(cx.waker().clone());
@@ -247,9 +259,14 @@ impl Waiting<'_> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.credits.queue.borrow_mut().retain(|c| !Rc::ptr_eq(c, &self.claim));
-        if self.claim.granted.get() {
-            self.credits.give(self.claim.amount);
+        match self.claim.stage.get() {
+            Stage::Waits => {
+                self.credits.line.borrow_mut().leave(&self.claim);
+                // The claims behind one that was too large may be small enough.
+                self.credits.grant();
+            }
+            Stage::Granted => self.credits.give(self.claim.amount),
+            Stage::Taken => {}
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Invariant: no client of the control socket makes the server hold more than [`lines::LINE_MAX`] bytes for it, and a stop
 //! answers every request that was accepted and flushes every device before it reports success.
 //!
-//! Reading order: [`server`] (start, run, stop), [`front`] (other ways than NBD), [`command`] (what the control socket
+//! Reading order: [`server`] (start, run, stop), [`front`] (other ways than NBD), `keeping`, [`command`] (what the control socket
 //! understands), [`refusal`] (what it does not do, and why), [`lines`], `console` (its connections), `perform` (what they
 //! ask, done), `freeze`, `sizes`, `metered` and [`status`] (what is told), [`metrics`] and [`http`] (the same for Prometheus),
 //! [`vhost`] (exports as disks of virtual machines), [`attach`] (as block devices of this machine), [`view`] (what changed between two statuses), [`log`] (events as lines).
@@ -17,6 +17,7 @@ mod console;
 mod freeze;
 pub mod front;
 pub mod http;
+mod keeping;
 pub mod lines;
 pub mod log;
 mod metered;

@@ -1,7 +1,7 @@
 //! Start, run and stop of a served stack.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::rc::Rc;
 
@@ -15,13 +15,14 @@ use esker_rt::mem::Pool;
 use esker_rt::net::{Address, Listener};
 use esker_rt::sync::{Either, Notify, join_all, race};
 use esker_rt::{Level, Rt};
-use esker_stack::text::address;
+use esker_stack::text::{address, split_reference};
 use esker_stack::{BuildError, Export, ExportSpec, FlushError, Measure, Place, Spec, Stack};
 
 use crate::console;
 use crate::freeze::Freezer;
 use crate::front::{Front, Offer};
 use crate::http;
+use crate::keeping::keeping_reads;
 use crate::metered::{Metered, Meters};
 use crate::metrics;
 use crate::sizes;
@@ -261,8 +262,9 @@ impl Served {
             return Err(ServeError::Nothing);
         }
         let mut shared = Shared::build(rt, pool, kinds, spec, &config)?;
+        let keeping = keeping_reads(spec);
         for exports in by_address(rt, spec) {
-            let (door, mut opened) = open(&shared, &exports, &config)?;
+            let (door, mut opened) = open(&shared, &exports, &keeping, &config)?;
             shared.doors.push(door);
             shared.ready.append(&mut opened);
         }
@@ -421,40 +423,35 @@ fn by_address<'a>(rt: &Rt, spec: &'a Spec) -> Vec<Vec<&'a ExportSpec>> {
     groups
 }
 
-/// Listens for the exports of one address, of which there is at least one.
-fn open(shared: &Shared, specs: &[&ExportSpec], config: &Config) -> Result<(Door, Vec<Ready>), ServeError> {
+/// Listens for the exports of one address, of which there is at least one. `keeping` are the parts that keep reads.
+fn open(
+    shared: &Shared,
+    specs: &[&ExportSpec],
+    keeping: &BTreeSet<&str>,
+    config: &Config,
+) -> Result<(Door, Vec<Ready>), ServeError> {
     let stack = &shared.stack;
     let first = specs[0];
     let (at, name) = (first.at.clone(), first.name.clone());
     let address = address::parse(first.nbd.as_deref().unwrap_or_default());
     let address = address.map_err(|why| ServeError::Address { at: at.clone(), export: name.clone(), why })?;
-    let exports: Vec<(&str, Export)> =
-        specs.iter().filter_map(|spec| Some((spec.name.as_str(), stack.export(&spec.name)?))).collect();
-    let cached = |name: &str| specs.iter().any(|spec| spec.name == name && keeps_reads(&stack.spec(), &spec.device));
-    let offered = exports.iter().map(|(name, export)| {
-        let metered = Rc::new(shared.meters.on(name, export.clone()));
-        nbd::Export::new(name, metered).cached(cached(name))
+    let exports: Vec<(&ExportSpec, Export)> =
+        specs.iter().filter_map(|spec| Some((*spec, stack.export(&spec.name)?))).collect();
+    let offered = exports.iter().map(|(spec, export)| {
+        let metered = Rc::new(shared.meters.on(&spec.name, export.clone()));
+        nbd::Export::new(&spec.name, metered).cached(keeping.contains(split_reference(&spec.device).0))
     });
     let server = nbd::Server::with_tls(stack.rt(), stack.pool(), offered.collect(), config.nbd, config.tls.clone());
     let server = server.map_err(|source| ServeError::Export { at: at.clone(), source })?;
     let listener = listen(stack.rt(), &address).and_then(|l| grant(l.address(), config.access).map(|()| l));
     let listener = listener.map_err(|source| ServeError::Listen { at, export: name, source })?;
     let tls = config.tls.as_ref().is_some_and(|tls| tls.mode() == TlsMode::Require);
-    let ready = exports.iter().map(|(name, export)| Ready {
-        export: name.to_string(),
-        uri: Uri { address: listener.address().clone(), export: name.to_string(), tls },
+    let ready = exports.iter().map(|(spec, export)| Ready {
+        export: spec.name.clone(),
+        uri: Uri { address: listener.address().clone(), export: spec.name.clone(), tls },
         size: export.size(),
         read_only: export.is_read_only(),
     });
     let ready = ready.collect();
     Ok((Door { server, listener: Rc::new(listener) }, ready))
-}
-
-/// Whether something below `device` (a name, maybe with a port) keeps what was read: today that is the page cache of
-/// files without direct I/O.
-fn keeps_reads(spec: &Spec, device: &str) -> bool {
-    let name = device.split_once('.').map_or(device, |(name, _)| name);
-    let Some(device) = spec.devices.iter().find(|device| device.name == name) else { return false };
-    let buffered = device.kind == "file" && device.args.get("direct").is_some_and(|flag| flag == "false");
-    buffered || device.on.iter().any(|lower| keeps_reads(spec, lower))
 }

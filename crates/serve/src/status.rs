@@ -271,14 +271,15 @@ impl Status {
             tls_bytes: shared.doors.iter().map(|door| door.server.secured_bytes()).sum(),
             changes: shared.changes.get(),
             exports: exports(shared, &spec),
-            parts: stack.stats().into_iter().map(|stats| part(stats, &spec)).collect(),
+            parts: parts(stack.stats(), &spec),
             clients,
         }
     }
 }
 
 fn exports(shared: &Shared, spec: &Spec) -> Vec<ExportStatus> {
-    let device = |name: &str| spec.exports.iter().find(|e| e.name == name).map(|e| e.device.clone());
+    let devices: BTreeMap<&str, &String> = spec.exports.iter().map(|e| (e.name.as_str(), &e.device)).collect();
+    let device = |name: &str| devices.get(name).map(|device| device.to_string());
     let block = |name: &str| {
         let export = shared.stack.export(name)?;
         Some(esker_block::Device::limits(&export).block)
@@ -295,11 +296,19 @@ fn exports(shared: &Shared, spec: &Spec) -> Vec<ExportStatus> {
     shared.offers().into_iter().map(export).collect()
 }
 
-fn part(part: PartStats, spec: &Spec) -> PartStatus {
-    let on = spec.devices.iter().find(|device| device.name == part.name).map(|device| device.on.clone());
+fn parts(parts: Vec<PartStats>, spec: &Spec) -> Vec<PartStatus> {
+    let on: BTreeMap<&str, &Vec<String>> = spec.devices.iter().map(|d| (d.name.as_str(), &d.on)).collect();
+    let part = |stats: PartStats| {
+        let on = on.get(stats.name.as_str()).map(|on| on.to_vec());
+        part(stats, on.unwrap_or_default())
+    };
+    parts.into_iter().map(part).collect()
+}
+
+fn part(part: PartStats, on: Vec<String>) -> PartStatus {
     PartStatus {
         kind: part.kind.to_string(),
-        on: on.unwrap_or_default(),
+        on,
         // Only models know what they use.
         modelled: part.usage.is_some(),
         violations: part.violations,

@@ -41,6 +41,7 @@ pub static KIND: Kind = Kind {
     role: Role::Modifier,
     routes: Routes { forward: Ends::All, generate: Ends::All, spontaneous: true },
     needs_bytes: true,
+    medium: esker_block::Medium::Tables,
     transparent: false,
     cost: Nanos(150),
     ..Kind::layer("shepherd", "Tries failed requests again and moves bad blocks to spare ones.", PARAMS, build)

@@ -8,8 +8,9 @@ use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
 use crate::meters::Measure;
+use crate::numbers::Number;
 use crate::snapshot::{Handle, Instance, Leaf, Shared, Slot, Snapshot};
-use crate::stack::{EndStats, Parts, Stack};
+use crate::stack::{EndStats, Parts, Stack, Volume};
 use crate::text::check::{self as rules, lowers_first};
 use crate::text::{DeviceSpec, Place, Spec, split_reference};
 use crate::watch::watched;
@@ -152,37 +153,42 @@ fn volume_name(device: &str, upper: &Upper) -> String {
     if upper.port.is_empty() { device.to_string() } else { format!("{device}.{}", upper.port) }
 }
 
-fn number_volumes(parts: &mut Parts, spec: &DeviceSpec) -> Result<(), String> {
-    for name in parts.ends(&spec.name) {
-        let number = u16::try_from(parts.numbered).ok().filter(|n| *n < u16::MAX);
-        let number = number.ok_or("the stack has had more than 65,534 volumes; restart it")?;
-        parts.numbered += 1;
-        parts.volumes.insert(name, VolumeId(number));
+fn number_volumes(parts: &mut Parts, spec: &DeviceSpec) -> Result<(), &'static str> {
+    for (port, name) in parts.ends(&spec.name).into_iter().enumerate() {
+        let number = parts.numbers.take();
+        let number = number.ok_or("a stack has 65,535 volumes at most; build it of fewer devices, layers and ports")?;
+        parts.volumes.insert(name, Volume { number, port });
     }
     Ok(())
 }
 
+/// Slots of one arrangement at most: a request behind the last one has a position, too.
+const SLOTS_MAX: usize = u16::MAX as usize;
+
 /// Places the parts as the text says, and a meter on each end that is measured.
 pub(crate) fn arrange(shared: &Rc<Shared>, parts: &Parts, spec: &Spec, measure: Measure) -> Result<Handle, BuildError> {
-    let mut slots = Vec::new();
-    let mut leaves = Vec::new();
+    let (mut slots, mut leaves, mut numbers) = (Vec::new(), Vec::new(), Vec::new());
     for device in lowers_first(spec).into_iter().rev().map(|i| &spec.devices[i]) {
+        let own = parts.volumes_of(&device.name);
         slots.extend(meter_slots(parts, &device.name, measure));
         if let Some(leaf) = parts.leaves.get(&device.name) {
-            leaves.push((parts.volumes[&device.name], leaf.clone()));
+            leaves.extend(own.iter().map(|number| (number.volume(), leaf.clone())));
         } else if let Some(instance) = parts.instances.get(&device.name) {
-            let uppers = instance.uppers.iter().map(|u| parts.volumes[&volume_name(&device.name, u)]).collect();
-            let lowers = device.on.iter().map(|lower| parts.volumes.get(lower).copied());
-            let lowers: Option<Vec<VolumeId>> = lowers.collect();
+            let uppers = own.iter().map(|number| number.volume()).collect();
+            let lowers: Option<Vec<VolumeId>> = device.on.iter().map(|lower| parts.volume(lower)).collect();
             let lowers = lowers.ok_or_else(|| BuildError::of(device, "stands on something that is gone"))?;
             slots.push(watched(Slot::new(instance.clone(), uppers, lowers), &shared.watch));
         }
+        if slots.len() > SLOTS_MAX {
+            return Err(BuildError::of(device, "with the layers and meters above it, it is one of more than 65,535"));
+        }
+        numbers.extend(own);
     }
-    Ok(Handle::new(Snapshot::new(shared.clone(), slots, leaves, parts.numbered, parts.cut)))
+    Ok(Handle::new(Snapshot::new(shared.clone(), slots, leaves, numbers, parts.numbers.span())))
 }
 
 fn meter_slots(parts: &Parts, device: &str, measure: Measure) -> Vec<Slot> {
-    let slot = |name: String| Some(parts.meters.slot(&name, *parts.volumes.get(&name)?, parts.limits(&name)?));
+    let slot = |name: String| Some(parts.meters.slot(&name, parts.volume(&name)?, parts.limits(&name)?));
     parts.measured_ends(device, measure).into_iter().filter_map(slot).collect()
 }
 
@@ -193,6 +199,16 @@ impl Parts {
             Some(instance) => instance.uppers.iter().map(|upper| volume_name(device, upper)).collect(),
             None => vec![device.to_string()],
         }
+    }
+
+    /// Their numbers.
+    fn volumes_of(&self, device: &str) -> Vec<Rc<Number>> {
+        self.ends(device).iter().filter_map(|end| Some(self.volumes.get(end)?.number.clone())).collect()
+    }
+
+    /// The volume of that name.
+    pub fn volume(&self, name: &str) -> Option<VolumeId> {
+        Some(self.volumes.get(name)?.number.volume())
     }
 
     /// Those of them that are measured.
@@ -208,7 +224,7 @@ impl Parts {
         let is_measured = measure.covers(self.leaves.contains_key(device));
         let end = |name: String| {
             let reading = if is_measured { self.meters.reading(&name) } else { None };
-            Some(EndStats { limits: snapshot.limits(*self.volumes.get(&name)?)?.clone(), reading, name })
+            Some(EndStats { limits: snapshot.limits(self.volume(&name)?)?.clone(), reading, name })
         };
         self.ends(device).into_iter().filter_map(end).collect()
     }
@@ -218,19 +234,19 @@ impl Parts {
         if let Some(leaf) = self.leaves.get(name) {
             return Some(leaf.device.limits());
         }
-        let device = split_reference(name).0;
-        let uppers = &self.instances.get(device)?.uppers;
-        uppers.iter().find(|u| volume_name(device, u) == name).map(|u| &u.limits)
+        let port = self.volumes.get(name)?.port;
+        let uppers = &self.instances.get(split_reference(name).0)?.uppers;
+        Some(&uppers.get(port)?.limits)
     }
 
-    /// Forgets a part. Its volume numbers stay used.
+    /// Forgets a part, its ends and their meters.
     pub fn forget(&mut self, name: &str) {
-        self.leaves.remove(name);
-        if let Some(instance) = self.instances.remove(name) {
-            self.volumes.retain(|volume, _| !instance.uppers.iter().any(|u| *volume == volume_name(name, u)));
+        for end in self.ends(name) {
+            self.volumes.remove(&end);
+            self.meters.forget(&end);
         }
-        self.volumes.remove(name);
-        self.meters.keep(&self.volumes);
+        self.leaves.remove(name);
+        self.instances.remove(name);
     }
 }
 

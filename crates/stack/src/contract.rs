@@ -1,13 +1,14 @@
 //! The contract between a request and the volume that it is addressed to. Part of the loop, so no layer repeats it and
 //! none can be built without it.
 
+use std::cell::Cell;
+
 use esker_base::ByteRange;
 use esker_block::{Bio, BioError, Limits, Op, OpKind, RangeOp, Support};
 
 /// The part of some limits that reads and writes are checked against at every hop, in half a cache line.
-#[derive(Clone, Copy)]
 pub(crate) struct Fence {
-    size: u64,
+    size: Cell<u64>,
     block_mask: u64,
     transfer_max: u64,
     /// By [`number`]: which operations pass without [`check`].
@@ -17,16 +18,23 @@ pub(crate) struct Fence {
 
 impl Fence {
     /// Admits nothing.
-    pub const CLOSED: Fence = Fence { size: 0, block_mask: 0, transfer_max: 0, able: [false; 7], described: false };
+    pub fn closed() -> Fence {
+        Fence { size: Cell::new(0), block_mask: 0, transfer_max: 0, able: [false; 7], described: false }
+    }
 
     pub fn new(limits: &Limits) -> Fence {
         Fence {
-            size: limits.size,
+            size: Cell::new(limits.size),
             block_mask: u64::from(limits.block) - 1,
             transfer_max: u64::from(limits.transfer_max),
             able: able(limits),
             described: limits.described,
         }
+    }
+
+    /// The volume has another size now.
+    pub fn set_size(&self, bytes: u64) {
+        self.size.set(bytes);
     }
 
     /// Whether `bio` certainly keeps to the contract. If not, [`check`] decides and gives the reason.
@@ -37,7 +45,7 @@ impl Fence {
         able & (len != 0)
             & (len <= self.transfer_max)
             & ((start | len) & self.block_mask == 0)
-            & (bio.range.end() <= self.size)
+            & (bio.range.end() <= self.size.get())
             & (bio.buf.len() as u64 == len)
             && (self.described || bio.buf.is_carried())
     }

@@ -88,7 +88,7 @@ impl Stack {
         let exports = spec.exports.iter().map(|export| (&export.name, &export.device));
         let leaves =
             spec.devices.iter().filter(|device| device.on.is_empty()).map(|device| (&device.name, &device.name));
-        let volume = |(name, device): (&String, &String)| Some((name.clone(), *parts.volumes.get(device)?));
+        let volume = |(name, device): (&String, &String)| Some((name.clone(), parts.volume(device)?));
         exports.chain(leaves).filter_map(volume).collect()
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! Invariant: knows no kind by name; every request through a stack passes the contract check at every hop.
 //!
-//! Reading order: [`text`] (what a user writes), [`snapshot`] (slots, volumes and where requests go next), [`run`] (the
-//! loop), [`build`], [`door`] (admission), [`stack`] (exports), [`live`] (insert, remove, reorder), [`held`] (a stack at
-//! rest), [`mod@resize`], [`ask`] (words of an operator), [`meters`] (counters that can be put in and taken out),
-//! [`watch`] (extensions with somebody who looks on).
+//! Reading order: [`text`] (what a user writes), [`numbers`] (of volumes), [`hops`] (where requests go next),
+//! [`snapshot`] (slots and volumes), [`run`] (the loop), [`build`], [`door`] (admission), [`stack`] (exports), [`live`]
+//! (insert, remove, reorder), [`held`] (a stack at rest), [`mod@resize`], [`ask`] (words of an operator), [`meters`]
+//! (counters that can be put in and taken out), [`watch`] (extensions with somebody who looks on).
 
 #![forbid(unsafe_code)]
 
@@ -13,9 +13,13 @@ pub mod ask;
 pub mod build;
 mod contract;
 mod door;
+#[cfg(test)]
+mod growth_tests;
 pub mod held;
+mod hops;
 pub mod live;
 mod meters;
+mod numbers;
 pub mod resize;
 #[cfg(test)]
 mod router_tests;

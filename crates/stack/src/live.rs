@@ -4,6 +4,7 @@
 use std::rc::Rc;
 
 use esker_base::Nanos;
+use esker_block::VolumeId;
 
 use crate::build::{BuildError, arrange, build_part, check, users};
 use crate::snapshot::Handle;
@@ -74,6 +75,27 @@ impl Spec {
         self.devices.insert(at + 1, new);
         Ok(self)
     }
+
+    /// The text with the layers of one chain in another order, top first. They stand directly on each other.
+    ///
+    /// # Errors
+    /// Names that are not one chain of layers of this stack.
+    pub fn with_order(mut self, names: &[String]) -> Result<Spec, LiveError> {
+        for name in names {
+            let device = self.device(name).ok_or_else(|| LiveError::Unknown(name.clone()))?;
+            if device.on.len() != 1 {
+                return Err(LiveError::NotAChain(format!("\"{name}\" does not stand on one device")));
+            }
+        }
+        let chain = chain_of(&self, names)?;
+        let bottom = lower_of(&self, chain.last().expect("a chain has layers"));
+        replace_references(&mut self, &chain[0], &names[0]);
+        for (i, name) in names.iter().enumerate() {
+            let lower = names.get(i + 1).unwrap_or(&bottom).clone();
+            named(&mut self, name).on = vec![lower];
+        }
+        Ok(self)
+    }
 }
 
 impl Stack {
@@ -86,15 +108,17 @@ impl Stack {
         let spec = self.spec().with_layer(new.clone(), above)?;
         new.on = vec![above.to_string()];
         check(&spec, self.kinds)?;
-        build_part(&self.shared, self.kinds, &mut self.parts.borrow_mut(), &new)?;
-        let result = match self.check_transparent(&new.name) {
-            Ok(()) => self.switch(spec, patience, Change::Insert(&new.name)).await,
-            Err(error) => Err(error),
-        };
+        let result = self.build_and_switch(&new, spec, patience).await;
         if result.is_err() {
             self.drop_part(&new.name);
         }
         result
+    }
+
+    async fn build_and_switch(&self, new: &DeviceSpec, spec: Spec, patience: Nanos) -> Result<(), LiveError> {
+        build_part(&self.shared, self.kinds, &mut self.parts.borrow_mut(), new)?;
+        self.check_transparent(&new.name)?;
+        self.switch(spec, patience, Change::Insert(&new.name)).await
     }
 
     /// Takes a layer out: what stood on it now stands on what it stood on.
@@ -119,14 +143,7 @@ impl Stack {
     /// [`LiveError`]; the stack is then as before.
     pub async fn reorder(&self, names: &[String], patience: Nanos) -> Result<(), LiveError> {
         names.iter().try_for_each(|name| self.check_transparent(name))?;
-        let mut spec = self.spec();
-        let chain = chain_of(&spec, names)?;
-        let bottom = lower_of(&spec, chain.last().expect("a chain has layers"));
-        replace_references(&mut spec, &chain[0], &names[0]);
-        for (i, name) in names.iter().enumerate() {
-            let lower = names.get(i + 1).unwrap_or(&bottom).clone();
-            named(&mut spec, name).on = vec![lower];
-        }
+        let spec = self.spec().with_order(names)?;
         self.switch(spec, patience, Change::Order).await
     }
 
@@ -163,12 +180,11 @@ impl Stack {
         if let Change::Remove(name) = change {
             self.settle(&[name.to_string()]).await.map_err(LiveError::Unsettled)?;
         }
-        let before = self.snapshot.replace(snapshot);
-        self.shared.forget_spare();
+        let before = self.adopt(snapshot);
         if let Change::Insert(name) = change
             && let Err(error) = self.open_part(name).await
         {
-            *self.snapshot.borrow_mut() = before;
+            self.adopt(before);
             let new = spec.devices.iter().find(|device| device.name == name).expect("it was inserted");
             return Err(BuildError::of(new, error).into());
         }
@@ -177,9 +193,14 @@ impl Stack {
         Ok(())
     }
 
+    /// Nothing is kept of a part that has left, or that could not come.
     fn drop_part(&self, name: &str) {
         let instance = self.parts.borrow().instances.get(name).map(Rc::clone);
         instance.iter().for_each(|i| i.ext.close());
+        let ends = self.parts.borrow().ends(name);
+        let volumes: Vec<VolumeId> = ends.iter().filter_map(|end| self.parts.borrow().volume(end)).collect();
+        self.shared.watch.forget(name, &volumes);
+        self.forget_ends(&ends);
         self.parts.borrow_mut().forget(name);
     }
 }

@@ -83,8 +83,7 @@ impl Stack {
         }
         let snapshot = arrange(&self.shared, &self.parts.borrow(), &self.spec(), what)?;
         self.rest(patience).await?;
-        *self.snapshot.borrow_mut() = snapshot;
-        self.shared.forget_spare();
+        self.adopt(snapshot);
         self.measure.set(what);
         self.shared.door.open();
         Ok(())
@@ -112,9 +111,15 @@ impl Meters {
         self.0.borrow().get(name).map(|(meter, _)| meter.reading())
     }
 
-    /// Forgets the meters of volumes that are not there any more.
-    pub fn keep(&self, volumes: &BTreeMap<String, VolumeId>) {
-        self.0.borrow_mut().retain(|name, _| volumes.contains_key(name));
+    /// How many there are.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.0.borrow().len()
+    }
+
+    /// Forgets the meter of a volume that is gone.
+    pub fn forget(&self, name: &str) {
+        self.0.borrow_mut().remove(name);
     }
 }
 

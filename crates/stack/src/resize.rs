@@ -12,9 +12,9 @@ use esker_block::{BioError, Extension, VolumeId};
 use esker_rt::sync::Notify;
 
 use crate::ask::Inside;
-use crate::build::arrange;
+use crate::hops::Target;
 use crate::live::LiveError;
-use crate::snapshot::{Cut, Instance, Leaf, Snapshot, Target};
+use crate::snapshot::{Cut, Instance, Leaf, Snapshot};
 use crate::stack::Stack;
 
 /// How long a cut that a client asked for waits for requests in flight.
@@ -81,7 +81,7 @@ impl Stack {
     /// # Errors
     /// [`ResizeError`]; the size is then as before.
     pub async fn resize(&self, name: &str, bytes: u64, patience: Nanos) -> Result<(), ResizeError> {
-        let volume = self.parts.borrow().volumes.get(name).copied();
+        let volume = self.parts.borrow().volume(name);
         self.resize_volume(volume.ok_or_else(|| LiveError::Unknown(name.to_string()))?, bytes, patience).await
     }
 
@@ -163,17 +163,25 @@ impl Stack {
         Ok(())
     }
 
-    /// Sizes may have changed: makes an arrangement that knows them, and tells who waits.
+    /// Sizes may have changed: the contract knows them from now on, and who waits is told.
     pub(crate) fn note_sizes(&self) {
-        let next = arrange(&self.shared, &self.parts.borrow(), &self.spec.borrow(), self.measured());
-        let next = next.expect("this arrangement stood before");
-        if next.sizes().eq(self.snapshot.borrow().sizes()) {
-            return;
+        let cut = self.parts.borrow().cut;
+        let is_new = self.snapshot.borrow().note_sizes(cut);
+        self.tell_sizes(is_new);
+    }
+
+    /// The same where only those of one layer may have changed, and what is below it is known.
+    pub(crate) fn note_sizes_of(&self, instance: &Rc<Instance>) {
+        let (cut, snapshot) = (self.parts.borrow().cut, self.snapshot.borrow());
+        let is_new = snapshot.slot_of(instance).is_some_and(|slot| snapshot.note_slot(slot, cut));
+        self.tell_sizes(is_new);
+    }
+
+    fn tell_sizes(&self, is_new: bool) {
+        if is_new {
+            self.sizes.changes.set(self.sizes.changes.get() + 1);
+            self.sizes.changed.notify_all();
         }
-        *self.snapshot.borrow_mut() = next;
-        self.shared.forget_spare();
-        self.sizes.changes.set(self.sizes.changes.get() + 1);
-        self.sizes.changed.notify_all();
     }
 
     /// How often sizes have changed so far.

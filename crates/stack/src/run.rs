@@ -15,7 +15,8 @@ use esker_block::{Bio, BioError, Buf, Class, Done, Flow, Reply, Step, VolumeId};
 use esker_rt::Sleep;
 
 use crate::contract;
-use crate::snapshot::{Handle, Shared, Target};
+use crate::hops::Target;
+use crate::snapshot::{Handle, Shared};
 
 const ON_ITS_WAY_DOWN: &str = "what goes down is a request";
 const ON_ITS_WAY_UP: &str = "what goes up is an answer";
@@ -247,7 +248,7 @@ impl Run {
         let bio = self.bio();
         let dest = bio.dest;
         match self.snapshot.limits(dest) {
-            Some(limits) => contract::check(limits, bio)?,
+            Some(limits) => contract::check(&limits, bio)?,
             None => return Err(BioError::invalid(format!("no volume {} in this stack", dest.0))),
         }
         let hop = self.snapshot.hop(self.snapshot.hop_at(self.position, dest));

@@ -1,6 +1,7 @@
-//! One fixed arrangement of slots and leaves. A request keeps the snapshot under which it entered.
+//! One arrangement of slots and leaves. A request keeps the snapshot under which it entered: what stands where is fixed in it.
+//! Only the sizes of its volumes follow the devices and layers that they belong to.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::ops::Deref;
 use std::rc::Rc;
 
@@ -15,6 +16,8 @@ use esker_rt::sync::Credits;
 
 use crate::contract::Fence;
 use crate::door::Door;
+use crate::hops::{Hop, Hops};
+use crate::numbers::Number;
 use crate::run::{Run, note_answer};
 use crate::station::Unusable;
 use crate::watch::{Watch, Work};
@@ -135,6 +138,8 @@ pub(crate) struct Instance {
     pub strict: Cell<bool>,
     /// What it did while its work was watched.
     pub work: Cell<Work>,
+    /// Its slot in the arrangement that took effect last, if it stands there.
+    place: Cell<u16>,
 }
 
 impl Instance {
@@ -149,6 +154,7 @@ impl Instance {
             unusable: RefCell::default(),
             strict: Cell::new(false),
             work: Cell::default(),
+            place: Cell::default(),
         }
     }
 
@@ -218,94 +224,108 @@ impl Leaf {
     }
 }
 
-/// Where a request goes next.
-#[derive(Clone, Copy)]
-pub(crate) enum Target {
-    Slot { index: u16, port: u16 },
-    Leaf(u16),
-    Nowhere,
-}
-
-/// What a request meets at one position when it is addressed to one volume.
-#[derive(Clone, Copy)]
-pub(crate) struct Hop {
-    pub fence: Fence,
-    pub target: Target,
-}
-
-/// Nothing keeps to the contract of a volume that is not there.
-const NOWHERE: Hop = Hop { fence: Fence::CLOSED, target: Target::Nowhere };
-
 pub(crate) struct Snapshot {
     pub shared: Rc<Shared>,
     pub slots: Vec<Slot>,
     pub leaves: Vec<(VolumeId, Rc<Leaf>)>,
-    /// By volume; `None` for names that this snapshot does not have.
-    limits: Vec<Option<Limits>>,
-    /// `[position × volumes + volume]`: the first slot at or after the position whose upper ends hold the volume, else
-    /// its leaf. The last element is nowhere.
-    hops: Vec<Hop>,
+    /// By volume; `None` for numbers that this snapshot does not have.
+    limits: Vec<Option<RefCell<Limits>>>,
+    pub hops: Hops,
+    /// As long as the snapshot is there, its volumes keep their numbers.
+    _numbers: Vec<Rc<Number>>,
 }
 
 impl Snapshot {
-    /// `slots` stand top-down. `volumes` is one more than the largest volume number. A volume that is about to be cut has its
-    /// end where `cut` says.
+    /// `slots` stand top-down. `numbers` are those of all volumes in it, and `volumes` is one more than the largest. Sizes are
+    /// those of the beginning until they are noted.
     pub fn new(
         shared: Rc<Shared>,
         mut slots: Vec<Slot>,
         leaves: Vec<(VolumeId, Rc<Leaf>)>,
+        numbers: Vec<Rc<Number>>,
         volumes: usize,
-        cut: Option<Cut>,
     ) -> Snapshot {
-        let mut limits: Vec<Option<Limits>> = vec![None; volumes];
-        let mut row = vec![NOWHERE; volumes];
-        for (i, (volume, leaf)) in leaves.iter().enumerate() {
-            let now = sized(leaf.device.limits(), *volume, leaf.device.size(), cut);
-            row[volume.0 as usize] = Hop { fence: leaf_fence(&shared, &now), target: Target::Leaf(i as u16) };
-            limits[volume.0 as usize] = Some(now);
+        let mut limits: Vec<Option<RefCell<Limits>>> = vec![None; volumes];
+        let mut met = Vec::with_capacity(leaves.len() + slots.len());
+        for (index, (volume, leaf)) in leaves.iter().enumerate() {
+            let built = leaf.device.limits();
+            met.push((*volume, Hop::leaf(leaf_fence(&shared, built), index as u16)));
+            limits[volume.0 as usize] = Some(RefCell::new(built.clone()));
         }
-        let mut rows = vec![row.clone()];
         for (index, slot) in slots.iter().enumerate().rev() {
-            for (port, volume) in slot.uppers.iter().enumerate() {
-                let below = limits[slot.first.0 as usize].as_ref().map(|lower| lower.size);
-                let built = &slot.instance.uppers[port].limits;
-                let size = slot.size(port as u16, below).unwrap_or(built.size);
-                let upper = sized(built, *volume, size, cut);
-                let target = Target::Slot { index: index as u16, port: port as u16 };
-                row[volume.0 as usize] = Hop { fence: Fence::new(&upper), target };
-                limits[volume.0 as usize] = Some(upper);
+            for (port, (volume, upper)) in slot.uppers.iter().zip(&slot.instance.uppers).enumerate() {
+                met.push((*volume, Hop::slot(Fence::new(&upper.limits), index as u16, port as u16)));
+                limits[volume.0 as usize] = Some(RefCell::new(upper.limits.clone()));
             }
-            rows.push(row.clone());
         }
-        let hops: Vec<Hop> = rows.into_iter().rev().flatten().chain([NOWHERE]).collect();
+        let hops = Hops::new(met, volumes);
         for (index, slot) in slots.iter_mut().enumerate() {
-            slot.after = (index + 1) * volumes + slot.first.0 as usize;
+            slot.after = hops.at(index as u16 + 1, slot.first);
         }
-        Snapshot { shared, slots, leaves, limits, hops }
+        Snapshot { shared, slots, leaves, limits, hops, _numbers: numbers }
     }
 
     /// The number of the hop of a request at `position` that is addressed to `volume`.
     #[inline]
     pub fn hop_at(&self, position: u16, volume: VolumeId) -> usize {
-        let volumes = self.limits.len();
-        match (volume.0 as usize) < volumes {
-            true => position as usize * volumes + volume.0 as usize,
-            false => self.hops.len() - 1,
-        }
+        self.hops.at(position, volume)
     }
 
     #[inline]
     pub fn hop(&self, number: usize) -> &Hop {
-        &self.hops[number]
+        self.hops.get(number)
     }
 
-    pub fn limits(&self, volume: VolumeId) -> Option<&Limits> {
-        self.limits.get(volume.0 as usize)?.as_ref()
+    /// What requests to a volume must keep to now.
+    pub fn limits(&self, volume: VolumeId) -> Option<Ref<'_, Limits>> {
+        Some(self.limits.get(volume.0 as usize)?.as_ref()?.borrow())
     }
 
-    /// Bytes of each volume.
-    pub fn sizes(&self) -> impl Iterator<Item = Option<u64>> {
-        self.limits.iter().map(|limits| limits.as_ref().map(|limits| limits.size))
+    /// It takes effect: tells each layer where it stands.
+    pub fn place(&self) {
+        (0..).zip(&self.slots).for_each(|(index, slot)| slot.instance.place.set(index));
+    }
+
+    /// The slot of a layer in the snapshot that took effect last, if it stands there.
+    pub fn slot_of(&self, instance: &Rc<Instance>) -> Option<u16> {
+        let index = instance.place.get();
+        let slot = self.slots.get(usize::from(index))?;
+        Rc::ptr_eq(&slot.instance, instance).then_some(index)
+    }
+
+    /// Asks for all sizes. A volume that is about to be cut has its end where `cut` says. Whether one has changed.
+    pub fn note_sizes(&self, cut: Option<Cut>) -> bool {
+        let mut is_new = false;
+        for (volume, leaf) in &self.leaves {
+            is_new |= self.set_size(*volume, leaf.device.size(), cut);
+        }
+        for index in (0..self.slots.len()).rev() {
+            is_new |= self.note_slot(index as u16, cut);
+        }
+        is_new
+    }
+
+    /// The same for the upper ends of one slot; what is below it is known.
+    pub fn note_slot(&self, index: u16, cut: Option<Cut>) -> bool {
+        let slot = &self.slots[usize::from(index)];
+        let mut is_new = false;
+        for (port, (volume, upper)) in (0..).zip(slot.uppers.iter().zip(&slot.instance.uppers)) {
+            let below = self.limits(slot.first).map(|lower| lower.size);
+            let size = slot.size(port, below).unwrap_or(upper.limits.size);
+            is_new |= self.set_size(*volume, size, cut);
+        }
+        is_new
+    }
+
+    fn set_size(&self, volume: VolumeId, bytes: u64, cut: Option<Cut>) -> bool {
+        let end = cut.filter(|cut| cut.volume == volume).map_or(u64::MAX, |cut| cut.bytes);
+        let limits = self.limits[volume.0 as usize].as_ref().expect("it has a hop, so it has limits");
+        let before = std::mem::replace(&mut limits.borrow_mut().size, bytes.min(end));
+        if before == bytes.min(end) {
+            return false;
+        }
+        self.hops.set_size(volume, bytes.min(end));
+        true
     }
 }
 
@@ -316,15 +336,9 @@ pub(crate) struct Cut {
     pub bytes: u64,
 }
 
-/// Limits as they were built, with the size that the volume has now.
-fn sized(built: &Limits, volume: VolumeId, size: u64, cut: Option<Cut>) -> Limits {
-    let end = cut.filter(|cut| cut.volume == volume).map_or(u64::MAX, |cut| cut.bytes);
-    Limits { size: size.min(end), ..built.clone() }
-}
-
 /// Where arrivals are counted, nothing simply passes the fence of a leaf: the full check is where they are seen.
 fn leaf_fence(shared: &Shared, limits: &Limits) -> Fence {
-    if shared.watch.what.get().handlers { Fence::CLOSED } else { Fence::new(limits) }
+    if shared.watch.what.get().handlers { Fence::closed() } else { Fence::new(limits) }
 }
 
 impl Submit for Snapshot {

@@ -16,6 +16,7 @@ use esker_rt::mem::Pool;
 use esker_rt::{Level, Rt};
 
 use crate::meters::{Measure, Meters};
+use crate::numbers::{GONE, Number, Numbers};
 use crate::resize::{CUT_PATIENCE, ResizeError, Sizes};
 use crate::run::Run;
 use crate::snapshot::{Cut, Handle, Instance, Leaf, Shared};
@@ -32,21 +33,29 @@ pub struct Stack {
     pub(crate) measure: Cell<Measure>,
     pub(crate) sizes: Sizes,
     ends: RefCell<BTreeMap<String, Rc<End>>>,
+    /// Where each export stands in the text. Live changes do not move them.
+    exports: BTreeMap<String, usize>,
     /// For the places of its layers.
     pub(crate) me: Weak<Stack>,
 }
 
-/// Everything that was built, by name. Volume numbers are never reused.
+/// Everything that was built, by name.
 #[derive(Default)]
 pub(crate) struct Parts {
-    pub volumes: BTreeMap<String, VolumeId>,
+    pub volumes: BTreeMap<String, Volume>,
     pub instances: BTreeMap<String, Rc<Instance>>,
     pub leaves: BTreeMap<String, Rc<Leaf>>,
     pub meters: Meters,
     /// What is about to become smaller.
     pub cut: Option<Cut>,
-    /// Volume numbers given out so far.
-    pub numbered: usize,
+    pub numbers: Numbers,
+}
+
+/// One upper end of a part.
+pub(crate) struct Volume {
+    pub number: Rc<Number>,
+    /// Its place among the part's upper ends.
+    pub port: usize,
 }
 
 /// Where an export leads now. Live changes move it; clients keep their handle.
@@ -96,17 +105,29 @@ impl Stack {
         spec: Spec,
         parts: Parts,
     ) -> Rc<Stack> {
-        Rc::new_cyclic(|me| Stack {
+        let exports = spec.exports.iter().enumerate().map(|(at, export)| (export.name.clone(), at)).collect();
+        let stack = Rc::new_cyclic(|me| Stack {
             me: me.clone(),
             shared,
             kinds,
-            snapshot: RefCell::new(snapshot),
+            snapshot: RefCell::new(snapshot.clone()),
             spec: RefCell::new(spec),
             parts: RefCell::new(parts),
             measure: Cell::default(),
             sizes: Sizes::default(),
             ends: RefCell::default(),
-        })
+            exports,
+        });
+        stack.adopt(snapshot);
+        stack
+    }
+
+    /// Makes `next` the arrangement of all requests to come, with the sizes of now, and gives back the one before.
+    pub(crate) fn adopt(&self, next: Handle) -> Handle {
+        next.note_sizes(self.parts.borrow().cut);
+        next.place();
+        self.shared.forget_spare();
+        self.snapshot.replace(next)
     }
 
     /// The world that it runs in.
@@ -127,7 +148,7 @@ impl Stack {
     /// The export of that name.
     pub fn export(self: &Rc<Self>, name: &str) -> Option<Export> {
         let spec = self.spec.borrow();
-        let export = spec.exports.iter().find(|e| e.name == name)?;
+        let export = &spec.exports[*self.exports.get(name)?];
         let (device, read_only) = (export.device.clone(), export.read_only);
         drop(spec);
         self.end(&format!("export {name}"), &device, read_only)
@@ -142,7 +163,7 @@ impl Stack {
         if let Some(end) = self.ends.borrow().get(key) {
             return Some(Export { stack: self.clone(), end: end.clone() });
         }
-        let volume = *self.parts.borrow().volumes.get(device)?;
+        let volume = self.parts.borrow().volume(device)?;
         let mut limits = self.snapshot.borrow().limits(volume)?.clone();
         if read_only {
             let changing = [OpKind::Write, OpKind::Zero, OpKind::Discard, OpKind::Clone, OpKind::Move, OpKind::Delete];
@@ -158,10 +179,16 @@ impl Stack {
         let (spec, parts, ends) = (self.spec.borrow(), self.parts.borrow(), self.ends.borrow());
         for export in &spec.exports {
             let end = ends.get(&format!("export {}", export.name));
-            if let (Some(end), Some(volume)) = (end, parts.volumes.get(&export.device)) {
-                end.volume.set(*volume);
+            if let (Some(end), Some(volume)) = (end, parts.volume(&export.device)) {
+                end.volume.set(volume);
             }
         }
+    }
+
+    /// Handles on these ends lead nowhere from now on, whichever volume gets their numbers.
+    pub(crate) fn forget_ends(&self, names: &[String]) {
+        let mut ends = self.ends.borrow_mut();
+        names.iter().filter_map(|name| ends.remove(name)).for_each(|end| end.volume.set(GONE));
     }
 
     /// Why the stack refuses everything, if it does.

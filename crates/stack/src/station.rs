@@ -61,8 +61,8 @@ impl Stack {
     /// What is below `instance` in the present arrangement, if it stands there.
     pub(crate) fn below(&self, instance: &Rc<Instance>) -> Option<Below> {
         let snapshot = self.snapshot.borrow();
-        let slot = snapshot.slots.iter().position(|slot| Rc::ptr_eq(&slot.instance, instance))?;
-        Some(esker_block::Route::below(&*snapshot, slot as u16))
+        let slot = snapshot.slot_of(instance)?;
+        Some(esker_block::Route::below(&*snapshot, slot))
     }
 
     /// Opens the layers of these names, lowest first. Nobody is let in until all have answered: layers recover from
@@ -82,12 +82,14 @@ impl Stack {
                             let result = stack.open_part(&name).await;
                             stack.note_opened(&name, result);
                         }
+                        stack.note_sizes();
                         stack.shared.door.end_opening();
                     }));
                     return;
                 }
             }
         }
+        self.note_sizes();
     }
 
     /// Opens one layer in the present arrangement.
@@ -102,17 +104,16 @@ impl Stack {
         instance.ext.open(opening)
     }
 
-    /// A layer that could not be opened refuses everything and says why; the rest of the stack goes on.
+    /// The layers above are opened over the size that it has now. A layer that could not be opened refuses everything and says
+    /// why; the rest of the stack goes on.
     fn note_opened(&self, name: &str, result: Result<(), KindError>) {
-        let Err(why) = result else { return self.note_sizes() };
+        let Some(instance) = self.parts.borrow().instances.get(name).cloned() else { return };
+        let Err(why) = result else { return self.note_sizes_of(&instance) };
         let what = format!("{name} cannot be used: {why}");
         self.rt().log(Level::Error, format_args!("{what}"));
-        let parts = self.parts.borrow();
-        let instance = parts.instances.get(name).expect("it was just opened");
         *instance.unusable.borrow_mut() = Some(what);
-        let snapshot =
-            arrange(&self.shared, &parts, &self.spec.borrow(), self.measured()).expect("this arrangement stood before");
-        *self.snapshot.borrow_mut() = snapshot;
+        let snapshot = arrange(&self.shared, &self.parts.borrow(), &self.spec.borrow(), self.measured());
+        self.adopt(snapshot.expect("this arrangement stood before"));
     }
 
     /// Brings home what the layers of these names hold back, in this order. The stack is drained.

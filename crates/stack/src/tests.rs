@@ -138,6 +138,7 @@ const PLAIN: Kind = Kind {
     role: Role::Modifier,
     routes: Routes::WORST,
     durability: Durability::Keeps,
+    medium: esker_block::Medium::Plain,
     needs_bytes: false,
     transparent: false,
     worlds: Worlds::Both,

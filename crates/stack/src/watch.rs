@@ -16,6 +16,7 @@ use esker_rt::Rt;
 
 use crate::build::arrange;
 use crate::live::LiveError;
+use crate::numbers::GONE;
 use crate::snapshot::{Instance, Slot};
 use crate::stack::Stack;
 
@@ -44,7 +45,8 @@ pub struct Work {
     pub generated: u64,
 }
 
-/// Requests that had one origin, one last handler and one end, and how many they were.
+/// Requests that had one origin, one last handler and one end, and how many they were. What has left the stack since is
+/// called `gone`, all of it together.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Handled {
     /// The volume that a client addressed, by its name in the text; none for requests that a layer created.
@@ -56,6 +58,9 @@ pub struct Handled {
     /// How many.
     pub requests: u64,
 }
+
+/// What is told in the place of a name that has left the stack.
+const LEFT: &str = "gone";
 
 type Key = (Option<VolumeId>, Option<String>, Option<VolumeId>);
 
@@ -102,6 +107,16 @@ impl Watch {
 
     fn count(&self, key: Key) {
         *self.handled.borrow_mut().entry(key).or_default() += 1;
+    }
+
+    /// The part `name` has left with its volumes, whose numbers may become others': it counts as one that is gone.
+    pub fn forget(&self, name: &str, volumes: &[VolumeId]) {
+        let mut handled = self.handled.borrow_mut();
+        let volume = |volume: VolumeId| if volumes.contains(&volume) { GONE } else { volume };
+        for ((origin, last, end), requests) in std::mem::take(&mut *handled) {
+            let last = last.map(|last| if last == name { LEFT.to_string() } else { last });
+            *handled.entry((origin.map(volume), last, end.map(volume))).or_default() += requests;
+        }
     }
 
     /// Runs `work` and gives its time without that of other watched code inside it; `before` was spent for it already.
@@ -291,7 +306,7 @@ impl Stack {
         self.shared.watch.what.set(what);
         self.shared.mark_special();
         let snapshot = arrange(&self.shared, &self.parts.borrow(), &self.spec.borrow(), self.measured())?;
-        *self.snapshot.borrow_mut() = snapshot;
+        self.adopt(snapshot);
         Ok(())
     }
 
@@ -303,8 +318,9 @@ impl Stack {
     /// Who has handled the requests of each volume last, while [`Watching::handlers`] was on.
     pub fn handled(&self) -> Vec<Handled> {
         let parts = self.parts.borrow();
-        let names: BTreeMap<VolumeId, &String> = parts.volumes.iter().map(|(name, volume)| (*volume, name)).collect();
-        let name = |volume: VolumeId| names.get(&volume).map_or_else(|| "gone".to_string(), |name| (*name).clone());
+        let named = parts.volumes.iter().map(|(name, volume)| (volume.number.volume(), name));
+        let names: BTreeMap<VolumeId, &String> = named.collect();
+        let name = |volume: VolumeId| names.get(&volume).map_or_else(|| LEFT.to_string(), |name| (*name).clone());
         let handled = self.shared.watch.handled.borrow();
         let one = |((origin, last, end), requests): (&Key, &u64)| Handled {
             origin: origin.map(name),

@@ -103,6 +103,7 @@ pub static KIND: Kind = Kind {
     role: Role::Modifier,
     routes: Routes { forward: Ends::All, generate: Ends::All, spontaneous: true },
     needs_bytes: true,
+    medium: esker_block::Medium::Tables,
     transparent: false,
     cost: Nanos(600),
     ..Kind::layer("volume", "A log-structured volume: clones, moves and deletes ranges without copying.", PARAMS, build)

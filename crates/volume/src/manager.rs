@@ -9,10 +9,13 @@
 mod carry;
 pub mod catalogue;
 mod change;
+mod edit;
+mod gaps;
 pub mod order;
 pub mod ports;
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -193,8 +196,11 @@ impl ManageError {
 /// The volumes of one volume.
 pub struct Manager {
     volume: Rc<Volume>,
+    /// While an order is carried out, as it will be then.
     catalogue: RefCell<Catalogue>,
     ports: Rc<Vec<Port>>,
+    /// Where each port stands, by its name.
+    port_places: BTreeMap<String, usize>,
     ranges_max: usize,
     is_busy: Cell<bool>,
     freed: Notify,
@@ -213,7 +219,9 @@ impl Manager {
         ranges_max: usize,
     ) -> Result<Manager, ManageError> {
         let (is_busy, freed) = (Cell::new(false), Notify::default());
-        let manager = Manager { volume, catalogue: RefCell::default(), ports, ranges_max, is_busy, freed };
+        let port_places = ports.iter().enumerate().map(|(at, port)| (port.name.clone(), at)).collect();
+        let catalogue = RefCell::default();
+        let manager = Manager { volume, catalogue, ports, port_places, ranges_max, is_busy, freed };
         manager.load(below).await?;
         for port in manager.ports.iter() {
             let window = manager.connect(below, port).await.map_err(|e| format!("port \"{}\": {e}", port.name));
@@ -221,8 +229,8 @@ impl Manager {
                 manager.volume.rt().log(Level::Error, format_args!("{}: {why}", manager.volume.config.name));
             }
             *port.window.borrow_mut() = window;
+            manager.catalogue.borrow().get(&port.name).inspect(|(_, entry)| manager.fit_port(entry));
         }
-        manager.fit_ports();
         Ok(manager)
     }
 
@@ -264,12 +272,15 @@ impl Manager {
         Some(Window { start: entry.start * self.block(), read_only: entry.read_only })
     }
 
-    /// Each open port offers all of its volume.
-    fn fit_ports(&self) {
-        let catalogue = self.catalogue.borrow();
-        for port in self.ports.iter().filter(|port| port.window.borrow().is_ok()) {
-            catalogue.get(&port.name).inspect(|(_, entry)| port.bytes.set(entry.blocks * self.block()));
-        }
+    /// The port of that name.
+    fn port(&self, name: &str) -> Option<&Port> {
+        Some(&self.ports[*self.port_places.get(name)?])
+    }
+
+    /// The port of a volume offers all of it, if it is open.
+    fn fit_port(&self, entry: &Entry) {
+        let port = self.port(&entry.name).filter(|port| port.window.borrow().is_ok());
+        port.into_iter().for_each(|port| port.bytes.set(entry.blocks * self.block()));
     }
 
     fn geometry(&self) -> &Geometry {

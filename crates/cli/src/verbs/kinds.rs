@@ -1,6 +1,9 @@
-//! `esker kinds`: what devices and layers there are, and their parameters, from their manifests.
+//! `esker kinds`: what devices and layers there are, their parameters, from their manifests, and the devices of the catalogue
+//! that a model can be.
 
 use esker_block::kind::{Arity, Durability, Kind, Param, ParamType, Role, Worlds};
+use esker_dev_sim::catalogue::{self, Entry};
+use esker_stack::text::check::advice;
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -12,11 +15,13 @@ pub const VERB: Verb = Verb::of::<Kinds>(About {
     words: &["kinds"],
     summary: "List kinds of devices and layers, or the parameters of one",
     details: "Without a name: every kind with one sentence. With a name: what the kind is on, what it does to \
-              durability, and its parameters.",
+              durability, and its parameters; for a model of a device also its profiles: the products whose numbers \
+              it can take, with their capacity and price.",
     examples: &[
         Example { line: "esker kinds", does: "lists all kinds" },
         Example { line: "esker kinds memory", does: "tells all about one" },
         Example { line: "esker kinds memory --markdown", does: "prints the parameter table of its page" },
+        Example { line: "esker kinds ssd-model", does: "lists the drives that the model can be" },
     ],
 });
 
@@ -25,7 +30,7 @@ struct Kinds {
     /// Name of a kind
     #[arg(value_name = "KIND")]
     name: Option<String>,
-    /// The parameter table as Markdown
+    /// The tables of its page as Markdown
     #[arg(long, requires = "name", conflicts_with = "json")]
     markdown: bool,
     /// JSON, for programs
@@ -34,8 +39,18 @@ struct Kinds {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("unknown kind \"{0}\"; run `esker kinds` for the list")]
-struct UnknownKind(String);
+#[error("unknown kind \"{name}\"; {advice}")]
+struct UnknownKind {
+    name: String,
+    advice: String,
+}
+
+impl UnknownKind {
+    fn of(name: &str) -> UnknownKind {
+        let kinds = esker_kinds::ALL.iter().map(|kind| kind.name);
+        UnknownKind { name: name.to_string(), advice: advice(name, "the kinds are", kinds) }
+    }
+}
 
 impl Run for Kinds {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
@@ -48,7 +63,7 @@ impl Run for Kinds {
                 terminal.say(&columns(&rows.collect::<Vec<_>>()))
             };
         };
-        let kind = all.iter().find(|kind| kind.name == name).ok_or(UnknownKind(name))?;
+        let kind = all.iter().find(|kind| kind.name == name).ok_or_else(|| UnknownKind::of(&name))?;
         terminal.say(&match (self.json, self.markdown) {
             (true, _) => json_of(kind).to_string(),
             (_, true) => markdown(kind),
@@ -65,10 +80,44 @@ fn page(kind: &Kind) -> String {
     }
     let mut text = format!("{}: {}\n\n{}", kind.name, kind.summary, columns(&rows));
     if !kind.params.is_empty() {
-        let params = kind.params.iter().map(|p| [p.name.to_string(), type_text(p.ty), given(p), p.doc.to_string()]);
+        let params = kind.params.iter().map(|p| [p.name.to_string(), type_shown(p), given(p), p.doc.to_string()]);
         text += &format!("\n\nparameters\n{}", columns(&params.collect::<Vec<_>>()));
     }
+    let profiles = catalogue::profiles(kind.name);
+    if !profiles.is_empty() {
+        let rows =
+            profiles.iter().map(|e| [e.name.clone(), e.what.clone(), e.capacity_text(), price(e), notes(kind, e)]);
+        text += &format!("\n\nprofiles\n{}\n\n{PRICES}", columns(&rows.collect::<Vec<_>>()));
+    }
     text
+}
+
+/// What the prices of a list of profiles are.
+const PRICES: &str = "A price is of the year beside it, in which the device was sold. The source of each number stands in\n\
+                      crates/dev-sim/catalogue.";
+
+/// A price with its year.
+fn price(entry: &Entry) -> String {
+    let estimate = if entry.is_estimated("price_usd") { ", an estimate" } else { "" };
+    format!("${} in {}{estimate}", entry.price_usd(), entry.year)
+}
+
+/// Whether it is the default, and what else there is to know.
+fn notes(kind: &Kind, entry: &Entry) -> String {
+    let default = is_default(kind, entry).then_some("default");
+    default.into_iter().chain(entry.note.as_deref()).collect::<Vec<_>>().join("; ")
+}
+
+fn is_default(kind: &Kind, entry: &Entry) -> bool {
+    kind.param(PROFILE).is_some_and(|param| param.default == Some(&entry.name))
+}
+
+/// The parameter that chooses an entry of the catalogue.
+const PROFILE: &str = "profile";
+
+/// The type in a table of parameters. Profiles have a table of their own.
+fn type_shown(param: &Param) -> String {
+    if param.name == PROFILE { "a profile, see below".to_string() } else { type_text(param.ty) }
 }
 
 fn facts(kind: &Kind) -> [(&'static str, String); 5] {
@@ -100,12 +149,20 @@ fn facts(kind: &Kind) -> [(&'static str, String); 5] {
     ]
 }
 
-/// The parameter table of a kind's page.
+/// The tables of a kind's page: its parameters, and its profiles if it has any.
 fn markdown(kind: &Kind) -> String {
     let mut text = "| parameter | type | default | meaning |\n|---|---|---|---|".to_string();
     for p in kind.params {
         let default = p.default.map_or_else(|| given(p), |default| format!("`{default}`"));
-        text += &format!("\n| `{}` | {} | {default} | {} |", p.name, type_text(p.ty), p.doc.replace('|', "\\|"));
+        text += &format!("\n| `{}` | {} | {default} | {} |", p.name, type_shown(p), p.doc.replace('|', "\\|"));
+    }
+    let profiles = catalogue::profiles(kind.name);
+    if !profiles.is_empty() {
+        text += "\n\n| profile | product | capacity | price | notes |\n|---|---|---|---|---|";
+    }
+    for entry in &profiles {
+        let (capacity, price, notes) = (entry.capacity_text(), price(entry), notes(kind, entry));
+        text += &format!("\n| `{}` | {} | {capacity} | {price} | {notes} |", entry.name, entry.what);
     }
     text
 }
@@ -140,7 +197,20 @@ fn json_of(kind: &Kind) -> serde_json::Value {
     object.insert("name".to_string(), kind.name.into());
     object.insert("summary".to_string(), kind.summary.into());
     object.insert("parameters".to_string(), kind.params.iter().map(param).collect());
+    let profiles = catalogue::profiles(kind.name);
+    if !profiles.is_empty() {
+        object.insert("profiles".to_string(), profiles.iter().map(|entry| json_of_profile(kind, entry)).collect());
+    }
     object.into()
+}
+
+fn json_of_profile(kind: &Kind, entry: &Entry) -> serde_json::Value {
+    json!({
+        "name": entry.name, "kind": entry.kind, "product": entry.what, "note": entry.note, "year": entry.year,
+        "capacity_bytes": entry.capacity(), "price_usd": entry.price_usd(),
+        "price_is_estimated": entry.is_estimated("price_usd"), "power_is_estimated": entry.power_is_estimated(),
+        "default": is_default(kind, entry),
+    })
 }
 
 /// Rows with their columns below each other, two blanks apart, indented.

@@ -12,7 +12,8 @@ pub const VERB: Verb = Verb::of::<LabRun>(About {
     words: &["lab", "run"],
     summary: "Measure the figures of an experiment",
     details: "Figures of virtual time repeat exactly under one seed; figures of real time are medians of interleaved \
-              runs, beside a rival in the same run. A rival that is not installed makes the run fail.",
+              runs, beside a rival in the same run. A rival that is not installed makes the run fail; where other \
+              figures need none, they are printed first.",
     examples: &[
         Example { line: "esker lab run rt-throughput --quick", does: "prints a table after about a minute" },
         Example { line: "esker lab run file-vs-fio --quick --json", does: "prints one JSON object for scripts" },
@@ -33,10 +34,11 @@ impl Run for LabRun {
         let mut progress = terminal.lines();
         let report = experiment.report(&self.lab.options(), &mut progress)?;
         drop(progress);
-        if self.lab.json {
-            return terminal.say(&serde_json::to_string_pretty(&report)?);
+        match self.lab.json {
+            true => terminal.say(&serde_json::to_string_pretty(&report)?)?,
+            false => terminal.say(&table(&report))?,
         }
-        terminal.say(&table(&report))
+        Ok(report.complete()?)
     }
 }
 

@@ -1,6 +1,5 @@
 //! `esker stack explain`: says what a stack's order does, and shows requests that prove it.
 
-use esker_compose::Analysis;
 use esker_compose::report::{json, text};
 
 use crate::composition::{Answer, Question, draw, judge};
@@ -51,7 +50,7 @@ impl Run for Explain {
             let what = format!("\"{name}\" is not in the stack; esker stack query shows its places");
             return Err(self.question.refused(what).into());
         }
-        let analysis = Analysis::of(&declared.setting, &declared.order, &declared.priorities);
+        let analysis = declared.analysis(&declared.order);
         if self.answer.json {
             terminal.say(&json::analysis(&analysis).to_string())?;
         } else {

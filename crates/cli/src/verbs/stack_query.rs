@@ -40,8 +40,7 @@ impl Run for Query {
         let declared = self.question.load(terminal)?;
         let id = declared.extension(&self.extension)?;
         let places = places(&declared.problem(), &declared.order, id);
-        let of = |order| Analysis::of(&declared.setting, order, &declared.priorities);
-        let analyses: Vec<Analysis<'_>> = places.iter().map(|place| of(&place.order)).collect();
+        let analyses: Vec<Analysis<'_>> = places.iter().map(|place| declared.analysis(&place.order)).collect();
         if self.json {
             for (place, analysis) in places.iter().zip(&analyses) {
                 terminal.say(&json::place(place, analysis).to_string())?;

@@ -1,6 +1,6 @@
 //! `esker try`: predicts which stack serves block traces best, says why, and writes that stack.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,9 @@ use esker_predict::calibration::FILE;
 use esker_predict::deploy::stack_toml;
 use esker_predict::plan::TARGET_BUSY;
 use esker_predict::report::{Origin, page, text};
+use esker_predict::trace::Bytes;
 use esker_predict::{
-    Calibration, Candidate, Comparison, Limit, Load, MeasuredDisk, Older, Plan, PredictError, Prepared,
+    Calibration, Candidate, Comparison, Limit, Load, Making, MeasuredDisk, Older, Plan, PredictError, Prepared,
     Run as CandidateRun, SpeedChoice, Trace,
 };
 use esker_stack::Spec;
@@ -26,6 +27,8 @@ use crate::failure::Failure;
 use crate::outputs::{Output, OutputError};
 use crate::stack_text::StackText;
 use crate::terminal::Terminal;
+use crate::trace::from_help;
+use crate::trace_files;
 use crate::verb::{self, About, Example, Run, Verb};
 
 /// The record.
@@ -35,12 +38,18 @@ pub const VERB: Verb = Verb::of::<Try>(About {
     details: "Plays the traces in virtual time against candidate stacks, compares latency, throughput, energy and price, \
               names the best and why, and writes it as stack.toml, with an HTML report and the result as JSON, to the \
               folder of --out. Without traces it plays the two that are built in (a MySQL server and a web server, an \
-              hour each). Each trace is a volume of its own; its requests come at their recorded times, divided by the \
-              speed, or with --closed each after the answer to one before it. A candidate of your own needs an export for each trace, in their order. Files that esker did not \
-              write are never replaced without --force.",
+              hour each), at a speed at which they need more than one disk. Traces that are given are played as recorded: a \
+              trace is a file, a folder or an archive, and each volume in it is served by an export of its own. Requests come \
+              at their recorded times, with --rate evenly, or with --closed each after the answer to an earlier one; traces \
+              without times are played by one client. A candidate of your own needs an export for each volume, in their \
+              order, as large as the trace reaches. For each candidate the headroom says how many times the load it bears \
+              within the target. Files that esker did not write are never replaced without --force.",
     examples: &[
         Example { line: "esker try", does: "plays the built-in traces against one disk, four striped, and two SSDs" },
+        Example { line: "esker try db.iolog", does: "judges the load that `fio --write_iolog` recorded" },
         Example { line: "esker try app.vscsi --target-p99 5ms --speed 2", does: "plays a trace twice as fast" },
+        Example { line: "esker try two-disks.blkparse --volume 8,0", does: "plays the requests to one disk" },
+        Example { line: "esker try pages.lis --rate 2000", does: "plays a trace without times at 2000 requests a second" },
         Example { line: "esker try --stack a.toml --stack b.toml app.csv", does: "compares stacks of your own" },
         Example { line: "esker try --closed 8 --think 1ms app.csv", does: "eight clients that wait for answers" },
         Example { line: "esker try --disk atlas10k", does: "adds a measured disk that files in that folder describe" },
@@ -51,25 +60,30 @@ pub const VERB: Verb = Verb::of::<Try>(About {
 
 #[derive(clap::Args)]
 struct Try {
-    /// Files with traces, one for each volume [default: the two that are built in]
+    /// Files, folders or archives with traces [default: the two that are built in]
     #[arg(value_name = "TRACE")]
     traces: Vec<String>,
-    /// Format of the traces: load, vscsi1, vscsi2, oracle-general, msr, fio2 or fio3 [default: told by their beginning]
-    #[arg(long, value_name = "FORMAT", requires = "traces")]
+    #[arg(long, value_name = "FORMAT", requires = "traces", help = from_help())]
     from: Option<Format>,
+    /// Only the requests to this volume of each trace
+    #[arg(long, value_name = "NAME", requires = "traces")]
+    volume: Option<String>,
     /// Stack to compare: a file, or the text itself; repeat it for more [default: four built-in ones]
     #[arg(long = "stack", visible_alias = "candidate", value_name = "STACK")]
     stacks: Vec<String>,
     /// Folder with a measured disk's files in DiskSim's formats, as a candidate beside the others; repeat it for more
     #[arg(long = "disk", value_name = "DIR")]
     disks: Vec<PathBuf>,
-    /// How many times faster than recorded the traces are played [default: searched for with --busy]
+    /// How many times faster than recorded the traces are played [default: 1; for the built-in traces as with --busy 0.7]
     #[arg(long, value_name = "FACTOR", conflicts_with = "busy")]
     speed: Option<f64>,
     /// Searches for the speed at which the first stack's busiest device works this share of the time
-    #[arg(long, value_name = "SHARE", default_value_t = TARGET_BUSY)]
-    busy: f64,
-    /// Closed loop: so many requests in flight on each volume, the next one after an answer; recorded times do not matter
+    #[arg(long, value_name = "SHARE")]
+    busy: Option<f64>,
+    /// So many requests of each trace a second, evenly; recorded times do not matter
+    #[arg(long, value_name = "N", conflicts_with_all = ["speed", "busy", "closed"])]
+    rate: Option<f64>,
+    /// Closed loop: so many requests of each trace in flight, the next one after an answer; recorded times do not matter
     #[arg(long, value_name = "N", conflicts_with_all = ["speed", "busy"])]
     closed: Option<u32>,
     /// In closed loop: what each client waits between an answer and its next request
@@ -84,6 +98,15 @@ struct Try {
     /// The most that the 99th percentile of all requests may be
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "20ms")]
     target_p99: Nanos,
+    /// Share of its flash that each solid-state drive has written before: 0 is a new drive, 1 one that was written in full
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    fill: f64,
+    /// Moves requests beyond the end of a stack inside, instead of refusing the stack
+    #[arg(long)]
+    wrap: bool,
+    /// Does not search how many times the load each candidate bears
+    #[arg(long)]
+    no_headroom: bool,
     /// Plays only this much of each trace, in recorded time
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     duration: Option<Nanos>,
@@ -141,11 +164,8 @@ struct Outputs {
 
 impl Run for Try {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
-        if !(self.busy > 0.0 && self.busy < 1.0) {
-            return Err(Failure::Usage(format!(
-                "--busy {}: choose a share between 0 and 1, such as {TARGET_BUSY}",
-                self.busy
-            )));
+        if let Some(busy) = self.busy.filter(|busy| !(*busy > 0.0 && *busy < 1.0)) {
+            return Err(Failure::Usage(format!("--busy {busy}: choose a share between 0 and 1, such as {TARGET_BUSY}")));
         }
         let plan = self.plan(terminal)?;
         let outputs = self.outputs()?;
@@ -163,30 +183,54 @@ impl Run for Try {
 
 impl Try {
     fn plan(&self, terminal: &mut Terminal) -> Result<Plan, Failure> {
-        let traces = match self.traces.as_slice() {
-            [] => Trace::embedded(),
-            paths => paths.iter().map(|path| trace(path, self.from)).collect(),
+        let defaults = match self.traces.as_slice() {
+            [] => Plan::embedded(),
+            paths => Plan::of(paths.iter().map(|path| self.trace(path)).collect()),
         };
         let mut candidates = Vec::new();
         for stack in &self.stacks {
             let stack = StackText::of(stack.clone());
             let (spec, _) = stack.load(terminal)?;
-            candidates.push(candidate(stack.name(), spec, &candidates));
+            candidates.push(candidate(&stack, spec, &candidates));
         }
+        let speed = match (self.speed, self.busy) {
+            (Some(factor), _) => SpeedChoice::Factor(factor),
+            (_, Some(busy)) => SpeedChoice::Busy(busy),
+            _ => defaults.speed,
+        };
         let duration = self.duration.or(self.quick.then_some(QUICK));
         Ok(Plan {
             candidates,
             disks: self.disks.iter().map(|folder| measured_disk(folder)).collect::<Result<_, _>>()?,
             seed: self.seed,
-            load: self.closed.map_or(Load::Open, |depth| Load::Closed { depth, think: self.think }),
+            load: self.load(),
             calibration: self.calibration()?,
             against: self.against.as_deref().map(older).transpose()?,
-            speed: self.speed.map_or(SpeedChoice::Busy(self.busy), SpeedChoice::Factor),
+            speed,
+            headroom: !self.no_headroom,
+            making: Making { fill: self.fill, wraps: self.wrap },
             limit: Limit { duration, requests: self.limit, dedup_window: self.dedup_window },
             target_p99: self.target_p99,
             verify: self.verify,
-            ..Plan::of(traces)
+            ..defaults
         })
+    }
+
+    fn load(&self) -> Load {
+        match (self.closed, self.rate) {
+            (Some(depth), _) => Load::Closed { depth, think: self.think },
+            (_, Some(per_s)) => Load::Steady { per_s },
+            _ => Load::Open,
+        }
+    }
+
+    fn trace(&self, path: &str) -> Trace {
+        let file = path.to_string();
+        let open = move || {
+            let part = |(name, file): trace_files::Part| (name, Box::new(file) as Bytes);
+            Ok(trace_files::open(&file)?.into_iter().map(part).collect())
+        };
+        Trace::new(path, self.from, Arc::new(open)).only(self.volume.as_deref())
     }
 
     /// The calibration that was named, or the one in the current folder.
@@ -270,26 +314,26 @@ fn measured_disk(folder: &Path) -> Result<MeasuredDisk, Failure> {
     })
 }
 
-fn trace(path: &str, format: Option<Format>) -> Trace {
-    let file = path.to_string();
-    Trace::new(path, format, Arc::new(move || Ok(Box::new(File::open(&file)?))))
-}
-
-/// A candidate of the user, named like its file.
-fn candidate(source: &str, spec: Spec, others: &[Candidate]) -> Candidate {
-    let stem =
-        Path::new(source).file_stem().map_or_else(|| source.to_string(), |stem| stem.to_string_lossy().into_owned());
+/// A candidate of the user: named like its file, or like what a text on the command line exports.
+fn candidate(source: &StackText, spec: Spec, others: &[Candidate]) -> Candidate {
+    let stem = match source.file() {
+        Some(file) => file.file_stem().map(|stem| stem.to_string_lossy().into_owned()),
+        None => spec.exports.first().map(|export| export.name.clone()),
+    };
+    let stem = stem.unwrap_or_else(|| source.name().to_string());
     let is_taken = |name: &str| others.iter().any(|other| other.name == name);
     let numbered = (2..).map(|number| format!("{stem}-{number}"));
     let name = std::iter::once(stem.clone()).chain(numbered).find(|name| !is_taken(name)).expect("numbers do not end");
-    Candidate { name, what: source.to_string(), spec }
+    let what = source.file().map_or("given as text".to_string(), |file| file.display().to_string());
+    Candidate { name, what, spec }
 }
 
 /// Reads the traces and finds the speed.
 fn prepare(plan: Plan, terminal: &Terminal) -> Result<Prepared, PredictError> {
     let spinner = terminal.spinner();
-    spinner.set_message("reading the traces, looking for the speed");
-    let prepared = plan.prepare(&watch(&spinner));
+    spinner.set_message("reading the traces");
+    let watch = watch(&spinner);
+    let prepared = plan.prepare(&watch).and_then(|prepared| prepared.check_built(&watch).map(|()| prepared));
     spinner.finish_and_clear();
     prepared
 }
@@ -350,13 +394,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn candidates_of_one_file_name_get_different_names() {
-        let mut candidates = Vec::new();
-        for source in ["a/x.toml", "b/x.toml", "y.toml", "c/x.toml"] {
-            candidates.push(candidate(source, Spec::default(), &candidates));
+    fn candidates_are_named_like_their_files_or_exports_and_differ() {
+        let mut candidates: Vec<Candidate> = Vec::new();
+        for source in ["a/x.toml", "b/x.toml", "y.toml", "mine = memory size=1MiB @", "mine = memory size=2MiB @"] {
+            let is_text = source.contains('=');
+            let spec = if is_text { Spec::parse("text", source).unwrap() } else { Spec::default() };
+            candidates.push(candidate(&StackText::of(source.to_string()), spec, &candidates));
         }
         let names: Vec<&str> = candidates.iter().map(|candidate| candidate.name.as_str()).collect();
-        assert_eq!(names, ["x", "x-2", "y", "x-3"]);
+        assert_eq!(names, ["x", "x-2", "y", "mine", "mine-2"]);
     }
 
     #[test]

@@ -30,6 +30,11 @@ pub fn analysis(analysis: &Analysis<'_>) -> Value {
         })).collect::<Vec<_>>(),
         "extensions": analysis.extensions.iter().map(|view| extension(setting, view)).collect::<Vec<_>>(),
         "goals": analysis.goals.iter().map(|view| goal(setting, view)).collect::<Vec<_>>(),
+        "fixed": analysis.fixed.iter().map(|(id, held)| json!({
+            "name": name(setting, *id),
+            "reason": held.word(),
+            "why": held.why(),
+        })).collect::<Vec<_>>(),
         "swaps": analysis.swaps.iter().map(|(a, b)| [name(setting, *a), name(setting, *b)]).collect::<Vec<_>>(),
         "disagreements": analysis.disagreements.iter().map(|found| json!({
             "volume": setting.volume(found.volume).name,
@@ -43,7 +48,9 @@ pub fn analysis(analysis: &Analysis<'_>) -> Value {
 /// What a search found: the analysis of its order, and how it was found.
 pub fn found(found: &Found, of: &Analysis<'_>) -> Value {
     let mut value = analysis(of);
-    value["search"] = json!({ "looked_at": found.looked_at, "proven": found.is_proven });
+    // Of an order in which some layers could not move, nothing is proven but that the others cannot do better.
+    let (of_all, of_movable) = (found.is_proven && of.fixed.is_empty(), found.is_proven);
+    value["search"] = json!({ "looked_at": found.looked_at, "proven": of_all, "proven_for_movable": of_movable });
     value
 }
 

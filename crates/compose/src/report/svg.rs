@@ -130,6 +130,9 @@ impl Drawing<'_> {
         self.text(16, y + 16, 15, "start", &short(extension.name()));
         let note = if seen.is_empty() { "starved".to_string() } else { extension.goals().join(", ") };
         self.text(16, y + 32, 11, "start", &short(&note));
+        if self.analysis.fixed.iter().any(|(other, _)| *other == id) {
+            self.text(16, y + 47, 11, "start", "fixed");
+        }
         for volume in extension.input().iter() {
             let (x, fill) = (column(volume) - BOX.0 / 2, if seen.has(volume) { "#cfe8f7" } else { "#eeeeee" });
             self.rounded(x, y, BOX.0, fill);

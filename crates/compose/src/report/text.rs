@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::built::Held;
 use crate::effect::Effect;
 use crate::explain::{Analysis, ExtensionView, GoalView, Lost, lost_text};
 use crate::goals::{Priorities, Score};
@@ -50,15 +51,23 @@ pub fn score_text(priorities: &Priorities, score: &Score) -> String {
     }
 }
 
-/// What a search did.
-pub fn search_text(found: &Found) -> String {
-    match found.is_proven {
-        true => format!("{} stacks and parts of stacks looked at; none is better", found.looked_at),
-        false => format!(
-            "stopped after {} stacks and parts of stacks: this is the best of them, but another may be better",
-            found.looked_at
+/// What a search did, and what its answer is the best of; `of` analyses its order.
+pub fn search_text(found: &Found, of: &Analysis<'_>) -> String {
+    let looked = format!("{} stacks and parts of stacks", found.looked_at);
+    let (movable, fixed) = (count_text(of.movable(), "extension"), count_text(of.fixed.len(), "fixed layer"));
+    match (of.fixed.is_empty(), found.is_proven) {
+        (false, _) if of.movable() == 0 => format!("nothing was compared: {fixed} and no other extension"),
+        (true, true) => format!("{looked} looked at; none is better"),
+        (false, true) => format!("{looked} looked at; best of the orders of {movable} that may move, around {fixed}"),
+        (true, false) => format!("stopped after {looked}: this is the best of them, but another may be better"),
+        (false, false) => format!(
+            "stopped after {looked}: this is the best of them, but another may be better; {fixed} kept their places"
         ),
     }
+}
+
+fn count_text(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// The whole analysis.
@@ -69,6 +78,7 @@ pub fn analysis(analysis: &Analysis<'_>, priorities: &Priorities) -> String {
     text.push_str(&volumes(analysis));
     text.push('\n');
     text.push_str(&extensions(analysis));
+    text.push_str(&fixed(analysis));
     text.push_str(&goals(analysis));
     text.push_str(&swaps(analysis));
     text.push_str(&disagreements(analysis));
@@ -105,6 +115,16 @@ fn extensions(analysis: &Analysis<'_>) -> String {
         ]);
     }
     table(&rows)
+}
+
+fn fixed(analysis: &Analysis<'_>) -> String {
+    let line = |(id, held): &(ExtId, Held)| format!("  {}: {}\n", analysis.setting.extension(*id).name(), held.why());
+    match analysis.fixed.is_empty() {
+        true => String::new(),
+        false => {
+            format!("\nfixed layers, which keep their places:\n{}", analysis.fixed.iter().map(line).collect::<String>())
+        }
+    }
 }
 
 fn effect_text(setting: &Setting, view: &ExtensionView) -> String {
@@ -212,6 +232,7 @@ pub fn no_order(setting: &Setting, why: &NoOrder) -> String {
         NoOrder::GaveUp(looks) => {
             format!("no order that keeps the constraints was met in {looks} looks; allow more, or weaken a constraint")
         }
+        NoOrder::Uncounted(looks) => format!("the orders could not all be counted in {looks} looks; allow more"),
         NoOrder::TooMany { count, max } => {
             format!("{count} extensions have too many orders to count them all; leave out some, {max} can be counted")
         }

@@ -27,17 +27,21 @@ pub struct Census {
     pub starved_in: Vec<u64>,
 }
 
-/// Counts all orders.
+/// Counts all orders. Looks at no more than `looks_max` stacks and parts of stacks.
 ///
 /// # Errors
-/// More than [`COUNTED_MAX`] extensions, or constraints that no order keeps.
-pub fn census(problem: &Problem<'_>) -> Result<Census, NoOrder> {
+/// More than [`COUNTED_MAX`] extensions, constraints that no order keeps, or more looks than that.
+pub fn census(problem: &Problem<'_>, looks_max: u64) -> Result<Census, NoOrder> {
     check_count(problem.setting)?;
     problem.constraints.check(problem.setting)?;
     let tables = Tables::of(problem);
     let starved_in = vec![0; problem.setting.extensions.len()];
-    let mut count = Count { tables: &tables, upper: Vec::new(), starved: Vec::new(), found: None, starved_in };
+    let looks = Looks { left: looks_max, is_cut: false };
+    let mut count = Count { tables: &tables, looks, upper: Vec::new(), starved: Vec::new(), found: None, starved_in };
     count.descend(&tables.start());
+    if count.looks.is_cut {
+        return Err(NoOrder::Uncounted(looks_max));
+    }
     let starved_in = count.starved_in;
     let (best, first, optimal, allowed) = count.found.ok_or(NoOrder::Forbidden)?;
     Ok(Census { allowed, best, first, optimal, starved_in })
@@ -50,8 +54,16 @@ fn check_count(setting: &Setting) -> Result<(), NoOrder> {
     }
 }
 
+/// What may still be looked at.
+struct Looks {
+    left: u64,
+    /// Whether something was left out.
+    is_cut: bool,
+}
+
 struct Count<'t> {
     tables: &'t Tables,
+    looks: Looks,
     upper: Order,
     starved: Vec<ExtId>,
     found: Option<(Score, Order, u64, u64)>,
@@ -65,6 +77,11 @@ impl Count<'_> {
             return;
         }
         for id in self.tables.choices(state, self.upper.len(), self.upper.last().copied()).iter() {
+            if self.looks.left == 0 {
+                self.looks.is_cut = true;
+                return;
+            }
+            self.looks.left -= 1;
             let mut state = state.clone();
             let is_starved = self.tables.place(&mut state, id);
             self.upper.push(id);

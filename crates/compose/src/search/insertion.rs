@@ -19,29 +19,41 @@ pub struct Place {
 
 /// All places that `extension` can take in `live`, from the top to the bottom.
 pub fn places(problem: &Problem<'_>, live: &[ExtId], extension: ExtId) -> Vec<Place> {
+    each_place(problem, live, extension).collect()
+}
+
+fn each_place<'p>(
+    problem: &'p Problem<'_>,
+    live: &[ExtId],
+    extension: ExtId,
+) -> impl ExactSizeIterator<Item = Place> + use<'p> {
     let others: Order = live.iter().copied().filter(|id| *id != extension).collect();
-    let place = |at: usize| {
+    let count = others.len() + 1;
+    (0..count).map(move |at: usize| {
         let mut order = others.clone();
         order.insert(at, extension);
         let score = problem.judge(&order);
         Place { at, order, score }
-    };
-    (0..=others.len()).map(place).collect()
+    })
 }
 
-/// The best place, the topmost of equally good ones.
+/// The best place, the topmost of equally good ones. Looks at no more than `looks_max` places, from the top.
 ///
 /// # Errors
-/// If constraints forbid them all.
-pub fn insert(problem: &Problem<'_>, live: &[ExtId], extension: ExtId) -> Result<Found, NoOrder> {
-    let places = places(problem, live, extension);
-    let looked_at = places.len() as u64;
-    let mut best: Option<(Score, Order)> = None;
-    for place in places {
+/// If constraints forbid them all, or those that were looked at.
+pub fn insert(problem: &Problem<'_>, live: &[ExtId], extension: ExtId, looks_max: u64) -> Result<Found, NoOrder> {
+    let places = each_place(problem, live, extension);
+    let is_proven = places.len() as u64 <= looks_max;
+    let (mut best, mut looked_at): (Option<(Score, Order)>, _) = (None, 0);
+    for place in places.take(usize::try_from(looks_max).unwrap_or(usize::MAX)) {
+        looked_at += 1;
         if let Some(score) = place.score.filter(|score| best.as_ref().is_none_or(|(best, _)| score > best)) {
             best = Some((score, place.order));
         }
     }
-    let (score, order) = best.ok_or(NoOrder::Forbidden)?;
-    Ok(Found { order, score, looked_at, is_proven: true })
+    match best {
+        Some((score, order)) => Ok(Found { order, score, looked_at, is_proven }),
+        None if is_proven => Err(NoOrder::Forbidden),
+        None => Err(NoOrder::GaveUp(looks_max)),
+    }
 }

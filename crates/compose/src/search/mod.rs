@@ -57,6 +57,8 @@ pub enum NoOrder {
     Forbidden,
     /// The search reached its bound before it met an order that keeps the constraints.
     GaveUp(u64),
+    /// The count of all orders reached its bound.
+    Uncounted(u64),
     /// More extensions than all orders of which can be counted.
     TooMany {
         /// How many there are.

@@ -7,7 +7,7 @@
 use crate::constraint::Constraints;
 use crate::goals::{GOALS_MAX, Score};
 use crate::search::Problem;
-use crate::set::{ExtId, ExtSet, Member, Set, VolId, VolSet};
+use crate::set::{EXTENSIONS_MAX, ExtId, ExtSet, Member, Set, VolId, VolSet};
 
 /// What is known of a volume's last handlers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -140,12 +140,13 @@ impl Tables {
     /// it is the score.
     pub fn bound(&self, state: &State, live: usize) -> Score {
         let mut score = Score { ranks: vec![0; self.ranks], live: live + state.rest.len() };
+        let mut led = Led { tables: self, rest: state.rest, known: [None; EXTENSIONS_MAX] };
         for (volume, gains) in self.gains.iter().enumerate() {
             // One extension at most is dominant on a volume, and rank by rank comparison survives addition: the best
             // choice for each volume bounds the sum.
             let worth =
                 |gains: &&Vec<(usize, u32)>| gains.iter().map(|(rank, _)| 1u32 << (GOALS_MAX - rank)).sum::<u32>();
-            let candidates = self.candidates(state, VolId::of(volume));
+            let candidates = self.candidates(state, VolId::of(volume), &mut led);
             let best = candidates.iter().map(|id| &gains[id.index()]).max_by_key(worth);
             score.add(best.map_or(&[], Vec::as_slice));
         }
@@ -153,7 +154,7 @@ impl Tables {
     }
 
     /// Extensions that may still be dominant on `volume` in the end.
-    fn candidates(&self, state: &State, volume: VolId) -> ExtSet {
+    fn candidates(&self, state: &State, volume: VolId, led: &mut Led<'_>) -> ExtSet {
         let open = state.open[volume.index()];
         match state.settled[volume.index()] {
             Settled::By(id) if open.is_empty() => Set::one(id),
@@ -163,10 +164,7 @@ impl Tables {
                 let sends = |id: &ExtId| self.parts[id.index()].output.has(volume);
                 state.rest.iter().filter(sends).collect()
             }
-            Settled::Nothing => {
-                let can = |id: &ExtId| open.within(self.led_to(*id, state.rest));
-                state.rest.iter().filter(can).collect()
-            }
+            Settled::Nothing => state.rest.iter().filter(|id| open.within(led.to(*id))).collect(),
         }
     }
 
@@ -184,6 +182,19 @@ impl Tables {
             }
             led = more;
         }
+    }
+}
+
+/// What [`Tables::led_to`] says, once for each extension of a state: every volume asks for it.
+struct Led<'t> {
+    tables: &'t Tables,
+    rest: ExtSet,
+    known: [Option<VolSet>; EXTENSIONS_MAX],
+}
+
+impl Led<'_> {
+    fn to(&mut self, id: ExtId) -> VolSet {
+        *self.known[id.index()].get_or_insert_with(|| self.tables.led_to(id, self.rest))
     }
 }
 

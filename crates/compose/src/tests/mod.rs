@@ -1,6 +1,7 @@
 //! Tests of the whole theory.
 
 mod brute;
+mod growth;
 mod laws;
 mod report;
 mod thesis;

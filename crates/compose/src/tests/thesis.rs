@@ -148,7 +148,7 @@ fn insertion_can_be_worse_than_composition() {
     for place in &all {
         assert_eq!(place.score.as_ref().unwrap().ranks, [0, 1]);
     }
-    assert_eq!(insert(&problem, &declared.order, version).unwrap().score.ranks, [0, 1]);
+    assert_eq!(insert(&problem, &declared.order, version, LOOKS_MAX).unwrap().score.ranks, [0, 1]);
     assert_eq!(compose(&problem, LOOKS_MAX).unwrap().score.ranks, [2, 0]);
     let rank = |names: &str| problem.judge(&order(setting, names)).unwrap().ranks;
     assert_eq!([rank("IO BV DD"), rank("BV IO DD"), rank("IO DD BV")], [[2, 0], [2, 0], [1, 0]]);
@@ -247,7 +247,8 @@ fn the_720_orders_fall_into_57_classes_or_20_and_starve_only_the_cache() {
     assert_eq!(classes(&setting, false), Ok(57));
     assert_eq!(classes(&setting, true), Ok(20));
     let (priorities, constraints) = (Priorities::default(), Constraints::default());
-    let all = census(&Problem { setting: &setting, priorities: &priorities, constraints: &constraints }).unwrap();
+    let all =
+        census(&Problem { setting: &setting, priorities: &priorities, constraints: &constraints }, LOOKS_MAX).unwrap();
     assert_eq!(all.allowed, 720);
     let starved: Vec<u64> = ["BV", "DD", "IO", "MF", "IS", "LC"]
         .map(|name| all.starved_in[crate::set::Member::index(setting.find(name).unwrap())])
@@ -264,7 +265,7 @@ fn check_list((goals, ranks, optimal, count): published::List, starved_max: Opti
     assert_eq!((&found.score.ranks[..], found.is_proven), (&ranks[..], true), "{goals:?}");
     assert_eq!(problem.judge(&found.order), Some(found.score.clone()), "{goals:?}");
     assert_eq!(problem.judge(&order(&setting, optimal)).unwrap().ranks, ranks, "{goals:?}");
-    let all = census(&problem).unwrap();
+    let all = census(&problem, LOOKS_MAX).unwrap();
     assert_eq!((&all.best.ranks[..], all.optimal), (&ranks[..], count), "{goals:?}");
     assert_eq!(all.best.ranks, found.score.ranks, "{goals:?}");
 }

@@ -3,12 +3,13 @@
 //! `docs/compose.md` describes it. The text is TOML and may hold a stack's text too, whose devices and layers are then
 //! extensions and volumes like declared ones ([`built`](crate::built)).
 //!
-//! Reading order: this file, [`error`], then `form` (what TOML says), `resolve` (names become volumes and extensions)
-//! and `sections` (which lines belong to the stack's text).
+//! Reading order: this file, [`error`], then `form` (what TOML says), `resolve` (names become volumes and extensions),
+//! `sections` (which lines belong to the stack's text) and [`rewrite`] (another order in a text).
 
 pub mod error;
 mod form;
 mod resolve;
+pub mod rewrite;
 mod sections;
 
 #[cfg(test)]
@@ -17,8 +18,9 @@ mod tests;
 pub use error::{Problem, TextError, TextErrors};
 pub use sections::stack_part;
 
-use crate::built::Built;
+use crate::built::{Built, Held};
 use crate::constraint::Constraints;
+use crate::explain::Analysis;
 use crate::goals::Priorities;
 use crate::search::Problem as SearchProblem;
 use crate::set::{ExtId, VolId};
@@ -40,6 +42,10 @@ pub struct Declaration {
     pub constraints: Constraints,
     /// Extensions that are layers of a stack's text, by their names there.
     pub built: Vec<ExtId>,
+    /// Layers that keep their place, and why.
+    pub fixed: Vec<(ExtId, Held)>,
+    /// Layers on whose order it depends what lies on the media.
+    pub(crate) keepers: Vec<ExtId>,
 }
 
 impl Declaration {
@@ -71,22 +77,57 @@ impl Declaration {
 
     /// What `order` changes in the stack's text: each chain of layers that may change places and does, top first.
     pub fn reordered(&self, order: &[ExtId]) -> Vec<Vec<&str>> {
-        let is_free = |id: &&ExtId| self.setting.extension(**id).input() == self.setting.extension(**id).output();
-        let mut chains: Vec<Vec<&str>> = Vec::new();
+        let changed = self.chains(order).into_iter().zip(self.chains(&self.order)).filter(|(new, old)| new != old);
+        changed.map(|(new, _)| new).collect()
+    }
+
+    /// The chains of [`Declaration::reordered`] that may change while they are served: what lies on media holds none of
+    /// their layers.
+    pub fn reordered_live(&self, order: &[ExtId]) -> Vec<Vec<&str>> {
+        let is_keeper = |name: &&str| self.keepers.iter().any(|id| self.setting.extension(*id).name() == *name);
+        self.reordered(order).into_iter().filter(|chain| !chain.iter().any(is_keeper)).collect()
+    }
+
+    /// The layers of the stack's text that may change places, chain by chain, each in the order that `order` gives it.
+    pub fn chains(&self, order: &[ExtId]) -> Vec<Vec<&str>> {
+        let is_free = |id: &&ExtId| !self.fixed.iter().any(|(fixed, _)| fixed == *id);
+        let mut chains = Vec::new();
         let mut seen = Vec::new();
         for first in self.built.iter().filter(is_free) {
             let volumes = self.setting.extension(*first).input();
-            let of_chain = |order: &[ExtId]| -> Order {
-                let here = |id: &ExtId| self.built.contains(id) && self.setting.extension(*id).input() == volumes;
-                order.iter().copied().filter(here).filter(|id| is_free(&id)).collect()
-            };
-            let (old, new) = (of_chain(&self.order), of_chain(order));
-            if !seen.contains(&volumes) && old != new {
-                chains.push(self.setting.names(&new));
+            if !seen.contains(&volumes) {
+                let here = |id: &&ExtId| self.built.contains(id) && self.setting.extension(**id).input() == volumes;
+                let chain: Order = order.iter().filter(here).filter(is_free).copied().collect();
+                chains.push(self.setting.names(&chain));
             }
             seen.push(volumes);
         }
         chains
+    }
+
+    /// Layers that `order` moves against each other although what lies on the media depends on their order, top first.
+    pub fn made_anew(&self, order: &[ExtId]) -> Vec<&str> {
+        let kept = |order: &[ExtId], of: ExtId| -> Order {
+            let volumes = self.setting.extension(of).input();
+            let here = |id: &ExtId| self.keepers.contains(id) && self.setting.extension(*id).input() == volumes;
+            order.iter().copied().filter(here).collect()
+        };
+        let moves = |id: &ExtId| {
+            let place = |order: &[ExtId]| kept(order, *id).iter().position(|other| other == id);
+            self.keepers.contains(id) && place(&self.order) != place(order)
+        };
+        order.iter().filter(|id| moves(id)).map(|id| self.setting.extension(*id).name()).collect()
+    }
+
+    /// Whether layers of a stack's text stand between others only because what lies on the media holds them there.
+    pub fn is_held_by_media(&self) -> bool {
+        self.fixed.iter().any(|(_, held)| matches!(held, Held::Tables | Held::Arranged))
+    }
+
+    /// Everything that is known of `order`, and which layers keep their place in it.
+    pub fn analysis(&self, order: &Order) -> Analysis<'_> {
+        let fixed = self.fixed.iter().copied().filter(|(id, _)| order.contains(id)).collect();
+        Analysis { fixed, ..Analysis::of(&self.setting, order, &self.priorities) }
     }
 
     /// The question that the text asks.

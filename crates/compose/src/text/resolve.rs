@@ -7,7 +7,7 @@ use toml::Spanned;
 use super::error::{Problem, TextError, TextErrors};
 use super::form::{ConstraintsForm, Document, ExtensionForm, Named, Names, Routes, VolumeForm, line_of};
 use super::{Declaration, is_sound_name};
-use crate::built::{Built, Draft};
+use crate::built::{Built, Draft, Medium};
 use crate::constraint::Contradiction;
 use crate::goals::GOALS_MAX;
 use crate::set::{EXTENSIONS_MAX, ExtId, Member, VOLUMES_MAX, VolId, VolSet};
@@ -128,7 +128,10 @@ impl Reader<'_> {
             let generate = self.volume_set(&what, offset, &layer.generate);
             let known = (form.properties.is_none()).then_some((forward, generate));
             self.extension(&layer.name, offset, form, (input, output, layer.properties), known);
-            self.declared.built.extend(self.setting().find(&layer.name));
+            let id = self.setting().find(&layer.name);
+            self.declared.built.extend(id);
+            self.declared.fixed.extend(id.zip(layer.held));
+            self.declared.keepers.extend(id.filter(|_| layer.medium != Medium::Plain));
         }
         for (name, form) in forms {
             let (offset, name) = (name.span().start, name.into_inner());

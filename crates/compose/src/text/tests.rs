@@ -153,10 +153,12 @@ fn built() -> Built {
         forward: None,
         generate: None,
         is_transparent: !on.is_empty(),
+        medium: crate::Medium::Plain,
     };
     Built {
         devices: vec![device("top", &["low"]), device("low", &["d"]), device("d", &[])],
         exports: vec!["top".into()],
+        is_anew: false,
     }
 }
 

@@ -23,7 +23,7 @@ const DESTAGE_CHOICES: usize = 8;
 pub struct DiskSetup {
     /// What all devices are told. Of the commands in flight, `depth` are ordered by the disk.
     pub common: Setup,
-    /// A command that waited this long goes first, so that none starves.
+    /// A command that the disk has had in its queue for this long goes first, so that none starves.
     pub age_max: Nanos,
 }
 
@@ -49,9 +49,10 @@ struct State {
     destaging: Option<Run>,
     /// Where the last access ended.
     last_byte: u64,
-    /// Cached writes that wait for room, and flushes by the number of the last write that they cover.
+    /// Cached writes that wait for room.
     stalled: VecDeque<(Run, Sender<Time>)>,
-    flushes: Vec<(u64, Sender<Time>)>,
+    /// Flushes with the number of the last write that they cover, which never falls from one to the next.
+    flushes: VecDeque<(u64, Sender<Time>)>,
     /// The host interface is taken until then.
     link: Time,
     writes: u64,
@@ -77,6 +78,8 @@ struct Counts {
 struct Command {
     placed: Placed,
     arrived: Time,
+    /// When it came among those that the disk orders: later than it arrived if there was no room.
+    taken: Time,
     /// Number of its write on the media.
     write: u64,
     done: Sender<Time>,
@@ -105,7 +108,7 @@ impl Disk {
             destaging: None,
             last_byte: 0,
             stalled: VecDeque::new(),
-            flushes: Vec::new(),
+            flushes: VecDeque::new(),
             link: Time::ZERO,
             writes: 0,
             running: false,
@@ -165,9 +168,10 @@ impl Core {
         let (done, receiver) = sync::oneshot();
         let access = Access { range: bio.range, write: bio.op != Op::Read };
         let arrived = self.rt.now();
-        let command = Command { placed: self.model.locate(access), arrived, write, done };
+        let command = Command { placed: self.model.locate(access), arrived, taken: arrived, write, done };
         {
             let state = &mut *self.state.borrow_mut();
+            state.meter.wake(arrived);
             if state.queue.len() < self.setup.common.depth as usize {
                 state.queue.push(command);
             } else {
@@ -190,12 +194,13 @@ impl Core {
         self.answer_at(bio, until)
     }
 
-    /// Takes the host interface for a request and returns when its command ends.
+    /// Takes the host interface for a request and returns when its command ends. A disk in standby spins up first: it does
+    /// not answer from its cache what its medium could not yet take or give.
     fn take_link(&self, state: &mut State, bio: &Bio, overhead: Nanos) -> Time {
-        let now = self.rt.now();
-        state.link = state.link.max(now) + self.model.host(bio.buf.len() as u64);
+        let start = state.meter.wake(self.rt.now());
+        state.link = state.link.max(start) + self.model.host(bio.buf.len() as u64);
         let until = state.link + overhead;
-        state.meter.work(now, until);
+        state.meter.work(start, until);
         until
     }
 
@@ -229,13 +234,13 @@ impl Core {
         let mut state = self.state.borrow_mut();
         let overhead = self.model.cached_read(&state.head);
         let covered = state.writes;
+        let start = state.meter.wake(self.rt.now());
         if state.is_stable(covered) {
-            let now = self.rt.now();
-            state.meter.work(now, now + overhead);
-            return self.answer_at(bio, now + overhead);
+            state.meter.work(start, start + overhead);
+            return self.answer_at(bio, start + overhead);
         }
         let (done, receiver) = sync::oneshot();
-        state.flushes.push((covered, done));
+        state.flushes.push_back((covered, done));
         drop(state);
         self.answer_after(bio, receiver)
     }
@@ -283,9 +288,8 @@ impl Core {
         let now = now.max(earliest);
         let chosen = self.choose(state, now)?;
         let command = state.queue.swap_remove(chosen);
-        state.queue.extend(state.overflow.pop_front());
-        let start = state.meter.wake(now);
-        let plan = self.model.serve(&mut state.head, &command.placed, command.arrived, start);
+        state.queue.extend(state.overflow.pop_front().map(|next| Command { taken: next.arrived.max(now), ..next }));
+        let plan = self.model.serve(&mut state.head, &command.placed, command.arrived, now);
         let access = command.placed.access;
         state.head.note(access.write);
         let finish = state.sent(plan.finish, self.model.host(access.range.len()));
@@ -294,12 +298,12 @@ impl Core {
         Some(Work { free: plan.free, finish, range: access.range, settles, done: Some(command.done) })
     }
 
-    /// The command that is too old to wait, or else the one with the shortest positioning time (SPTF: M. Seltzer,
+    /// The command that the disk has had for too long to let it wait, or else the one with the shortest positioning time (SPTF: M. Seltzer,
     /// P. Chen and J. Ousterhout, *Disk Scheduling Revisited*, USENIX 1990); the older one of two equals. What came later
     /// than `now` is not known yet.
     fn choose(&self, state: &State, now: Time) -> Option<usize> {
-        let oldest = state.queue.iter().enumerate().min_by_key(|(_, command)| command.arrived)?;
-        if now.since(oldest.1.arrived) >= self.setup.age_max {
+        let oldest = state.queue.iter().enumerate().min_by_key(|(_, command)| (command.taken, command.arrived))?;
+        if now.since(oldest.1.taken) >= self.setup.age_max {
             return Some(oldest.0);
         }
         let angle = self.model.geometry().angle(now);
@@ -320,8 +324,7 @@ impl Core {
             state.dirty.by_age().take(DESTAGE_CHOICES).map(place).min_by_key(cost)
         };
         let (run, placed) = nearest?;
-        let start = state.meter.wake(now);
-        let plan = self.model.serve(&mut state.head, &placed, run.ready, start);
+        let plan = self.model.serve(&mut state.head, &placed, run.ready, now);
         state.dirty.remove(&run);
         state.counts.destages += 1;
         state.destaging = Some(run);
@@ -348,12 +351,14 @@ impl Core {
             state.dirty.insert(run);
             done.send(work.free);
         }
-        let flushes = std::mem::take(&mut state.flushes);
-        let (ended, waiting) = flushes.into_iter().partition(|(covered, _)| state.is_stable(*covered));
-        state.flushes = waiting;
-        let ended: Vec<(u64, Sender<Time>)> = ended;
         let until = work.free + self.model.cached_read(&state.head);
-        ended.into_iter().for_each(|(_, done)| done.send(until));
+        while let Some((covered, done)) = state.flushes.pop_front() {
+            if !state.is_stable(covered) {
+                state.flushes.push_front((covered, done));
+                break;
+            }
+            done.send(until);
+        }
     }
 }
 
@@ -390,7 +395,14 @@ impl State {
 /// the real world or on a busy simulated CPU, is nothing that a disk would notice.
 async fn arm(core: Rc<Core>) {
     let mut free = core.rt.now();
-    while let Some(work) = core.begin(free) {
+    loop {
+        // What comes while the disk spins up is ordered when it has: nothing is chosen before.
+        let ready = core.state.borrow().meter.ready(free);
+        if ready > free {
+            core.rt.sleep_until(ready).await;
+            free = ready;
+        }
+        let Some(work) = core.begin(free) else { return };
         free = work.free;
         core.rt.sleep_until(free).await;
         core.end(work);

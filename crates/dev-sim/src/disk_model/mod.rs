@@ -10,7 +10,7 @@ use esker_base::Nanos;
 use esker_block::{Args, Device, Kind, KindError, Make, OpKind, Param, ParamType};
 
 use crate::Setup;
-use crate::catalogue::Numbers;
+use crate::catalogue::{self, Numbers};
 use crate::meter::{Bill, Rest};
 use crate::setup::{self, ACTIVE_W, BLOCK, CACHE, CONTENT, IDLE_W, PRICE_USD, SIZE, count, number, size, span};
 
@@ -38,7 +38,7 @@ pub static KIND: Kind = setup::kind(
     "disk-model",
     "A modelled rotating disk: seek, rotation, zones, command queue, caches, standby, energy and price.",
     &[
-        setup::profile("hdd-7200-2021"),
+        setup::profile(catalogue::DISKS, "hdd-7200-2021"),
         Param::optional(
             "measured",
             ParamType::Text,
@@ -49,7 +49,12 @@ pub static KIND: Kind = setup::kind(
         CACHE,
         CONTENT,
         setup::depth("32", "Commands that the disk orders by itself (1 to 1024)."),
-        Param::with_default("age_max", ParamType::Span, "500ms", "A command that waited this long goes first."),
+        Param::with_default(
+            "age_max",
+            ParamType::Span,
+            "500ms",
+            "A command that waited this long among those goes first.",
+        ),
         size("capacity", "Bytes of the whole medium, instead of the profile's."),
         count("rpm", "Revolutions per minute, instead of the profile's."),
         count("heads", "Tracks per cylinder, instead of the profile's."),

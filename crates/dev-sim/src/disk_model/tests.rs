@@ -17,10 +17,9 @@ use crate::testing::{
     stat, timed, write,
 };
 
-const PAGE: u64 = 4 * KIB;
+mod standby;
 
-const PROFILES: [&str; 6] =
-    ["hdd-10k-1999", "hdd-7200-2022", "hdd-7200-2021", "hdd-10k-2016", "hdd-15k-2008", "hdd-7200-2008"];
+const PAGE: u64 = 4 * KIB;
 
 fn spec() -> DiskSpec {
     DiskSpec::profile("hdd-7200-2021").unwrap()
@@ -49,7 +48,7 @@ fn measured_random(profile: &'static str, count: u64) -> f64 {
 
 #[test]
 fn random_reads_take_overhead_seek_half_a_turn_and_transfer() {
-    for profile in PROFILES {
+    for profile in crate::catalogue::DISKS {
         let spec = DiskSpec::profile(profile).unwrap();
         let half_turn = 30.0 / f64::from(spec.rpm);
         let rate = (spec.rate_outer + spec.rate_inner) as f64 / 2.0;
@@ -134,6 +133,12 @@ fn ordering_32_commands_doubles_the_rate_of_random_reads() {
     assert!((2.0..3.5).contains(&gain), "{fifo}/s one by one, {sptf}/s ordered: {gain}");
 }
 
+#[test]
+fn what_waits_outside_the_queue_does_not_disturb_its_order() {
+    let (full, beyond) = (random_read_rate(32), random_read_rate(200));
+    assert!((0.97..1.05).contains(&(beyond / full)), "{full}/s with 32 in flight, {beyond}/s with 200");
+}
+
 /// When two reads at far ends of a disk are answered; if `hog_at` is given, a program keeps the only CPU for 2 ms then.
 fn two_reads(hog_at: Option<Time>) -> Vec<Time> {
     twice(seeded(1), move |rt| async move {
@@ -196,24 +201,6 @@ fn no_command_starves() {
 #[test]
 fn energy_is_active_and_idle_power_times_their_spans() {
     check_energy(&KIND, |at| read(at * MIB, PAGE));
-}
-
-#[test]
-fn a_disk_in_standby_spins_up_first_and_its_energy_says_so() {
-    let (usage, far, near) = twice(seeded(1), |rt| async move {
-        let args = [("standby_after", "10s"), ("standby_w", "1"), ("spin_up", "6s"), ("spin_up_w", "20")];
-        let disk = disk(&rt, &[&args[..], &[("active_w", "8"), ("idle_w", "5")]].concat());
-        rt.sleep(Nanos::secs(30)).await;
-        let far = timed(&rt, &*disk, read(0, PAGE)).await;
-        let near = timed(&rt, &*disk, read(512 * MIB, PAGE)).await;
-        assert_eq!(stat(&*disk, "spin_ups"), 1.0);
-        (disk.usage().unwrap(), far, near)
-    });
-    assert!(far > Nanos::secs(6) && far < Nanos::millis(6_020) && near < Nanos::millis(20), "{far} {near}");
-    let busy = usage.busy.as_secs_f64();
-    assert!((busy - (far + near).as_secs_f64() + 6.0).abs() < 1e-6, "{busy}");
-    let joules = 10.0 * 5.0 + 20.0 * 1.0 + 6.0 * 20.0 + busy * 8.0;
-    assert!((usage.energy_j - joules).abs() < 1e-6, "{} of {joules}", usage.energy_j);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use esker_block::{Device, Kind, KindError, Make, OpKind, Param, ParamType};
 
 use crate::Content;
-use crate::catalogue::Numbers;
+use crate::catalogue::{self, Numbers};
 use crate::setup::{self, Setup};
 
 pub mod device;
@@ -23,7 +23,7 @@ pub static KIND: Kind = setup::kind(
     "nvm-model",
     "Modelled non-volatile memory: DIMMs with asymmetric latency and bandwidth, access in lines, energy and price.",
     &[
-        setup::profile("nvm-optane-2019"),
+        setup::profile(catalogue::NVM, "nvm-optane-2019"),
         setup::SIZE,
         Param::with_default(
             "block",

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use esker_block::{Device, Kind, KindError, Make, OpKind, Param, ParamType};
 
-use crate::catalogue::Numbers;
+use crate::catalogue::{self, Numbers};
 use crate::setup::{self, Setup};
 
 pub mod device;
@@ -30,7 +30,7 @@ pub static KIND: Kind = setup::kind(
     "ssd-model",
     "A modelled solid-state drive: page-mapped FTL, dies on channels, write buffer, TRIM, energy and price.",
     &[
-        setup::profile("ssd-nvme-2022"),
+        setup::profile(catalogue::SSDS, "ssd-nvme-2022"),
         setup::SIZE,
         setup::BLOCK,
         Param::with_default(
@@ -45,7 +45,7 @@ pub static KIND: Kind = setup::kind(
             "fill",
             ParamType::Ratio,
             "0",
-            "Share of the capacity that holds data when the world begins, written at random until steady.",
+            "Share of the capacity that holds data when the world begins, written at random until steady; 0 is a new drive.",
         ),
         Param::with_default(
             "cleaner",

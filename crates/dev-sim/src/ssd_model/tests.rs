@@ -221,15 +221,43 @@ fn the_collector_takes_its_share_of_the_dies() {
 }
 
 #[test]
-fn a_new_drive_takes_little_memory_and_no_time_to_build() {
-    let sim = Sim::new(seeded(1));
-    let drive = ssd(&sim.rt(), &[("capacity", "3TB")]);
-    assert_eq!(drive.limits().size, 3_000_000_000_000 / PAGE * PAGE);
-    let rt = sim.rt();
-    sim.block_on(async move {
-        timed(&rt, &*drive, write(2_999 * 1_000_000_000 / PAGE * PAGE, PAGE, 1)).await;
-        timed(&rt, &*drive, Bio::discard(0, drive.limits().size)).await;
-    });
+fn a_new_or_filled_drive_takes_little_memory_and_no_time_to_build() {
+    for fill in ["0", "1"] {
+        let sim = Sim::new(seeded(1));
+        let drive = ssd(&sim.rt(), &[("capacity", "3TB"), ("fill", fill)]);
+        assert_eq!(drive.limits().size, 3_000_000_000_000 / PAGE * PAGE);
+        let rt = sim.rt();
+        sim.block_on(async move {
+            timed(&rt, &*drive, write(2_999 * 1_000_000_000 / PAGE * PAGE, PAGE, 1)).await;
+            let discarded = if fill == "0" { drive.limits().size } else { 64 * MIB };
+            timed(&rt, &*drive, Bio::discard(0, discarded)).await;
+        });
+    }
+}
+
+/// Write amplification and rate of 20,000 random writes of 4 KiB all over a small drive, behind `before` others.
+fn random_writes(fill: &'static str, before: u64) -> (f64, f64) {
+    twice(seeded(1), move |rt| async move {
+        let drive = small(&rt, &[("fill", fill), ("buffer", "1MiB")]);
+        let pages = drive.limits().size / PAGE;
+        let next = |mut rng: Stream| move |_: &mut Stream| write(rng.below(pages) * PAGE, PAGE, 1);
+        flood(&rt, drive.clone(), 64, before, next(rt.rng("before"))).await;
+        let counts = || (stat(&*drive, "host_units"), stat(&*drive, "moved_units"));
+        let (host, moved) = counts();
+        let span = flood(&rt, drive.clone(), 64, 20_000, next(rt.rng("after"))).await;
+        let amplification = 1.0 + (counts().1 - moved) / (counts().0 - host);
+        (amplification, 20_000.0 / span.as_secs_f64())
+    })
+}
+
+#[test]
+fn a_filled_drive_writes_from_the_first_request_on_as_after_long_use() {
+    let [(new, fast), (fresh, slow), (used, rate)] =
+        [("0", 0), ("1", 0), ("1", 600_000)].map(|(f, b)| random_writes(f, b));
+    assert!(new == 1.0 && fast > 3.0 * slow, "a new drive has nothing to collect: {new}, {fast} and {slow} writes/s");
+    assert!(fresh > 4.0 && (fresh / used - 1.0).abs() < 0.05, "{fresh} units at once, {used} after long use");
+    // What the buffer takes at the start counts a little.
+    assert!((0.95..1.15).contains(&(slow / rate)), "{slow} writes/s at once, {rate} after long use");
 }
 
 #[test]

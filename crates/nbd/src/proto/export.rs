@@ -1,5 +1,6 @@
 //! What a server offers: named exports with a size, block sizes and abilities.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::context::{Context, Contexts};
@@ -171,9 +172,10 @@ impl Exports {
         if list.is_empty() {
             return Err(ExportError::None);
         }
-        for (i, export) in list.iter().enumerate() {
+        let mut names = BTreeSet::new();
+        for export in &list {
             export.check()?;
-            if list[..i].iter().any(|e| e.name == export.name) {
+            if !names.insert(&export.name) {
                 return Err(ExportError::Twice { name: export.name.clone() });
             }
         }

@@ -12,8 +12,9 @@ use crate::error::PredictError;
 use crate::load::Load;
 use crate::measure::Latencies;
 use crate::plan::Watch;
+use crate::player::Bounds;
 use crate::replay::{Built, Play, Played};
-use crate::trace::{Limit, Trace};
+use crate::trace::{Reel, Trace};
 use crate::world::World;
 
 /// The volume that is played on, in every spec of this module.
@@ -70,7 +71,8 @@ impl Taken {
         self.played.tally().sum(|volume| match op {
             Op::Read => vec![&volume.reads],
             Op::Write => vec![&volume.writes],
-            Op::Flush | Op::Discard => vec![&volume.others],
+            Op::Flush => vec![&volume.flushes],
+            Op::Discard => vec![&volume.discards],
         })
     }
 }
@@ -112,8 +114,7 @@ impl Bench {
     /// # Errors
     /// See [`Play::fill`].
     pub fn fill(&self) -> Result<(), PredictError> {
-        let traces = [Trace::from_records(VOLUME, Vec::new())];
-        play(&self.candidate, &traces, 1, &self.watch).fill(&self.world, &self.built)
+        play(&self.candidate, &[], 1, &self.watch).fill(&self.world, &self.built)
     }
 
     /// Plays requests spread evenly over `size` bytes.
@@ -121,23 +122,22 @@ impl Bench {
     /// # Errors
     /// See [`Play::play_on`].
     pub fn take(&self, requests: Requests, size: u64, seed: u64) -> Result<Taken, PredictError> {
-        let traces = [Trace::from_records(VOLUME, records(requests, size, seed))];
-        let played = play(&self.candidate, &traces, requests.depth, &self.watch).play_on(&self.world, &self.built)?;
+        let reels = [Reel::whole(Trace::from_records(VOLUME, records(requests, size, seed)), 0)];
+        let played = play(&self.candidate, &reels, requests.depth, &self.watch).play_on(&self.world, &self.built)?;
         Ok(Taken { cycle_ns: played.elapsed.0 as f64 / requests.count.max(1) as f64, played })
     }
 }
 
-fn play<'a>(candidate: &'a Candidate, traces: &'a [Trace], depth: u32, watch: &'a Watch) -> Play<'a> {
+fn play<'a>(candidate: &'a Candidate, reels: &'a [Reel], depth: u32, watch: &'a Watch) -> Play<'a> {
     Play {
-        traces,
+        reels,
         facts: &[],
         candidate,
         calibration: None,
         seed: 1,
         load: Load::Closed { depth, think: Nanos::ZERO },
         speed: Speed::RECORDED,
-        limit: Limit::default(),
-        inflight_max: u64::MAX >> 1,
+        bounds: Bounds::NONE,
         watch,
     }
 }

@@ -27,6 +27,7 @@ pub(super) static KIND: Kind = Kind {
     role: Role::Modifier,
     routes: Routes::WORST,
     durability: Durability::Keeps,
+    medium: esker_block::Medium::Plain,
     needs_bytes: false,
     transparent: false,
     worlds: Worlds::Both,

@@ -2,14 +2,14 @@
 
 use esker_base::Nanos;
 use esker_base::units::size_human;
-use esker_plot::html::{escaped, figures, list, section, styled_page, table};
+use esker_plot::html::{escaped, figures, list, prose, section, styled_page, table};
 
 use super::charts;
-use super::words::{COLUMNS, cells, changed, energy, percent};
+use super::words::{changed, columns, energy, percent, products};
 use crate::against::{Against, Difference, Differences};
 use crate::error::PredictError;
+use crate::facts::Facts;
 use crate::outcome::{Comparison, DeviceRun, Run, WRITTEN_BY};
-use crate::trace::Facts;
 
 /// How the comparison was asked for.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +55,7 @@ fn head(comparison: &Comparison) -> String {
          <p>{traces}: {pace}. Seed {seed}{verified}.</p>\n<p>{charged}.</p>\n</header>\n",
         traces = escaped(&comparison.traces.iter().map(|facts| facts.name.as_str()).collect::<Vec<_>>().join(" and ")),
         pace = escaped(&comparison.pace()),
-        charged = escaped(&comparison.charged()),
+        charged = prose(&comparison.charged()),
         seed = comparison.seed,
     )
 }
@@ -64,7 +64,7 @@ fn verdict(comparison: &Comparison) -> String {
     let verdict = &comparison.verdict;
     format!(
         "<section class=\"verdict\">\n<h2>Verdict</h2>\n<p class=\"headline\">{}</p>\n{}<h3>What would change it</h3>\n\
-         {}<h3>Error known of such predictions (throughput, p50, p99)</h3>\n{}</section>\n",
+         {}<h3>Errors known of such predictions</h3>\n{}</section>\n",
         escaped(&verdict.headline),
         list(&verdict.reasons),
         list(&verdict.changes),
@@ -73,9 +73,13 @@ fn verdict(comparison: &Comparison) -> String {
 }
 
 fn comparison_table(comparison: &Comparison) -> String {
-    let rows: Vec<Vec<String>> = comparison.runs.iter().map(|run| cells(run).into()).collect();
-    let what = comparison.runs.iter().map(|run| format!("{}: {}", run.name, run.what)).collect::<Vec<_>>();
-    section("Comparison", &(table(&COLUMNS, &rows, Some(comparison.verdict.winner)) + &list(&what)))
+    let columns = columns(&comparison.runs, None);
+    let cells = |run| columns.iter().map(|column| (column.cell)(run)).collect();
+    let rows: Vec<Vec<String>> = comparison.runs.iter().map(cells).collect();
+    let titles: Vec<_> = columns.iter().map(|column| (column.title, column.means)).collect();
+    let mut what = comparison.runs.iter().map(|run| format!("{}: {}", run.name, run.what)).collect::<Vec<_>>();
+    what.extend(products(&comparison.runs));
+    section("Comparison", &(table(&titles, &rows, Some(comparison.verdict.winner)) + &list(&what)))
 }
 
 /// A table of one candidate's figures then and now, for each.
@@ -96,18 +100,29 @@ fn against(against: &Against) -> String {
 }
 
 fn traces(traces: &[Facts]) -> String {
-    let names =
-        ["trace", "volume", "requests", "reads", "not 4 KiB aligned", "moved", "reaches to", "recorded", "repeats"];
+    let names = [
+        "trace",
+        "volume",
+        "requests",
+        "reads",
+        "flushes",
+        "not 4 KiB aligned",
+        "moved",
+        "reaches to",
+        "recorded",
+        "repeats",
+    ];
     let row = |facts: &Facts| {
         vec![
             facts.name.clone(),
             facts.volume.clone(),
             facts.requests.to_string(),
-            percent(facts.reads as f64 / facts.requests as f64),
-            percent(facts.unaligned as f64 / facts.requests as f64),
+            percent(facts.share(facts.reads)),
+            facts.flushes.to_string(),
+            percent(facts.share(facts.unaligned)),
             size_human(facts.bytes),
             size_human(facts.reach_bytes),
-            Nanos(facts.duration_ns).to_string(),
+            facts.time_step_ns.map_or("no times".to_string(), |_| Nanos(facts.duration_ns).to_string()),
             facts.repeats.to_string(),
         ]
     };
@@ -115,16 +130,32 @@ fn traces(traces: &[Facts]) -> String {
 }
 
 fn devices(runs: &[Run]) -> String {
-    let names = ["candidate", "device", "model", "size used", "busy", "energy", "price", "read", "written"];
+    let names = [
+        "candidate",
+        "device",
+        "model",
+        "product",
+        "capacity",
+        "size used",
+        "busy",
+        "energy",
+        "price",
+        "read",
+        "written",
+    ];
     let row = |run: &Run, device: &DeviceRun| {
+        let product = device.product.as_ref();
+        let year = product.and_then(|product| product.price_year);
         vec![
             run.name.clone(),
             device.name.clone(),
             device.kind.to_string(),
+            product.map_or("-".to_string(), |product| product.name.clone()),
+            product.map_or("-".to_string(), |product| size_human(product.capacity_bytes)),
             size_human(device.size_bytes),
             percent(device.busy),
-            energy(device.energy_j),
-            format!("${:.0}", device.price_usd),
+            energy(device.energy_j, product.is_some_and(|product| product.power_is_estimated)),
+            format!("${:.0}{}", device.price_usd, year.map_or(String::new(), |year| format!(" ({year})"))),
             size_human(device.read_bytes),
             size_human(device.written_bytes),
         ]

@@ -3,10 +3,10 @@
 use esker_base::Nanos;
 use esker_base::units::size_human;
 
-use super::words::{COLUMNS, cells, changed};
+use super::words::{changed, columns, products};
 use crate::against::Against;
+use crate::facts::Facts;
 use crate::outcome::Comparison;
-use crate::trace::Facts;
 
 /// What was played and how, the table, the verdict, and what to know before quoting a figure.
 pub fn text(comparison: &Comparison) -> String {
@@ -19,7 +19,7 @@ pub fn text(comparison: &Comparison) -> String {
     out.extend(verdict.reasons.iter().chain(&verdict.changes).map(|line| format!("  {line}")));
     out.push(String::new());
     out.push(format!("Beaten by no other in price, p99, throughput and energy at once: {}", pareto(comparison)));
-    out.push("Error known of such predictions (throughput, p50, p99):".to_string());
+    out.push("Errors known of such predictions:".to_string());
     out.extend(comparison.known_errors().iter().map(|line| format!("  {line}")));
     if let Some(against) = &comparison.against {
         out.push(String::new());
@@ -36,11 +36,12 @@ fn head(comparison: &Comparison) -> Vec<String> {
     let verified = if comparison.verified { " (each run repeated with an equal result)" } else { "" };
     let mut lines = vec![
         format!("simulated (virtual time), seed {}, on any machine the same", comparison.seed),
-        format!("{}    {}", if comparison.speed.is_some() { "speed" } else { "load " }, comparison.pace()),
+        format!("load     {}", comparison.pace()),
         format!("costs    {}", comparison.charged()),
     ];
     lines.extend(comparison.traces.iter().map(|facts| format!("trace    {}", trace(facts))));
     lines.extend(comparison.runs.iter().map(|run| format!("stack    {}: {}", run.name, run.what)));
+    lines.extend(products(&comparison.runs).into_iter().map(|line| format!("drive    {line}")));
     lines.push(format!("digests  {}{verified}", digests.join(", ")));
     lines
 }
@@ -67,29 +68,39 @@ fn against_older(against: &Against) -> Vec<String> {
 }
 
 fn trace(facts: &Facts) -> String {
+    let counts =
+        [(facts.reads, "reads"), (facts.writes, "writes"), (facts.flushes, "flushes"), (facts.discards, "discards")];
+    let counts = counts.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}"));
+    let recorded = match facts.time_step_ns {
+        None => "without times".to_string(),
+        Some(_) => format!("over {}", Nanos(facts.duration_ns)),
+    };
     format!(
-        "{}: {} requests ({} reads, {} writes), {} moved, {} recorded",
+        "{} ({}): {} requests ({}), {} moved, {recorded}",
         facts.name,
+        facts.volume,
         facts.requests,
-        facts.reads,
-        facts.writes,
+        counts.collect::<Vec<_>>().join(", "),
         size_human(facts.bytes),
-        Nanos(facts.duration_ns)
     )
 }
 
+/// The 95th percentiles stand on the page; here they would make lines too long.
+const LEFT_OUT: usize = 1;
+
 fn table(comparison: &Comparison) -> Vec<String> {
-    let titles = COLUMNS.map(|(title, _)| title.to_string());
-    let rows: Vec<[String; COLUMNS.len()]> = comparison.runs.iter().map(cells).collect();
-    let rows = || std::iter::once(&titles).chain(&rows);
-    let widths: [usize; COLUMNS.len()] =
-        std::array::from_fn(|column| rows().map(|row| row[column].chars().count()).max().unwrap_or(0));
-    let line = |row: &[String; COLUMNS.len()]| {
+    let columns = columns(&comparison.runs, Some(LEFT_OUT));
+    let titles = columns.iter().map(|column| column.title.to_string()).collect();
+    let cells = |run| columns.iter().map(|column| (column.cell)(run)).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(titles).chain(comparison.runs.iter().map(cells)).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
+    let line = |row: &Vec<String>| {
         let cell = |(at, text): (usize, &String)| match at {
             0 => format!("{text:<width$}", width = widths[0]),
             _ => format!("{text:>width$}", width = widths[at]),
         };
         row.iter().enumerate().map(cell).collect::<Vec<_>>().join("  ")
     };
-    rows().map(line).collect()
+    rows.iter().map(line).collect()
 }

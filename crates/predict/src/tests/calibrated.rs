@@ -136,7 +136,8 @@ fn the_same_plan_runs_in_real_time_on_carried_bytes_and_paced_models() {
     let model = "vol = ssd-model size=8MiB read=1ms @";
     for stack in ["vol = memory size=8MiB | stats @", model] {
         let load = Load::Closed { depth: 2, think: Nanos::ZERO };
-        let plan = Plan { load, ..plan(vec![busy("t", 40)], vec![candidate("real", stack)]) };
+        let making = Making { wraps: true, fill: 0.0 };
+        let plan = Plan { load, making, ..plan(vec![busy("t", 40)], vec![candidate("real", stack)]) };
         let prepared = plan.prepare(&silent()).unwrap();
         let run = prepared.run_really(0, &silent()).unwrap();
         assert_eq!((run.all.requests, run.failed, run.digest.as_deref()), (40, 0, None), "{stack}");

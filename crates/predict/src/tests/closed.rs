@@ -54,7 +54,7 @@ fn every_volume_has_its_own_clients_and_the_page_says_how_requests_came() {
         assert_eq!((requests.collect::<Vec<_>>(), run.inflight_max), (vec![300, 90], 6), "{}", run.name);
     }
     assert!(comparison.speed.is_none());
-    assert!(text(&comparison).contains("closed loop: 3 requests in flight on each volume"));
+    assert!(text(&comparison).contains("closed loop: 3 requests in flight for each trace"));
     let json: serde_json::Value = serde_json::from_str(&comparison.to_json()).unwrap();
     assert_eq!(json["load"], serde_json::json!({ "mode": "closed", "depth": 3, "think_ns": 0 }));
 }

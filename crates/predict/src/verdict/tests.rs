@@ -1,4 +1,5 @@
 use super::*;
+use crate::headroom::Headroom;
 use crate::measure::Latencies;
 use crate::outcome::{Fitted, Latency};
 
@@ -20,13 +21,16 @@ fn run(name: &str, p99_ms: u64, price: f64) -> Run {
         latencies: Latencies::pooled([]),
         reads: latency,
         writes: latency,
+        flushes: Latency { requests: 0, ..latency },
         volumes: Vec::new(),
         elapsed_ns: 0,
         drain_ns: 0,
         requests_per_s: 0.0,
         bytes_per_s: 0.0,
         inflight_max: 0,
+        played: 0,
         saturated: None,
+        headroom: None,
         failed: 0,
         first_failure: None,
         fitted: Fitted::default(),
@@ -43,7 +47,7 @@ fn run(name: &str, p99_ms: u64, price: f64) -> Run {
 }
 
 fn chosen(runs: &[Run], target_ms: u64) -> Verdict {
-    Verdict::of(runs, Nanos::millis(target_ms))
+    Verdict::of(runs, Nanos::millis(target_ms), None)
 }
 
 #[test]
@@ -61,7 +65,7 @@ fn an_unknown_price_is_not_compared() {
     let raw = Run { price_usd: None, ..run("raw", 1, 0.0) };
     let verdict = chosen(&[raw, run("disk", 2, 150.0)], 20);
     assert_eq!(verdict.name, "disk");
-    assert!(verdict.reasons[0].contains("nobody knows whether it is cheaper than disk"), "{:?}", verdict.reasons);
+    assert!(verdict.reasons[0].contains("its price is not known to be below that of disk"), "{:?}", verdict.reasons);
 }
 
 #[test]
@@ -109,4 +113,19 @@ fn changes_tell_the_thresholds_on_both_sides() {
         ["A target of 90.0 ms or more would choose slow ($10).", "A target below 15.0 ms would choose fast ($30)."]
     );
     assert_eq!(chosen(&runs[2..], 20).changes, ["No target would change the choice."]);
+}
+
+#[test]
+fn a_verdict_at_another_load_says_at_which_and_how_much_more_is_borne() {
+    let headroom = Headroom { factor: 3.25, missed: Some(3.5), requests: None };
+    let run = Run { headroom: Some(headroom), ..run("a", 5, 100.0) };
+    let verdict = Verdict::of(&[run], Nanos::millis(10), Some("at 3.69 times the recorded load"));
+    for words in ["at 3.69 times the recorded load", "bears 3.2 times this load"] {
+        assert!(verdict.headline.contains(words), "{}", verdict.headline);
+    }
+    assert!(
+        verdict.reasons[0].contains("bears 3.2 times") && !verdict.reasons[0].contains("flushes"),
+        "{:?}",
+        verdict.reasons
+    );
 }

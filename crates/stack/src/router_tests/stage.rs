@@ -214,6 +214,7 @@ static DISK: Kind = Kind {
     role: Role::Modifier,
     routes: Routes::WORST,
     durability: Durability::Keeps,
+    medium: esker_block::Medium::Plain,
     needs_bytes: true,
     transparent: false,
     worlds: Worlds::Both,

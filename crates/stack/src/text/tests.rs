@@ -17,6 +17,7 @@ const fn kind(name: &'static str, lowers: Arity, params: &'static [Param]) -> Ki
         role: Role::Accessor,
         routes: Routes::WORST,
         durability: Durability::Keeps,
+        medium: esker_block::Medium::Plain,
         needs_bytes: false,
         transparent: true,
         worlds: Worlds::Both,

@@ -73,13 +73,7 @@ impl Manager {
     }
 
     fn list(&self) -> Value {
-        self.sorted().iter().map(|entry| self.tell(entry)).collect()
-    }
-
-    fn sorted(&self) -> Vec<Entry> {
-        let mut entries: Vec<Entry> = self.catalogue.borrow().iter().cloned().collect();
-        entries.sort_by(|a, b| a.name.cmp(&b.name));
-        entries
+        self.catalogue.borrow().iter().map(|entry| self.tell(entry)).collect()
     }
 
     fn tell(&self, entry: &Entry) -> Value {
@@ -95,7 +89,8 @@ impl Manager {
 
     /// What each volume takes, from a pass over a snapshot of the map, away from the reactor.
     async fn space(&self) -> Value {
-        let (entries, block) = (self.sorted(), self.block());
+        let entries: Vec<Entry> = self.catalogue.borrow().iter().cloned().collect();
+        let block = self.block();
         let ranges: Vec<_> = entries.iter().map(Entry::range).collect();
         let (map, physical) = (self.volume.snapshot(), self.geometry().blocks());
         let (mapped, mappings) = (map.blocks(), map.mappings());

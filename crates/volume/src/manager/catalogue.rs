@@ -7,8 +7,9 @@
 //!
 //! Invariant: the ranges of entries never overlap.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::gaps::Gaps;
 use crate::format::{checksum, get, put};
 use crate::map::LOGICAL_BLOCKS;
 
@@ -116,6 +117,11 @@ impl Entry {
         self.start..self.start + self.blocks
     }
 
+    /// The blocks that are kept free of others.
+    fn room(&self) -> std::ops::Range<u64> {
+        self.start..self.start + self.capacity
+    }
+
     /// Its bytes in a block of the catalogue.
     pub fn encode(&self, block: usize, place: u64) -> Vec<u8> {
         let mut bytes = vec![0; block];
@@ -161,38 +167,69 @@ pub fn is_sound_name(name: &str) -> bool {
     (1..=NAME_MAX).contains(&name.len()) && !name.starts_with('-') && name.chars().all(is_fine)
 }
 
-/// All entries, by the block of the catalogue that they are in.
-#[derive(Clone, Default, Debug)]
+/// All entries, by the block of the catalogue that they are in. What is asked of it and what changes it takes as long with many
+/// of them as with few.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Catalogue {
     entries: BTreeMap<u64, Entry>,
     places: BTreeMap<String, u64>,
+    /// Numbers of entries and their places. A foreign catalogue may have a number twice.
+    ids: BTreeSet<(u64, u64)>,
+    free_places: Gaps,
+    /// Logical blocks that no entry has room in.
+    free_blocks: Gaps,
+}
+
+impl Default for Catalogue {
+    fn default() -> Catalogue {
+        Catalogue {
+            entries: BTreeMap::new(),
+            places: BTreeMap::new(),
+            ids: BTreeSet::new(),
+            free_places: Gaps::of(1..STAGING - CATALOGUE),
+            free_blocks: Gaps::of(0..CATALOGUE),
+        }
+    }
 }
 
 impl Catalogue {
-    /// Puts an entry in, or over the one at that place.
+    /// Puts an entry in, or over the one at that place, which is the answer.
     ///
     /// # Errors
     /// Its name or its room are another's: the text says which.
-    pub fn put(&mut self, place: u64, entry: Entry) -> Result<(), CatalogueError> {
-        let others = || self.entries.iter().filter(|(at, _)| **at != place).map(|(_, other)| other);
-        let overlaps =
-            |other: &Entry| other.start < entry.start + entry.capacity && entry.start < other.start + other.capacity;
-        if others().any(|other| other.name == entry.name) {
-            return Err(CatalogueError::Range(place, "a name that stands twice"));
+    pub fn put(&mut self, place: u64, entry: Entry) -> Result<Option<Entry>, CatalogueError> {
+        let before = self.take(place);
+        let wrong = match () {
+            () if self.places.contains_key(&entry.name) => Some("a name that stands twice"),
+            () if !self.free_blocks.is_free(&entry.room()) => Some("room that another volume has too"),
+            () if !self.free_places.is_free(&(place..place + 1)) => Some("no place for an entry"),
+            () => None,
+        };
+        match wrong {
+            None => self.insert(place, entry),
+            Some(what) => {
+                before.into_iter().for_each(|before| self.insert(place, before));
+                return Err(CatalogueError::Range(place, what));
+            }
         }
-        if others().any(overlaps) {
-            return Err(CatalogueError::Range(place, "room that another volume has too"));
-        }
-        self.take(place);
+        Ok(before)
+    }
+
+    fn insert(&mut self, place: u64, entry: Entry) {
         self.places.insert(entry.name.clone(), place);
+        self.ids.insert((entry.id, place));
+        self.free_places.take(place..place + 1);
+        self.free_blocks.take(entry.room());
         self.entries.insert(place, entry);
-        Ok(())
     }
 
     /// Takes the entry at a place out.
     pub fn take(&mut self, place: u64) -> Option<Entry> {
         let entry = self.entries.remove(&place)?;
         self.places.remove(&entry.name);
+        self.ids.remove(&(entry.id, place));
+        self.free_places.give(place..place + 1);
+        self.free_blocks.give(entry.room());
         Some(entry)
     }
 
@@ -202,14 +239,20 @@ impl Catalogue {
         Some((place, &self.entries[&place]))
     }
 
-    /// The name of the one with this number, if it is still there.
-    pub fn name_of(&self, id: u64) -> Option<&str> {
-        self.iter().find(|entry| entry.id == id).map(|entry| entry.name.as_str())
+    /// The entry at a place.
+    pub fn at(&self, place: u64) -> Option<&Entry> {
+        self.entries.get(&place)
     }
 
-    /// All entries, in the order of their places.
+    /// The name of the one with this number, if it is still there.
+    pub fn name_of(&self, id: u64) -> Option<&str> {
+        let (_, place) = self.ids.range((id, 0)..=(id, u64::MAX)).next()?;
+        Some(&self.entries[place].name)
+    }
+
+    /// All entries, in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
-        self.entries.values()
+        self.places.values().map(|place| &self.entries[place])
     }
 
     /// How many there are.
@@ -222,33 +265,15 @@ impl Catalogue {
         self.entries.is_empty()
     }
 
-    /// The first place from `from` on that no entry has.
-    pub fn free_place(&self, from: u64) -> u64 {
-        let mut free = from;
-        for place in self.entries.range(from..).map(|(place, _)| *place) {
-            if place != free {
-                break;
-            }
-            free += 1;
-        }
-        free
+    /// The first place that no entry has; none if all are taken.
+    pub fn free_place(&self) -> Option<u64> {
+        self.free_places.first(1)
     }
 
-    /// Room for a volume of `blocks` of `block` bytes that leaves what is in `beside` alone, too: its first block and its
-    /// blocks. None if the logical space is given out.
-    pub fn room(&self, blocks: u64, block: u32, beside: &[(u64, u64)]) -> Option<(u64, u64)> {
+    /// Room for a volume of `blocks` of `block` bytes: its first block and its blocks. None if the logical space is given out.
+    pub fn room(&self, blocks: u64, block: u32) -> Option<(u64, u64)> {
         let capacity = blocks.checked_next_power_of_two()?.max(CAPACITY_MIN / u64::from(block));
-        let mut taken: Vec<(u64, u64)> = self.iter().map(|entry| (entry.start, entry.capacity)).collect();
-        taken.extend_from_slice(beside);
-        taken.sort_unstable();
-        let mut start = 0;
-        for (from, len) in taken {
-            if from - start >= capacity {
-                break;
-            }
-            start = from + len;
-        }
-        (CATALOGUE - start >= capacity).then_some((start, capacity))
+        Some((self.free_blocks.first(capacity)?, capacity))
     }
 }
 

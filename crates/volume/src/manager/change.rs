@@ -1,8 +1,11 @@
 //! What changes volumes: each order becomes one range vector that holds its change of the catalogue, too.
 
+use std::collections::BTreeSet;
+
 use esker_block::{Below, Bio, RangeOp};
 
-use super::catalogue::{CATALOGUE, Catalogue, Entry, STAGING, is_sound_name};
+use super::catalogue::{CATALOGUE, Entry, STAGING, is_sound_name};
+use super::edit::Edit;
 use super::order::Copied;
 use super::{ManageError, Manager, bytes_of, delete};
 
@@ -14,38 +17,35 @@ pub(super) enum Cut {
     Refused,
 }
 
-/// A change of the catalogue.
-enum Change {
-    Put(u64, Entry),
-    Take(u64),
+/// What an order says of a volume that it makes.
+struct Made {
+    blocks: u64,
+    parent: u64,
+    read_only: bool,
 }
 
 impl Manager {
     /// Carries out range operations and changes of the catalogue, all of them or none, durable on return.
-    async fn commit(&self, below: &Below, mut ranges: Vec<RangeOp>, changes: Vec<Change>) -> Result<(), ManageError> {
+    async fn commit(&self, below: &Below, mut ranges: Vec<RangeOp>, edit: Edit<'_>) -> Result<(), ManageError> {
         let g = *self.geometry();
-        let mut next = self.catalogue.borrow().clone();
-        if ranges.len() + changes.len() > self.ranges_max {
-            return Err(ManageError::Long(ranges.len() + changes.len(), self.ranges_max));
+        if ranges.len() + edit.len() > self.ranges_max {
+            return Err(ManageError::Long(ranges.len() + edit.len(), self.ranges_max));
         }
-        for (at, change) in (0..).zip(changes) {
-            match change {
-                Change::Put(place, entry) => {
+        let changes = edit.changes();
+        for (at, (place, entry)) in (0..).zip(&changes) {
+            match entry {
+                Some(entry) => {
                     let staged = STAGING + at;
-                    self.write(below, staged, &entry.encode(g.block as usize, place), false).await?;
+                    self.write(below, staged, &entry.encode(g.block as usize, *place), false).await?;
                     let src = bytes_of(staged..staged + 1, &g);
                     ranges.push(RangeOp::Move { src, dst: (CATALOGUE + place) * self.block() });
-                    next.put(place, entry)?;
                 }
-                Change::Take(place) => {
-                    ranges.push(delete(CATALOGUE + place..CATALOGUE + place + 1, &g));
-                    next.take(place);
-                }
+                None => ranges.push(delete(CATALOGUE + place..CATALOGUE + place + 1, &g)),
             }
         }
         self.vector(below, ranges).await?;
-        *self.catalogue.borrow_mut() = next;
-        self.fit_ports();
+        edit.keep();
+        changes.iter().filter_map(|(_, entry)| entry.as_ref()).for_each(|entry| self.fit_port(entry));
         Ok(())
     }
 
@@ -56,23 +56,21 @@ impl Manager {
 
     pub(super) async fn create(&self, below: &Below, name: &str, bytes: u64) -> Result<(), ManageError> {
         let blocks = self.blocks_of(bytes)?;
-        let (place, entry) = self.fresh(name, blocks, 0, false, &[])?;
-        self.commit(below, Vec::new(), vec![Change::Put(place, entry)]).await
+        let mut edit = Edit::of(&self.catalogue);
+        self.add(&mut edit, name, Made { blocks, parent: 0, read_only: false })?;
+        self.commit(below, Vec::new(), edit).await
     }
 
     /// Clones volumes, all at one moment.
     pub(super) async fn copy(&self, below: &Below, pairs: &[Copied], read_only: bool) -> Result<(), ManageError> {
-        let (mut ranges, mut made): (_, Vec<(u64, Entry)>) = (Vec::new(), Vec::new());
-        for Copied { of, name } in pairs {
-            let (_, source) = self.entry(of)?;
-            let (place, entry) = self.fresh(name, source.blocks, source.id, read_only, &made)?;
-            ranges.push(RangeOp::Clone {
-                src: bytes_of(source.range(), self.geometry()),
-                dst: entry.start * self.block(),
-            });
-            made.push((place, entry));
+        let sources = pairs.iter().map(|pair| Ok(self.entry(&pair.of)?.1)).collect::<Result<Vec<_>, ManageError>>()?;
+        let (mut ranges, mut edit) = (Vec::new(), Edit::of(&self.catalogue));
+        for (source, Copied { name, .. }) in sources.iter().zip(pairs) {
+            let made = Made { blocks: source.blocks, parent: source.id, read_only };
+            let start = self.add(&mut edit, name, made)?;
+            ranges.push(RangeOp::Clone { src: bytes_of(source.range(), self.geometry()), dst: start * self.block() });
         }
-        self.commit(below, ranges, made.into_iter().map(|(place, entry)| Change::Put(place, entry)).collect()).await
+        self.commit(below, ranges, edit).await
     }
 
     /// Gives a volume the size and content of another one.
@@ -97,23 +95,26 @@ impl Manager {
         if source.blocks < entry.blocks {
             ranges.push(delete(entry.start + source.blocks..entry.start + entry.blocks, g));
         }
-        let change =
-            (source.blocks != entry.blocks).then_some(Change::Put(place, Entry { blocks: source.blocks, ..entry }));
-        self.commit(below, ranges, change.into_iter().collect()).await
+        let mut edit = Edit::of(&self.catalogue);
+        if source.blocks != entry.blocks {
+            edit.put(place, Entry { blocks: source.blocks, ..entry })?;
+        }
+        self.commit(below, ranges, edit).await
     }
 
     pub(super) async fn delete(&self, below: &Below, names: &[String]) -> Result<(), ManageError> {
-        let (mut ranges, mut changes) = (Vec::new(), Vec::new());
-        for (at, name) in names.iter().enumerate() {
-            let (place, entry) = self.entry(name)?;
-            if names[..at].contains(name) {
+        let (mut ranges, mut edit) = (Vec::new(), Edit::of(&self.catalogue));
+        let mut seen = BTreeSet::new();
+        for name in names {
+            if !seen.insert(name) {
                 return Err(ManageError::Same(name.clone()));
             }
+            let (place, entry) = self.entry(name)?;
             self.demand_unserved(name)?;
             ranges.push(delete(entry.range(), self.geometry()));
-            changes.push(Change::Take(place));
+            edit.take(place);
         }
-        self.commit(below, ranges, changes).await
+        self.commit(below, ranges, edit).await
     }
 
     /// Changes a size. A volume that outgrows its room moves, which no client may watch.
@@ -131,45 +132,39 @@ impl Manager {
             if self.window_is_open(name) {
                 return Err(ManageError::Served(name.to_string(), "stop the server, and resize it then"));
             }
-            (next.start, next.capacity) = self.room(blocks, &[])?;
+            (next.start, next.capacity) = self.room(blocks)?;
             let src = bytes_of(entry.range(), self.geometry());
             ranges.push(RangeOp::Move { src, dst: next.start * self.block() });
         }
-        self.commit(below, ranges, vec![Change::Put(place, next)]).await
+        let mut edit = Edit::of(&self.catalogue);
+        edit.put(place, next)?;
+        self.commit(below, ranges, edit).await
     }
 
     pub(super) async fn rename(&self, below: &Below, name: &str, to: &str) -> Result<(), ManageError> {
         let (place, entry) = self.entry(name)?;
         self.demand_unserved(name)?;
-        self.demand_new(to, &self.catalogue.borrow())?;
-        self.commit(below, Vec::new(), vec![Change::Put(place, Entry { name: to.to_string(), ..entry })]).await
+        self.demand_new(to)?;
+        let mut edit = Edit::of(&self.catalogue);
+        edit.put(place, Entry { name: to.to_string(), ..entry })?;
+        self.commit(below, Vec::new(), edit).await
     }
 
-    /// A new entry and its place, beside those of `made`, which are not in the catalogue yet.
-    fn fresh(
-        &self,
-        name: &str,
-        blocks: u64,
-        parent: u64,
-        read_only: bool,
-        made: &[(u64, Entry)],
-    ) -> Result<(u64, Entry), ManageError> {
-        let catalogue = self.catalogue.borrow();
-        self.demand_new(name, &catalogue)?;
-        if made.iter().any(|(_, other)| other.name == name) {
-            return Err(ManageError::Exists(name.to_string()));
-        }
-        let beside: Vec<(u64, u64)> = made.iter().map(|(_, other)| (other.start, other.capacity)).collect();
-        drop(catalogue);
-        let (start, capacity) = self.room(blocks, &beside)?;
-        let place = self.catalogue.borrow().free_place(made.last().map_or(1, |(place, _)| place + 1));
+    /// Adds an entry to those that an order makes: the first block of its volume.
+    fn add(&self, edit: &mut Edit<'_>, name: &str, made: Made) -> Result<u64, ManageError> {
+        self.demand_new(name)?;
+        let Made { blocks, parent, read_only } = made;
+        let (start, capacity) = self.room(blocks)?;
+        let place =
+            self.catalogue.borrow().free_place().ok_or(ManageError::Full(blocks.saturating_mul(self.block())))?;
         // Each order adds more records to the log than it makes volumes, so numbers never come twice.
-        let id = self.volume.log.borrow().seq + made.len() as u64;
-        Ok((place, Entry { id, parent, start, blocks, capacity, read_only, name: name.to_string() }))
+        let id = self.volume.log.borrow().seq + edit.len() as u64;
+        edit.put(place, Entry { id, parent, start, blocks, capacity, read_only, name: name.to_string() })?;
+        Ok(start)
     }
 
-    fn room(&self, blocks: u64, beside: &[(u64, u64)]) -> Result<(u64, u64), ManageError> {
-        let room = self.catalogue.borrow().room(blocks, self.geometry().block, beside);
+    fn room(&self, blocks: u64) -> Result<(u64, u64), ManageError> {
+        let room = self.catalogue.borrow().room(blocks, self.geometry().block);
         room.ok_or(ManageError::Full(blocks.saturating_mul(self.block())))
     }
 
@@ -197,8 +192,8 @@ impl Manager {
         }
     }
 
-    fn demand_new(&self, name: &str, catalogue: &Catalogue) -> Result<(), ManageError> {
-        match catalogue.get(name) {
+    fn demand_new(&self, name: &str) -> Result<(), ManageError> {
+        match self.catalogue.borrow().get(name) {
             Some(_) => Err(ManageError::Exists(name.to_string())),
             None if is_sound_name(name) => Ok(()),
             None => Err(ManageError::Name(name.to_string())),
@@ -207,12 +202,12 @@ impl Manager {
 
     /// Bytes that the port of a volume offers, if it has one.
     pub(super) fn offered(&self, name: &str) -> Option<u64> {
-        self.ports.iter().find(|port| port.name == name).map(|port| port.bytes.get())
+        self.port(name).map(|port| port.bytes.get())
     }
 
     /// Whether requests are led to the volume already: not while the layer opens.
     fn window_is_open(&self, name: &str) -> bool {
-        self.ports.iter().any(|port| port.name == name && port.window.borrow().is_ok())
+        self.port(name).is_some_and(|port| port.window.borrow().is_ok())
     }
 
     fn demand_unserved(&self, name: &str) -> Result<(), ManageError> {

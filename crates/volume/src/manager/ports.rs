@@ -1,6 +1,7 @@
 //! Ports: the upper ends of a volume manager, and where each of them leads in the logical space.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 
 use esker_base::ByteRange;
 use esker_base::units::parse_size;
@@ -32,14 +33,14 @@ pub struct Window {
 /// # Errors
 /// What is wrong, and what would be right.
 pub fn parse(text: &str, block: u64) -> Result<Vec<Port>, String> {
-    let mut ports: Vec<Port> = Vec::new();
+    let (mut ports, mut names) = (Vec::new(), BTreeSet::new());
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let (name, size) = part.split_once('=').ok_or(format!("port \"{part}\" has no size; write {part}=SIZE"))?;
         let bytes = parse_size(size).map_err(|e| format!("port \"{part}\": the size is to be {}", e.wanted()))?;
         if !is_sound_name(name) {
             return Err(format!("port \"{name}\": a name has up to 64 letters, digits, `_` and `-`, no `-` first"));
         }
-        if ports.iter().any(|port| port.name == name) {
+        if !names.insert(name) {
             return Err(format!("port \"{name}\" stands twice"));
         }
         if bytes == 0 || !bytes.is_multiple_of(block) {

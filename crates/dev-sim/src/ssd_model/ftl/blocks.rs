@@ -33,6 +33,8 @@ pub struct Blocks {
     seals: u32,
     erases: Vec<u32>,
     free: VecDeque<u32>,
+    /// Of each block that is not yet laid out in memory: its places that were killed since it was aged.
+    aged: Vec<Option<Vec<Place>>>,
 }
 
 impl Blocks {
@@ -49,6 +51,7 @@ impl Blocks {
             seals: 0,
             erases: vec![0; count as usize],
             free: (0..count).collect(),
+            aged: Vec::new(),
         }
     }
 
@@ -101,6 +104,28 @@ impl Blocks {
         Some(block)
     }
 
+    /// Takes the next block of a new drive, which counts `live` units. They are laid out in memory later.
+    pub fn age(&mut self, live: u32) -> u32 {
+        let block = self.free.pop_front().expect("a new drive's blocks are free");
+        debug_assert_eq!(block as usize, self.aged.len());
+        self.aged.push(Some(Vec::new()));
+        self.live[block as usize] = live;
+        block
+    }
+
+    /// Begins to lay out an aged block, and returns the places that were killed meanwhile; `None` for any other block.
+    pub fn begin_layout(&mut self, block: u32) -> Option<Vec<Place>> {
+        let killed = self.aged.get_mut(block as usize)?.take()?;
+        self.owners[block as usize] = vec![0; self.units as usize].into_boxed_slice();
+        Some(killed)
+    }
+
+    /// Lays a unit out that counts as live.
+    pub fn lay(&mut self, place: Place, unit: u32) {
+        self.bits[(place >> 6) as usize] |= 1 << (place & 63);
+        self.own(place, unit);
+    }
+
     /// Says whose unit is at `place`.
     #[inline]
     pub fn own(&mut self, place: Place, unit: u32) {
@@ -118,8 +143,18 @@ impl Blocks {
     /// Says that what is at `place` is no longer needed.
     #[inline]
     pub fn kill(&mut self, place: Place) {
+        let block = (place >> self.shift) as usize;
+        self.live[block] -= 1;
+        match self.aged.get_mut(block) {
+            Some(Some(killed)) => killed.push(place),
+            _ => self.clear(place),
+        }
+    }
+
+    /// Says that `place` holds nothing, without counting it.
+    #[inline]
+    pub fn clear(&mut self, place: Place) {
         self.bits[(place >> 6) as usize] &= !(1 << (place & 63));
-        self.live[(place >> self.shift) as usize] -= 1;
     }
 
     /// The first live place from `from` on in its block, which ends before `end`.

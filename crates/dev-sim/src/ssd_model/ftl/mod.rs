@@ -18,6 +18,7 @@ pub use blocks::Cleaner;
 pub use map::{Held, Place};
 
 use blocks::Blocks;
+use fill::Aged;
 use map::Map;
 
 /// How units lie on flash.
@@ -153,6 +154,8 @@ pub struct Ftl {
     geometry: Geometry,
     page_shift: u32,
     map: Map,
+    /// Where the units lie that were there before the first request and that the map does not know.
+    aged: Option<Aged>,
     blocks: Blocks,
     host: Point,
     collector: Point,
@@ -174,6 +177,7 @@ impl Ftl {
             geometry,
             page_shift: geometry.page_units.trailing_zeros(),
             map: Map::new(geometry.units),
+            aged: None,
             blocks: Blocks::new(geometry.blocks, geometry.block_units()),
             host: CLOSED,
             collector: CLOSED,
@@ -205,7 +209,13 @@ impl Ftl {
     /// Where `unit` is.
     #[inline]
     pub fn locate(&self, unit: u32) -> Held {
-        self.map.get(unit)
+        match (self.map.get(unit), &self.aged) {
+            (Held::Never, Some(aged)) => match aged.find(unit) {
+                Some((block, inside)) => Held::At(self.blocks.start(block) + inside),
+                None => Held::Never,
+            },
+            (held, _) => held,
+        }
     }
 
     /// The page of a place, by a number that no other page of the drive has.
@@ -248,7 +258,7 @@ impl Ftl {
             }
             self.open(Writer::Host);
         }
-        let old = match self.map.get(unit) {
+        let old = match self.locate(unit) {
             Held::At(old) if self.page_of(old) == self.page_of(self.host.place) => {
                 self.counts.absorbed += 1;
                 return false;
@@ -283,6 +293,14 @@ impl Ftl {
 
     /// Forgets the units from `first` to before `end`.
     pub fn trim(&mut self, first: u32, end: u32) {
+        // What the map does not know of must be in it to be forgotten.
+        for unit in first..if self.aged.is_some() { end } else { first } {
+            if self.map.get(unit) == Held::Never
+                && let Held::At(place) = self.locate(unit)
+            {
+                self.map.put(unit, place);
+            }
+        }
         let blocks = &mut self.blocks;
         self.map.trim(first, end, |place| blocks.kill(place));
     }
@@ -366,6 +384,7 @@ impl Ftl {
 
     fn choose(&mut self) -> Option<Victim> {
         let block = self.blocks.choose(&mut self.cleaner)?;
+        self.lay_out(block);
         let (next, units, live) = (self.blocks.start(block), self.geometry.block_units(), self.blocks.live(block));
         // A cycle at its own pace frees as many units as it takes; it goes faster where free blocks are missing.
         let hurry = LOW.saturating_sub(self.blocks.free());

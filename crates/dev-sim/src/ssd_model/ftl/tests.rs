@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use esker_base::Stream;
 use proptest::prelude::*;
 
+use super::super::spec::SsdSpec;
 use super::*;
+use crate::catalogue;
 
 /// Blocks of 512 units on four dies.
 fn geometry(units: u32, blocks: u32) -> Geometry {
@@ -55,8 +57,9 @@ fn write_uniformly(ftl: &mut Ftl, units: u32, count: u64, rng: &mut Stream) -> f
     ftl.counts().since(&before).write_amplification()
 }
 
-/// Live units by block, as the map tells it.
-fn live_by_map(ftl: &Ftl) -> BTreeMap<u32, u32> {
+/// Live units by block, as the map tells it, of a drive whose blocks are all in memory.
+fn live_by_map(ftl: &mut Ftl) -> BTreeMap<u32, u32> {
+    (0..ftl.geometry.blocks).for_each(|block| ftl.lay_out(block));
     let mut live = BTreeMap::new();
     for unit in 0..ftl.geometry.units {
         if let Held::At(place) = ftl.locate(unit) {
@@ -104,13 +107,52 @@ fn filling_gives_the_state_that_long_writing_gives() {
         (drive(shape, Cleaner::Fifo, Moved::Apart), drive(shape, Cleaner::Fifo, Moved::Apart));
     let mut rng = Stream::seeded(2);
     filled.fill(shape.units, &mut rng);
-    assert_eq!(live_by_map(&filled).values().sum::<u32>(), shape.units, "every unit is somewhere");
+    let live = live_by_map(&mut filled);
+    assert_eq!(live.values().sum::<u32>(), shape.units, "every unit is somewhere");
     write_uniformly(&mut written, shape.units, 1_500_000, &mut rng);
     let (fresh, long) = (
         write_uniformly(&mut filled, shape.units, 50_000, &mut rng),
         write_uniformly(&mut written, shape.units, 50_000, &mut rng),
     );
     assert!((fresh / long - 1.0).abs() < 0.03, "{fresh} at once, {long} after long writing");
+}
+
+#[test]
+fn a_filled_drive_is_at_its_pace_from_the_first_write_on() {
+    for moved in [Moved::Apart, Moved::Mixed] {
+        for (units, tolerance) in [(100_000, 0.02), (200_000, 0.03), (230_000, 0.04), (240_000, 0.06)] {
+            let mut ftl = drive(geometry(units, 500), Cleaner::Greedy, moved);
+            let mut rng = Stream::seeded(6);
+            ftl.fill(units, &mut rng);
+            // Each window is one block of the host's.
+            let windows: Vec<f64> = (0..30).map(|_| write_uniformly(&mut ftl, units, 512, &mut rng)).collect();
+            write_uniformly(&mut ftl, units, 400_000, &mut rng);
+            let steady = write_uniformly(&mut ftl, units, 400_000, &mut rng);
+            let near = windows.iter().all(|found| (found / steady - 1.0).abs() < tolerance);
+            assert!(near, "{moved:?}, {units} units: {windows:?}, {steady} in the long run");
+        }
+    }
+}
+
+#[test]
+fn what_lies_together_before_the_first_write_lies_in_all_blocks_of_a_filled_drive() {
+    for name in catalogue::SSDS {
+        let shape = SsdSpec::profile(name).unwrap().geometry().unwrap();
+        let mut ftl = drive(shape, Cleaner::Greedy, Moved::Apart);
+        ftl.fill(shape.units, &mut Stream::seeded(8));
+        let (mut blocks, mut dies) = (BTreeMap::<u32, u32>::new(), BTreeMap::<u32, u32>::new());
+        let count = 20 * shape.blocks;
+        for unit in 0..count {
+            let Held::At(place) = ftl.locate(unit + 12_345) else { panic!("{name}: {unit} was filled") };
+            *blocks.entry(ftl.blocks.of(place)).or_default() += 1;
+            *dies.entry(ftl.die_of(place)).or_default() += 1;
+        }
+        let share = |counts: &BTreeMap<u32, u32>, of: u32| {
+            f64::from(*counts.values().max().unwrap()) * f64::from(of) / f64::from(count)
+        };
+        let (in_block, on_die) = (share(&blocks, shape.blocks), share(&dies, shape.dies));
+        assert!(in_block < 2.5 && on_die < 1.5, "{name}: {in_block} and {on_die} of the mean at most");
+    }
 }
 
 #[test]
@@ -243,13 +285,17 @@ proptest! {
         acts in acts(700),
         mixed: bool,
         fifo: bool,
+        filled in prop_oneof![Just(0u32), 1..=700u32],
         tight in 0u32..3,
     ) {
         // Blocks of 32 units: 22 hold the data, and there is the least spare that is allowed, or a little more.
         let shape = Geometry { units: 700, blocks: 22 + RESERVE + tight, pages: 16, page_units: 2, dies: 3 };
         let cleaner = if fifo { Cleaner::Fifo } else { Cleaner::Greedy };
         let mut ftl = drive(shape, cleaner, if mixed { Moved::Mixed } else { Moved::Apart });
-        let mut model = BTreeMap::new();
+        if filled > 0 {
+            ftl.fill(filled, &mut Stream::seeded(u64::from(filled)));
+        }
+        let mut model: BTreeMap<u32, bool> = (0..filled).map(|unit| (unit, true)).collect();
         for act in &acts {
             match act {
                 Act::Write(at, len) => (*at..at + len).for_each(|unit| {
@@ -270,7 +316,7 @@ proptest! {
                 Some(true) => prop_assert!(matches!(ftl.locate(unit), Held::At(_))),
             }
         }
-        let live = live_by_map(&ftl);
+        let live = live_by_map(&mut ftl);
         let open = [ftl.host, ftl.collector].map(|point| (point.end - point.place, point.block));
         for block in 0..shape.blocks {
             let unwritten: u32 = open.iter().filter(|(left, at)| *left > 0 && *at == block).map(|(left, _)| left).sum();

@@ -67,10 +67,31 @@ fn names_and_room_are_given_once_and_gaps_are_used_again() {
         all.put(3, entry("c", (1 << 31) + 5)),
         Err(CatalogueError::Range(3, "room that another volume has too"))
     );
-    assert_eq!((all.free_place(1), all.room(2048, 512, &[])), (3, Some((2 << 31, 1 << 31))));
-    assert_eq!(all.room(2048, 512, &[(2 << 31, 1 << 31)]), Some((3 << 31, 1 << 31)), "beside those that are to come");
+    assert_eq!((all.free_place(), all.room(2048, 512)), (Some(3), Some((2 << 31, 1 << 31))));
+    assert!(all.name_of(77) == Some("a"));
     all.take(1);
-    assert_eq!((all.free_place(1), all.room(2048, 512, &[])), (1, Some((0, 1 << 31))));
-    assert_eq!(all.room((1 << 47) + 1, 512, &[]), None, "all of the space, which it shares with the catalogue");
+    assert_eq!((all.free_place(), all.room(2048, 512)), (Some(1), Some((0, 1 << 31))));
+    assert_eq!(all.room((1 << 31) + 1, 512), Some((2 << 31, 2 << 31)), "the gap is too small");
+    assert_eq!(all.room((1 << 47) + 1, 512), None, "all of the space, which it shares with the catalogue");
     assert!(all.get("a").is_none() && all.name_of(77) == Some("b"));
+}
+
+#[test]
+fn an_entry_that_is_refused_leaves_the_one_at_its_place() {
+    let mut all = Catalogue::default();
+    all.put(1, entry("a", 0)).unwrap();
+    all.put(2, entry("b", 1 << 31)).unwrap();
+    let was = all.clone();
+    assert!(all.put(2, entry("a", 1 << 31)).is_err() && all.put(2, entry("b", 5)).is_err());
+    assert_eq!(all, was);
+    assert_eq!(all.put(2, entry("c", 1 << 32)), Ok(Some(entry("b", 1 << 31))));
+    assert_eq!(all.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), ["a", "c"]);
+}
+
+#[test]
+fn an_entry_outside_the_catalogue_or_the_space_of_volumes_is_refused() {
+    let mut all = Catalogue::default();
+    assert!(all.put(0, entry("a", 0)).is_err() && all.put(1 << 31, entry("a", 0)).is_err());
+    assert!(all.put(1, entry("a", CATALOGUE)).is_err() && all.is_empty());
+    assert_eq!(all, Catalogue::default());
 }

@@ -1,0 +1,42 @@
+//! The pages of models list the devices of the catalogue as `esker kinds` prints them.
+
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run the program and look at its pages")]
+
+use std::process::Command;
+
+fn kinds(args: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_esker")).arg("kinds").args(args).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_page_of_each_model_holds_the_table_of_its_profiles() {
+    let all: serde_json::Value = serde_json::from_str(&kinds(&["--json"])).unwrap();
+    let with_profiles = all.as_array().unwrap().iter().filter(|kind| kind.get("profiles").is_some());
+    let names: Vec<&str> = with_profiles.map(|kind| kind["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["disk-model", "ssd-model", "nvm-model", "array-model"]);
+    for name in names {
+        let page = std::fs::read_to_string(format!("../../docs/layers/{name}.md")).unwrap();
+        let tables = kinds(&[name, "--markdown"]);
+        let table = tables.split("\n\n").nth(1).expect("profiles come after the parameters").trim_end();
+        assert!(
+            page.contains(table),
+            "docs/layers/{name}.md lacks what `esker kinds {name} --markdown` prints:\n{table}"
+        );
+    }
+}
+
+#[test]
+fn a_profile_says_what_it_is_what_it_costs_and_what_is_estimated() {
+    let kind: serde_json::Value = serde_json::from_str(&kinds(&["ssd-model", "--json"])).unwrap();
+    let profiles = kind["profiles"].as_array().unwrap();
+    let find = |name: &str| profiles.iter().find(|profile| profile["name"] == name).unwrap();
+    let expected = serde_json::json!({
+        "name": "ssd-nvme-2022", "kind": "ssd-model", "product": "Samsung 990 PRO, 2 TB", "note": null, "year": 2022,
+        "capacity_bytes": 2_000_398_934_016_u64, "price_usd": 290.0, "price_is_estimated": false,
+        "power_is_estimated": true, "default": true,
+    });
+    assert_eq!(find("ssd-nvme-2022"), &expected);
+    assert_eq!(find("ssd-sata-2021")["default"], false);
+}

@@ -1,0 +1,169 @@
+//! `esker serve` as an operator has it: its start, and layers that come and go.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::Series;
+use crate::experiment::{Figure, LabError};
+use crate::ingens::bound::Bound;
+use crate::machine::told_bytes;
+use crate::{peer, scratch};
+
+const PROGRAM: &str = "esker serve";
+/// Layers of one chain, and exports.
+const PARTS: [u64; 5] = [2_048, 4_096, 8_192, 16_384, 32_768];
+/// Layers that came and went. A stack has 65,535 numbers for volumes, so the last ones had to be used before.
+const CHANGES: [u64; 7] = [1_024, 2_048, 4_096, 8_192, 16_384, 32_768, 65_536];
+
+/// What the start of a server costs.
+pub fn starts(parent: &Path, rounds: u32, progress: &mut dyn FnMut(&str)) -> Result<[Figure; 2], LabError> {
+    let mut series = |id, text: fn(u64) -> String| {
+        let mut series = Series::default();
+        for _ in 0..rounds {
+            for size in PARTS {
+                series.note(size, Server::start(parent, &text(size))?.cpu_ms()?);
+            }
+        }
+        Ok::<_, LabError>(series.figure(id, "ms", progress))
+    };
+    Ok([series("serve_layers_cpu", layers)?, series("serve_exports_cpu", exports)?])
+}
+
+/// What live changes cost in all, and what the server holds after them.
+pub fn changes(parent: &Path, rounds: u32, progress: &mut dyn FnMut(&str)) -> Result<[Figure; 2], LabError> {
+    let (mut cpu, mut memory) = (Series::default(), Series::default());
+    for _ in 0..rounds.div_ceil(2) {
+        let mut server = Server::start(parent, &layers(1))?;
+        let begun = server.cpu_ms()?;
+        let mut made = 0;
+        for size in CHANGES {
+            while made < size {
+                // Their names differ, as those of a script may.
+                let name = format!("new{made}");
+                server.ask(&json!({ "do": "insert", "device": format!("{name} = stats"), "above": "d" }))?;
+                server.ask(&json!({ "do": "remove", "name": name }))?;
+                made += 1;
+            }
+            cpu.note(size, server.cpu_ms()? - begun);
+            memory.note(size, server.memory_mib()?);
+        }
+        progress(&format!("{made} layers came and went"));
+    }
+    Ok([cpu.figure("live_changes_cpu", "ms", progress), memory.figure("live_changes_memory", "MiB", progress)])
+}
+
+/// A chain of so many layers.
+fn layers(count: u64) -> String {
+    let mut text = "[device.d]\nkind = \"memory\"\nsize = \"1MiB\"\n".to_string();
+    for layer in 0..count {
+        let below = if layer == 0 { "d".to_string() } else { format!("p{}", layer - 1) };
+        let written = write!(text, "[device.p{layer}]\nkind = \"pass\"\non = \"{below}\"\n");
+        written.expect("a text takes what is written");
+    }
+    text + &export("vol", &format!("p{}", count - 1))
+}
+
+/// So many devices with an export each.
+fn exports(count: u64) -> String {
+    let device = |nth: u64| format!("[device.d{nth}]\nkind = \"memory\"\nsize = \"1MiB\"\n");
+    let devices = (0..count).map(device);
+    devices.chain((0..count).map(|nth| export(&format!("e{nth}"), &format!("d{nth}")))).collect()
+}
+
+fn export(name: &str, device: &str) -> String {
+    format!("[[export]]\nname = \"{name}\"\ndevice = \"{device}\"\nnbd = \"unix:FOLDER/nbd\"\n")
+}
+
+/// A server that is ready; killed when dropped.
+struct Server {
+    program: Bound,
+    control: BufReader<UnixStream>,
+    _folder: TempDir,
+}
+
+impl Server {
+    /// Serves a stack and waits until it is open and measured.
+    fn start(parent: &Path, text: &str) -> Result<Server, LabError> {
+        let folder = scratch::folder(parent)?;
+        let at = |name: &str| folder.path().join(name);
+        let text = text.replace("FOLDER", &folder.path().display().to_string());
+        std::fs::write(at("stack.toml"), text).map_err(failed)?;
+        let mut program = Bound::start(std::env::current_exe().map_err(failed)?, |command| {
+            command.arg("serve").arg(at("stack.toml")).arg("--control").arg(at("control")).args(["--log", "error"]);
+            command.stdout(Stdio::null()).stderr(Stdio::null())
+        })?;
+        let control = BufReader::new(program.connect(&at("control"))?);
+        let mut server = Server { program, control, _folder: folder };
+        // Commands are taken when all else that belongs to the start is done.
+        server.ask(&json!({ "do": "hello" }))?;
+        Ok(server)
+    }
+
+    fn ask(&mut self, command: &Value) -> Result<(), LabError> {
+        self.control.get_mut().write_all(format!("{command}\n").as_bytes()).map_err(failed)?;
+        let mut line = String::new();
+        self.control.read_line(&mut line).map_err(failed)?;
+        let answer: Value = serde_json::from_str(&line).map_err(|error| peer::fault(PROGRAM, error))?;
+        match answer["ok"].as_bool() {
+            Some(true) => Ok(()),
+            _ => Err(peer::fault(PROGRAM, format!("{command}: {}", line.trim()))),
+        }
+    }
+
+    /// Milliseconds of CPU time that its threads have used.
+    fn cpu_ms(&self) -> Result<f64, LabError> {
+        let mut total = 0;
+        for task in std::fs::read_dir(format!("/proc/{}/task", self.program.pid())).map_err(failed)? {
+            // A thread may end while they are looked at.
+            let told = std::fs::read_to_string(task.map_err(failed)?.path().join("schedstat")).unwrap_or_default();
+            total += run_ns(&told);
+        }
+        match total {
+            0 => Err(peer::fault(PROGRAM, "this kernel does not tell the run time of threads (CONFIG_SCHED_INFO)")),
+            total => Ok(total as f64 / 1e6),
+        }
+    }
+
+    fn memory_mib(&self) -> Result<f64, LabError> {
+        let told = told_bytes(&format!("/proc/{}/status", self.program.pid()), "VmRSS");
+        let bytes = told.ok_or_else(|| peer::fault(PROGRAM, "its memory is not told"))?;
+        Ok(bytes as f64 / f64::from(1 << 20))
+    }
+}
+
+fn failed(error: std::io::Error) -> LabError {
+    peer::fault(PROGRAM, error)
+}
+
+/// The time that a thread has run: the first number of its `schedstat` (proc_pid_schedstat in the kernel's sched-stats page).
+fn run_ns(told: &str) -> u64 {
+    told.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use esker_stack::Spec;
+
+    use super::*;
+
+    #[test]
+    fn texts_have_as_many_parts_as_was_asked_for() {
+        for (text, devices, ends) in [(layers(5), 6, 1), (exports(5), 5, 5)] {
+            let spec = Spec::parse("test", &text).unwrap();
+            assert!(spec.check(esker_kinds::ALL).is_ok());
+            assert_eq!((spec.devices.len(), spec.exports.len()), (devices, ends));
+        }
+        assert_eq!(Spec::parse("test", &layers(5)).unwrap().exports[0].device, "p4");
+    }
+
+    #[test]
+    fn the_run_time_of_a_thread_is_its_first_number() {
+        assert_eq!([run_ns("12345 678 9\n"), run_ns("")], [12_345, 0]);
+    }
+}

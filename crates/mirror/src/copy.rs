@@ -1,0 +1,165 @@
+//! Copying: what halves may lack is read from one in sync and written to the others, many pieces at once.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use esker_base::ByteRange;
+use esker_block::flight::windowed;
+use esker_block::locks::Mode;
+use esker_block::{Below, Bio, BioError, Buf, ExtentState, Op, Reply, Station, Step};
+
+use crate::halves::State;
+use crate::keep::BACKGROUND;
+use crate::run::Mirror;
+
+/// Pieces ahead about which the source is asked at once, at least. With twice the window, most pieces of a volume full of data
+/// need not ask.
+const AHEAD_MIN: u64 = 16;
+
+/// What is copied under one claim.
+struct Piece {
+    region: usize,
+    range: ByteRange,
+    /// Whether it ends its region.
+    is_last: bool,
+}
+
+/// What came of a piece.
+enum Copied {
+    /// Whether it is now equal on all halves that are left.
+    Done(bool),
+    /// Nothing is to be copied any more.
+    Stopped,
+    /// The stack has ended.
+    Ended,
+}
+
+impl Mirror {
+    /// Copies all regions in which halves may differ from the source to those that may lack something. None if the stack
+    /// has ended; false if some bytes could not be copied.
+    pub(crate) async fn copy_all(self: &Rc<Self>, station: &Station) -> Option<bool> {
+        let mut regions = self.label.borrow().dirty.clone();
+        regions.unite(&self.suspect.borrow());
+        let data = Rc::new(Cell::new(0));
+        let pieces = regions.iter().flat_map(|region| self.pieces(region));
+        let steps = pieces.map(|piece| {
+            let (mirror, station, data) = (self.clone(), station.clone(), data.clone());
+            Step::later(async move {
+                let copied = mirror.copy(&station, &piece, &data).await;
+                (piece, copied)
+            })
+        });
+        let (mut is_complete, mut end) = (true, None);
+        windowed(self.rt(), self.config.window, steps, |(piece, copied)| {
+            is_complete &= matches!(copied, Copied::Done(true));
+            if is_complete && piece.is_last {
+                self.suspect.borrow_mut().clear(piece.region);
+            }
+            match copied {
+                Copied::Done(_) => return true,
+                Copied::Stopped => drop(end.get_or_insert(Some(true))),
+                Copied::Ended => end = Some(None),
+            }
+            false
+        })
+        .await;
+        if let Some(end) = end {
+            return end;
+        }
+        let job = station.enter().await?;
+        if is_complete {
+            return Some(self.admit(job.below()).await.is_ok());
+        }
+        for lower in self.halves.which(|state| state == State::Catching) {
+            self.lose(lower, &BioError::io("some bytes can be read from no other half"));
+        }
+        Some(false)
+    }
+
+    fn pieces(&self, region: usize) -> impl Iterator<Item = Piece> + use<> {
+        let all = self.bytes_of(region);
+        let piece = move |range: ByteRange| Piece { region, range, is_last: range.end() == all.end() };
+        all.split_at_multiples(self.config.chunk).map(piece)
+    }
+
+    fn bytes_of(&self, region: usize) -> ByteRange {
+        let label = self.label.borrow();
+        let start = region as u64 * label.region;
+        ByteRange::new(start, label.region.min(label.data - start)).expect("inside the volume")
+    }
+
+    /// Copies a piece. No client changes it meanwhile, or a half would get the older of two contents last.
+    async fn copy(&self, station: &Station, piece: &Piece, data: &Cell<u64>) -> Copied {
+        let _turn = self.pace.piece().await;
+        let Some(job) = station.enter().await else { return Copied::Ended };
+        if self.closing.get() || self.is_latched() || !self.has_copying() {
+            return Copied::Stopped;
+        }
+        let ticket = self.locks.enter([piece.range], Mode::Exclusive);
+        self.locks.granted(ticket).await;
+        let result = self.copy_claimed(job.below(), piece, data).await;
+        self.locks.leave(ticket);
+        Copied::Done(result.is_ok())
+    }
+
+    async fn copy_claimed(&self, below: &Below, piece: &Piece, data: &Cell<u64>) -> Result<(), BioError> {
+        let range = piece.range;
+        let (source, bio) = match self.source_of_zeroes(below, range, data).await {
+            Some(source) => (source, Bio::zero(range.start(), range.len())),
+            None => {
+                let (source, buf) = self.read_any(below, range).await?;
+                (source, Bio::write(range.start(), buf))
+            }
+        };
+        let count = if bio.op == Op::Zero { &self.counts.zeroed } else { &self.counts.copied };
+        let is_suspect = self.suspect.borrow().has(piece.region);
+        let lacks = |state| state == State::Catching || (is_suspect && state == State::InSync);
+        let targets: Vec<usize> = self.halves.which(lacks).into_iter().filter(|lower| *lower != source).collect();
+        let answers = self.to_all(below, &mut bio.tagged(BACKGROUND), &targets, self.config.tries).await;
+        for answer in answers {
+            match &answer.done.result {
+                Ok(_) => count.set(count.get() + range.len()),
+                Err(error) => self.lose(answer.lower, error),
+            }
+        }
+        Ok(())
+    }
+
+    /// The half that is copied from, if it tells that all of `range` reads as zeroes. It is asked under the claim, so that this
+    /// stays so. `data` is where the data ends that it told of last: what lies before is copied without asking, because that
+    /// costs a request; it is right even where there are zeroes.
+    async fn source_of_zeroes(&self, below: &Below, range: ByteRange, data: &Cell<u64>) -> Option<usize> {
+        if !self.config.zeroes || !self.config.tells_extents || range.end() <= data.get() {
+            return None;
+        }
+        let source = self.halves.source()?;
+        let ahead = self.config.chunk * AHEAD_MIN.max(2 * self.config.window as u64);
+        let len = ahead.min(self.label.borrow().data - range.start());
+        let done = self.submit(below, source, Bio::extents(range.start(), len).tagged(BACKGROUND)).await;
+        let Ok(Reply::Extents(extents)) = done.result else { return None };
+        let (mut at, mut has_data) = (range.start(), false);
+        for extent in extents.iter() {
+            let end = at + extent.len;
+            if extent.state == ExtentState::Data && at < range.end() {
+                has_data = true;
+                data.set(data.get().max(end));
+            }
+            at = end;
+        }
+        (!has_data && at >= range.end()).then_some(source)
+    }
+
+    /// The source's bytes, or where it cannot read them those of another half in sync.
+    pub(crate) async fn read_any(&self, below: &Below, range: ByteRange) -> Result<(usize, Buf), BioError> {
+        let mut last = BioError::Gone(self.config.name.as_str().into());
+        for lower in self.halves.which(|state| state == State::InSync) {
+            let buf = Buf::unique(self.pool(), range.len() as usize);
+            let done = self.submit(below, lower, Bio::read(range.start(), buf).tagged(BACKGROUND)).await;
+            match done.result {
+                Ok(_) => return Ok((lower, done.buf)),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+}

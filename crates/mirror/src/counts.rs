@@ -1,0 +1,42 @@
+//! Statistics.
+
+use std::cell::Cell;
+
+use esker_block::Stat;
+
+use crate::halves::State;
+use crate::run::Mirror;
+
+/// What it tells about itself.
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) retries: Cell<u64>,
+    pub(crate) read_elsewhere: Cell<u64>,
+    pub(crate) labels: Cell<u64>,
+    pub(crate) lost: Cell<u64>,
+    pub(crate) copied: Cell<u64>,
+    pub(crate) zeroed: Cell<u64>,
+    pub(crate) repaired: Cell<u64>,
+}
+
+impl Mirror {
+    pub(crate) fn stats(&self) -> Vec<Stat> {
+        let stat = |name, value: u64| Stat { name, value: value as f64 };
+        let halves = |state| self.halves.count(state) as u64;
+        vec![
+            stat("halves_in_sync", halves(State::InSync)),
+            stat("halves_catching_up", halves(State::Catching)),
+            stat("halves_out", halves(State::Out)),
+            stat("dirty_regions", self.label.borrow().dirty.count() as u64),
+            stat("suspect_regions", self.suspect.borrow().count() as u64),
+            stat("generation", self.label.borrow().generation),
+            stat("retries", self.counts.retries.get()),
+            stat("reads_elsewhere", self.counts.read_elsewhere.get()),
+            stat("losses", self.counts.lost.get()),
+            stat("labels_written", self.counts.labels.get()),
+            stat("copied_bytes", self.counts.copied.get()),
+            stat("zeroed_bytes", self.counts.zeroed.get()),
+            stat("repaired_bytes", self.counts.repaired.get()),
+        ]
+    }
+}

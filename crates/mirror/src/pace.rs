@@ -1,0 +1,94 @@
+//! How many pieces are copied at once: as many as the window has while clients rest, and else no more than clients have
+//! requests under way, so that these keep at least half of what the halves can do.
+
+use std::cell::Cell;
+
+use esker_base::{Nanos, Time};
+use esker_rt::Rt;
+use esker_rt::sync::Notify;
+
+/// Clients rest when they have had no request under way for so long: one that sends a request after each answer does not.
+const REST: Nanos = Nanos::millis(10);
+
+/// Counts both.
+pub(crate) struct Pace {
+    rt: Rt,
+    window: usize,
+    clients: Cell<usize>,
+    /// When the last request of a client ended.
+    quiet_since: Cell<Option<Time>>,
+    pieces: Cell<usize>,
+    changed: Notify,
+}
+
+/// A request of a client, until it is dropped.
+pub(crate) struct Client<'a>(&'a Pace);
+
+/// A piece, until it is dropped.
+pub(crate) struct Turn<'a>(&'a Pace);
+
+impl Pace {
+    /// At most `window` (> 0) pieces at once.
+    pub fn new(rt: &Rt, window: usize) -> Pace {
+        Pace {
+            rt: rt.clone(),
+            window,
+            clients: Cell::new(0),
+            quiet_since: Cell::new(None),
+            pieces: Cell::new(0),
+            changed: Notify::default(),
+        }
+    }
+
+    /// A client's request is under way.
+    pub fn client(&self) -> Client<'_> {
+        self.clients.set(self.clients.get() + 1);
+        self.client_changed();
+        Client(self)
+    }
+
+    /// Waits until another piece may be copied. After a rest has begun, that may be only when one has ended.
+    pub async fn piece(&self) -> Turn<'_> {
+        self.changed.wait_until(|| self.has_room()).await;
+        self.pieces.set(self.pieces.get() + 1);
+        self.tell();
+        Turn(self)
+    }
+
+    /// A piece waits only while another one is copied.
+    fn client_changed(&self) {
+        if self.pieces.get() > 0 {
+            self.tell();
+        }
+    }
+
+    /// One piece is told at a time; it tells the next one, if there is still room.
+    fn tell(&self) {
+        if self.has_room() {
+            self.changed.notify_one();
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        let has_rest = |since: Time| self.rt.now().since(since) >= REST;
+        let is_rest = self.clients.get() == 0 && self.quiet_since.get().is_none_or(has_rest);
+        let most = if is_rest { self.window } else { self.clients.get().clamp(1, self.window) };
+        self.pieces.get() < most
+    }
+}
+
+impl Drop for Client<'_> {
+    fn drop(&mut self) {
+        let pace = self.0;
+        pace.clients.set(pace.clients.get() - 1);
+        pace.quiet_since.set(Some(pace.rt.now()));
+        pace.client_changed();
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.pieces.set(self.0.pieces.get() - 1);
+        self.0.tell();
+    }
+}
