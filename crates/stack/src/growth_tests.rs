@@ -132,6 +132,7 @@ const PLAIN: Kind = Kind {
     durability: Durability::Keeps,
     needs_bytes: false,
     transparent: false,
+    medium: esker_block::Medium::Plain,
     worlds: Worlds::Both,
     cost: Nanos::ZERO,
     build: Build::Device(build_yard),
