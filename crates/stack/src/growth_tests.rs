@@ -204,6 +204,28 @@ fn the_table_of_hops_is_as_large_as_the_stack() {
 }
 
 #[test]
+fn a_stack_of_more_layers_and_meters_than_there_are_positions_is_refused_and_goes_on() {
+    let sim = Sim::new(SimConfig::seeded(1));
+    let rt = sim.rt();
+    sim.block_on(async move {
+        let stack = chain(&rt, 33_000);
+        stack.opened().await;
+        let error = stack.measure(Measure::All, PATIENCE).await.unwrap_err().to_string();
+        assert!(error.contains("65,535 layers and meters at most"), "{error}");
+        assert_eq!((stack.measured(), read(&stack, "p33000", 0).await), (Measure::Nothing, Ok(())));
+    });
+}
+
+#[test]
+fn a_stack_of_more_ends_than_there_are_numbers_is_refused() {
+    let sim = Sim::new(SimConfig::seeded(1));
+    let text: String = (0..=u16::MAX).map(|device| format!("d{device} = yard\n")).collect();
+    let spec = Spec::parse("test", &text).unwrap();
+    let error = Stack::build(&sim.rt(), &Pool::default(), &KINDS, &spec).map(drop).unwrap_err().to_string();
+    assert!(error.starts_with("test:65536: device \"d65535\": a stack has 65,535 volumes at most"), "{error}");
+}
+
+#[test]
 fn a_layer_is_opened_over_the_size_that_the_one_below_got_at_its_opening() {
     let unusable = twice(SimConfig::seeded(1), |rt| async move {
         let stack = stack(&rt, "d = yard; low = part mode=grows on d; mid = part on low; top = part mode=reads on mid");
