@@ -82,7 +82,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     Ok(figures(&outcomes))
 }
 
-/// The files below `folder` that may be traces.
+/// The files below `folder` that may be traces, and the folders that are one.
 fn found(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), LabError> {
     let unread = |source| LabError::Scratch { dir: folder.to_path_buf(), source };
     for entry in fs::read_dir(folder).map_err(unread)? {
@@ -90,13 +90,21 @@ fn found(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), LabError> {
         if PASSED_OVER.iter().any(|name| entry.file_name() == *name) {
             continue;
         }
-        if entry.path().is_dir() {
+        if entry.path().is_dir() && !is_trace_folder(&entry.path()) {
             found(&entry.path(), files)?;
         } else {
             files.push(entry.path());
         }
     }
     Ok(())
+}
+
+/// Whether a folder holds the parts of one trace, one for each queue or CPU.
+fn is_trace_folder(folder: &Path) -> bool {
+    let is_part = |name: &str| name.contains("octf.trace.") || name.contains(".blktrace.");
+    fs::read_dir(folder).is_ok_and(|mut entries| {
+        entries.any(|entry| entry.is_ok_and(|entry| is_part(&entry.file_name().to_string_lossy())))
+    })
 }
 
 /// Reads and writes all over 64 GiB in the format `alibaba`, with exponential times between them.
