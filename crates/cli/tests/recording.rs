@@ -144,3 +144,87 @@ fn names_are_hidden_and_structure_is_not() {
     assert_eq!(opens[0], opens[1], "one name stays one name");
     assert!(trace.snapshot.entries.contains_key(&opens[0]), "the tree has the same names");
 }
+
+/// Works on a file in a way that no call shows: by requests on a ring of its own or of the kernel's thread, or through a map.
+const HIDDEN: &str = "
+import ctypes, mmap, os, struct, sys
+how, path = sys.argv[1:]
+libc = ctypes.CDLL(None, use_errno=True)
+file = os.open(path, os.O_RDWR)
+if how == 'mapped':
+    memory = mmap.mmap(file, 65536)
+    memory[0] = 1
+    memory.flush()
+    sys.exit(0)
+params = (ctypes.c_uint32 * 30)()
+params[2] = 2 if how == 'polled' else 0
+ring = libc.syscall(425, 4, params)
+if ring < 0: sys.exit(75)
+if how == 'used':
+    queue, entries = mmap.mmap(ring, 4096), mmap.mmap(ring, 4096, offset=0x10000000)
+    buffer = ctypes.create_string_buffer(4096)
+    entry = struct.pack('<BBHiQQI', 22, 0, 0, file, 0, ctypes.addressof(buffer), 4096)
+    entries[:64] = entry.ljust(64, b'\\0')
+    struct.pack_into('<I', queue, params[16], 0)
+    struct.pack_into('<I', queue, params[11], 1)
+    if libc.syscall(426, ring, 1, 1, 1, None, 0) != 1: sys.exit(75)
+";
+
+/// What a recording of such a program warns of, and what its replay says of a prediction; `None`, loudly, where the kernel
+/// has no rings for us.
+fn hidden(method: &str, how: &str) -> Option<(String, serde_json::Value)> {
+    const PYTHON: &str = "/usr/bin/python3";
+    if !Path::new(PYTHON).is_file() {
+        eprintln!("SKIPPED: {PYTHON} is missing: apt-get install python3");
+        return None;
+    }
+    let (folder, path) = scratch();
+    let file = folder.path().join("f");
+    std::fs::write(&file, [7; 65536]).expect("scratch");
+    let file = file.to_str().expect("a plain name");
+    let recorded = run(method, &path, &["--", PYTHON, "-ISB", "-c", HIDDEN, how, file])?;
+    if recorded.status.code() == Some(75) {
+        eprintln!("SKIPPED: this kernel has no io_uring for us");
+        return None;
+    }
+    assert_eq!(recorded.status.code(), Some(0), "{method} {how}: {recorded:?}");
+    let esker = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_esker"));
+        command.current_dir(folder.path()).args(args).output().expect("the program starts")
+    };
+    let inspected = String::from_utf8_lossy(&esker(&["trace", "inspect", "t.etrace"]).stderr).into_owned();
+    let replayed = esker(&["trace", "replay", "t.etrace", "--dir", "run", "--speed", "natural", "--json", "r.json"]);
+    assert_eq!(replayed.status.code(), Some(0), "{method} {how}: {replayed:?}");
+    let report = std::fs::read_to_string(folder.path().join("r.json")).expect("it was written");
+    let report: serde_json::Value = serde_json::from_str(&report).expect("it is JSON");
+    let told = String::from_utf8_lossy(&recorded.stderr).into_owned();
+    assert_eq!(
+        inspected.contains("a replay predicts no time"),
+        report["prediction"].is_null(),
+        "{method} {how}: {inspected}"
+    );
+    Some((told, report))
+}
+
+#[test]
+fn a_program_that_works_where_no_call_shows_it_is_told_of_and_predicted_no_time() {
+    let cases = [
+        ("used", "warning: uring-unseen: 1 times", "1 io_uring submission was not played"),
+        ("polled", "warning: uring-polled: 1 times", "requests of 1 io_uring that the kernel polls"),
+        ("mapped", "warning: mapped-writes: 1 times", "writes through 1 shared map of files were not played"),
+    ];
+    for method in METHODS {
+        for (how, warning, why) in cases {
+            let Some((told, report)) = hidden(method, how) else { continue };
+            assert!(told.contains(warning), "{method} {how}: {told}");
+            assert!(report["prediction"].is_null(), "{method} {how}");
+            assert!(
+                report["no_prediction"].as_str().is_some_and(|told| told.contains(why)),
+                "{method} {how}: {report}"
+            );
+        }
+        let Some((told, report)) = hidden(method, "unused") else { continue };
+        assert!(!told.contains("uring-") && !told.contains("mapped-writes"), "{method}: {told}");
+        assert!(report["prediction"].is_object(), "{method}: a ring that nobody uses hides nothing");
+    }
+}

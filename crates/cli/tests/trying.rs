@@ -93,7 +93,7 @@ fn refusals_say_what_is_wrong_and_write_nothing() {
         (&["try", "--fill", "2"], "fill 2 is out of range"),
         (&["try", "two.log", "--volume", "c"], "no volume"),
         (&["try", "two.log", "--rate", "0"], "rate 0 is out of range"),
-        (&["try", "far.csv"], "reaches to 4.0 PiB, which is more than 64 drives hold"),
+        (&["try", "far.csv"], "which is more than 64 drives hold"),
         (&["try", "two.log", "--stack", "m = memory size=1MiB @"], "m: exports 1, but the traces have 2 volumes (two-a, two-b)"),
         (&["try", "two.log", "--volume", "b", "--stack", "m = memory size=4KiB @"], "m: export m has 4.0 KiB"),
         (&["try", "keys.csv"], "key"),

@@ -9,6 +9,10 @@
 //!
 //! An error of a figure is |predicted / what fio reports - 1|. What program, file system, loop device and FUSE take themselves
 //! is part of it. `stated_mean_error` and `stated_worst_error` are what `esker try` prints beside such predictions.
+//!
+//! They were taken from these two jobs, whose errors so say nothing of them. The stated row is *frozen*, and is judged by three
+//! jobs that were held out: other blocks, shares of reads, depths and seeds. `mean_over_stated` and `worst_over_stated` are their
+//! mean and worst error over the stated ones: more than 1 means that more was promised than holds.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +23,7 @@ use esker_base::units::{GIB, KIB, MIB};
 use esker_blktrace::sink::TAP_FORMAT;
 use esker_blktrace::{Op, Record, Source, TraceReader};
 use esker_plot::KnownError;
+use esker_predict::known_error::{Frozen, frozen};
 use esker_predict::outcome::Latency;
 use esker_predict::{Candidate, Load, Plan, Run, SpeedChoice, Trace, Watch};
 use esker_stack::Spec;
@@ -42,11 +47,15 @@ const DISK_SIZE: u64 = 8 * GIB;
 /// Bytes of fio's file.
 const FILE_SIZE: u64 = 256 * MIB;
 const BLOCK: u64 = 4 * KIB;
+/// What is added to the seed of held-out jobs.
+const HELD_OUT_SEED: u64 = 1_000;
 
 /// A job of fio.
 struct Job {
     name: &'static str,
     options: &'static str,
+    /// Bytes of a request.
+    block: u64,
     /// Requests that it has in flight.
     depth: u32,
     /// Errors of mean, median and 99th percentile of the reads' latency.
@@ -55,10 +64,12 @@ struct Job {
     rate: Option<&'static str>,
 }
 
+/// The jobs from which the stated row was taken.
 const JOBS: [Job; 2] = [
     Job {
         name: "reads one at a time",
         options: "--rw=randread --ioengine=psync",
+        block: BLOCK,
         depth: 1,
         ids: ["reads_mean_error", "reads_p50_error", "reads_p99_error"],
         rate: Some("reads_throughput_error"),
@@ -66,31 +77,71 @@ const JOBS: [Job; 2] = [
     Job {
         name: "reads, writes and syncs, four in flight",
         options: "--rw=randrw --rwmixread=70 --ioengine=io_uring --fsync=16",
+        block: BLOCK,
         depth: 4,
         ids: ["mixed_mean_error", "mixed_p50_error", "mixed_p99_error"],
         rate: None,
     },
 ];
 
+/// Jobs that judge it. Whoever takes a new row from them needs others to judge that one.
+const HELD_OUT: [Job; 3] = [
+    Job {
+        name: "held out: reads of 64 KiB one at a time",
+        options: "--rw=randread --ioengine=psync",
+        block: 64 * KIB,
+        depth: 1,
+        ids: ["held_64k_mean_error", "held_64k_p50_error", "held_64k_p99_error"],
+        rate: Some("held_64k_throughput_error"),
+    },
+    Job {
+        name: "held out: reads of 16 KiB, two in flight",
+        options: "--rw=randread --ioengine=io_uring",
+        block: 16 * KIB,
+        depth: 2,
+        ids: ["held_16k_mean_error", "held_16k_p50_error", "held_16k_p99_error"],
+        rate: Some("held_16k_throughput_error"),
+    },
+    Job {
+        name: "held out: as many reads as writes of 8 KiB, eight in flight, and syncs",
+        options: "--rw=randrw --rwmixread=50 --ioengine=io_uring --fsync=32",
+        block: 8 * KIB,
+        depth: 8,
+        ids: ["held_mixed_mean_error", "held_mixed_p50_error", "held_mixed_p99_error"],
+        rate: None,
+    },
+];
+
+/// All of them, each with its seed.
+fn jobs(seed: u64) -> impl Iterator<Item = (&'static Job, u64)> {
+    JOBS.iter().map(move |job| (job, seed)).chain(HELD_OUT.iter().map(move |job| (job, seed + HELD_OUT_SEED)))
+}
+
 fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
     let dir = scratch::folder(&options.scratch)?;
     let span = Duration::from_secs(if options.quick { 12 } else { 90 });
+    let frozen =
+        frozen(EXPERIMENT.name).ok_or_else(|| LabError::Data(format!("no row is frozen for {}", EXPERIMENT.name)))?;
+    progress(&format!("what is stated stands since {}, of {}", frozen.on, frozen.jobs));
     progress("ext4 on the modelled disk");
     let disk = Disk::new(dir.path(), options.seed)?;
     let mut real = Vec::new();
-    for job in &JOBS {
+    for (job, seed) in jobs(options.seed) {
         progress(job.name);
-        real.push(disk.reported(job, span, options.seed)?);
+        real.push(disk.reported(job, span, seed)?);
     }
-    let parts = parts(&disk.recorded()?)?;
+    let parts = parts(&disk.recorded()?, real.len())?;
     let (mut figures, mut stated) = (Vec::new(), Vec::new());
-    for ((job, real), records) in JOBS.iter().zip(&real).zip(parts) {
+    for (((job, seed), real), records) in jobs(options.seed).zip(&real).zip(parts) {
         progress(&format!("{}: {} requests in virtual time", job.name, records.len()));
-        let predicted = predicted(job, records, options.seed)?;
-        figures.extend(compared(job, real, &predicted));
+        let predicted = predicted(job, records, seed)?;
+        figures.push(compared(job, real, &predicted));
         stated = predicted.known_errors;
     }
-    Ok(summary(figures, &stated))
+    let held_out = figures.split_off(JOBS.len()).concat();
+    let mut all = summary(figures.concat(), &stated);
+    all.extend(judged(held_out, &frozen));
+    Ok(all)
 }
 
 /// What fio says of its reads.
@@ -126,9 +177,9 @@ impl Disk {
     fn reported(&self, job: &Job, span: Duration, seed: u64) -> Result<Reported, LabError> {
         peer::output("sync", &["-f".into(), self.mounted.at().display().to_string()])?;
         self.mark()?;
-        let fixed =
-            format!("--bs=4k --direct=1 --time_based --norandommap --randseed={seed} --runtime={}s", span.as_secs());
-        let report = peer::fio(&self.place(), &format!("{} --iodepth={} {fixed}", job.options, job.depth))?;
+        let fixed = format!("--direct=1 --time_based --norandommap --randseed={seed} --runtime={}s", span.as_secs());
+        let report =
+            peer::fio(&self.place(), &format!("{} --bs={} --iodepth={} {fixed}", job.options, job.block, job.depth))?;
         self.mark()?;
         let reads = &report["jobs"][0]["read"];
         let number =
@@ -163,16 +214,14 @@ impl Disk {
     }
 }
 
-/// What arrived during each job: between its marks, which are the last ones, since others may read the last block before.
-fn parts(records: &[Record]) -> Result<Vec<Vec<Record>>, LabError> {
+/// What arrived during each of `jobs` jobs: between its marks, which are the last ones, since others may read the last block
+/// before.
+fn parts(records: &[Record], jobs: usize) -> Result<Vec<Vec<Record>>, LabError> {
     let is_mark = |record: &Record| record.op == Op::Read && record.offset == DISK_SIZE - BLOCK && record.len == BLOCK;
     let marks: Vec<usize> = (0..records.len()).filter(|at| is_mark(&records[*at])).collect();
-    let Some(first) = marks.len().checked_sub(2 * JOBS.len()) else {
-        return Err(LabError::Data(format!(
-            "{} of {} marks are in the recorded requests",
-            marks.len(),
-            2 * JOBS.len()
-        )));
+    let Some(first) = marks.len().checked_sub(2 * jobs) else {
+        let what = format!("{} of {} marks are in the recorded requests", marks.len(), 2 * jobs);
+        return Err(LabError::Data(what));
     };
     let part = |pair: &[usize]| {
         let between = &records[pair[0] + 1..pair[1]];
@@ -226,6 +275,18 @@ fn summary(errors: Vec<Figure>, stated: &[KnownError]) -> Vec<Figure> {
     all
 }
 
+/// The errors of held-out jobs, and their mean and worst over what was stated before.
+fn judged(errors: Vec<Figure>, stated: &Frozen) -> Vec<Figure> {
+    let mean = errors.iter().map(|figure| figure.value).sum::<f64>() / errors.len() as f64;
+    let worst = errors.iter().map(|figure| figure.value).fold(0.0, f64::max);
+    let over = |id, value: f64, stated| {
+        let peer = Some(Peer { name: format!("stated, held-out jobs {value:.4}"), value: stated });
+        Figure { peer, ..Figure::alone(id, value / stated, "times the stated error") }
+    };
+    let ratios = [over("mean_over_stated", mean, stated.mean), over("worst_over_stated", worst, stated.worst)];
+    ratios.into_iter().chain(errors).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,8 +302,36 @@ mod tests {
         let jobs =
             [mark(10), record(12, 4096), record(15, 0), mark(20), record(21, 0), mark(30), record(33, 8192), mark(40)];
         let all: Vec<Record> = others.into_iter().chain(jobs).collect();
-        assert_eq!(parts(&all).unwrap(), [vec![record(0, 4096), record(3, 0)], vec![record(0, 8192)]]);
-        assert!(parts(&all[..6]).unwrap_err().to_string().contains("3 of 4 marks"));
+        assert_eq!(parts(&all, 2).unwrap(), [vec![record(0, 4096), record(3, 0)], vec![record(0, 8192)]]);
+        assert!(parts(&all[..6], 2).unwrap_err().to_string().contains("3 of 4 marks"));
+    }
+
+    #[test]
+    fn no_job_that_judges_the_stated_error_is_one_from_which_it_was_taken() {
+        for held in &HELD_OUT {
+            assert_eq!(JOBS.iter().find(|job| job.block == held.block).map(|job| job.name), None, "{}", held.name);
+            assert!(held.ids.iter().chain(&held.rate).all(|id| id.starts_with("held_")), "{}", held.name);
+        }
+        let seeds: Vec<u64> = jobs(7).map(|(_, seed)| seed).collect();
+        assert_eq!(seeds, [7, 7, 1_007, 1_007, 1_007]);
+        let mut ids: Vec<&str> = jobs(1).flat_map(|(job, _)| job.ids.into_iter().chain(job.rate)).collect();
+        let count = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), count, "each figure has a name of its own");
+    }
+
+    #[test]
+    fn held_out_jobs_are_judged_by_what_was_stated_before_them() {
+        let stated = Frozen { on: "a day".to_string(), jobs: "others".to_string(), mean: 0.1, worst: 0.2 };
+        let errors = vec![error("a", 90.0, 100.0, "x"), error("b", 130.0, 100.0, "x")];
+        let figures = judged(errors, &stated);
+        let value = |id| figures.iter().find(|figure| figure.id == id).unwrap().value;
+        assert!((value("mean_over_stated") - 2.0).abs() < 1e-9, "a mean of 0.2 where 0.1 is stated");
+        assert!((value("worst_over_stated") - 1.5).abs() < 1e-9, "0.3 where 0.2 is stated");
+        assert_eq!(figures.len(), 4);
+        let row = frozen(EXPERIMENT.name).expect("its row is frozen");
+        assert!(row.mean > 0.0 && row.mean <= row.worst);
     }
 
     #[test]

@@ -52,12 +52,8 @@ const PARAMS: &[Param] = &[
     Param::with_default("tries", ParamType::Count, "3", "How often a failed write of one half is tried again."),
     Param::with_default("settle", ParamType::Span, "1s", "Quiet time before a region counts as equal again."),
     Param::with_default("probe", ParamType::Span, "1s", "Time between looks for a half that is out."),
-    Param::with_default(
-        "window",
-        ParamType::Count,
-        "8",
-        "Pieces of 256 KiB that are copied at once, 1 to 64; while clients have requests under way, no more than these.",
-    ),
+    Param::with_default("window", ParamType::Count, "8", "Pieces of 256 KiB that are copied at once, 1 to 64."),
+    Param::with_default("busy", ParamType::Count, "1", "The same while clients have requests under way."),
 ];
 
 const PASSES: OpSet =
@@ -98,8 +94,10 @@ pub struct Config {
     pub probe: Nanos,
     /// Bytes of a piece that is copied.
     pub chunk: u64,
-    /// Pieces that are copied at once.
+    /// Pieces that are copied at once while clients rest.
     pub window: usize,
+    /// Pieces that are copied at once beside requests of clients.
+    pub busy: usize,
     /// Whether all lower ends can zero.
     pub zeroes: bool,
     /// Whether all lower ends tell where data is.
@@ -131,10 +129,10 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
             "each half needs more than {DATA_START} bytes, blocks of at most {PAGE} and requests of up to {DATA_START} bytes"
         )));
     }
-    let window = make.args.int("window");
-    if !(1..=WINDOW_MAX).contains(&window) {
-        return Err(unfit(format!("window = {window}; 1 to {WINDOW_MAX} pieces can be copied at once")));
-    }
+    let pieces = |name| match make.args.int(name) {
+        count @ 1..=WINDOW_MAX => Ok(count as usize),
+        count => Err(unfit(format!("{name} = {count}; 1 to {WINDOW_MAX} pieces can be copied at once"))),
+    };
     let zeroes = make.lowers.iter().all(|lower| lower.support(OpKind::Zero) == Support::Native);
     let config = Config {
         name: make.name.to_string(),
@@ -147,7 +145,8 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
         settle: make.args.span("settle").max(Nanos::micros(1)),
         probe: make.args.span("probe").max(Nanos::micros(1)),
         chunk: CHUNK.min(u64::from(both.transfer_max)) / block * block,
-        window: window as usize,
+        window: pieces("window")?,
+        busy: pieces("busy")?,
         zeroes,
         tells_extents: make.lowers.iter().all(|lower| lower.support(OpKind::Extents) != Support::No),
     };

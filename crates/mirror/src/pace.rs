@@ -1,5 +1,5 @@
-//! How many pieces are copied at once: as many as the window has while clients rest, and else no more than clients have
-//! requests under way, so that these keep at least half of what the halves can do.
+//! How many pieces are copied at once: many while clients rest, few while they have requests under way. A disk serves pieces
+//! that follow each other before a client's request elsewhere: beside two of them a client waits four times as long.
 
 use std::cell::Cell;
 
@@ -14,6 +14,7 @@ const REST: Nanos = Nanos::millis(10);
 pub(crate) struct Pace {
     rt: Rt,
     window: usize,
+    busy: usize,
     clients: Cell<usize>,
     /// When the last request of a client ended.
     quiet_since: Cell<Option<Time>>,
@@ -28,11 +29,12 @@ pub(crate) struct Client<'a>(&'a Pace);
 pub(crate) struct Turn<'a>(&'a Pace);
 
 impl Pace {
-    /// At most `window` (> 0) pieces at once.
-    pub fn new(rt: &Rt, window: usize) -> Pace {
+    /// At most `window` (> 0) pieces at once, and `busy` (> 0) beside clients.
+    pub fn new(rt: &Rt, window: usize, busy: usize) -> Pace {
         Pace {
             rt: rt.clone(),
             window,
+            busy: busy.min(window),
             clients: Cell::new(0),
             quiet_since: Cell::new(None),
             pieces: Cell::new(0),
@@ -43,23 +45,15 @@ impl Pace {
     /// A client's request is under way.
     pub fn client(&self) -> Client<'_> {
         self.clients.set(self.clients.get() + 1);
-        self.client_changed();
         Client(self)
     }
 
-    /// Waits until another piece may be copied. After a rest has begun, that may be only when one has ended.
+    /// Waits until another piece may be copied. After a rest has begun, that is when the next one ends.
     pub async fn piece(&self) -> Turn<'_> {
         self.changed.wait_until(|| self.has_room()).await;
         self.pieces.set(self.pieces.get() + 1);
         self.tell();
         Turn(self)
-    }
-
-    /// A piece waits only while another one is copied.
-    fn client_changed(&self) {
-        if self.pieces.get() > 0 {
-            self.tell();
-        }
     }
 
     /// One piece is told at a time; it tells the next one, if there is still room.
@@ -72,7 +66,7 @@ impl Pace {
     fn has_room(&self) -> bool {
         let has_rest = |since: Time| self.rt.now().since(since) >= REST;
         let is_rest = self.clients.get() == 0 && self.quiet_since.get().is_none_or(has_rest);
-        let most = if is_rest { self.window } else { self.clients.get().clamp(1, self.window) };
+        let most = if is_rest { self.window } else { self.busy };
         self.pieces.get() < most
     }
 }
@@ -82,7 +76,6 @@ impl Drop for Client<'_> {
         let pace = self.0;
         pace.clients.set(pace.clients.get() - 1);
         pace.quiet_since.set(Some(pace.rt.now()));
-        pace.client_changed();
     }
 }
 

@@ -108,7 +108,7 @@ impl Mirror {
             locks: RangeLocks::default(),
             latched: RefCell::default(),
             repairs: RefCell::default(),
-            pace: Pace::new(&rt, config.window),
+            pace: Pace::new(&rt, config.window, config.busy),
             closing: Cell::new(false),
             wake: Notify::default(),
             counts: Counts::default(),

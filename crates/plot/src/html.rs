@@ -12,7 +12,7 @@ pub fn escaped(text: &str) -> String {
 /// A sentence with words in backticks, which stand as code on the page.
 pub fn prose(text: &str) -> String {
     let parts: Vec<String> = text.split('`').map(escaped).collect();
-    if parts.len() % 2 == 0 {
+    if parts.len().is_multiple_of(2) {
         return escaped(text);
     }
     let part = |(at, part): (usize, &String)| if at % 2 == 0 { part.clone() } else { format!("<code>{part}</code>") };

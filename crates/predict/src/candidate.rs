@@ -133,25 +133,11 @@ impl Candidate {
 
     /// As it is, with its solid-state drives filled where its text does not say how far they are.
     pub(crate) fn filled(mut self, fill: f64) -> Candidate {
-        for drive in self.drives().filter(|_| fill > 0.0) {
+        let drives = self.spec.devices.iter_mut().filter(|device| device.kind == ssd_model::KIND.name && fill > 0.0);
+        for drive in drives {
             drive.args.entry(FILL.to_string()).or_insert_with(|| fill.to_string());
         }
         self
-    }
-
-    /// The same with new drives, which are made at once.
-    pub(crate) fn unfilled(mut self) -> Candidate {
-        self.drives().for_each(|drive| drop(drive.args.remove(FILL)));
-        self
-    }
-
-    /// Whether some solid-state drive of it is not new. To make one takes seconds for each terabyte.
-    pub(crate) fn is_filled(&self) -> bool {
-        self.spec.devices.iter().any(|device| device.args.get(FILL).is_some_and(|fill| fill != "0"))
-    }
-
-    fn drives(&mut self) -> impl Iterator<Item = &mut DeviceSpec> {
-        self.spec.devices.iter_mut().filter(|device| device.kind == ssd_model::KIND.name)
     }
 }
 

@@ -80,8 +80,7 @@ fn drives(fill: f64) -> String {
                 predicts drives that were written in full before."
             .to_string(),
         fill => format!(
-            "Solid-state drives had {:.0} % of their capacity written before, unless a stack says otherwise. Headroom of such \
-             drives is not searched.",
+            "Solid-state drives had {:.0} % of their capacity written before, unless a stack says otherwise.",
             fill * 100.0
         ),
     }

@@ -10,7 +10,7 @@
 //! Reading order: [`trace`] (what is played), [`load`] (how requests come), [`candidate`] (against what), [`plan`] (the
 //! whole run), `replay` (one candidate) in its `world` with its `player`, `measure` and [`outcome`] (what is counted),
 //! `speed` (how fast), [`calibration`] (what CPU and devices take) and [`calibrate`] (how that is measured), [`verdict`]
-//! (which is best and why) with `pareto`, `known_error` and [`against`], [`deploy`] (the best one over files), [`report`]
+//! (which is best and why) with `pareto`, [`known_error`] and [`against`], [`deploy`] (the best one over files), [`report`]
 //! (for people).
 
 #![forbid(unsafe_code)]
@@ -25,7 +25,7 @@ mod error;
 pub mod facts;
 pub mod feed;
 mod headroom;
-mod known_error;
+pub mod known_error;
 pub mod load;
 mod measure;
 pub mod outcome;

@@ -237,7 +237,7 @@ impl Prepared {
                 });
             }
         }
-        if self.searches_headroom() && !candidate.is_filled() {
+        if self.searches_headroom() {
             run.headroom = Some(self.headroom(candidate, &mut run, watch)?);
         }
         Ok(run)
@@ -278,8 +278,7 @@ impl Prepared {
     /// # Errors
     /// The first one that cannot be built.
     pub fn check_built(&self, watch: &Watch) -> Result<(), PredictError> {
-        let mut new = self.candidates().iter().map(|candidate| candidate.clone().unfilled());
-        new.try_for_each(|candidate| self.play(&candidate, &self.reels, watch).check_built())
+        self.candidates().iter().try_for_each(|candidate| self.play(candidate, &self.reels, watch).check_built())
     }
 
     /// Refuses candidates that are smaller than the traces reach. One that cannot be built is refused when it is played.
@@ -287,8 +286,7 @@ impl Prepared {
         if self.plan.making.wraps {
             return Ok(());
         }
-        let mut new = self.candidates().iter().map(|candidate| candidate.clone().unfilled());
-        new.try_for_each(|candidate| self.play(&candidate, &self.reels, watch).check_sizes())
+        self.candidates().iter().try_for_each(|candidate| self.play(candidate, &self.reels, watch).check_sizes())
     }
 
     /// How fast the traces are played; where recorded times do not matter there is no speed.

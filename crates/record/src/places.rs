@@ -1,6 +1,7 @@
 //! Where paths lead to: the working directories and open directories of traced processes, as far as calls tell.
 //!
-//! Only for finding files of which the snapshot does not know yet; what is wrong here is missing there, and nothing else.
+//! Only for finding files of which the snapshot does not know yet, and for warnings of maps; what is wrong here is missing
+//! there, and nothing else.
 
 use std::collections::BTreeMap;
 
@@ -22,6 +23,11 @@ impl Places {
     /// A descriptor leads there.
     pub fn open(&mut self, fd: Fd, path: &[u8]) {
         self.fds.insert(fd, path.to_vec());
+    }
+
+    /// Whether a descriptor is known to be of a file by its path, not of a device or of memory that processes share.
+    pub fn is_file(&self, fd: Fd) -> bool {
+        self.fds.get(&fd).is_some_and(|path| !path.starts_with(b"/dev/"))
     }
 
     /// The absolute path behind a directory and a path; `None` where the directory is not known.

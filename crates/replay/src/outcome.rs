@@ -66,6 +66,7 @@ pub fn report(finished: &Finished, heading: &Heading) -> Report {
         resident_bytes: resident_bytes(),
         prediction: None,
         no_prediction: None,
+        left_out: script.left_out(),
     }
     .with_prediction()
 }

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::str::FromStr;
 
-use esker_trace::compiled::{Notes, Program, Step};
+use esker_trace::compiled::left_out::Gathering;
+use esker_trace::compiled::{LeftOut, Notes, Program, Step};
 use esker_trace::rules::{Order, Schedule};
 use esker_trace::wire::Malformed;
 use esker_trace::words::FileKind;
@@ -81,6 +82,7 @@ pub struct Script {
     parts: Vec<Vec<u32>>,
     rooms: Vec<Room>,
     pipes: Pipes,
+    left_out: LeftOut,
     /// The first actions, already read.
     steps: Vec<Step>,
 }
@@ -120,6 +122,7 @@ impl Script {
             order,
             parts,
             pipes: Pipes { named: fifos, early: 0 },
+            left_out: LeftOut::default(),
         };
         script.read()?;
         Ok(script)
@@ -129,8 +132,10 @@ impl Script {
     fn read(&mut self) -> Result<(), Malformed> {
         let kept = READ_MAX / size_of::<Step>();
         self.steps.reserve_exact(kept.min(self.program.len()));
+        let mut left_out = Gathering::new(self.program.opened());
         for action in 0..self.program.len() as u32 {
             let step = self.program.step(action)?;
+            left_out.see(&step);
             let player = if self.order == Order::Single { 0 } else { self.program.instant(action).thread };
             let room = &mut self.rooms[player as usize];
             match &step.call {
@@ -145,6 +150,7 @@ impl Script {
                 self.steps.push(step);
             }
         }
+        self.left_out = left_out.done();
         Ok(())
     }
 
@@ -181,6 +187,11 @@ impl Script {
     /// What it does with pipes.
     pub fn pipes(&self) -> Pipes {
         self.pipes
+    }
+
+    /// I/O of the program that no action makes.
+    pub fn left_out(&self) -> LeftOut {
+        self.left_out
     }
 
     /// Whether others wait for calls to be issued, not only for their ends.

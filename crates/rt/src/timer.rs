@@ -74,7 +74,8 @@ impl Place {
     }
 }
 
-/// Pending events. Cancelled ones stay in their place, are skipped, and never move time.
+/// Pending events. Cancelled ones stay in their place, are skipped, and never move time. They are removed when they come to the
+/// front, or all at once when they outnumber the others: a bound on a wait that ends early costs no memory until it is due.
 #[derive(Default)]
 pub(crate) struct Timers {
     /// Places in ascending order.
@@ -119,7 +120,24 @@ impl Timers {
         if slot.counter == key.counter && slot.wakes.take().is_some() {
             self.cancelled += 1;
             self.discard_cancelled();
+            if self.cancelled > (self.lane.len() + self.heap.len()) / 2 {
+                self.sweep();
+            }
         }
+    }
+
+    /// Drops all cancelled events. The order of the others is theirs, not that of the places.
+    fn sweep(&mut self) {
+        let Timers { lane, heap, slots, free, .. } = self;
+        let mut is_live = |place: u128| {
+            let slot = Place(place).slot();
+            let is_live = slots[slot as usize].wakes.is_some();
+            free.extend((!is_live).then_some(slot));
+            is_live
+        };
+        lane.retain(|place| is_live(*place));
+        heap.retain(|Reverse(place)| is_live(*place));
+        self.cancelled = 0;
     }
 
     /// Drops cancelled events from the front, so that `next_deadline` names a live one.
@@ -229,6 +247,24 @@ mod tests {
         t.cancel(far);
         assert_eq!(t.next_deadline(), None);
         assert!(t.pop_due(Time(u64::MAX)).is_none());
+    }
+
+    #[test]
+    fn cancelled_events_never_outnumber_the_others_for_long() {
+        let mut t = Timers::default();
+        let lasting: Vec<u64> = (0..10).map(|i| 1000 + i * 7919 % 1009).collect();
+        for time in &lasting {
+            at(&mut t, *time);
+        }
+        for i in 0..10_000u64 {
+            let bound = at(&mut t, 5_000 + i * 31 % 4001);
+            t.cancel(bound);
+            assert!(t.lane.len() + t.heap.len() <= 2 * lasting.len() + 1 && t.slots.len() <= 2 * lasting.len() + 1);
+        }
+        let mut expected = lasting;
+        expected.sort_unstable();
+        let order: Vec<_> = std::iter::from_fn(|| t.pop_due(Time(u64::MAX))).map(|d| d.at.0).collect();
+        assert_eq!(order, expected);
     }
 
     #[test]

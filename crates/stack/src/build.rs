@@ -219,7 +219,8 @@ pub(crate) fn arrange(shared: &Rc<Shared>, parts: &Parts, spec: &Spec, measure: 
             slots.push(watched(Slot::new(instance.clone(), uppers, lowers), &shared.watch));
         }
         if slots.len() > SLOTS_MAX {
-            return Err(BuildError::of(device, "with the layers and meters above it, it is one of more than 65,535"));
+            let what = "a stack has 65,535 layers and meters at most, and it is one too many; measure less, or use fewer layers";
+            return Err(BuildError::of(device, what));
         }
         numbers.extend(own);
     }

@@ -133,6 +133,7 @@ const PLAIN: Kind = Kind {
     medium: Medium::Plain,
     needs_bytes: false,
     transparent: false,
+    medium: esker_block::Medium::Plain,
     worlds: Worlds::Both,
     cost: Nanos::ZERO,
     build: Build::Device(build_yard),
@@ -201,6 +202,28 @@ fn the_table_of_hops_is_as_large_as_the_stack() {
     };
     assert_eq!(hops(300, Measure::Nothing), 1 + 1 + 2 * 300, "nowhere, the leaf, and each layer with its end");
     assert_eq!(hops(300, Measure::All), 1 + 2 + 3 * 300, "and a meter on each");
+}
+
+#[test]
+fn a_stack_of_more_layers_and_meters_than_there_are_positions_is_refused_and_goes_on() {
+    let sim = Sim::new(SimConfig::seeded(1));
+    let rt = sim.rt();
+    sim.block_on(async move {
+        let stack = chain(&rt, 33_000);
+        stack.opened().await;
+        let error = stack.measure(Measure::All, PATIENCE).await.unwrap_err().to_string();
+        assert!(error.contains("65,535 layers and meters at most"), "{error}");
+        assert_eq!((stack.measured(), read(&stack, "p33000", 0).await), (Measure::Nothing, Ok(())));
+    });
+}
+
+#[test]
+fn a_stack_of_more_ends_than_there_are_numbers_is_refused() {
+    let sim = Sim::new(SimConfig::seeded(1));
+    let text: String = (0..=u16::MAX).map(|device| format!("d{device} = yard\n")).collect();
+    let spec = Spec::parse("test", &text).unwrap();
+    let error = Stack::build(&sim.rt(), &Pool::default(), &KINDS, &spec).map(drop).unwrap_err().to_string();
+    assert!(error.starts_with("test:65536: device \"d65535\": a stack has 65,535 volumes at most"), "{error}");
 }
 
 #[test]

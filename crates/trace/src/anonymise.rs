@@ -14,6 +14,7 @@ use crate::call::Call;
 use crate::name::{PathBytes, Word};
 use crate::snapshot::{Entry, EntryKind, Snapshot};
 use crate::trace::Trace;
+use crate::words::FdSource;
 
 /// Components that say nothing about whose machine it was.
 pub const KEPT: &[&str] = &[
@@ -200,7 +201,10 @@ impl Anonymiser {
             | Call::RemoveXattr { name, .. }
             | Call::GetXattrAt { name, .. }
             | Call::SetXattrAt { name, .. } => *name = self.attribute(name),
-            Call::MakeFd { name, .. } if !name.is_empty() => *name = Word::from(self.component(name)),
+            // What a ring has for a name is an option of the call.
+            Call::MakeFd { source, name, .. } if *source != FdSource::Uring && !name.is_empty() => {
+                *name = Word::from(self.component(name))
+            }
             _ => {}
         }
     }
@@ -264,6 +268,16 @@ mod tests {
         let paths: Vec<String> = (0..2000).map(|n| format!("f{n:x}")).collect();
         let new = renamed(&paths.iter().map(String::as_str).collect::<Vec<_>>());
         assert_eq!(new.iter().collect::<BTreeSet<_>>().len(), paths.len());
+    }
+
+    #[test]
+    fn a_ring_stays_one_that_the_kernel_polls() {
+        let mut trace = sample();
+        for (action, is_polled) in trace.actions.iter_mut().zip([true, false]) {
+            action.call = Call::ring(is_polled);
+        }
+        anonymise(&mut trace, 1);
+        assert_eq!([0, 1].map(|at| trace.actions[at].call.is_polled_ring()), [true, false]);
     }
 
     #[test]

@@ -57,6 +57,8 @@ choices! {
         Damaged = 21 "damaged",
         /// Files mapped readable by a recorder that sees no page faults: reads through the map are not in the trace.
         MappedReads = 22 "mapped-reads",
+        /// Rings of which the kernel takes requests by itself (`IORING_SETUP_SQPOLL`): no call tells of them.
+        UringPolled = 23 "uring-polled",
     }
 }
 

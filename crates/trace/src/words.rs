@@ -166,7 +166,7 @@ choices! {
         Socket = 7 "socket",
         /// `accept`.
         Accept = 8 "accept",
-        /// `io_uring_setup`.
+        /// `io_uring_setup`; see [`Call::ring`](crate::Call::ring).
         Uring = 9 "io_uring_setup",
         /// `pidfd_open`, `userfaultfd`, `perf_event_open` and the like.
         Other = 10 "anon_inode",

@@ -49,7 +49,7 @@ fn a_claim_that_leaves_before_its_turn_frees_only_what_it_alone_kept_waiting() {
 }
 
 #[test]
-fn claims_on_no_bytes_wait_for_nobody_and_claims_end_once() {
+fn claims_on_no_bytes_never_wait_and_claims_end_once() {
     let locks = RangeLocks::default();
     let all = locks.enter([span(0, u64::MAX)], Mode::Exclusive);
     let none = [locks.enter([], Mode::Exclusive), locks.enter([span(5, 0)], Mode::Exclusive)];

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use esker_base::Nanos;
 use esker_base::units::span_text;
-use esker_trace::compiled::Program;
 use esker_trace::compiled::inspect::{EdgeRow, ModeRow, dot, modes, timeline};
+use esker_trace::compiled::{LeftOut, Program};
 use esker_trace::rules::Rules;
 use serde_json::json;
 
@@ -89,10 +89,15 @@ impl Run for Inspect {
             Output::claim(path.clone(), &["<svg xmlns"], self.force, "--timeline")?.put(&svg)?;
         }
         let modes = modes(&program, rules);
+        let left_out = LeftOut::of(&program)?;
         if self.json {
-            return terminal.say(&described(&program, &modes).to_string());
+            return terminal.say(&described(&program, left_out, &modes).to_string());
         }
         terminal.say(&summary(&program))?;
+        if let Some(why) = left_out.why_no_time() {
+            terminal.complain(&format!("warning: a replay predicts no time: {why}"));
+        }
+        left_out.warning().iter().for_each(|what| terminal.complain(&format!("warning: {what}")));
         super::trace_compile::complain(&program.about().repairs, terminal);
         terminal.say(&format!(
             "\n{:<22}{:>10} {:>12} {:>10} {:>12}",
@@ -110,7 +115,7 @@ fn chosen(words: &[String]) -> Result<Rules, Failure> {
     each.and_then(Rules::check).map_err(|error| Failure::Usage(error.to_string()))
 }
 
-fn described(program: &Program, modes: &[ModeRow]) -> serde_json::Value {
+fn described(program: &Program, left_out: LeftOut, modes: &[ModeRow]) -> serde_json::Value {
     let threads = program.players().iter().enumerate().map(|(number, player)| {
         json!({ "tid": player.tid, "pid": player.pid, "name": player.name, "actions": program.outline().thread_len(number as u32) })
     });
@@ -118,6 +123,7 @@ fn described(program: &Program, modes: &[ModeRow]) -> serde_json::Value {
         "about": program.about(), "actions": program.len(), "threads": threads.collect::<Vec<_>>(),
         "files": program.snapshot().entries.len(), "slots": program.slots().len(), "opened": program.opened().len(),
         "resources": program.outline().resources().len(), "thread_edges": thread_edges(program), "modes": modes,
+        "left_out": left_out,
     })
 }
 

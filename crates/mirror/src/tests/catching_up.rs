@@ -12,9 +12,9 @@ const MIB: u64 = 1 << 20;
 const DATA: u64 = 16 * MIB;
 
 /// Two halves of `DATA` bytes that answer after 10 ms.
-fn slow_halves(window: usize) -> String {
+fn slow_halves(params: &str) -> String {
     let half = |name| format!("{name} = memory size={} defer=always latency=10ms; ", DATA + DATA_START);
-    format!("{}{}vol = mirror window={window} new=equal probe=10ms settle=5ms on a, b", half("a"), half("b"))
+    format!("{}{}vol = mirror {params} new=equal probe=10ms settle=5ms on a, b", half("a"), half("b"))
 }
 
 /// Waits until a number is told, and returns when.
@@ -29,10 +29,10 @@ async fn instant(vol: &Export, name: &str, value: f64) -> Time {
 }
 
 /// How long it takes to copy `bytes` of data to a half that was away, while `client` goes on.
-fn time_to_copy<F: Future<Output = ()> + 'static>(window: usize, client: impl Fn(Export) -> F + 'static) -> Nanos {
+fn time_to_copy<F: Future<Output = ()> + 'static>(params: &str, client: impl Fn(Export) -> F + 'static) -> Nanos {
     let taken = Rc::new(Cell::new(Nanos::ZERO));
     let out = taken.clone();
-    with(&slow_halves(window), async move |vol| {
+    with(&slow_halves(params), async move |vol| {
         write(&vol, 0, &[1; 512]).await;
         pull(&vol, "b").await;
         for at in (0..DATA).step_by(MIB as usize) {
@@ -60,25 +60,36 @@ async fn one_reader(vol: Export) {
 
 #[test]
 fn as_many_pieces_as_the_window_has_are_copied_at_once() {
-    let serial = time_to_copy(1, no_client);
+    let serial = time_to_copy("window=1", no_client);
     assert!(serial >= Nanos::millis(64 * 20), "each is read, then written: {serial}");
     for window in [2, 8, 64] {
-        let taken = time_to_copy(window, no_client);
+        let taken = time_to_copy(&format!("window={window}"), no_client);
         let (least, most) = (serial.0 / window as u64, serial.0 * 3 / 2 / window as u64 + Nanos::millis(60).0);
         assert!((least * 3 / 4..=most).contains(&taken.0), "window {window}: {taken} of {serial}");
     }
 }
 
 #[test]
-fn while_clients_have_requests_under_way_no_more_pieces_are_than_these() {
-    let (serial, alone) = (time_to_copy(1, no_client), time_to_copy(8, no_client));
-    let beside_one = time_to_copy(8, one_reader);
-    assert!(beside_one.0 > serial.0 * 3 / 4, "beside one client: {beside_one}, one piece after the other: {serial}");
-    let beside_many = time_to_copy(8, async |vol: Export| {
-        let readers = (0..8).map(|_| one_reader(vol.clone()));
-        esker_rt::sync::join_all(readers).await;
-    });
-    assert!(beside_many.0 < alone.0 * 2, "beside eight clients: {beside_many}, alone: {alone}");
+fn while_a_client_has_requests_under_way_as_many_pieces_are_copied_as_busy_says() {
+    let (serial, alone) = (time_to_copy("window=1", no_client), time_to_copy("window=8", no_client));
+    let beside = time_to_copy("window=8", one_reader);
+    assert!(beside.0 > serial.0 * 3 / 4, "beside a client: {beside}, one piece after the other: {serial}");
+    let as_fast = time_to_copy("window=8 busy=8", one_reader);
+    assert!(as_fast.0 < alone.0 * 5 / 4, "beside a client that takes second place: {as_fast}, alone: {alone}");
+}
+
+/// Sends a request after each answer for a while, and then none.
+async fn reader_that_leaves(vol: Export) {
+    for block in 0..10 {
+        read(&vol, block * 4096, 4096).await;
+    }
+}
+
+#[test]
+fn after_clients_have_rested_as_many_pieces_are_copied_as_before() {
+    let alone = time_to_copy("window=8", no_client);
+    let after = time_to_copy("window=8", reader_that_leaves);
+    assert!(after > alone && after.0 < alone.0 + Nanos::millis(150).0, "after a client: {after}, alone: {alone}");
 }
 
 /// What a half tells of where its data is.
@@ -202,11 +213,11 @@ fn only_the_source_is_read_in_a_region_until_all_its_pieces_are_copied() {
 
 #[test]
 fn a_window_that_is_none_is_refused() {
-    for window in ["0", "65"] {
+    for param in ["window=0", "window=65", "busy=0"] {
         let why = bench::try_open(
             &esker_rt::Sim::new(esker_rt::SimConfig::seeded(1)).rt(),
             KINDS,
-            &format!("{TWO} vol = mirror window={window} on a, b"),
+            &format!("{TWO} vol = mirror {param} on a, b"),
         );
         let why = why.err().expect("it cannot be built");
         assert!(why.contains("1 to 64 pieces"), "{why}");

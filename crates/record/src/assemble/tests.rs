@@ -158,9 +158,45 @@ fn memory_without_files_is_nobodys_business() {
     unmap(&mut bench, 0x10000);
     bench.check(&[]);
     map(&mut bench, 3, 0x20000);
-    bench.check(&["warning MappedWrites 1", "0 mmap (1, 2) Done(131072)"]);
+    bench.check(&["0 mmap (1, 2) Done(131072)"]);
     unmap(&mut bench, 0x20000);
     bench.check(&["0 munmap (3, 4) Done(0)"]);
+}
+
+#[test]
+fn writable_shared_maps_of_files_are_told_and_those_of_devices_and_shared_memory_are_not() {
+    let mut bench = Bench::new();
+    let (shared, writable) = (libc::MAP_SHARED as u64, libc::PROT_WRITE as u64);
+    for (path, warned) in [(&b"/home/f\0"[..], true), (b"/dev/shm/f\0", false)] {
+        bench.enter(1, 100, libc::SYS_open, [0, libc::O_RDWR as u64, 0, 0, 0, 0], Some(path));
+        bench.exit(2, 100, libc::SYS_open, 5);
+        bench.told.0.clear();
+        bench.enter(3, 100, libc::SYS_mmap, [0, 4096, writable, shared, 5, 0], None);
+        bench.exit(4, 100, libc::SYS_mmap, 0x20000);
+        let told = ["warning MappedWrites 1", "0 mmap (3, 4) Done(131072)"];
+        bench.check(if warned { &told } else { &told[1..] });
+        bench.enter(5, 100, libc::SYS_close, [5, 0, 0, 0, 0, 0], None).exit(6, 100, libc::SYS_close, 0);
+        bench.told.0.clear();
+    }
+}
+
+#[test]
+fn a_ring_that_the_kernel_polls_is_told_when_it_is_made() {
+    let params = |flags: u32| [[0; 8].as_slice(), &flags.to_le_bytes()].concat();
+    let setup = |bench: &mut Bench, flags, result| {
+        bench.enter(1, 100, libc::SYS_io_uring_setup, [4, 0x1000, 0, 0, 0, 0], Some(&params(flags)));
+        bench.exit(2, 100, libc::SYS_io_uring_setup, result);
+    };
+    let mut bench = Bench::new();
+    setup(&mut bench, 0x2, 7);
+    bench.check(&["warning UringPolled 1", "0 make_fd (1, 2) Done(7)"]);
+    setup(&mut bench, 0x2, -i64::from(libc::EPERM));
+    bench.check(&["0 make_fd (1, 2) Failed(EPERM)"]);
+    setup(&mut bench, 0x1, 8);
+    bench.check(&["0 make_fd (1, 2) Done(8)"]);
+    // Two requests on an ordinary one.
+    bench.enter(3, 100, libc::SYS_io_uring_enter, [8, 2, 0, 0, 0, 0], None).exit(4, 100, libc::SYS_io_uring_enter, 2);
+    bench.check(&["warning UringUnseen 2", "0 io_uring_enter (3, 4) Done(2)"]);
 }
 
 #[test]

@@ -10,6 +10,11 @@ const FD_SET: u16 = 128;
 /// Bytes of `struct timespec` and of `struct timeval`.
 const SPAN: u16 = 16;
 
+/// Where the flags are in `struct io_uring_params`.
+const RING_FLAGS: u16 = 8;
+/// `IORING_SETUP_SQPOLL`: the kernel takes requests by itself.
+const RING_SQPOLL: u32 = 2;
+
 /// See [`super::all`].
 pub const CALLS: &[Spec] = &[
     row!(SYS_close, [], |c| Ok(Call::Close { fd: c.fd(0) })),
@@ -51,7 +56,10 @@ pub const CALLS: &[Spec] = &[
     row!(SYS_userfaultfd, [], |c| other("userfaultfd", Fd(-1), cloexec(c, 0))),
     row!(SYS_perf_event_open, [], |c| other("perf_event_open", Fd(-1), c.arg(4) & 8 != 0)),
     row!(SYS_open_by_handle_at, [], |c| other("open_by_handle_at", c.fd(0), cloexec(c, 2))),
-    row!(SYS_io_uring_setup, [], |_| made(FdSource::Uring, true)),
+    row!(SYS_io_uring_setup, [bytes(1, RING_FLAGS + 4)], |c| {
+        let flags = c.bytes(1).and_then(|bytes| u32_at(bytes, usize::from(RING_FLAGS))).unwrap_or(0);
+        Ok(Call::ring(flags & RING_SQPOLL != 0))
+    }),
     row!(SYS_inotify_rm_watch, [], |c| Ok(Call::Unwatch { queue: c.fd(0), watch: c.int(1) })),
     row!(SYS_connect, [], |c| socket(c, SocketOp::Connect, 0)),
     row!(SYS_bind, [], |c| socket(c, SocketOp::Bind, 0)),

@@ -38,10 +38,14 @@ pub struct Row {
     pub mode: String,
     /// Nanoseconds.
     pub elapsed_ns: u64,
-    /// Elapsed time divided by the first row's; absent if too many calls failed to say.
+    /// Elapsed time divided by the first row's; absent if too many calls failed, or I/O was not played.
     pub relative: Option<f64>,
+    /// Why it is absent.
+    pub no_relative: Option<&'static str>,
     /// Stated error of the elapsed time as a prediction; absent if it is none, or of an unknown error.
     pub error: Option<f64>,
+    /// Why the elapsed time is no prediction, if it is none.
+    pub no_prediction: Option<String>,
     /// Share of calls with another result.
     pub failure_share: f64,
     /// Calls under way on average.
@@ -81,14 +85,19 @@ pub fn compare(reports: &[Named]) -> Result<Comparison, CompareError> {
     }
     let row = |named: &Named| {
         let report = &named.report;
-        let both = report.is_usable() && first.report.is_usable();
+        let no_relative = report.why_incomparable().or(first.report.why_incomparable());
         Row {
             name: named.name.clone(),
             file_system: report.target.file_system.clone(),
             mode: report.how.mode.clone(),
             elapsed_ns: report.elapsed_ns,
-            relative: both.then(|| report.elapsed_ns as f64 / first.report.elapsed_ns.max(1) as f64),
+            relative: match no_relative {
+                Some(_) => None,
+                None => Some(report.elapsed_ns as f64 / first.report.elapsed_ns.max(1) as f64),
+            },
+            no_relative,
             error: report.prediction.as_ref().and_then(|prediction| prediction.error),
+            no_prediction: report.no_prediction.clone(),
             failure_share: report.failure_share(),
             outstanding_mean: report.outstanding_mean,
             categories: report.categories.iter().map(|one| (one.name.clone(), one.time_ns)).collect(),
@@ -99,8 +108,13 @@ pub fn compare(reports: &[Named]) -> Result<Comparison, CompareError> {
 
 impl Row {
     fn cells(&self) -> Vec<String> {
-        let relative = self.relative.map_or("too many failures".to_string(), |relative| format!("{relative:.3}"));
-        let error = self.error.map_or("not known".to_string(), percent);
+        let relative = self.relative.map(|relative| format!("{relative:.3}"));
+        let relative = relative.or(self.no_relative.map(str::to_string)).unwrap_or_default();
+        let error = match (self.error, &self.no_prediction) {
+            (Some(error), _) => percent(error),
+            (None, Some(_)) => "no prediction".to_string(),
+            (None, None) => "not known".to_string(),
+        };
         let outstanding = format!("{:.2}", self.outstanding_mean);
         let (elapsed, failures) = (span(self.elapsed_ns), percent(self.failure_share));
         let [name, system, mode] = [&self.name, &self.file_system, &self.mode].map(String::clone);
@@ -132,7 +146,16 @@ impl Comparison {
             let line: String = cells.iter().map(|cell| format!("{cell:<20} ")).collect();
             writeln!(out, "{}", line.trim_end()).expect("a string takes all text");
         }
+        for line in self.without_prediction() {
+            writeln!(out, "{line}").expect("a string takes all text");
+        }
         out
+    }
+
+    /// A line for each target whose time says nothing of the program.
+    fn without_prediction(&self) -> Vec<String> {
+        let why = |row: &Row| row.no_prediction.as_ref().map(|why| format!("{}: prediction none: {why}", row.name));
+        self.targets.iter().filter_map(why).collect()
     }
 
     fn all_categories(&self) -> BTreeSet<&str> {
@@ -176,8 +199,12 @@ impl Comparison {
         let all: Vec<&Report> = reports.iter().map(|named| &named.report).collect();
         let figures = [self.elapsed_figure(), self.category_figure(), outstanding_figure(&all)];
         let latencies: String = reports.iter().map(latency_table).collect();
+        let without = match self.without_prediction().as_slice() {
+            [] => String::new(),
+            lines => html::list(lines),
+        };
         let body = [
-            html::section("Targets", &html::table(&COLUMNS, &rows, fastest)),
+            html::section("Targets", &(html::table(&COLUMNS, &rows, fastest) + &without)),
             html::section("Figures", &html::figures(&figures)?),
             html::section("Thread time", &self.category_table()),
             html::section("Latencies", &latencies),

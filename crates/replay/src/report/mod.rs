@@ -2,6 +2,7 @@
 //! when it was traced. Serialised as JSON, [`text`] for people, [`html`] with figures; [`compare`] sets several targets
 //! beside each other.
 
+use esker_trace::compiled::LeftOut;
 use serde::{Deserialize, Serialize};
 
 pub mod compare;
@@ -44,6 +45,9 @@ pub struct Report {
     /// Why it says nothing.
     #[serde(default)]
     pub no_prediction: Option<String>,
+    /// I/O of the program that was not played, because the trace does not hold it. Nothing in reports of before it was told.
+    #[serde(default)]
+    pub left_out: LeftOut,
     /// Elapsed times of all repetitions, of which this report shows the one in the middle.
     pub repeats_ns: Vec<u64>,
     /// Each thread's time.
@@ -234,9 +238,18 @@ impl Report {
         self
     }
 
-    /// Whether its times can be compared with those of other replays.
+    /// Whether its calls came out as traced, so that its times are those of the calls.
     pub fn is_usable(&self) -> bool {
         self.failure_share() <= FAILURES_MAX && self.stopped.is_none()
+    }
+
+    /// Why its times cannot be compared with those of other replays, in a few words; `None` if they can.
+    pub fn why_incomparable(&self) -> Option<&'static str> {
+        match self.left_out.why_no_time() {
+            Some(_) => Some("I/O not played"),
+            None if !self.is_usable() => Some("too many failures"),
+            None => None,
+        }
     }
 
     /// Share of the compared actions that came out otherwise.

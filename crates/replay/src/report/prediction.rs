@@ -56,6 +56,9 @@ impl Prediction {
         if !report.is_usable() {
             return Err("it was stopped, or more than 1 % of its calls came out otherwise".to_string());
         }
+        if let Some(why) = report.left_out.why_no_time() {
+            return Err(why);
+        }
         if report.how.speed != NATURAL {
             return Err("computation was not slept as traced: replay at natural speed".to_string());
         }

@@ -118,6 +118,7 @@ fn times(out: &mut String, report: &Report) -> std::fmt::Result {
 }
 
 fn deviations(out: &mut String, report: &Report) -> std::fmt::Result {
+    report.left_out.warning().iter().try_for_each(|what| writeln!(out, "warning: {what}"))?;
     for adapted in &report.adapted {
         writeln!(out, "adapted: {} ({} times)", adapted.what, adapted.count)?;
     }

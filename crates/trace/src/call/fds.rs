@@ -2,10 +2,26 @@
 
 use super::{At, Call, Fd};
 use crate::action::Outcome;
-use crate::name::PathBytes;
+use crate::name::{PathBytes, Word};
 use crate::wire::{Field, Part, PartMut};
+use crate::words::FdSource;
+
+/// The name that [`Call::MakeFd`] has for a ring that the kernel polls. Of other rings it is empty.
+const SQPOLL: &str = "IORING_SETUP_SQPOLL";
 
 impl Call {
+    /// The making of an io_uring. With `is_polled` the kernel takes requests of it by itself (`IORING_SETUP_SQPOLL`), so that
+    /// no call need tell of them.
+    pub fn ring(is_polled: bool) -> Call {
+        let name = Word::from(if is_polled { SQPOLL } else { "" });
+        Call::MakeFd { source: FdSource::Uring, from: Fd(-1), name, cloexec: true }
+    }
+
+    /// Whether it makes an io_uring of which the kernel takes requests by itself.
+    pub fn is_polled_ring(&self) -> bool {
+        matches!(self, Call::MakeFd { source: FdSource::Uring, name, .. } if name.as_bytes() == SQPOLL.as_bytes())
+    }
+
     /// The descriptors that it uses: all that must be open for it to succeed. The target of [`Call::DupTo`] is none of them.
     pub fn fds_used(&self) -> Vec<Fd> {
         let mut used = Vec::new();

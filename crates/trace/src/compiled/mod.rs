@@ -9,11 +9,12 @@
 //! permission bits are already worked in.
 //!
 //! The bytes are described in `docs/formats/compiled-trace.md`. Reading order: this file, [`step`] (one action), [`about`]
-//! (what the compiler tells of its work), [`inspect`] (edges for people), `read`, `write`.
+//! (what the compiler tells of its work), [`inspect`] (edges for people), [`left_out`] (I/O that no call holds), `read`, `write`.
 
 pub mod about;
 pub mod inspect;
 mod layout;
+pub mod left_out;
 mod read;
 pub mod step;
 mod write;
@@ -32,6 +33,7 @@ use crate::wire::{Decoder, Field, Malformed};
 use crate::words::{FileKind, OpenFlags};
 
 pub use about::{About, RepairKind, Repairs};
+pub use left_out::LeftOut;
 pub use read::CompiledError;
 pub use step::{Notes, SlotEffect, Step};
 

@@ -53,6 +53,10 @@ pub fn read_trace(source: &mut dyn TraceSource, on_bad: OnBad) -> Result<Trace, 
             descriptors.born(trace.process_of(thread), trace.process_of(born), *flags);
             *child = Some(born);
         }
+        if item.call.is_polled_ring() && item.outcome.value().is_some() {
+            let text = "the kernel takes requests by itself (IORING_SETUP_SQPOLL): no call shows them";
+            trace.warnings.add(WarningKind::UringPolled, item.line, text);
+        }
         if let (Call::Map { fd, .. }, Outcome::Done(_)) = (&item.call, item.outcome)
             && fd.0 >= 0
         {

@@ -25,7 +25,7 @@ impl Manager {
     /// [`ManageError`]: nothing was changed then.
     pub async fn ask(&self, below: &Below, words: &[String]) -> Result<String, ManageError> {
         let order = Order::parse(words)?;
-        Ok(self.alone(self.carry_out(below, &order)).await?.to_string())
+        self.alone(self.carry_out(below, &order)).await
     }
 
     /// Resizes a volume whose port nobody uses behind the new end.
@@ -46,34 +46,37 @@ impl Manager {
         result
     }
 
-    async fn carry_out(&self, below: &Below, order: &Order) -> Result<Value, ManageError> {
+    async fn carry_out(&self, below: &Below, order: &Order) -> Result<String, ManageError> {
         match order {
             Order::List => return Ok(self.list()),
-            Order::Space => return Ok(self.space().await),
-            Order::Share { from, to } => return self.share(below, from, to).await,
+            Order::Space => return Ok(self.space().await.to_string()),
+            Order::Share { from, to } => return Ok(self.share(below, from, to).await?.to_string()),
             Order::Create { name, bytes } => self.create(below, name, *bytes).await?,
             Order::Snapshot(pairs) => self.copy(below, pairs, true).await?,
             Order::Clone(pair) => self.copy(below, std::slice::from_ref(pair), false).await?,
             Order::Rollback { name, to, force } => self.rollback(below, name, to, *force).await?,
             Order::Delete(names) => {
                 self.delete(below, names).await?;
-                return Ok(json!({ "deleted": names }));
+                return Ok(json!({ "deleted": names }).to_string());
             }
             Order::Resize { name, bytes } => self.resize(below, name, *bytes, Cut::Refused).await?,
             Order::Rename { name, to } => self.rename(below, name, to).await?,
         }
         let told = |name: &String| self.entry(name).map(|(_, entry)| self.tell(&entry));
-        match order {
+        let answer: Result<Value, ManageError> = match order {
             Order::Create { name, .. } | Order::Rollback { name, .. } | Order::Resize { name, .. } => told(name),
             Order::Rename { to, .. } => told(to),
             Order::Clone(Copied { name, .. }) => told(name),
             Order::Snapshot(pairs) => pairs.iter().map(|pair| told(&pair.name)).collect(),
             Order::List | Order::Space | Order::Share { .. } | Order::Delete(_) => unreachable!("answered above"),
-        }
+        };
+        Ok(answer?.to_string())
     }
 
-    fn list(&self) -> Value {
-        self.catalogue.borrow().iter().map(|entry| self.tell(entry)).collect()
+    /// Only one volume of it at a time is held in pieces.
+    fn list(&self) -> String {
+        let told: Vec<String> = self.catalogue.borrow().iter().map(|entry| self.tell(entry).to_string()).collect();
+        format!("[{}]", told.join(","))
     }
 
     fn tell(&self, entry: &Entry) -> Value {

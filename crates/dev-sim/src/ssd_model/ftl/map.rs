@@ -14,7 +14,8 @@ pub enum Held {
     At(Place),
 }
 
-const CHUNK_BITS: u32 = 16;
+/// A chunk is a page of memory, for 4 MiB of the drive: a write somewhere on a large, empty drive makes one.
+const CHUNK_BITS: u32 = 10;
 const CHUNK: u32 = 1 << CHUNK_BITS;
 
 /// Entries are stored so that fresh memory says [`Held::Never`].
@@ -96,6 +97,14 @@ mod tests {
         map.trim(CHUNK - 1, 3 * CHUNK, |place| were.push(place));
         assert_eq!(were, [3, PLACE_MAX]);
         assert_eq!((map.get(CHUNK + 1), map.get(CHUNK + 2), map.get(0)), (Held::Trimmed, Held::Never, Held::Never));
+    }
+
+    #[test]
+    fn a_write_far_from_others_takes_a_page_of_memory() {
+        let mut map = Map::new(u32::MAX);
+        (0..1000).for_each(|nth| map.put(nth * 4_000_000, nth));
+        let bytes: usize = map.chunks.iter().map(|chunk| size_of_val::<[u32]>(chunk)).sum();
+        assert_eq!(bytes, 1000 * 4096);
     }
 
     #[test]

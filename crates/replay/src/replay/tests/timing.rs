@@ -1,6 +1,7 @@
 //! Speeds, and times in reports.
 
 use super::*;
+use crate::report::compare::{Named, compare};
 use crate::report::html::page;
 use crate::report::text::text;
 
@@ -91,4 +92,78 @@ fn what_predicts_nothing_or_was_never_measured_says_so() {
     failing.mismatches.count = failing.mismatches.compared;
     let failing = failing.with_prediction();
     assert!(failing.prediction.is_none() && text(&failing).contains("prediction   none: it was stopped, or more"));
+}
+
+/// A program that thinks, and does more than a trace shows.
+fn hiding(more: impl FnOnce(&mut Draft)) -> Report {
+    let mut draft = Draft::of(1);
+    draft.file("/f", 1 << 20);
+    draft.open(0, "/f", RW, 3);
+    more(&mut draft);
+    let (_, mut report) =
+        play_as(&draft.program(), Order::Root(Rules::default() | Rules::THREAD_STAGE), Speed::Scaled(1.0));
+    report.target.file_system = "ext4".to_string();
+    report.with_prediction()
+}
+
+fn map(draft: &mut Draft, flags: MapFlags) {
+    let call = Call::Map { fd: Fd(3), address: 0, len: 1 << 18, offset: 0, flags };
+    draft.call(0, call, Outcome::Done(0x10_0000));
+}
+
+const SHARED: MapFlags = MapFlags::PROT_READ.union(MapFlags::PROT_WRITE).union(MapFlags::MAP_SHARED);
+
+#[test]
+fn a_replay_that_leaves_io_out_predicts_nothing_and_says_what() {
+    let ring = |draft: &mut Draft| {
+        draft.call(0, Call::ring(false), Outcome::Done(4));
+        draft.call(0, Call::UringEnter { ring: Fd(4), submit: 2, wait: 2 }, Outcome::Done(2));
+    };
+    let polled = |draft: &mut Draft| draft.call(0, Call::ring(true), Outcome::Done(4));
+    let written = |draft: &mut Draft| {
+        map(draft, SHARED);
+        let flags = MapSyncFlags::MS_SYNC;
+        draft.call(0, Call::MapSync { address: 0x10_0000, len: 4096, flags }, Outcome::Done(0));
+    };
+    let cases = [
+        (hiding(ring), "2 io_uring submissions were not played"),
+        (hiding(polled), "requests of 1 io_uring that the kernel polls (IORING_SETUP_SQPOLL) were not seen"),
+        (hiding(written), "writes through 1 shared map of files were not played"),
+    ];
+    for (report, why) in cases {
+        assert_eq!((&report.prediction, report.no_prediction.as_deref()), (&None, Some(why)));
+        assert_eq!(report.mismatches.count, 0);
+        let line = format!("prediction   none: {why}");
+        assert!(text(&report).contains(&line) && page(&report, "test").unwrap().contains(&line), "{}", text(&report));
+        let json: serde_json::Value = serde_json::to_value(&report).unwrap();
+        assert!(json["prediction"].is_null() && json["no_prediction"] == why && !json["left_out"].is_null());
+    }
+}
+
+#[test]
+fn rings_without_requests_and_maps_that_are_only_read_predict_as_before() {
+    let unused = hiding(|draft| draft.call(0, Call::ring(false), Outcome::Done(4)));
+    assert!(unused.prediction.is_some() && !text(&unused).contains("warning: "), "{}", text(&unused));
+    let read = hiding(|draft| map(draft, MapFlags::PROT_READ | MapFlags::MAP_PRIVATE));
+    assert!(read.prediction.is_some(), "{:?}", read.no_prediction);
+    let warning = "warning: reads through 1 map of files were not recorded and not played";
+    assert!(text(&read).contains(warning), "{}", text(&read));
+}
+
+#[test]
+fn a_comparison_has_no_relative_time_where_io_was_left_out() {
+    let named = |name: &str, report: Report| Named { name: name.to_string(), report };
+    let whole = || hiding(|draft| draft.call(0, Call::ring(false), Outcome::Done(4)));
+    let reports = [named("a.json", hiding(|draft| map(draft, SHARED))), named("b.json", whole())];
+    let compared = compare(&reports).unwrap();
+    assert_eq!(compared.targets.iter().map(|row| row.relative).collect::<Vec<_>>(), [None, None]);
+    let line = "a.json: prediction none: writes through 1 shared map of files were not played";
+    let (told, page) = (compared.text(), compared.page(&reports, "test").unwrap());
+    assert!(told.contains("I/O not played") && told.contains("no prediction") && told.contains(line), "{told}");
+    assert!(page.contains(line), "{page}");
+    let json = serde_json::to_value(&compared).unwrap();
+    assert_eq!(json["targets"][0]["no_relative"], "I/O not played");
+    let whole = [named("a.json", whole()), named("b.json", whole())];
+    let compared = compare(&whole).unwrap();
+    assert!(compared.targets.iter().all(|row| row.relative.is_some()) && !compared.text().contains("none: "));
 }

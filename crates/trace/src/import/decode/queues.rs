@@ -30,7 +30,10 @@ pub const CALLS: &[Known] = &[
     call("memfd_create", memfd),
     call("pidfd_open", |_| Ok(make_fd(FdSource::Other, true))),
     call("userfaultfd", |a| Ok(make_fd(FdSource::Other, a.has(0, "O_CLOEXEC")))),
-    call("io_uring_setup", |_| Ok(make_fd(FdSource::Uring, true))),
+    call("io_uring_setup", |a| {
+        let flags = a.get(1).and_then(|params| field(params, "flags")).map(words_of).unwrap_or_default();
+        Ok(Call::ring(flags.contains(&"IORING_SETUP_SQPOLL")))
+    }),
     call("io_uring_enter", |a| Ok(Call::UringEnter { ring: a.fd(0)?, submit: a.u32(1)?, wait: a.u32(2)? })),
     call("io_uring_register", |a| {
         let operation = a.int(1).unwrap_or(0) as u32;

@@ -399,3 +399,17 @@ fn an_exec_of_another_thread_ends_the_leader() {
     assert_eq!(trace.warnings.count(WarningKind::Unfinished), 1);
     assert_eq!(trace.actions[1].thread.0, 1);
 }
+
+#[test]
+fn a_ring_that_the_kernel_polls_is_known_by_its_flags() {
+    let setup = |flags: &str, ret: &str| {
+        let params =
+            format!("{{flags={flags}, sq_thread_cpu=0, sq_thread_idle=0, sq_entries=4, sq_off={{head=0, tail=4}}}}");
+        strict(&format!("7 100.000000 io_uring_setup(4, {params}) = {ret} <0.000010>\n"))
+    };
+    let polled =
+        |trace: &Trace| (trace.actions[0].call.is_polled_ring(), trace.warnings.count(WarningKind::UringPolled));
+    assert_eq!(polled(&setup("IORING_SETUP_SQPOLL|IORING_SETUP_CQSIZE", "3<anon_inode:[io_uring]>")), (true, 1));
+    assert_eq!(polled(&setup("0", "3<anon_inode:[io_uring]>")), (false, 0));
+    assert_eq!(polled(&setup("IORING_SETUP_SQPOLL", "-1 EPERM (Operation not permitted)")), (true, 0), "none was made");
+}
