@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use esker_base::ByteRange;
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
@@ -40,6 +41,9 @@ pub trait Submit {
 
     /// The slot's lower volumes, in the order in which the stack text lists them.
     fn lowers_of(&self, slot: u16) -> &[VolumeId];
+
+    /// Bytes of upper end `port` of the slot are about to change in another way than by a request to it.
+    fn note_change(&self, _slot: u16, _port: u16, _range: ByteRange) {}
 }
 
 impl Below {
@@ -59,6 +63,12 @@ impl Below {
     /// If there are fewer lower ends; the manifest and the stack text say how many there are.
     pub fn lower(&self, i: usize) -> VolumeId {
         self.lowers()[i]
+    }
+
+    /// Says that bytes of upper end `port` are about to change in another way than by a request that came in by it: the maps
+    /// of changes above mark them. An order of an operator that replaces the content of a port says so first.
+    pub fn note_change(&self, port: u16, range: ByteRange) {
+        self.submit.note_change(self.slot, port, range);
     }
 
     /// The volumes of all lower ends.
@@ -249,6 +259,17 @@ pub trait Extension {
     fn ask(&self, _below: Below, _words: &[String]) -> Step<Result<String, KindError>> {
         Step::Now(Err(KindError::Unfit("this kind can be asked nothing".into())))
     }
+
+    /// Whether a layer that is not transparent takes the size that lower end `lower` has once that is open; the stack then
+    /// builds the layer again before it opens it. A layer that records its own size on the medium, or whose data would lie
+    /// elsewhere, answers false: it is built for the size of the stack text.
+    fn follows(&self, _lower: usize) -> bool {
+        true
+    }
+
+    /// Called whenever an arrangement takes effect: a layer of the name `by`, which was built for the size of upper end
+    /// `port`, stands on it, so its size must not change; or nothing of the kind does.
+    fn kept(&self, _port: u16, _by: Option<&str>) {}
 
     /// Bytes that upper end `port` has now, if it can be resized. None: the size with which it was built, or, under a
     /// transparent layer, whatever is below.

@@ -4,13 +4,14 @@
 //!
 //! Reading order: [`bio`] (requests and answers), [`buf`] (their payload), [`limits`] (what a device can do), [`step`]
 //! (now or later), [`device`], [`ext`] (extensions), [`flight`] and
-//! [`locks`] (what several of them need), [`kind`] (manifests and parameters), [`meter`] (counts and latencies),
+//! [`locks`] (what several of them need), [`kind`] (manifests and parameters), [`meter`] (counts and latencies), [`changes`] (which bytes were changed),
 //! [`store`] (bytes of media in memory), [`conformance`] (what every device must pass).
 
 #![forbid(unsafe_code)]
 
 pub mod bio;
 pub mod buf;
+pub mod changes;
 pub mod conformance;
 pub mod device;
 pub mod ext;
@@ -24,6 +25,7 @@ pub mod store;
 
 pub use bio::{Bio, BioError, Class, Done, Extent, ExtentState, Flags, Op, OpKind, RangeOp, Reply, Tag, VolumeId};
 pub use buf::Buf;
+pub use changes::ChangeMap;
 pub use device::{Device, Stat, Usage};
 pub use ext::{Below, Ctx, Enter, Extension, Flow, Job, Opening, Route, Station};
 pub use kind::{

@@ -155,6 +155,11 @@ impl Extended {
 }
 
 impl Extension for Extended {
+    /// The heads record the size, and the tables are laid out for it.
+    fn follows(&self, _: usize) -> bool {
+        false
+    }
+
     fn open(&self, opening: Opening) -> Step<Result<(), KindError>> {
         let (config, slot) = (self.config.clone(), self.opened.clone());
         Step::later(async move {

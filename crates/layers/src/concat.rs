@@ -47,6 +47,11 @@ impl Layout for Concat {
         let start = self.start(lower);
         offset.clamp(start, self.ends[lower]) - start
     }
+
+    /// Behind any other one, what follows would move.
+    fn follows(&self, lower: usize) -> bool {
+        lower + 1 == self.ends.len()
+    }
 }
 
 #[cfg(test)]

@@ -37,6 +37,11 @@ pub trait Layout: 'static {
     /// Bytes of a lower end that belong before `offset`. Any range of the upper end is therefore *one* range of each
     /// lower end.
     fn before(&self, lower: usize, offset: u64) -> u64;
+
+    /// Whether all bytes stay where they are if this lower end grows.
+    fn follows(&self, _lower: usize) -> bool {
+        true
+    }
 }
 
 /// The limits of `size` bytes spread over all lower ends.
@@ -68,6 +73,10 @@ pub const fn kind(kind: Kind) -> Kind {
 pub struct Split<L>(pub L);
 
 impl<L: Layout> Extension for Split<L> {
+    fn follows(&self, lower: usize) -> bool {
+        self.0.follows(lower)
+    }
+
     fn completes(&self) -> bool {
         false
     }

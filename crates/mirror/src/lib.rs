@@ -167,6 +167,11 @@ impl Extended {
 }
 
 impl Extension for Extended {
+    /// The label records the size.
+    fn follows(&self, _: usize) -> bool {
+        false
+    }
+
     fn completes(&self) -> bool {
         false
     }

@@ -9,7 +9,7 @@ use esker_block::{Bio, BioError, Buf, Device, Done, ExtentState, OpKind, Reply, 
 use esker_rt::mem::{Part, Pool};
 use esker_rt::sync::join_all;
 
-use crate::proto::wire::MAX_EXTENTS;
+use crate::proto::wire::{MAX_EXTENTS, state};
 use crate::proto::{
     Context, Contexts, Errno, Extent, Failure, Form, Op, Part as ReadPart, ReplyTo, Request, Statuses, Terms,
 };
@@ -45,7 +45,6 @@ pub(crate) enum Started {
 impl Executor {
     /// Starts `request`.
     pub fn start(self, request: Request, mut payload: Option<Part>) -> Started {
-        self.mark(&request.op);
         let Some(bio) = self.single(&request.op, &mut payload) else {
             return Started::Waits(Box::pin(async move { self.run(request, payload).await }));
         };
@@ -96,12 +95,6 @@ impl Executor {
             other => self.change(other, payload).await.map(|()| vec![Part::heap(self.terms.done(to))]),
         };
         answer.unwrap_or_else(|failure| vec![Part::heap(self.terms.failed(to, &failure))])
-    }
-
-    fn mark(&self, op: &Op) {
-        if let Op::Write { range, .. } | Op::Trim { range, .. } | Op::WriteZeroes { range, .. } = op {
-            self.server.written[self.export].mark(*range);
-        }
     }
 
     fn device(&self) -> &dyn Device {
@@ -157,11 +150,7 @@ impl Executor {
         self.submit_all(pieces.collect()).await.map(drop)
     }
 
-    /// What is cut off changes: if it comes back, it reads as zeroes.
     async fn resize(&self, bytes: u64) -> Result<(), Failure> {
-        if let Some(cut) = self.device().size().checked_sub(bytes).and_then(|len| ByteRange::new(bytes, len)) {
-            self.server.written[self.export].mark(cut);
-        }
         self.device().resize(bytes).await.map_err(|error| Failure::new(errno(&error), error.to_string()))
     }
 
@@ -224,11 +213,17 @@ impl Executor {
         for context in asked.iter() {
             let extents = match context {
                 Context::Allocation => self.allocation(range).await?,
-                Context::Written => self.server.written[self.export].extents(range, self.device().size()),
+                Context::Written => self.written(range),
             };
             statuses.push((context, extents));
         }
         Ok(vec![Part::heap(self.terms.status(to, range, one, &statuses))])
+    }
+
+    fn written(&self, range: ByteRange) -> Vec<Extent> {
+        let runs = self.server.changes[self.export].runs(range, self.device().size());
+        let seen = |(len, is_changed)| Extent { len, flags: if is_changed { state::WRITTEN } else { 0 } };
+        runs.into_iter().map(seen).collect()
     }
 
     async fn allocation(&self, range: ByteRange) -> Result<Vec<Extent>, Failure> {

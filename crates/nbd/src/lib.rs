@@ -15,6 +15,7 @@ pub mod client;
 mod execute;
 mod link;
 pub mod listen;
+mod marked;
 mod outbox;
 mod pace;
 pub mod persistent;
@@ -24,7 +25,6 @@ pub mod session;
 pub mod tls;
 pub mod uri;
 mod watch;
-mod written;
 
 pub use account::ClientInfo;
 pub use client::Client;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::rc::Rc;
 
-use esker_base::{ByteRange, Nanos};
-use esker_block::{Device, OpKind, Support};
+use esker_base::Nanos;
+use esker_block::{ChangeMap, Device, OpKind, Support};
 use esker_rt::mem::Pool;
 use esker_rt::net::{Listener, Stream};
 use esker_rt::sync::{Credits, Either, Notify, race};
@@ -14,12 +14,12 @@ use esker_rt::{JoinHandle, Level, Rt};
 
 use crate::account::{Account, ClientInfo};
 use crate::admission::{Gate, Limits};
+use crate::marked::Marked;
 use crate::proto::wire::MAX_PAYLOAD;
 use crate::proto::{Context, ExportError, ExportInfo, Exports};
 use crate::session::{Closing, Connection};
 use crate::tls::ServerTls;
 use crate::watch::Patience;
-use crate::written::Written;
 
 /// Bounds of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,11 +74,20 @@ pub struct Export {
     pub info: ExportInfo,
     /// The device.
     pub device: Rc<dyn Device>,
+    /// What was changed of it, which `device` marks.
+    changes: Rc<ChangeMap>,
 }
 
 impl Export {
-    /// An export of all of `device` (mostly an export of a stack) that offers what the device's limits allow.
+    /// An export of all of `device` that offers what the device's limits allow. What its clients change is marked here.
     pub fn new(name: &str, device: Rc<dyn Device>) -> Export {
+        let changes = Rc::new(ChangeMap::new(device.size()));
+        let marked = Marked { device, changes: changes.clone() };
+        Export::tracked(name, Rc::new(marked), changes)
+    }
+
+    /// The same for a `device` that marks in `changes` itself what is changed, whichever way a change comes.
+    pub fn tracked(name: &str, device: Rc<dyn Device>, changes: Rc<ChangeMap>) -> Export {
         let limits = device.limits();
         let can = |kind| limits.support(kind) != Support::No;
         let preferred = limits.preferred.clamp(limits.block.max(512), MAX_PAYLOAD);
@@ -95,7 +104,7 @@ impl Export {
                 .collect(),
             ..ExportInfo::new(name, device.size(), limits.block)
         };
-        Export { info, device }
+        Export { info, device, changes }
     }
 
     /// The same; `cached` says whether something below keeps what was read, so that announcing a read helps.
@@ -115,7 +124,7 @@ pub(crate) struct Shared {
     pub exports: Exports,
     pub devices: Vec<Rc<dyn Device>>,
     /// What was changed, for each export.
-    pub written: Vec<Written>,
+    pub changes: Vec<Rc<ChangeMap>>,
     pub config: Config,
     pub tls: Option<ServerTls>,
     /// Bytes that TLS copied.
@@ -172,12 +181,13 @@ impl Server {
         config: Config,
         tls: Option<ServerTls>,
     ) -> Result<Server, ExportError> {
+        let changes = exports.iter().map(|export| export.changes.clone()).collect();
         let (mut infos, devices): (Vec<_>, Vec<_>) = exports.into_iter().map(|e| (e.info, e.device)).unzip();
         infos.iter_mut().for_each(|info| info.resizable &= config.resize);
         Ok(Server(Rc::new(Shared {
             rt: rt.clone(),
             pool: pool.clone(),
-            written: infos.iter().map(|info| Written::new(info.size)).collect(),
+            changes,
             users: RefCell::new(vec![0; infos.len()]),
             exports: Exports::new(infos)?,
             devices,
@@ -243,13 +253,6 @@ impl Server {
     /// Bytes of content and messages that TLS copied between buffers; without TLS nothing is.
     pub fn secured_bytes(&self) -> u64 {
         self.0.secured.get()
-    }
-
-    /// Notes that bytes of an export are about to be changed on another way than by a client of this server.
-    pub fn note_change(&self, export: &str, range: ByteRange) {
-        if let Some(index) = self.0.exports.list().iter().position(|info| info.name == export) {
-            self.0.written[index].mark(range);
-        }
     }
 
     /// Connections that are open.

@@ -125,7 +125,6 @@ async fn change_ranges(shared: &Rc<Shared>, name: &str, ops: &[RangeCommand]) ->
             let text = format!("{range} passes the end at {size}; nothing was changed");
             return Err(Refusal::new("bad_range", &text).at(name));
         }
-        shared.doors.iter().for_each(|door| door.server.note_change(name, *range));
     }
     let fronts = shared.fronts();
     join_all(fronts.iter().map(|front| front.before_change(name, &touched))).await;

@@ -439,7 +439,8 @@ fn open(
         specs.iter().filter_map(|spec| Some((*spec, stack.export(&spec.name)?))).collect();
     let offered = exports.iter().map(|(spec, export)| {
         let metered = Rc::new(shared.meters.on(&spec.name, export.clone()));
-        nbd::Export::new(&spec.name, metered).cached(keeping.contains(split_reference(&spec.device).0))
+        nbd::Export::tracked(&spec.name, metered, export.track_changes())
+            .cached(keeping.contains(split_reference(&spec.device).0))
     });
     let server = nbd::Server::with_tls(stack.rt(), stack.pool(), offered.collect(), config.nbd, config.tls.clone());
     let server = server.map_err(|source| ServeError::Export { at: at.clone(), source })?;

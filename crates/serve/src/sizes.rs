@@ -12,14 +12,13 @@ use crate::perform::export_of;
 use crate::refusal::Refusal;
 use crate::server::Shared;
 
-/// Resizes an export. What is cut off is first written down, and counts as changed.
+/// Resizes an export. What is cut off is first written down.
 pub(crate) async fn resize(shared: &Rc<Shared>, name: &str, bytes: u64, patience: Nanos) -> Result<Value, Refusal> {
     let export = export_of(shared, name)?;
     let before = export.size();
     if let Some(cut) =
         before.checked_sub(bytes).and_then(|len| ByteRange::new(bytes, len)).filter(|cut| !cut.is_empty())
     {
-        shared.doors.iter().for_each(|door| door.server.note_change(name, cut));
         join_all(shared.fronts().iter().map(|front| front.before_change(name, &[cut]))).await;
     }
     export.set_size(bytes, patience).await.map_err(|error| Refusal::from(error).at(name))?;

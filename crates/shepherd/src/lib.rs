@@ -109,6 +109,11 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
 }
 
 impl Extension for Extended {
+    /// The spares and their table lie behind the end, where that was when they were made.
+    fn follows(&self, _: usize) -> bool {
+        false
+    }
+
     fn completes(&self) -> bool {
         false
     }

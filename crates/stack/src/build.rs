@@ -41,7 +41,7 @@ impl Stack {
         let shared = Rc::new(Shared::new(rt.clone(), pool.clone()));
         let mut parts = Parts::default();
         for device in lowers_first(spec) {
-            build_part(&shared, kinds, &mut parts, &spec.devices[device])?;
+            build_part(&shared, kinds, &mut parts, &spec.devices[device], None)?;
         }
         let snapshot = arrange(&shared, &parts, spec, Measure::Nothing)?;
         for export in &spec.exports {
@@ -56,6 +56,30 @@ impl Stack {
     }
 }
 
+impl Stack {
+    /// Builds a layer again over the sizes that its lower ends got when they were opened, if it was built for others and
+    /// [follows](esker_block::Extension::follows) them. The layer was not opened yet, and nothing is above it.
+    ///
+    /// # Errors
+    /// It cannot be built over these sizes. The layer stays as it was.
+    pub(crate) fn refit(&self, name: &str) -> Result<(), BuildError> {
+        let Some(old) = self.parts.borrow().instances.get(name).cloned().filter(|old| !old.kind.transparent) else {
+            return Ok(());
+        };
+        let spec = self.spec.borrow().device(name).expect("every part stands in the text").clone();
+        let mut lowers = lower_limits(&self.parts.borrow(), &spec, Some(&self.snapshot.borrow()))?;
+        let is_kept = |(lower, _): &(usize, (&mut Limits, &u64))| !old.ext.follows(*lower);
+        lowers.iter_mut().zip(&old.over).enumerate().filter(is_kept).for_each(|(_, (lower, size))| lower.size = *size);
+        if lowers.iter().map(|lower| lower.size).eq(old.over.iter().copied()) {
+            return Ok(());
+        }
+        build_over(&self.shared, self.kinds, &mut self.parts.borrow_mut(), &spec, &lowers)?;
+        let arranged = arrange(&self.shared, &self.parts.borrow(), &self.spec.borrow(), self.measured());
+        self.adopt(arranged.expect("this arrangement stood before"));
+        Ok(())
+    }
+}
+
 /// The first of what is wrong with the text alone.
 pub(crate) fn check(spec: &Spec, kinds: &[&Kind]) -> Result<(), BuildError> {
     match spec.check(kinds) {
@@ -67,32 +91,46 @@ pub(crate) fn check(spec: &Spec, kinds: &[&Kind]) -> Result<(), BuildError> {
     }
 }
 
-/// Builds one device or layer of a checked text and numbers its volumes.
+/// Builds one device or layer of a checked text and numbers its volumes. `sizes` knows the sizes of what runs.
 pub(crate) fn build_part(
     shared: &Rc<Shared>,
     kinds: &'static [&'static Kind],
     parts: &mut Parts,
     spec: &DeviceSpec,
+    sizes: Option<&Snapshot>,
+) -> Result<(), BuildError> {
+    let lowers = lower_limits(parts, spec, sizes)?;
+    build_over(shared, kinds, parts, spec, &lowers)?;
+    number_volumes(parts, spec).map_err(|e| BuildError::of(spec, e))
+}
+
+/// Builds one device or layer over lower ends with these limits.
+fn build_over(
+    shared: &Rc<Shared>,
+    kinds: &'static [&'static Kind],
+    parts: &mut Parts,
+    spec: &DeviceSpec,
+    lowers: &[Limits],
 ) -> Result<(), BuildError> {
     let fault = |e: &dyn std::fmt::Display| BuildError::of(spec, e);
     let kind = kinds.iter().find(|k| k.name == spec.kind);
     let kind = *kind.ok_or_else(|| fault(&format!("there is no kind \"{}\"; `esker kinds` lists them", spec.kind)))?;
     let (given, strict) = rules::strictness(kind, &spec.args).map_err(|e| fault(&e))?;
     let args = Args::read(kind, &given).map_err(|e| fault(&e))?;
-    let lowers = lower_limits(parts, spec)?;
     if kind.worlds == Worlds::RealOnly && shared.rt.is_sim() {
         return Err(fault(&format!("kind \"{}\" exists only in the real world, not in virtual time", kind.name)));
     }
-    let make = Make { rt: &shared.rt, pool: &shared.pool, name: &spec.name, args: &args, lowers: &lowers };
+    let make = Make { rt: &shared.rt, pool: &shared.pool, name: &spec.name, args: &args, lowers };
     build_kind(kind, &make, parts, spec).map_err(|e| fault(&e))?;
     parts.instances.get(&spec.name).into_iter().for_each(|instance| instance.strict.set(strict));
-    number_volumes(parts, spec).map_err(|e| fault(&e))
+    Ok(())
 }
 
-fn lower_limits(parts: &Parts, spec: &DeviceSpec) -> Result<Vec<Limits>, BuildError> {
-    let find = |lower: &String| match parts.limits(lower) {
-        Some(limits) => Ok(limits.clone()),
-        None => Err(BuildError::of(spec, unknown(parts, lower))),
+fn lower_limits(parts: &Parts, spec: &DeviceSpec, sizes: Option<&Snapshot>) -> Result<Vec<Limits>, BuildError> {
+    let find = |lower: &String| {
+        let built = parts.limits(lower).ok_or_else(|| BuildError::of(spec, unknown(parts, lower)))?;
+        let now = parts.volume(lower).and_then(|volume| Some(sizes?.limits(volume)?.size));
+        Ok(Limits { size: now.unwrap_or(built.size), ..built.clone() })
     };
     spec.on.iter().map(find).collect()
 }
@@ -123,7 +161,8 @@ fn build_kind(kind: &'static Kind, make: &Make<'_>, parts: &mut Parts, spec: &De
             let layer = build(make)?;
             layer.uppers.iter().try_for_each(|u| check_limits(&u.limits))?;
             let uppers = layer.uppers.into_iter().map(|u| Upper { limits: mask(kind, u.limits), ..u }).collect();
-            let instance = Instance::new(name.clone(), kind, layer.ext, uppers);
+            let over = make.lowers.iter().map(|lower| lower.size).collect();
+            let instance = Instance::new(name.clone(), kind, layer.ext, uppers, over);
             parts.instances.insert(name, Rc::new(instance));
         }
     }

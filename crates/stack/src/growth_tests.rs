@@ -7,7 +7,7 @@ use std::rc::Rc;
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
     Arity, Bio, BioError, Buf, Build, Ctx, Device, Done, Durability, Extension, Flow, Kind, KindError, Layer, Limits,
-    Make, OpSet, Opening, Param, ParamType, Role, Routes, Stat, Step, VolumeId, Worlds,
+    Make, Medium, OpSet, Opening, Param, ParamType, Role, Routes, Stat, Step, VolumeId, Worlds,
 };
 use esker_rt::mem::Pool;
 use esker_rt::sim::{SimConfig, twice};
@@ -130,6 +130,7 @@ const PLAIN: Kind = Kind {
     role: Role::Modifier,
     routes: Routes::WORST,
     durability: Durability::Keeps,
+    medium: Medium::Plain,
     needs_bytes: false,
     transparent: false,
     medium: esker_block::Medium::Plain,

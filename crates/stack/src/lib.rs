@@ -30,6 +30,7 @@ mod station;
 #[cfg(test)]
 mod tests;
 pub mod text;
+mod tracked;
 pub mod watch;
 
 pub use ask::AskError;

@@ -116,7 +116,7 @@ impl Stack {
     }
 
     async fn build_and_switch(&self, new: &DeviceSpec, spec: Spec, patience: Nanos) -> Result<(), LiveError> {
-        build_part(&self.shared, self.kinds, &mut self.parts.borrow_mut(), new)?;
+        build_part(&self.shared, self.kinds, &mut self.parts.borrow_mut(), new, Some(&self.snapshot.borrow()))?;
         self.check_transparent(&new.name)?;
         self.switch(spec, patience, Change::Insert(&new.name)).await
     }

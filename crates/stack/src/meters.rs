@@ -126,6 +126,7 @@ impl Meters {
 fn gauge(name: &str, limits: &Limits) -> (Rc<Meter>, Rc<Instance>) {
     let meter = Rc::new(Meter::new(DIGITS));
     let uppers = vec![Upper { port: String::new(), limits: limits.clone() }];
-    let instance = Instance::new(format!("meter of {name}"), &KIND, Rc::new(Gauge(meter.clone())), uppers);
+    let instance =
+        Instance::new(format!("meter of {name}"), &KIND, Rc::new(Gauge(meter.clone())), uppers, vec![limits.size]);
     (meter, Rc::new(instance))
 }

@@ -1,13 +1,15 @@
 //! Sizes of a running stack. A volume is resized by whoever owns its size: the layer or device to which the transparent layers
 //! above it lead. All else asks for it: the contract check, exports, front ends.
 //!
+//! A volume on which a layer stands that is not transparent keeps its size while the stack runs: the layer was built for it.
+//!
 //! Growing holds nobody up. Before a volume is cut, the stack is drained once and its new end is enforced; then it is cut, while
 //! requests before that end go on. A resize that fails leaves the size as it was.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-use esker_base::Nanos;
+use esker_base::{ByteRange, Nanos};
 use esker_block::{BioError, Extension, VolumeId};
 use esker_rt::sync::Notify;
 
@@ -29,8 +31,10 @@ pub enum ResizeError {
     /// Whoever owns the size.
     #[error(transparent)]
     Refused(#[from] BioError),
-    /// Something above would lose its end without knowing.
-    #[error("\"{0}\" stands on it and keeps its size; only what exports and transparent layers stand on can be cut")]
+    /// Something above was built for its size.
+    #[error(
+        "\"{0}\" stands on it and keeps its size while it runs; only what exports and transparent layers stand on can be resized"
+    )]
     Used(String),
     /// The stack has ended.
     #[error("the stack is closing")]
@@ -93,10 +97,17 @@ impl Stack {
             return Err(LiveError::Busy.into());
         }
         let _resizing = Resizing(self);
+        // What cannot grow says so itself.
+        let is_in_question = bytes < now || bytes > now && self.can_resize(volume);
+        if is_in_question && let Some(name) = keeper(&self.snapshot.borrow(), owned) {
+            return Err(ResizeError::Used(name));
+        }
         if bytes < now {
             self.enforce(Cut { volume: owned, bytes }, patience).await?;
         }
         let _inside = Inside::enter(self).await.ok_or(ResizeError::Ended)?;
+        // What is cut off reads as zeroes if it comes back; a size that is refused gains nothing.
+        self.mark(owned, bytes, now);
         match owner {
             Owner::Layer { instance, ext, port } => {
                 let below = self.below(&instance).ok_or(ResizeError::Ended)?;
@@ -104,7 +115,15 @@ impl Stack {
             }
             Owner::Leaf(leaf) => leaf.device.resize(bytes).await?,
         }
+        self.mark(owned, now, bytes);
         Ok(())
+    }
+
+    /// Marks the bytes of a volume from `start` to `end`, if there are any, as changed.
+    fn mark(&self, volume: VolumeId, start: u64, end: u64) {
+        if let Some(range) = end.checked_sub(start).and_then(|len| ByteRange::new(start, len)) {
+            self.snapshot.borrow().mark(volume, range);
+        }
     }
 
     /// The size of a volume now, if it could have `bytes` instead.
@@ -153,9 +172,6 @@ impl Stack {
 
     /// Lets nothing come any more behind the new end, and waits until nothing is there.
     async fn enforce(&self, cut: Cut, patience: Nanos) -> Result<(), ResizeError> {
-        if let Some(name) = keeper(&self.snapshot.borrow(), cut.volume) {
-            return Err(ResizeError::Used(name));
-        }
         self.rest(patience).await?;
         self.parts.borrow_mut().cut = Some(cut);
         self.note_sizes();
@@ -195,7 +211,7 @@ impl Stack {
     }
 }
 
-/// The first layer on `volume` that keeps the size with which it was built, transparent ones between them aside.
+/// The first layer on `volume` that was built for its size, transparent ones between them aside.
 fn keeper(snapshot: &Snapshot, volume: VolumeId) -> Option<String> {
     let mut sized = vec![volume];
     for slot in snapshot.slots.iter().rev() {

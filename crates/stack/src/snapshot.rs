@@ -5,7 +5,7 @@ use std::cell::{Cell, Ref, RefCell};
 use std::ops::Deref;
 use std::rc::Rc;
 
-use esker_base::Nanos;
+use esker_base::{ByteRange, Nanos};
 use esker_block::ext::Submit;
 use esker_block::{
     Below, Bio, BioError, Class, Ctx, Device, Done, Extension, Kind, Limits, Role, Route, Step, Upper, VolumeId,
@@ -20,6 +20,7 @@ use crate::hops::{Hop, Hops};
 use crate::numbers::Number;
 use crate::run::{Run, note_answer};
 use crate::station::Unusable;
+use crate::tracked::Tracked;
 use crate::watch::{Watch, Work};
 
 /// What all snapshots of one stack share.
@@ -28,6 +29,7 @@ pub(crate) struct Shared {
     pub pool: Pool,
     pub door: Door,
     pub watch: Rc<Watch>,
+    pub tracked: Tracked,
     dead: Cell<bool>,
     /// Whether requests of clients are to be looked at when they come: the stack is dead, or who handles them is watched.
     special: Cell<bool>,
@@ -48,6 +50,7 @@ impl Shared {
             pool,
             door: Door::default(),
             watch: Rc::default(),
+            tracked: Tracked::default(),
             dead: Cell::new(false),
             special: Cell::new(false),
             cause: RefCell::default(),
@@ -128,6 +131,8 @@ pub(crate) struct Instance {
     pub kind: &'static Kind,
     pub ext: Rc<dyn Extension>,
     pub uppers: Vec<Upper>,
+    /// Bytes of its lower ends for which it was built.
+    pub over: Vec<u64>,
     /// How often it broke the contract (a destination outside its lower ends, a lost buffer).
     pub violations: Cell<u64>,
     /// Requests that it created, or parts of requests.
@@ -143,12 +148,20 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    pub fn new(name: String, kind: &'static Kind, ext: Rc<dyn Extension>, uppers: Vec<Upper>) -> Instance {
+    /// `over` are the sizes of its lower ends.
+    pub fn new(
+        name: String,
+        kind: &'static Kind,
+        ext: Rc<dyn Extension>,
+        uppers: Vec<Upper>,
+        over: Vec<u64>,
+    ) -> Instance {
         Instance {
             name,
             kind,
             ext,
             uppers,
+            over,
             violations: Cell::new(0),
             generated: Cell::new(0),
             unusable: RefCell::default(),
@@ -281,9 +294,51 @@ impl Snapshot {
         Some(self.limits.get(volume.0 as usize)?.as_ref()?.borrow())
     }
 
-    /// It takes effect: tells each layer where it stands.
+    /// It takes effect: tells each layer where it stands, and which of its upper ends must keep their sizes.
     pub fn place(&self) {
         (0..).zip(&self.slots).for_each(|(index, slot)| slot.instance.place.set(index));
+        let mut keepers: Vec<Option<&str>> = vec![None; self.limits.len()];
+        // What stands on a slot comes before it.
+        for slot in &self.slots {
+            let above = |volume: &VolumeId| keepers[volume.0 as usize];
+            let by: Vec<Option<&str>> = slot.uppers.iter().map(above).collect();
+            (0..).zip(&by).for_each(|(port, by)| slot.instance.ext.kept(port, *by));
+            let instance = &slot.instance;
+            let keeper = if instance.kind.transparent { by[0] } else { Some(instance.name.as_str()) };
+            for lower in &slot.lowers {
+                let kept = &mut keepers[lower.0 as usize];
+                *kept = kept.or(keeper);
+            }
+        }
+    }
+
+    /// For each volume: whether it stands on `volume`, and if so, whether every byte of it lies at the same place there.
+    pub fn above(&self, volume: VolumeId) -> Vec<Option<bool>> {
+        let mut above = vec![None; self.limits.len()];
+        let Some(own) = above.get_mut(volume.0 as usize) else { return above };
+        *own = Some(true);
+        for slot in self.slots.iter().rev() {
+            let found = slot.lowers.iter().filter_map(|lower| above[lower.0 as usize]).min();
+            let Some(is_same) = found else { continue };
+            for upper in slot.uppers.iter().map(|upper| upper.0 as usize) {
+                above[upper] = above[upper].or(Some(is_same && slot.instance.kind.transparent));
+            }
+        }
+        above
+    }
+
+    /// Marks in the map of each export on `volume` that these bytes of it are about to change. An export whose bytes may lie
+    /// elsewhere is marked as a whole.
+    pub fn mark(&self, volume: VolumeId, range: ByteRange) {
+        if self.shared.tracked.is_empty() {
+            return;
+        }
+        let above = self.above(volume);
+        self.shared.tracked.each(|volume, changes| match above.get(volume.0 as usize).copied().flatten() {
+            None => {}
+            Some(true) => changes.mark(range),
+            Some(false) => changes.mark_all(),
+        });
     }
 
     /// The slot of a layer in the snapshot that took effect last, if it stands there.
@@ -356,6 +411,10 @@ impl Submit for Snapshot {
 
     fn lowers_of(&self, slot: u16) -> &[VolumeId] {
         &self.slots[slot as usize].lowers
+    }
+
+    fn note_change(&self, slot: u16, port: u16, range: ByteRange) {
+        self.mark(self.slots[usize::from(slot)].uppers[usize::from(port)], range);
     }
 }
 

@@ -21,6 +21,7 @@ use crate::resize::{CUT_PATIENCE, ResizeError, Sizes};
 use crate::run::Run;
 use crate::snapshot::{Cut, Handle, Instance, Leaf, Shared};
 use crate::text::Spec;
+use crate::tracked::Changes;
 use crate::watch::Work;
 
 /// A stack of devices and layers on one world.
@@ -61,6 +62,8 @@ pub(crate) struct Volume {
 /// Where an export leads now. Live changes move it; clients keep their handle.
 pub(crate) struct End {
     pub volume: Cell<VolumeId>,
+    /// What was changed, if somebody wants to know.
+    pub changes: Changes,
     limits: Limits,
     read_only: bool,
 }
@@ -169,7 +172,7 @@ impl Stack {
             let changing = [OpKind::Write, OpKind::Zero, OpKind::Discard, OpKind::Clone, OpKind::Move, OpKind::Delete];
             limits = changing.into_iter().fold(limits, |l, kind| l.with(kind, Support::No));
         }
-        let end = Rc::new(End { volume: Cell::new(volume), limits, read_only });
+        let end = Rc::new(End { volume: Cell::new(volume), changes: Changes::default(), limits, read_only });
         self.ends.borrow_mut().insert(key.to_string(), end.clone());
         Some(Export { stack: self.clone(), end })
     }
@@ -183,6 +186,7 @@ impl Stack {
                 end.volume.set(volume);
             }
         }
+        self.shared.tracked.relate(&self.snapshot.borrow());
     }
 
     /// Handles on these ends lead nowhere from now on, whichever volume gets their numbers.
@@ -265,7 +269,7 @@ impl Drop for Stack {
 #[derive(Clone)]
 pub struct Export {
     stack: Rc<Stack>,
-    end: Rc<End>,
+    pub(crate) end: Rc<End>,
 }
 
 impl Export {
@@ -294,6 +298,7 @@ impl Export {
     /// stack.
     #[inline(always)]
     pub fn request(&self, bio: Bio) -> Request {
+        self.end.changes.note(&bio);
         let class = bio.tag.class;
         let mut bio = Some(bio);
         let stage = match self.stack.shared.door.try_enter(class) {

@@ -70,7 +70,7 @@ impl Stack {
     pub(crate) fn open_all(self: &Rc<Self>, names: Vec<String>) {
         let mut names = names.into_iter();
         while let Some(name) = names.next() {
-            match self.open_part(&name) {
+            match self.refit_and_open(&name) {
                 Step::Now(result) => self.note_opened(&name, result),
                 step => {
                     self.shared.door.begin_opening();
@@ -79,7 +79,7 @@ impl Stack {
                     drop(self.rt().spawn("open", async move {
                         stack.note_opened(&name, step.await);
                         for name in rest {
-                            let result = stack.open_part(&name).await;
+                            let result = stack.refit_and_open(&name).await;
                             stack.note_opened(&name, result);
                         }
                         stack.note_sizes();
@@ -90,6 +90,14 @@ impl Stack {
             }
         }
         self.note_sizes();
+    }
+
+    /// Opens one layer over what is below it now that all of that is open.
+    fn refit_and_open(&self, name: &str) -> Step<Result<(), KindError>> {
+        match self.refit(name) {
+            Ok(()) => self.open_part(name),
+            Err(error) => Step::Now(Err(KindError::Unfit(error.to_string()))),
+        }
     }
 
     /// Opens one layer in the present arrangement.

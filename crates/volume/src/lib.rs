@@ -194,6 +194,10 @@ impl Extension for Extended {
         }
     }
 
+    fn kept(&self, port: u16, by: Option<&str>) {
+        self.named.as_ref().inspect(|named| named.keep(port, by));
+    }
+
     fn size(&self, port: u16) -> Option<u64> {
         self.named.as_ref().map(|named| named.size(port))
     }

@@ -106,6 +106,11 @@ impl Named {
         })
     }
 
+    /// Notes which layer above a port was built for its size, if one was.
+    pub fn keep(&self, port: u16, by: Option<&str>) {
+        *self.ports[usize::from(port)].kept.borrow_mut() = by.map(str::to_string);
+    }
+
     /// Bytes that a port offers.
     pub fn size(&self, port: u16) -> u64 {
         self.ports[usize::from(port)].bytes.get()
@@ -152,6 +157,12 @@ pub enum ManageError {
     /// Clients use it.
     #[error("\"{0}\" is served, and whoever uses it would not notice; {1}")]
     Served(String, &'static str),
+    /// A layer above was built for its size.
+    #[error(
+        "\"{0}\" keeps its size while it is served, because \"{1}\" stands on it and was built for that; stop the server, \
+         and resize it then (`--stack`)"
+    )]
+    Kept(String, String),
     /// A snapshot.
     #[error("\"{0}\" is a snapshot and never changes; make a clone of it that may")]
     ReadOnly(String),

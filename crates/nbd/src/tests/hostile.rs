@@ -142,7 +142,7 @@ fn what_was_written_is_told_apart_on_every_connection() {
         writer.write(1 << 20, bytes(&site.pool, 512, 1), false).await.unwrap();
         writer.trim(r(2 << 20, 65_536), false).await.unwrap();
         writer.read(r(0, 512)).await.unwrap();
-        site.server.note_change("disk", r(3 << 20, 1));
+        writer.write_zeroes(r(3 << 20, 512), false, false).await.unwrap();
         let piece = 64 << 10;
         let list = reader.status(Context::Written, all, false).await.unwrap();
         let gap = (1 << 20) - piece;

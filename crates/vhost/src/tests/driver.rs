@@ -76,7 +76,12 @@ pub struct Bed {
 impl Bed {
     pub fn new(rt: &Rt, block: u32, config: Config) -> Bed {
         let device = spy(rt, block);
-        let disk = Rc::new(Disk::new(rt, &Pool::default(), "vol", device.clone(), config));
+        Bed::over(rt, device.clone(), device, config)
+    }
+
+    /// The same with a disk over `served` instead of the spy.
+    pub fn over(rt: &Rt, served: Rc<dyn Device>, device: Rc<Spy>, config: Config) -> Bed {
+        let disk = Rc::new(Disk::new(rt, &Pool::default(), "vol", served, config));
         let memory = Arc::new(Memory::from_ranges(&[(GuestAddress(0), MEMORY_BYTES)]).unwrap());
         let ring = Ring::new(&disk, 0);
         Bed { disk, device, ring, memory }

@@ -1,7 +1,11 @@
 //! What a well-behaved guest gets.
 
-use esker_block::{Device, Op};
+use std::rc::Rc;
+
+use esker_base::ByteRange;
+use esker_block::{Device, Kind, Op};
 use esker_rt::mem::Pool;
+use esker_stack::{Spec, Stack};
 
 use super::driver::{Bed, DATA, DISK_BYTES, FAILS_AT, HEADER, INDIRECT, STATUS, WRITE, check, spy};
 use crate::Config;
@@ -144,5 +148,32 @@ fn the_configuration_space_tells_the_device_as_it_is() {
             assert_eq!(disk.features() & (wanted | feature::RO), wanted);
             assert_eq!(spy(&rt, block).limits().block, block);
         }
+    });
+}
+
+static KINDS: [&Kind; 1] = [&esker_dev::memory::KIND];
+
+#[test]
+fn what_a_guest_changes_is_in_the_map_of_the_export() {
+    check(|rt| async move {
+        let spec = Spec::parse("test", "m = memory size=8MiB; export vol = m").unwrap();
+        let stack = Stack::build(&rt, &Pool::default(), &KINDS, &spec).unwrap();
+        let export = stack.export("vol").unwrap();
+        let changes = export.track_changes();
+        let bed = Bed::over(&rt, Rc::new(export), spy(&rt, 512), Config::production());
+        let mut driver = bed.start();
+        driver.put(DATA, &numbered(4096));
+        driver.request(0, kind::OUT, 256, &[(DATA, 4096, false)]);
+        driver.request(3, kind::IN, 128, &[(DATA + 8192, 512, true)]);
+        let range = [&512u64.to_le_bytes()[..], &2u32.to_le_bytes(), &0u32.to_le_bytes()].concat();
+        driver.put(DATA + 9000, &range);
+        driver.request(6, kind::WRITE_ZEROES, 0, &[(DATA + 9000, 16, false)]);
+        bed.settle().await;
+        assert_eq!([0, 3, 6].map(|head| driver.status(head)), [0; 3]);
+        let piece = 64 << 10;
+        let all = ByteRange::new(0, 8 << 20).unwrap();
+        let rest = (8 << 20) - 5 * piece;
+        let runs = [(2 * piece, false), (piece, true), (piece, false), (piece, true), (rest, false)];
+        assert_eq!(changes.runs(all, 8 << 20), runs);
     });
 }

@@ -1,6 +1,7 @@
 //! What changes volumes: each order becomes one range vector that holds its change of the catalogue, too.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use esker_block::{Below, Bio, RangeOp};
 
@@ -90,6 +91,8 @@ impl Manager {
         if source.blocks > entry.capacity {
             return Err(ManageError::Narrow(name.to_string(), entry.capacity * self.block(), to.to_string()));
         }
+        self.demand_free(name, entry.blocks, source.blocks)?;
+        self.note_change(below, name, 0..entry.blocks.max(source.blocks));
         let g = self.geometry();
         let mut ranges = vec![RangeOp::Clone { src: bytes_of(source.range(), g), dst: entry.start * self.block() }];
         if source.blocks < entry.blocks {
@@ -121,6 +124,7 @@ impl Manager {
     pub(super) async fn resize(&self, below: &Below, name: &str, bytes: u64, cut: Cut) -> Result<(), ManageError> {
         let blocks = self.blocks_of(bytes)?;
         let (place, entry) = self.changeable(name)?;
+        self.demand_free(name, entry.blocks, blocks)?;
         let mut ranges = Vec::new();
         let mut next = Entry { blocks, ..entry.clone() };
         if blocks < entry.blocks {
@@ -138,6 +142,7 @@ impl Manager {
         }
         let mut edit = Edit::of(&self.catalogue);
         edit.put(place, next)?;
+        self.note_change(below, name, blocks.min(entry.blocks)..blocks.max(entry.blocks));
         self.commit(below, ranges, edit).await
     }
 
@@ -208,6 +213,21 @@ impl Manager {
     /// Whether requests are led to the volume already: not while the layer opens.
     fn window_is_open(&self, name: &str) -> bool {
         self.port(name).is_some_and(|port| port.window.borrow().is_ok())
+    }
+
+    /// Clients of a port are about to find other bytes in these blocks of its volume.
+    fn note_change(&self, below: &Below, name: &str, blocks: Range<u64>) {
+        let Some(port) = self.port_places.get(name).filter(|_| self.window_is_open(name)) else { return };
+        below.note_change(*port as u16, bytes_of(blocks, self.geometry()));
+    }
+
+    /// A size may change unless a layer was built for it. While this layer opens, those above are still to be.
+    fn demand_free(&self, name: &str, before: u64, after: u64) -> Result<(), ManageError> {
+        let port = self.port(name).filter(|_| before != after && self.window_is_open(name));
+        match port.and_then(|port| port.kept.borrow().clone()) {
+            Some(by) => Err(ManageError::Kept(name.to_string(), by)),
+            None => Ok(()),
+        }
     }
 
     fn demand_unserved(&self, name: &str) -> Result<(), ManageError> {

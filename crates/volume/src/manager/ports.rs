@@ -17,6 +17,8 @@ pub struct Port {
     pub bytes: Cell<u64>,
     /// Where the volume lies; or why there is none.
     pub window: RefCell<Result<Window, String>>,
+    /// The layer above that was built for its size, if one was.
+    pub kept: RefCell<Option<String>>,
 }
 
 /// Where a volume lies.
@@ -47,7 +49,8 @@ pub fn parse(text: &str, block: u64) -> Result<Vec<Port>, String> {
             return Err(format!("port \"{part}\": a size is a multiple of {block} bytes, and not 0"));
         }
         let closed = "it is not open yet".to_string();
-        ports.push(Port { name: name.to_string(), bytes: Cell::new(bytes), window: RefCell::new(Err(closed)) });
+        let (name, bytes, window) = (name.to_string(), Cell::new(bytes), RefCell::new(Err(closed)));
+        ports.push(Port { name, bytes, window, kept: RefCell::default() });
     }
     match ports.is_empty() {
         true => Err("it has no port; name the volumes that are used, such as ports=\"db=10GiB,home=1TiB\"".to_string()),
