@@ -133,7 +133,6 @@ const PLAIN: Kind = Kind {
     medium: Medium::Plain,
     needs_bytes: false,
     transparent: false,
-    medium: esker_block::Medium::Plain,
     worlds: Worlds::Both,
     cost: Nanos::ZERO,
     build: Build::Device(build_yard),
