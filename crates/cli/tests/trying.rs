@@ -80,13 +80,17 @@ fn refusals_say_what_is_wrong_and_write_nothing() {
     .unwrap();
     fs::write(at.join("two.log"), TWO_VOLUMES).unwrap();
     fs::write(at.join("far.csv"), "419,W,4503599627366400,4096,1577808001000000\n").unwrap();
-    fs::write(at.join("keys.csv"), "op_time,key,key_size,op,op_count,size,cache_hits,ttl,usecase,sub_usecase\n").unwrap();
+    fs::write(at.join("keys.csv"), "op_time,key,key_size,op,op_count,size,cache_hits,ttl,usecase,sub_usecase\n")
+        .unwrap();
     fs::write(at.join("result.json"), "{\n  \"fio version\" : \"fio-3.33\",\n").unwrap();
     let before = fs::read_dir(at).unwrap().count();
     let cases: &[(&[&str], &str)] = &[
         (&["try", "nowhere.gz"], "nowhere.gz: cannot be opened: No such file"),
         (&["try", "words.txt"], "words.txt: "),
-        (&["try", "--stack", "one.toml"], "one: exports 1, but the traces have 2 volumes (linux-mysql, linux-webserver-2)"),
+        (
+            &["try", "--stack", "one.toml"],
+            "one: exports 1, but the traces have 2 volumes (linux-mysql, linux-webserver-2)",
+        ),
         (&["try", "--stack", "none.toml"], "none.toml: cannot be read"),
         (&["try", "--speed", "0"], "speed 0 is out of range"),
         (&["try", "--duration", "0"], "holds no request to play"),
@@ -94,7 +98,10 @@ fn refusals_say_what_is_wrong_and_write_nothing() {
         (&["try", "two.log", "--volume", "c"], "no volume"),
         (&["try", "two.log", "--rate", "0"], "rate 0 is out of range"),
         (&["try", "far.csv"], "which is more than 64 drives hold"),
-        (&["try", "two.log", "--stack", "m = memory size=1MiB @"], "m: exports 1, but the traces have 2 volumes (two-a, two-b)"),
+        (
+            &["try", "two.log", "--stack", "m = memory size=1MiB @"],
+            "m: exports 1, but the traces have 2 volumes (two-a, two-b)",
+        ),
         (&["try", "two.log", "--volume", "b", "--stack", "m = memory size=4KiB @"], "m: export m has 4.0 KiB"),
         (&["try", "keys.csv"], "key"),
         (&["try", "result.json"], "--write_iolog"),
@@ -110,7 +117,8 @@ fn refusals_say_what_is_wrong_and_write_nothing() {
 }
 
 /// An I/O log of fio with two files.
-const TWO_VOLUMES: &str = "fio version 3 iolog\n0 a add\n0 b add\n5 a read 0 4096\n9 b write 8192 4096\n12 b datasync\n";
+const TWO_VOLUMES: &str =
+    "fio version 3 iolog\n0 a add\n0 b add\n5 a read 0 4096\n9 b write 8192 4096\n12 b datasync\n";
 
 /// `requests` reads of 4 KiB all over 8 GiB, one every `gap_us`, as a trace in the format `alibaba`.
 fn random_reads(requests: u64, gap_us: u64) -> String {
@@ -128,7 +136,11 @@ fn a_trace_is_judged_at_its_own_load_and_the_verdict_says_how_much_more_is_borne
         serde_json::from_str::<serde_json::Value>(&told).unwrap()
     };
     let light = verdict("light.csv", &random_reads(600, 160_000), &[]);
-    assert_eq!((&light["speed"]["factor"], &light["verdict"]["name"]), (&1.0.into(), &"disk-1tb".into()), "six a second");
+    assert_eq!(
+        (&light["speed"]["factor"], &light["verdict"]["name"]),
+        (&1.0.into(), &"disk-1tb".into()),
+        "six a second"
+    );
     assert!(light["runs"][0]["headroom"]["factor"].as_f64().unwrap() > 1.0);
     let heavy = verdict("heavy.csv", &random_reads(120_000, 7), &[]);
     assert_eq!(heavy["verdict"]["name"], "ssd-nvme", "the other drives saturate at 140,000 a second");
@@ -145,7 +157,9 @@ fn volumes_are_played_together_or_one_alone_and_flushes_are_told() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("two.log"), TWO_VOLUMES).unwrap();
     let told = succeeds(folder.path(), &["try", "two.log"]);
-    for words in ["two.log (two-a): 1 requests (1 reads)", "two.log (two-b): 2 requests (1 writes, 1 flushes)", "flush p50"] {
+    for words in
+        ["two.log (two-a): 1 requests (1 reads)", "two.log (two-b): 2 requests (1 writes, 1 flushes)", "flush p50"]
+    {
         assert!(told.contains(words), "{words} is missing in\n{told}");
     }
     let stack = "mine = disk-model size=1GiB @";

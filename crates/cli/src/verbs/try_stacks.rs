@@ -49,7 +49,10 @@ pub const VERB: Verb = Verb::of::<Try>(About {
         Example { line: "esker try db.iolog", does: "judges the load that `fio --write_iolog` recorded" },
         Example { line: "esker try app.vscsi --target-p99 5ms --speed 2", does: "plays a trace twice as fast" },
         Example { line: "esker try two-disks.blkparse --volume 8,0", does: "plays the requests to one disk" },
-        Example { line: "esker try pages.lis --rate 2000", does: "plays a trace without times at 2000 requests a second" },
+        Example {
+            line: "esker try pages.lis --rate 2000",
+            does: "plays a trace without times at 2000 requests a second",
+        },
         Example { line: "esker try --stack a.toml --stack b.toml app.csv", does: "compares stacks of your own" },
         Example { line: "esker try --closed 8 --think 1ms app.csv", does: "eight clients that wait for answers" },
         Example { line: "esker try --disk atlas10k", does: "adds a measured disk that files in that folder describe" },
@@ -165,7 +168,9 @@ struct Outputs {
 impl Run for Try {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         if let Some(busy) = self.busy.filter(|busy| !(*busy > 0.0 && *busy < 1.0)) {
-            return Err(Failure::Usage(format!("--busy {busy}: choose a share between 0 and 1, such as {TARGET_BUSY}")));
+            return Err(Failure::Usage(format!(
+                "--busy {busy}: choose a share between 0 and 1, such as {TARGET_BUSY}"
+            )));
         }
         let plan = self.plan(terminal)?;
         let outputs = self.outputs()?;
