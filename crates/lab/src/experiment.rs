@@ -143,7 +143,7 @@ pub enum LabError {
 
 impl Experiment {
     /// Checks that all rivals are installed, runs, and reports. Figures that are absent because a rival is not there are a
-    /// failure of whoever runs the experiment: [`Report::complete`].
+    /// failure of the run: [`Report::complete`].
     ///
     /// # Errors
     /// [`LabError`] says what is missing or went wrong.

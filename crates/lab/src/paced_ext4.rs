@@ -84,7 +84,7 @@ const JOBS: [Job; 2] = [
     },
 ];
 
-/// Jobs that judge it. Whoever takes a new row from them needs others to judge that one.
+/// Jobs that judge it. A row that is taken from these jobs needs other jobs to judge it.
 const HELD_OUT: [Job; 3] = [
     Job {
         name: "held out: reads of 64 KiB one at a time",

@@ -5,7 +5,7 @@
 //! Reading order: [`text`] (what a user writes), [`numbers`] (of volumes), [`hops`] (where requests go next),
 //! [`snapshot`] (slots and volumes), [`run`] (the loop), [`build`], [`door`] (admission), [`stack`] (exports), [`live`]
 //! (insert, remove, reorder), [`held`] (a stack at rest), [`mod@resize`], [`ask`] (words of an operator), [`meters`]
-//! (counters that can be put in and taken out), [`watch`] (extensions with somebody who looks on).
+//! (counters that can be put in and taken out), [`watch`] (extensions under observation).
 
 #![forbid(unsafe_code)]
 

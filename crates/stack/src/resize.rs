@@ -179,7 +179,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Sizes may have changed: the contract knows them from now on, and who waits is told.
+    /// Sizes may have changed: the contract knows them from now on, and waiting tasks are told.
     pub(crate) fn note_sizes(&self) {
         let cut = self.parts.borrow().cut;
         let is_new = self.snapshot.borrow().note_sizes(cut);

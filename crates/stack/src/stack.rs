@@ -62,7 +62,7 @@ pub(crate) struct Volume {
 /// Where an export leads now. Live changes move it; clients keep their handle.
 pub(crate) struct End {
     pub volume: Cell<VolumeId>,
-    /// What was changed, if somebody wants to know.
+    /// What was changed, if changes are tracked.
     pub changes: Changes,
     limits: Limits,
     read_only: bool,

@@ -25,7 +25,7 @@ pub struct LeftOut {
     pub polled_rings: u64,
     /// Shared writable maps of files whose writes no action tells.
     pub mapped_writes: u64,
-    /// Maps of files larger than a few pages whose reads nobody saw: the trace has no page faults.
+    /// Maps of files larger than a few pages whose reads were not recorded: the trace has no page faults.
     pub mapped_reads: u64,
 }
 
