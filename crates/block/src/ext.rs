@@ -139,6 +139,15 @@ pub struct Opening {
     pub station: Station,
 }
 
+/// Bytes of a lower end by which a layer tells its medium.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mark {
+    /// The lower end.
+    pub lower: usize,
+    /// Where on it: whole blocks of 4096 bytes.
+    pub range: ByteRange,
+}
+
 /// What the loop lends an extension for one request.
 pub struct Ctx<'a> {
     /// The world.
@@ -265,6 +274,17 @@ pub trait Extension {
     /// elsewhere, answers false: it is built for the size of the stack text.
     fn follows(&self, _lower: usize) -> bool {
         true
+    }
+
+    /// The places below by which it tells whether there is a medium of its own. Where all of them read as zeroes, opening the
+    /// layer makes a new medium. None: it keeps nothing below, and its lower ends may hold anything.
+    fn marks(&self) -> Vec<Mark> {
+        Vec::new()
+    }
+
+    /// Whether zeroes below read as something else above, at the same offsets, so that a blank medium is not seen as one.
+    fn hides_blank(&self) -> bool {
+        false
     }
 
     /// Called whenever an arrangement takes effect: a layer of the name `by`, which was built for the size of upper end

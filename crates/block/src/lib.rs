@@ -27,7 +27,7 @@ pub use bio::{Bio, BioError, Class, Done, Extent, ExtentState, Flags, Op, OpKind
 pub use buf::Buf;
 pub use changes::ChangeMap;
 pub use device::{Device, Stat, Usage};
-pub use ext::{Below, Ctx, Enter, Extension, Flow, Job, Opening, Route, Station};
+pub use ext::{Below, Ctx, Enter, Extension, Flow, Job, Mark, Opening, Route, Station};
 pub use kind::{
     Args, Arity, Build, Durability, Ends, Kind, KindError, Layer, Make, Medium, Param, ParamType, Role, Routes, Upper,
     Value, Worlds,

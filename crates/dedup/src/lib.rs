@@ -27,8 +27,8 @@ use std::rc::Rc;
 use esker_base::{ByteRange, Nanos};
 use esker_block::locks::Mode;
 use esker_block::{
-    Below, Bio, BioError, Ctx, Done, Extension, Flow, Kind, KindError, Layer, Limits, Make, Op, OpKind, OpSet, Opening,
-    Param, ParamType, Role, Stat, Step, Support,
+    Below, Bio, BioError, Ctx, Done, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind, OpSet,
+    Opening, Param, ParamType, Role, Stat, Step, Support,
 };
 use esker_primitives::Io;
 use esker_rt::Rt;
@@ -158,6 +158,11 @@ impl Extension for Extended {
     /// The heads record the size, and the tables are laid out for it.
     fn follows(&self, _: usize) -> bool {
         false
+    }
+
+    /// The two heads.
+    fn marks(&self) -> Vec<Mark> {
+        vec![Mark { lower: 0, range: ByteRange::new(0, layout::HEADS).expect("it begins at 0") }]
     }
 
     fn open(&self, opening: Opening) -> Step<Result<(), KindError>> {

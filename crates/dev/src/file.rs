@@ -49,18 +49,38 @@ const BLOCK_MIN: u32 = 512;
 const BLOCK_UNKNOWN: u32 = 4096;
 
 fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
-    let depth = depth(make)?;
-    let wanted = Wanted {
-        path: PathBuf::from(make.args.text("path")),
-        size: make.args.int_opt("size"),
-        direct: make.args.flag("direct"),
-        read_only: make.args.flag("read_only"),
-    };
+    let (depth, wanted) = (depth(make)?, Wanted::of(make));
     let kernel = make.rt.kernel().map_err(|e| outside(&wanted.path, e))?;
     let created = wanted.find_or_create()?;
     let opened = wanted.open(&kernel, depth)?;
     created.keep();
     Ok(Rc::new(Disk::new(make.rt, make.pool, opened)))
+}
+
+/// A file as it is found.
+pub(crate) enum Found {
+    /// It is there.
+    Opened(Opened),
+    /// It would be created.
+    Absent {
+        /// Bytes.
+        size: u64,
+        /// Its block.
+        block: u32,
+    },
+}
+
+/// Opens the file that the arguments name, only to read it, or checks what would be created.
+pub(crate) fn open_reading(make: &Make<'_>) -> Result<Found, KindError> {
+    let (depth, wanted) = (depth(make)?, Wanted::of(make));
+    let kernel = make.rt.kernel().map_err(|e| outside(&wanted.path, e))?;
+    match wanted.find()? {
+        None => Ok(Found::Opened(Wanted { read_only: true, ..wanted }.open(&kernel, depth)?)),
+        Some(size) => {
+            check_geometry(size, u64::from(BLOCK_MIN)).map_err(|e| outside(&wanted.path, e))?;
+            Ok(Found::Absent { size, block: BLOCK_MIN })
+        }
+    }
 }
 
 /// The depth of a device's queue.
@@ -83,9 +103,26 @@ struct Wanted {
 }
 
 impl Wanted {
+    fn of(make: &Make<'_>) -> Wanted {
+        Wanted {
+            path: PathBuf::from(make.args.text("path")),
+            size: make.args.int_opt("size"),
+            direct: make.args.flag("direct"),
+            read_only: make.args.flag("read_only"),
+        }
+    }
+
     fn find_or_create(&self) -> Result<Created, KindError> {
+        match self.find()? {
+            None => Ok(Created(None)),
+            Some(size) => create(&self.path, size),
+        }
+    }
+
+    /// None if the file is there; else the size with which it is to be created.
+    fn find(&self) -> Result<Option<u64>, KindError> {
         match fs::metadata(&self.path).map(|m| m.file_type()) {
-            Ok(kind) if kind.is_file() => Ok(Created(None)),
+            Ok(kind) if kind.is_file() => Ok(None),
             Ok(kind) if kind.is_dir() => Err(outside(&self.path, "is a directory; name a file in it")),
             Ok(kind) if kind.is_block_device() => {
                 Err(outside(&self.path, "is a block device; use kind = \"raw\" for it"))
@@ -96,8 +133,8 @@ impl Wanted {
                 Err(outside(&self.path, "does not exist, and read_only = true creates nothing"))
             }
             Err(_) => match self.size {
-                Some(size) => create(&self.path, size),
                 None => Err(outside(&self.path, "does not exist; give size to create it")),
+                size => Ok(size),
             },
         }
     }

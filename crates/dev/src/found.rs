@@ -1,4 +1,4 @@
-//! What lies on a block device, as far as it can be told without reading all of it: for whoever is about to overwrite it.
+//! What lies on a file or block device, as far as it can be told without reading all of it: for whoever is about to overwrite it.
 //!
 //! Nothing here proves a device to be empty: beyond its ends only a few places are looked at. What looks empty may hold data.
 
@@ -9,10 +9,10 @@ use std::path::Path;
 
 use esker_base::units::{KIB, MIB};
 
-/// A block device and what was found on it.
+/// A file or block device and what was found on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Bytes of the device.
+    /// Its bytes.
     pub size: u64,
     /// What it holds, in words; empty if all that was looked at is zero.
     pub holds: Vec<String>,
@@ -27,6 +27,10 @@ const SIGNATURES: &[Signature] = &[
     (512, b"EFI PART", "a GUID partition table"),
     (4096, b"EFI PART", "a GUID partition table"),
     (1080, b"\x53\xef", "an ext2, ext3 or ext4 file system"),
+    (0, b"\x89EskMir\n", "a half of a mirror of esker"),
+    (0, b"\x89EskVol\n", "a volume of esker"),
+    (0, b"\x89EskDed\n", "a deduplicated volume of esker"),
+    (0, b"\x89EskOff\n", "an off-loading log of esker"),
     (0, b"XFSB", "an XFS file system"),
     (65_600, b"_BHRfS_M", "a Btrfs file system"),
     (1024, b"\x10\x20\xf5\xf2", "an F2FS file system"),
@@ -56,6 +60,14 @@ pub fn found(path: &Path) -> io::Result<Found> {
     if !fs::metadata(path)?.file_type().is_block_device() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "is not a block device"));
     }
+    found_in(path)
+}
+
+/// The same for a file or block device.
+///
+/// # Errors
+/// What the kernel refuses.
+pub fn found_in(path: &Path) -> io::Result<Found> {
     let file = File::open(path)?;
     let size = io::Seek::seek(&mut &file, io::SeekFrom::End(0))?;
     let mut holds: Vec<String> = partitions(path).into_iter().map(|name| format!("partition {name}")).collect();

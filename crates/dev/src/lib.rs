@@ -3,8 +3,8 @@
 //! Invariant: no policy; a device never reorders, retries or caches, and a failed write is never forgotten.
 //!
 //! Reading order: [`null`], [`media`] (bytes in memory that outlive a world), [`memory`],
-//! `disk` (requests through the reactor), [`file`], [`raw`], [`found`] (what lies on a block
-//! device).
+//! `disk` (requests through the reactor), [`file`], [`raw`], [`found`] (what lies on a file or
+//! block device), [`rehearsal`] (what is written is lost).
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "file devices open, create and look at files")]
@@ -16,6 +16,7 @@ pub mod media;
 pub mod memory;
 pub mod null;
 pub mod raw;
+pub mod rehearsal;
 
 pub use media::Media;
 pub use memory::{Defer, MemoryDevice};

@@ -39,12 +39,17 @@ pub static KIND: Kind = Kind {
 };
 
 fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
+    let opened = open_device(make, make.args.flag("read_only"))?;
+    Ok(Rc::new(Disk::new(make.rt, make.pool, opened)))
+}
+
+/// Opens the device that the arguments name.
+pub(crate) fn open_device(make: &Make<'_>, read_only: bool) -> Result<Opened, KindError> {
     let path = Path::new(make.args.text("path"));
-    let (depth, read_only) = (depth(make)?, make.args.flag("read_only"));
+    let depth = depth(make)?;
     let kernel = make.rt.kernel().map_err(|e| outside(path, e))?;
     check_type(path)?;
-    let opened = open(&kernel, path, read_only, depth)?;
-    Ok(Rc::new(Disk::new(make.rt, make.pool, opened)))
+    open(&kernel, path, read_only, depth)
 }
 
 fn check_type(path: &Path) -> Result<(), KindError> {

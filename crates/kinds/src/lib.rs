@@ -4,6 +4,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::sync::LazyLock;
+
 use esker_block::kind::Kind;
 
 /// Every kind, in the order in which it is shown: devices, models of devices, layers.
@@ -37,9 +39,31 @@ pub const ALL: &[&Kind] = &[
     &esker_shepherd::KIND,
 ];
 
+/// The same kinds, with files and block devices that are only read: what a stack writes to them is lost.
+pub static REHEARSED: LazyLock<Vec<&'static Kind>> = LazyLock::new(|| {
+    let rehearsed: [&'static Kind; 2] = [&esker_dev::rehearsal::FILE, &esker_dev::rehearsal::RAW];
+    ALL.iter().map(|kind| rehearsed.into_iter().find(|other| other.name == kind.name).unwrap_or(kind)).collect()
+});
+
 #[cfg(test)]
 mod tests {
+    use esker_block::kind::Build;
+
     use super::*;
+
+    #[test]
+    fn a_rehearsal_has_every_kind_and_creates_no_file() {
+        let names = |kinds: &[&Kind]| kinds.iter().map(|kind| kind.name).collect::<Vec<_>>();
+        assert_eq!(names(&REHEARSED), names(ALL));
+        let created = [esker_dev::file::KIND.build, esker_dev::raw::KIND.build];
+        for kind in REHEARSED.iter() {
+            let is_real = |build: &Build| match (build, &kind.build) {
+                (Build::Device(real), Build::Device(own)) => std::ptr::fn_addr_eq(*real, *own),
+                _ => false,
+            };
+            assert!(!created.iter().any(is_real), "{kind:?}");
+        }
+    }
 
     #[test]
     fn names_are_words_and_stand_once() {

@@ -125,6 +125,11 @@ impl Crypt {
 }
 
 impl Extension for Crypt {
+    /// Zeroes below are no zeroes when they are decrypted.
+    fn hides_blank(&self) -> bool {
+        true
+    }
+
     fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
         match &bio.op {
             Op::Read => {

@@ -26,10 +26,10 @@ mod tests;
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-use esker_base::Nanos;
+use esker_base::{ByteRange, Nanos};
 use esker_block::{
-    Arity, Below, Bio, BioError, Ctx, Ends, Extension, Flow, Kind, KindError, Layer, Limits, Make, Op, OpKind, OpSet,
-    Opening, Param, ParamType, Role, Routes, Stat, Step, Support,
+    Arity, Below, Bio, BioError, Ctx, Ends, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind,
+    OpSet, Opening, Param, ParamType, Role, Routes, Stat, Step, Support,
 };
 
 use crate::label::{DATA_START, MEMBERS_MAX, PAGE, REGIONS_MAX};
@@ -170,6 +170,12 @@ impl Extension for Extended {
     /// The label records the size.
     fn follows(&self, _: usize) -> bool {
         false
+    }
+
+    /// The labels at the head of each half.
+    fn marks(&self) -> Vec<Mark> {
+        let range = ByteRange::new(0, DATA_START).expect("it begins at 0");
+        (0..self.config.lowers).map(|lower| Mark { lower, range }).collect()
     }
 
     fn completes(&self) -> bool {

@@ -23,10 +23,10 @@ mod tests;
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-use esker_base::Nanos;
+use esker_base::{ByteRange, Nanos};
 use esker_block::{
-    Arity, Below, Bio, BioError, Ctx, Done, Ends, Extension, Flow, Kind, KindError, Layer, Limits, Make, Op, OpKind,
-    OpSet, Opening, Param, ParamType, Role, Routes, Stat, Step, Support,
+    Arity, Below, Bio, BioError, Ctx, Done, Ends, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op,
+    OpKind, OpSet, Opening, Param, ParamType, Role, Routes, Stat, Step, Support,
 };
 use esker_primitives::Io;
 
@@ -143,6 +143,11 @@ impl Extended {
 }
 
 impl Extension for Extended {
+    /// The heads of the log. Home keeps its data where it was.
+    fn marks(&self) -> Vec<Mark> {
+        vec![Mark { lower: AWAY, range: ByteRange::new(0, AREA_START).expect("it begins at 0") }]
+    }
+
     fn open(&self, opening: Opening) -> Step<Result<(), KindError>> {
         let (config, opened) = (self.config.clone(), self.offload.clone());
         Step::later(async move {

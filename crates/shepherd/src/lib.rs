@@ -18,7 +18,7 @@ use std::rc::Rc;
 
 use esker_base::Nanos;
 use esker_block::{
-    Bio, BioError, Ctx, Ends, Extension, Flow, Kind, KindError, Layer, Limits, Make, Op, OpKind, OpSet, Opening, Param,
+    Bio, BioError, Ctx, Ends, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind, OpSet, Opening, Param,
     ParamType, Role, Routes, Stat, Step,
 };
 use esker_primitives::Io;
@@ -112,6 +112,11 @@ impl Extension for Extended {
     /// The spares and their table lie behind the end, where that was when they were made.
     fn follows(&self, _: usize) -> bool {
         false
+    }
+
+    /// The area with its table.
+    fn marks(&self) -> Vec<Mark> {
+        vec![Mark { lower: 0, range: run::span(self.config.area, AREA) }]
     }
 
     fn completes(&self) -> bool {

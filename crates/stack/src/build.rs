@@ -37,6 +37,18 @@ impl Stack {
     /// # Errors
     /// The first fault, with its place in the text. What was built before it is dropped again.
     pub fn build(rt: &Rt, pool: &Pool, kinds: &'static [&'static Kind], spec: &Spec) -> Result<Rc<Stack>, BuildError> {
+        let stack = Stack::build_closed(rt, pool, kinds, spec)?;
+        stack.open_all(lowers_first(spec).into_iter().map(|at| spec.devices[at].name.clone()).collect());
+        Ok(stack)
+    }
+
+    /// The same, without opening a layer.
+    pub(crate) fn build_closed(
+        rt: &Rt,
+        pool: &Pool,
+        kinds: &'static [&'static Kind],
+        spec: &Spec,
+    ) -> Result<Rc<Stack>, BuildError> {
         check(spec, kinds)?;
         let shared = Rc::new(Shared::new(rt.clone(), pool.clone()));
         let mut parts = Parts::default();
@@ -50,9 +62,7 @@ impl Stack {
                 return Err(BuildError { at: export.at.clone(), what });
             }
         }
-        let stack = Stack::assemble(shared, kinds, snapshot, spec.clone(), parts);
-        stack.open_all(lowers_first(spec).into_iter().map(|at| spec.devices[at].name.clone()).collect());
-        Ok(stack)
+        Ok(Stack::assemble(shared, kinds, snapshot, spec.clone(), parts))
     }
 }
 
@@ -139,7 +149,7 @@ fn unknown(parts: &Parts, name: &str) -> String {
     let device = split_reference(name).0;
     match parts.instances.get(device) {
         Some(instance) => {
-            let ports: Vec<String> = instance.uppers.iter().map(|u| volume_name(device, u)).collect();
+            let ports: Vec<String> = instance.uppers.iter().map(|u| volume_name(device, &u.port)).collect();
             format!("there is no \"{name}\"; \"{device}\" has the upper ends {}", ports.join(", "))
         }
         None => {
@@ -170,7 +180,7 @@ fn build_kind(kind: &'static Kind, make: &Make<'_>, parts: &mut Parts, spec: &De
 }
 
 /// What a kind does not pass is refused above it, whatever is below; bytes that it needs must be carried.
-fn mask(kind: &Kind, limits: Limits) -> Limits {
+pub(crate) fn mask(kind: &Kind, limits: Limits) -> Limits {
     let described = limits.described && !kind.needs_bytes;
     let refused = OpKind::ALL.into_iter().filter(|k| !kind.passes.has(*k));
     refused.fold(Limits { described, ..limits }, |l, k| l.with(k, Support::No))
@@ -188,8 +198,8 @@ fn check_limits(limits: &Limits) -> Result<(), KindError> {
     Ok(())
 }
 
-fn volume_name(device: &str, upper: &Upper) -> String {
-    if upper.port.is_empty() { device.to_string() } else { format!("{device}.{}", upper.port) }
+pub(crate) fn volume_name(device: &str, port: &str) -> String {
+    if port.is_empty() { device.to_string() } else { format!("{device}.{port}") }
 }
 
 fn number_volumes(parts: &mut Parts, spec: &DeviceSpec) -> Result<(), &'static str> {
@@ -236,7 +246,7 @@ impl Parts {
     /// The names of a part's upper ends.
     pub fn ends(&self, device: &str) -> Vec<String> {
         match self.instances.get(device) {
-            Some(instance) => instance.uppers.iter().map(|upper| volume_name(device, upper)).collect(),
+            Some(instance) => instance.uppers.iter().map(|upper| volume_name(device, &upper.port)).collect(),
             None => vec![device.to_string()],
         }
     }

@@ -4,7 +4,7 @@
 //!
 //! Reading order: [`text`] (what a user writes), [`numbers`] (of volumes), [`hops`] (where requests go next),
 //! [`snapshot`] (slots and volumes), [`run`] (the loop), [`build`], [`door`] (admission), [`stack`] (exports), [`live`]
-//! (insert, remove, reorder), [`held`] (a stack at rest), [`mod@resize`], [`ask`] (words of an operator), [`meters`]
+//! (insert, remove, reorder), [`held`] (a stack at rest), [`init`] (media that are made), `trial` (what can be told without devices), [`mod@resize`], [`ask`] (words of an operator), [`meters`]
 //! (counters that can be put in and taken out), [`watch`] (extensions under observation).
 
 #![forbid(unsafe_code)]
@@ -17,6 +17,7 @@ mod door;
 mod growth_tests;
 pub mod held;
 mod hops;
+pub mod init;
 pub mod live;
 mod meters;
 mod numbers;
@@ -31,11 +32,13 @@ mod station;
 mod tests;
 pub mod text;
 mod tracked;
+mod trial;
 pub mod watch;
 
 pub use ask::AskError;
 pub use build::BuildError;
 pub use held::{FlushError, Held};
+pub use init::{InitError, Making, Medium, Wanted};
 pub use live::LiveError;
 pub use meters::Measure;
 pub use resize::ResizeError;

@@ -17,6 +17,8 @@ pub use slot::{Head, Position, SLOT, SLOTS, Slot, SlotError};
 
 use std::ops::Range;
 
+use esker_base::units::size_text;
+
 use crate::map::Fanout;
 
 /// Where things are. Fixed when the volume is made.
@@ -40,6 +42,8 @@ pub const SLOTS_BYTES: u64 = SLOTS * SLOT as u64;
 pub const SEGMENT_MAX: u64 = 1 << 30;
 /// Segments at least: a head, two in reserve, two for the map, three for data.
 pub const SEGMENTS_MIN: u64 = 8;
+/// Segments at most. The table of segments is in memory, with less than 64 bytes for each.
+pub const SEGMENTS_MAX: u64 = 1 << 22;
 /// Segments of at least this size begin at multiples of it on the medium.
 const ALIGNED: u64 = 1 << 20;
 
@@ -70,6 +74,9 @@ impl Geometry {
                 "{bytes} bytes have room for {segments} segments of {segment_bytes}; {SEGMENTS_MIN} are needed: make \
                  it {needed} bytes, or segments smaller"
             ));
+        }
+        if segments > SEGMENTS_MAX {
+            return Err(too_many(bytes, segments, usable.saturating_sub(start + SLOTS_BYTES)));
         }
         Ok(Geometry { block, page, segment: segment_bytes / u64::from(block), segments, start })
     }
@@ -133,6 +140,20 @@ impl Geometry {
         let room = self.page as usize - PAGE_HEAD;
         Fanout { leaf: room / page::LEAF_ENTRY, inner: room / page::INNER_ENTRY }
     }
+}
+
+/// Why a medium of `bytes` has too many segments, and what to do: `room` bytes of it are for segments.
+fn too_many(bytes: u64, segments: u64, room: u64) -> String {
+    let fits = (room / (SEGMENTS_MAX + 1) + 1).checked_next_power_of_two().filter(|least| *least <= SEGMENT_MAX);
+    let advice = match fits {
+        Some(least) => format!("write segment={}", size_text(least)),
+        None => format!(
+            "no segment is large enough for this device; give what is below a size of at most {} (a `volume` or \
+             `volumes` below has 2^48 blocks unless its text gives `size`)",
+            size_text(SEGMENTS_MAX * SEGMENT_MAX)
+        ),
+    };
+    format!("{bytes} bytes are {segments} segments, and a volume has at most {SEGMENTS_MAX}: {advice}")
 }
 
 /// Where the slots of a generation lie on a medium of `bytes`: in front and at the back.

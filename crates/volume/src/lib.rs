@@ -36,10 +36,10 @@ pub mod volume;
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-use esker_base::Nanos;
+use esker_base::{ByteRange, Nanos};
 use esker_block::{
-    Below, Bio, BioError, Ctx, Done, Ends, Extension, Flow, Kind, KindError, Layer, Make, Op, OpSet, Opening, Param,
-    ParamType, Role, Routes, Stat, Step,
+    Below, Bio, BioError, Ctx, Done, Ends, Extension, Flow, Kind, KindError, Layer, Make, Mark, Op, OpSet, Opening,
+    Param, ParamType, Role, Routes, Stat, Step,
 };
 
 pub use compare::Compared;
@@ -192,6 +192,13 @@ impl Extension for Extended {
             Some(named) => named.ask(below, words),
             None => Step::Now(Err(KindError::Unfit("it has no named volumes; kind `volumes` does".into()))),
         }
+    }
+
+    /// The slots of its superblock.
+    fn marks(&self) -> Vec<Mark> {
+        let slots = format::slots_of(0, self.config.medium).into_iter();
+        let mark = |at| Mark { lower: 0, range: ByteRange::new(at, format::SLOTS_BYTES).expect("inside the device") };
+        slots.map(mark).collect()
     }
 
     fn kept(&self, port: u16, by: Option<&str>) {

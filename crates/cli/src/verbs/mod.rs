@@ -15,6 +15,7 @@ mod hugepage_restore;
 mod hugepage_run;
 mod hugepage_status;
 mod hugepage_top;
+mod init;
 mod kinds;
 mod lab_evaluate;
 mod lab_list;
@@ -76,6 +77,7 @@ pub const GROUPS: &[(&str, &str)] = &[
 pub const ALL: &[Verb] = &[
     try_stacks::VERB,
     calibrate::VERB,
+    init::VERB,
     serve::VERB,
     attach::VERB,
     detach::VERB,

@@ -1,5 +1,7 @@
 //! `esker stack check`: tells everything that is wrong with a stack's text.
 
+use esker_stack::DeviceSpec;
+
 use crate::failure::Failure;
 use crate::stack_text::StackText;
 use crate::terminal::Terminal;
@@ -10,8 +12,9 @@ pub const VERB: Verb = Verb::of::<Check>(About {
     words: &["stack", "check"],
     summary: "Tell everything that is wrong with a stack's text",
     details: "Reads the text in either form and checks names, kinds, parameters, references, cycles, the number of \
-              lower ends and addresses. All mistakes are told at once, each with its file, its line and what to write \
-              instead. Opens no device.",
+              lower ends and addresses, and then whether sizes, blocks and limits fit together, as far as that can be told \
+              without opening a device. All mistakes are told at once, each with its file, its line and what to write \
+              instead.",
     examples: &[
         Example { line: "esker stack check stack.toml", does: "checks a file" },
         Example {
@@ -20,6 +23,17 @@ pub const VERB: Verb = Verb::of::<Check>(About {
         },
     ],
 });
+
+/// Parts that do not fit together, one a line.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Misfits(String);
+
+/// Bytes of the file that a device is, if it is there.
+fn size_of(device: &DeviceSpec) -> Option<u64> {
+    let about = std::fs::metadata(device.args.get("path")?).ok()?;
+    about.is_file().then_some(about.len())
+}
 
 #[derive(clap::Args)]
 struct Check {
@@ -30,6 +44,11 @@ struct Check {
 impl Run for Check {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let (spec, _) = self.stack.load(terminal)?;
+        let misfits = spec.trial(esker_kinds::ALL, size_of);
+        if !misfits.is_empty() {
+            let lines: Vec<String> = misfits.iter().map(ToString::to_string).collect();
+            return Err(Misfits(lines.join("\n")).into());
+        }
         let (devices, exports) = (spec.devices.len(), spec.exports.len());
         terminal.say(&format!("{}: sound; devices: {devices}, exports: {exports}", self.stack.name()))
     }
