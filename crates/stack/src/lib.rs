@@ -4,7 +4,8 @@
 //!
 //! Reading order: [`text`] (what a user writes), [`numbers`] (of volumes), [`hops`] (where requests go next),
 //! [`snapshot`] (slots and volumes), [`run`] (the loop), [`build`], [`door`] (admission), [`stack`] (exports), [`live`]
-//! (insert, remove, reorder), [`held`] (a stack at rest), [`mod@resize`], [`ask`] (words of an operator), [`meters`]
+//! (insert, remove, reorder), [`held`] (a stack at rest), [`quiesce`] (within a bound),
+//! [`mod@resize`], [`ask`] (words of an operator), [`meters`]
 //! (counters that can be put in and taken out), [`watch`] (extensions under observation).
 
 #![forbid(unsafe_code)]
@@ -20,6 +21,7 @@ mod hops;
 pub mod live;
 mod meters;
 mod numbers;
+pub mod quiesce;
 pub mod resize;
 #[cfg(test)]
 mod router_tests;
@@ -38,6 +40,7 @@ pub use build::BuildError;
 pub use held::{FlushError, Held};
 pub use live::LiveError;
 pub use meters::Measure;
+pub use quiesce::QuiesceError;
 pub use resize::ResizeError;
 pub use stack::{EndStats, Export, PartStats, Request, Stack};
 pub use text::{DeviceSpec, ExportSpec, Place, Spec};
