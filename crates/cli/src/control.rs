@@ -68,7 +68,7 @@ impl Control {
     /// The same as [`Control::ask`], and waits until the server has closed the connection.
     ///
     /// # Errors
-    /// As for [`Control::ask`].
+    /// As for [`Control::ask`], and what the server says before it closes.
     pub fn ask_and_see_off(&self, command: &Command) -> Result<(), Failure> {
         let mut asked = Asked::new(&self.path, command)?;
         asked.answer()?;
@@ -115,8 +115,12 @@ impl Asked {
     }
 
     fn wait_for_end(&mut self) -> Result<(), ControlError> {
-        while !self.next_line()?.is_empty() {}
-        Ok(())
+        loop {
+            match self.next_line()? {
+                line if line.is_empty() => return Ok(()),
+                line => parse_answer(line.as_bytes()).map(drop).map_err(ControlError::Refused)?,
+            }
+        }
     }
 
     /// Empty at the end of the stream.

@@ -1,5 +1,6 @@
 //! Arguments of the world in which a server runs: how the kernel is reached, what is logged and measured.
 
+use esker_base::Nanos;
 use esker_rt::Level;
 use esker_rt::net::Address;
 use esker_rt::real::{Backend, Reactor, RealConfig};
@@ -24,10 +25,16 @@ pub struct World {
     /// Hand out metrics for Prometheus over HTTP at unix:PATH or tcp:127.0.0.1:PORT
     #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
     metrics: Option<Address>,
+    /// Milliseconds that a stop may take: clients, the last flush, layers; then the process ends with status 1
+    #[arg(long, value_name = "MS", default_value_t = 60_000)]
+    stop_patience: u64,
     /// Seed of the layers that act at random
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
+
+/// Longest time of a stop: ten minutes.
+const STOP_PATIENCE_MS_MAX: u64 = 600_000;
 
 /// Backends by name.
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -68,6 +75,11 @@ impl World {
     /// What is measured from the start.
     pub fn measure(&self) -> Measure {
         self.measure.measured().measure()
+    }
+
+    /// How long a stop may take.
+    pub fn stop_patience(&self) -> Nanos {
+        Nanos::millis(self.stop_patience.min(STOP_PATIENCE_MS_MAX))
     }
 
     /// Where metrics are handed out.

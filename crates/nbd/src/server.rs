@@ -68,6 +68,9 @@ impl Config {
     }
 }
 
+/// A connection that was shut down, and whose requests are answered, closes within that time.
+const CLOSING_MAX: Nanos = Nanos::secs(1);
+
 /// One export: how clients see it, and the device behind it.
 pub struct Export {
     /// How clients see it.
@@ -268,22 +271,29 @@ impl Server {
     }
 
     /// Stops: no new connections, new requests are answered with a shutdown error, those under way get their replies,
-    /// and every connection is closed.
+    /// and every connection is closed. Returns soon after the time that the configuration gives the requests under way.
     pub async fn stop(&self) {
+        self.stop_within(self.0.config.stop_time_max).await;
+    }
+
+    /// The same; requests under way have `patience` if that is less than the time that the configuration gives.
+    pub async fn stop_within(&self, patience: Nanos) {
         let shared = &self.0;
+        let patience = patience.min(shared.config.stop_time_max);
         shared.stopping.set(true);
         shared.stop.open();
         let open: Vec<Open> = shared.open.borrow().values().cloned().collect();
         for Open { stream, limits, .. } in open {
             let rt = shared.rt.clone();
-            let stop_time_max = shared.config.stop_time_max;
             let drain = async move {
                 // A client that does not read its replies is not waited for longer than that.
-                race(limits.idle(), rt.sleep(stop_time_max)).await;
+                race(limits.idle(), rt.sleep(patience)).await;
                 stream.shutdown();
             };
             shared.rt.spawn("nbd-stop", drain).detach();
         }
-        shared.closed.wait_until(|| shared.open.borrow().is_empty()).await;
+        // A connection whose requests wait below goes on behind its closed stream.
+        let closed = shared.closed.wait_until(|| shared.open.borrow().is_empty());
+        race(closed, shared.rt.sleep(patience + CLOSING_MAX)).await;
     }
 }

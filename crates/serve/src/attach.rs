@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use esker_base::ByteRange;
+use esker_base::{ByteRange, Nanos};
 use esker_block::step::LocalFuture;
 use esker_fuse::{AttachError, Attached, Disk, Export, Setup};
 
@@ -79,7 +79,7 @@ impl Front for AttachFront {
         Box::pin(async move { attached.resized(&export).await })
     }
 
-    fn stop(&self) -> LocalFuture<()> {
+    fn stop(&self, _: Nanos) -> LocalFuture<()> {
         let attached = self.0.clone();
         Box::pin(async move { attached.stop().await })
     }

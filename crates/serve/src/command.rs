@@ -111,7 +111,11 @@ pub enum Command {
         patience_ms: u64,
     },
     /// Stops the server as a signal does.
-    Stop {},
+    Stop {
+        /// How long that may take, in milliseconds; what the server was started with if it is left out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        patience_ms: Option<u64>,
+    },
 }
 
 /// The words of all commands.
@@ -305,7 +309,8 @@ mod tests {
             Command::Thaw { freeze: None },
             Command::Thaw { freeze: Some(3) },
             Command::Measure { what: Measured::All, patience_ms: 1 },
-            Command::Stop {},
+            Command::Stop { patience_ms: None },
+            Command::Stop { patience_ms: Some(3) },
         ];
         for command in all {
             let line = command.line();

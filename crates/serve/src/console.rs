@@ -8,7 +8,7 @@ use esker_rt::net::{Listener, Stream};
 use esker_rt::sync::{Either, race};
 
 use crate::accept;
-use crate::command::answer;
+use crate::command::{Command, answer};
 use crate::lines::Lines;
 use crate::perform::perform;
 use crate::server::Shared;
@@ -28,7 +28,7 @@ pub(crate) async fn serve(shared: Rc<Shared>, listener: Rc<Listener>) {
 
 /// Answers commands until the client goes away, says nothing, or cannot be understood any more.
 async fn converse(shared: &Rc<Shared>, stream: &Stream) {
-    let mut lines = Lines::default();
+    let (mut lines, mut is_seen_off) = (Lines::default(), false);
     loop {
         let line = match lines.take() {
             Ok(line) => line.map(<[u8]>::to_vec),
@@ -39,6 +39,10 @@ async fn converse(shared: &Rc<Shared>, stream: &Stream) {
         };
         if let Some(line) = line {
             let result = perform(shared, &line).await;
+            if !is_seen_off && matches!(Command::parse(&line), Ok(Command::Stop { .. })) {
+                shared.stop.see_off(stream);
+                is_seen_off = true;
+            }
             if !send(shared, stream, answer(result)).await {
                 return;
             }

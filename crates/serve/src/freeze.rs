@@ -56,11 +56,10 @@ impl Freezer {
 /// Waits until nothing is in flight, flushes everything, and lets requests go on. Gives the time for which they were held.
 ///
 /// # Errors
-/// Requests that did not end in time, and devices that could not be flushed; requests go on in either case.
+/// Requests and flushes that did not end within `patience`, and devices that could not be flushed; requests go on in either case.
 pub(crate) async fn drain(shared: &Rc<Shared>, patience: Nanos) -> Result<Nanos, Refusal> {
-    let (began, held) = rest(shared, patience).await?;
-    shared.stack.flush_all().await?;
-    drop(held);
+    let began = shared.rt.now();
+    drop(shared.stack.quiesce(patience).await?);
     Ok(shared.rt.now().since(began))
 }
 
@@ -75,11 +74,13 @@ pub(crate) async fn freeze(shared: &Rc<Shared>, limit: Nanos, patience: Nanos) -
         return Err(Refusal::new("frozen", &what));
     }
     let began = shared.rt.now();
+    let left = || patience.saturating_sub(shared.rt.now().since(began));
     // What the fronts hold back goes down while requests are still let in, and so does most of what a flush has to do.
-    push_down(shared).await;
-    shared.stack.flush_all().await?;
-    let (since, held) = rest(shared, patience).await?;
-    flush_within(shared, limit).await?;
+    push_down(shared, patience).await?;
+    shared.stack.flush_within(left()).await?;
+    let since = shared.rt.now();
+    // Requests are held from here on, and no longer than `limit`.
+    let held = shared.stack.quiesce(left().min(limit)).await?;
     if shared.is_stopping() {
         return Err(Refusal::new("stopping", "the server is stopping; it flushes everything itself"));
     }
@@ -110,31 +111,23 @@ pub(crate) fn thaw(shared: &Shared, number: Option<u64>) -> Result<Done, Refusal
     Ok(Done { number, time })
 }
 
-async fn rest(shared: &Rc<Shared>, patience: Nanos) -> Result<(Time, Held), Refusal> {
-    let began = shared.rt.now();
-    Ok((began, shared.stack.hold(patience).await?))
-}
-
-/// The flush runs to its end in any case, because a request that is dropped on its way kills the stack; but nobody is held
-/// longer than `limit` for it.
-async fn flush_within(shared: &Rc<Shared>, limit: Nanos) -> Result<(), Refusal> {
-    let stack = shared.stack.clone();
-    let flush = shared.rt.spawn("freeze-flush", async move { stack.flush_all().await });
-    match race(flush, shared.rt.sleep(limit)).await {
-        Either::Left(flushed) => Ok(flushed?),
+/// The fronts write to the end in any case, but are waited for no longer than `patience`.
+async fn push_down(shared: &Rc<Shared>, patience: Nanos) -> Result<(), Refusal> {
+    let own = shared.clone();
+    let pushed = shared.rt.spawn("push-down", async move {
+        let exports = own.stack.spec().exports;
+        for front in own.fronts() {
+            let whole = |name: &str| ByteRange::new(0, own.stack.export(name)?.size());
+            let all = exports.iter().filter_map(|e| Some(front.before_change(&e.name, &[whole(&e.name)?])));
+            join_all(all.collect::<Vec<_>>()).await;
+        }
+    });
+    match race(pushed, shared.rt.sleep(patience)).await {
+        Either::Left(()) => Ok(()),
         Either::Right(()) => {
-            let what = format!("the devices could not be flushed within the limit of {limit}; use a longer one");
+            let what = format!("clients of this machine still wrote back after {patience}; use a longer patience");
             Err(Refusal::new("timed_out", &what))
         }
-    }
-}
-
-async fn push_down(shared: &Rc<Shared>) {
-    let exports = shared.stack.spec().exports;
-    for front in shared.fronts() {
-        let whole = |name: &str| ByteRange::new(0, shared.stack.export(name)?.size());
-        let all = exports.iter().filter_map(|e| Some(front.before_change(&e.name, &[whole(&e.name)?])));
-        join_all(all.collect::<Vec<_>>()).await;
     }
 }
 

@@ -1,6 +1,6 @@
 //! Other ways than NBD on which clients reach the exports of a served stack, such as block devices of this machine.
 
-use esker_base::ByteRange;
+use esker_base::{ByteRange, Nanos};
 use esker_block::step::LocalFuture;
 
 /// An export that clients can reach.
@@ -34,6 +34,7 @@ pub trait Front {
     /// Called when an export has another size than its offer says.
     fn resized(&self, export: &str) -> LocalFuture<()>;
 
-    /// Lets its clients go: answers what is under way, and waits for clients that cannot be sent away.
-    fn stop(&self) -> LocalFuture<()>;
+    /// Lets its clients go: answers what is under way for as long as `patience` says, but waits for clients that cannot be
+    /// sent away, such as mounted file systems, however long they stay.
+    fn stop(&self, patience: Nanos) -> LocalFuture<()>;
 }

@@ -1,9 +1,9 @@
 //! A served stack: its NBD servers, and the control socket through which it is watched and changed.
 //!
 //! Invariant: no client of the control socket makes the server hold more than [`lines::LINE_MAX`] bytes for it, and a stop
-//! answers every request that was accepted and flushes every device before it reports success.
+//! answers every request that was accepted and flushes every device before it reports success, and ends within its patience.
 //!
-//! Reading order: [`server`] (start, run, stop), [`front`] (other ways than NBD), `keeping`, [`command`] (what the control socket
+//! Reading order: [`server`] (start, run), `stop`, [`front`] (other ways than NBD), `keeping`, [`command`] (what the control socket
 //! understands), [`refusal`] (what it does not do, and why), [`lines`], `console` (its connections), `perform` (what they
 //! ask, done), `freeze`, `sizes`, `metered` and [`status`] (what is told), [`metrics`] and [`http`] (the same for Prometheus),
 //! [`vhost`] (exports as disks of virtual machines), [`attach`] (as block devices of this machine), [`view`] (what changed between two statuses), [`log`] (events as lines).
@@ -27,6 +27,7 @@ pub mod refusal;
 pub mod server;
 mod sizes;
 pub mod status;
+mod stop;
 pub mod vhost;
 pub mod view;
 
@@ -35,8 +36,9 @@ pub use command::{Command, CommandError};
 pub use front::{Front, Offer};
 pub use metered::Metered;
 pub use refusal::Refusal;
-pub use server::{Config, Ready, ServeError, Served, StopError};
+pub use server::{Config, Ready, ServeError, Served};
 pub use status::Status;
+pub use stop::StopError;
 pub use vhost::{VhostDoor, VhostError, VhostFront};
 pub use view::View;
 

@@ -26,9 +26,9 @@ pub(crate) async fn perform(shared: &Rc<Shared>, line: &[u8]) -> Result<Value, R
             let spec = shared.stack.spec();
             Ok(json!({ "toml": spec.to_toml(), "line": spec.to_line() }))
         }
-        Command::Stop {} => {
+        Command::Stop { patience_ms } => {
             shared.rt.tell(Level::Info, "stop_asked", &[], format_args!("control: asked to stop"));
-            shared.ask_to_stop();
+            shared.stop.ask(patience_ms.map(bounded));
             Ok(Value::Null)
         }
         command => {
@@ -79,7 +79,7 @@ async fn act(shared: &Rc<Shared>, command: &Command) -> Result<Value, Refusal> {
         }
         Command::Remove { name, patience_ms } => stack.remove(name, bounded(*patience_ms)).await?,
         Command::Reorder { names, patience_ms } => stack.reorder(names, bounded(*patience_ms)).await?,
-        Command::Hello {} | Command::Status {} | Command::Dump {} | Command::Stop {} => {
+        Command::Hello {} | Command::Status {} | Command::Dump {} | Command::Stop { .. } => {
             unreachable!("answered by the caller")
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use esker_block::BioError;
-use esker_stack::{AskError, FlushError, LiveError, ResizeError};
+use esker_stack::{AskError, FlushError, LiveError, QuiesceError, ResizeError};
 use serde::{Deserialize, Serialize};
 
 use crate::command::CommandError;
@@ -96,6 +96,19 @@ impl From<FlushError> for Refusal {
         let advice = "what was written since its last successful flush may be lost; see the log for the cause";
         let what = format!("could not be flushed: {}", error.error);
         Refusal { advice: Some(advice.into()), ..Refusal::new("flush_failed", &what) }.at(&error.device)
+    }
+}
+
+impl From<QuiesceError> for Refusal {
+    fn from(error: QuiesceError) -> Refusal {
+        match error {
+            QuiesceError::Flush(error) => error.into(),
+            QuiesceError::Busy => Refusal::new("busy", &error.to_string()),
+            QuiesceError::TimedOut { .. } => {
+                let advice = "requests go on; try again under less load, or with a longer patience";
+                Refusal { advice: Some(advice.into()), ..Refusal::new("timed_out", &error.to_string()) }
+            }
+        }
     }
 }
 

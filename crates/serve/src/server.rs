@@ -13,10 +13,10 @@ use esker_nbd::tls::ServerTls;
 use esker_nbd::{Uri, server as nbd};
 use esker_rt::mem::Pool;
 use esker_rt::net::{Address, Listener};
-use esker_rt::sync::{Either, Notify, join_all, race};
+use esker_rt::sync::{Either, join_all, race};
 use esker_rt::{Level, Rt};
 use esker_stack::text::{address, split_reference};
-use esker_stack::{BuildError, Export, ExportSpec, FlushError, Measure, Place, Spec, Stack};
+use esker_stack::{BuildError, Export, ExportSpec, Measure, Place, Spec, Stack};
 
 use crate::console;
 use crate::freeze::Freezer;
@@ -27,6 +27,7 @@ use crate::metered::{Metered, Meters};
 use crate::metrics;
 use crate::sizes;
 use crate::status::Status;
+use crate::stop::{self, Stop, StopError};
 
 /// How a stack is served.
 #[derive(Clone)]
@@ -45,6 +46,8 @@ pub struct Config {
     pub measure: Measure,
     /// Where metrics are handed out over HTTP. Whoever can connect may read them.
     pub metrics: Option<Address>,
+    /// How long a stop may take, from clients to the last flush.
+    pub stop_patience: Nanos,
 }
 
 impl Config {
@@ -59,9 +62,13 @@ impl Config {
             io: io.to_string(),
             measure: Measure::Nothing,
             metrics: None,
+            stop_patience: STOP_PATIENCE,
         }
     }
 }
+
+/// Long enough for the flush of a slow disk behind a full page cache; a service manager waits longer.
+const STOP_PATIENCE: Nanos = Nanos::secs(60);
 
 /// Why a stack could not be served.
 #[derive(Debug, thiserror::Error)]
@@ -111,11 +118,6 @@ pub enum ServeError {
     Nothing,
 }
 
-/// A stop that could not make everything durable.
-#[derive(Debug, thiserror::Error)]
-#[error("stopped, but {0}; writes since its last successful flush may be lost")]
-pub struct StopError(#[from] FlushError);
-
 /// An export that clients can reach.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ready {
@@ -157,8 +159,7 @@ pub(crate) struct Shared {
     measure: Measure,
     control: Rc<Listener>,
     metrics: Option<Rc<Listener>>,
-    stop: Cell<bool>,
-    stopped: Notify,
+    pub stop: Stop,
 }
 
 impl Shared {
@@ -186,19 +187,13 @@ impl Shared {
             measure: config.measure,
             control: Rc::new(listen(rt, &config.control).map_err(ServeError::Control)?),
             metrics: config.metrics.as_ref().map(|address| listen_for_metrics(rt, address)).transpose()?,
-            stop: Cell::new(false),
-            stopped: Notify::default(),
+            stop: Stop::within(config.stop_patience),
         })
-    }
-
-    pub fn ask_to_stop(&self) {
-        self.stop.set(true);
-        self.stopped.notify_all();
     }
 
     /// Whether the server was asked to stop.
     pub fn is_stopping(&self) -> bool {
-        self.stop.get()
+        self.stop.is_asked()
     }
 
     /// The ways beside NBD.
@@ -222,7 +217,7 @@ impl Shared {
 
     /// Waits until the server is asked to stop.
     pub async fn stopping(&self) {
-        self.stopped.wait_until(|| self.stop.get()).await;
+        self.stop.asked().await;
     }
 }
 
@@ -320,11 +315,11 @@ impl Served {
         self.0.control.address()
     }
 
-    /// Serves until `stop` is ready or a command asks to stop. Then: no new connections; requests under way are
-    /// answered; everything is flushed; layers are closed.
+    /// Serves until `stop` is ready or a command asks to stop. Then, within the patience of the stop: no new connections;
+    /// requests under way are answered; everything is flushed; layers are closed.
     ///
     /// # Errors
-    /// [`StopError`] for the first device that could not be flushed.
+    /// [`StopError`] for what was not answered or flushed in time, and for the first device that could not be flushed.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), StopError> {
         let shared = &self.0;
         let own = shared.clone();
@@ -343,19 +338,13 @@ impl Served {
         let metrics = shared.metrics.iter().map(|listener| hand_out(shared.clone(), listener.clone()));
         let metrics: Vec<_> = metrics.map(|task| shared.rt.spawn("metrics-accept", task)).collect();
         if let Either::Left(()) = race(stop, shared.stopping()).await {
-            shared.ask_to_stop();
+            shared.stop.ask(None);
         }
-        let inflight = shared.stack.inflight();
-        let text = format_args!("stopping: {inflight} requests in flight");
-        shared.rt.tell(Level::Info, "stopping", &[("in_flight", &inflight)], text);
-        join_all(shared.doors.iter().map(|door| door.server.stop())).await;
-        join_all(shared.fronts().iter().map(|front| front.stop())).await;
+        let stopped = stop::stop(shared).await;
         console.await;
         sizes.await;
         join_all(metrics).await;
-        let flushed = shared.stack.flush_all().await;
-        shared.stack.close().await;
-        Ok(flushed?)
+        stopped
     }
 }
 

@@ -22,6 +22,7 @@ use crate::status::{Load, Status};
 use crate::{Command, Config, Refusal, ServeError, Served, StopError};
 
 mod changed;
+mod quiescence;
 
 fn start(rt: &Rt, dir: &Path, text: &str) -> Result<Served, ServeError> {
     let text = text.replace("DIR", &dir.display().to_string());
@@ -140,7 +141,7 @@ fn commands_change_and_describe_the_stack() {
         assert_eq!(server.ask(Command::Remove { name: "st".into(), patience_ms: 1000 }).await, Ok(Value::Null));
         let unknown = server.ask(Command::Remove { name: "st".into(), patience_ms: 1000 }).await.unwrap_err();
         assert!(unknown.contains("no \"st\""), "{unknown}");
-        assert_eq!(server.ask(Command::Stop {}).await, Ok(Value::Null));
+        assert_eq!(server.ask(Command::Stop { patience_ms: None }).await, Ok(Value::Null));
         server.end.await.unwrap();
     });
 }

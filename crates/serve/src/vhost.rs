@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use esker_base::ByteRange;
+use esker_base::{ByteRange, Nanos};
 use esker_block::Device;
 use esker_block::step::LocalFuture;
 use esker_nbd::listen::{Access, ListenError, grant, listen};
@@ -101,8 +101,8 @@ impl Front for VhostFront {
         Box::pin(async {})
     }
 
-    fn stop(&self) -> LocalFuture<()> {
+    fn stop(&self, patience: Nanos) -> LocalFuture<()> {
         let server = self.server.clone();
-        Box::pin(async move { server.stop().await })
+        Box::pin(async move { server.stop_within(patience).await })
     }
 }

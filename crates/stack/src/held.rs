@@ -5,7 +5,7 @@ use std::rc::Rc;
 use esker_base::Nanos;
 use esker_block::{Bio, BioError, VolumeId};
 use esker_rt::Level;
-use esker_rt::sync::{Either, race};
+use esker_rt::sync::{Either, join_all, race};
 
 use crate::live::LiveError;
 use crate::run::Run;
@@ -40,6 +40,11 @@ impl Stack {
         Ok(Held(self.clone()))
     }
 
+    /// Holds new requests back; none if they are held already.
+    pub(crate) fn hold_now(self: &Rc<Self>) -> Option<Held> {
+        self.shared.door.close().then(|| Held(self.clone()))
+    }
+
     /// Closes the door and waits until nobody is in; opens it again if that takes longer.
     pub(crate) async fn rest(&self, patience: Nanos) -> Result<(), LiveError> {
         let door = &self.shared.door;
@@ -55,7 +60,7 @@ impl Stack {
     }
 
     /// Flushes the exports, whose layers may still hold something back, and then the devices at the bottom; also while
-    /// the stack is held. Failures are logged, and all are tried.
+    /// the stack is held. Failures are logged, and all are tried: one that waits does not keep the others of its kind back.
     ///
     /// # Errors
     /// The first failure.
@@ -63,18 +68,23 @@ impl Stack {
         // It passes the door, which holds all others back until then.
         self.opened().await;
         let mut first = Ok(());
-        for (name, volume) in self.ends() {
-            let done = match self.dead() {
-                Some(cause) => Err(BioError::Gone(cause.into())),
-                None => self.flush(volume).await,
-            };
-            if let Err(error) = done {
-                let error = FlushError { device: name, error };
-                self.rt().tell(Level::Error, "flush_failed", &[("device", &error.device)], format_args!("{error}"));
-                first = first.and(Err(error));
-            }
+        for ends in self.ends() {
+            let flushed = join_all(ends.into_iter().map(|(name, volume)| self.flush_end(name, volume))).await;
+            first = flushed.into_iter().fold(first, Result::and);
         }
         first
+    }
+
+    async fn flush_end(&self, name: String, volume: VolumeId) -> Result<(), FlushError> {
+        let flushed = match self.dead() {
+            Some(cause) => Err(BioError::Gone(cause.into())),
+            None => self.flushes.during(&name, self.flush(volume)).await,
+        };
+        flushed.map_err(|error| {
+            let error = FlushError { device: name, error };
+            self.rt().tell(Level::Error, "flush_failed", &[("device", &error.device)], format_args!("{error}"));
+            error
+        })
     }
 
     async fn flush(&self, volume: VolumeId) -> Result<(), BioError> {
@@ -82,13 +92,13 @@ impl Stack {
         Run::fresh(snapshot, 0, Some(Bio::flush().to(volume))).into_step().await.result.map(drop)
     }
 
-    /// Exports and then leaves, with the volumes to which they lead now.
-    fn ends(&self) -> Vec<(String, VolumeId)> {
+    /// Exports, and leaves, with the volumes to which they lead now.
+    fn ends(&self) -> [Vec<(String, VolumeId)>; 2] {
         let (spec, parts) = (self.spec(), self.parts.borrow());
+        let volume = |(name, device): (&String, &String)| Some((name.clone(), parts.volume(device)?));
         let exports = spec.exports.iter().map(|export| (&export.name, &export.device));
         let leaves =
             spec.devices.iter().filter(|device| device.on.is_empty()).map(|device| (&device.name, &device.name));
-        let volume = |(name, device): (&String, &String)| Some((name.clone(), parts.volume(device)?));
-        exports.chain(leaves).filter_map(volume).collect()
+        [exports.filter_map(volume).collect(), leaves.filter_map(volume).collect()]
     }
 }

@@ -4,7 +4,8 @@
 //!
 //! Reading order: [`text`] (what a user writes), [`numbers`] (of volumes), [`hops`] (where requests go next),
 //! [`snapshot`] (slots and volumes), [`run`] (the loop), [`build`], [`door`] (admission), [`stack`] (exports), [`live`]
-//! (insert, remove, reorder), [`held`] (a stack at rest), [`init`] (media that are made), `trial` (what can be told without devices), [`mod@resize`], [`ask`] (words of an operator), [`meters`]
+//! (insert, remove, reorder), [`held`] (a stack at rest), [`quiesce`] (within a bound), [`init`] (media that are made),
+//! `trial` (what can be told without devices), [`mod@resize`], [`ask`] (words of an operator), [`meters`]
 //! (counters that can be put in and taken out), [`watch`] (extensions under observation).
 
 #![forbid(unsafe_code)]
@@ -21,6 +22,7 @@ pub mod init;
 pub mod live;
 mod meters;
 mod numbers;
+pub mod quiesce;
 pub mod resize;
 #[cfg(test)]
 mod router_tests;
@@ -41,6 +43,7 @@ pub use held::{FlushError, Held};
 pub use init::{InitError, Making, Medium, Wanted};
 pub use live::LiveError;
 pub use meters::Measure;
+pub use quiesce::QuiesceError;
 pub use resize::ResizeError;
 pub use stack::{EndStats, Export, PartStats, Request, Stack};
 pub use text::{DeviceSpec, ExportSpec, Place, Spec};

@@ -17,6 +17,7 @@ use esker_rt::{Level, Rt};
 
 use crate::meters::{Measure, Meters};
 use crate::numbers::{GONE, Number, Numbers};
+use crate::quiesce::Flushes;
 use crate::resize::{CUT_PATIENCE, ResizeError, Sizes};
 use crate::run::Run;
 use crate::snapshot::{Cut, Handle, Instance, Leaf, Shared};
@@ -33,6 +34,7 @@ pub struct Stack {
     pub(crate) parts: RefCell<Parts>,
     pub(crate) measure: Cell<Measure>,
     pub(crate) sizes: Sizes,
+    pub(crate) flushes: Flushes,
     ends: RefCell<BTreeMap<String, Rc<End>>>,
     /// Where each export stands in the text. Live changes do not move them.
     exports: BTreeMap<String, usize>,
@@ -118,6 +120,7 @@ impl Stack {
             parts: RefCell::new(parts),
             measure: Cell::default(),
             sizes: Sizes::default(),
+            flushes: Flushes::default(),
             ends: RefCell::default(),
             exports,
         });

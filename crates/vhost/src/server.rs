@@ -75,7 +75,7 @@ impl Server {
         &self.0.disk.counters
     }
 
-    /// Serves monitors one after the other until [`Server::stop`].
+    /// Serves monitors one after the other until [`Server::stop_within`].
     pub async fn serve(&self, listener: &Listener) {
         let shared = &self.0;
         let rt = &shared.disk.rt;
@@ -115,8 +115,8 @@ impl Server {
         }
     }
 
-    /// Stops: the monitor is disconnected once the requests under way are answered.
-    pub async fn stop(&self) {
+    /// Stops: the monitor is disconnected once the requests under way are answered, or are not after `patience`.
+    pub async fn stop_within(&self, patience: Nanos) {
         let shared = &self.0;
         shared.stopping.set(true);
         shared.changed.notify_all();
@@ -124,6 +124,6 @@ impl Server {
             // Not connected any more is as good as shut down.
             let _gone = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
         }
-        shared.changed.wait_until(|| !shared.serving.get()).await;
+        race(shared.changed.wait_until(|| !shared.serving.get()), shared.disk.rt.sleep(patience)).await;
     }
 }

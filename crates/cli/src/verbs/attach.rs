@@ -180,6 +180,7 @@ impl Attach {
         Config {
             measure: self.world.measure(),
             metrics: self.world.metrics(),
+            stop_patience: self.world.stop_patience(),
             ..Config::at(Address::Unix(claim.control()), io_of(reactor))
         }
     }

@@ -58,7 +58,7 @@ impl Run for Detach {
             (true, None) => Err(DetachError::NotReady(entry.name).into()),
             (true, Some(_)) if !users.is_empty() => Err(DetachError::InUse(users.join("; ")).into()),
             (true, Some(record)) => {
-                control::ask(&record.control, &Command::Stop {})?;
+                control::ask(&record.control, &Command::Stop { patience_ms: None })?;
                 let start = Instant::now();
                 while is_there(registry.find(&entry.name))? {
                     if start.elapsed() > END_MAX {

@@ -66,6 +66,7 @@ impl Run for Serve {
             nbd: self.doors.nbd(),
             measure: self.world.measure(),
             metrics: self.world.metrics(),
+            stop_patience: self.world.stop_patience(),
             ..Config::at(Address::Unix(self.control()), io_of(&reactor))
         };
         let pool = Pool::new(KEPT_BYTES_MAX);

@@ -107,7 +107,7 @@ async fn serve(rt: Rt, path: PathBuf, monitor: impl FnOnce(PathBuf) + Send + 'st
     let (second, door) = (server.clone(), listener.clone());
     let serving = rt.spawn("serve", async move { second.serve(&door).await });
     rt.worker(Nanos::ZERO, move || monitor(path)).await;
-    server.stop().await;
+    server.stop_within(Nanos::secs(10)).await;
     serving.await;
     assert!(!server.is_connected());
 }

@@ -1,0 +1,95 @@
+//! The end of a served stack, within its patience.
+
+use std::cell::{Cell, RefCell};
+
+use esker_base::{Nanos, Time};
+use esker_rt::Level;
+use esker_rt::mem::Part;
+use esker_rt::net::Stream;
+use esker_rt::sync::{Notify, join_all, race};
+use esker_stack::QuiesceError;
+
+use crate::command::answer;
+use crate::refusal::Refusal;
+use crate::server::Shared;
+
+/// Clients that asked for the stop and take no answer are not waited for longer than that.
+const FAREWELL_MAX: Nanos = Nanos::secs(1);
+
+/// A stop that could not make everything durable.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("stopped, but {0}; writes since the last successful flush may be lost")]
+pub struct StopError(#[from] QuiesceError);
+
+/// Whether a server is to stop, and how long it may take.
+pub(crate) struct Stop {
+    asked: Cell<bool>,
+    told: Notify,
+    patience: Cell<Nanos>,
+    /// Clients of the control socket that wait for the end.
+    waiting: RefCell<Vec<Stream>>,
+}
+
+impl Stop {
+    pub fn within(patience: Nanos) -> Stop {
+        Stop {
+            asked: Cell::new(false),
+            told: Notify::default(),
+            patience: Cell::new(patience),
+            waiting: RefCell::default(),
+        }
+    }
+
+    /// Asks for it. What was asked for first holds.
+    pub fn ask(&self, patience: Option<Nanos>) {
+        if !self.asked.replace(true) {
+            self.patience.set(patience.unwrap_or(self.patience.get()));
+            self.told.notify_all();
+        }
+    }
+
+    pub fn is_asked(&self) -> bool {
+        self.asked.get()
+    }
+
+    pub async fn asked(&self) {
+        self.told.wait_until(|| self.asked.get()).await;
+    }
+
+    /// This client is told if the stop fails.
+    pub fn see_off(&self, client: &Stream) {
+        self.waiting.borrow_mut().push(client.clone());
+    }
+}
+
+/// Lets clients go, then ends the stack. Answers those that asked for it if that fails.
+///
+/// # Errors
+/// [`StopError`].
+pub(crate) async fn stop(shared: &Shared) -> Result<(), StopError> {
+    let (began, patience) = (shared.rt.now(), shared.stop.patience.get());
+    let inflight = shared.stack.inflight();
+    let text = format_args!("stopping: {inflight} requests in flight");
+    shared.rt.tell(Level::Info, "stopping", &[("in_flight", &inflight)], text);
+    join_all(shared.doors.iter().map(|door| door.server.stop_within(patience))).await;
+    join_all(shared.fronts().iter().map(|front| front.stop(patience))).await;
+    let shut = shared.stack.shut(left(shared, began, patience)).await;
+    let result = shut.map_err(StopError);
+    if let Err(error) = &result {
+        say_farewell(shared, error).await;
+    }
+    result
+}
+
+/// What is left of the patience for the stack. It gets a little in any case, so that a front that took all of it does not cost
+/// a flush that would have taken no time.
+fn left(shared: &Shared, began: Time, patience: Nanos) -> Nanos {
+    patience.saturating_sub(shared.rt.now().since(began)).max(FAREWELL_MAX)
+}
+
+async fn say_farewell(shared: &Shared, error: &StopError) {
+    let line = answer(Err(Refusal::new("stop_failed", &error.to_string())));
+    let clients = shared.stop.waiting.take();
+    let told = clients.iter().map(|client| client.write_all(vec![Part::heap(line.clone().into_bytes())]));
+    race(join_all(told), shared.rt.sleep(FAREWELL_MAX)).await;
+}
