@@ -2,6 +2,7 @@ use crate::asm::{Code, Helper, If, Op, Reg, Size};
 use crate::btf::{BtfError, Types};
 use crate::object::{Map, MapKind};
 use crate::{Loaded, object};
+use esker_skip::{Ability, skip};
 
 /// Types as a kernel tells them: an integer, a structure with members at bits 0, 64 and 67, one whose name begins like its, and one that
 /// holds the first at bit 64 without a name.
@@ -48,7 +49,7 @@ fn members_lie_where_the_kernel_says() {
             assert!(kernel.offset("task_struct", "pid").is_ok_and(|pid| pid > 0));
             assert!(kernel.offset("mm_struct", "pgd").is_ok_and(|pgd| pgd > 0));
         }
-        Err(error) => eprintln!("SKIPPED: {error}"),
+        Err(error) => skip(Ability::Bpf, error),
     }
 }
 
@@ -91,14 +92,14 @@ fn loaded() -> Option<Loaded> {
     let mut loaded = match Loaded::new(&[watcher(own_number())], &MAPS) {
         Ok(loaded) => loaded,
         Err(error) => {
-            eprintln!("SKIPPED: {error}");
+            skip(Ability::Bpf, error);
             return None;
         }
     };
     match loaded.attach_raw("watch", "sys_enter") {
         Ok(()) => Some(loaded),
         Err(error) => {
-            eprintln!("SKIPPED: {error}");
+            skip(Ability::Bpf, error);
             None
         }
     }
@@ -149,12 +150,12 @@ fn what_the_verifier_refuses_is_told_in_its_words() {
 fn the_kernels_memory_is_read_and_what_is_not_there_is_nothing() {
     let mut peek = match crate::Peek::start() {
         Ok(peek) => peek,
-        Err(error) => {
-            eprintln!("SKIPPED: {error}");
-            return;
-        }
+        Err(error) => return skip(Ability::Bpf, error),
     };
-    let Ok(types) = Types::of_kernel() else { return };
+    let types = match Types::of_kernel() {
+        Ok(types) => types,
+        Err(error) => return skip(Ability::Bpf, error),
+    };
     let offset = |member| types.offset("task_struct", member).unwrap() as u64;
     let task = peek.own_task();
     let pid = peek.word(task + offset("tgid")) as u32;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use esker_testkit::{Ability, skip};
 use esker_trace::etrace::{Limits, read};
 use esker_trace::{Call, Trace, WarningKind};
 
@@ -23,7 +24,8 @@ fn run(method: &str, output: &Path, more: &[&str]) -> Option<Output> {
     let run = command(method, output, more).output().expect("the program starts");
     let err = String::from_utf8_lossy(&run.stderr);
     if err.contains("cannot be seen") || err.contains("may not be traced") {
-        eprintln!("SKIPPED: {err}");
+        let lacks = if err.contains("may not be traced") { Ability::Ptrace } else { Ability::Bpf };
+        skip(lacks, err);
         return None;
     }
     Some(run)
@@ -175,7 +177,7 @@ if how == 'used':
 fn hidden(method: &str, how: &str) -> Option<(String, serde_json::Value)> {
     const PYTHON: &str = "/usr/bin/python3";
     if !Path::new(PYTHON).is_file() {
-        eprintln!("SKIPPED: {PYTHON} is missing: apt-get install python3");
+        skip(Ability::Program, format_args!("{PYTHON} is missing: apt-get install python3"));
         return None;
     }
     let (folder, path) = scratch();
@@ -184,7 +186,7 @@ fn hidden(method: &str, how: &str) -> Option<(String, serde_json::Value)> {
     let file = file.to_str().expect("a plain name");
     let recorded = run(method, &path, &["--", PYTHON, "-ISB", "-c", HIDDEN, how, file])?;
     if recorded.status.code() == Some(75) {
-        eprintln!("SKIPPED: this kernel has no io_uring for us");
+        skip(Ability::IoUring, "this kernel has no io_uring for this process");
         return None;
     }
     assert_eq!(recorded.status.code(), Some(0), "{method} {how}: {recorded:?}");

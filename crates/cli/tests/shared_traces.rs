@@ -5,13 +5,15 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use esker_testkit::{Ability, skip};
+
 /// The folder of traces, beside the repository or beside the folder that holds it.
 fn folder() -> Option<PathBuf> {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let found = ["../shared/traces", "../../shared/traces"].map(|place| repository.join(place));
     let found = found.into_iter().find(|place| place.is_dir());
     if found.is_none() {
-        println!("SKIPPED, NOTHING WAS TESTED: no folder shared/traces lies beside the repository");
+        skip(Ability::Traces, "no folder shared/traces lies beside the repository");
     }
     found
 }

@@ -6,6 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use esker_testkit::{Ability, skip};
+
 /// Requests of the job, besides flushes.
 const REQUESTS: u64 = 64;
 
@@ -25,7 +27,7 @@ fn check(folder: &Path, args: &[&str], status: i32) -> (String, String) {
 fn has(program: &str) -> bool {
     let is_there = Command::new(program).arg("--version").output().is_ok();
     if !is_there {
-        println!("SKIPPED, NOTHING WAS TESTED: {program} is missing: run `cargo xtask peers`");
+        skip(Ability::Program, format_args!("{program} is missing: run `cargo xtask peers`"));
     }
     is_there
 }
@@ -107,8 +109,7 @@ fn the_text_of_strace_is_told_with_what_replays_it() {
     for options in [&["-o", "s.txt"][..], &["-f", "-tt", "-T", "-o", "s.txt"]] {
         let words: Vec<&str> = options.iter().copied().chain(["sh", "-c", "ls; true"]).collect();
         if !run("strace", folder.path(), &words).status.success() {
-            println!("SKIPPED, NOTHING WAS TESTED: strace may not trace here");
-            return;
+            return skip(Ability::Ptrace, "strace may not trace here");
         }
         let (_, err) = check(folder.path(), &["blktrace", "stat", "s.txt"], 1);
         assert!(err.contains("is the text of strace") && err.contains("`esker trace replay`"), "{err}");

@@ -21,6 +21,7 @@ use esker_hugepage::status::ProcessStatus;
 use esker_hugepage::{Config, Daemon, REGION_BYTES};
 use esker_rt::real::process::{PageRun, PageTable, Wanted, page_is};
 use esker_rt::real::{Reactor, RealConfig};
+use esker_testkit::{Ability, skip};
 
 /// Anonymous memory, of which some regions are read all the time; pages hold one of sixteen contents, so that each has equals.
 const SCRIPT: &str = r"
@@ -67,19 +68,23 @@ fn library() -> PathBuf {
     found.into_iter().find(|path| path.is_file()).expect("cargo builds the library for its tests")
 }
 
-/// Nothing, with the reason on the screen, where it cannot be.
+/// None where it cannot be, which is recorded as a skip.
 fn ready(regions: u64) -> Option<MutexGuard<'static, ()>> {
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let wanted = (regions + 16) * REGION_BYTES;
     let missing = doctor::examine().into_iter().find(|finding| finding.needed && !finding.works);
-    let why = match missing {
-        Some(missing) => format!("{}: {}", missing.what, missing.says),
-        None if !merging::is_there() => "this kernel has no KSM".to_string(),
-        None if huge_blocks(wanted) < wanted => format!("{wanted} bytes in free huge pages are needed"),
-        None if Command::new("python3").arg("--version").output().is_err() => "python3 is not there".to_string(),
+    let (lacks, why) = match missing {
+        Some(missing) => (Ability::HugePages, format!("{}: {}", missing.what, missing.says)),
+        None if !merging::is_there() => (Ability::Ksm, "this kernel has no KSM".to_string()),
+        None if huge_blocks(wanted) < wanted => {
+            (Ability::HugeBlocks, format!("{wanted} bytes in free huge pages are needed"))
+        }
+        None if Command::new("python3").arg("--version").output().is_err() => {
+            (Ability::Program, "python3 is not there".to_string())
+        }
         None => return Some(alone),
     };
-    println!("SKIPPED: {why}");
+    skip(lacks, why);
     None
 }
 
@@ -340,8 +345,7 @@ fn a_program_sees_nothing_of_the_library_but_a_thread() {
         command.output()
     };
     let Ok(helped) = run(folder.path().join("nobody.sock").to_str().unwrap()) else {
-        println!("SKIPPED: python3 is not there");
-        return;
+        return skip(Ability::Program, "python3 is not there");
     };
     let words = |output: &[u8]| String::from_utf8_lossy(output).lines().map(str::to_string).collect::<Vec<_>>();
     let off = words(&run("").unwrap().stdout);

@@ -13,6 +13,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use esker_record::{Gate, Method, RecordError, Settings, Target, calls, record};
+use esker_skip::{Ability, skip};
 use esker_trace::compiled::SlotEffect;
 use esker_trace::etrace::{Limits, read};
 use esker_trace::import::{OnBad, read_trace, strace::Strace};
@@ -77,7 +78,8 @@ fn recorded(method: Method, words: &[&str]) -> Option<(Trace, esker_record::Reco
     let target = Target::Program(program(folder.path(), words).into_iter().map(Into::into).collect());
     let recorded = match record(&target, &settings(method), File::create(&path).expect("scratch")) {
         Err(error @ (RecordError::Kernel(_) | RecordError::NameSpace | RecordError::Ptrace(..))) => {
-            eprintln!("SKIPPED: {error}");
+            let lacks = if matches!(error, RecordError::Ptrace(..)) { Ability::Ptrace } else { Ability::Bpf };
+            skip(lacks, error);
             return None;
         }
         recorded => recorded.expect("the program is recorded"),
@@ -104,7 +106,7 @@ fn straced(words: &[&str]) -> Option<Trace> {
     command.args(["-e", "abbrev=execve,execveat", "-e", &format!("trace={}", names.join(",")), "-o"]).arg(&path);
     let run = command.args(program(folder.path(), words)).status();
     if let Err(error) = run {
-        eprintln!("SKIPPED: strace: {error}; apt-get install strace");
+        skip(Ability::Program, format_args!("strace: {error}; apt-get install strace"));
         return None;
     }
     let mut source = Strace::new(BufReader::new(File::open(&path).expect("strace has run")), OnBad::Fail);
@@ -195,8 +197,7 @@ fn a_shell_with_its_children_is_seen_as_strace_sees_it() {
 #[test]
 fn threads_are_seen_as_strace_sees_them() {
     if !Path::new("/usr/bin/python3").is_file() {
-        eprintln!("SKIPPED: /usr/bin/python3 is missing: apt-get install python3");
-        return;
+        return skip(Ability::Program, "/usr/bin/python3 is missing: apt-get install python3");
     }
     check_same(&["/usr/bin/python3", "-ISB", "-c", THREADS], 0, true);
 }
@@ -305,7 +306,7 @@ fn a_process_that_runs_is_recorded_until_told_to_stop() {
         assert_eq!(busy.0.try_wait().expect("it is ours"), None, "{method:?}: the process goes on");
         match recorded {
             Ok(recorded) => assert!(recorded.actions > 20, "{method:?}: {} calls", recorded.actions),
-            Err(error) => eprintln!("SKIPPED: {error}"),
+            Err(error) => skip(Ability::Bpf, error),
         }
     }
 }
@@ -356,7 +357,7 @@ fn calls_made_before_the_stop_are_recorded() {
     drop(orders);
     child.wait().expect("it is ours");
     if let Err(error) = recorded {
-        return eprintln!("SKIPPED: {error}");
+        return skip(Ability::Bpf, error);
     }
     let trace = read(File::open(&path).expect("it is there"), Limits::GENEROUS).expect("it is whole");
     assert!(format!("{:?}", trace.actions).contains("/absent-at-last"), "of {} calls the last", trace.actions.len());

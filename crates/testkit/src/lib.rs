@@ -6,7 +6,7 @@
 //! (a device that keeps a log), [`crash`] (the states), [`power`] (the suite with a crash at every write), [`kill`] (the same
 //! for a device with a medium of its own), [`sweep`] (each request fails once; plans of faults and the
 //! device that follows them are in `esker-dev-sim`); [`bench`] (short words for a stack under test), [`kept`] and [`spoil`]
-//! (ends and ways down for it); [`puppet`] (a process that does as it is told).
+//! (ends and ways down for it); [`puppet`] (a process that does as it is told); [`skip`] (a test that this machine cannot run).
 
 #![forbid(unsafe_code)]
 
@@ -25,6 +25,7 @@ pub mod sweep;
 pub use crash::{Bound, Count, Image};
 pub use esker_dev_sim::fault::{Fault, Plan, PlanError};
 pub use esker_dev_sim::faulty::{Faulty, Injector};
+pub use esker_skip::{Ability, skip};
 pub use kept::KEPT;
 pub use log::Log;
 pub use promise::{Lost, Promise};

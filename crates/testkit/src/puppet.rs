@@ -94,10 +94,7 @@ mod tests {
     fn it_answers_in_turn_and_is_gone_when_dropped() {
         let mut puppet = match Puppet::start(SCRIPT, 40, &[("MORE", OsStr::new("2"))]) {
             Ok(puppet) => puppet,
-            Err(error) => {
-                println!("SKIPPED: python3: {error}");
-                return;
-            }
+            Err(error) => return crate::skip(crate::Ability::Program, format_args!("python3: {error}")),
         };
         assert_eq!((puppet.first(), puppet.tell("four")), (42, 4));
         puppet.begin("seventy\nsix");

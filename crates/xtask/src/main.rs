@@ -5,7 +5,8 @@
 //!
 //! Reading order: [`tidy`] (house rules as a test; one file per rule), [`mutate`] (each removed guard must be noticed),
 //! [`peers`] (rival programs that comparisons need), [`complexity`] (how much code an extension takes), [`soak`] (tests at
-//! length), [`suite`] (traces of real programs), [`mod@test`] (a newcomer's second command), [`program`] (running other programs).
+//! length), [`suite`] (traces of real programs), [`mod@test`] (a newcomer's second command), [`skips`] (tests that a machine could not
+//! run), [`program`] (running other programs).
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -18,6 +19,7 @@ mod complexity;
 mod mutate;
 mod peers;
 mod program;
+mod skips;
 mod soak;
 mod suite;
 mod test;
@@ -35,7 +37,11 @@ struct Verb {
 
 const VERBS: &[Verb] = &[
     Verb { name: "tidy", usage: "tidy [RULE]       check the house rules, or one of them", run: tidy::main },
-    Verb { name: "mutate", usage: "mutate [NAME]     check that each mutant's test notices it", run: mutate::main },
+    Verb {
+        name: "mutate",
+        usage: "mutate [NAME | --rotation KEY [--budget MINUTES]]   check that each mutant's test notices it, or a third of them",
+        run: mutate::main,
+    },
     Verb {
         name: "peers",
         usage: "peers [--check]   install rival programs, or list what is missing",

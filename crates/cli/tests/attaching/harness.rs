@@ -32,7 +32,7 @@ pub fn can_run(programs: &[&str]) -> bool {
     let started = |program: &&&str| Command::new(program).arg("--version").output().is_err();
     reasons.extend(programs.iter().filter(started).map(|p| format!("{p} is missing: run `cargo xtask peers`")));
     if !reasons.is_empty() {
-        eprintln!("SKIPPED, NOTHING WAS TESTED: {}", reasons.join("; "));
+        esker_testkit::skip(esker_testkit::Ability::Attach, reasons.join("; "));
     }
     reasons.is_empty()
 }

@@ -65,8 +65,8 @@ fn library() -> Option<PathBuf> {
 fn programs_that_preload_the_installed_library_share_equal_pages() {
     let _alone = alone();
     let Some(library) = library().filter(|_| merging::is_there()) else {
-        println!("SKIPPED: this kernel has no KSM, or {LIBRARY} is not built: cargo build -p esker-hugepage-preload");
-        return;
+        let why = format!("this kernel has no KSM, or {LIBRARY} is not built: cargo build -p esker-hugepage-preload");
+        return skip(Ability::Ksm, why);
     };
     let (built, root, folder) =
         (built(std::fs::read(library).unwrap()), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -74,8 +74,7 @@ fn programs_that_preload_the_installed_library_share_equal_pages() {
     let (library, socket) = (root.path().join("usr/lib/esker").join(LIBRARY), folder.path().join("share.sock"));
     let environment = [("LD_PRELOAD", library.as_os_str()), ("ESKER_HUGEPAGE_SHARE", socket.as_os_str())];
     let Ok(mut puppets) = (0..2).map(|_| Puppet::start(SCRIPT, 9, &environment)).collect::<Result<Vec<_>, _>>() else {
-        println!("SKIPPED: python3 is not there");
-        return;
+        return skip(Ability::Program, "python3 is not there");
     };
     let config = format!(
         "sharing = \"all\"\nsharing_socket = {socket:?}\nksm_pages_to_scan = 5000\nksm_sleep = \"10ms\"\n\

@@ -51,8 +51,7 @@ fn huge(pid: u32) -> u64 {
 fn item_16_nothing_is_left_of_memory_that_went_and_of_programs_that_were_there_before() {
     let _alone = alone();
     let Ok(mut puppet) = Puppet::start(SCRIPT, 0, &[]) else {
-        println!("SKIPPED: python3 is not there");
-        return;
+        return skip(Ability::Program, "python3 is not there");
     };
     let (folder, pid) = (tempfile::tempdir().unwrap(), puppet.pid());
     let Some(manager) = Manager::start(OsStr::new(ESKER), folder.path(), &config(&puppet)) else { return };

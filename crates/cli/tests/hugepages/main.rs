@@ -18,6 +18,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use esker_hugepage::Status;
+use esker_testkit::{Ability, skip};
 
 /// The program.
 const ESKER: &str = env!("CARGO_BIN_EXE_esker");
@@ -65,7 +66,7 @@ impl<'a> Manager<'a> {
         });
         assert!(has_begun, "it neither begins nor ends");
         if has_ended {
-            println!("SKIPPED: it may not manage huge pages here");
+            skip(Ability::HugePages, "it may not manage huge pages here");
         }
         (!has_ended).then_some(manager)
     }

@@ -17,7 +17,7 @@ fn as_nobody(arguments: &[&str], config: &str) -> Option<(Option<i32>, String)> 
     let told = command.current_dir(folder.path()).output().unwrap();
     let said = [told.stdout, told.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
     if said.starts_with("setpriv:") {
-        println!("SKIPPED: {said}");
+        skip(Ability::Root, said);
         return None;
     }
     Some((told.status.code(), said))

@@ -9,8 +9,7 @@ fn item_49_settings_are_put_back_after_every_signal_that_asks_to_stop() {
     // The end of a parent is told as often as it has threads: all at once are one.
     for signals in [&["INT"][..], &["TERM"], &["HUP"], &["TERM", "INT", "HUP"]] {
         let Some(before) = faults_now() else {
-            println!("SKIPPED: this kernel has no huge pages");
-            return;
+            return skip(Ability::HugePages, "this kernel has no huge pages");
         };
         let folder = tempfile::tempdir().unwrap();
         let config =
@@ -47,7 +46,7 @@ fn kill_experiment(is_there: impl Fn(&Path) -> bool) -> bool {
     child.kill().unwrap();
     child.wait().unwrap();
     if has_ended {
-        println!("SKIPPED: huge pages cannot be measured here");
+        skip(Ability::HugePages, "huge pages cannot be measured here");
         return false;
     }
     assert!(came, "the experiment did not come so far");

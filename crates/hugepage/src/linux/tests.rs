@@ -15,6 +15,7 @@ use crate::view::{Backing, Pid, Place, ProcView, Refusal, Region, Skip};
 use crate::{PAGE_BYTES, Policy, REGION_BYTES};
 use esker_base::{Nanos, Time};
 use esker_rt::real::{Reactor, RealConfig};
+use esker_testkit::{Ability, skip};
 
 mod access;
 mod fairness;
@@ -74,10 +75,10 @@ static ALONE: Mutex<()> = Mutex::new(());
 const SPARE_REGIONS: u64 = 16;
 
 impl Puppet {
-    /// None, with the reason on the screen, where it cannot be.
+    /// None where it cannot be, which is recorded as a skip.
     fn start(regions: u64) -> Option<Puppet> {
         if let Some(missing) = doctor::examine().into_iter().find(|finding| finding.needed && !finding.works) {
-            println!("SKIPPED: {}: {}", missing.what, missing.says);
+            skip(Ability::HugePages, format_args!("{}: {}", missing.what, missing.says));
             return None;
         }
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,13 +86,14 @@ impl Puppet {
         let wanted = (regions + SPARE_REGIONS) * REGION_BYTES;
         let free = super::system::huge_blocks(wanted);
         if free < wanted {
-            println!("SKIPPED: {free} bytes of free memory are in blocks of huge pages, {wanted} are needed");
+            let why = format!("{free} bytes of free memory are in blocks of huge pages, {wanted} are needed");
+            skip(Ability::HugeBlocks, why);
             return None;
         }
         match esker_testkit::Puppet::start(SCRIPT, regions, &[]) {
             Ok(process) => Some(Puppet { process, _alone: Some(alone) }),
             Err(error) => {
-                println!("SKIPPED: python3: {error}");
+                skip(Ability::Program, format_args!("python3: {error}"));
                 None
             }
         }
@@ -155,8 +157,7 @@ fn items_13_and_14_freed_pages_stay_charged_until_the_demotion_and_read_as_zeroe
     let before = tracked.resident();
     puppet.tell("free 256 512");
     let Some(flags) = flags() else {
-        println!("SKIPPED: /proc/kpageflags cannot be read");
-        return;
+        return skip(Ability::PageFlags, "/proc/kpageflags cannot be read");
     };
     let look = tracked.look(region, Some(&flags)).unwrap();
     assert_eq!((look.used.count(), look.backing), (256, Backing::Split), "huge in memory, mapped in parts");
@@ -245,8 +246,7 @@ fn item_12_bytes_survive_a_thousand_promotions_and_demotions_under_a_writer() {
 fn item_21_damon_tells_what_is_used_from_what_is_not() {
     let Some(mut puppet) = Puppet::start(40) else { return };
     if let Err(why) = super::damon::is_free() {
-        println!("SKIPPED: DAMON: {why}");
-        return;
+        return skip(Ability::Damon, why);
     }
     puppet.tell("write 0 20480");
     let mut tracked = puppet.track();
@@ -342,10 +342,7 @@ fn a_daemon_does_the_same_in_the_real_world_and_puts_settings_back() {
     let daemon = crate::Daemon::open(&rt, crate::Config::parse(&text).unwrap(), Some(journal));
     let daemon = match daemon {
         Ok(daemon) => std::rc::Rc::new(std::cell::RefCell::new(daemon)),
-        Err(error) => {
-            println!("SKIPPED: {error}");
-            return;
-        }
+        Err(error) => return skip(Ability::HugePages, error),
     };
     assert_eq!(super::system::faults_now().as_deref(), Some("never"));
     // Where it is so already there is nothing to put back.
@@ -377,9 +374,9 @@ fn a_daemon_does_the_same_in_the_real_world_and_puts_settings_back() {
     assert_eq!(puppet.tell("check 0 4096"), 0);
 }
 
-/// The program in the kernel, which tells of the 461st page; none, with the reason on the screen, where it cannot be had.
+/// The program in the kernel, which tells of the 461st page; none where it cannot be had, which is recorded as a skip.
 fn faults() -> Option<super::faults::Faults> {
-    super::faults::Faults::start(461).inspect_err(|error| println!("SKIPPED: {error}")).ok()
+    super::faults::Faults::start(461).inspect_err(|error| skip(Ability::Bpf, error)).ok()
 }
 
 #[test]
@@ -461,8 +458,7 @@ fn writes_to_shared_pages_are_told_also_while_nothing_else_is() {
 fn the_daemon_promotes_within_a_tenth_of_a_second() {
     let Some(mut puppet) = Puppet::start(4) else { return };
     if let Err(error) = super::faults::Faults::start(461) {
-        println!("SKIPPED: {error}");
-        return;
+        return skip(Ability::Bpf, error);
     }
     let folder = tempfile::tempdir().unwrap();
     // The look through page tables never comes in time: what is promoted, the kernel has told.
@@ -475,10 +471,7 @@ fn the_daemon_promotes_within_a_tenth_of_a_second() {
     let rt = reactor.rt();
     let daemon = match crate::Daemon::open(&rt, crate::Config::parse(&text).unwrap(), None) {
         Ok(daemon) => std::rc::Rc::new(std::cell::RefCell::new(daemon)),
-        Err(error) => {
-            println!("SKIPPED: {error}");
-            return;
-        }
+        Err(error) => return skip(Ability::HugePages, error),
     };
     let run = |millis| crate::daemon::run(daemon.clone(), rt.sleep(Nanos::millis(millis)));
     reactor.block_on(run(300));

@@ -146,7 +146,7 @@ fn a_block_device_passes_on_both_backends() {
     let file = dir.path().join("disk");
     std::fs::File::create(&file).unwrap().set_len(4 << 20).unwrap();
     let Some(disk) = Loop::attach(&file) else {
-        println!("SKIPPED: kind raw needs a block device: root and losetup");
+        esker_testkit::skip(esker_testkit::Ability::Attach, "kind raw needs a block device: root and losetup");
         assert!(std::fs::File::open("/dev/loop-control").is_err(), "this machine has loop devices, yet losetup failed");
         return;
     };

@@ -83,7 +83,7 @@ fn can_run() -> bool {
     let programs = ["mkfs.ext4", "e2fsck", "debugfs"].into_iter().filter(absent);
     missing.extend(programs.map(|program| format!("{program} is missing: run `cargo xtask peers`")));
     if !missing.is_empty() {
-        eprintln!("SKIPPED, NOTHING WAS TESTED: {}", missing.join("; "));
+        esker_testkit::skip(esker_testkit::Ability::Attach, missing.join("; "));
     }
     missing.is_empty()
 }

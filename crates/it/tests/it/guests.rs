@@ -76,15 +76,17 @@ fn boot(image: &Image, dir: &Path) {
 fn a_guest_uses_exports_over_nbd_and_vhost_user() {
     let needed = ["qemu-system-x86_64", "apt-get", "apt-cache", "dpkg-deb"];
     if let Some(missing) = needed.iter().find(|program| !is_installed(program)) {
-        println!("SKIPPED: guests need {missing}; `cargo xtask peers` installs what can be installed");
-        return;
+        return esker_testkit::skip(
+            esker_testkit::Ability::Program,
+            format_args!("guests need {missing}: run `cargo xtask peers`"),
+        );
     }
     let cache = Path::new(env!("CARGO_BIN_EXE_it")).parent().unwrap().join("../guest");
     std::fs::create_dir_all(&cache).unwrap();
     match Image::prepare(&cache) {
         Ok(image) => boot(&image, tempfile::tempdir_in(&cache).unwrap().path()),
         Err(why) => {
-            println!("SKIPPED: {why}");
+            esker_testkit::skip(esker_testkit::Ability::GuestPackages, &why);
             // Where the lists of packages are there, the rest must be too.
             assert!(why.contains("lists of packages") || why.contains("apt-get download"), "{why}");
         }

@@ -229,12 +229,12 @@ mod tests {
         assert!(!process.has_ended());
         let before = runs_of(start, HUGE);
         if before.len() != 10 {
-            println!("SKIPPED: faults take huge pages here: {before:?}");
+            esker_skip::skip(esker_skip::Ability::HugePages, format_args!("faults take huge pages here: {before:?}"));
             return;
         }
         assert_eq!(before[1], (2, 3, false));
         if let Err(error) = process.advise(start, HUGE, Advice::Collapse) {
-            println!("SKIPPED: no huge page can be had here: {error}");
+            esker_skip::skip(esker_skip::Ability::HugePages, format_args!("no huge page can be had here: {error}"));
             return;
         }
         assert_eq!(runs_of(start, HUGE), [(0, 512, true)]);

@@ -4,15 +4,18 @@
 //! of `cargo test` that run the test, and `guard:` with what the patch takes away. A mutant is *killed* only by a failing
 //! test: one that does not compile, hangs or crashes the test program proves nothing.
 //!
-//! Reading order: [`patch`] (header of a mutant), [`scratch`] (the copy and cargo in it), then this file.
+//! Reading order: [`patch`] (header of a mutant), [`choice`] (which mutants are judged), [`scratch`] (the copy and cargo in it), then this file.
 
+mod choice;
 mod patch;
 mod scratch;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
+use std::time::Instant;
 
+use choice::{Choice, SHARES};
 use patch::Mutant;
 use scratch::{Scratch, TestRun};
 
@@ -29,6 +32,8 @@ enum Verdict {
     TimedOut,
     /// The test program ended without saying which test failed.
     Crashed,
+    /// The time was over before its turn came.
+    LeftOut,
     /// Its test does not pass without the mutant, or matches no test.
     BadTest(String),
 }
@@ -42,49 +47,58 @@ impl fmt::Display for Verdict {
             Verdict::NotCompiled => write!(f, "NOT COMPILED: a compiler error is no test; repair the patch"),
             Verdict::TimedOut => write!(f, "TIMED OUT: bound the test's waits so that it fails instead"),
             Verdict::Crashed => write!(f, "CRASHED: the test program died without a failing test"),
+            Verdict::LeftOut => write!(f, "left out: the budget of time is spent"),
             Verdict::BadTest(why) => write!(f, "BAD TEST: {why}"),
         }
     }
 }
 
-/// `cargo xtask mutate [NAME]`.
+/// `cargo xtask mutate [NAME | --rotation KEY [--budget MINUTES]]`.
 pub fn main(args: &[String]) -> Result<bool, String> {
     let root = crate::root();
-    let mut mutants = patch::read_all(&root.join(MUTANTS))?;
-    match args {
-        [] => {}
-        [name] => mutants.retain(|mutant| mutant.name == *name),
-        _ => return Err("name at most one mutant".into()),
-    }
+    let choice = Choice::parse(args)?;
+    let mutants = choice.of(patch::read_all(&root.join(MUTANTS))?);
     if mutants.is_empty() {
         return Err(format!("no such mutant in {MUTANTS}"));
     }
-    let verdicts = judge_all(&root, &mutants)?;
+    if let Choice::Rotation { key, budget } = choice {
+        let (share, minutes) = (key % SHARES + 1, budget.as_secs() / 60);
+        println!(
+            "mutate: share {share} of {SHARES} by key {key}: {} mutants, at most {minutes} minutes",
+            mutants.len()
+        );
+    }
+    let verdicts = judge_all(&root, &mutants, &choice)?;
     println!("{:<36} {:<44} verdict", "mutant", "guard");
     for (mutant, verdict) in mutants.iter().zip(&verdicts) {
         println!("{:<36} {:<44} {verdict}", mutant.name, mutant.guard);
     }
-    let killed = verdicts.iter().filter(|verdict| **verdict == Verdict::Killed).count();
-    println!("mutate: {killed} of {} killed; logs in {}", verdicts.len(), scratch::FOLDER);
-    Ok(killed == verdicts.len())
+    let count = |wanted: &Verdict| verdicts.iter().filter(|verdict| *verdict == wanted).count();
+    let (killed, left_out) = (count(&Verdict::Killed), count(&Verdict::LeftOut));
+    println!("mutate: {killed} of {} killed, {left_out} left out; logs in {}", verdicts.len(), scratch::FOLDER);
+    Ok(killed > 0 && killed + left_out == verdicts.len())
 }
 
-fn judge_all(root: &Path, mutants: &[Mutant]) -> Result<Vec<Verdict>, String> {
-    let scratch = Scratch::new(root)?;
+/// Judges the mutants in their order. Those that the budget has no time for are left out.
+fn judge_all(root: &Path, mutants: &[Mutant], choice: &Choice) -> Result<Vec<Verdict>, String> {
+    let (scratch, begun) = (Scratch::new(root)?, Instant::now());
     let mut baseline: BTreeMap<&[String], Option<Verdict>> = BTreeMap::new();
+    let mut verdicts = Vec::new();
     for mutant in mutants {
-        if !baseline.contains_key(mutant.test.as_slice()) {
+        if choice.budget().is_some_and(|budget| begun.elapsed() >= budget) {
+            verdicts.push(Verdict::LeftOut);
+            continue;
+        }
+        // A rotation follows a run of all tests, which is its baseline.
+        if choice.budget().is_none() && !baseline.contains_key(mutant.test.as_slice()) {
             println!("baseline: cargo test {}", mutant.test.join(" "));
             baseline.insert(&mutant.test, judge_baseline(&scratch, mutant)?);
         }
-    }
-    let mut verdicts = Vec::new();
-    for mutant in mutants {
         let verdict = match baseline.get(mutant.test.as_slice()).cloned().flatten() {
             Some(bad) => bad,
             None => judge(&scratch, mutant)?,
         };
-        println!("mutant: {}: {verdict}", mutant.name);
+        println!("mutant: {:>5} s: {}: {verdict}", begun.elapsed().as_secs(), mutant.name);
         verdicts.push(verdict);
     }
     Ok(verdicts)
@@ -113,6 +127,7 @@ fn judge(scratch: &Scratch, mutant: &Mutant) -> Result<Verdict, String> {
         return Ok(Verdict::NotCompiled);
     }
     Ok(match scratch.test(mutant)? {
+        TestRun { success: true, passed: 0, .. } => Verdict::BadTest("its arguments match no test".into()),
         TestRun { success: true, .. } => Verdict::Survived,
         TestRun { timed_out: true, .. } => Verdict::TimedOut,
         TestRun { failed: 0, .. } => Verdict::Crashed,

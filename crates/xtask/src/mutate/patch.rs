@@ -12,6 +12,15 @@ pub struct Mutant {
     pub guard: String,
 }
 
+impl Mutant {
+    /// What `cargo test` is told beside [`Mutant::test`]: test programs alone where the header chooses no targets, because
+    /// examples in comments are slow to build and guard nothing.
+    pub fn targets(&self) -> &'static [&'static str] {
+        let chooses = |word: &String| matches!(word.as_str(), "--lib" | "--test" | "--bin" | "--tests" | "--doc");
+        if self.test.iter().any(chooses) { &[] } else { &["--tests"] }
+    }
+}
+
 /// All mutants of a folder, by name.
 pub fn read_all(folder: &Path) -> Result<Vec<Mutant>, String> {
     let fail = |error| format!("cannot read {}: {error}", folder.display());
@@ -50,6 +59,14 @@ mod tests {
         let mutant = parse(Path::new("m/no-barrier.patch"), text).unwrap();
         assert_eq!((mutant.name.as_str(), mutant.guard.as_str()), ("no-barrier", "the barrier"));
         assert_eq!(mutant.test, ["-p", "esker-it", "flush"]);
+    }
+
+    #[test]
+    fn test_programs_are_built_where_the_header_chooses_no_targets() {
+        let targets =
+            |test: &str| parse(Path::new("m/a.patch"), &format!("test: {test}\nguard: g\n")).unwrap().targets();
+        assert_eq!(targets("-p esker-a name"), ["--tests"]);
+        assert!(targets("-p esker-a --lib name").is_empty() && targets("-p esker-it --test it name").is_empty());
     }
 
     #[test]

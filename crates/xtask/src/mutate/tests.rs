@@ -54,7 +54,7 @@ fn each_mutant_gets_the_verdict_it_deserves() {
     write("crates/it/mutants/f.patch", &patch("--lib halves", guard, "std::process::exit(3);"));
 
     let mutants = patch::read_all(&dir.path().join(MUTANTS)).unwrap();
-    let verdicts = judge_all(dir.path(), &mutants).unwrap();
+    let verdicts = judge_all(dir.path(), &mutants, &Choice::All).unwrap();
 
     let bad = Verdict::BadTest("its arguments match no test".into());
     use Verdict::*;

@@ -4,8 +4,8 @@ use super::Report;
 use super::architecture::{Row, crate_table};
 use super::tree::{Crate, Dep, Tree};
 
-/// The one unnumbered crate that others may use, in their tests.
-const TESTKIT: &str = "testkit";
+/// The unnumbered crates that others may use, in their tests.
+const TEST_HELPERS: &[&str] = &["testkit", "skip"];
 
 pub fn check(tree: &Tree, report: &mut Report) {
     let rows = crate_table(tree);
@@ -20,7 +20,7 @@ pub fn check(tree: &Tree, report: &mut Report) {
 }
 
 fn violation(rows: &[Row], user: &Crate, dep: &Dep) -> Option<String> {
-    if dep.dev && dep.name == TESTKIT {
+    if dep.dev && TEST_HELPERS.contains(&dep.name.as_str()) {
         return None;
     }
     // Crates that the table does not know are the architecture rule's finding.
@@ -51,8 +51,10 @@ mod tests {
     }
 
     #[test]
-    fn lower_crates_and_testkit_in_tests_are_allowed() {
-        for (user, dep, dev) in [("block", "base", false), ("testkit", "dev", false), ("base", "testkit", true)] {
+    fn lower_crates_and_test_helpers_in_tests_are_allowed() {
+        let allowed =
+            [("block", "base", false), ("testkit", "dev", false), ("base", "testkit", true), ("base", "skip", true)];
+        for (user, dep, dev) in allowed {
             assert!(check_dep(user, dep, dev).is_empty(), "{user} -> {dep}");
         }
     }

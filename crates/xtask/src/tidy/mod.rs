@@ -15,6 +15,7 @@ mod names;
 mod orphans;
 mod os;
 mod rivals;
+mod skips;
 mod syntax;
 mod text;
 mod tree;
@@ -38,6 +39,7 @@ const RULES: &[(&str, Check)] = &[
     ("mutants", mutants::check),
     ("orphans", orphans::check),
     ("rivals", rivals::check),
+    ("skips", skips::check),
     ("text", text::check),
     ("asserts", asserts::check),
     ("unsafety", unsafety::check),

@@ -32,6 +32,7 @@ const MAY_REACH_THE_OS: &[&str] = &[
     "crates/vhost/src/tests/",
     "crates/lab/",
     "crates/cli/",
+    "crates/skip/",
     "crates/testkit/",
     "crates/it/",
     "crates/fuzz/",

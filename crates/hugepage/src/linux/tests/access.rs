@@ -8,12 +8,12 @@ use esker_rt::real::process::PageTable;
 use super::super::young::Young;
 use super::*;
 
-/// None, with the reason on the screen, where they cannot be read.
+/// None where they cannot be read, which is recorded as a skip.
 fn young() -> Option<Young> {
     match Young::start() {
         Ok(young) => Some(young),
         Err(error) => {
-            println!("SKIPPED: {error}");
+            skip(Ability::Bpf, error);
             None
         }
     }

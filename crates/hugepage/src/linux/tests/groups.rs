@@ -15,16 +15,16 @@ struct Group {
 }
 
 impl Group {
-    /// None, with the reason on the screen, where it cannot be.
+    /// None where it cannot be, which is recorded as a skip.
     fn around(puppet: &Puppet) -> Option<Group> {
         let Some(hierarchy) = Hierarchy::find() else {
-            println!("SKIPPED: there are no control groups of memory");
+            skip(Ability::Groups, "there are no control groups of memory");
             return None;
         };
         let pid = puppet.pid().0;
         let group = Group { hierarchy, path: format!("/esker-test-{pid}"), pid };
         let made = std::fs::create_dir(group.folder()).and_then(|()| group.write("cgroup.procs", &pid.to_string()));
-        made.inspect_err(|error| println!("SKIPPED: {}: {error}", group.path)).ok()?;
+        made.inspect_err(|error| skip(Ability::Groups, format_args!("{}: {error}", group.path))).ok()?;
         Some(group)
     }
 
@@ -87,7 +87,10 @@ fn item_7_a_promotion_that_a_full_group_refuses_is_counted_as_that_and_its_proce
 fn item_14_what_is_freed_inside_huge_pages_leaves_the_process_and_stays_charged_until_they_are_split() {
     const REGIONS: u64 = 16;
     let Some(mut puppet) = Puppet::start(REGIONS) else { return };
-    let (Some(group), Some(flags)) = (Group::around(&puppet), flags()) else { return };
+    let Some(group) = Group::around(&puppet) else { return };
+    let Some(flags) = flags() else {
+        return skip(Ability::PageFlags, "/proc/kpageflags cannot be read");
+    };
     puppet.tell(&format!("write 0 {}", REGIONS * 512));
     let mut tracked = puppet.track();
     assert!((0..REGIONS).all(|at| tracked.promote(puppet.region(at)).result.is_ok()));
@@ -129,8 +132,7 @@ fn item_27_the_index_of_each_zone_is_that_of_this_kernel() {
     for _ in 0..200 {
         let before = read();
         let Some(told) = unusable_index() else {
-            println!("SKIPPED: this kernel does not tell its index");
-            return;
+            return skip(Ability::FragmentationIndex, "this kernel does not tell its index");
         };
         if read() != before || told.is_empty() {
             continue;
@@ -141,5 +143,5 @@ fn item_27_the_index_of_each_zone_is_that_of_this_kernel() {
         }
         return;
     }
-    println!("SKIPPED: memory was never the same twice");
+    skip(Ability::FragmentationIndex, "memory was never the same twice");
 }

@@ -14,8 +14,8 @@ pub(super) struct Managed {
 
 impl Managed {
     /// With scans of this length, one after the other: long beside what other programs take of a CPU at once. What the processes
-    /// have in use already asks for nothing: the background scan finds it. None, with the reason on the screen, where access
-    /// bits cannot be had.
+    /// have in use already asks for nothing: the background scan finds it. None where access bits cannot be
+    /// had, which is recorded as a skip.
     pub(super) fn start(pids: &[Pid], scan: Nanos, policy: Policy) -> Option<Managed> {
         let mut managed = Managed::meeting(pids, scan, policy)?;
         assert_eq!(managed.system.processes().len(), pids.len());
@@ -26,7 +26,7 @@ impl Managed {
     /// The same, but what they have in use asks as soon as they are met.
     pub(super) fn meeting(pids: &[Pid], scan: Nanos, policy: Policy) -> Option<Managed> {
         if let Err(error) = Young::start() {
-            println!("SKIPPED: {error}");
+            skip(Ability::Bpf, error);
             return None;
         }
         let folder = tempfile::tempdir().unwrap();

@@ -32,8 +32,7 @@ const SEED_VARIABLE: &str = "ESKER_MODEL_SEED";
 #[test]
 fn the_model_answers_as_the_kernel_does() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED the_model_answers_as_the_kernel_does: only root may change a process's root directory");
-        return;
+        return esker_testkit::skip(esker_testkit::Ability::Root, "only root may change a process's root directory");
     }
     let number = |name, usual| std::env::var(name).map_or(usual, |text| text.parse().expect("a number"));
     let (calls, seed): (u64, u64) = (number(CALLS_VARIABLE, ROUND), number(SEED_VARIABLE, 1));

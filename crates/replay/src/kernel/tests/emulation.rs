@@ -8,7 +8,7 @@ const MAC: KernelOptions = KernelOptions { platform: Platform::Mac, ..OPTIONS };
 fn has_attributes(scene: &Scene) -> bool {
     let probe = rustix::fs::setxattr(scene.path("f"), "user.probe", b"1", rustix::fs::XattrFlags::empty());
     if let Err(e) = probe {
-        eprintln!("SKIPPED what concerns attributes: the file system has none: {e}");
+        esker_skip::skip(esker_skip::Ability::Attributes, format_args!("the file system has none: {e}"));
     }
     probe.is_ok()
 }
