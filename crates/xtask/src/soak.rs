@@ -4,13 +4,15 @@ use std::process::Command;
 
 use crate::peers;
 
-const USAGE: &str = "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]], or cargo xtask soak mirrored|layers|named|volume [--times N]";
+const USAGE: &str = "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]], or cargo xtask soak mirrored|layers|named|stacks|volume [--times N]";
 
 struct Soak {
     word: &'static str,
     /// Where its test lies, for cargo, and its name.
     place: &'static [&'static str],
     test: &'static str,
+    /// How often it is done where the command line does not say.
+    times: &'static str,
     /// What it sets, beside what the command line says; paths from the project's root on.
     settings: &'static [(&'static str, &'static str)],
 }
@@ -19,11 +21,19 @@ const KILLS: Soak = Soak {
     word: "kill",
     place: &["-p", "esker-cli", "--test", "serving"],
     test: "killed::what_was_flushed_survives_kills_and_stale_sockets_are_replaced",
+    times: "200",
     settings: &[],
 };
 
-static SOAKS: [Soak; 5] = [
+static SOAKS: [Soak; 6] = [
     KILLS,
+    Soak {
+        word: "stacks",
+        test: "stacks::stacks_of_all_layers_keep_what_they_promised_under_faults_kills_and_changes",
+        // Every ordered pair of layers.
+        times: "361",
+        ..KILLS
+    },
     Soak {
         word: "named",
         test: "killed::what_was_flushed_to_a_named_volume_survives_kills_and_so_do_snapshots",
@@ -41,13 +51,13 @@ static SOAKS: [Soak; 5] = [
         word: "layers",
         place: &["-p", "esker-it", "--test", "it"],
         test: "kill_nine::no_flushed_write_is_lost_by_kills_while_a_half_is_pulled_and_comes_back",
-        settings: &[],
+        ..KILLS
     },
     Soak {
         word: "volume",
         place: &["-p", "esker-volume", "--lib"],
         test: "tests::collect::stress::nothing_is_lost_in_a_long_time",
-        settings: &[],
+        ..KILLS
     },
 ];
 
@@ -66,12 +76,15 @@ const KEY: (&str, &str) = (
 /// comes back. `cargo xtask soak layers [--times N]`: the like in one process less, with more pulls and the halves compared.
 /// `cargo xtask soak named [--times N]`: a named volume, of which snapshots are made meanwhile.
 ///
+/// `cargo xtask soak stacks [--times N] [--seed N]`: every ordered pair of layers on files, and triples beyond 361, with faults,
+/// kills, stops and live changes; it prints stacks tried, requests, restarts, wrong blocks and hangs.
+///
 /// `cargo xtask soak volume [--times N] [--seed N]`: volumes under load and forced collection in virtual time, killed a hundred
 /// times in each round; some ten minutes.
 pub fn main(args: &[String]) -> Result<bool, String> {
     let (word, rest) = args.split_first().ok_or(USAGE)?;
     let soak = SOAKS.iter().find(|soak| soak.word == word).ok_or(USAGE)?;
-    let settings = settings(rest)?;
+    let settings = settings(soak.times, rest)?;
     let own = soak.settings.iter().map(|(name, path)| (name, crate::root().join(path)));
     if !peers::main(&[])? {
         return Ok(false);
@@ -91,8 +104,8 @@ pub fn main(args: &[String]) -> Result<bool, String> {
 }
 
 /// The variables that the test reads.
-fn settings(args: &[String]) -> Result<Vec<(&'static str, String)>, String> {
-    let mut settings = vec![("ESKER_KILL_TIMES", "200".to_string())];
+fn settings(times: &str, args: &[String]) -> Result<Vec<(&'static str, String)>, String> {
+    let mut settings = vec![("ESKER_KILL_TIMES", times.to_string())];
     for pair in args.chunks(2) {
         let [flag, value] = pair else { return Err(USAGE.into()) };
         let number = || value.parse::<u64>().map(|n| n.to_string()).map_err(|_| format!("{flag} {value}: no number"));
@@ -118,7 +131,7 @@ mod tests {
     use super::*;
 
     fn set(args: &[&str]) -> Result<Vec<(&'static str, String)>, String> {
-        settings(&args.iter().map(ToString::to_string).collect::<Vec<_>>())
+        settings("200", &args.iter().map(ToString::to_string).collect::<Vec<_>>())
     }
 
     #[test]

@@ -52,6 +52,11 @@ pub fn missing(program: &str, error: &std::io::Error) -> String {
 impl Server {
     /// Serves `stack`, in which DIR stands for `dir`, and waits until clients may connect.
     pub fn start(dir: &Path, stack: &str, args: &[&str]) -> Server {
+        Server::try_start(dir, stack, args).unwrap_or_else(|log| panic!("the server ended at once: {log}"))
+    }
+
+    /// The same; if the server ends at once, the log of its folder.
+    pub fn try_start(dir: &Path, stack: &str, args: &[&str]) -> Result<Server, String> {
         let stack = stack.replace("DIR", &dir.display().to_string());
         let log = dir.join("server.log");
         let control = dir.join("esker.ctl").display().to_string();
@@ -70,10 +75,11 @@ impl Server {
                 Some(uri) => uris.push(uri.to_string()),
                 None if ready["vhost_user"].is_string() => {}
                 None if ready["metrics"].is_string() => metrics = ready["metrics"].as_str().map(String::from),
-                None => return Server { child, log, uris, control, metrics },
+                None => return Ok(Server { child, log, uris, control, metrics }),
             }
         }
-        panic!("the server ended at once: {}", fs::read_to_string(&log).unwrap_or_default());
+        child.wait().expect("it can be waited for");
+        Err(fs::read_to_string(&log).unwrap_or_default())
     }
 
     pub fn log(&self) -> String {

@@ -5,7 +5,6 @@
 //! set the variables that are read here.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,33 +13,24 @@ use std::rc::Rc;
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
-use esker_base::{ByteRange, Stream};
-use esker_nbd::{Client, Uri};
-use esker_rt::Rt;
-use esker_rt::mem::{Part, Pool};
-use esker_rt::net;
+use esker_base::Stream;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::sync::join_all;
 
 use crate::harness::{Server, check_esker, esker, missing, tool};
 use crate::ledger::Ledger;
+use crate::load::{CHECK_BYTES, Load, Met, check_export, clear, size_of};
 
 /// O_DIRECT, so that what the server holds is not in the page cache.
 const STACK: &str = "d = file path=DIR/d.img size=32MiB @ nbd=unix:DIR/sock";
 /// The same, of which a snapshot is made under load.
 const NAMED: &str = "d = file path=DIR/d.img size=16GiB; vm = volumes segment=8MiB checkpoint=32MiB ports=\"v=32MiB\" on d; \
                      export v = vm.v nbd=unix:DIR/sock";
-/// Writes begin and end at multiples of this.
-const BLOCK: u64 = 4096;
-/// Blocks of one write, at most.
-const RUN_MAX: u64 = 16;
 const WRITERS: u64 = 16;
 /// A server lives between these many milliseconds under load.
 const LIFE_MS: (u64, u64) = (5, 400);
 /// By then fio has connected.
 const FIO_START_MAX: Duration = Duration::from_secs(20);
-/// Bytes read at once by the check.
-const CHECK_BYTES: u64 = 1 << 20;
 
 /// In these of each so many kills a part of the stack is not there, if the soak has a stack without it.
 const PULLED: std::ops::Range<u64> = 8..11;
@@ -98,9 +88,11 @@ fn kill_again_and_again(plan: &Plan) {
     println!("{} kills, seed {}, of: {}", plan.times, plan.seed, plan.stack);
     let dir = tempfile::tempdir().unwrap();
     // The first half is ours, the second half fio's.
-    let half = size_of_export(dir.path(), &plan.stack) / 2 / CHECK_BYTES * CHECK_BYTES;
+    let server = Server::start(dir.path(), &plan.stack, &[]);
+    let half = size_of(&server.uris[0]) / 2 / CHECK_BYTES * CHECK_BYTES;
     assert!(half >= 2 * CHECK_BYTES, "an export of {} bytes is too small for the load", 2 * half);
-    clear(dir.path(), &plan.stack, half);
+    clear(&server.uris[0], 0, half);
+    server.stop();
     let book = Rc::new(RefCell::new(Ledger::new(half)));
     let mut moments = Stream::named(plan.seed, "kills");
     let (mut verified, mut snapshots) = (0, 0);
@@ -134,7 +126,9 @@ fn kill_again_and_again(plan: &Plan) {
         }
         // The kernel may still be taking the dead server's ring down: the next one copes with that.
         let next = Server::start(dir.path(), plan.stack(kill), &[]);
-        check_export(&next.uris[0], &book, &format!("seed {}, kill {kill} after {life} us", plan.seed));
+        let lost = check_export(&next.uris[0], 0, &book).expect("the export can be read");
+        let when = format!("seed {}, kill {kill} after {life} us", plan.seed);
+        lost.first().inspect(|lost| panic!("{when}: {lost}"));
         assert!(!ended.success(), "fio lost its server");
         verified += u64::from(Fio { uri: next.uris[0].clone(), ..fio }.verify(kill));
         let promises = book.borrow().promises;
@@ -158,36 +152,6 @@ fn volume(words: &[&str], control: &str) -> (bool, String) {
     (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-async fn connect(rt: &Rt, uri: &str) -> Client {
-    let uri: Uri = uri.parse().unwrap();
-    let stream = net::Stream::connect(rt, &uri.address).unwrap();
-    Client::connect(rt, &Pool::default(), stream, &uri.export).await.unwrap()
-}
-
-fn size_of_export(dir: &Path, stack: &str) -> u64 {
-    let server = Server::start(dir, stack, &[]);
-    let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
-    let (rt, uri) = (reactor.rt(), server.uris[0].clone());
-    let size = reactor.block_on(async move { connect(&rt, &uri).await.remote().size });
-    server.stop();
-    size
-}
-
-/// Our half reads as zeroes: that of an encrypted device does not at first.
-fn clear(dir: &Path, stack: &str, half: u64) {
-    let server = Server::start(dir, stack, &[]);
-    let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
-    let (rt, uri) = (reactor.rt(), server.uris[0].clone());
-    reactor.block_on(async move {
-        let client = connect(&rt, &uri).await;
-        for at in (0..half).step_by(CHECK_BYTES as usize) {
-            client.write(at, Part::heap(vec![0; CHECK_BYTES as usize]), false).await.unwrap();
-        }
-        client.flush().await.unwrap();
-    });
-    server.stop();
-}
-
 /// Several writers on one connection, until it is lost. `connected` is called before the first of them begins.
 fn write_until_killed<T: 'static>(
     uri: &str,
@@ -198,84 +162,11 @@ fn write_until_killed<T: 'static>(
     let reactor = Reactor::new(RealConfig::seeded(seed)).unwrap();
     let (rt, uri, book) = (reactor.rt(), uri.to_string(), book.clone());
     reactor.block_on(async move {
-        let load = Load { client: connect(&rt, &uri).await, book, busy: RefCell::default() };
+        let load = Load::connect(&rt, &uri, 0, book, Rc::new(Met::default())).await;
         let told = connected();
         join_all((0..WRITERS).map(|number| load.write(Stream::named(seed, &format!("writer {number}"))))).await;
         told
     })
-}
-
-struct Load {
-    client: Client,
-    book: Rc<RefCell<Ledger>>,
-    /// Blocks of writes under way.
-    busy: RefCell<BTreeSet<u64>>,
-}
-
-impl Load {
-    /// Writes and flushes until the server is gone.
-    async fn write(&self, mut random: Stream) {
-        loop {
-            let went = match random.below(16) {
-                0 => self.flush().await,
-                choice => self.write_once(&mut random, choice == 1).await,
-            };
-            if !went {
-                return;
-            }
-        }
-    }
-
-    async fn flush(&self) -> bool {
-        let begun = self.book.borrow().flush_begins();
-        let went = self.client.flush().await.is_ok();
-        if went {
-            self.book.borrow_mut().flush_ends(begun);
-        }
-        went
-    }
-
-    async fn write_once(&self, random: &mut Stream, durable: bool) -> bool {
-        let (first, count) = self.choose(random);
-        let (write, bytes) = self.book.borrow_mut().send(first * BLOCK, (count * BLOCK) as usize);
-        let went = self.client.write(first * BLOCK, Part::heap(bytes), durable).await.is_ok();
-        if went {
-            self.book.borrow_mut().answer(write, durable);
-            self.busy.borrow_mut().retain(|block| !(first..first + count).contains(block));
-        }
-        went
-    }
-
-    /// Blocks that no write under way touches; they are busy from then on.
-    fn choose(&self, random: &mut Stream) -> (u64, u64) {
-        let blocks = self.book.borrow().bytes() / BLOCK;
-        let mut busy = self.busy.borrow_mut();
-        loop {
-            let count = 1 + random.below(RUN_MAX);
-            let first = random.below(blocks - count);
-            if busy.range(first..first + count).next().is_none() {
-                busy.extend(first..first + count);
-                return (first, count);
-            }
-        }
-    }
-}
-
-fn check_export(uri: &str, book: &Rc<RefCell<Ledger>>, when: &str) {
-    let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
-    let (rt, uri, book, when) = (reactor.rt(), uri.to_string(), book.clone(), when.to_string());
-    reactor.block_on(async move {
-        let client = connect(&rt, &uri).await;
-        let bytes = book.borrow().bytes();
-        for at in (0..bytes).step_by(CHECK_BYTES as usize) {
-            let slab = client.read(ByteRange::new(at, CHECK_BYTES).unwrap()).await.unwrap();
-            let checked = book.borrow_mut().check(at, &slab[..CHECK_BYTES as usize]);
-            checked.unwrap_or_else(|lost| panic!("{when}: {lost}"));
-        }
-        // What was seen is there for the next server too.
-        client.flush().await.unwrap();
-        client.disconnect().await.unwrap();
-    });
 }
 
 /// A second load beside ours, which notes by itself how far it came: fio's verification state.
