@@ -179,9 +179,10 @@ fn volume(text: &str, images: &[Image], path: &Path) -> Result<(), String> {
     let device = open(&sim.rt(), text, Bed::Crashed(images.to_vec()));
     let file = File::create(path).unwrap();
     let size = device.limits().size;
+    let step = u64::from(device.limits().transfer_max).min(1 << 20);
     sim.block_on(async move {
-        for at in (0..size).step_by(1 << 20) {
-            let len = (size - at).min(1 << 20) as usize;
+        for at in (0..size).step_by(step as usize) {
+            let len = (size - at).min(step) as usize;
             let done = device.submit(Bio::read(at, Buf::unique(&Pool::default(), len))).await;
             done.result.map_err(|error| format!("byte {at} cannot be read: {error}"))?;
             file.write_all_at(&done.buf.to_vec(), at).unwrap();
