@@ -6,11 +6,11 @@ pub mod text;
 use std::cell::RefCell;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-use esker_hugepage::{Daemon, Status};
+use esker_hugepage::{Config, Daemon, Status};
 use esker_serve::http::Pages;
 
 use crate::failure::Failure;
@@ -30,6 +30,27 @@ pub struct Manager {
     /// Socket of the manager, as esker hugepage run printed it
     #[arg(long = "control", value_name = "PATH", default_value = SOCKET)]
     path: PathBuf,
+}
+
+/// A configuration that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigFileError {
+    /// There is none, or none that may be read.
+    #[error("{0}: cannot be read: {1}")]
+    Read(String, io::Error),
+    /// It is none.
+    #[error("{0}: {1}")]
+    Wrong(String, esker_hugepage::config::ConfigError),
+}
+
+/// Reads the configuration of a manager.
+///
+/// # Errors
+/// [`ConfigFileError`].
+pub fn read_config(path: &Path) -> Result<Config, ConfigFileError> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| ConfigFileError::Read(name.clone(), error))?;
+    Config::parse(&text).map_err(|error| ConfigFileError::Wrong(name, error))
 }
 
 /// Why a manager tells nothing.

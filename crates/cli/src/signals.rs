@@ -1,4 +1,5 @@
-//! SIGINT and SIGTERM: the first asks to stop, one that comes a while after it ends the process. SIGHUP where it is wanted.
+//! SIGINT and SIGTERM: the first asks to stop, one that comes a while after it ends the process, after a last act where there is
+//! one. SIGHUP where it is wanted.
 
 use std::future::Future;
 use std::io::{self, Read, Write};
@@ -12,7 +13,8 @@ use esker_rt::Rt;
 use esker_rt::mem::Part;
 use esker_rt::net::Stream;
 use signal_hook::consts::{SIGHUP, TERM_SIGNALS};
-use signal_hook::{flag, low_level::pipe};
+use signal_hook::flag;
+use signal_hook::low_level::{self, pipe};
 
 /// Exit status after a second signal.
 const IMPATIENT: i32 = 1;
@@ -29,17 +31,17 @@ impl Signals {
     /// # Errors
     /// The kernel's.
     pub fn catch() -> io::Result<Signals> {
-        Ok(Signals(catch(TERM_SIGNALS)?))
+        Ok(Signals(catch(TERM_SIGNALS, None)?))
     }
 
     /// The same, and SIGHUP, with which a terminal goes, asks to stop too, unless whoever started this had it ignored, as
-    /// nohup(1) does.
+    /// nohup(1) does. Before a second signal ends the process, `last` is done on another thread; a third one waits for nothing.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn catch_with_hangup() -> io::Result<Signals> {
+    pub fn catch_with_hangup(last: impl FnOnce() + Send + 'static) -> io::Result<Signals> {
         let hangup = if is_ignored(SIGHUP) { &[][..] } else { &[SIGHUP][..] };
-        Ok(Signals(catch(TERM_SIGNALS.iter().chain(hangup))?))
+        Ok(Signals(catch(TERM_SIGNALS.iter().chain(hangup), Some(Box::new(last)))?))
     }
 
     /// Waits for the first signal.
@@ -52,13 +54,16 @@ impl Signals {
     }
 }
 
+/// What is done before a process ends.
+type Act = Box<dyn FnOnce() + Send>;
+
 /// Has signals noted. The stream that is returned says so once.
-fn catch<'a>(signals: impl IntoIterator<Item = &'a i32>) -> io::Result<UnixStream> {
+fn catch<'a>(signals: impl IntoIterator<Item = &'a i32>, last: Option<Act>) -> io::Result<UnixStream> {
     let (mut noted, handlers) = UnixStream::pair()?;
     let (here, mut there) = UnixStream::pair()?;
-    let is_second = Arc::new(AtomicBool::new(false));
+    let is_last = Arc::new(AtomicBool::new(false));
     for signal in signals {
-        flag::register_conditional_shutdown(*signal, IMPATIENT, is_second.clone())?;
+        flag::register_conditional_shutdown(*signal, IMPATIENT, is_last.clone())?;
         pipe::register(*signal, handlers.try_clone()?)?;
     }
     thread::Builder::new().name("signals".to_string()).spawn(move || {
@@ -66,9 +71,24 @@ fn catch<'a>(signals: impl IntoIterator<Item = &'a i32>) -> io::Result<UnixStrea
         // Where nobody listens any more, nobody need be told.
         let _told = noted.read_exact(&mut first).and_then(|()| there.write_all(&first));
         thread::sleep(SAME);
-        is_second.store(true, Ordering::SeqCst);
+        let Some(act) = last else { return is_last.store(true, Ordering::SeqCst) };
+        await_another(&mut noted);
+        is_last.store(true, Ordering::SeqCst);
+        act();
+        low_level::exit(IMPATIENT);
     })?;
     Ok(here)
+}
+
+/// Waits for a signal that comes after those that asked the same as the first.
+fn await_another(noted: &mut UnixStream) {
+    let mut same = [0; 64];
+    let emptied = noted.set_nonblocking(true).and_then(|()| {
+        while noted.read(&mut same).is_ok_and(|count| count > 0) {}
+        noted.set_nonblocking(false)
+    });
+    let came = emptied.and_then(|()| noted.read_exact(&mut same[..1]));
+    came.expect("the handlers hold the other end for as long as the process lives");
 }
 
 /// Whether this process was started with a signal ignored: `SigIgn` of proc_pid_status(5).

@@ -94,3 +94,43 @@ fn files_without_block_requests_get_what_to_do() {
         assert!(e.contains(&format!("{name}: is ")) && e.contains(part) && !e.contains("--from"), "{e}");
     }
 }
+
+/// Formats whose public files may not be handed on. The files are looked for in folders of these names beside the others: a file is
+/// read as it came, packed or not.
+fn check_own(format: &str) {
+    let Some(folder) = folder().map(|folder| folder.join(format)).filter(|folder| folder.is_dir()) else {
+        return skip(Ability::Traces, format_args!("no folder shared/traces/{format} lies beside the repository"));
+    };
+    let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)
+        .expect("it can be read")
+        .map(|entry| entry.expect("it can be read").path())
+        .collect();
+    files.sort();
+    assert!(!files.is_empty(), "{} is empty", folder.display());
+    for file in files {
+        let name = file.file_name().expect("it has a name").to_str().expect("a plain name");
+        let trace = described(&folder, name).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!((&trace["format"], &trace["report"]["clean"]), (&format.into(), &true.into()), "{name}");
+        assert!(trace["summary"]["requests"].as_u64() > Some(0), "{name}: {}", trace["summary"]);
+    }
+}
+
+#[test]
+fn files_of_msr_are_read_as_they_came() {
+    check_own("msr");
+}
+
+#[test]
+fn files_of_alibaba_are_read_as_they_came() {
+    check_own("alibaba");
+}
+
+#[test]
+fn files_of_tencent_are_read_as_they_came() {
+    check_own("tencent");
+}
+
+#[test]
+fn files_of_fiu_are_read_as_they_came() {
+    check_own("fiu");
+}

@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::journal::Journal;
 use crate::linux::System;
 use crate::linux::groups::Held;
-use crate::linux::knobs::{KnobError, Restored};
+use crate::linux::knobs::{KnobError, PutBack, Restored};
 use crate::manager::{Decision, Manager};
 use crate::status::{GroupStatus, ProcessSharing, Sharing, Status};
 use crate::view::Pid;
@@ -91,6 +91,11 @@ impl Daemon {
     /// What to wait for beside the time.
     fn bell(&self) -> Option<(Kernel, Arc<OwnedFd>)> {
         Some((self.rt.kernel().ok()?, self.system.bell()?))
+    }
+
+    /// What puts settings back from another thread, when the process ends without [`Daemon::close`].
+    pub fn put_back(&self) -> PutBack {
+        self.system.put_back()
     }
 
     /// Puts back what was set, and says so. It is done when the daemon is dropped, too.

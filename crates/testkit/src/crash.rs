@@ -50,11 +50,24 @@ impl Image {
 pub fn for_each_state<E>(
     journal: &Journal,
     bound: Bound,
+    each: impl FnMut(u64, &[Image]) -> Result<(), E>,
+) -> Result<Count, E> {
+    for_each_state_at(journal, 0..=journal.points(), bound, each)
+}
+
+/// The same for some crash points, for checks that take long.
+///
+/// # Errors
+/// The first error of `each`.
+pub fn for_each_state_at<E>(
+    journal: &Journal,
+    points: impl IntoIterator<Item = u64>,
+    bound: Bound,
     mut each: impl FnMut(u64, &[Image]) -> Result<(), E>,
 ) -> Result<Count, E> {
     let leaves = journal.leaves();
     let mut count = Count::default();
-    for point in 0..=journal.points() {
+    for point in points {
         let choices = Choices::new(&leaves, point);
         let picks = choices.picks(bound, point);
         count.points += 1;

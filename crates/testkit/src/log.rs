@@ -176,6 +176,12 @@ impl Log {
         self.entries.push((stamp, What::FlushAnswered(number)));
     }
 
+    /// Stamps of the answers to flushes.
+    pub fn flush_answers(&self) -> impl Iterator<Item = u64> {
+        let answered = |(stamp, what): &(u64, What)| matches!(what, What::FlushAnswered(_)).then_some(*stamp);
+        self.entries.iter().filter_map(answered)
+    }
+
     fn until(&self, end: u64) -> &[(u64, What)] {
         &self.entries[..self.entries.partition_point(|(stamp, _)| *stamp < end)]
     }

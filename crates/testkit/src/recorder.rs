@@ -1,6 +1,7 @@
 //! A device that keeps a log of what it was asked: at the end of a stack (what a crash can leave) and on top of it (what a
 //! client was promised).
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -44,6 +45,12 @@ impl Journal {
     /// The log of each end so far, in the order in which they were made.
     pub fn leaves(&self) -> Vec<Log> {
         self.pages().leaves.clone()
+    }
+
+    /// The events at which an end answered a flush. A crash before one of them leaves the most states: all that the flush
+    /// covers is still open.
+    pub fn flush_answers(&self) -> BTreeSet<u64> {
+        self.pages().leaves.iter().flat_map(Log::flush_answers).collect()
     }
 
     /// What the client asked so far.

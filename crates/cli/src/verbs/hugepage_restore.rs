@@ -6,6 +6,7 @@ use esker_hugepage::config::STATE;
 use esker_hugepage::linux::knobs::Knobs;
 
 use crate::failure::Failure;
+use crate::hugepages;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -24,13 +25,20 @@ pub const VERB: Verb = Verb::of::<Restore>(About {
 #[derive(clap::Args)]
 struct Restore {
     /// State file of the manager, as its configuration names it
-    #[arg(long, value_name = "FILE", default_value = STATE)]
+    #[arg(long, value_name = "FILE", default_value = STATE, conflicts_with = "config")]
     state: PathBuf,
+    /// The manager's configuration, which names the state file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 }
 
 impl Run for Restore {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
-        let (_knobs, restored) = Knobs::open(&self.state)?;
+        let state = match &self.config {
+            Some(path) => hugepages::read_config(path)?.settings.state,
+            None => self.state,
+        };
+        let (_knobs, restored) = Knobs::open(&state)?;
         for one in &restored {
             terminal.say(&one.line())?;
         }

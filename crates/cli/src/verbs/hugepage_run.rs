@@ -5,9 +5,11 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::{Arc, OnceLock};
 
 use esker_hugepage::journal::Journal;
-use esker_hugepage::{Config, Daemon, daemon};
+use esker_hugepage::linux::knobs::PutBack;
+use esker_hugepage::{Daemon, daemon};
 use esker_rt::net::Address;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::{Level, Rt};
@@ -16,7 +18,7 @@ use esker_serve::server::listen_for_metrics;
 use esker_stack::text::address;
 
 use crate::failure::Failure;
-use crate::hugepages::{Answers, SOCKET};
+use crate::hugepages::{self, Answers, SOCKET};
 use crate::log::{Logging, start_of};
 use crate::notify;
 use crate::signals::Signals;
@@ -29,7 +31,7 @@ pub const VERB: Verb = Verb::of::<Manage>(About {
     summary: "Give huge pages to the processes that make the best use of them",
     details: "Promotes regions that are well used, demotes those that no longer are, and divides huge pages fairly, until a \
               signal (SIGINT, SIGTERM, SIGHUP). Settings of the kernel that the configuration asks to change are put back at the end, \
-              or by the next start if this one was killed. `esker hugepage doctor` says what works here.",
+              also by a second signal, which does not wait for what is under way, or by the next start if this one was killed. `esker hugepage doctor` says what works here.",
     examples: &[
         Example {
             line: "esker hugepage run --config hugepage.toml",
@@ -67,22 +69,21 @@ fn parse_address(text: &str) -> Result<Address, String> {
 /// A file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 enum FileError {
-    #[error("{0}: cannot be read: {1}")]
-    Config(String, io::Error),
-    #[error("{0}: {1}")]
-    Wrong(String, esker_hugepage::config::ConfigError),
     #[error("{0}: decisions cannot be written there: {1}")]
     Decisions(String, io::Error),
 }
 
 impl Run for Manage {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
-        let config = self.read()?;
-        let signals = Signals::catch_with_hangup()?;
+        let config = hugepages::read_config(&self.config)?;
+        let put_back = Arc::new(OnceLock::<PutBack>::new());
+        let last = put_back.clone();
+        let signals = Signals::catch_with_hangup(move || drop(last.get().map(PutBack::for_good)))?;
         let reactor = Reactor::new(RealConfig::seeded(1))?;
         let rt = reactor.rt();
         self.logging.start(&rt)?;
         let daemon = Rc::new(RefCell::new(Daemon::open(&rt, config, self.journal(&rt)?)?));
+        put_back.set(daemon.borrow().put_back()).expect("it is set once");
         let mut doors = vec![listen_for_metrics(&rt, &Address::Unix(self.control.clone()))?];
         if let Some(metrics) = &self.metrics {
             doors.push(listen_for_metrics(&rt, metrics)?);
@@ -105,12 +106,6 @@ impl Run for Manage {
 }
 
 impl Manage {
-    fn read(&self) -> Result<Config, FileError> {
-        let path = self.config.display().to_string();
-        let text = std::fs::read_to_string(&self.config).map_err(|error| FileError::Config(path.clone(), error))?;
-        Config::parse(&text).map_err(|error| FileError::Wrong(path, error))
-    }
-
     fn journal(&self, rt: &Rt) -> Result<Option<Journal<Box<dyn Write>>>, FileError> {
         let Some(path) = &self.decisions else { return Ok(None) };
         let file = File::options().append(true).create(true).open(path);

@@ -45,11 +45,21 @@ fn layers_are_inserted_and_removed_under_a_mounted_file_system() {
 
 #[test]
 fn cloned_ranges_are_seen_through_the_page_cache() {
+    check_clones("vol = memory size=16MiB block=4KiB | emulate | stats @");
+}
+
+#[test]
+fn ranges_cloned_on_a_volume_are_seen_through_the_page_cache() {
+    check_clones("vol = memory size=32MiB block=4KiB | volume size=16MiB segment=1MiB | stats @");
+}
+
+/// By the control socket and by copy_file_range.
+fn check_clones(stack: &str) {
     if !can_run(&[]) {
         return;
     }
     let place = Place::new();
-    let attachment = place.attach("vol = memory size=16MiB block=4KiB | emulate | stats @", &[]);
+    let attachment = place.attach(stack, &[]);
     let device = attachment.device();
     let (first, second) = (content(1, PIECE), content(2, PIECE));
     write(device, 0, &first);

@@ -6,6 +6,9 @@ use std::path::Path;
 use crate::harness::{Attachment, ESKER, Mount, Place, can_run, check_tool, content, refused};
 
 const STACK: &str = "vol = file path=DIR/disk.img size=512MiB | stats | pass @";
+/// The same with a log-structured volume.
+const ON_VOLUME: &str =
+    "vol = file path=DIR/disk.img size=512MiB | volume size=1GiB segment=8MiB checkpoint=64MiB | stats | pass @";
 const NAMED: &str = "d = file path=DIR/disk.img size=512MiB; \
                      vm = volumes segment=8MiB checkpoint=64MiB ports=\"vol=1GiB\" on d; export vol = vm.vol";
 /// The same with the port of a clone.
@@ -86,23 +89,25 @@ fn end(place: &Place, mount: &Mount, attachment: Attachment, how: &FileSystem) {
     attachment.ended();
 }
 
-fn check_file_system(how: &FileSystem) {
+/// `meter` is the name of the layer that counts.
+fn check_file_system(how: &FileSystem, stack: &str, meter: &str) {
     if !can_run(&[how.make[0], how.check[0], "fio", "fstrim"]) {
         return;
     }
     let place = Place::new();
     let mount = place.mount_point();
-    let attachment = loaded(&place, &mount, STACK, how);
+    let attachment = loaded(&place, &mount, stack, how);
     thin_out(&mount);
-    let before = (attachment.stat("vol-2", "zeroes"), attachment.stat("vol-2", "zero_bytes"));
+    let zeroed = || (attachment.stat(meter, "zeroes"), attachment.stat(meter, "zero_bytes"));
+    let before = zeroed();
     check_tool("fstrim", &["-v", mount.text()]);
-    let after = (attachment.stat("vol-2", "zeroes"), attachment.stat("vol-2", "zero_bytes"));
+    let after = zeroed();
     assert!(after.0 > before.0 && after.1 - before.1 >= 100e6, "fstrim reached the stack: {before:?} to {after:?}");
     compare_files(&mount, (1..FILES).step_by(2));
     end(&place, &mount, attachment, how);
     assert_eq!((place.list(), place.loops()), (String::new(), Vec::<String>::new()));
 
-    let again = place.attach(STACK, &[]);
+    let again = place.attach(stack, &[]);
     run(how.check, again.device());
     mount.mount(again.device());
     compare_files(&mount, (1..FILES).step_by(2));
@@ -166,17 +171,22 @@ fn ext4_on_a_named_volume_keeps_its_files_gives_space_back_and_is_cloned_and_rol
 
 #[test]
 fn ext4_keeps_its_files_and_gives_space_back() {
-    check_file_system(&EXT4);
+    check_file_system(&EXT4, STACK, "vol-2");
 }
 
 #[test]
 fn xfs_keeps_its_files_and_gives_space_back() {
-    check_file_system(&XFS);
+    check_file_system(&XFS, STACK, "vol-2");
+}
+
+#[test]
+fn xfs_on_a_volume_keeps_its_files_and_gives_space_back() {
+    check_file_system(&XFS, ON_VOLUME, "vol-3");
 }
 
 #[test]
 fn btrfs_keeps_its_files_and_gives_space_back() {
-    check_file_system(&BTRFS);
+    check_file_system(&BTRFS, STACK, "vol-2");
 }
 
 #[test]

@@ -51,13 +51,24 @@ struct Manager<'a> {
 impl<'a> Manager<'a> {
     /// Starts a program with a configuration of which `state` is added. None, with the reason on the screen, if it may not manage here.
     fn start(program: &'a OsStr, folder: &'a Path, config: &str) -> Option<Manager<'a>> {
+        Manager::start_in(program, folder, config, &[])
+    }
+
+    /// The same, with more in its environment.
+    fn start_in(
+        program: &'a OsStr,
+        folder: &'a Path,
+        config: &str,
+        environment: &[(&str, &OsStr)],
+    ) -> Option<Manager<'a>> {
         let text = format!("state = {:?}\n{config}", folder.join("state.json"));
         std::fs::write(folder.join("config.toml"), text).unwrap();
         // Whoever runs the tests may have SIGHUP ignored, as nohup(1) does; the manager keeps to that.
         let mut command = Command::new("env");
         command.arg("--default-signal=HUP").arg(program).args(["hugepage", "run", "--config"]);
         command.arg(folder.join("config.toml")).arg("--control").arg(folder.join("control"));
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        let child =
+            command.envs(environment.iter().copied()).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         let mut manager = Manager { child, program, folder };
         let mut has_ended = false;
         let has_begun = comes(|| {
@@ -87,12 +98,17 @@ impl<'a> Manager<'a> {
 
     /// Whether it ends well, within what it may take.
     fn ends_well(&mut self) -> bool {
+        self.end() == Some(0)
+    }
+
+    /// Its exit status, if it ends within what it may take and not by a signal.
+    fn end(&mut self) -> Option<i32> {
         let mut status = None;
         comes(|| {
             status = self.child.try_wait().unwrap();
             status.is_some()
         });
-        status.is_some_and(|status| status.success())
+        status.and_then(|status| status.code())
     }
 
     /// Bytes of its own memory.

@@ -158,7 +158,11 @@ fn kpageflags() -> Finding {
 
 fn access_bits() -> Finding {
     match damon::is_free() {
-        Ok(()) => found("access bits (DAMON)", true, "one bit for each huge page and scan"),
+        Ok(()) => found(
+            "access bits (DAMON)",
+            true,
+            "one bit for each huge page and scan; the fallback where page tables cannot be read",
+        ),
         Err(why) => found("access bits (DAMON)", false, format!("{why}; page tables tell them, if they can be read")),
     }
 }
@@ -166,11 +170,11 @@ fn access_bits() -> Finding {
 fn young() -> Finding {
     const WHAT: &str = "access bits (page tables)";
     match Young::start() {
-        Ok(_) if damon::is_free().is_ok() => found(WHAT, true, "exact, of base pages too; used where pages are shared"),
+        Ok(_) if damon::is_free().is_ok() => found(WHAT, true, "exact, of base pages too; used"),
         Ok(_) => found(
             WHAT,
             true,
-            "exact, of base pages too; used, because DAMON is not free. Whoever has it clears bits and drops no translations: \
+            "exact, of base pages too; used. The program that has DAMON clears bits and drops no translations: \
              of a program that keeps to a few pages some may look idle",
         ),
         Err(error) => found(WHAT, false, format!("{error}; without DAMON all huge pages count as in use")),

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +55,9 @@ pub enum KnobError {
     /// Memory of other processes cannot be managed.
     #[error("huge pages of other processes cannot be managed: {0}; `esker hugepage doctor` says what else works here")]
     Rights(String),
+    /// Settings were put back for good.
+    #[error("{0}: stays as it is: all settings were put back, because this manager ends")]
+    Ended(PathBuf),
     /// A setting cannot be changed.
     #[error("{path}: cannot be set to {value:?}: {source}")]
     Refused {
@@ -91,10 +95,38 @@ impl Restored {
 /// The settings.
 #[derive(Debug)]
 pub struct Knobs {
-    state: PathBuf,
+    changes: Changes,
     /// Held for as long as this lives.
     _lock: File,
+}
+
+/// What was changed, for the thread of the manager and for [`PutBack`]. Whoever changes a setting holds the lock.
+type Changes = Arc<Mutex<Changed>>;
+
+#[derive(Debug)]
+struct Changed {
+    state: PathBuf,
     saved: Vec<Saved>,
+    /// Whether they were put back for good.
+    has_ended: bool,
+}
+
+/// Puts all settings back from another thread, while that of the manager is busy or waits.
+#[derive(Clone, Debug)]
+pub struct PutBack(Changes);
+
+impl PutBack {
+    /// Puts everything back, last change first. The manager changes no setting after it.
+    pub fn for_good(&self) -> Vec<Restored> {
+        let mut changed = locked(&self.0);
+        changed.has_ended = true;
+        changed.restore()
+    }
+}
+
+/// A panic between two changes leaves the list whole.
+fn locked(changes: &Changes) -> MutexGuard<'_, Changed> {
+    changes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Knobs {
@@ -119,9 +151,15 @@ impl Knobs {
             Ok(text) => serde_json::from_str(&text)
                 .map_err(|source| KnobError::Damaged { path: state.to_path_buf(), source })?,
         };
-        let mut knobs = Knobs { state: state.to_path_buf(), _lock: lock, saved };
+        let changed = Changed { state: state.to_path_buf(), saved, has_ended: false };
+        let mut knobs = Knobs { changes: Arc::new(Mutex::new(changed)), _lock: lock };
         let restored = knobs.restore();
         Ok((knobs, restored))
+    }
+
+    /// What puts the settings back where this cannot.
+    pub fn put_back(&self) -> PutBack {
+        PutBack(self.changes.clone())
     }
 
     /// Sets a setting. What it was before the first change is what it will be again.
@@ -137,6 +175,20 @@ impl Knobs {
     /// # Errors
     /// As for [`Knobs::set`].
     pub fn set_after(&mut self, path: &Path, value: &str, first: Option<(PathBuf, String)>) -> Result<(), KnobError> {
+        locked(&self.changes).set_after(path, value, first)
+    }
+
+    /// Puts everything back, last change first, and forgets it.
+    pub fn restore(&mut self) -> Vec<Restored> {
+        locked(&self.changes).restore()
+    }
+}
+
+impl Changed {
+    fn set_after(&mut self, path: &Path, value: &str, first: Option<(PathBuf, String)>) -> Result<(), KnobError> {
+        if self.has_ended {
+            return Err(KnobError::Ended(path.to_path_buf()));
+        }
         let refused = |source| KnobError::Refused { path: path.to_path_buf(), value: value.to_string(), source };
         let now = read(path).map_err(refused)?;
         let before = self.saved.clone();
@@ -154,8 +206,7 @@ impl Knobs {
         Ok(())
     }
 
-    /// Puts everything back, last change first, and forgets it.
-    pub fn restore(&mut self) -> Vec<Restored> {
+    fn restore(&mut self) -> Vec<Restored> {
         let put_back = |saved: Saved| {
             let is_ours = read(&saved.path).is_ok_and(|now| now == saved.set);
             if let Some((path, value)) = saved.first.filter(|_| is_ours) {
@@ -269,6 +320,19 @@ mod tests {
         place.put("always");
         assert!(!knobs.restore()[0].done);
         assert_eq!(read(&place.knob()).unwrap(), "always");
+    }
+
+    #[test]
+    fn another_thread_puts_back_for_good() {
+        let place = Place::new();
+        let (mut knobs, _) = place.open().unwrap();
+        knobs.set(&place.knob(), "never").unwrap();
+        let put_back = knobs.put_back();
+        let restored = std::thread::spawn(move || put_back.for_good()).join().unwrap();
+        assert_eq!((restored.len(), restored[0].done), (1, true));
+        assert!(matches!(knobs.set(&place.knob(), "always"), Err(KnobError::Ended(_))));
+        assert_eq!(read(&place.knob()).unwrap(), "madvise");
+        assert!(!place.folder.path().join("run/state.json").exists());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use esker_base::Nanos;
 use super::damon::Damon;
 use super::faults::{Ear, Faults};
 use super::groups::{Held, Hierarchy};
-use super::knobs::{KnobError, Knobs, Restored, read};
+use super::knobs::{KnobError, Knobs, PutBack, Restored, read};
 use super::merging::{self, Merging};
 use super::rights;
 use super::select::{Rule, Selector};
@@ -145,6 +145,11 @@ impl System {
             troubles,
             polls: (0, Nanos(0)),
         })
+    }
+
+    /// What puts settings back from another thread.
+    pub fn put_back(&self) -> PutBack {
+        self.knobs.put_back()
     }
 
     /// Puts back what was set.

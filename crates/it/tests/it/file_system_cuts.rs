@@ -1,5 +1,6 @@
-//! A file system on an attached stack: what its devices were asked is recorded, and in states that a power cut between any two
-//! of those requests can leave, the stack above them holds a consistent file system with all files that were durable.
+//! A file system on an attached stack: what its devices were asked is recorded, and in the states that a power cut can leave
+//! before each answer to a flush, the stack above them holds a consistent file system with all files that were durable. Before
+//! that answer all writes that the flush covers are open: some are lost, later ones survive earlier ones, and large ones are torn.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -7,25 +8,28 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::rc::Rc;
-use std::sync::{LazyLock, Mutex};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use esker_base::Nanos;
 use esker_block::store::SparseStore;
-use esker_block::{Bio, Buf, Build, Device, Kind, KindError, Make};
+use esker_block::{Bio, Buf, Build, Ctx, Device, Extension, Flow, Kind, KindError, Layer, Make, Op, Role, Step};
 use esker_dev::{Defer, Media, MemoryDevice};
 use esker_fuse::{Attached, Export, Setup};
 use esker_rt::mem::Pool;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::{Rt, Sim, SimConfig};
 use esker_stack::{Spec, Stack};
-use esker_testkit::Bound;
 use esker_testkit::crash::{self, Image};
 use esker_testkit::recorder::{Journal, Recorder};
+use esker_testkit::{Bound, Count};
+
+use crate::conformance::give_key;
 
 const SIZE: u64 = 8 << 20;
-const FILES: usize = 24;
-/// States that are looked at, about.
-const STATES: u64 = 30;
+const FILES: usize = 10;
+/// States that are looked at before each answer to a flush: the newest and the oldest one, those in which one block alone is new
+/// or old, and drawn ones.
+const STATES: u64 = 8;
 
 enum Bed {
     Recording(Journal),
@@ -36,9 +40,28 @@ enum Bed {
 static BED: Mutex<Bed> = Mutex::new(Bed::Crashed(Vec::new()));
 
 static KINDS: LazyLock<Vec<&'static Kind>> =
-    LazyLock::new(|| esker_kinds::ALL.iter().copied().chain([&LEAF]).collect());
+    LazyLock::new(|| esker_kinds::ALL.iter().copied().chain([&LEAF, &EARLY]).collect());
 
 static LEAF: Kind = Kind { name: "leaf", build: Build::Device(build_leaf), ..esker_dev::memory::KIND };
+
+/// The planted bug: a flush is answered while what it covers is open below.
+static EARLY: Kind = Kind {
+    role: Role::Modifier,
+    ..Kind::layer("early", "Answers flushes before writes are durable.", &[], build_early)
+};
+
+struct Early;
+
+fn build_early(make: &Make<'_>) -> Result<Layer, KindError> {
+    Ok(Layer::single(Early, make.lowers[0].clone()))
+}
+
+impl Extension for Early {
+    fn issue(&self, _: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
+        bio.flags.fua = false;
+        Step::Now(if bio.op == Op::Flush { Flow::Done(bio.take().ok()) } else { Flow::Down })
+    }
+}
 
 fn build_leaf(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
     let size = make.args.int("size");
@@ -56,6 +79,7 @@ fn build_leaf(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
 }
 
 fn open(rt: &Rt, text: &str, bed: Bed) -> Rc<dyn Device> {
+    give_key(rt);
     *BED.lock().unwrap() = bed;
     let spec = Spec::parse("stack", text).unwrap_or_else(|e| panic!("{text}: {e}"));
     let stack = Stack::build(rt, &Pool::default(), &KINDS, &spec).unwrap_or_else(|e| panic!("{text}: {e}"));
@@ -149,60 +173,81 @@ fn record(text: &str, dir: &Path) -> (Journal, Vec<u64>) {
     (journal, durable.expect("the load fails"))
 }
 
-/// The whole volume over what a power cut left of its devices, as a file.
-fn volume(text: &str, images: &[Image], path: &Path) {
+/// Makes the whole volume over what a power cut left of its devices a file.
+fn volume(text: &str, images: &[Image], path: &Path) -> Result<(), String> {
     let sim = Sim::new(SimConfig::seeded(1));
     let device = open(&sim.rt(), text, Bed::Crashed(images.to_vec()));
     let file = File::create(path).unwrap();
     let size = device.limits().size;
+    let step = u64::from(device.limits().transfer_max).min(1 << 20);
     sim.block_on(async move {
-        for at in (0..size).step_by(1 << 20) {
-            let len = (size - at).min(1 << 20) as usize;
+        for at in (0..size).step_by(step as usize) {
+            let len = (size - at).min(step) as usize;
             let done = device.submit(Bio::read(at, Buf::unique(&Pool::default(), len))).await;
-            assert_eq!(done.result.err(), None, "byte {at} cannot be read after a power cut");
+            done.result.map_err(|error| format!("byte {at} cannot be read: {error}"))?;
             file.write_all_at(&done.buf.to_vec(), at).unwrap();
         }
-    });
+        Ok(())
+    })
 }
 
-/// The journal is replayed, as a mount does; after that nothing is wrong, and the newest durable file is there.
-fn judge(image: &Path, newest: Option<usize>, point: u64) {
+/// The journal is replayed, as a mount does; after that nothing is wrong, and all durable files are there.
+fn judge(image: &Path, durable: usize) -> Result<(), String> {
     let path = image.display().to_string();
     let replayed = tool("e2fsck", &["-p", &path]);
-    let told = String::from_utf8_lossy(&replayed.stdout).into_owned();
-    assert!(matches!(replayed.status.code(), Some(0 | 1)), "cut before event {point}: {told}");
-    let checked = tool("e2fsck", &["-f", "-n", &path]);
-    assert!(checked.status.success(), "cut before event {point}: {}", String::from_utf8_lossy(&checked.stdout));
-    if let Some(file) = newest {
-        let held = tool("debugfs", &["-R", &format!("cat /f{file}"), &path]).stdout;
-        assert!(held == content(file), "cut before event {point}: file {file} was durable and holds something else");
+    if !matches!(replayed.status.code(), Some(0 | 1)) {
+        return Err(String::from_utf8_lossy(&replayed.stdout).into_owned());
     }
+    let checked = tool("e2fsck", &["-f", "-n", &path]);
+    if !checked.status.success() {
+        return Err(String::from_utf8_lossy(&checked.stdout).into_owned());
+    }
+    let Some(newest) = durable.checked_sub(1) else { return Ok(()) };
+    // The one that was made durable last, and one that was so for long.
+    for file in [newest, newest / 2] {
+        let held = tool("debugfs", &["-R", &format!("cat /f{file}"), &path]).stdout;
+        if held != content(file) {
+            return Err(format!("file {file} was durable and holds something else"));
+        }
+    }
+    Ok(())
 }
 
-fn check(text: &str) {
+/// Only one stack at a time is over [`BED`].
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Cuts the power before each answer to a flush while the files are made.
+///
+/// # Errors
+/// What the first state that is not as it must be lacks.
+fn cut(text: &str) -> Result<Count, String> {
     let dir = tempfile::tempdir().unwrap();
     let (journal, durable) = record(text, dir.path());
     let (first, last) = (durable[0], *durable.last().expect("there are files"));
-    let step = ((last - first) / STATES).max(1);
+    let points = journal.flush_answers().into_iter().filter(|point| (first..=last).contains(point));
     let image = dir.path().join("image");
-    let mut states = 0;
-    let bound = Bound { states_max: 1, seed: 5 };
-    let looked = crash::for_each_state::<String>(&journal, bound, |point, images| {
-        if point >= first && point <= last && (point - first).is_multiple_of(step) {
-            volume(text, images, &image);
-            let count = durable.iter().filter(|durable| **durable <= point).count() - 1;
-            judge(&image, count.checked_sub(1), point);
-            states += 1;
-        }
-        Ok(())
-    });
-    let points = looked.unwrap().points;
-    println!("{states} states of {points}: {text}");
-    assert!(states >= STATES && last - first > 100, "only {states} states, {} events", last - first);
+    crash::for_each_state_at(&journal, points, Bound { states_max: STATES, seed: 5 }, |point, images| {
+        let count = durable.iter().filter(|durable| **durable <= point).count() - 1;
+        let judged = volume(text, images, &image).and_then(|()| judge(&image, count));
+        judged.map_err(|what| format!("{text}: cut before event {point}: {what}"))
+    })
+}
+
+fn check(text: &str) {
+    let count = cut(text).unwrap_or_else(|lost| panic!("{lost}"));
+    println!("{count:?}: {text}");
+    let flushes = FILES as u64;
+    assert!(count.points >= flushes, "{count:?}: each file takes a flush: {text}");
+    assert!(count.states + STATES * count.exhaustive >= STATES * count.points, "{count:?}: {text}");
+    assert!(count.states >= STATES * flushes, "{count:?}: {text}");
 }
 
 #[test]
-fn a_file_system_on_extensions_is_consistent_after_power_cuts_at_any_write() {
+fn a_file_system_on_extensions_is_consistent_after_power_cuts_at_any_flush() {
+    let _alone = alone();
     if !can_run() {
         return;
     }
@@ -210,4 +255,29 @@ fn a_file_system_on_extensions_is_consistent_after_power_cuts_at_any_write() {
     check(&format!("{}; {}; vol = mirror region=64KiB new=equal settle=5ms on a, b | verify", half("a"), half("b")));
     // The log is so small that home takes in what is off-loaded all the time.
     check(&format!("h = leaf size={SIZE}; l = leaf size=1MiB; vol = offload rest=0s full=0.5 on h, l"));
+}
+
+#[test]
+fn a_file_system_on_layers_with_tables_or_keys_is_consistent_after_power_cuts_at_any_flush() {
+    let _alone = alone();
+    if !can_run() {
+        return;
+    }
+    check(&format!("vol = leaf size={SIZE} | crypt key=file:any"));
+    check(&format!("vol = leaf size={} | shepherd pause=1us spares=16", SIZE + (1 << 20)));
+    check(&format!("vol = leaf size={} | dedup block=512 size={SIZE} cache=256KiB", 2 * SIZE));
+    check(&format!("vol = leaf size={} | volume block=512 page=512 segment=64KiB size={SIZE}", 4 * SIZE));
+}
+
+#[test]
+fn a_flush_that_is_answered_before_the_writes_are_durable_is_noticed() {
+    let _alone = alone();
+    if !can_run() {
+        return;
+    }
+    let lost = cut(&format!("a = leaf size={SIZE}; b = leaf size={SIZE} | early; vol = stripe chunk=64KiB on a, b"))
+        .expect_err("half of the blocks are written whenever their device likes");
+    assert!(lost.contains("cut before event"), "{lost}");
+    let count = cut(&format!("a = leaf size={SIZE}; b = leaf size={SIZE}; vol = stripe chunk=64KiB on a, b"));
+    assert!(count.is_ok(), "{count:?}: it is the flush that was wrong");
 }

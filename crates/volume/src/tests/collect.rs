@@ -123,7 +123,12 @@ impl Bench {
 
 /// A bench with so little memory that a segment with many references is cleaned without a list of them.
 async fn scarce(rt: &Rt) -> (Bench, Keeper) {
-    let (gate, keeper) = Gate::over(device(rt, &media(4 << 20)));
+    scarce_over(rt, 4 << 20).await
+}
+
+/// The same over a medium of so many bytes.
+async fn scarce_over(rt: &Rt, bytes: u64) -> (Bench, Keeper) {
+    let (gate, keeper) = Gate::over(device(rt, &media(bytes)));
     let settings = Settings::of(("greedy", None), Separation::Origin, (0.5, 0.9), 64 << 10, 2).unwrap();
     let config = Config { collector: settings, ..config(&*gate, SEGMENT, 1 << 40) };
     let io = Io::over(rt, &Pool::default(), vec![gate]);

@@ -362,6 +362,40 @@ fn a_segment_with_too_many_references_is_cleaned_without_a_list() {
     });
 }
 
+/// The same at scale: a million logical blocks lead to one physical block (demand 36).
+#[test]
+fn a_block_with_a_million_references_is_moved_and_they_go_on_sharing() {
+    const REFERENCES: u64 = 1_000_000;
+    const FIRST: u64 = 1000;
+    run(async |rt| {
+        let (bench, _) = scarce_over(&rt, 256 << 20).await;
+        bench.fill(0..60).await;
+        let (victim, place) = (bench.segment_of(3), |lba: u64| bench.volume.pieces(lba..lba + 1)[0].pba);
+        bench.ranges(&[clone(3, 1, FIRST)]).await;
+        let mut made = 1;
+        while made < REFERENCES {
+            let more = made.min(REFERENCES - made);
+            bench.ranges(&[clone(FIRST, more, FIRST + made)]).await;
+            made += more;
+        }
+        let old = place(3);
+        assert!((0..REFERENCES).all(|i| place(FIRST + i) == old), "all share one block");
+        assert!(u64::from(bench.segment(victim).live) > REFERENCES, "each reference counts");
+        bench.pass().await;
+        bench.clean().await;
+        bench.pass().await;
+        bench
+            .expect_moved(victim, &[(3, 4), (FIRST, 4), (FIRST + REFERENCES / 2, 4), (FIRST + REFERENCES - 1, 4)])
+            .await;
+        let new = place(3);
+        assert!(new != old && (0..REFERENCES).all(|i| place(FIRST + i) == new), "they go on sharing");
+        let peak = bench.stat("reverse_bytes_peak");
+        assert!(peak <= 65_536.0, "{peak} bytes of lists");
+        bench.write(FIRST + 7, 1, 99).await;
+        assert_eq!((bench.values(FIRST + 6, 3).await, bench.values(3, 1).await), (vec![4, 99, 4], vec![4]));
+    });
+}
+
 /// A list that outgrows its memory while it is made is given up, and its segment is cleaned without.
 #[test]
 fn a_list_that_outgrows_its_memory_is_given_up() {
