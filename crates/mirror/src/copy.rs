@@ -104,17 +104,21 @@ impl Mirror {
 
     async fn copy_claimed(&self, below: &Below, piece: &Piece, data: &Cell<u64>) -> Result<(), BioError> {
         let range = piece.range;
+        let zero = || Bio::zero(range.start(), range.len());
         let (source, bio) = match self.source_of_zeroes(below, range, data).await {
-            Some(source) => (source, Bio::zero(range.start(), range.len())),
-            None => {
-                let (source, buf) = self.read_any(below, range).await?;
-                (source, Bio::write(range.start(), buf))
-            }
+            Some(source) => (source, zero()),
+            None => match self.read_any(below, range).await? {
+                (source, buf) if self.config.zeroes && self.config.tells_extents && is_zero(&buf) => (source, zero()),
+                (source, buf) => (source, Bio::write(range.start(), buf)),
+            },
         };
         let count = if bio.op == Op::Zero { &self.counts.zeroed } else { &self.counts.copied };
         let is_suspect = self.suspect.borrow().has(piece.region);
         let lacks = |state| state == State::Catching || (is_suspect && state == State::InSync);
-        let targets: Vec<usize> = self.halves.which(lacks).into_iter().filter(|lower| *lower != source).collect();
+        let mut targets: Vec<usize> = self.halves.which(lacks).into_iter().filter(|lower| *lower != source).collect();
+        if bio.op == Op::Zero {
+            targets = self.without_holes(below, range, targets).await;
+        }
         let answers = self.to_all(below, &mut bio.tagged(BACKGROUND), &targets, self.config.tries).await;
         for answer in answers {
             match &answer.done.result {
@@ -149,6 +153,28 @@ impl Mirror {
         (!has_data && at >= range.end()).then_some(source)
     }
 
+    /// Those of `targets` that may hold something else than zeroes in `range`: zeroing a hole would take space for it. They are
+    /// asked under the claim, so that a hole stays one.
+    async fn without_holes(&self, below: &Below, range: ByteRange, targets: Vec<usize>) -> Vec<usize> {
+        if !self.config.tells_extents {
+            return targets;
+        }
+        let mut left = Vec::with_capacity(targets.len());
+        for lower in targets {
+            let asked = Bio::extents(range.start(), range.len()).tagged(BACKGROUND);
+            let done = self.submit(below, lower, asked).await;
+            let Ok(Reply::Extents(extents)) = done.result else {
+                left.push(lower);
+                continue;
+            };
+            let zero = extents.iter().take_while(|extent| extent.state != ExtentState::Data).map(|extent| extent.len);
+            if zero.sum::<u64>() < range.len() {
+                left.push(lower);
+            }
+        }
+        left
+    }
+
     /// The source's bytes, or where it cannot read them those of another half in sync.
     pub(crate) async fn read_any(&self, below: &Below, range: ByteRange) -> Result<(usize, Buf), BioError> {
         let mut last = BioError::Gone(self.config.name.as_str().into());
@@ -162,4 +188,10 @@ impl Mirror {
         }
         Err(last)
     }
+}
+
+fn is_zero(buf: &Buf) -> bool {
+    let mut all = true;
+    buf.for_each_piece(&mut |piece| all &= piece.iter().all(|byte| *byte == 0));
+    all
 }
