@@ -125,7 +125,10 @@ fn data_behind_crypt_is_refused_unless_forced() {
     let text = format!("{}; v = volume segment=1MiB on c", data.replace("; export c = c", ""));
     let before = fs::read(dir.path().join("d.img")).unwrap();
     let error = init(dir.path(), &text, &[("d", "a half")], &[], true).unwrap_err().to_string();
-    assert!(error.contains("device \"v\": what is below it is neither blank nor") && error.contains("--force"), "{error}");
+    assert!(
+        error.contains("device \"v\": what is below it is neither blank nor") && error.contains("--force"),
+        "{error}"
+    );
     assert!(fs::read(dir.path().join("d.img")).unwrap() == before, "a rehearsal writes nothing");
     let lost = Making::Anew(vec!["what \"c\" holds".to_string()]);
     assert_eq!(init_twice(dir.path(), &text, &[("d", "a half")], &["v"]), done(&[("m", Making::Kept), ("v", lost)]));

@@ -71,8 +71,10 @@ fn endless_devices_and_parameters_are_borne_or_refused_with_words() {
         assert!(refused.as_deref().is_none_or(is_sound), "{text}: {refused:?}");
     }
     for size in sizes {
-        let (memory, pair) = (format!("memory block=4096 size={size}"), format!("a = memory size={size}; b = memory size={size}"));
-        let models = ["ssd-model", "nvm-model", "disk-model", "array-model"].map(|kind| format!("v = {kind} size={size}"));
+        let (memory, pair) =
+            (format!("memory block=4096 size={size}"), format!("a = memory size={size}; b = memory size={size}"));
+        let models =
+            ["ssd-model", "nvm-model", "disk-model", "array-model"].map(|kind| format!("v = {kind} size={size}"));
         let pairs = ["concat", "stripe", "mirror", "offload", "offload entries=18446744073709551615"];
         let over = ["volume on v", "volumes ports=\"a=1MiB\" on v", "dedup on v", "mirror on v", "shepherd on v"];
         let endless = over.map(|layer| format!("d = {memory}; v = volume segment=1GiB on d; w = {layer}"));
@@ -103,7 +105,10 @@ fn a_trial_refuses_only_what_is_refused_whatever_the_block_of_a_file_is() {
     };
     let pair = "a = file path=a; b = file path=b";
     for layer in ["align block=4096 on a", "crypt key=env:NONE on a", "tap path=t on a"] {
-        assert_eq!(trial(&format!("{pair}; v = {layer}; w = volume block=512 segment=1MiB on b"), Some(1 << 26)), [""; 0]);
+        assert_eq!(
+            trial(&format!("{pair}; v = {layer}; w = volume block=512 segment=1MiB on b"), Some(1 << 26)),
+            [""; 0]
+        );
     }
     assert_eq!(trial(&format!("{pair}; v = stripe chunk=1000 on a,b"), None), [""; 0], "sizes are not known");
     let errors = trial(&format!("{pair}; v = stripe chunk=1000 on a,b; w = volume on v"), Some(1 << 26));

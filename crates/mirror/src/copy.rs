@@ -115,11 +115,17 @@ impl Mirror {
         let count = if bio.op == Op::Zero { &self.counts.zeroed } else { &self.counts.copied };
         let is_suspect = self.suspect.borrow().has(piece.region);
         let lacks = |state| state == State::Catching || (is_suspect && state == State::InSync);
-        let mut targets: Vec<usize> = self.halves.which(lacks).into_iter().filter(|lower| *lower != source).collect();
+        let targets: Vec<usize> = self.halves.which(lacks).into_iter().filter(|lower| *lower != source).collect();
+        let mut answers = Vec::with_capacity(targets.len());
         if bio.op == Op::Zero {
-            targets = self.without_holes(below, range, targets).await;
+            for lower in targets {
+                let Some(part) = self.part_with_data(below, range, lower).await else { continue };
+                let mut bio = Bio::zero(part.start(), part.len()).tagged(BACKGROUND);
+                answers.extend(self.to_all(below, &mut bio, &[lower], self.config.tries).await);
+            }
+        } else {
+            answers = self.to_all(below, &mut bio.tagged(BACKGROUND), &targets, self.config.tries).await;
         }
-        let answers = self.to_all(below, &mut bio.tagged(BACKGROUND), &targets, self.config.tries).await;
         for answer in answers {
             match &answer.done.result {
                 Ok(_) => count.set(count.get() + range.len()),
@@ -153,26 +159,26 @@ impl Mirror {
         (!has_data && at >= range.end()).then_some(source)
     }
 
-    /// Those of `targets` that may hold something else than zeroes in `range`: zeroing a hole would take space for it. They are
-    /// asked under the claim, so that a hole stays one.
-    async fn without_holes(&self, below: &Below, range: ByteRange, targets: Vec<usize>) -> Vec<usize> {
-        if !self.config.tells_extents {
-            return targets;
-        }
-        let mut left = Vec::with_capacity(targets.len());
-        for lower in targets {
-            let asked = Bio::extents(range.start(), range.len()).tagged(BACKGROUND);
-            let done = self.submit(below, lower, asked).await;
-            let Ok(Reply::Extents(extents)) = done.result else {
-                left.push(lower);
-                continue;
-            };
-            let zero = extents.iter().take_while(|extent| extent.state != ExtentState::Data).map(|extent| extent.len);
-            if zero.sum::<u64>() < range.len() {
-                left.push(lower);
+    /// The part of `range` outside which half `lower` tells that it reads as zeroes: zeroing a hole would take space for it. None
+    /// if that is all of it. The half is asked under the claim, so that a hole stays one.
+    async fn part_with_data(&self, below: &Below, range: ByteRange, lower: usize) -> Option<ByteRange> {
+        let asked = Bio::extents(range.start(), range.len()).tagged(BACKGROUND);
+        let extents = match self.config.tells_extents {
+            true => self.submit(below, lower, asked).await.result,
+            false => return Some(range),
+        };
+        let Ok(Reply::Extents(extents)) = extents else { return Some(range) };
+        let (mut at, mut part) = (range.start(), None);
+        for extent in extents.iter() {
+            let end = at + extent.len;
+            if extent.state == ExtentState::Data {
+                part = Some((part.map_or(at, |(start, _)| start), end));
             }
+            at = end;
         }
-        left
+        // What was not told of may hold anything.
+        let part = if at < range.end() { Some((part.map_or(at, |(start, _)| start), range.end())) } else { part };
+        part.and_then(|(start, end)| ByteRange::new(start, end - start)?.intersect(range))
     }
 
     /// The source's bytes, or where it cannot read them those of another half in sync.
