@@ -55,7 +55,7 @@ pub enum HeadError {
     #[error("is blank")]
     Blank,
     /// Something else.
-    #[error("holds no deduplicated volume; if nothing there is needed, zero its first 8 KiB")]
+    #[error("holds no deduplicated volume; if nothing there is needed, `esker init` makes a new one")]
     Foreign,
     /// A damaged head, and no other.
     #[error("has a head with a wrong checksum and no other; restore it from a copy")]

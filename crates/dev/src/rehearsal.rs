@@ -55,7 +55,8 @@ struct Written {
 impl Written {
     fn cover(&mut self, range: ByteRange) {
         let (mut start, mut end) = (range.start(), range.end());
-        let touching: Vec<u64> = self.parts.range(..=end).rev().map_while(|(s, e)| (*e >= start).then_some(*s)).collect();
+        let touching: Vec<u64> =
+            self.parts.range(..=end).rev().map_while(|(s, e)| (*e >= start).then_some(*s)).collect();
         for from in touching {
             let to = self.parts.remove(&from).expect("found above");
             (start, end) = (start.min(from), end.max(to));
@@ -161,8 +162,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::memory::{Defer, MemoryDevice};
     use crate::media::Media;
+    use crate::memory::{Defer, MemoryDevice};
 
     const SIZE: u64 = 64 << 10;
 

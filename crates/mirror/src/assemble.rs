@@ -55,7 +55,7 @@ pub struct Assembly {
 pub enum Refusal {
     /// No label anywhere, and not all lower ends are blank.
     #[error(
-        "lower end {lower} {trouble}, and no other has a label; to make a new mirror, zero the first 8 KiB of each half"
+        "lower end {lower} {trouble}, and no other has a label; `esker init` makes a new mirror, and says what it would destroy"
     )]
     NoLabel {
         /// Lower end.

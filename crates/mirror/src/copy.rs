@@ -104,18 +104,28 @@ impl Mirror {
 
     async fn copy_claimed(&self, below: &Below, piece: &Piece, data: &Cell<u64>) -> Result<(), BioError> {
         let range = piece.range;
+        let zero = || Bio::zero(range.start(), range.len());
         let (source, bio) = match self.source_of_zeroes(below, range, data).await {
-            Some(source) => (source, Bio::zero(range.start(), range.len())),
-            None => {
-                let (source, buf) = self.read_any(below, range).await?;
-                (source, Bio::write(range.start(), buf))
-            }
+            Some(source) => (source, zero()),
+            None => match self.read_any(below, range).await? {
+                (source, buf) if self.config.zeroes && self.config.tells_extents && is_zero(&buf) => (source, zero()),
+                (source, buf) => (source, Bio::write(range.start(), buf)),
+            },
         };
         let count = if bio.op == Op::Zero { &self.counts.zeroed } else { &self.counts.copied };
         let is_suspect = self.suspect.borrow().has(piece.region);
         let lacks = |state| state == State::Catching || (is_suspect && state == State::InSync);
         let targets: Vec<usize> = self.halves.which(lacks).into_iter().filter(|lower| *lower != source).collect();
-        let answers = self.to_all(below, &mut bio.tagged(BACKGROUND), &targets, self.config.tries).await;
+        let mut answers = Vec::with_capacity(targets.len());
+        if bio.op == Op::Zero {
+            for lower in targets {
+                let Some(part) = self.part_with_data(below, range, lower).await else { continue };
+                let mut bio = Bio::zero(part.start(), part.len()).tagged(BACKGROUND);
+                answers.extend(self.to_all(below, &mut bio, &[lower], self.config.tries).await);
+            }
+        } else {
+            answers = self.to_all(below, &mut bio.tagged(BACKGROUND), &targets, self.config.tries).await;
+        }
         for answer in answers {
             match &answer.done.result {
                 Ok(_) => count.set(count.get() + range.len()),
@@ -149,6 +159,28 @@ impl Mirror {
         (!has_data && at >= range.end()).then_some(source)
     }
 
+    /// The part of `range` outside which half `lower` tells that it reads as zeroes: zeroing a hole would take space for it. None
+    /// if that is all of it. The half is asked under the claim, so that a hole stays one.
+    async fn part_with_data(&self, below: &Below, range: ByteRange, lower: usize) -> Option<ByteRange> {
+        let asked = Bio::extents(range.start(), range.len()).tagged(BACKGROUND);
+        let extents = match self.config.tells_extents {
+            true => self.submit(below, lower, asked).await.result,
+            false => return Some(range),
+        };
+        let Ok(Reply::Extents(extents)) = extents else { return Some(range) };
+        let (mut at, mut part) = (range.start(), None);
+        for extent in extents.iter() {
+            let end = at + extent.len;
+            if extent.state == ExtentState::Data {
+                part = Some((part.map_or(at, |(start, _)| start), end));
+            }
+            at = end;
+        }
+        // What was not told of may hold anything.
+        let part = if at < range.end() { Some((part.map_or(at, |(start, _)| start), range.end())) } else { part };
+        part.and_then(|(start, end)| ByteRange::new(start, end - start)?.intersect(range))
+    }
+
     /// The source's bytes, or where it cannot read them those of another half in sync.
     pub(crate) async fn read_any(&self, below: &Below, range: ByteRange) -> Result<(usize, Buf), BioError> {
         let mut last = BioError::Gone(self.config.name.as_str().into());
@@ -162,4 +194,10 @@ impl Mirror {
         }
         Err(last)
     }
+}
+
+fn is_zero(buf: &Buf) -> bool {
+    let mut all = true;
+    buf.for_each_piece(&mut |piece| all &= piece.iter().all(|byte| *byte == 0));
+    all
 }

@@ -6,7 +6,7 @@ mod power;
 use std::rc::Rc;
 
 use esker_base::Nanos;
-use esker_block::{Bio, Buf, Build, Device, Done, Kind, KindError, Limits, Make, OpKind, Step, Support};
+use esker_block::{Bio, Buf, Build, Device, Done, Kind, KindError, Limits, Make, Op, OpKind, Step, Support};
 use esker_dev::{Defer, Media, MemoryDevice};
 use esker_dev_sim::faulty::{Faulty, Injector};
 use esker_stack::{Export, Spec};
@@ -22,6 +22,7 @@ static KINDS: &[&Kind] = &[
     &esker_layers::delay::KIND,
     &LATENT,
     &SILENT,
+    &THICK,
 ];
 
 /// Memory with sectors that cannot be read until they are written.
@@ -55,6 +56,33 @@ fn build_silent(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
     let inner = MemoryDevice::over(make.rt, Media::new(make.args.int("size")), 512, Defer::Never);
     let limits = inner.limits().clone().with(OpKind::Extents, Support::No);
     Ok(Rc::new(Silent { inner, limits }))
+}
+
+/// Memory that takes space for what is zeroed.
+static THICK: Kind = Kind { name: "thick", build: Build::Device(build_thick), ..esker_dev::memory::KIND };
+
+struct Thick {
+    inner: MemoryDevice,
+    media: Rc<Media>,
+}
+
+impl Device for Thick {
+    fn limits(&self) -> &Limits {
+        self.inner.limits()
+    }
+
+    fn submit(&self, bio: Bio) -> Step<Done> {
+        if bio.op != Op::Zero {
+            return self.inner.submit(bio);
+        }
+        self.media.zero(bio.range, true);
+        Step::Now(bio.ok())
+    }
+}
+
+fn build_thick(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
+    let media = Media::new(make.args.int("size"));
+    Ok(Rc::new(Thick { inner: MemoryDevice::over(make.rt, media.clone(), 512, Defer::Never), media }))
 }
 
 const TWO: &str = "a = memory size=256KiB defer=always latency=5us; b = memory size=256KiB defer=always latency=7us;";

@@ -92,7 +92,7 @@ pub enum HeadError {
     #[error("is blank")]
     Blank,
     /// Something else.
-    #[error("holds no log of off-loaded writes; to use it for one, zero its first 8 KiB")]
+    #[error("holds no log of off-loaded writes; if nothing there is needed, `esker init` makes a new one")]
     Foreign,
     /// Damaged: a head is never torn.
     #[error("holds a head whose checksum is wrong; restore it from a copy, or give up what was off-loaded")]

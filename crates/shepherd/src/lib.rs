@@ -18,8 +18,8 @@ use std::rc::Rc;
 
 use esker_base::Nanos;
 use esker_block::{
-    Bio, BioError, Ctx, Ends, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind, OpSet, Opening, Param,
-    ParamType, Role, Routes, Stat, Step,
+    Bio, BioError, Ctx, Ends, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind, OpSet, Opening,
+    Param, ParamType, Role, Routes, Stat, Step,
 };
 use esker_primitives::Io;
 

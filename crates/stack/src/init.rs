@@ -268,12 +268,7 @@ impl Maker<'_> {
     }
 
     /// Whether the marks read as zeroes, or would without the layers that hide it.
-    async fn are_blank(
-        &self,
-        device: &DeviceSpec,
-        instance: &Rc<Instance>,
-        marks: &[Mark],
-    ) -> Result<bool, BioError> {
+    async fn are_blank(&self, device: &DeviceSpec, instance: &Rc<Instance>, marks: &[Mark]) -> Result<bool, BioError> {
         for mark in marks {
             if self.is_blank(instance, *mark).await? {
                 continue;
@@ -320,7 +315,8 @@ impl Maker<'_> {
 
     fn check_writable(&self, device: &DeviceSpec, marks: &[Mark]) -> Result<(), InitError> {
         let parts = self.stack.parts.borrow();
-        let takes = |name: &String| parts.limits(name).is_some_and(|limits| limits.support(OpKind::Write) != Support::No);
+        let takes =
+            |name: &String| parts.limits(name).is_some_and(|limits| limits.support(OpKind::Write) != Support::No);
         match marks.iter().map(|mark| &device.on[mark.lower]).find(|name| !takes(name)) {
             Some(name) => Err(failed(device, format!("\"{name}\" takes no writes, so no medium can be made on it"))),
             None => Ok(()),

@@ -9,7 +9,7 @@ use esker_block::VolumeId;
 use crate::build::{BuildError, arrange, build_part, check, users};
 use crate::snapshot::Handle;
 use crate::stack::Stack;
-use crate::text::{DeviceSpec, Spec};
+use crate::text::{DeviceSpec, Spec, split_reference};
 
 /// Why a live change was not made. The stack runs on as before.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -58,13 +58,13 @@ enum Change<'a> {
 }
 
 impl Spec {
-    /// The text with `new` (whose `on` is ignored) directly above the device or layer `above`: what stood on that one stands
-    /// on the new layer.
+    /// The text with `new` (whose `on` is ignored) directly above `above`, a device, a layer or a port of one (`vm.web`): what
+    /// stood on that one stands on the new layer.
     ///
     /// # Errors
     /// No such device, or a name that is taken.
     pub fn with_layer(mut self, mut new: DeviceSpec, above: &str) -> Result<Spec, LiveError> {
-        let at = self.devices.iter().position(|d| d.name == above);
+        let at = self.devices.iter().position(|d| d.name == split_reference(above).0);
         let at = at.ok_or_else(|| LiveError::Unknown(above.to_string()))?;
         if self.devices.iter().any(|d| d.name == new.name) {
             let what = "there is a device of this name already; choose another";
@@ -99,7 +99,7 @@ impl Spec {
 }
 
 impl Stack {
-    /// Builds `new` (whose `on` is ignored) and puts it directly above the device or layer `above`: everything that
+    /// Builds `new` (whose `on` is ignored) and puts it directly above the device, layer or port `above`: everything that
     /// stood on that one now stands on the new layer.
     ///
     /// # Errors

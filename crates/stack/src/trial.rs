@@ -23,9 +23,8 @@ impl Spec {
     pub fn trial(&self, kinds: &[&Kind], size: impl Fn(&DeviceSpec) -> Option<u64>) -> Vec<BuildError> {
         let [small, large] = BLOCKS.map(|block| refused(self, kinds, block, &size));
         let both = small.into_iter().filter(|(name, _)| large.contains_key(name));
-        let mut errors: Vec<(usize, BuildError)> = both
-            .filter_map(|(name, error)| Some((self.devices.iter().position(|d| d.name == name)?, error)))
-            .collect();
+        let mut errors: Vec<(usize, BuildError)> =
+            both.filter_map(|(name, error)| Some((self.devices.iter().position(|d| d.name == name)?, error))).collect();
         errors.sort_by_key(|(at, _)| *at);
         errors.into_iter().map(|(_, error)| error).collect()
     }
@@ -50,7 +49,9 @@ fn refused(
         let make = Make { rt: &sim.rt(), pool: &pool, name: &device.name, args: &args, lowers: &lowers };
         let known = || args.get("size").map(|_| args.int("size")).or_else(|| size(device));
         match built(kind, &make, block, known) {
-            Ok(built) => ends.extend(built.into_iter().map(|(port, limits)| (volume_name(&device.name, &port), limits))),
+            Ok(built) => {
+                ends.extend(built.into_iter().map(|(port, limits)| (volume_name(&device.name, &port), limits)))
+            }
             // A key or a file: a matter of the world.
             Err(KindError::Outside(_)) => {}
             Err(error) => drop(errors.insert(device.name.clone(), BuildError::of(device, error))),

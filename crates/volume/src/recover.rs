@@ -33,7 +33,7 @@ pub enum RecoverError {
     #[error("it cannot be read: {0}")]
     Io(#[from] BioError),
     /// None of the four slots holds a volume, and not all are blank.
-    #[error("no slot of its superblock is whole ({0}); nothing was changed")]
+    #[error("no slot of its superblock is whole ({0}); nothing was changed; `esker init` makes a new volume")]
     Slots(String),
     /// A slot is from a later esker.
     #[error("its superblock {0}")]

@@ -84,7 +84,9 @@ impl Run for Init {
                 return Err(Refused::Unknown(name.clone()).into());
             }
             None if media.is_empty() => return Err(Refused::Nothing.into()),
-            _ => terminal.say(&if self.json { as_json(&created, &media).to_string() } else { told(&created, &media) })?,
+            _ => {
+                terminal.say(&if self.json { as_json(&created, &media).to_string() } else { told(&created, &media) })?
+            }
         }
         if !self.dry_run {
             make(esker_kinds::ALL, &spec, &Wanted { rehearse: false, ..wanted })?;

@@ -58,7 +58,9 @@ pub enum RegionError {
     #[error("there are {0} regions already, and the directory holds no more; free one")]
     TooMany(usize),
     /// The medium holds something else.
-    #[error("byte {at} and following hold no area of regions ({what}); if nothing there is needed, format it")]
+    #[error(
+        "byte {at} and following hold no area of regions ({what}); if nothing there is needed, format it (`esker init` does, for a layer of a stack)"
+    )]
     Foreign {
         /// Where the area should begin.
         at: u64,

@@ -1,0 +1,78 @@
+//! Live changes above the ports of a layer with several.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use esker_base::Nanos;
+use esker_block::{Bio, Buf, Device};
+use esker_rt::mem::Pool;
+use esker_rt::{Sim, SimConfig};
+use esker_stack::{DeviceSpec, Export, Place, Spec, Stack};
+
+const PATIENCE: Nanos = Nanos::secs(5);
+const TEXT: &str = "d = memory block=4096 size=64MiB; vm = volumes segment=1MiB ports=\"web=8MiB,db=8MiB\" on d; \
+                    export web = vm.web; export db = vm.db";
+
+fn stats(name: &str) -> DeviceSpec {
+    DeviceSpec::new(name, "stats", Vec::new(), BTreeMap::new(), Place::new("test", 1))
+}
+
+async fn write(end: &Export, value: u8) {
+    let bio = Bio::write(0, Buf::from_bytes(&Pool::default(), &[value; 4096]));
+    end.submit(bio).await.result.unwrap();
+}
+
+/// Lower ends by device.
+fn on(stack: &Stack, name: &str) -> Vec<String> {
+    stack.spec().device(name).map(|device| device.on.clone()).unwrap_or_default()
+}
+
+fn device_of(stack: &Stack, export: &str) -> String {
+    stack.spec().exports.iter().find(|e| e.name == export).unwrap().device.clone()
+}
+
+#[test]
+fn a_layer_comes_and_goes_above_one_port_and_sees_its_requests_alone() {
+    let sim = Sim::new(SimConfig::seeded(1));
+    let rt = sim.rt();
+    sim.block_on(async move {
+        let stack = Stack::build(&rt, &Pool::default(), esker_kinds::ALL, &Spec::parse("test", TEXT).unwrap()).unwrap();
+        stack.opened().await;
+        let (web, db) = (stack.export("web").unwrap(), stack.export("db").unwrap());
+        for round in 0..2u8 {
+            stack.insert(stats("s"), "vm.web", PATIENCE).await.unwrap();
+            assert_eq!((on(&stack, "s"), device_of(&stack, "web")), (vec!["vm.web".to_string()], "s".to_string()));
+            assert_eq!(device_of(&stack, "db"), "vm.db");
+            write(&web, round).await;
+            write(&db, round).await;
+            write(&db, round).await;
+            let seen = stack.stats().into_iter().find(|part| part.name == "s").unwrap().stats;
+            assert!(seen.iter().any(|stat| stat.name == "writes" && stat.value == 1.0), "{seen:?}");
+            // The text of now builds the same stack.
+            let text = stack.spec();
+            assert!(text.check(esker_kinds::ALL).is_ok() && Spec::parse("test", &text.to_toml()).unwrap() == text);
+            stack.remove("s", PATIENCE).await.unwrap();
+            assert_eq!(device_of(&stack, "web"), "vm.web");
+            write(&web, round).await;
+        }
+        stack.close().await;
+    });
+}
+
+#[test]
+fn above_several_ports_or_a_strange_one_is_refused_with_the_names_of_the_ports() {
+    let sim = Sim::new(SimConfig::seeded(1));
+    let rt = sim.rt();
+    sim.block_on(async move {
+        let stack: Rc<Stack> =
+            Stack::build(&rt, &Pool::default(), esker_kinds::ALL, &Spec::parse("test", TEXT).unwrap()).unwrap();
+        stack.opened().await;
+        for above in ["vm", "vm.mail"] {
+            let error = stack.insert(stats("s"), above, PATIENCE).await.unwrap_err().to_string();
+            assert!(error.contains("has the upper ends vm.web, vm.db"), "{error}");
+        }
+        let error = stack.insert(stats("s"), "d.web", PATIENCE).await.unwrap_err().to_string();
+        assert!(error.contains("there is no"), "{error}");
+        stack.close().await;
+    });
+}
