@@ -12,7 +12,7 @@ use esker_block::{
 };
 use esker_rt::real::{File, Kernel, OpenMode};
 
-use crate::disk::{self, Disk, Opened};
+use crate::disk::{self, Came, Disk, Opened};
 use crate::file::{DEPTH, depth, outside};
 use crate::memory::check_geometry;
 
@@ -44,7 +44,7 @@ fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
     let kernel = make.rt.kernel().map_err(|e| outside(path, e))?;
     check_type(path)?;
     let opened = open(&kernel, path, read_only, depth)?;
-    Ok(Rc::new(Disk::new(make.rt, make.pool, opened)))
+    Ok(Rc::new(Disk::new(make.rt, make.pool, opened, Came { path: path.to_path_buf(), made: false, always: false })))
 }
 
 fn check_type(path: &Path) -> Result<(), KindError> {

@@ -35,7 +35,7 @@ pub use command::{Command, CommandError};
 pub use front::{Front, Offer};
 pub use metered::Metered;
 pub use refusal::Refusal;
-pub use server::{Config, Ready, ServeError, Served, StopError};
+pub use server::{Config, Ready, ServeError, Served, StopError, Unusable};
 pub use status::Status;
 pub use vhost::{VhostDoor, VhostError, VhostFront};
 pub use view::View;

@@ -64,9 +64,9 @@ impl Stack {
         self.opened().await;
         let mut first = Ok(());
         for (name, volume) in self.ends() {
-            let done = match self.dead() {
-                Some(cause) => Err(BioError::Gone(cause.into())),
-                None => self.flush(volume).await,
+            let done = match self.shared.check() {
+                Ok(()) => self.flush(volume).await,
+                refused => refused,
             };
             if let Err(error) = done {
                 let error = FlushError { device: name, error };

@@ -15,11 +15,13 @@ mod contract;
 mod door;
 #[cfg(test)]
 mod growth_tests;
+mod health;
 pub mod held;
 mod hops;
 pub mod live;
 mod meters;
 mod numbers;
+mod origin;
 pub mod resize;
 #[cfg(test)]
 mod router_tests;

@@ -15,3 +15,4 @@ mod secured;
 mod service;
 mod stopping;
 mod top;
+mod unusable;

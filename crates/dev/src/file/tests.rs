@@ -220,7 +220,7 @@ fn a_full_medium_answers_no_space_and_latches() {
         let reactor = reactor(backend);
         let (errors, reads, len) = reactor.block_on(write_to_full(reactor.rt()));
         assert!(matches!(&errors[0], BioError::NoSpace(text) if text.contains("write of 1024 bytes at 4096")));
-        let latched = |e: &BioError| matches!(e, BioError::Gone(text) if text.contains("write of 1024 bytes at 4096"));
+        let latched = |e: &BioError| matches!(e, BioError::Latched(text) if text.contains("a write of 1024 bytes at 4096 failed"));
         assert!(errors[1..].iter().all(latched), "{errors:?}");
         assert_eq!((reads, len), (true, 1024), "reads go on, buffers come back");
     }
