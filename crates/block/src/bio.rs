@@ -348,9 +348,13 @@ pub enum BioError {
     /// The destination takes no changes.
     #[error("{0} is read-only")]
     ReadOnly(Box<str>),
-    /// The device is gone, or latched after a failed write or flush.
-    #[error("{0} is dead")]
+    /// The device is not there any more.
+    #[error("{0} is gone")]
     Gone(Box<str>),
+    /// It refuses this until its medium is repaired and the server restarts: latched after a failed write or flush, or never
+    /// opened. The text is made of whole sentences.
+    #[error("{0}")]
+    Latched(Box<str>),
 }
 
 impl BioError {

@@ -3,6 +3,7 @@
 use esker_base::Nanos;
 
 use crate::bio::{Bio, BioError, Done};
+use crate::latch::Trouble;
 use crate::limits::Limits;
 use crate::step::Step;
 
@@ -33,6 +34,18 @@ pub struct Usage {
 /// The answer of what cannot be resized.
 pub(crate) const KEEPS_SIZE: &str =
     "its size is fixed; `volumes`, and a `file` whose text gives no size, can be resized";
+
+/// Where the medium of a device comes from.
+pub trait Origin {
+    /// Whether building the device made the medium, which may not take the place of one that was lost.
+    fn is_made(&self) -> bool;
+
+    /// Whether anything but zeroes was found on the medium. What cannot be read counts as data.
+    fn holds_data(&self) -> bool;
+
+    /// Removes what building the device made, if it made anything: the start of its stack has failed.
+    fn undo(&self);
+}
 
 /// Something that answers requests.
 ///
@@ -72,6 +85,16 @@ pub trait Device {
     /// What it tells about itself.
     fn stats(&self) -> Vec<Stat> {
         Vec::new()
+    }
+
+    /// Where its medium comes from, if it has one outside the program.
+    fn origin(&self) -> Option<&dyn Origin> {
+        None
+    }
+
+    /// What an operator must know about it now: that it is latched, or does without something below.
+    fn trouble(&self) -> Option<Trouble> {
+        None
     }
 
     /// What it has used, if it is a model.

@@ -7,8 +7,9 @@ use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
 use crate::bio::{Bio, BioError, Done, VolumeId};
-use crate::device::{KEEPS_SIZE, Stat, Usage};
+use crate::device::{KEEPS_SIZE, Stat};
 use crate::kind::KindError;
+use crate::latch::Trouble;
 use crate::step::{LocalFuture, Step};
 
 /// What an extension decided about a request.
@@ -311,8 +312,8 @@ pub trait Extension {
         Vec::new()
     }
 
-    /// What it has used, if it models a device.
-    fn usage(&self) -> Option<Usage> {
+    /// What an operator must know about it now: that it is latched, or does without something below.
+    fn trouble(&self) -> Option<Trouble> {
         None
     }
 }

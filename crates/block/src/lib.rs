@@ -3,8 +3,8 @@
 //! Invariant: no I/O and no policy; nothing here knows which devices or layers exist.
 //!
 //! Reading order: [`bio`] (requests and answers), [`buf`] (their payload), [`limits`] (what a device can do), [`step`]
-//! (now or later), [`device`], [`ext`] (extensions), [`flight`] and
-//! [`locks`] (what several of them need), [`kind`] (manifests and parameters), [`meter`] (counts and latencies), [`changes`] (which bytes were changed),
+//! (now or later), [`device`], [`ext`] (extensions), [`flight`],
+//! [`locks`] and [`latch`] (what several of them need), [`kind`] (manifests and parameters), [`meter`] (counts and latencies), [`changes`] (which bytes were changed),
 //! [`store`] (bytes of media in memory), [`conformance`] (what every device must pass).
 
 #![forbid(unsafe_code)]
@@ -17,6 +17,7 @@ pub mod device;
 pub mod ext;
 pub mod flight;
 pub mod kind;
+pub mod latch;
 pub mod limits;
 pub mod locks;
 pub mod meter;
@@ -26,12 +27,13 @@ pub mod store;
 pub use bio::{Bio, BioError, Class, Done, Extent, ExtentState, Flags, Op, OpKind, RangeOp, Reply, Tag, VolumeId};
 pub use buf::Buf;
 pub use changes::ChangeMap;
-pub use device::{Device, Stat, Usage};
+pub use device::{Device, Origin, Stat, Usage};
 pub use ext::{Below, Ctx, Enter, Extension, Flow, Job, Mark, Opening, Route, Station};
 pub use kind::{
     Args, Arity, Build, Durability, Ends, Kind, KindError, Layer, Make, Medium, Param, ParamType, Role, Routes, Upper,
     Value, Worlds,
 };
+pub use latch::{Latch, Trouble};
 pub use limits::{Limits, OpSet, Support};
 pub use meter::{Meter, OpReading, Reading};
 pub use step::Step;

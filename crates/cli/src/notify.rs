@@ -14,7 +14,10 @@ fn tell(state: &NotifyState<'_>) {
 
 /// Says that clients may connect, and from then on, as often as was asked for, that the reactor turns: a server that hangs
 /// is restarted.
-pub fn ready(rt: &Rt) {
+///
+/// `degraded` is a line for an operator about what cannot be used, if anything.
+pub fn ready(rt: &Rt, degraded: Option<&str>) {
+    degraded.into_iter().for_each(|text| tell(&NotifyState::Status(text)));
     tell(&NotifyState::Ready);
     if let Some(period) = sd_notify::watchdog_enabled() {
         let own = rt.clone();

@@ -27,8 +27,7 @@ use std::rc::Rc;
 use esker_base::{ByteRange, Nanos};
 use esker_block::locks::Mode;
 use esker_block::{
-    Below, Bio, BioError, Ctx, Done, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind, OpSet,
-    Opening, Param, ParamType, Role, Stat, Step, Support,
+    Below, Bio, BioError, Ctx, Done, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind, OpSet, Opening, Param, ParamType, Role, Stat, Step, Support, Trouble,
 };
 use esker_primitives::Io;
 use esker_rt::Rt;
@@ -200,5 +199,9 @@ impl Extension for Extended {
 
     fn stats(&self) -> Vec<Stat> {
         self.opened.get().map_or_else(Vec::new, |opened| opened.dedup.stats())
+    }
+
+    fn trouble(&self) -> Option<Trouble> {
+        self.opened.get()?.dedup.store().latch.trouble()
     }
 }

@@ -228,7 +228,7 @@ impl Dedup {
     async fn unmap(&self, io: &Io, range: ByteRange) -> Result<(), BioError> {
         for part in range.split_at_multiples(MAP_PER_PAGE * self.block()) {
             self.store.turn.take(1).await;
-            let mut result = self.store.check_latch();
+            let mut result = self.store.latch.check();
             for logical in self.blocks(part) {
                 if result.is_ok() {
                     result = self.store.change(io, logical, None).await;
@@ -241,7 +241,7 @@ impl Dedup {
     }
 
     async fn write(&self, io: &Io, bio: &mut Bio) -> Result<(), BioError> {
-        self.store.check_latch()?;
+        self.store.latch.check()?;
         let mut left = self.hash(io, bio);
         self.fetch(io, &left).await;
         while !left.is_empty() {
@@ -466,6 +466,7 @@ impl Dedup {
             count("commits", &self.store.done.commits),
             count("checkpoints", &self.store.done.checkpoints),
             count("replayed_records", &self.store.done.replayed),
+            stat("latched", f64::from(u8::from(self.store.latch.is_set()))),
         ]
     }
 }

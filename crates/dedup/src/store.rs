@@ -9,7 +9,7 @@ mod open;
 
 use std::cell::{Cell, RefCell};
 
-use esker_block::BioError;
+use esker_block::{BioError, Latch};
 use esker_primitives::Io;
 use esker_rt::Rt;
 use esker_rt::sync::Credits;
@@ -105,7 +105,7 @@ pub struct Store {
     pub(crate) space: RefCell<Space>,
     mapped: Cell<u64>,
     used: Cell<u32>,
-    latched: RefCell<Option<String>>,
+    pub(crate) latch: Latch,
     pub(crate) done: Done,
 }
 
@@ -121,7 +121,7 @@ impl Store {
             space: RefCell::default(),
             mapped: Cell::new(head.mapped),
             used: Cell::new(head.used),
-            latched: RefCell::default(),
+            latch: Latch::new(&config.name),
             done: Done::default(),
             config,
         }
@@ -210,7 +210,7 @@ impl Store {
                 let Some(block) = found else { continue };
                 if self.entry(io, block).await?.refs != 0 {
                     let what = format!("data block {block} is free in the free map and used in its entry");
-                    self.latch(&what);
+                    self.latch.set(&self.rt, &what, commit::CHECK);
                     return Err(wrong(what));
                 }
                 self.space.borrow_mut().reserve(block);
@@ -230,7 +230,7 @@ impl Store {
         logical: u32,
         target: Option<(u32, Fingerprint)>,
     ) -> Result<(), BioError> {
-        self.check_latch()?;
+        self.latch.check()?;
         if self.cache.is_full_of_changes() || !self.has_room() {
             self.checkpoint(io).await?;
         }

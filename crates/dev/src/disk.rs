@@ -1,21 +1,26 @@
 //! What files and block devices have in common: requests through the reactor, and the latch.
 //!
 //! A failed write or flush leaves open what the medium holds: the kernel may have dropped dirty pages, so that a second
-//! flush succeeds without the data. Hence the device latches: later changes and flushes answer [`BioError::Gone`] with
-//! the first failure; reads go on.
+//! flush succeeds without the data. Hence the device latches: later changes and flushes answer
+//! [`BioError::Latched`] with the first failure; reads go on.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
+use std::fs;
 use std::io;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use esker_base::ByteRange;
 use esker_block::{
-    Bio, BioError, Buf, Device, Done, Extent, ExtentState, Limits, Op, OpKind, Reply, Stat, Step, Support,
+    Bio, BioError, Buf, Device, Done, Extent, ExtentState, Latch, Limits, Op, OpKind, Origin, Reply, Stat, Step,
+    Support, Trouble,
 };
+use esker_rt::Rt;
 use esker_rt::mem::{Mem, Part, Pool, SharedMem, advance_parts};
 use esker_rt::real::{FallocateMode, File, Op as KernelOp};
-use esker_rt::{Level, Rt};
+
+use crate::found;
 
 /// Windows in one vectored operation: the kernel's IOV_MAX.
 const PARTS_MAX: usize = 1024;
@@ -39,6 +44,32 @@ pub(crate) struct Opened {
 /// A file or block device.
 pub(crate) struct Disk {
     pub(crate) shared: Rc<Shared>,
+    origin: Came,
+}
+
+/// Where the medium of a disk comes from.
+pub(crate) struct Came {
+    pub path: PathBuf,
+    /// Whether it was made a moment ago, and whether the text asks for that whatever lies beside it.
+    pub made: bool,
+    pub always: bool,
+}
+
+impl Origin for Came {
+    fn is_made(&self) -> bool {
+        self.made && !self.always
+    }
+
+    fn holds_data(&self) -> bool {
+        !self.made && !found::is_blank(&self.path).unwrap_or(false)
+    }
+
+    fn undo(&self) {
+        if self.made {
+            // What cannot be removed stays, and is blank; the error that is on its way says what went wrong.
+            let _stays = fs::remove_file(&self.path);
+        }
+    }
 }
 
 pub(crate) struct Shared {
@@ -47,7 +78,7 @@ pub(crate) struct Shared {
     opened: Opened,
     /// Bytes now.
     size: Cell<u64>,
-    failed: RefCell<Option<String>>,
+    latch: Latch,
 }
 
 /// Limits of a file or block device. A read-only one supports no change.
@@ -59,10 +90,10 @@ pub(crate) fn limits(size: u64, block: u32, read_only: bool) -> Limits {
 }
 
 impl Disk {
-    pub fn new(rt: &Rt, pool: &Pool, opened: Opened) -> Disk {
-        let size = Cell::new(opened.limits.size);
-        let shared = Shared { rt: rt.clone(), pool: pool.clone(), opened, size, failed: RefCell::default() };
-        Disk { shared: Rc::new(shared) }
+    pub fn new(rt: &Rt, pool: &Pool, opened: Opened, origin: Came) -> Disk {
+        let (size, latch) = (Cell::new(opened.limits.size), Latch::new(&opened.name));
+        let shared = Shared { rt: rt.clone(), pool: pool.clone(), opened, size, latch };
+        Disk { shared: Rc::new(shared), origin }
     }
 }
 
@@ -108,7 +139,15 @@ impl Device for Disk {
     }
 
     fn stats(&self) -> Vec<Stat> {
-        vec![Stat { name: "latched", value: f64::from(u8::from(self.shared.failed.borrow().is_some())) }]
+        vec![Stat { name: "latched", value: f64::from(u8::from(self.shared.latch.is_set())) }]
+    }
+
+    fn origin(&self) -> Option<&dyn Origin> {
+        Some(&self.origin)
+    }
+
+    fn trouble(&self) -> Option<Trouble> {
+        self.shared.latch.trouble()
     }
 }
 
@@ -127,12 +166,9 @@ impl Failure {
 impl Shared {
     /// Why the device takes no change now.
     fn refusal(&self, bio: &Bio) -> Option<BioError> {
-        let name = &self.opened.name;
-        if let Some(first) = &*self.failed.borrow() {
-            return Some(BioError::Gone(format!("{name} (latched: {first})").into()));
-        }
-        let read_only = self.opened.limits.support(OpKind::Write) == Support::No && bio.changes_data();
-        read_only.then(|| BioError::ReadOnly(name.as_str().into()))
+        let read_only = || self.opened.limits.support(OpKind::Write) == Support::No && bio.changes_data();
+        let refusal = self.latch.check().err();
+        refusal.or_else(|| read_only().then(|| BioError::ReadOnly(self.opened.name.as_str().into())))
     }
 
     fn describe(&self, failure: &Failure) -> BioError {
@@ -147,14 +183,9 @@ impl Shared {
 
     /// The answer to a failed change, after which there are no more.
     fn latch(&self, failure: Failure) -> BioError {
-        let error = self.describe(&failure);
-        let mut failed = self.failed.borrow_mut();
-        if failed.is_none() {
-            *failed = Some(format!("{} failed: {}", failure.what, failure.error));
-            let advice = "takes no more writes; reads go on; repair it and restart";
-            self.rt.log(Level::Error, format_args!("{error}; the device {advice}"));
-        }
-        error
+        let cause = format_args!("a {} failed: {}", failure.what, failure.error);
+        self.latch.set(&self.rt, cause, "Reads go on. Repair the medium, then restart.");
+        self.describe(&failure)
     }
 
     async fn read(&self, bio: Bio) -> Done {
@@ -189,9 +220,7 @@ impl Shared {
         if !self.opened.resizable {
             return Err(BioError::invalid(format!("{name} keeps the size that the stack text gives it")));
         }
-        if let Some(first) = &*self.failed.borrow() {
-            return Err(BioError::Gone(format!("{name} (latched: {first})").into()));
-        }
+        self.latch.check()?;
         let failure = |error| Failure { what: format!("a change of its size to {bytes} bytes"), error };
         self.opened.file.set_size(bytes).map_err(|error| self.describe(&failure(error)))?;
         self.size.set(bytes);

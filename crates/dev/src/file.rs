@@ -12,7 +12,7 @@ use esker_block::{
 };
 use esker_rt::real::{File, Kernel, OpenMode};
 
-use crate::disk::{self, Disk, Opened};
+use crate::disk::{self, Came, Disk, Opened};
 use crate::memory::check_geometry;
 
 /// The manifest.
@@ -22,6 +22,12 @@ pub static KIND: Kind = Kind {
     params: &[
         Param::required("path", ParamType::Text, "The file."),
         Param::optional("size", ParamType::Size, "Its size; creates the file, sparse, if there is none."),
+        Param::with_default(
+            "create",
+            ParamType::Choice(&["if-new", "never", "always"]),
+            "if-new",
+            "When a file that is not there is created: with other new media only, never, or always.",
+        ),
         Param::with_default("direct", ParamType::Flag, "true", "Bypass the page cache (O_DIRECT)."),
         Param::with_default("read_only", ParamType::Flag, "false", "Refuse every change."),
         DEPTH,
@@ -53,8 +59,8 @@ fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
     let kernel = make.rt.kernel().map_err(|e| outside(&wanted.path, e))?;
     let created = wanted.find_or_create()?;
     let opened = wanted.open(&kernel, depth)?;
-    created.keep();
-    Ok(Rc::new(Disk::new(make.rt, make.pool, opened)))
+    let came = Came { made: created.keep(), always: make.args.text("create") == "always", path: wanted.path };
+    Ok(Rc::new(Disk::new(make.rt, make.pool, opened, came)))
 }
 
 /// A file as it is found.
@@ -100,6 +106,7 @@ struct Wanted {
     size: Option<u64>,
     direct: bool,
     read_only: bool,
+    may_create: bool,
 }
 
 impl Wanted {
@@ -109,6 +116,7 @@ impl Wanted {
             size: make.args.int_opt("size"),
             direct: make.args.flag("direct"),
             read_only: make.args.flag("read_only"),
+            may_create: make.args.text("create") != "never",
         }
     }
 
@@ -131,6 +139,10 @@ impl Wanted {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(outside(&self.path, e)),
             Err(_) if self.read_only => {
                 Err(outside(&self.path, "does not exist, and read_only = true creates nothing"))
+            }
+            Err(_) if !self.may_create => {
+                let advice = "bring the file back, or leave create = \"never\" out if it is to be new";
+                Err(outside(&self.path, format!("does not exist, and create = \"never\" creates nothing; {advice}")))
             }
             Err(_) => match self.size {
                 None => Err(outside(&self.path, "does not exist; give size to create it")),
@@ -193,8 +205,9 @@ impl Wanted {
 struct Created(Option<PathBuf>);
 
 impl Created {
-    fn keep(mut self) {
-        self.0 = None;
+    /// Whether there is a file to keep.
+    fn keep(mut self) -> bool {
+        self.0.take().is_some()
     }
 }
 

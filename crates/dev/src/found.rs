@@ -75,6 +75,13 @@ pub fn found_in(path: &Path) -> io::Result<Found> {
     Ok(Found { size, holds })
 }
 
+/// Whether nothing but zeroes was found on a file or block device.
+pub(crate) fn is_blank(path: &Path) -> io::Result<bool> {
+    let file = File::open(path)?;
+    let size = io::Seek::seek(&mut &file, io::SeekFrom::End(0))?;
+    Ok(contents(size, |at, bytes| file.read_exact_at(bytes, at))?.is_empty())
+}
+
 /// The partitions of a device that the kernel knows.
 fn partitions(path: &Path) -> Vec<String> {
     let real = fs::canonicalize(path).unwrap_or_default();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use esker_base::Nanos;
@@ -12,7 +12,7 @@ use esker_block::{
 };
 use esker_rt::real::{File, Kernel, OpenMode};
 
-use crate::disk::{self, Disk, Opened};
+use crate::disk::{self, Came, Disk, Opened};
 use crate::file::{DEPTH, depth, outside};
 use crate::memory::check_geometry;
 
@@ -40,7 +40,8 @@ pub static KIND: Kind = Kind {
 
 fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
     let opened = open_device(make, make.args.flag("read_only"))?;
-    Ok(Rc::new(Disk::new(make.rt, make.pool, opened)))
+    let came = Came { path: PathBuf::from(make.args.text("path")), made: false, always: false };
+    Ok(Rc::new(Disk::new(make.rt, make.pool, opened, came)))
 }
 
 /// Opens the device that the arguments name.

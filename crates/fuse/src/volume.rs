@@ -149,6 +149,6 @@ fn errno(error: &BioError) -> Errno {
         BioError::ReadOnly(_) => Errno::ROFS,
         BioError::Unsupported(_) => Errno::OPNOTSUPP,
         BioError::Invalid(_) => Errno::INVAL,
-        BioError::Io(_) | BioError::Corrupt(_) | BioError::Gone(_) => Errno::IO,
+        BioError::Io(_) | BioError::Corrupt(_) | BioError::Gone(_) | BioError::Latched(_) => Errno::IO,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use esker_block::Stat;
+use esker_block::{Stat, Trouble};
 
 use crate::halves::State;
 use crate::run::Mirror;
@@ -37,6 +37,22 @@ impl Mirror {
             stat("copied_bytes", self.counts.copied.get()),
             stat("zeroed_bytes", self.counts.zeroed.get()),
             stat("repaired_bytes", self.counts.repaired.get()),
+            stat("latched", u64::from(self.latch.is_set())),
         ]
+    }
+
+    /// That it is latched, or has fewer halves in sync than the set has members.
+    pub(crate) fn trouble(&self) -> Option<Trouble> {
+        let (members, in_sync) = (usize::from(self.label.borrow().members), self.halves.count(State::InSync));
+        let degraded = || {
+            let halves =
+                |state, what| self.halves.which(|other| other == state).into_iter().map(move |lower| (lower, what));
+            let absent = halves(State::Out, "is out").chain(halves(State::Catching, "catches up"));
+            let absent: Vec<String> = absent.map(|(lower, what)| format!("half {lower} {what}")).collect();
+            let told = if absent.is_empty() { "the others are not in the text".to_string() } else { absent.join(", ") };
+            let name = &self.config.name;
+            Trouble::Degraded(format!("{name} is degraded: {in_sync} of {members} halves are in sync; {told}."))
+        };
+        self.latch.trouble().or_else(|| (in_sync < members).then(degraded))
     }
 }

@@ -26,7 +26,7 @@ pub(crate) async fn keep(mirror: Rc<Mirror>, station: Station) {
     let mut failures = 0;
     loop {
         mirror.wake.wait_until(|| mirror.closing.get() || mirror.has_work()).await;
-        if mirror.closing.get() || mirror.is_latched() {
+        if mirror.closing.get() || mirror.latch.is_set() {
             return;
         }
         let repair = mirror.repairs.borrow_mut().pop_front();

@@ -28,8 +28,7 @@ use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
-    Arity, Below, Bio, BioError, Ctx, Ends, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind,
-    OpSet, Opening, Param, ParamType, Role, Routes, Stat, Step, Support,
+    Arity, Below, Bio, BioError, Ctx, Ends, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind, OpSet, Opening, Param, ParamType, Role, Routes, Stat, Step, Support, Trouble,
 };
 
 use crate::label::{DATA_START, MEMBERS_MAX, PAGE, REGIONS_MAX};
@@ -221,5 +220,9 @@ impl Extension for Extended {
 
     fn stats(&self) -> Vec<Stat> {
         self.mirror.get().map_or_else(Vec::new, |mirror| mirror.stats())
+    }
+
+    fn trouble(&self) -> Option<Trouble> {
+        self.mirror.get()?.trouble()
     }
 }

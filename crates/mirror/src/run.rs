@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use esker_base::ByteRange;
 use esker_block::locks::{Mode, RangeLocks};
-use esker_block::{Below, Bio, BioError, Buf, Class, Done, KindError, Op, Opening, Reply, Step, Tag};
+use esker_block::{Below, Bio, BioError, Buf, Class, Done, KindError, Latch, Op, Opening, Reply, Step, Tag};
 use esker_rt::mem::Pool;
 use esker_rt::sync::{Notify, join_all};
 use esker_rt::{Level, Rt};
@@ -42,7 +42,7 @@ pub struct Mirror {
     /// Regions in which halves that are in sync may differ, since a crash: only the source is read there.
     pub(crate) suspect: RefCell<Bits>,
     /// Why it takes no changes any more.
-    latched: RefCell<Option<String>>,
+    pub(crate) latch: Latch,
     /// Ranges that some half could not read.
     pub(crate) repairs: RefCell<VecDeque<ByteRange>>,
     pub(crate) pace: Pace,
@@ -53,6 +53,9 @@ pub struct Mirror {
 
 /// Ranges that wait for repair at most; what comes while there are as many is not repaired.
 const REPAIRS_MAX: usize = 64;
+
+/// What an operator does about a mirror that is latched.
+const ADVICE: &str = "Repair a half, then restart.";
 
 /// What a half answered.
 pub(crate) struct Answer {
@@ -106,7 +109,7 @@ impl Mirror {
             writes_label: Cell::new(false),
             label_written: Notify::default(),
             locks: RangeLocks::default(),
-            latched: RefCell::default(),
+            latch: Latch::new(&config.name),
             repairs: RefCell::default(),
             pace: Pace::new(&rt, config.window, config.busy),
             closing: Cell::new(false),
@@ -227,9 +230,9 @@ impl Mirror {
         bio.fail(error)
     }
 
-    /// A half that is gone is not asked again; one that cannot read some bytes still has the others.
+    /// A half that is gone or answers no read at all is not asked again; one that cannot read some bytes still has the others.
     fn note_failed_read(&self, lower: usize, error: &BioError) {
-        if matches!(error, BioError::Gone(_)) {
+        if matches!(error, BioError::Gone(_) | BioError::Latched(_)) {
             self.lose(lower, error);
         }
     }
@@ -290,7 +293,7 @@ impl Mirror {
     }
 
     async fn change_claimed(&self, below: &Below, bio: &mut Bio, regions: Range<usize>) -> Result<Reply, BioError> {
-        self.check_latch()?;
+        self.latch.check()?;
         if !self.intent.is_durable(regions.clone()) {
             self.commit(below).await?;
         }
@@ -307,19 +310,10 @@ impl Mirror {
 
     /// A flush is not tried again: after one that failed, nobody knows what is durable.
     pub(crate) async fn flush_all(&self, below: &Below, tag: Tag) -> Result<(), BioError> {
-        self.check_latch()?;
+        self.latch.check()?;
         let answers = self.to_all(below, &mut Bio::flush().tagged(tag), &self.halves.written(), 0).await;
         self.judge(answers)?;
         self.commit_sync(below).await
-    }
-
-    fn check_latch(&self) -> Result<(), BioError> {
-        let latched = self.latched.borrow();
-        latched.as_ref().map_or(Ok(()), |why| Err(BioError::ReadOnly(why.as_str().into())))
-    }
-
-    pub(crate) fn is_latched(&self) -> bool {
-        self.latched.borrow().is_some()
     }
 
     /// Sends a change or a flush to some halves at once.
@@ -363,18 +357,12 @@ impl Mirror {
         match first {
             Some(error) if !somebody => {
                 if !matches!(error, BioError::Invalid(_) | BioError::Unsupported(_)) {
-                    self.latch(&error);
+                    self.latch.set_after(&self.rt, "no half took a change", &error, ADVICE);
                 }
                 Err(error)
             }
             None | Some(_) => Ok(()),
         }
-    }
-
-    fn latch(&self, error: &BioError) {
-        let why = format!("{}: no half could be written ({error}); repair one and restart", self.config.name);
-        self.rt.log(Level::Error, format_args!("{why}"));
-        self.latched.borrow_mut().get_or_insert(why);
     }
 
     /// A half is out, unless it is the last one in sync.
@@ -461,7 +449,7 @@ impl Mirror {
 
     /// The last label: all halves are equal, so the next start has nothing to copy.
     pub(crate) async fn settle(&self, below: &Below) -> Result<(), BioError> {
-        if self.is_latched() {
+        if self.latch.is_set() {
             return Ok(());
         }
         self.flush_all(below, METADATA).await?;

@@ -279,7 +279,7 @@ fn the_last_half_in_sync_is_never_given_up() {
         let done = vol.submit(Bio::write(0, Buf::from_bytes(vol.stack().pool(), &[3; 512]))).await;
         assert!(done.result.is_err());
         let done = vol.submit(Bio::write(512, Buf::from_bytes(vol.stack().pool(), &[3; 512]))).await;
-        assert!(matches!(done.result, Err(esker_block::BioError::ReadOnly(_))), "{:?}", done.result);
+        assert!(matches!(done.result, Err(esker_block::BioError::Latched(_))), "{:?}", done.result);
         assert_eq!((stat(&vol, "halves_in_sync"), stat(&vol, "halves_out")), (1.0, 1.0));
         assert!(matches!(read(&vol, 0, 512).await[0], 2 | 3));
     });

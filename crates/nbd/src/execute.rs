@@ -316,7 +316,7 @@ fn errno(error: &BioError) -> Errno {
         BioError::NoSpace(_) => Errno::NoSpc,
         BioError::ReadOnly(_) => Errno::Perm,
         BioError::Unsupported(_) | BioError::Invalid(_) => Errno::Inval,
-        BioError::Io(_) | BioError::Corrupt(_) | BioError::Gone(_) => Errno::Io,
+        BioError::Io(_) | BioError::Corrupt(_) | BioError::Gone(_) | BioError::Latched(_) => Errno::Io,
     }
 }
 
@@ -358,6 +358,7 @@ mod tests {
         assert_eq!(errno(BioError::ReadOnly("v".into())), Errno::Perm);
         assert_eq!(errno(BioError::Unsupported(OpKind::Zero)), Errno::Inval);
         assert_eq!(errno(BioError::Gone("v".into())), Errno::Io);
+        assert_eq!(errno(BioError::Latched("v is latched: x. Restart.".into())), Errno::Io);
         assert_eq!(failure(&BioError::Corrupt(5000), range).at, Some(5000));
         assert_eq!(failure(&BioError::Corrupt(0), range).at, None);
     }

@@ -79,7 +79,11 @@ pub struct Export {
     pub device: Rc<dyn Device>,
     /// What was changed of it, which `device` marks.
     changes: Rc<ChangeMap>,
+    refusal: Refusal,
 }
+
+/// Why an export takes no connection now; none if it does.
+pub type Refusal = Rc<dyn Fn() -> Option<String>>;
 
 impl Export {
     /// An export of all of `device` that offers what the device's limits allow. What its clients change is marked here.
@@ -107,7 +111,12 @@ impl Export {
                 .collect(),
             ..ExportInfo::new(name, device.size(), limits.block)
         };
-        Export { info, device, changes }
+        Export { info, device, changes, refusal: Rc::new(|| None) }
+    }
+
+    /// The same; new connections are refused with the text that `refusal` gives, as long as it gives one.
+    pub fn refused_by(self, refusal: Refusal) -> Export {
+        Export { refusal, ..self }
     }
 
     /// The same; `cached` says whether something below keeps what was read, so that announcing a read helps.
@@ -128,6 +137,7 @@ pub(crate) struct Shared {
     pub devices: Vec<Rc<dyn Device>>,
     /// What was changed, for each export.
     pub changes: Vec<Rc<ChangeMap>>,
+    refusals: Vec<Refusal>,
     pub config: Config,
     pub tls: Option<ServerTls>,
     /// Bytes that TLS copied.
@@ -147,6 +157,11 @@ impl Shared {
     pub fn full(&self) -> Vec<usize> {
         let users = self.users.borrow();
         (0..users.len()).filter(|export| users[*export] >= self.config.export_connections_max).collect()
+    }
+
+    /// The exports that cannot be used now, and why.
+    pub fn unusable(&self) -> Vec<(usize, String)> {
+        self.refusals.iter().enumerate().filter_map(|(export, refusal)| Some((export, refusal()?))).collect()
     }
 
     /// Counts a connection of an export, or its end.
@@ -185,12 +200,14 @@ impl Server {
         tls: Option<ServerTls>,
     ) -> Result<Server, ExportError> {
         let changes = exports.iter().map(|export| export.changes.clone()).collect();
+        let refusals = exports.iter().map(|export| export.refusal.clone()).collect();
         let (mut infos, devices): (Vec<_>, Vec<_>) = exports.into_iter().map(|e| (e.info, e.device)).unzip();
         infos.iter_mut().for_each(|info| info.resizable &= config.resize);
         Ok(Server(Rc::new(Shared {
             rt: rt.clone(),
             pool: pool.clone(),
             changes,
+            refusals,
             users: RefCell::new(vec![0; infos.len()]),
             exports: Exports::new(infos)?,
             devices,

@@ -181,6 +181,7 @@ impl Connection {
     /// Before an export is chosen: what is told of all of them.
     fn note_exports(&mut self) {
         self.session.note_full(self.server.full());
+        self.session.note_unusable(self.server.unusable());
         (0..self.server.devices.len()).for_each(|export| self.note_size(export));
     }
 

@@ -88,7 +88,7 @@ impl Offload {
     /// certain that no restart finds them, before what they said is done at home. Nothing is off-loaded from then on.
     async fn stop(&self, io: &Io) -> Result<(), BioError> {
         self.fence_turn.take(1).await;
-        let mut result = self.check_latch();
+        let mut result = self.latch.check();
         let is_first = self.stopped.borrow().is_none();
         if result.is_ok() && is_first {
             self.ended.wait_until(|| self.log.borrow().under_way() == 0).await;

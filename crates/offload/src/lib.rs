@@ -25,8 +25,7 @@ use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
-    Arity, Below, Bio, BioError, Ctx, Done, Ends, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op,
-    OpKind, OpSet, Opening, Param, ParamType, Role, Routes, Stat, Step, Support,
+    Arity, Below, Bio, BioError, Ctx, Done, Ends, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind, OpSet, Opening, Param, ParamType, Role, Routes, Stat, Step, Support, Trouble,
 };
 use esker_primitives::Io;
 
@@ -188,5 +187,9 @@ impl Extension for Extended {
 
     fn stats(&self) -> Vec<Stat> {
         self.offload.get().map_or_else(Vec::new, |offload| offload.stats())
+    }
+
+    fn trouble(&self) -> Option<Trouble> {
+        self.offload.get()?.trouble()
     }
 }

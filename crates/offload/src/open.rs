@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use esker_block::locks::RangeLocks;
-use esker_block::{BioError, KindError, Opening};
+use esker_block::{BioError, KindError, Latch, Opening};
 use esker_primitives::Io;
 use esker_rt::sync::{Credits, Notify};
 
@@ -57,7 +57,7 @@ impl Offload {
             ended: Notify::default(),
             emptying: Cell::new(false),
             stopped: RefCell::default(),
-            latched: RefCell::default(),
+            latch: Latch::new(&config.name),
             closing: Cell::new(false),
             wake: Notify::default(),
             counts: Counts::default(),

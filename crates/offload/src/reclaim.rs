@@ -53,7 +53,7 @@ pub(crate) async fn keep(offload: Rc<Offload>, station: Station) {
 
 impl Offload {
     fn is_over(&self) -> bool {
-        self.closing.get() || self.latched.borrow().is_some()
+        self.closing.get() || self.latch.is_set()
     }
 
     /// Whether home may be used, or must be.
@@ -96,7 +96,7 @@ impl Offload {
     }
 
     async fn reclaim_in_turn(&self, io: &Io, may_use_home: bool) -> Result<bool, BioError> {
-        self.check_latch()?;
+        self.latch.check()?;
         let records = {
             let (log, head) = (self.log.borrow(), self.head.borrow());
             log.oldest(&head, self.config.batch, |record| may_use_home || self.newest_in(record).next().is_none())

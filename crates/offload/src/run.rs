@@ -5,13 +5,15 @@ use std::rc::Rc;
 
 use esker_base::{ByteRange, Time};
 use esker_block::locks::{Mode, RangeLocks, Ticket};
-use esker_block::{Below, Bio, BioError, Buf, Class, Ctx, Done, Extent, ExtentState, Flow, Op, Reply, Stat, Step, Tag};
+use esker_block::{
+    Below, Bio, BioError, Buf, Class, Ctx, Done, Extent, ExtentState, Flow, Latch, Op, Reply, Stat, Step, Tag, Trouble,
+};
 use esker_primitives::Io;
 use esker_primitives::io::WIDTH;
 use esker_primitives::mover::{Mover, Settings};
+use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::sync::{Credits, Notify};
-use esker_rt::{Level, Rt};
 
 use crate::append::Appended;
 use crate::format::{Head, place};
@@ -49,7 +51,7 @@ pub(crate) struct Offload {
     /// Why nothing is off-loaded any more.
     pub stopped: RefCell<Option<String>>,
     /// Why no change is taken any more.
-    pub latched: RefCell<Option<String>>,
+    pub latch: Latch,
     pub closing: Cell<bool>,
     pub wake: Notify,
     pub counts: Counts,
@@ -176,7 +178,7 @@ impl Offload {
     /// Writes, zeroes or discards.
     pub fn change(self: &Rc<Self>, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
         let ticket = self.locks.enter([bio.range], Mode::Exclusive);
-        let is_plain = self.locks.is_granted(ticket) && self.check_latch().is_ok() && !self.goes_away(bio.range);
+        let is_plain = self.locks.is_granted(ticket) && self.latch.check().is_ok() && !self.goes_away(bio.range);
         if is_plain && self.map.borrow().is_home(bio.range) {
             add(&self.counts.home_changes, 1);
             bio.dest = ctx.lower(HOME);
@@ -224,7 +226,7 @@ impl Offload {
 
     /// None if the log must give something up first.
     async fn change_claimed(&self, io: &Io, bio: &mut Bio) -> Option<Result<(), BioError>> {
-        if let Err(error) = self.check_latch() {
+        if let Err(error) = self.latch.check() {
             return Some(Err(error));
         }
         if self.goes_away(bio.range) {
@@ -252,7 +254,7 @@ impl Offload {
 
     /// Home is left alone unless something was changed there.
     pub async fn flush_both(&self, io: &Io) -> Result<(), BioError> {
-        self.check_latch()?;
+        self.latch.check()?;
         self.flush_away(io).await?;
         self.flush_home(io).await
     }
@@ -280,7 +282,7 @@ impl Offload {
     /// After a flush that failed nobody knows what is durable.
     async fn flush_lower(&self, io: &Io, lower: usize) -> Result<(), BioError> {
         let done = io.submit(Bio::flush().tagged(METADATA).to(io.lower(lower))).await;
-        done.result.map(drop).inspect_err(|error| self.latch(&format!("a flush failed: {error}")))
+        done.result.map(drop).inspect_err(|error| self.latch("a flush failed", error))
     }
 
     /// Changes the head and makes it durable.
@@ -294,27 +296,20 @@ impl Offload {
         let done = io.submit(Bio::write(head.slot(), buf).fua().tagged(METADATA).to(io.lower(AWAY))).await;
         match &done.result {
             Ok(_) => *self.head.borrow_mut() = head,
-            Err(error) => self.latch(&format!("the log's head cannot be written: {error}")),
+            Err(error) => self.latch("the head of the log cannot be written", error),
         }
         self.head_turn.give(1);
         done.result.map(drop)
     }
 
-    pub fn check_latch(&self) -> Result<(), BioError> {
-        let latched = self.latched.borrow();
-        latched.as_ref().map_or(Ok(()), |why| Err(BioError::ReadOnly(why.as_str().into())))
-    }
-
-    fn latch(&self, what: &str) {
-        let why = format!("{}: {what}; repair the device and restart", self.config.name);
-        self.rt.log(Level::Error, format_args!("{why}"));
-        self.latched.borrow_mut().get_or_insert(why);
+    fn latch(&self, what: &str, error: &BioError) {
+        self.latch.set_after(&self.rt, what, error, "Repair the device, then restart.");
         self.wake.notify_all();
     }
 
     /// What the next start has to look at is durable and known to be so.
     pub async fn settle(&self, io: &Io) -> Result<(), BioError> {
-        if self.latched.borrow().is_some() {
+        if self.latch.is_set() {
             return Ok(());
         }
         self.flush_both(io).await?;
@@ -343,8 +338,14 @@ impl Offload {
             stat("no_room", self.counts.no_room.get()),
             stat("wakes", self.counts.wakes.get()),
             stat("stopped", u64::from(self.stopped.borrow().is_some())),
-            stat("latched", u64::from(self.latched.borrow().is_some())),
+            stat("latched", u64::from(self.latch.is_set())),
         ]
+    }
+
+    /// That it is latched, or off-loads nothing any more.
+    pub fn trouble(&self) -> Option<Trouble> {
+        let degraded = |why: &String| Trouble::Degraded(format!("{} is degraded: {why}.", self.config.name));
+        self.latch.trouble().or_else(|| self.stopped.borrow().as_ref().map(degraded))
     }
 }
 

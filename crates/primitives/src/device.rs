@@ -167,7 +167,7 @@ impl Lowers {
         lower.in_flight.set(lower.in_flight.get().saturating_sub(1));
         lower.answered.set(lower.answered.get() + 1);
         lower.failed.set(lower.failed.get() + u64::from(done.result.is_err()));
-        if matches!(done.result, Err(BioError::Gone(_))) {
+        if matches!(done.result, Err(BioError::Gone(_) | BioError::Latched(_))) {
             self.report(number, Event::Unplug)?;
         }
         Ok(())

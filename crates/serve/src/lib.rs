@@ -36,7 +36,7 @@ pub use command::{Command, CommandError};
 pub use front::{Front, Offer};
 pub use metered::Metered;
 pub use refusal::Refusal;
-pub use server::{Config, Ready, ServeError, Served};
+pub use server::{Config, Ready, ServeError, Served, Unusable};
 pub use status::Status;
 pub use stop::StopError;
 pub use vhost::{VhostDoor, VhostError, VhostFront};

@@ -80,6 +80,8 @@ fn exports(out: &mut Families<'_>, status: &Status) -> fmt::Result {
     let label = |name: &str| vec![("export", name.to_string())];
     let size = exports.iter().map(|e| (label(&e.name), e.size as f64));
     out.gauges(("export_size", "Size of an export.", Some(Unit::Bytes)), size)?;
+    let up = exports.iter().map(|e| (label(&e.name), f64::from(u8::from(e.unusable.is_none()))));
+    out.gauges(("export_up", "Whether an export can be used.", None), up)?;
     let clients = |name: &str| status.clients.iter().filter(|c| c.export.as_deref() == Some(name)).count();
     let users = exports.iter().map(|e| (label(&e.name), clients(&e.name) as f64));
     out.gauges(("export_connections", "NBD clients of an export.", None), users)?;
@@ -100,6 +102,10 @@ fn parts(out: &mut Families<'_>, status: &Status) -> fmt::Result {
     out.counters(("device_generated_requests", "Requests that it made.", None), each(|p| p.generated as f64))?;
     let unusable = each(|part| f64::from(u8::from(part.unusable.is_some())));
     out.gauges(("device_unusable", "Whether it could not be opened.", None), unusable)?;
+    let latched = each(|part| f64::from(u8::from(part.latched.is_some())));
+    out.gauges(("device_latched", "Whether it takes no changes since one of it failed.", None), latched)?;
+    let degraded = each(|part| f64::from(u8::from(part.degraded.is_some())));
+    out.gauges(("device_degraded", "Whether it does without something below.", None), degraded)?;
     let stats = status.parts.iter().flat_map(|part| {
         let with = move |stat: &String| [label(part), vec![("stat", stat.clone())]].concat();
         part.stats.iter().map(move |(stat, value)| (with(stat), *value))
@@ -171,8 +177,12 @@ mod tests {
         let export = ExportStatus { name: "a \"b\"\\".into(), size: 8192, load: load(), ..ExportStatus::default() };
         let usage = UsageStatus { energy_j: 2.5, ..UsageStatus::default() };
         let ends = vec![EndStatus { name: "d".into(), load: Some(load()), ..EndStatus::default() }];
-        let part = PartStatus { name: "d".into(), kind: "k".into(), usage: Some(usage), ends, ..PartStatus::default() };
-        let twice = vec![export.clone(), export];
+        let latched = Some("d is latched: x. Restart.".to_string());
+        let (name, kind, usage) = ("d".to_string(), "k".to_string(), Some(usage));
+        let part = PartStatus { name, kind, usage, ends, latched, ..PartStatus::default() };
+        let down =
+            ExportStatus { name: "down".into(), unusable: Some("It is not open.".into()), ..ExportStatus::default() };
+        let twice = vec![export.clone(), export, down];
         let page = page(Status { exports: twice, parts: vec![part], uptime_s: 1.5, ..Status::default() });
         for line in [
             "# HELP esker_uptime_seconds Time since the start.",
@@ -182,6 +192,10 @@ mod tests {
             "# TYPE esker_export_latency_seconds histogram",
             r#"esker_export_size_bytes{export="a \"b\"\\"} 8192.0"#,
             r#"esker_device_requests_total{device="d",kind="k",op="read"} 5.0"#,
+            r#"esker_export_up{export="a \"b\"\\"} 1.0"#,
+            r#"esker_export_up{export="down"} 0.0"#,
+            r#"esker_device_latched{device="d",kind="k"} 1.0"#,
+            r#"esker_device_degraded{device="d",kind="k"} 0.0"#,
             r#"esker_device_latency_seconds_sum{device="d",kind="k",op="read"} 1.5"#,
             r#"esker_device_latency_seconds_count{device="d",kind="k",op="read"} 5"#,
             r#"esker_device_latency_seconds_bucket{le="0.00001",device="d",kind="k",op="read"} 3"#,

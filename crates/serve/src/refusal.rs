@@ -30,7 +30,9 @@ impl fmt::Display for Refusal {
             write!(f, "{place}: ")?;
         }
         f.write_str(&self.what)?;
-        self.advice.as_ref().map_or(Ok(()), |advice| write!(f, "; {advice}"))
+        // Behind whole sentences the advice is one more.
+        let mark = if self.what.ends_with('.') { " Advice:" } else { ";" };
+        self.advice.as_ref().map_or(Ok(()), |advice| write!(f, "{mark} {advice}"))
     }
 }
 
@@ -135,6 +137,7 @@ impl From<BioError> for Refusal {
             BioError::ReadOnly(_) => "read_only",
             BioError::NoSpace(_) => "no_space",
             BioError::Invalid(_) => "bad_range",
+            BioError::Latched(_) => "latched",
             BioError::Io(_) | BioError::Corrupt(_) | BioError::Gone(_) => "failed",
         };
         Refusal::new(code, &error.to_string())

@@ -118,6 +118,16 @@ pub enum ServeError {
     Nothing,
 }
 
+/// An export that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("export \"{export}\" cannot be used: {why}")]
+pub struct Unusable {
+    /// Its name.
+    pub export: String,
+    /// Whole sentences.
+    pub why: String,
+}
+
 /// An export that clients can reach.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ready {
@@ -310,6 +320,21 @@ impl Served {
         self.0.stack.opened().await;
     }
 
+    /// The exports that cannot be used, each with the reason in whole sentences; to be asked once layers are open.
+    pub fn unusable(&self) -> Vec<Unusable> {
+        let stack = &self.0.stack;
+        let why =
+            |export: &ExportSpec| Some(Unusable { export: export.name.clone(), why: stack.unusable(&export.name)? });
+        stack.spec().exports.iter().filter_map(why).collect()
+    }
+
+    /// Ends a start that is not to go on: nothing was served, layers are closed, and media that were made are removed.
+    pub async fn abandon(self) {
+        join_all(self.0.fronts().iter().map(|front| front.stop())).await;
+        self.0.stack.close().await;
+        self.0.stack.undo();
+    }
+
     /// Where commands are taken.
     pub fn control(&self) -> &Address {
         self.0.control.address()
@@ -392,6 +417,12 @@ fn label_models(stack: &Rc<Stack>, spec: &Spec) {
     }
 }
 
+/// Why new clients of an export are refused now.
+fn refusal(stack: &Rc<Stack>, export: &str) -> nbd::Refusal {
+    let (stack, export) = (Rc::downgrade(stack), export.to_string());
+    Rc::new(move || stack.upgrade()?.unusable(&export))
+}
+
 /// Exports with an address, those of one address together, in the order of the text.
 fn by_address<'a>(rt: &Rt, spec: &'a Spec) -> Vec<Vec<&'a ExportSpec>> {
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
@@ -430,6 +461,7 @@ fn open(
         let metered = Rc::new(shared.meters.on(&spec.name, export.clone()));
         nbd::Export::tracked(&spec.name, metered, export.track_changes())
             .cached(keeping.contains(split_reference(&spec.device).0))
+            .refused_by(refusal(stack, &spec.name))
     });
     let server = nbd::Server::with_tls(stack.rt(), stack.pool(), offered.collect(), config.nbd, config.tls.clone());
     let server = server.map_err(|source| ServeError::Export { at: at.clone(), source })?;

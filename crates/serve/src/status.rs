@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use esker_base::Nanos;
-use esker_block::{Limits, Reading, Stat, Usage};
+use esker_block::{Limits, Reading, Stat, Trouble, Usage};
 use esker_nbd::ClientInfo;
 use esker_stack::{EndStats, PartStats, Spec};
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ pub struct Status {
     pub uptime_s: f64,
     /// How the kernel is reached.
     pub io: String,
-    /// Why the stack refuses everything, if it does.
+    /// Why the stack refuses everything, if it does, in whole sentences.
     pub dead: Option<String>,
     /// Whether it was asked to stop.
     pub stopping: bool,
@@ -75,6 +75,8 @@ pub struct ExportStatus {
     pub size: u64,
     /// Whether changes are refused.
     pub read_only: bool,
+    /// Why it cannot be used, in whole sentences, if it cannot.
+    pub unusable: Option<String>,
     /// Smallest unit of a request in bytes.
     pub block: Option<u32>,
     /// What clients asked of it, on all ways together.
@@ -97,8 +99,12 @@ pub struct PartStatus {
     pub violations: u64,
     /// Requests that it made by itself.
     pub generated: u64,
-    /// Why it cannot be used, if it could not be opened.
+    /// Why it cannot be used, if it could not be opened. This text and the next two are whole sentences.
     pub unusable: Option<String>,
+    /// Why it takes no changes any more, if a change of it failed.
+    pub latched: Option<String>,
+    /// What it does without, if it lacks something below.
+    pub degraded: Option<String>,
     /// Its own numbers, by name with the unit last.
     pub stats: BTreeMap<String, f64>,
     /// What it has used, if it is a model.
@@ -242,6 +248,15 @@ impl Load {
     }
 }
 
+impl Status {
+    /// What an operator must know, in whole sentences: that the stack is latched, and which parts cannot be used, are latched or
+    /// degraded.
+    pub fn problems(&self) -> Vec<String> {
+        let parts = self.parts.iter().flat_map(|part| [&part.unusable, &part.latched, &part.degraded]);
+        [&self.dead].into_iter().chain(parts).flatten().cloned().collect()
+    }
+}
+
 fn seconds(span: Nanos) -> f64 {
     span.0 as f64 / 1e9
 }
@@ -289,6 +304,7 @@ fn exports(shared: &Shared, spec: &Spec) -> Vec<ExportStatus> {
         device: device(&offer.export).unwrap_or_default(),
         size: offer.size,
         read_only: offer.read_only,
+        unusable: shared.stack.unusable(&offer.export),
         block: block(&offer.export),
         load: Load::of(&shared.meters.reading(&offer.export)),
         name: offer.export,
@@ -306,6 +322,11 @@ fn parts(parts: Vec<PartStats>, spec: &Spec) -> Vec<PartStatus> {
 }
 
 fn part(part: PartStats, on: Vec<String>) -> PartStatus {
+    let (latched, degraded) = match part.trouble {
+        Some(Trouble::Latched(why)) => (Some(why), None),
+        Some(Trouble::Degraded(why)) => (None, Some(why)),
+        None => (None, None),
+    };
     PartStatus {
         kind: part.kind.to_string(),
         on,
@@ -314,6 +335,8 @@ fn part(part: PartStats, on: Vec<String>) -> PartStatus {
         violations: part.violations,
         generated: part.work.generated,
         unusable: part.unusable,
+        latched,
+        degraded,
         stats: part.stats.into_iter().map(|Stat { name, value }| (name.to_string(), value)).collect(),
         usage: part.usage.map(usage),
         ends: part.ends.into_iter().map(end).collect(),

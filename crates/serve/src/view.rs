@@ -17,6 +17,8 @@ pub struct View {
     pub measured: String,
     /// Why the stack refuses everything, if it does.
     pub dead: Option<String>,
+    /// What an operator must know, in whole sentences; `dead` is among it.
+    pub problems: Vec<String>,
     /// Seconds until the freeze in force ends by itself.
     pub frozen_left_s: Option<f64>,
     /// Whether the server is stopping.
@@ -128,6 +130,7 @@ impl View {
             io: now.io.clone(),
             measured: now.measured.clone(),
             dead: now.dead.clone(),
+            problems: now.problems(),
             frozen_left_s: now.frozen.as_ref().map(|frozen| frozen.left_s),
             stopping: now.stopping,
             connections: now.connections,

@@ -35,9 +35,11 @@ impl Stack {
     /// Builds every device of `spec`, lowest first, connects them and opens them ([`Stack::opened`]).
     ///
     /// # Errors
-    /// The first fault, with its place in the text. What was built before it is dropped again.
+    /// The first fault, with its place in the text. What was built before it is dropped again, and what building it made is
+    /// removed.
     pub fn build(rt: &Rt, pool: &Pool, kinds: &'static [&'static Kind], spec: &Spec) -> Result<Rc<Stack>, BuildError> {
         let stack = Stack::build_closed(rt, pool, kinds, spec)?;
+        stack.check_made()?;
         stack.open_all(lowers_first(spec).into_iter().map(|at| spec.devices[at].name.clone()).collect());
         Ok(stack)
     }
@@ -52,16 +54,8 @@ impl Stack {
         check(spec, kinds)?;
         let shared = Rc::new(Shared::new(rt.clone(), pool.clone()));
         let mut parts = Parts::default();
-        for device in lowers_first(spec) {
-            build_part(&shared, kinds, &mut parts, &spec.devices[device], None)?;
-        }
-        let snapshot = arrange(&shared, &parts, spec, Measure::Nothing)?;
-        for export in &spec.exports {
-            if !parts.volumes.contains_key(&export.device) {
-                let what = format!("export \"{}\": {}", export.name, unknown(&parts, &export.device));
-                return Err(BuildError { at: export.at.clone(), what });
-            }
-        }
+        let built = build_all(&shared, kinds, &mut parts, spec);
+        let snapshot = built.inspect_err(|_| parts.undo())?;
         Ok(Stack::assemble(shared, kinds, snapshot, spec.clone(), parts))
     }
 }
@@ -88,6 +82,26 @@ impl Stack {
         self.adopt(arranged.expect("this arrangement stood before"));
         Ok(())
     }
+}
+
+/// Builds all parts and connects them.
+fn build_all(
+    shared: &Rc<Shared>,
+    kinds: &'static [&'static Kind],
+    parts: &mut Parts,
+    spec: &Spec,
+) -> Result<Handle, BuildError> {
+    for device in lowers_first(spec) {
+        build_part(shared, kinds, parts, &spec.devices[device], None)?;
+    }
+    let snapshot = arrange(shared, parts, spec, Measure::Nothing)?;
+    for export in &spec.exports {
+        if !parts.volumes.contains_key(&export.device) {
+            let what = format!("export \"{}\": {}", export.name, unknown(parts, &export.device));
+            return Err(BuildError { at: export.at.clone(), what });
+        }
+    }
+    Ok(snapshot)
 }
 
 /// The first of what is wrong with the text alone.

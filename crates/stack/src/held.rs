@@ -76,9 +76,9 @@ impl Stack {
     }
 
     async fn flush_end(&self, name: String, volume: VolumeId) -> Result<(), FlushError> {
-        let flushed = match self.dead() {
-            Some(cause) => Err(BioError::Gone(cause.into())),
-            None => self.flushes.during(&name, self.flush(volume)).await,
+        let flushed = match self.shared.check() {
+            Ok(()) => self.flushes.during(&name, self.flush(volume)).await,
+            refused => refused,
         };
         flushed.map_err(|error| {
             let error = FlushError { device: name, error };

@@ -16,12 +16,14 @@ mod contract;
 mod door;
 #[cfg(test)]
 mod growth_tests;
+mod health;
 pub mod held;
 mod hops;
 pub mod init;
 pub mod live;
 mod meters;
 mod numbers;
+mod origin;
 pub mod quiesce;
 pub mod resize;
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use esker_base::{ByteRange, Nanos};
 use esker_block::ext::Submit;
 use esker_block::{
-    Below, Bio, BioError, Class, Ctx, Device, Done, Extension, Kind, Limits, Role, Route, Step, Upper, VolumeId,
+    Below, Bio, BioError, Class, Ctx, Device, Done, Extension, Kind, Latch, Limits, Role, Route, Step, Upper, VolumeId,
 };
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
@@ -30,10 +30,9 @@ pub(crate) struct Shared {
     pub door: Door,
     pub watch: Rc<Watch>,
     pub tracked: Tracked,
-    dead: Cell<bool>,
-    /// Whether requests of clients are to be looked at when they come: the stack is dead, or who handles them is watched.
+    latch: Latch,
+    /// Whether requests of clients are to be looked at when they come: the stack is latched, or who handles them is watched.
     special: Cell<bool>,
-    cause: RefCell<String>,
     /// Requests that ended, kept so that the next ones need no allocation.
     #[expect(clippy::vec_box, reason = "a request stays in its box when it is reused")]
     spare: RefCell<Vec<Box<Run>>>,
@@ -51,9 +50,8 @@ impl Shared {
             door: Door::default(),
             watch: Rc::default(),
             tracked: Tracked::default(),
-            dead: Cell::new(false),
+            latch: Latch::new("the stack"),
             special: Cell::new(false),
-            cause: RefCell::default(),
             spare: RefCell::default(),
             spare_max: Cell::new(SPARE_MAX),
         }
@@ -61,12 +59,9 @@ impl Shared {
 
     /// Refuses everything from now on. The first cause stays.
     #[cold]
-    pub fn latch(&self, cause: impl Into<String>) {
-        if !self.dead.replace(true) {
-            self.special.set(true);
-            *self.cause.borrow_mut() = cause.into();
-            self.rt.log(esker_rt::Level::Error, format_args!("the stack is dead: {}", self.cause.borrow()));
-        }
+    pub fn latch(&self, cause: impl std::fmt::Display) {
+        self.latch.set(&self.rt, cause, "Restart the server.");
+        self.special.set(true);
     }
 
     /// A request for `volume` about to enter `snapshot` at its top.
@@ -106,8 +101,14 @@ impl Shared {
         self.forget_spare();
     }
 
-    pub fn is_dead(&self) -> bool {
-        self.dead.get()
+    /// Whether everything is allowed; if not, every request is answered with this error.
+    pub fn check(&self) -> Result<(), BioError> {
+        self.latch.check()
+    }
+
+    /// Why everything is refused, in whole sentences.
+    pub fn why(&self) -> Option<&str> {
+        self.latch.why()
     }
 
     #[inline]
@@ -117,11 +118,7 @@ impl Shared {
 
     /// What is watched has changed.
     pub fn mark_special(&self) {
-        self.special.set(self.dead.get() || self.watch.what.get().handlers);
-    }
-
-    pub fn cause(&self) -> String {
-        self.cause.borrow().clone()
+        self.special.set(self.latch.is_set() || self.watch.what.get().handlers);
     }
 }
 
@@ -137,7 +134,7 @@ pub(crate) struct Instance {
     pub violations: Cell<u64>,
     /// Requests that it created, or parts of requests.
     pub generated: Cell<u64>,
-    /// Why it cannot be used, if opening it failed.
+    /// Why it cannot be used, if opening it failed: a whole sentence.
     pub unusable: RefCell<Option<String>>,
     /// Whether its text demands that it be held to its kind's declaration.
     pub strict: Cell<bool>,

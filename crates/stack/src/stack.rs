@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use esker_base::Nanos;
 use esker_block::step::LocalFuture;
 use esker_block::{
-    Bio, BioError, Class, Device, Done, Kind, Limits, OpKind, Reading, Stat, Step, Support, Usage, VolumeId,
+    Bio, BioError, Class, Device, Done, Kind, Limits, OpKind, Reading, Stat, Step, Support, Trouble, Usage, VolumeId,
 };
 use esker_rt::mem::Pool;
 use esker_rt::{Level, Rt};
@@ -81,8 +81,10 @@ pub struct PartStats {
     pub violations: u64,
     /// What it did while [`crate::Watching::work`] was on; the requests that it created are counted always.
     pub work: Work,
-    /// Why it cannot be used, if opening it failed.
+    /// Why it cannot be used, if opening it failed: a whole sentence.
     pub unusable: Option<String>,
+    /// What else an operator must know about it.
+    pub trouble: Option<Trouble>,
     /// Its numbers.
     pub stats: Vec<Stat>,
     /// What it has used, if it is a model.
@@ -198,9 +200,9 @@ impl Stack {
         names.iter().filter_map(|name| ends.remove(name)).for_each(|end| end.volume.set(GONE));
     }
 
-    /// Why the stack refuses everything, if it does.
+    /// Why the stack refuses everything, if it does, in whole sentences.
     pub fn dead(&self) -> Option<String> {
-        self.shared.is_dead().then(|| self.shared.cause())
+        self.shared.why().map(String::from)
     }
 
     /// Which parts are measured.
@@ -223,8 +225,9 @@ impl Stack {
                 violations: i.violations.get(),
                 work: Work { generated: i.generated.get(), ..i.work.get() },
                 unusable: i.unusable.borrow().clone(),
+                trouble: i.ext.trouble(),
                 stats: i.ext.stats(),
-                usage: i.ext.usage(),
+                usage: None,
                 ends: parts.end_stats(name, &snapshot, self.measured()),
             });
             let leaf = parts.leaves.get(name).map(|l| PartStats {
@@ -233,6 +236,7 @@ impl Stack {
                 violations: 0,
                 work: Work::default(),
                 unusable: None,
+                trouble: l.device.trouble(),
                 stats: l.device.stats(),
                 usage: l.device.usage(),
                 ends: parts.end_stats(name, &snapshot, self.measured()),
@@ -331,10 +335,10 @@ impl Export {
         run
     }
 
-    /// The stack is dead, its handlers are watched, or a read-only export is to be changed.
+    /// The stack is latched, its handlers are watched, or a read-only export is to be changed.
     #[cold]
     fn enter_specially(&self, run: &mut Run) {
-        let is_refused = self.stack.shared.is_dead() || self.end.read_only && run.changes_data();
+        let is_refused = self.stack.shared.check().is_err() || self.end.read_only && run.changes_data();
         match is_refused {
             false => run.start_watched(),
             true => run.turn_away(self.refusal()),
@@ -343,10 +347,8 @@ impl Export {
 
     #[cold]
     fn refusal(&self) -> BioError {
-        match self.stack.dead() {
-            Some(cause) => BioError::Gone(cause.into()),
-            None => BioError::ReadOnly("this export".into()),
-        }
+        let latched = self.stack.shared.check().err();
+        latched.unwrap_or_else(|| BioError::ReadOnly("this export".into()))
     }
 }
 

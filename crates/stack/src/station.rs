@@ -52,7 +52,7 @@ impl Extension for Unusable {
     }
 
     fn issue(&self, _: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
-        let error = esker_block::BioError::Gone(self.0.as_str().into());
+        let error = esker_block::BioError::Latched(self.0.as_str().into());
         Step::Now(Flow::Done(Done { ..bio.take().fail(error) }))
     }
 }
@@ -117,7 +117,10 @@ impl Stack {
     fn note_opened(&self, name: &str, result: Result<(), KindError>) {
         let Some(instance) = self.parts.borrow().instances.get(name).cloned() else { return };
         let Err(why) = result else { return self.note_sizes_of(&instance) };
-        let what = format!("{name} cannot be used: {why}");
+        // Kinds begin their texts with the layer's name.
+        let why = why.to_string();
+        let why = why.strip_prefix(name).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(&why);
+        let what = format!("{name} cannot be used: {why}.");
         self.rt().log(Level::Error, format_args!("{what}"));
         *instance.unusable.borrow_mut() = Some(what);
         let snapshot = arrange(&self.shared, &self.parts.borrow(), &self.spec.borrow(), self.measured());

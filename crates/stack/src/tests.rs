@@ -294,7 +294,13 @@ fn dropping_a_request_in_flight_latches_the_stack() {
         let late = stack.export("vol").unwrap().request(read(512)).await;
         (stack.dead(), late.result.is_err())
     });
-    assert_eq!(dead, (Some("a request was dropped while it was in flight".to_string()), true));
+    assert_eq!(
+        dead,
+        (
+            Some("the stack is latched: a request was dropped while it was in flight. Restart the server.".to_string()),
+            true,
+        )
+    );
 }
 
 #[test]

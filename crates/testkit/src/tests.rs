@@ -359,7 +359,7 @@ fn the_suite_notices_injected_faults() {
     };
     assert!(outcome("slow 1us").is_ok());
     assert!(outcome("error any 40").unwrap_err().to_string().contains("injected: error any 40"));
-    assert!(outcome("gone 30").unwrap_err().to_string().contains("dead"));
+    assert!(outcome("gone 30").unwrap_err().to_string().contains("gone"));
 }
 
 #[test]

@@ -73,7 +73,7 @@ impl Volume {
     /// No space for its pages, which changes nothing; or a failed write, which latches the volume.
     pub async fn checkpoint(&self, store: &DeviceStore) -> Result<(), BioError> {
         self.checkpointed.wait_until(|| !self.checkpointing.get()).await;
-        self.check_latch()?;
+        self.latch.check()?;
         self.checkpointing.set(true);
         let result = match self.plan() {
             Ok(plan) => self.carry_out(store, plan).await,
@@ -143,7 +143,7 @@ impl Volume {
     }
 
     fn broken(&self, what: &str, error: BioError) -> BioError {
-        self.latch(format!("{what} could not be written: {error}"));
+        self.latch(&format!("{what} could not be written"), &error);
         error
     }
 

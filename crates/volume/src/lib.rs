@@ -38,8 +38,7 @@ use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
-    Below, Bio, BioError, Ctx, Done, Ends, Extension, Flow, Kind, KindError, Layer, Make, Mark, Op, OpSet, Opening,
-    Param, ParamType, Role, Routes, Stat, Step,
+    Below, Bio, BioError, Ctx, Done, Ends, Extension, Flow, Kind, KindError, Layer, Make, Mark, Op, OpSet, Opening, Param, ParamType, Role, Routes, Stat, Step, Trouble,
 };
 
 pub use compare::Compared;
@@ -219,5 +218,9 @@ impl Extension for Extended {
     fn stats(&self) -> Vec<Stat> {
         let stats = self.volume.get().map_or_else(Vec::new, |volume| volume.stats());
         stats.into_iter().chain(self.named.as_ref().map(Named::stat)).collect()
+    }
+
+    fn trouble(&self) -> Option<Trouble> {
+        self.volume.get()?.latch.trouble()
     }
 }

@@ -177,7 +177,7 @@ impl Volume {
     ) -> Receiver<Result<u64, BioError>> {
         let (answer, receiver) = oneshot();
         let growth = self.growth_of(&records);
-        if let Err(error) = self.check_latch() {
+        if let Err(error) = self.latch.check() {
             answer.send(Err(error));
             return receiver;
         }
@@ -352,7 +352,7 @@ impl Volume {
     /// A batch came back. What is now complete from the front on goes into the map and is answered.
     fn landed(self: &Rc<Self>, number: u64, result: Result<(), BioError>) {
         if let Err(error) = &result {
-            self.latch(format!("a batch of the log could not be written: {error}"));
+            self.latch("a batch of the log could not be written", error);
         }
         let mut log = self.log.borrow_mut();
         let place = (number - log.ended) as usize;
@@ -361,8 +361,8 @@ impl Volume {
         while let Some(flight) = self.next_landed() {
             self.end_flight(flight);
         }
-        if self.check_latch().is_err() {
-            self.fail_queue(|| self.check_latch().expect_err("it is latched"), |_| true);
+        if self.latch.check().is_err() {
+            self.fail_queue(|| self.latch.check().expect_err("it is latched"), |_| true);
         }
         self.start_batches();
         if self.is_checkpoint_due() {
@@ -380,7 +380,7 @@ impl Volume {
     /// Takes a batch into the map, all at once for whoever reads, unless it or one before it failed.
     fn end_flight(&self, flight: Flight) {
         let Flight { position, end, mut pba, items, .. } = flight;
-        let latched = self.check_latch();
+        let latched = self.latch.check();
         if latched.is_ok() {
             let mut map = self.map.borrow_mut();
             for record in items.iter().flat_map(|item| &item.records) {

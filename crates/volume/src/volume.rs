@@ -4,10 +4,10 @@ use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 
-use esker_block::{Below, Bio, BioError, Buf, Done, Extent as Run, ExtentState, Op, RangeOp, Reply, Stat};
+use esker_block::{Below, Bio, BioError, Buf, Done, Extent as Run, ExtentState, Latch, Op, RangeOp, Reply, Stat};
+use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::sync::Notify;
-use esker_rt::{Level, Rt};
 
 use crate::collect::{Collector, Settings};
 use crate::format::{Geometry, Record};
@@ -76,7 +76,7 @@ pub struct Volume {
     /// There may be segments to give back.
     pub(crate) unerased: Notify,
     pub(crate) seeks_room: Cell<bool>,
-    latched: RefCell<Option<String>>,
+    pub(crate) latch: Latch,
     pub(crate) closing: Cell<bool>,
     pub(crate) wake: Notify,
     pub(crate) collector: Collector,
@@ -149,6 +149,7 @@ impl Volume {
         counts.replayed.set(found.replayed);
         Volume {
             collector: Collector::new(config.collector, rt.rng(&format!("{}: victims", config.name))),
+            latch: Latch::new(&config.name),
             config,
             geometry: found.geometry,
             identity: found.identity,
@@ -170,7 +171,6 @@ impl Volume {
             erased: Notify::default(),
             unerased: Notify::default(),
             seeks_room: Cell::new(false),
-            latched: RefCell::default(),
             closing: Cell::new(false),
             wake: Notify::default(),
             counts,
@@ -253,17 +253,9 @@ impl Volume {
         pages.div_ceil(self.geometry.pages_per_segment()) + RESERVE[..taker as usize].iter().sum::<u64>()
     }
 
-    pub(crate) fn check_latch(&self) -> Result<(), BioError> {
-        let latched = self.latched.borrow();
-        latched.as_ref().map_or(Ok(()), |why| Err(BioError::ReadOnly(why.as_str().into())))
-    }
-
-    /// Nothing changes any more: nobody knows what is durable.
-    pub(crate) fn latch(&self, what: String) {
-        if self.latched.borrow().is_none() {
-            self.rt.log(Level::Error, format_args!("{}: {what}; it takes no more changes", self.config.name));
-            *self.latched.borrow_mut() = Some(format!("{}: {what}", self.config.name));
-        }
+    /// Nothing changes any more: what is durable is not known.
+    pub(crate) fn latch(&self, what: &str, error: &BioError) {
+        self.latch.set_after(&self.rt, what, error, "Reads go on. Repair the device below, then restart.");
         self.wake.notify_all();
         self.unerased.notify_all();
     }
@@ -355,7 +347,7 @@ impl Volume {
     /// Makes all records before `seq`, which are in the map, durable. Those who ask together share a flush.
     pub(crate) async fn make_durable(&self, below: &Below, seq: u64) -> Result<(), BioError> {
         loop {
-            self.check_latch()?;
+            self.latch.check()?;
             if self.durable.get() >= seq {
                 return Ok(());
             }
@@ -378,7 +370,7 @@ impl Volume {
         match store.flush().await.result {
             Ok(_) => self.durable.set(self.durable.get().max(installed)),
             Err(error) => {
-                self.latch(format!("a flush failed: {error}"));
+                self.latch("a flush failed", &error);
                 return Err(error);
             }
         }
@@ -442,7 +434,7 @@ impl Volume {
             ("segments_freed", per(counts.segments_freed.get())),
             ("segments_erased", per(counts.segments_erased.get())),
             ("records_replayed", per(counts.replayed.get())),
-            ("is_latched", f64::from(u8::from(self.latched.borrow().is_some()))),
+            ("latched", f64::from(u8::from(self.latch.is_set()))),
         ]
     }
 }

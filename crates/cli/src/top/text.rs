@@ -34,17 +34,13 @@ pub fn headline(view: &View) -> String {
 
 /// What an operator must not miss.
 pub fn alarms(view: &View) -> Vec<String> {
-    let dead = view.dead.iter().map(|cause| format!("the stack is dead: {cause}"));
+    let problems = view.problems.iter().cloned();
     let frozen =
         view.frozen_left_s.iter().map(|left| format!("frozen: requests are held for {left:.1} s more at most"));
     let stopping = view.stopping.then(|| "the server is stopping".to_string());
-    let parts = view.rows.iter().filter_map(|row| {
-        let unusable = row.unusable.as_ref().map(|why| format!("\"{}\" cannot be used: {why}", row.name));
-        let broken =
-            (row.violations > 0).then(|| format!("\"{}\" broke the contract {} times", row.name, row.violations));
-        unusable.or(broken)
-    });
-    dead.chain(frozen).chain(stopping).chain(parts).collect()
+    let broken = view.rows.iter().filter(|row| row.violations > 0);
+    let broken = broken.map(|row| format!("\"{}\" broke the contract {} times", row.name, row.violations));
+    problems.chain(frozen).chain(stopping).chain(broken).collect()
 }
 
 /// All of it, in lines.

@@ -22,7 +22,7 @@ use crate::signals::Signals;
 use crate::stack_text::StackText;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
-use crate::verbs::serve::KEPT_BYTES_MAX;
+use crate::verbs::serve::{KEPT_BYTES_MAX, usable};
 use crate::world::{World, io_of};
 
 /// The record.
@@ -149,6 +149,7 @@ impl Attach {
         tell_cleaned(&rt, &claim);
         let pool = Pool::new(KEPT_BYTES_MAX);
         let served = Served::over(&rt, &pool, esker_kinds::ALL, spec, &self.config(&reactor, &claim))?;
+        let served = reactor.block_on(usable(served, false))?;
         for missing in harden::harden(&pool) {
             rt.log(Level::Warn, format_args!("{missing}"));
         }
@@ -164,7 +165,7 @@ impl Attach {
         announce(&disks, &claim.control(), self.json, terminal)?;
         claim.record(&Record { pid: std::process::id(), stack: stack.to_string(), control: claim.control(), disks })?;
         let stop = notify::stopping(signals.first(&rt)?);
-        notify::ready(&rt);
+        notify::ready(&rt, None);
         reactor.block_on(async move {
             let ended = async move { front.ended().await };
             let stop = async move {

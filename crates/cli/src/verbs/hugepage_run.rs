@@ -95,7 +95,7 @@ impl Run for Manage {
         }
         terminal.finish()?;
         let stop = notify::stopping(signals.first(&rt)?);
-        notify::ready(&rt);
+        notify::ready(&rt, None);
         let own = daemon.clone();
         reactor.block_on(async move { daemon::run(own, stop).await });
         for line in daemon.borrow_mut().close() {

@@ -25,7 +25,8 @@ pub const VERB: Verb = Verb::of::<Serve>(About {
     summary: "Serve a stack over NBD",
     details: "Opens the devices, listens at the address of each export, prints one line for each, and serves until a \
               signal (SIGINT, SIGTERM) or `esker stop`. Then requests under way are answered and everything is flushed. \
-              A second signal ends it at once. Models of devices are paced in \
+              A second signal ends it at once. If an export cannot be used, because a layer cannot use its medium, nothing is \
+              served: exit status 1, with the reason. Models of devices are paced in \
               real time and labelled in log and status. The control socket takes the verbs status, stop and stack insert, remove, \
               reorder and dump.",
     examples: &[
@@ -46,6 +47,9 @@ struct Serve {
     world: World,
     #[command(flatten)]
     doors: Doors,
+    /// Serve also if an export cannot be used, and refuse its clients
+    #[arg(long)]
+    degraded_start: bool,
     /// The lines about exports as JSON, for programs
     #[arg(long)]
     json: bool,
@@ -71,13 +75,11 @@ impl Run for Serve {
         };
         let pool = Pool::new(KEPT_BYTES_MAX);
         let served = self.start(&rt, &pool, &spec, config)?;
-        let served = reactor.block_on(async move {
-            served.opened().await;
-            served
-        });
+        let served = reactor.block_on(usable(served, self.degraded_start))?;
+        let degraded = degraded(&served);
         announce(&served, self.doors.vhost(), self.json, terminal)?;
         let stop = notify::stopping(signals.first(&rt)?);
-        notify::ready(&rt);
+        notify::ready(&rt, degraded.as_deref());
         reactor.block_on(async move { served.run(stop).await })?;
         rt.tell(Level::Info, "stopped", &[], format_args!("stopped: everything is flushed"));
         Ok(())
@@ -103,6 +105,31 @@ impl Serve {
         let beside = || self.stack.file().and_then(|file| file.parent()).map_or_else(PathBuf::new, PathBuf::from);
         self.control.clone().unwrap_or_else(|| beside().join("esker.ctl"))
     }
+}
+
+/// Exports that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{0} Nothing is served, and what the start made is removed. Repair it, or serve the other exports with --degraded-start."
+)]
+pub struct NotServed(String);
+
+/// Waits until the layers are open. If an export cannot be used then, the start is undone, unless that is allowed.
+pub async fn usable(served: Served, degraded_start: bool) -> Result<Served, NotServed> {
+    served.opened().await;
+    match degraded(&served).filter(|_| !degraded_start) {
+        None => Ok(served),
+        Some(why) => {
+            served.abandon().await;
+            Err(NotServed(why))
+        }
+    }
+}
+
+/// Which exports cannot be used, and why; none if all can.
+pub fn degraded(served: &Served) -> Option<String> {
+    let texts: Vec<String> = served.unusable().iter().map(ToString::to_string).collect();
+    (!texts.is_empty()).then(|| texts.join(" "))
 }
 
 /// One line for each export and one for the control socket; clients may connect once they are there.

@@ -14,8 +14,8 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Show>(About {
     words: &["status"],
     summary: "Show health, clients and statistics of a server",
-    details: "Numbers are since the server's start; `esker top` shows rates. Exit status 1 if the server's stack is dead, which \
-              it is after a layer broke the contract.",
+    details: "Numbers are since the server's start; `esker top` shows rates. Exit status 1, with the reason first, if the stack is \
+              latched, or a part of it cannot be used, is latched or degraded.",
     examples: &[
         Example { line: "esker status --control run/esker.ctl", does: "shows it for people" },
         Example { line: "esker status --json", does: "for programs, of the server with esker.ctl here" },
@@ -35,29 +35,28 @@ struct Show {
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, thiserror::Error)]
-#[error("the stack is dead: {0}; restart the server")]
-struct Dead(String);
+#[error("not everything is well: {0}")]
+struct Unwell(String);
 
 impl Run for Show {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let status = self.control.status(PATIENCE)?;
         terminal.say(&if self.json { serde_json::to_string(&status)? } else { page(&status) })?;
-        match status.dead {
-            Some(cause) => Err(Dead(cause).into()),
-            None => Ok(()),
-        }
+        let problems = status.problems();
+        if problems.is_empty() { Ok(()) } else { Err(Unwell(problems.join(" ")).into()) }
     }
 }
 
 /// The status for people.
 fn page(status: &Status) -> String {
-    let mut lines = vec![
+    let mut lines: Vec<String> = status.problems().iter().map(|problem| format!("! {problem}")).collect();
+    lines.extend([
         format!("up             {:.1} s, {}", status.uptime_s, status.io),
         format!("connections    {}", status.connections),
         format!("in flight      {}", status.inflight),
         format!("live changes   {}", status.changes),
         format!("bytes copied   {}", status.bounced_bytes),
-    ];
+    ]);
     if let Some(frozen) = &status.frozen {
         lines.push(format!("frozen         for {:.1} s, {:.1} s left", frozen.for_s, frozen.left_s));
     }
@@ -97,8 +96,9 @@ fn part_line(part: &PartStatus) -> String {
     });
     let violations = if part.violations > 0 { format!(" violations={}", part.violations) } else { String::new() };
     let modelled = if part.modelled { ", modelled: paced in real time" } else { "" };
-    let unusable = part.unusable.as_ref().map_or(String::new(), |why| format!(" unusable: {why}"));
-    format!("{} ({}{modelled}){violations}{stats}{}{unusable}", part.name, part.kind, usage.unwrap_or_default())
+    let states = [("unusable", &part.unusable), ("latched", &part.latched), ("degraded", &part.degraded)];
+    let state: String = states.iter().filter(|(_, why)| why.is_some()).map(|(word, _)| format!(" {word}")).collect();
+    format!("{} ({}{modelled}){state}{violations}{stats}{}", part.name, part.kind, usage.unwrap_or_default())
 }
 
 fn end_lines(part: &PartStatus, end: &EndStatus) -> Vec<String> {

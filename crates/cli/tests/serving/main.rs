@@ -17,3 +17,4 @@ mod service;
 mod stacks;
 mod stopping;
 mod top;
+mod unusable;

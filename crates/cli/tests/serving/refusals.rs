@@ -179,7 +179,11 @@ fn a_full_disk_under_a_file_latches_the_device_and_says_so() {
     let write = check_qemu_io(&["-f", "raw", "-c", "write -P 7 0 4M", uri]);
     assert!(write.contains("No space left on device"), "{write}");
     let log = server.log();
-    assert!(log.contains("no space left on the file system") && log.contains("takes no more writes"), "{log}");
+    assert!(log.contains("is latched: a write of") && log.contains("Repair the medium, then restart."), "{log}");
+    let again = check_qemu_io(&["-f", "raw", "-c", "write -P 7 0 4k", uri]);
+    assert!(again.contains("Input/output error"), "a latched device answers EIO: {again}");
+    let err = check_esker(&["status", "--control", &server.control], 1);
+    assert!(err.contains("is latched: a write of"), "{err}");
     let read = check_qemu_io(&["-f", "raw", "-c", "read 6M 4k", uri]);
     assert!(read.contains("read 4096/4096 bytes"), "reads go on: {read}");
     server.signal("TERM");

@@ -2,7 +2,6 @@
 
 use esker_block::{Bio, BioError, Buf};
 use esker_primitives::Io;
-use esker_rt::Level;
 
 use super::{Config, Store};
 use crate::cache::METADATA;
@@ -38,7 +37,7 @@ impl Store {
     }
 
     async fn commit_claimed(&self, io: &Io) -> Result<(), BioError> {
-        self.check_latch()?;
+        self.latch.check()?;
         let Some((commit, first, bytes)) = self.take_pending() else { return Ok(()) };
         let result = self.write_journal(io, first, bytes).await;
         self.latching(result)?;
@@ -104,7 +103,7 @@ impl Store {
     /// # Errors
     /// As [`Store::commit`].
     pub async fn settle(&self, io: &Io) -> Result<(), BioError> {
-        if self.is_latched() {
+        if self.latch.is_set() {
             return Ok(());
         }
         self.turn.take(1).await;
@@ -114,28 +113,15 @@ impl Store {
     }
 
     fn latching(&self, result: Result<(), BioError>) -> Result<(), BioError> {
-        result.inspect_err(|error| {
-            self.latch(&format!("its records cannot be kept ({error}); what was flushed before is safe"));
-        })
-    }
-
-    /// From now on no changes are taken.
-    pub(super) fn latch(&self, why: &str) {
-        let why = format!("{}: {why}; check the lower end and restart", self.config.name);
-        self.rt.log(Level::Error, format_args!("{why}"));
-        self.latched.borrow_mut().get_or_insert(why);
-    }
-
-    /// Whether no changes are taken any more.
-    pub fn is_latched(&self) -> bool {
-        self.latched.borrow().is_some()
-    }
-
-    pub(crate) fn check_latch(&self) -> Result<(), BioError> {
-        let latched = self.latched.borrow();
-        latched.as_ref().map_or(Ok(()), |why| Err(BioError::ReadOnly(why.as_str().into())))
+        result.inspect_err(|error| self.latch.set_after(&self.rt, "its records cannot be kept", error, SAFE))
     }
 }
+
+/// What an operator is told when records could not be written.
+const SAFE: &str = "What was flushed before is safe. Repair the lower end, then restart.";
+
+/// What an operator does about tables that contradict each other.
+pub(super) const CHECK: &str = "Check the lower end with `esker media check`, then restart.";
 
 pub(super) fn chunk(config: &Config) -> u64 {
     let unit = config.unit * SECTOR as u64;

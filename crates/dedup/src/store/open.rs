@@ -67,7 +67,7 @@ impl Store {
         }
         store.done.replayed.set(records.len() as u64);
         store.count_free(io).await?;
-        if !store.is_latched() {
+        if !store.latch.is_set() {
             // From here on nothing of the old journal counts, not even what a torn commit left behind its tear.
             store.write_tables(io).await?;
         }
@@ -107,7 +107,8 @@ impl Store {
         let space = Space::new(free);
         let used = physical - space.free();
         if used != u64::from(self.used.get()) {
-            self.latch(&format!("the free map says {used} blocks are used, the head {}", self.used.get()));
+            let what = format!("the free map says {used} blocks are used, the head {}", self.used.get());
+            self.latch.set(&self.rt, what, super::commit::CHECK);
         }
         self.space.replace(space);
         Ok(())

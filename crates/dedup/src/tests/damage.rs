@@ -85,7 +85,7 @@ fn a_damaged_map_fails_its_blocks_only_and_keeps_changes_away_from_them() {
         let done = volume.submit(Bio::read(0, Buf::unique(volume.io.pool(), BLOCK))).await;
         assert!(done.result.unwrap_err().to_string().contains("the table at byte"));
         assert!(try_write(&volume, 0, &unique(50)).await.is_err());
-        assert!(!volume.dedup.store().is_latched());
+        assert!(!volume.dedup.store().latch.is_set());
     });
     let far = resealed(&media, &layout, layout.map(0), &5000u32.to_le_bytes());
     on(&far, plain, async move |volume| {
@@ -120,8 +120,8 @@ fn tables_that_contradict_each_other_never_cost_a_block_in_use() {
     // The free map says that nothing is used: the head knows better.
     let emptied = resealed(&media, &layout, layout.bit(0).0, &[0; 8]);
     on(&emptied, plain, async |volume| {
-        assert!(volume.dedup.store().is_latched());
-        assert!(matches!(try_write(&volume, 30, &unique(99)).await, Err(BioError::ReadOnly(_))));
+        assert!(volume.dedup.store().latch.is_set());
+        assert!(matches!(try_write(&volume, 30, &unique(99)).await, Err(BioError::Latched(_))));
         assert_eq!(read(&volume, 5, 1).await, unique(5));
     });
     // A block in use changes places with a free one: its entry knows better.
@@ -131,7 +131,7 @@ fn tables_that_contradict_each_other_never_cost_a_block_in_use() {
     let swapped = resealed(&swapped, &layout, Spot { at: from.at - 1, ..from }, &[0xfe]);
     on(&swapped, plain, async |volume| {
         let error = (try_write(&volume, 30, &unique(99)).await, try_write(&volume, 31, &unique(98)).await);
-        assert!(volume.dedup.store().is_latched(), "{error:?}");
+        assert!(volume.dedup.store().latch.is_set(), "{error:?}");
         assert_eq!(read(&volume, 0, 1).await, unique(0));
     });
 }
@@ -190,8 +190,8 @@ fn a_failed_commit_ends_all_changes_and_reads_go_on() {
         flush(&volume).await;
         write(&volume, 1, &unique(1)).await;
         assert!(matches!(volume.submit(Bio::flush()).await.result, Err(BioError::Io(_))));
-        assert!(matches!(volume.submit(Bio::flush()).await.result, Err(BioError::ReadOnly(_))));
-        assert!(matches!(try_write(&volume, 2, &unique(2)).await, Err(BioError::ReadOnly(_))));
+        assert!(matches!(volume.submit(Bio::flush()).await.result, Err(BioError::Latched(_))));
+        assert!(matches!(try_write(&volume, 2, &unique(2)).await, Err(BioError::Latched(_))));
         assert_eq!(read(&volume, 0, 2).await, [unique(0), unique(1)].concat());
     });
 }

@@ -14,6 +14,11 @@ use super::*;
 use crate::tests::build;
 use crate::{file, raw};
 
+/// A medium that was there before.
+fn there() -> Came {
+    Came { path: PathBuf::new(), made: false, always: false }
+}
+
 /// A folder on a file system that does direct I/O, unlike some temporary ones.
 fn folder() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap()
@@ -196,7 +201,7 @@ fn disk_over(rt: &Rt, pool: &Pool, path: &str) -> Disk {
     let mode = OpenMode { read_only: false, direct: false, create_new: false, exclusive: false };
     let file = File::open(&rt.kernel().unwrap(), Path::new(path), mode).unwrap();
     let limits = disk::limits(1 << 20, 512, false);
-    Disk::new(rt, pool, Opened { name: path.into(), file, limits, depth: 1, holes: false, resizable: false })
+    Disk::new(rt, pool, Opened { name: path.into(), file, limits, depth: 1, holes: false, resizable: false }, there())
 }
 
 /// Writes to /dev/full fail for lack of space like those to a full file system.
@@ -220,7 +225,7 @@ fn a_full_medium_answers_no_space_and_latches() {
         let reactor = reactor(backend);
         let (errors, reads, len) = reactor.block_on(write_to_full(reactor.rt()));
         assert!(matches!(&errors[0], BioError::NoSpace(text) if text.contains("write of 1024 bytes at 4096")));
-        let latched = |e: &BioError| matches!(e, BioError::Gone(text) if text.contains("write of 1024 bytes at 4096"));
+        let latched = |e: &BioError| matches!(e, BioError::Latched(text) if text.contains("a write of 1024 bytes at 4096 failed"));
         assert!(errors[1..].iter().all(latched), "{errors:?}");
         assert_eq!((reads, len), (true, 1024), "reads go on, buffers come back");
     }
@@ -266,6 +271,7 @@ fn zeroing_without_support_writes_zeroes() {
         &rt,
         &Pool::default(),
         Opened { name: "d".into(), file, limits, depth: 1, holes: true, resizable: false },
+        there(),
     );
     let (start, len) = (4096, (2 << 20) + 8192);
     let range = esker_base::ByteRange::new(start, len).unwrap();

@@ -66,6 +66,9 @@ pub enum Violation {
     #[error("no export is named {0:?}")]
     UnknownExport(String),
     /// The old way to choose an export knows no error reply.
+    #[error("export {0:?} was chosen in the old way and cannot be used: {1}")]
+    Unusable(String, String),
+    /// The old way to choose an export knows no error reply.
     #[error("the export's name cannot be read: {0}")]
     ExportName(Malformed),
     /// Not a request; where the next one begins cannot be known.
@@ -139,6 +142,7 @@ pub struct Session {
     secured: bool,
     /// Exports that take no more connections.
     full: Vec<usize>,
+    unusable: Vec<(usize, String)>,
 }
 
 impl Session {
@@ -155,6 +159,7 @@ impl Session {
             tls: TlsMode::Off,
             secured: false,
             full: Vec::new(),
+            unusable: Vec::new(),
         }
     }
 
@@ -171,6 +176,15 @@ impl Session {
     /// From now on these exports are refused to whom has not chosen yet.
     pub fn note_full(&mut self, exports: Vec<usize>) {
         self.full = exports;
+    }
+
+    /// Names the exports that cannot be used from now on, each with the reason: clients that choose or ask for one are refused.
+    pub fn note_unusable(&mut self, exports: Vec<(usize, String)>) {
+        self.unusable = exports;
+    }
+
+    fn why_unusable(&self, export: usize) -> Option<&str> {
+        self.unusable.iter().find(|(other, _)| *other == export).map(|(_, why)| why.as_str())
     }
 
     /// What a server sends first.
@@ -339,6 +353,9 @@ impl Session {
         }
         let name = text(data).map_err(Violation::ExportName)?;
         let export = self.exports.find(name).ok_or_else(|| Violation::UnknownExport(name.to_string()))?;
+        if let Some(why) = self.why_unusable(export) {
+            return Err(Violation::Unusable(name.to_string(), why.to_string()));
+        }
         if self.full.contains(&export) {
             return Err(Violation::OldWay("but it has as many connections as it takes"));
         }
@@ -367,6 +384,9 @@ impl Session {
         let Some(export) = self.exports.find(query.name) else {
             return Step::Reply(reply.error(rep::ERR_UNKNOWN, &unknown(query.name)));
         };
+        if let Some(why) = self.why_unusable(export) {
+            return Step::Reply(reply.error(rep::ERR_UNKNOWN, why));
+        }
         if option == opt::GO && self.full.contains(&export) {
             return Step::Reply(
                 reply.error(rep::ERR_POLICY, "the export has as many connections as it takes; close one"),

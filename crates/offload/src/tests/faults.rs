@@ -111,7 +111,7 @@ fn a_head_that_cannot_be_written_latches() {
         let error = try_write(&vol, 0, &[2; 1024]).await.unwrap_err();
         assert!(matches!(error, BioError::Io(_)), "{error}");
         let error = try_write(&vol, 0, &[2; 1024]).await.unwrap_err();
-        assert!(matches!(error, BioError::ReadOnly(_)), "{error}");
+        assert!(matches!(error, BioError::Latched(_)), "{error}");
         assert_eq!((read(&vol, 0, 1024).await, stat(&vol, "latched")), (vec![1; 1024], 1));
     });
 }
@@ -123,7 +123,7 @@ fn a_flush_that_fails_latches() {
         fail(&vol, "a", "ops=flush probability=1").await;
         assert!(vol.submit(Bio::flush()).await.result.is_err());
         mend(&vol).await;
-        assert!(matches!(vol.submit(Bio::flush()).await.result, Err(BioError::ReadOnly(_))));
+        assert!(matches!(vol.submit(Bio::flush()).await.result, Err(BioError::Latched(_))));
         assert_eq!(read(&vol, 0, 1024).await, [1; 1024]);
     });
 }

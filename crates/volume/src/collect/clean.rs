@@ -276,7 +276,7 @@ impl Volume {
         let buf = Buf::chain(head.into_iter().chain(bufs).collect());
         let written = store.append(place.segment as u64, place.block, buf, TAG).await;
         if let Err(error) = written.result {
-            self.latch(format!("a copy could not be written: {error}"));
+            self.latch("a copy could not be written", &error);
             self.segments.borrow_mut().end(place.segment);
             return Err(Trouble::Broken);
         }

@@ -50,7 +50,7 @@ pub(crate) async fn clean_on(volume: Rc<Volume>, station: Station) {
 
 impl Volume {
     pub(crate) fn is_over(&self) -> bool {
-        self.closing.get() || self.check_latch().is_err()
+        self.closing.get() || self.latch.check().is_err()
     }
 
     /// Begins a piece of work in the stack. A change of the stack waits for writers, so while one keeps the collector out,

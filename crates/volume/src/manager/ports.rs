@@ -65,7 +65,8 @@ impl Port {
     /// There is no volume, or it is one that never changes.
     pub fn lead(&self, bio: &mut Bio) -> Result<(), BioError> {
         let window = self.window.borrow();
-        let Window { start, read_only } = *window.as_ref().map_err(|why| BioError::Gone(why.as_str().into()))?;
+        let Window { start, read_only } =
+            *window.as_ref().map_err(|why| BioError::Latched(format!("{why}.").into()))?;
         if read_only && bio.changes_data() {
             return Err(BioError::ReadOnly(format!("snapshot \"{}\"", self.name).into()));
         }
@@ -117,7 +118,7 @@ mod tests {
     fn requests_are_led_to_where_the_volume_lies() {
         let port = &parse("db=1MiB", 4096).unwrap_or_else(|e| panic!("{e}"))[0];
         let mut bio = Bio::discard(4096, 8192);
-        assert!(matches!(port.lead(&mut bio), Err(BioError::Gone(_))));
+        assert!(matches!(port.lead(&mut bio), Err(BioError::Latched(_))));
         *port.window.borrow_mut() = Ok(Window { start: 1 << 40, read_only: false });
         port.lead(&mut bio).unwrap();
         assert_eq!(bio.range, ByteRange::new((1 << 40) + 4096, 8192).unwrap());

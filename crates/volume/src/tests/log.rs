@@ -201,13 +201,13 @@ fn a_failed_batch_latches_and_reads_go_on() {
             match bench.submit(Bio::write(i * BLOCK as u64, buf)).await.result {
                 Ok(_) => written += 1,
                 Err(error) => {
-                    assert!(i == written || matches!(error, esker_block::BioError::ReadOnly(_)), "{i}: {error}");
+                    assert!(i == written || matches!(error, esker_block::BioError::Latched(_)), "{i}: {error}");
                 }
             }
         }
         assert!((10..90).contains(&written) && injector.fired() == 1, "{written} writes were answered");
         let values = bench.values(0, written + 3).await;
         assert!((0..written).all(|i| values[i as usize] == i as u8 + 1) && values[written as usize..] == [0; 3]);
-        assert_eq!(bench.stat("is_latched"), 1.0);
+        assert_eq!(bench.stat("latched"), 1.0);
     });
 }

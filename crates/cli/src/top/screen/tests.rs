@@ -106,12 +106,16 @@ fn a_narrow_screen_keeps_names_rates_and_what_fits() {
 fn alarms_stand_above_the_table() {
     let mut app = app();
     let frozen = Some(FrozenStatus { freeze: 1, for_s: 1.0, left_s: 4.25 });
-    app.take(Ok(Status { frozen, dead: Some("a layer lost a buffer".into()), ..status(3603.0, 3) }));
+    app.take(Ok(Status {
+        frozen,
+        dead: Some("the stack is latched: a layer lost a buffer.".into()),
+        ..status(3603.0, 3)
+    }));
     app.take(Err("esker.ctl: no server answers".into()));
     let seen = screen(&app, 80, 8);
     let wanted = [
         "! esker.ctl: no server answers",
-        "! the stack is dead: a layer lost a buffer",
+        "! the stack is latched: a layer lost a buffer.",
         "! frozen: requests are held for 4.2 s more at most",
     ];
     assert_eq!(seen[2..5], wanted, "{}", seen.join("\n"));

@@ -78,7 +78,7 @@ fn saturating_overwrites_come_to_an_equilibrium() {
         assert!((part - share).abs() <= 0.1, "{part} of the traffic is the cleaner's, its share is {share}");
         assert!(free.iter().all(|free| *free > 4.0), "{free:?}");
         assert!(slowest.get() < Nanos::millis(20), "{:?}", slowest.get());
-        assert!(told(&vol, "is_latched") == 0.0);
+        assert!(told(&vol, "latched") == 0.0);
     });
 }
 
@@ -256,7 +256,7 @@ fn what_cannot_be_read_is_not_moved_and_costs_one_visit() {
             bench.volume.collect_now(&bench.volume.store(bench.below())).await;
         }
         assert_eq!((injector.fired(), bench.stat("segments_unreadable")), (1, 1.0));
-        assert_eq!(bench.stat("is_latched"), 0.0);
+        assert_eq!(bench.stat("latched"), 0.0);
         for lba in 0..60 {
             assert_eq!(bench.values(lba, 1).await, [lba as u8 + 1]);
         }

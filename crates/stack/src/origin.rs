@@ -1,0 +1,75 @@
+//! Media that a start makes. None of them may take the place of one that was lost: a layer that stands on several would
+//! take it for a blank one, and what the lost one held would be gone from sight.
+
+use std::collections::BTreeSet;
+
+use esker_block::Origin;
+
+use crate::build::BuildError;
+use crate::stack::{Parts, Stack};
+use crate::text::{Spec, split_reference};
+
+impl Stack {
+    /// # Errors
+    /// A medium was made although another one, below the same layer, holds data. All that was made is removed.
+    pub(crate) fn check_made(&self) -> Result<(), BuildError> {
+        let parts = self.parts.borrow();
+        parts.check_made(&self.spec.borrow()).inspect_err(|_| parts.undo())
+    }
+
+    /// Removes the media that building the stack made: its start has failed, and nothing on them was promised to a client.
+    /// The stack is closed.
+    pub fn undo(&self) {
+        self.parts.borrow().undo();
+    }
+}
+
+impl Parts {
+    /// Removes the media that building these parts made.
+    pub fn undo(&self) {
+        self.leaves.values().filter_map(|leaf| leaf.device.origin()).for_each(Origin::undo);
+    }
+
+    fn origin(&self, leaf: &str) -> Option<&dyn Origin> {
+        self.leaves.get(leaf)?.device.origin()
+    }
+
+    fn check_made(&self, spec: &Spec) -> Result<(), BuildError> {
+        let made = |name: &str| self.origin(name).is_some_and(Origin::is_made);
+        let new = spec.devices.iter().filter(|device| made(&device.name));
+        for device in new {
+            let beside = beside(spec, &device.name);
+            let used = beside.into_iter().find(|leaf| self.origin(leaf).is_some_and(Origin::holds_data));
+            if let Some(used) = used {
+                let what = format!(
+                    "its medium is not there, but \"{used}\", which is below the same layer, holds data; a medium is not made \
+                     anew in place of a lost one: bring it back, or make a blank file of its size (`truncate -s SIZE PATH`), \
+                     or say create = \"always\""
+                );
+                return Err(BuildError::of(device, what));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The other devices at the bottom that are below a layer that is above `leaf`.
+fn beside<'a>(spec: &'a Spec, leaf: &'a str) -> BTreeSet<&'a str> {
+    let lowers = |name: &str| spec.device(name).into_iter().flat_map(|device| &device.on);
+    let mut above = BTreeSet::from([leaf]);
+    let mut count = 0;
+    while above.len() > count {
+        count = above.len();
+        let is_above = |device: &&crate::DeviceSpec| device.on.iter().any(|on| above.contains(split_reference(on).0));
+        let more: Vec<&str> = spec.devices.iter().filter(is_above).map(|device| device.name.as_str()).collect();
+        above.extend(more);
+    }
+    let (mut waiting, mut seen) = (Vec::from_iter(above), BTreeSet::new());
+    while let Some(name) = waiting.pop() {
+        if seen.insert(name) {
+            waiting.extend(lowers(name).map(|on| split_reference(on).0));
+        }
+    }
+    seen.remove(leaf);
+    seen
+}
