@@ -2,8 +2,8 @@
 
 use esker_base::Nanos;
 
-use crate::bio::{Bio, BioError, Done};
-use crate::limits::Limits;
+use crate::bio::{Bio, BioError, Done, OpKind};
+use crate::limits::{Limits, Support};
 use crate::step::Step;
 
 /// A number that a device or layer tells about itself.
@@ -45,6 +45,11 @@ pub trait Device {
     /// Bytes that it has now: those of its limits, unless it was resized.
     fn size(&self) -> u64 {
         self.limits().size
+    }
+
+    /// Whether it refuses every change now.
+    fn is_read_only(&self) -> bool {
+        self.limits().support(OpKind::Write) == Support::No
     }
 
     /// Whether [`Device::resize`] may succeed.

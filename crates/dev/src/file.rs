@@ -8,7 +8,8 @@ use std::rc::Rc;
 
 use esker_base::Nanos;
 use esker_block::{
-    Arity, Build, Device, Durability, Kind, KindError, Make, OpKind, OpSet, Param, ParamType, Role, Routes, Worlds,
+    Arity, Build, Created, Device, Durability, Kind, KindError, Make, OpKind, OpSet, Param, ParamType, Role, Routes,
+    Worlds,
 };
 use esker_rt::real::{File, Kernel, OpenMode};
 
@@ -57,9 +58,8 @@ fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
         read_only: make.args.flag("read_only"),
     };
     let kernel = make.rt.kernel().map_err(|e| outside(&wanted.path, e))?;
-    let created = wanted.find_or_create()?;
+    wanted.find_or_create(make.created)?;
     let opened = wanted.open(&kernel, depth)?;
-    created.keep();
     Ok(Rc::new(Disk::new(make.rt, make.pool, opened)))
 }
 
@@ -83,9 +83,9 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn find_or_create(&self) -> Result<Created, KindError> {
+    fn find_or_create(&self, created: &Created) -> Result<(), KindError> {
         match fs::metadata(&self.path).map(|m| m.file_type()) {
-            Ok(kind) if kind.is_file() => Ok(Created(None)),
+            Ok(kind) if kind.is_file() => Ok(()),
             Ok(kind) if kind.is_dir() => Err(outside(&self.path, "is a directory; name a file in it")),
             Ok(kind) if kind.is_block_device() => {
                 Err(outside(&self.path, "is a block device; use kind = \"raw\" for it"))
@@ -96,7 +96,7 @@ impl Wanted {
                 Err(outside(&self.path, "does not exist, and read_only = true creates nothing"))
             }
             Err(_) => match self.size {
-                Some(size) => create(&self.path, size),
+                Some(size) => create(&self.path, size, created),
                 None => Err(outside(&self.path, "does not exist; give size to create it")),
             },
         }
@@ -151,34 +151,18 @@ impl Wanted {
     }
 }
 
-/// A file that was made a moment ago, and is removed again unless the device comes up.
-#[must_use]
-struct Created(Option<PathBuf>);
-
-impl Created {
-    fn keep(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Created {
-    fn drop(&mut self) {
-        if let Some(path) = &self.0 {
-            // What cannot be removed stays, empty; the error that is on its way says what went wrong.
-            let _stays = fs::remove_file(path);
-        }
-    }
-}
-
 /// Makes the file and its name durable, so that a flush of the device is all that its data needs.
-fn create(path: &Path, size: u64) -> Result<Created, KindError> {
+fn create(path: &Path, size: u64, created: &Created) -> Result<(), KindError> {
     let file = fs::File::create_new(path).map_err(|e| outside(path, format!("cannot be created: {e}")))?;
-    let created = Created(Some(path.to_path_buf()));
+    let made = path.to_path_buf();
+    created.note(move || {
+        // What cannot be removed stays, empty; the error that is on its way says what went wrong.
+        let _stays = fs::remove_file(made);
+    });
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let made = file.set_len(size).and_then(|()| file.sync_all());
     made.and_then(|()| fs::File::open(folder)?.sync_all())
-        .map_err(|e| outside(path, format!("cannot be given size = {size}: {e}")))?;
-    Ok(created)
+        .map_err(|e| outside(path, format!("cannot be given size = {size}: {e}")))
 }
 
 #[cfg(test)]

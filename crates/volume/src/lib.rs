@@ -202,6 +202,10 @@ impl Extension for Extended {
         self.named.as_ref().map(|named| named.size(port))
     }
 
+    fn is_read_only(&self, port: u16) -> bool {
+        self.named.as_ref().is_some_and(|named| named.is_read_only(port))
+    }
+
     fn resize(&self, below: Below, port: u16, bytes: u64) -> Step<Result<(), BioError>> {
         match &self.named {
             Some(named) => named.resize(below, port, bytes),
