@@ -56,10 +56,12 @@ impl Media {
             at += extent.len;
             match extent.state {
                 ExtentState::Hole => self.remember_again(part, write),
-                _ => self.remember(part, write),
+                _ => {
+                    self.remember(part, write);
+                    self.store.borrow_mut().zero(part);
+                }
             }
         }
-        self.store.borrow_mut().zero(range);
         write
     }
 

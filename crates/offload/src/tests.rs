@@ -164,6 +164,7 @@ fn a_log_without_room_gives_back_what_is_overwritten_before_it_wakes_home() {
     let text =
         "h = memory size=256KiB; x = stats on h; a = memory size=40KiB; vol = offload rest=10ms full=0.5 on x, a";
     with(text, async |vol| {
+        vol.stack().opened().await;
         let made = at_home(&vol);
         sleep(&vol, Nanos::millis(10)).await;
         for round in 0..200u8 {
@@ -283,32 +284,32 @@ fn what_is_no_log_or_of_another_volume_is_refused_and_nothing_is_overwritten() {
 
 #[test]
 fn home_and_log_that_are_swapped_are_refused_before_anything_is_written() {
-    let text = format!("{} vol = offload rest=0s on x, a", keeping(5));
+    let text = format!("{} vol = offload rest=0s on x, a", keeping(51));
     with(&text, async |vol| write(&vol, 8192, &[1; 4096]).await);
-    let before = ["h", "a"].map(|name| peek(5, name, 256 << 10));
+    let before = ["h", "a"].map(|name| peek(51, name, 256 << 10));
     let swapped = text.replace("on x, a", "on a, x");
     let told = refusal(&swapped);
     assert!(told.contains("home holds a log of off-loaded writes") && told.contains("may be swapped"), "{told}");
-    assert!(before == ["h", "a"].map(|name| peek(5, name, 256 << 10)), "nothing was written");
+    assert!(before == ["h", "a"].map(|name| peek(51, name, 256 << 10)), "nothing was written");
 }
 
 #[test]
 fn a_log_of_another_layers_medium_is_named() {
-    let text = format!("{} vol = offload rest=0s on x, a", keeping(6));
-    poke(6, "a", 4096, &esker_primitives::media::MIRROR);
+    let text = format!("{} vol = offload rest=0s on x, a", keeping(61));
+    poke(61, "a", 4096, &esker_primitives::media::MIRROR);
     assert!(refusal(&text).contains("the device of the log holds a half of a mirror"), "{}", refusal(&text));
 }
 
 #[test]
 fn a_log_that_is_seen_4096_bytes_off_is_refused() {
-    let text = format!("{} vol = offload rest=0s on x, a", keeping(7));
+    let text = format!("{} vol = offload rest=0s on x, a", keeping(71));
     with(&text, async |vol| {
         write(&vol, 0, &[1; 4096]).await;
         vol.stack().close().await;
     });
-    let sound = peek(7, "a", 64 << 10);
-    poke(7, "a", 0, &[0; 4096]);
-    poke(7, "a", 4096, &sound[..60 << 10]);
+    let sound = peek(71, "a", 64 << 10);
+    poke(71, "a", 0, &[0; 4096]);
+    poke(71, "a", 4096, &sound[..60 << 10]);
     assert!(refusal(&text).contains("4096 bytes from where it was written"), "{}", refusal(&text));
 }
 

@@ -330,8 +330,6 @@ async fn restore(io: &Io, config: &Config) -> Result<Rc<dyn Region>, OpenError> 
 enum OpenError {
     #[error(transparent)]
     Region(#[from] RegionError),
-    #[error("the device cannot be read: {0}")]
-    Unreadable(#[from] BioError),
     #[error(
         "the device holds {0} that was made without a shepherd, and a shepherd takes the end of its device; name a device that \
          is not used, or zero its first 8 KiB if nothing there is needed"
@@ -341,8 +339,11 @@ enum OpenError {
 
 /// A shepherd that comes new to a device would take its last bytes from a layer that has them already.
 async fn check_unused(io: &Io, config: &Config) -> Result<(), OpenError> {
-    let start = io.read(io.lower(0), 0, media::HEAD.min(config.size) as usize).await?.to_vec();
-    media::name_of(&start).map_or(Ok(()), |name| Err(OpenError::Used(name)))
+    let Ok(start) = io.read(io.lower(0), 0, media::HEAD.min(config.size) as usize).await else {
+        // Devices that fail are what a shepherd is for.
+        return Ok(());
+    };
+    media::name_of(&start.to_vec()).map_or(Ok(()), |name| Err(OpenError::Used(name)))
 }
 
 /// What must be kept of a request to send it, or a part of it, again.

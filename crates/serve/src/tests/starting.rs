@@ -65,10 +65,10 @@ fn the_port_of_a_snapshot_is_offered_read_only() {
         let both = text.replace("PORTS", "v=1MiB,s=1MiB")
             + "; x = stats on vm.s; export s = x nbd=unix:DIR/sock; export again = vm.s nbd=unix:DIR/other";
         let server = Running::new(&rt, &dir, &both);
+        let client = server.client("s").await;
         let status = server.status().await;
         let told = status.exports.iter().map(|export| (export.name.as_str(), export.read_only));
         assert_eq!(told.collect::<Vec<_>>(), [("v", false), ("s", true), ("again", true)]);
-        let client = server.client("s").await;
         assert!(client.remote().read_only());
         let whole = ByteRange::new(0, 1 << 20).unwrap();
         assert!(
