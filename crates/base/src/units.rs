@@ -7,6 +7,10 @@ use std::ops::{Add, AddAssign, Div, Mul, Sub};
 pub const KIB: u64 = 1 << 10;
 /// One mebibyte in bytes.
 pub const MIB: u64 = 1 << 20;
+/// One exbibyte in bytes.
+const EIB: u64 = 1 << 60;
+/// One pebibyte in bytes.
+const PIB: u64 = 1 << 50;
 /// One gibibyte in bytes.
 pub const GIB: u64 = 1 << 30;
 
@@ -138,16 +142,22 @@ impl UnitError {
     }
 }
 
-const SIZE_UNITS: [(&str, u64); 15] = [
+const SIZE_UNITS: [(&str, u64); 21] = [
+    ("EiB", EIB),
+    ("PiB", PIB),
     ("TiB", 1 << 40),
     ("GiB", GIB),
     ("MiB", MIB),
     ("KiB", KIB),
+    ("EB", 1_000_000_000_000_000_000),
+    ("PB", 1_000_000_000_000_000),
     ("TB", 1_000_000_000_000),
     ("GB", 1_000_000_000),
     ("MB", 1_000_000),
     ("kB", 1_000),
     ("KB", 1_000),
+    ("E", EIB),
+    ("P", PIB),
     ("T", 1 << 40),
     ("G", GIB),
     ("M", MIB),
@@ -185,7 +195,7 @@ pub fn parse_size(text: &str) -> Result<u64, UnitError> {
     plain.or_else(|| quantity(text, &SIZE_UNITS)).ok_or_else(|| UnitError {
         text: text.to_string(),
         what: "a size",
-        example: "a whole number of bytes, or one with a unit such as 4KiB, 512MiB or 64GiB",
+        example: "a whole number of bytes, or one with a unit such as 4KiB, 512MiB, 64GiB, 2TiB or 1PiB",
     })
 }
 
@@ -201,7 +211,7 @@ pub fn parse_span(text: &str) -> Result<Nanos, UnitError> {
 
 /// Writes a size so that [`parse_size`] reads back the same number.
 pub fn size_text(bytes: u64) -> String {
-    let exact = [("TiB", 1u64 << 40), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB)];
+    let exact = [("EiB", EIB), ("PiB", PIB), ("TiB", 1u64 << 40), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB)];
     match exact.iter().find(|(_, f)| bytes >= *f && bytes.is_multiple_of(*f)) {
         Some((unit, factor)) => format!("{}{unit}", bytes / factor),
         None => bytes.to_string(),
@@ -210,7 +220,7 @@ pub fn size_text(bytes: u64) -> String {
 
 /// Writes a size for people: at most one decimal, not exact.
 pub fn size_human(bytes: u64) -> String {
-    let units = [("TiB", 1u64 << 40), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB)];
+    let units = [("EiB", EIB), ("PiB", PIB), ("TiB", 1u64 << 40), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB)];
     match units.iter().find(|(_, f)| bytes >= *f) {
         Some((unit, factor)) => format!("{:.1} {unit}", bytes as f64 / *factor as f64),
         None => format!("{bytes} B"),
@@ -274,6 +284,11 @@ mod tests {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }
         assert_eq!(parse_size("1kB"), Ok(1000));
+        for (text, bytes) in [("128PiB", 1 << 57), ("2EiB", 1 << 61), ("1.5E", 3 << 59), ("1PB", 1_000_000_000_000_000)]
+        {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+        assert_eq!((size_text(1 << 61), size_human(3 << 49)), ("2EiB".to_string(), "1.5 PiB".to_string()));
         for bad in ["", "KiB", "4x", "-1", "1.0001B", "99999999999TiB"] {
             assert!(parse_size(bad).is_err(), "{bad} must be refused");
         }

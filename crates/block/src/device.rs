@@ -2,9 +2,9 @@
 
 use esker_base::Nanos;
 
-use crate::bio::{Bio, BioError, Done};
+use crate::bio::{Bio, BioError, Done, OpKind};
 use crate::latch::Trouble;
-use crate::limits::Limits;
+use crate::limits::{Limits, Support};
 use crate::step::Step;
 
 /// A number that a device or layer tells about itself.
@@ -42,9 +42,6 @@ pub trait Origin {
 
     /// Whether anything but zeroes was found on the medium. What cannot be read counts as data.
     fn holds_data(&self) -> bool;
-
-    /// Removes what building the device made, if it made anything: the start of its stack has failed.
-    fn undo(&self);
 }
 
 /// Something that answers requests.
@@ -58,6 +55,11 @@ pub trait Device {
     /// Bytes that it has now: those of its limits, unless it was resized.
     fn size(&self) -> u64 {
         self.limits().size
+    }
+
+    /// Whether it refuses every change now.
+    fn is_read_only(&self) -> bool {
+        self.limits().support(OpKind::Write) == Support::No
     }
 
     /// Whether [`Device::resize`] may succeed.

@@ -298,6 +298,12 @@ pub trait Extension {
         None
     }
 
+    /// Whether upper end `port` refuses every change, as that of a snapshot does; known once the layer is open. An upper end
+    /// over lower ends that all do so does so too, whatever it answers.
+    fn is_read_only(&self, _port: u16) -> bool {
+        false
+    }
+
     /// Changes the size of an upper end that can be resized, durably; the stack then asks [`Extension::size`]. Nothing is in
     /// flight behind a new end that is nearer, and nothing comes.
     ///

@@ -9,6 +9,7 @@ use esker_base::{ByteRange, Nanos};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
+use crate::created::Created;
 use crate::device::Device;
 use crate::ext::Extension;
 use crate::limits::{Limits, OpSet};
@@ -367,6 +368,8 @@ pub struct Make<'a> {
     pub args: &'a Args,
     /// Limits of its lower ends.
     pub lowers: &'a [Limits],
+    /// Where it notes what it creates outside, such as a file.
+    pub created: &'a Created,
 }
 
 /// Builds one device.

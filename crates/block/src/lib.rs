@@ -13,6 +13,7 @@ pub mod bio;
 pub mod buf;
 pub mod changes;
 pub mod conformance;
+pub mod created;
 pub mod device;
 pub mod ext;
 pub mod flight;
@@ -27,6 +28,7 @@ pub mod store;
 pub use bio::{Bio, BioError, Class, Done, Extent, ExtentState, Flags, Op, OpKind, RangeOp, Reply, Tag, VolumeId};
 pub use buf::Buf;
 pub use changes::ChangeMap;
+pub use created::Created;
 pub use device::{Device, Origin, Stat, Usage};
 pub use ext::{Below, Ctx, Enter, Extension, Flow, Job, Mark, Opening, Route, Station};
 pub use kind::{

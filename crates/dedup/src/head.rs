@@ -10,7 +10,7 @@ use crate::layout::Layout;
 /// Bytes of a head.
 pub const HEAD: usize = 512;
 
-const MAGIC: [u8; 8] = *b"\x89EskDed\n";
+const MAGIC: [u8; 8] = esker_primitives::media::DEDUP;
 const VERSION: u16 = 1;
 
 /// The bytes.
@@ -63,6 +63,12 @@ pub enum HeadError {
     /// From a later esker.
     #[error("has version {0} and features {1:#x}, which this esker does not know; use a newer one")]
     Newer(u16, u32),
+    /// A sound head in the slot of the other one.
+    #[error(
+        "has a head 4096 bytes from where it was written, so it begins at another byte than it did; give it the `offset` that it \
+         had"
+    )]
+    Shifted,
     /// Numbers that no esker writes, under a right checksum.
     #[error("has a head whose {0} is out of range; restore it from a copy")]
     Range(&'static str),
@@ -133,8 +139,9 @@ impl Head {
     /// Why there is none; a damaged slot counts only where the other one does not help.
     pub fn newest(slots: &[u8]) -> Result<Head, HeadError> {
         let (mut best, mut worst) = (None, HeadError::Blank);
-        for slot in slots.chunks(PAGE) {
+        for (at, slot) in (0..).zip(slots.chunks(PAGE)) {
             match Head::decode(slot) {
+                Ok(head) if head.at() != at * PAGE as u64 => return Err(HeadError::Shifted),
                 Ok(head) if best.as_ref().is_none_or(|best: &Head| best.epoch < head.epoch) => best = Some(head),
                 Ok(_) | Err(HeadError::Blank) => {}
                 Err(error) => worst = error,
@@ -211,6 +218,7 @@ mod tests {
         assert_eq!(Head::newest(&[broken.clone(), page(&old)].concat()), Ok(old));
         assert_eq!(Head::newest(&[broken, vec![0; PAGE]].concat()), Err(HeadError::Checksum));
         assert_eq!(Head::newest(&[0; 2 * PAGE]), Err(HeadError::Blank));
+        assert_eq!(Head::newest(&[vec![0; PAGE], page(&new)].concat()), Err(HeadError::Shifted));
         assert_eq!(Head::newest(&[1; 2 * PAGE]), Err(HeadError::Foreign));
         assert_eq!((new.at(), head().at()), (0, 4096));
     }

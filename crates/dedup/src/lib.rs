@@ -27,7 +27,8 @@ use std::rc::Rc;
 use esker_base::{ByteRange, Nanos};
 use esker_block::locks::Mode;
 use esker_block::{
-    Below, Bio, BioError, Ctx, Done, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind, OpSet, Opening, Param, ParamType, Role, Stat, Step, Support, Trouble,
+    Below, Bio, BioError, Ctx, Done, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind, OpSet,
+    Opening, Param, ParamType, Role, Stat, Step, Support, Trouble,
 };
 use esker_primitives::Io;
 use esker_rt::Rt;

@@ -403,7 +403,8 @@ mod tests {
         let given = args.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
         let args = Args::read(&KIND, &given).unwrap();
         let pool = esker_rt::mem::Pool::new(0);
-        let make = Make { rt, pool: &pool, name: "a", args: &args, lowers: &[] };
+        let make =
+            Make { rt, pool: &pool, name: "a", args: &args, lowers: &[], created: &esker_block::Created::default() };
         Rc::new(Array::new(&make, Some(content)).unwrap())
     }
 

@@ -6,12 +6,11 @@
 //! the atomic unit, and later writes may survive where earlier ones are lost.
 
 use std::cell::{Cell, RefCell};
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 use esker_base::{ByteRange, Stream};
 use esker_block::store::SparseStore;
-use esker_block::{Buf, Extent};
+use esker_block::{Buf, Extent, ExtentState};
 
 /// Content of one device. Shared by `Rc`, so that a new world can open what a killed one left.
 pub struct Media {
@@ -41,42 +40,66 @@ impl Media {
 
     /// Stores `buf` at the start of `range`, whose length it has, as an unsettled write. Returns the write's number.
     pub fn write(&self, range: ByteRange, buf: &Buf) -> u64 {
-        let write = self.remember(range);
+        let write = self.number();
+        self.remember(range, write);
         self.store.borrow_mut().write_buf(range.start(), buf);
         write
     }
 
-    /// Zeroes `range` as an unsettled write. Returns the write's number.
+    /// Zeroes `range` as an unsettled write. Returns the write's number. Holes cost nothing: a unit that is a hole and has no
+    /// unsettled writes reads as zeroes before and after, whatever a power cut keeps.
     pub fn zero(&self, range: ByteRange) -> u64 {
-        let write = self.remember(range);
-        self.store.borrow_mut().zero(range);
+        let write = self.number();
+        let mut at = range.start();
+        for extent in self.extents(range) {
+            let part = ByteRange::new(at, extent.len).expect("inside the range");
+            at += extent.len;
+            match extent.state {
+                ExtentState::Hole => self.remember_again(part, write),
+                _ => {
+                    self.remember(part, write);
+                    self.store.borrow_mut().zero(part);
+                }
+            }
+        }
         write
     }
 
-    fn remember(&self, range: ByteRange) -> u64 {
+    fn number(&self) -> u64 {
         let write = self.writes.get() + 1;
         self.writes.set(write);
+        write
+    }
+
+    /// Keeps what each unit of `range` holds before `write`.
+    fn remember(&self, range: ByteRange, write: u64) {
         let (store, mut undo) = (self.store.borrow(), self.undo.borrow_mut());
         for unit in self.units(range) {
             let mut bytes = vec![0; self.unit as usize].into_boxed_slice();
             store.read(unit * self.unit, &mut bytes);
             undo.entry(unit).or_default().push_back(Before { write, bytes });
         }
-        write
+    }
+
+    /// The same for a hole: only units of which something else may come back.
+    fn remember_again(&self, range: ByteRange, write: u64) {
+        for (_, older) in self.undo.borrow_mut().range_mut(self.units(range)) {
+            older.push_back(Before { write, bytes: vec![0; self.unit as usize].into_boxed_slice() });
+        }
     }
 
     /// Says that the writes up to number `write` reached the medium in all of `range`.
     pub fn settle(&self, range: ByteRange, write: u64) {
         let mut undo = self.undo.borrow_mut();
-        for unit in self.units(range) {
-            if let Entry::Occupied(mut entry) = undo.entry(unit) {
-                let settled = entry.get().partition_point(|before| before.write <= write);
-                entry.get_mut().drain(..settled);
-                if entry.get().is_empty() {
-                    entry.remove();
-                }
+        let mut empty = Vec::new();
+        for (unit, older) in undo.range_mut(self.units(range)) {
+            let settled = older.partition_point(|before| before.write <= write);
+            older.drain(..settled);
+            if older.is_empty() {
+                empty.push(*unit);
             }
         }
+        empty.iter().for_each(|unit| drop(undo.remove(unit)));
     }
 
     fn units(&self, range: ByteRange) -> std::ops::Range<u64> {
@@ -166,6 +189,44 @@ mod tests {
             holds(&media, 0, &[0, 1]) != holds(&media, 1, &[0, 1])
         });
         assert!((16..48).contains(&torn.count()), "half of the cuts tear a write of two units");
+    }
+
+    #[test]
+    fn zeroes_over_holes_take_no_memory_and_zeroes_over_data_can_be_undone() {
+        let media = Media::new(UNIT);
+        fill(&media, 9, 1, 5);
+        media.settle(range(9, 1), 1);
+        media.zero(ByteRange::new(0, 1 << 50).unwrap());
+        // The chunk of the data counts as data as a whole.
+        assert_eq!(media.unsettled() as u64, esker_block::store::CHUNK / UNIT);
+        let kept = (0..64).filter(|seed| {
+            let media = Media::new(UNIT);
+            fill(&media, 0, 1, 5);
+            media.settle(range(0, 1), 1);
+            media.zero(range(0, 1));
+            media.power_cut(&mut Stream::seeded(*seed));
+            holds(&media, 0, &[0, 5]) == 5
+        });
+        assert!((1..63).contains(&kept.count()));
+    }
+
+    #[test]
+    fn zeroes_over_a_hole_that_may_come_back_as_data_may_be_lost_with_them() {
+        let mut seen = BTreeSet::new();
+        for seed in 0..64 {
+            let media = Media::new(UNIT);
+            fill(&media, 0, 1, 5);
+            media.settle(range(0, 1), 1);
+            // The chunk becomes a hole, unsettled; then it is zeroed again, and that is settled.
+            media.zero(ByteRange::new(0, esker_block::store::CHUNK).unwrap());
+            let again = media.zero(range(0, 1));
+            if seed % 2 == 0 {
+                media.settle(range(0, 1), again);
+            }
+            media.power_cut(&mut Stream::seeded(seed));
+            seen.insert((seed % 2, holds(&media, 0, &[0, 5])));
+        }
+        assert_eq!(seen, BTreeSet::from([(0, 0), (1, 0), (1, 5)]));
     }
 
     #[test]

@@ -25,7 +25,14 @@ pub fn build(rt: &Rt, kind: &Kind, args: &[(&str, &str)]) -> Result<Rc<dyn Devic
     let given: BTreeMap<String, String> = args.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
     let args = Args::read(kind, &given)?;
     let Build::Device(build) = kind.build else { panic!("{} is a device", kind.name) };
-    build(&Make { rt, pool: &Pool::new(0), name: "d1", args: &args, lowers: &[] })
+    build(&Make {
+        rt,
+        pool: &Pool::new(0),
+        name: "d1",
+        args: &args,
+        lowers: &[],
+        created: &esker_block::Created::default(),
+    })
 }
 
 /// A described read.

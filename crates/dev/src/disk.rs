@@ -5,7 +5,6 @@
 //! [`BioError::Latched`] with the first failure; reads go on.
 
 use std::cell::Cell;
-use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -13,7 +12,7 @@ use std::sync::Arc;
 
 use esker_base::ByteRange;
 use esker_block::{
-    Bio, BioError, Buf, Device, Done, Extent, ExtentState, Latch, Limits, Op, OpKind, Origin, Reply, Stat, Step,
+    Bio, BioError, Buf, Device, Done, Extent, ExtentState, Latch, Limits, Make, Op, OpKind, Origin, Reply, Stat, Step,
     Support, Trouble,
 };
 use esker_rt::Rt;
@@ -55,6 +54,13 @@ pub(crate) struct Came {
     pub always: bool,
 }
 
+impl Came {
+    /// The medium that the argument `path` names was there.
+    pub fn found(make: &Make<'_>) -> Came {
+        Came { path: PathBuf::from(make.args.text("path")), made: false, always: false }
+    }
+}
+
 impl Origin for Came {
     fn is_made(&self) -> bool {
         self.made && !self.always
@@ -62,13 +68,6 @@ impl Origin for Came {
 
     fn holds_data(&self) -> bool {
         !self.made && !found::is_blank(&self.path).unwrap_or(false)
-    }
-
-    fn undo(&self) {
-        if self.made {
-            // What cannot be removed stays, and is blank; the error that is on its way says what went wrong.
-            let _stays = fs::remove_file(&self.path);
-        }
     }
 }
 

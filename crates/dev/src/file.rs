@@ -8,7 +8,8 @@ use std::rc::Rc;
 
 use esker_base::Nanos;
 use esker_block::{
-    Arity, Build, Device, Durability, Kind, KindError, Make, OpKind, OpSet, Param, ParamType, Role, Routes, Worlds,
+    Arity, Build, Created, Device, Durability, Kind, KindError, Make, OpKind, OpSet, Param, ParamType, Role, Routes,
+    Worlds,
 };
 use esker_rt::real::{File, Kernel, OpenMode};
 
@@ -57,9 +58,9 @@ const BLOCK_UNKNOWN: u32 = 4096;
 fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
     let (depth, wanted) = (depth(make)?, Wanted::of(make));
     let kernel = make.rt.kernel().map_err(|e| outside(&wanted.path, e))?;
-    let created = wanted.find_or_create()?;
+    let made = wanted.find_or_create(make.created)?;
     let opened = wanted.open(&kernel, depth)?;
-    let came = Came { made: created.keep(), always: make.args.text("create") == "always", path: wanted.path };
+    let came = Came { made, always: make.args.text("create") == "always", path: wanted.path };
     Ok(Rc::new(Disk::new(make.rt, make.pool, opened, came)))
 }
 
@@ -120,10 +121,11 @@ impl Wanted {
         }
     }
 
-    fn find_or_create(&self) -> Result<Created, KindError> {
+    /// Whether the file had to be created.
+    fn find_or_create(&self, created: &Created) -> Result<bool, KindError> {
         match self.find()? {
-            None => Ok(Created(None)),
-            Some(size) => create(&self.path, size),
+            None => Ok(false),
+            Some(size) => create(&self.path, size, created).map(|()| true),
         }
     }
 
@@ -200,35 +202,18 @@ impl Wanted {
     }
 }
 
-/// A file that was made a moment ago, and is removed again unless the device comes up.
-#[must_use]
-struct Created(Option<PathBuf>);
-
-impl Created {
-    /// Whether there is a file to keep.
-    fn keep(mut self) -> bool {
-        self.0.take().is_some()
-    }
-}
-
-impl Drop for Created {
-    fn drop(&mut self) {
-        if let Some(path) = &self.0 {
-            // What cannot be removed stays, empty; the error that is on its way says what went wrong.
-            let _stays = fs::remove_file(path);
-        }
-    }
-}
-
 /// Makes the file and its name durable, so that a flush of the device is all that its data needs.
-fn create(path: &Path, size: u64) -> Result<Created, KindError> {
+fn create(path: &Path, size: u64, created: &Created) -> Result<(), KindError> {
     let file = fs::File::create_new(path).map_err(|e| outside(path, format!("cannot be created: {e}")))?;
-    let created = Created(Some(path.to_path_buf()));
+    let made = path.to_path_buf();
+    created.note(move || {
+        // What cannot be removed stays, empty; the error that is on its way says what went wrong.
+        let _stays = fs::remove_file(made);
+    });
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let made = file.set_len(size).and_then(|()| file.sync_all());
     made.and_then(|()| fs::File::open(folder)?.sync_all())
-        .map_err(|e| outside(path, format!("cannot be given size = {size}: {e}")))?;
-    Ok(created)
+        .map_err(|e| outside(path, format!("cannot be given size = {size}: {e}")))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 
 use esker_base::Nanos;
@@ -40,8 +40,7 @@ pub static KIND: Kind = Kind {
 
 fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
     let opened = open_device(make, make.args.flag("read_only"))?;
-    let came = Came { path: PathBuf::from(make.args.text("path")), made: false, always: false };
-    Ok(Rc::new(Disk::new(make.rt, make.pool, opened, came)))
+    Ok(Rc::new(Disk::new(make.rt, make.pool, opened, Came::found(make))))
 }
 
 /// Opens the device that the arguments name.

@@ -14,7 +14,7 @@ use esker_block::{
     Bio, BioError, Build, Device, Done, Extent, ExtentState, Kind, KindError, Limits, Make, Op, OpKind, Reply, Step,
 };
 
-use crate::disk::{self, Disk};
+use crate::disk::{self, Came, Disk};
 use crate::{file, raw};
 
 /// Kind `file`, rehearsed.
@@ -25,9 +25,10 @@ pub static RAW: Kind = Kind { build: Build::Device(build_raw), ..raw::KIND };
 fn build_file(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
     let found = file::open_reading(make)?;
     Ok(Rc::new(match found {
-        file::Found::Opened(opened) => {
-            Overlay::over(Rc::new(Disk::new(make.rt, make.pool, opened)), make.args.flag("read_only"))
-        }
+        file::Found::Opened(opened) => Overlay::over(
+            Rc::new(Disk::new(make.rt, make.pool, opened, Came::found(make))),
+            make.args.flag("read_only"),
+        ),
         file::Found::Absent { size, block } => Overlay::of(None, disk::limits(size, block, false)),
     }))
 }
@@ -35,7 +36,7 @@ fn build_file(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
 fn build_raw(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
     let opened = raw::open_device(make, true)?;
     let read_only = make.args.flag("read_only");
-    Ok(Rc::new(Overlay::over(Rc::new(Disk::new(make.rt, make.pool, opened)), read_only)))
+    Ok(Rc::new(Overlay::over(Rc::new(Disk::new(make.rt, make.pool, opened, Came::found(make))), read_only)))
 }
 
 /// A device that is only read, under what was written.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::conformance::{self, Options};
-use esker_block::{Args, Bio, Buf, Build, Device, Kind, KindError, Make, OpKind, Support};
+use esker_block::{Args, Bio, Buf, Build, Created, Device, Kind, KindError, Make, OpKind, Support};
 use esker_rt::mem::Pool;
 use esker_rt::{Rt, Sim, SimConfig};
 
@@ -16,7 +16,9 @@ pub(crate) fn build(rt: &Rt, kind: &Kind, args: &[(&str, &str)]) -> Result<Rc<dy
     let given: BTreeMap<String, String> = args.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
     let args = Args::read(kind, &given)?;
     let Build::Device(build) = kind.build else { panic!("{kind:?} is a leaf") };
-    build(&Make { rt, pool: &Pool::default(), name: "d1", args: &args, lowers: &[] })
+    let created = Created::default();
+    let built = build(&Make { rt, pool: &Pool::default(), name: "d1", args: &args, lowers: &[], created: &created });
+    built.inspect(|_| created.keep())
 }
 
 #[test]

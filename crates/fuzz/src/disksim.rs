@@ -33,7 +33,14 @@ pub fn try_input(input: &[u8]) -> Result<bool, String> {
     let Build::Device(build) = KIND.build else { return Err("disk-model is no device".to_string()) };
     let sim = Sim::new(SimConfig::seeded(1));
     let (rt, pool) = (sim.rt(), Pool::new(0));
-    match build(&Make { rt: &rt, pool: &pool, name: "disk", args: &args, lowers: &[] }) {
+    match build(&Make {
+        rt: &rt,
+        pool: &pool,
+        name: "disk",
+        args: &args,
+        lowers: &[],
+        created: &esker_block::Created::default(),
+    }) {
         Ok(disk) => answers(&sim, disk).map(|()| true),
         Err(error) if error.to_string().is_empty() => Err("refused without a reason".to_string()),
         Err(_) => Ok(false),

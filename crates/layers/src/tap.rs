@@ -5,7 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,6 +13,7 @@ use esker_base::{Nanos, Time};
 use esker_blktrace::sink::TAP_FORMAT;
 use esker_blktrace::{Op as TraceOp, Record, RecordSink, SinkError};
 use esker_block::{Bio, Ctx, Extension, Flow, Kind, KindError, Layer, Make, Op, Param, ParamType, Stat, Step};
+use esker_rt::real::Kernel;
 use esker_rt::sync::Notify;
 use esker_rt::{Level, Rt};
 
@@ -50,17 +51,26 @@ struct State {
 fn build(make: &Make<'_>) -> Result<Layer, KindError> {
     let path = make.args.text("path");
     let output: Box<dyn Write + Send> = match make.rt.kernel() {
-        Ok(kernel) => kernel.create_log(Path::new(path)).map_err(|e| {
-            KindError::Outside(format!(
-                "{}: cannot make {path}: {e}; name a new file in a folder that exists",
-                make.name
-            ))
-        })?,
+        Ok(kernel) => create(make, kernel, path)?,
         Err(_) => Box::new(io::sink()),
     };
     let tap = Tap::new(make.rt, make.name, output, make.args.int("buffer") as usize)
         .map_err(|e| KindError::Unfit(e.to_string()))?;
     crate::transparent(make, tap)
+}
+
+/// The file of a trace. It goes again with a start that fails.
+fn create(make: &Make<'_>, kernel: Kernel, path: &str) -> Result<Box<dyn Write + Send>, KindError> {
+    let file = kernel.create_log(Path::new(path)).map_err(|e| {
+        let advice = "name a new file in a folder that exists";
+        KindError::Outside(format!("{}: cannot make {path}: {e}; {advice}", make.name))
+    })?;
+    let made = PathBuf::from(path);
+    make.created.note(move || {
+        // What cannot be removed stays, empty; the error that is on its way says what went wrong.
+        let _stays = kernel.remove_log(&made);
+    });
+    Ok(file)
 }
 
 impl Tap {

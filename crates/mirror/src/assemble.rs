@@ -12,9 +12,22 @@ pub enum Trouble {
     /// It holds none.
     #[error(transparent)]
     Label(#[from] LabelError),
+    /// It holds the medium of another layer.
+    #[error("holds {0}, and no label of a mirror")]
+    Other(&'static str),
     /// It cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(String),
+}
+
+impl Trouble {
+    /// Why a lower end with this head gave no label.
+    pub fn of(error: LabelError, head: &[u8]) -> Trouble {
+        match (error, esker_primitives::media::name_of(head)) {
+            (LabelError::Foreign, Some(name)) => Trouble::Other(name),
+            (error, _) => Trouble::Label(error),
+        }
+    }
 }
 
 /// How a half begins.

@@ -66,7 +66,7 @@ pub fn check(halves: usize, read: ReadHalf<'_>) -> Result<Verdict, CheckError> {
 fn label_of(half: usize, read: ReadHalf<'_>) -> Found {
     let mut slots = vec![0; DATA_START as usize];
     read(half, 0, &mut slots).map_err(|error| Trouble::Unreadable(error.to_string()))?;
-    Label::newest(&slots).map_err(Trouble::Label)
+    Label::newest(&slots).map_err(|error| Trouble::of(error, &slots))
 }
 
 fn are_equal(halves: &[usize], range: ByteRange, read: ReadHalf<'_>) -> Result<bool, CheckError> {
@@ -113,6 +113,15 @@ mod tests {
         halves[1][DATA_START as usize + 5 * 4096 + 9] ^= 1;
         let differing = run(&halves).unwrap().differing;
         assert_eq!(differing, [ByteRange::new(5 * 4096, 4096).unwrap()]);
+    }
+
+    #[test]
+    fn a_half_that_is_seen_4096_bytes_off_is_not_in_sync_and_is_not_compared() {
+        let mut halves = halves();
+        halves[1] = [vec![0; 4096], halves[1].clone()].concat();
+        let verdict = run(&halves).unwrap();
+        assert_eq!(verdict.assembly.halves[1].start, Start::Out);
+        assert_eq!(verdict.differing, []);
     }
 
     #[test]

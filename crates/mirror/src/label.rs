@@ -21,7 +21,7 @@ pub const MEMBERS_MAX: usize = 16;
 /// Regions at most.
 pub const REGIONS_MAX: u64 = 8 * BITS_BYTES as u64;
 
-const MAGIC: [u8; 8] = *b"\x89EskMir\n";
+const MAGIC: [u8; 8] = esker_primitives::media::MIRROR;
 const VERSION: u16 = 1;
 /// Generations whose lineage a label knows.
 const PAST: usize = 64;
@@ -91,6 +91,12 @@ pub enum LabelError {
     /// A torn or damaged label.
     #[error("its checksum is wrong")]
     Checksum,
+    /// A sound label in the slot of the other one.
+    #[error(
+        "holds a label 4096 bytes from where it was written, so it begins at another byte than it did; give it the `offset` that \
+         it had"
+    )]
+    Shifted,
     /// From a later esker.
     #[error("has version {0} and features {1:#x}, which this esker does not know; use a newer one")]
     Newer(u16, u32),
@@ -205,8 +211,10 @@ impl Label {
     /// Why there is none; a damaged slot counts only where the other one does not help.
     pub fn newest(slots: &[u8]) -> Result<(Label, u16), LabelError> {
         let (mut best, mut worst) = (None, LabelError::Blank);
-        for slot in slots.chunks_exact(PAGE) {
+        for (at, slot) in (0..).zip(slots.chunks_exact(PAGE)) {
             match Label::decode(slot) {
+                // Its data would be taken for data that lies elsewhere.
+                Ok((label, _)) if label.sequence % SLOTS != at => return Err(LabelError::Shifted),
                 Ok(found) if best.as_ref().is_none_or(|(best, _): &(Label, u16)| best.sequence < found.0.sequence) => {
                     best = Some(found);
                 }

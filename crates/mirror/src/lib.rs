@@ -28,7 +28,8 @@ use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
-    Arity, Below, Bio, BioError, Ctx, Ends, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind, OpSet, Opening, Param, ParamType, Role, Routes, Stat, Step, Support, Trouble,
+    Arity, Below, Bio, BioError, Ctx, Ends, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind,
+    OpSet, Opening, Param, ParamType, Role, Routes, Stat, Step, Support, Trouble,
 };
 
 use crate::label::{DATA_START, MEMBERS_MAX, PAGE, REGIONS_MAX};

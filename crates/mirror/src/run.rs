@@ -479,7 +479,10 @@ pub(crate) async fn find(below: &Below, pool: &Pool, lower: usize) -> Found {
     let bio = Bio::read(0, Buf::unique(pool, DATA_START as usize)).tagged(METADATA).to(below.lower(lower));
     let done = below.submit(bio).await;
     match done.result {
-        Ok(_) => Label::newest(&done.buf.to_vec()).map_err(Trouble::Label),
+        Ok(_) => {
+            let head = done.buf.to_vec();
+            Label::newest(&head).map_err(|error| Trouble::of(error, &head))
+        }
         Err(error) => Err(Trouble::Unreadable(error.to_string())),
     }
 }

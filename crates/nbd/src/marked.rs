@@ -20,6 +20,10 @@ impl Device for Marked {
         self.device.size()
     }
 
+    fn is_read_only(&self) -> bool {
+        self.device.is_read_only()
+    }
+
     fn can_resize(&self) -> bool {
         self.device.can_resize()
     }

@@ -182,7 +182,13 @@ impl Connection {
     fn note_exports(&mut self) {
         self.session.note_full(self.server.full());
         self.session.note_unusable(self.server.unusable());
-        (0..self.server.devices.len()).for_each(|export| self.note_size(export));
+        for (export, device) in self.server.devices.iter().enumerate() {
+            self.session.note_size(export, device.size());
+            // A volume knows when it is open whether it can be changed.
+            if device.is_read_only() {
+                self.session.note_read_only(export);
+            }
+        }
     }
 
     /// A device may have been resized.

@@ -15,7 +15,12 @@ pub const AREA_START: u64 = 2 * SLOT;
 /// Bytes of a head and of a record's header that say something; the rest of their block is zero.
 pub const HEADER: usize = 128;
 
-const HEAD_MAGIC: [u8; 8] = *b"\x89EskOff\n";
+/// Bytes of the largest volume.
+pub const HOME_MAX: u64 = 1 << 63;
+/// Bytes of the largest area of records. Positions go round it and rise for ever.
+pub const AREA_MAX: u64 = 1 << 60;
+
+const HEAD_MAGIC: [u8; 8] = esker_primitives::media::OFFLOAD;
 const RECORD_MAGIC: [u8; 8] = *b"\x89EskRec\n";
 const VERSION: u16 = 1;
 const NO_UNMAP: u16 = 1;
@@ -100,12 +105,15 @@ pub enum HeadError {
     /// From a later esker.
     #[error("has version {0} and features {1:#x}, which this esker does not know; use a newer one")]
     Newer(u16, u32),
+    /// A sound head in the slot of the other one.
+    #[error(
+        "holds a head 4096 bytes from where it was written, so it begins at another byte than it did; give it the `offset` that \
+         it had"
+    )]
+    Shifted,
     /// Numbers that no esker writes, under a right checksum.
     #[error("holds a head whose {0} is out of range")]
     Range(&'static str),
-    /// Both slots have the same sequence.
-    #[error("holds two heads of one sequence")]
-    Twins,
 }
 
 fn checksum(bytes: &[u8]) -> u32 {
@@ -116,6 +124,14 @@ impl Head {
     /// The first head of a log.
     pub fn new(log: u128, home: u64, area: u64, block: u32) -> Head {
         Head { log, home, area, block, sequence: 0, first: 0, number: 0, epoch: 0, since: 0, durable: 0 }
+    }
+
+    /// Whether this head, once it was written, could be read again.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check_new(&self) -> Result<(), HeadError> {
+        Head { sequence: self.sequence.max(1), ..self.clone() }.check()
     }
 
     /// Where the head of this sequence lies.
@@ -180,12 +196,12 @@ impl Head {
 
     fn check(&self) -> Result<(), HeadError> {
         let block = u64::from(self.block);
-        let fits = |n: u64| block != 0 && n > 0 && n.is_multiple_of(block) && n <= 1 << 60;
+        let fits = |n: u64, most: u64| block != 0 && n > 0 && n.is_multiple_of(block) && n <= most;
         // Numbers that rise for ever leave room for a lifetime, so that sums of them never overflow.
         let rules = [
             ("block", self.block.is_power_of_two() && (512..=SLOT).contains(&block)),
-            ("volume", fits(self.home)),
-            ("area", fits(self.area)),
+            ("volume", fits(self.home, HOME_MAX)),
+            ("area", fits(self.area, AREA_MAX)),
             ("first record", block != 0 && self.first.is_multiple_of(block) && self.first <= 1 << 62),
             ("sequence", (1..=1 << 62).contains(&self.sequence)),
             ("epoch", self.epoch <= 1 << 62),
@@ -200,9 +216,12 @@ impl Head {
     /// A slot that is neither blank nor sound: falling back to the other one would read a log that has been overwritten.
     pub fn newest(slots: &[u8]) -> Result<Head, HeadError> {
         let (first, second) = slots.split_at(SLOT as usize);
+        let is_shifted = |slot: &[u8], at: u64| Head::decode(slot).is_ok_and(|head| head.slot() != at);
+        if is_shifted(first, 0) || is_shifted(second, SLOT) {
+            return Err(HeadError::Shifted);
+        }
         match (Head::decode(first), Head::decode(second)) {
             (Err(HeadError::Blank), other) | (other, Err(HeadError::Blank)) => other,
-            (Ok(one), Ok(two)) if one.sequence == two.sequence => Err(HeadError::Twins),
             (Ok(one), Ok(two)) => Ok(if one.sequence > two.sequence { one } else { two }),
             (Err(error), _) | (_, Err(error)) => Err(error),
         }

@@ -25,11 +25,12 @@ use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
-    Arity, Below, Bio, BioError, Ctx, Done, Ends, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind, OpSet, Opening, Param, ParamType, Role, Routes, Stat, Step, Support, Trouble,
+    Arity, Below, Bio, BioError, Ctx, Done, Ends, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op,
+    OpKind, OpSet, Opening, Param, ParamType, Role, Routes, Stat, Step, Support, Trouble,
 };
 use esker_primitives::Io;
 
-use crate::format::AREA_START;
+use crate::format::{AREA_MAX, AREA_START};
 use crate::run::Offload;
 
 const PARAMS: &[Param] = &[
@@ -103,7 +104,7 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
         let what = "blocks are at most 4096 bytes, and home must write those of the log whole; put `align` on the log";
         return Err(unfit(what.to_string()));
     }
-    let (size, area) = (home.size / block * block, away.size.saturating_sub(AREA_START) / block * block);
+    let (size, area) = (home.size / block * block, away.size.saturating_sub(AREA_START).min(AREA_MAX) / block * block);
     if size == 0 || area < 2 * block || u64::from(both.transfer_max) < AREA_START {
         let least = AREA_START + 2 * block;
         return Err(unfit(format!("the log needs at least {least} bytes, and requests of up to {AREA_START}")));

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use esker_block::locks::RangeLocks;
 use esker_block::{BioError, KindError, Latch, Opening};
-use esker_primitives::Io;
+use esker_primitives::{Io, media};
 use esker_rt::sync::{Credits, Notify};
 
 use crate::format::{AREA_START, Head, HeadError, Record};
@@ -12,7 +12,7 @@ use crate::log::{Log, enter};
 use crate::map::Map;
 use crate::replay::Replay;
 use crate::run::{Counts, Offload, mover};
-use crate::{AWAY, Config};
+use crate::{AWAY, Config, HOME};
 
 impl Offload {
     /// Reads the head and replays the log, or makes one on a blank device. What was found is made durable, and a new
@@ -25,8 +25,14 @@ impl Offload {
         let failed = |error: BioError| outside(&format!("the device of the log fails: {error}"));
         let slots = io.read(io.lower(AWAY), 0, AREA_START as usize).await.map_err(failed)?.to_vec();
         let (head, records) = match Head::newest(&slots) {
-            Err(HeadError::Blank) => (Head::new(rt.unique(), config.size, config.area, config.block), Vec::new()),
-            Err(error) => return Err(outside(&format!("the device of the log {error}"))),
+            Err(HeadError::Blank) => {
+                check_home(&io, &config).await.map_err(|what| outside(&what))?;
+                let head = Head::new(rt.unique(), config.size, config.area, config.block);
+                let unfit = |error| outside(&format!("a log made here could not be opened again: it {error}"));
+                head.check_new().map_err(unfit)?;
+                (head, Vec::new())
+            }
+            Err(error) => return Err(outside(&format!("the device of the log {}", refusal(error, &slots)))),
             Ok(head) => {
                 check_fit(&head, &config).map_err(|what| outside(&what))?;
                 let records = replay(&io, &head, config.batch).await.map_err(|what| outside(&what))?;
@@ -76,6 +82,28 @@ impl Offload {
             (head.epoch, head.since) = (head.epoch + 1, next);
         })
         .await
+    }
+}
+
+/// Why a device with this start is no log.
+fn refusal(error: HeadError, start: &[u8]) -> String {
+    match (error, media::name_of(start)) {
+        (HeadError::Foreign, Some(name)) => format!("holds {name}; to use it for a log, zero its first 8 KiB"),
+        (error, _) => error.to_string(),
+    }
+}
+
+/// A new log is made only for a home that is no log itself: the names of the two devices may be swapped.
+async fn check_home(io: &Io, config: &Config) -> Result<(), String> {
+    let len = AREA_START.min(config.size) as usize;
+    let read = io.read(io.lower(HOME), 0, len).await;
+    let mut start = read.map_err(|error| format!("home fails: {error}"))?.to_vec();
+    start.resize(AREA_START as usize, 0);
+    match Head::newest(&start) {
+        Err(HeadError::Blank | HeadError::Foreign) => Ok(()),
+        _ => Err("home holds a log of off-loaded writes, and the device of the log is blank: their names may be swapped; write \
+                  the home first, then the log"
+            .to_string()),
     }
 }
 

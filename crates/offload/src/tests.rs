@@ -164,12 +164,14 @@ fn a_log_without_room_gives_back_what_is_overwritten_before_it_wakes_home() {
     let text =
         "h = memory size=256KiB; x = stats on h; a = memory size=40KiB; vol = offload rest=10ms full=0.5 on x, a";
     with(text, async |vol| {
+        vol.stack().opened().await;
+        let made = at_home(&vol);
         sleep(&vol, Nanos::millis(10)).await;
         for round in 0..200u8 {
             write(&vol, 0, &[round; 4096]).await;
             sleep(&vol, Nanos::micros(100)).await;
         }
-        assert_eq!((at_home(&vol), stat(&vol, "wakes")), (0, 0), "one block over and over needs no home");
+        assert_eq!((at_home(&vol), stat(&vol, "wakes")), (made, 0), "one block over and over needs no home");
         assert_eq!(read(&vol, 0, 4096).await, [199; 4096]);
         for block in 0..10u8 {
             write(&vol, u64::from(block) * 4096, &[block; 4096]).await;
@@ -278,6 +280,56 @@ fn what_is_no_log_or_of_another_volume_is_refused_and_nothing_is_overwritten() {
     assert!(refusal(&smaller).contains("of a volume of 262144 bytes, and home has 131072"), "{}", refusal(&smaller));
     let coarser = text.replace("h = kept bed=2 size=256KiB", "h = memory size=256KiB block=4096");
     assert!(refusal(&coarser).contains("blocks of 512 bytes, and here are 4096"), "{}", refusal(&coarser));
+}
+
+#[test]
+fn home_and_log_that_are_swapped_are_refused_before_anything_is_written() {
+    let text = format!("{} vol = offload rest=0s on x, a", keeping(51));
+    with(&text, async |vol| write(&vol, 8192, &[1; 4096]).await);
+    let before = ["h", "a"].map(|name| peek(51, name, 256 << 10));
+    let swapped = text.replace("on x, a", "on a, x");
+    let told = refusal(&swapped);
+    assert!(told.contains("home holds a log of off-loaded writes") && told.contains("may be swapped"), "{told}");
+    assert!(before == ["h", "a"].map(|name| peek(51, name, 256 << 10)), "nothing was written");
+}
+
+#[test]
+fn a_log_of_another_layers_medium_is_named() {
+    let text = format!("{} vol = offload rest=0s on x, a", keeping(61));
+    poke(61, "a", 4096, &esker_primitives::media::MIRROR);
+    assert!(refusal(&text).contains("the device of the log holds a half of a mirror"), "{}", refusal(&text));
+}
+
+#[test]
+fn a_log_that_is_seen_4096_bytes_off_is_refused() {
+    let text = format!("{} vol = offload rest=0s on x, a", keeping(71));
+    with(&text, async |vol| {
+        write(&vol, 0, &[1; 4096]).await;
+        vol.stack().close().await;
+    });
+    let sound = peek(71, "a", 64 << 10);
+    poke(71, "a", 0, &[0; 4096]);
+    poke(71, "a", 4096, &sound[..60 << 10]);
+    assert!(refusal(&text).contains("4096 bytes from where it was written"), "{}", refusal(&text));
+}
+
+#[test]
+fn a_head_that_is_made_can_be_read_again_for_the_largest_devices() {
+    use crate::format::{AREA_MAX, HOME_MAX, HeadError};
+    let head = |home, area| crate::format::Head::new(9, home, area, 512);
+    for (home, area) in [(1 << 61, 8 << 20), (HOME_MAX - 512, AREA_MAX)] {
+        assert_eq!(head(home, area).check_new(), Ok(()));
+        let written = crate::format::Head { sequence: 1, ..head(home, area) };
+        assert_eq!(crate::format::Head::decode(&written.encode()), Ok(written));
+    }
+    assert_eq!(head(1 << 20, AREA_MAX + 512).check_new(), Err(HeadError::Range("area")));
+    // The log of a larger device takes what it can address.
+    let text =
+        "h = memory size=2305843009213693952; a = memory size=4611686018427387904; vol = offload rest=0s on h, a";
+    with(text, async |vol| {
+        write(&vol, 1 << 60, &[7; 4096]).await;
+        assert_eq!(read(&vol, 1 << 60, 4096).await, [7; 4096]);
+    });
 }
 
 #[test]

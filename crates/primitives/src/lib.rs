@@ -5,13 +5,14 @@
 //! unless an extension or operator asks.
 //!
 //! Reading order: [`io`] (the I/O library), [`split`] (requests over units that lie apart), [`mover`] (copy, gather,
-//! scatter), [`region`] (the resource manager), [`workload`], [`device`] (the device manager), [`registrar`], [`work`]
+//! scatter), [`region`] (the resource manager), [`media`] (what a device holds), [`workload`], [`device`] (the device manager), [`registrar`], [`work`]
 //! (the extension profiler). Theory and names: "Improving Storage with Stackable Extensions", chapter 5.
 
 #![forbid(unsafe_code)]
 
 pub mod device;
 pub mod io;
+pub mod media;
 pub mod mover;
 pub mod region;
 pub mod registrar;

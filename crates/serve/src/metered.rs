@@ -50,6 +50,10 @@ impl Device for Metered {
         self.export.size()
     }
 
+    fn is_read_only(&self) -> bool {
+        self.export.is_read_only()
+    }
+
     fn can_resize(&self) -> bool {
         self.export.can_resize()
     }

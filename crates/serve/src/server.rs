@@ -6,7 +6,7 @@ use std::future::Future;
 use std::rc::Rc;
 
 use esker_base::{Nanos, Time};
-use esker_block::{Device, Kind};
+use esker_block::{Created, Device, Kind};
 use esker_nbd::listen::{Access, ListenError, grant, listen};
 use esker_nbd::proto::{ExportError, TlsMode};
 use esker_nbd::tls::ServerTls;
@@ -69,6 +69,8 @@ impl Config {
 
 /// Long enough for the flush of a slow disk behind a full page cache; a service manager waits longer.
 const STOP_PATIENCE: Nanos = Nanos::secs(60);
+/// A start that is given up has no clients.
+const ABANDON_PATIENCE: Nanos = Nanos::secs(1);
 
 /// Why a stack could not be served.
 #[derive(Debug, thiserror::Error)]
@@ -156,6 +158,8 @@ pub(crate) struct Door {
 pub(crate) struct Shared {
     pub rt: Rt,
     pub stack: Rc<Stack>,
+    /// What the start has created: it goes again unless clients are served.
+    created: Created,
     pub doors: Vec<Door>,
     pub ready: Vec<Ready>,
     fronts: RefCell<Vec<Rc<dyn Front>>>,
@@ -181,11 +185,13 @@ impl Shared {
         config: &Config,
     ) -> Result<Shared, ServeError> {
         // First of all: devices lock their media, and a second server must fail there before it touches a socket.
-        let stack = Stack::build(rt, pool, kinds, spec)?;
+        let created = Created::default();
+        let stack = Stack::build_noting(rt, pool, kinds, spec, &created)?;
         label_models(&stack, spec);
         Ok(Shared {
             rt: rt.clone(),
             stack,
+            created,
             doors: Vec::new(),
             ready: Vec::new(),
             fronts: RefCell::default(),
@@ -214,8 +220,10 @@ impl Shared {
     /// What NBD clients can reach, with the sizes of now.
     fn ready(&self) -> Vec<Ready> {
         let now = |ready: &Ready| {
-            let size = self.stack.export(&ready.export).map_or(ready.size, |export| export.size());
-            Ready { size, ..ready.clone() }
+            let export = self.stack.export(&ready.export);
+            let (size, read_only) =
+                export.map_or((ready.size, ready.read_only), |export| (export.size(), export.is_read_only()));
+            Ready { size, read_only, ..ready.clone() }
         };
         self.ready.iter().map(now).collect()
     }
@@ -330,9 +338,8 @@ impl Served {
 
     /// Ends a start that is not to go on: nothing was served, layers are closed, and media that were made are removed.
     pub async fn abandon(self) {
-        join_all(self.0.fronts().iter().map(|front| front.stop())).await;
+        join_all(self.0.fronts().iter().map(|front| front.stop(ABANDON_PATIENCE))).await;
         self.0.stack.close().await;
-        self.0.stack.undo();
     }
 
     /// Where commands are taken.
@@ -347,6 +354,7 @@ impl Served {
     /// [`StopError`] for what was not answered or flushed in time, and for the first device that could not be flushed.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), StopError> {
         let shared = &self.0;
+        shared.created.keep();
         let own = shared.clone();
         shared.rt.spawn("measure", async move { start_measuring(&own).await }).detach();
         for Door { server, listener } in &shared.doors {

@@ -23,6 +23,7 @@ use crate::{Command, Config, Refusal, ServeError, Served, StopError};
 
 mod changed;
 mod quiescence;
+mod starting;
 
 fn start(rt: &Rt, dir: &Path, text: &str) -> Result<Served, ServeError> {
     let text = text.replace("DIR", &dir.display().to_string());

@@ -13,11 +13,15 @@ use crate::run::{BACKGROUND, Shepherd, add};
 /// Bytes that a scrub reads at once.
 const CHUNK: u64 = 256 << 10;
 
+/// Between two reads of a scrub at least, however soon everything is to be read: a scrub of a large device, or one that is
+/// asked for too soon, leaves the reactor and the device to others.
+const PAUSE_MIN: Nanos = Nanos::millis(1);
+
 /// Runs until the layer leaves its stack.
 pub(crate) async fn keep(shepherd: Rc<Shepherd>, pool: Pool, station: Station) {
     let config = &shepherd.config;
     let chunk = CHUNK.min(u64::from(config.lower.transfer_max)) / config.block * config.block;
-    let pause = Nanos((u128::from(config.scrub.0) * u128::from(chunk) / u128::from(config.size)) as u64);
+    let pause = Nanos((u128::from(config.scrub.0) * u128::from(chunk) / u128::from(config.size)) as u64).max(PAUSE_MIN);
     let mut at = 0;
     loop {
         let has_work = || shepherd.closing.get() || !shepherd.to_refresh.borrow().is_empty();

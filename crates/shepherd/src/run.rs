@@ -7,9 +7,9 @@ use std::rc::Rc;
 use esker_base::ByteRange;
 use esker_block::locks::{Mode, RangeLocks, Ticket};
 use esker_block::{Bio, BioError, Buf, Class, Done, Flow, KindError, Op, Opening, Reply, Stat, Step, Tag};
-use esker_primitives::Io;
 use esker_primitives::region::{Area, Region, RegionError, Regions};
 use esker_primitives::split::{pieces, redirect};
+use esker_primitives::{Io, media};
 use esker_rt::sync::{Credits, Notify};
 use esker_rt::{Level, Rt};
 
@@ -314,12 +314,36 @@ impl Shepherd {
     }
 }
 
-async fn restore(io: &Io, config: &Config) -> Result<Rc<dyn Region>, RegionError> {
+async fn restore(io: &Io, config: &Config) -> Result<Rc<dyn Region>, OpenError> {
     let area = Area::open(io, 0, span(config.area, AREA), &config.lower).await?;
     match area.restore(io, REGION).await? {
         Some(kept) => Ok(kept),
-        None => area.malloc(io, REGION, config.spares * WORD).await,
+        None => {
+            check_unused(io, config).await?;
+            Ok(area.malloc(io, REGION, config.spares * WORD).await?)
+        }
     }
+}
+
+/// Why the table cannot be read or made.
+#[derive(Debug, thiserror::Error)]
+enum OpenError {
+    #[error(transparent)]
+    Region(#[from] RegionError),
+    #[error(
+        "the device holds {0} that was made without a shepherd, and a shepherd takes the end of its device; name a device that \
+         is not used, or zero its first 8 KiB if nothing there is needed"
+    )]
+    Used(&'static str),
+}
+
+/// A shepherd that comes new to a device would take its last bytes from a layer that has them already.
+async fn check_unused(io: &Io, config: &Config) -> Result<(), OpenError> {
+    let Ok(start) = io.read(io.lower(0), 0, media::HEAD.min(config.size) as usize).await else {
+        // Devices that fail are what a shepherd is for.
+        return Ok(());
+    };
+    media::name_of(&start.to_vec()).map_or(Ok(()), |name| Err(OpenError::Used(name)))
 }
 
 /// What must be kept of a request to send it, or a part of it, again.

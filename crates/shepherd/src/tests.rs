@@ -35,7 +35,7 @@ fn a_shepherd_conforms() {
     for text in [
         "vol = memory size=512KiB defer=always latency=5us | shepherd".to_string(),
         "vol = memory size=512KiB block=4096 | shepherd spares=8 scrub=1ms".to_string(),
-        "a = memory size=512KiB defer=always latency=3us; e = error ops=write,read,zero every=7 len=300KiB on a; \
+        "a = memory size=512KiB defer=always latency=3us; e = error ops=write,read,zero every=11 len=300KiB on a; \
          vol = shepherd spares=300 pause=5us on e"
             .to_string(),
         // Many blocks are moved.
@@ -47,13 +47,32 @@ fn a_shepherd_conforms() {
 }
 
 #[test]
+fn a_scrub_that_is_asked_for_too_soon_leaves_time_to_others() {
+    with("a = memory size=512KiB; vol = shepherd scrub=1ns on a", async |vol| {
+        vol.stack().opened().await;
+        let before = stat(&vol, "scrubbed_bytes");
+        sleep(&vol, Nanos::millis(10)).await;
+        let scrubbed = stat(&vol, "scrubbed_bytes") - before;
+        assert!((1..=11 * 256 << 10).contains(&scrubbed), "{scrubbed} bytes in 10 ms");
+    });
+}
+
+#[test]
+fn a_device_that_another_layer_has_marked_is_not_cut_by_a_new_shepherd() {
+    let text = "a = kept bed=9 size=512KiB; vol = shepherd spares=16 on a";
+    poke(9, "a", 0, &esker_primitives::media::DEDUP);
+    let told = bench::refusal(KINDS, text);
+    assert!(told.contains("holds a deduplicated volume that was made without a shepherd"), "{told}");
+}
+
+#[test]
 fn a_passing_error_costs_a_retry_and_what_was_hard_to_read_is_written_anew() {
-    // Opening reads and writes the table; the plan begins behind it.
+    // Opening reads and writes the table, behind which the plan begins, and looks at the first bytes.
     let text = "a = memory size=512KiB; e = error every=3 len=64KiB ops=read on a; x = stats on e; \
         vol = shepherd pause=1ms on x";
     with(text, async |vol| {
         write(&vol, 0, &[7; 4096]).await;
-        for _ in 0..3 {
+        for _ in 0..2 {
             assert_eq!(read(&vol, 0, 4096).await, [7; 4096]);
         }
         sleep(&vol, Nanos::secs(1)).await;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use esker_block::{Args, Build, Kind, KindError, Limits, Make, OpKind, Support, Upper, VolumeId, Worlds};
+use esker_block::{Args, Build, Created, Kind, KindError, Limits, Make, OpKind, Support, Upper, VolumeId, Worlds};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
@@ -35,10 +35,25 @@ impl Stack {
     /// Builds every device of `spec`, lowest first, connects them and opens them ([`Stack::opened`]).
     ///
     /// # Errors
-    /// The first fault, with its place in the text. What was built before it is dropped again, and what building it made is
-    /// removed.
+    /// The first fault, with its place in the text. What was built before it is dropped again, and what was created for it
+    /// is removed.
     pub fn build(rt: &Rt, pool: &Pool, kinds: &'static [&'static Kind], spec: &Spec) -> Result<Rc<Stack>, BuildError> {
-        let stack = Stack::build_closed(rt, pool, kinds, spec)?;
+        let created = Created::default();
+        Stack::build_noting(rt, pool, kinds, spec, &created).inspect(|_| created.keep())
+    }
+
+    /// The same for a caller that may still fail: what is created is noted in `created`.
+    ///
+    /// # Errors
+    /// As for [`Stack::build`].
+    pub fn build_noting(
+        rt: &Rt,
+        pool: &Pool,
+        kinds: &'static [&'static Kind],
+        spec: &Spec,
+        created: &Created,
+    ) -> Result<Rc<Stack>, BuildError> {
+        let stack = Stack::build_closed(rt, pool, kinds, spec, created)?;
         stack.check_made()?;
         stack.open_all(lowers_first(spec).into_iter().map(|at| spec.devices[at].name.clone()).collect());
         Ok(stack)
@@ -50,13 +65,14 @@ impl Stack {
         pool: &Pool,
         kinds: &'static [&'static Kind],
         spec: &Spec,
+        created: &Created,
     ) -> Result<Rc<Stack>, BuildError> {
         check(spec, kinds)?;
         let shared = Rc::new(Shared::new(rt.clone(), pool.clone()));
+        let building = Building { shared: &shared, kinds, created };
         let mut parts = Parts::default();
-        let built = build_all(&shared, kinds, &mut parts, spec);
-        let snapshot = built.inspect_err(|_| parts.undo())?;
-        Ok(Stack::assemble(shared, kinds, snapshot, spec.clone(), parts))
+        let snapshot = build_all(&building, &mut parts, spec)?;
+        Ok(Stack::assemble(shared.clone(), kinds, snapshot, spec.clone(), parts))
     }
 }
 
@@ -77,7 +93,10 @@ impl Stack {
         if lowers.iter().map(|lower| lower.size).eq(old.over.iter().copied()) {
             return Ok(());
         }
-        build_over(&self.shared, self.kinds, &mut self.parts.borrow_mut(), &spec, &lowers)?;
+        let created = Created::default();
+        let building = Building { shared: &self.shared, kinds: self.kinds, created: &created };
+        build_over(&building, &mut self.parts.borrow_mut(), &spec, &lowers)?;
+        created.keep();
         let arranged = arrange(&self.shared, &self.parts.borrow(), &self.spec.borrow(), self.measured());
         self.adopt(arranged.expect("this arrangement stood before"));
         Ok(())
@@ -85,16 +104,11 @@ impl Stack {
 }
 
 /// Builds all parts and connects them.
-fn build_all(
-    shared: &Rc<Shared>,
-    kinds: &'static [&'static Kind],
-    parts: &mut Parts,
-    spec: &Spec,
-) -> Result<Handle, BuildError> {
+fn build_all(building: &Building<'_>, parts: &mut Parts, spec: &Spec) -> Result<Handle, BuildError> {
     for device in lowers_first(spec) {
-        build_part(shared, kinds, parts, &spec.devices[device], None)?;
+        build_part(building, parts, &spec.devices[device], None)?;
     }
-    let snapshot = arrange(shared, parts, spec, Measure::Nothing)?;
+    let snapshot = arrange(building.shared, parts, spec, Measure::Nothing)?;
     for export in &spec.exports {
         if !parts.volumes.contains_key(&export.device) {
             let what = format!("export \"{}\": {}", export.name, unknown(parts, &export.device));
@@ -115,27 +129,34 @@ pub(crate) fn check(spec: &Spec, kinds: &[&Kind]) -> Result<(), BuildError> {
     }
 }
 
+/// Where parts are built.
+pub(crate) struct Building<'a> {
+    pub shared: &'a Rc<Shared>,
+    pub kinds: &'static [&'static Kind],
+    /// What they create.
+    pub created: &'a Created,
+}
+
 /// Builds one device or layer of a checked text and numbers its volumes. `sizes` knows the sizes of what runs.
 pub(crate) fn build_part(
-    shared: &Rc<Shared>,
-    kinds: &'static [&'static Kind],
+    building: &Building<'_>,
     parts: &mut Parts,
     spec: &DeviceSpec,
     sizes: Option<&Snapshot>,
 ) -> Result<(), BuildError> {
     let lowers = lower_limits(parts, spec, sizes)?;
-    build_over(shared, kinds, parts, spec, &lowers)?;
+    build_over(building, parts, spec, &lowers)?;
     number_volumes(parts, spec).map_err(|e| BuildError::of(spec, e))
 }
 
 /// Builds one device or layer over lower ends with these limits.
 fn build_over(
-    shared: &Rc<Shared>,
-    kinds: &'static [&'static Kind],
+    building: &Building<'_>,
     parts: &mut Parts,
     spec: &DeviceSpec,
     lowers: &[Limits],
 ) -> Result<(), BuildError> {
+    let Building { shared, kinds, created } = *building;
     let fault = |e: &dyn std::fmt::Display| BuildError::of(spec, e);
     let kind = kinds.iter().find(|k| k.name == spec.kind);
     let kind = *kind.ok_or_else(|| fault(&format!("there is no kind \"{}\"; `esker kinds` lists them", spec.kind)))?;
@@ -144,7 +165,7 @@ fn build_over(
     if kind.worlds == Worlds::RealOnly && shared.rt.is_sim() {
         return Err(fault(&format!("kind \"{}\" exists only in the real world, not in virtual time", kind.name)));
     }
-    let make = Make { rt: &shared.rt, pool: &shared.pool, name: &spec.name, args: &args, lowers };
+    let make = Make { rt: &shared.rt, pool: &shared.pool, name: &spec.name, args: &args, lowers, created };
     build_kind(kind, &make, parts, spec).map_err(|e| fault(&e))?;
     parts.instances.get(&spec.name).into_iter().for_each(|instance| instance.strict.set(strict));
     Ok(())

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use esker_base::ByteRange;
-use esker_block::{Below, Bio, BioError, Buf, Class, Kind, Mark, OpKind, Support, Tag};
+use esker_block::{Below, Bio, BioError, Buf, Class, Created, Kind, Mark, OpKind, Support, Tag};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
@@ -144,7 +144,9 @@ impl Stack {
         spec: &Spec,
         wanted: &Wanted,
     ) -> Result<Vec<Medium>, InitError> {
-        let stack = Stack::build_closed(rt, pool, kinds, spec)?;
+        let created = Created::default();
+        let stack = Stack::build_closed(rt, pool, kinds, spec, &created)?;
+        created.keep();
         stack.shared.door.begin_opening();
         let result = Maker { stack: &stack, wanted, grounds: BTreeMap::new(), media: Vec::new() }.make_all(spec).await;
         stack.shared.door.end_opening();

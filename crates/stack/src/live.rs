@@ -4,9 +4,9 @@
 use std::rc::Rc;
 
 use esker_base::Nanos;
-use esker_block::VolumeId;
+use esker_block::{Created, VolumeId};
 
-use crate::build::{BuildError, arrange, build_part, check, users};
+use crate::build::{BuildError, Building, arrange, build_part, check, users};
 use crate::snapshot::Handle;
 use crate::stack::Stack;
 use crate::text::{DeviceSpec, Spec, split_reference};
@@ -116,9 +116,13 @@ impl Stack {
     }
 
     async fn build_and_switch(&self, new: &DeviceSpec, spec: Spec, patience: Nanos) -> Result<(), LiveError> {
-        build_part(&self.shared, self.kinds, &mut self.parts.borrow_mut(), new, Some(&self.snapshot.borrow()))?;
+        let created = Created::default();
+        let building = Building { shared: &self.shared, kinds: self.kinds, created: &created };
+        build_part(&building, &mut self.parts.borrow_mut(), new, Some(&self.snapshot.borrow()))?;
         self.check_transparent(&new.name)?;
-        self.switch(spec, patience, Change::Insert(&new.name)).await
+        self.switch(spec, patience, Change::Insert(&new.name)).await?;
+        created.keep();
+        Ok(())
     }
 
     /// Takes a layer out: what stood on it now stands on what it stood on.

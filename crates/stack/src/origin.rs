@@ -11,25 +11,13 @@ use crate::text::{Spec, split_reference};
 
 impl Stack {
     /// # Errors
-    /// A medium was made although another one, below the same layer, holds data. All that was made is removed.
+    /// A medium was made although another one, below the same layer, holds data.
     pub(crate) fn check_made(&self) -> Result<(), BuildError> {
-        let parts = self.parts.borrow();
-        parts.check_made(&self.spec.borrow()).inspect_err(|_| parts.undo())
-    }
-
-    /// Removes the media that building the stack made: its start has failed, and nothing on them was promised to a client.
-    /// The stack is closed.
-    pub fn undo(&self) {
-        self.parts.borrow().undo();
+        self.parts.borrow().check_made(&self.spec.borrow())
     }
 }
 
 impl Parts {
-    /// Removes the media that building these parts made.
-    pub fn undo(&self) {
-        self.leaves.values().filter_map(|leaf| leaf.device.origin()).for_each(Origin::undo);
-    }
-
     fn origin(&self, leaf: &str) -> Option<&dyn Origin> {
         self.leaves.get(leaf)?.device.origin()
     }

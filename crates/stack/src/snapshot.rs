@@ -2,6 +2,7 @@
 //! Only the sizes of its volumes follow the devices and layers that they belong to.
 
 use std::cell::{Cell, Ref, RefCell};
+use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::rc::Rc;
 
@@ -367,6 +368,19 @@ impl Snapshot {
             is_new |= self.set_size(*volume, size, cut);
         }
         is_new
+    }
+
+    /// Whether a volume refuses every change: by itself, or because everything below it does.
+    pub fn is_read_only(&self, volume: VolumeId) -> bool {
+        let leaves = self.leaves.iter().filter(|(_, leaf)| leaf.device.is_read_only());
+        let mut fixed: BTreeSet<VolumeId> = leaves.map(|(volume, _)| *volume).collect();
+        for slot in self.slots.iter().rev() {
+            let is_below_fixed = slot.lowers.iter().all(|lower| fixed.contains(lower));
+            let uppers = (0..).zip(&slot.uppers);
+            let refusing = uppers.filter(|(port, _)| is_below_fixed || slot.instance.ext.is_read_only(*port));
+            fixed.extend(refusing.map(|(_, upper)| *upper).collect::<Vec<_>>());
+        }
+        fixed.contains(&volume)
     }
 
     fn set_size(&self, volume: VolumeId, bytes: u64, cut: Option<Cut>) -> bool {

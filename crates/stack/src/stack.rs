@@ -285,9 +285,9 @@ impl Export {
         &self.stack
     }
 
-    /// Whether changes are refused.
+    /// Whether changes are refused: by the stack text, or by what it leads to now.
     pub fn is_read_only(&self) -> bool {
-        self.end.read_only
+        self.end.read_only || self.stack.snapshot.borrow().is_read_only(self.end.volume.get())
     }
 
     /// Changes its size. A cut waits for requests in flight, at most as long as `patience` says.
@@ -361,6 +361,10 @@ impl Device for Export {
     fn size(&self) -> u64 {
         let snapshot = self.stack.snapshot.borrow();
         snapshot.limits(self.end.volume.get()).map_or(self.end.limits.size, |limits| limits.size)
+    }
+
+    fn is_read_only(&self) -> bool {
+        Export::is_read_only(self)
     }
 
     fn can_resize(&self) -> bool {

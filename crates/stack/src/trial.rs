@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use esker_block::{Args, Build, Kind, KindError, Limits, Make, Worlds};
+use esker_block::{Args, Build, Created, Kind, KindError, Limits, Make, Worlds};
 use esker_rt::mem::Pool;
 use esker_rt::{Sim, SimConfig};
 
@@ -46,7 +46,9 @@ fn refused(
         let Some(lowers) = lowers else { continue };
         let given = strictness(kind, &device.args).and_then(|(given, _)| Args::read(kind, &given));
         let Ok(args) = given else { continue };
-        let make = Make { rt: &sim.rt(), pool: &pool, name: &device.name, args: &args, lowers: &lowers };
+        let created = Created::default();
+        let (rt, name) = (&sim.rt(), &device.name);
+        let make = Make { rt, pool: &pool, name, args: &args, lowers: &lowers, created: &created };
         let known = || args.get("size").map(|_| args.int("size")).or_else(|| size(device));
         match built(kind, &make, block, known) {
             Ok(built) => {

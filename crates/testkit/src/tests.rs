@@ -237,7 +237,14 @@ fn suite_with_cuts(bug: Bug) -> Result<Count, Broken> {
         let given = [("bed", bed.to_string()), ("size", SIZE.to_string())].map(|(name, value)| (name.into(), value));
         let args = Args::read(&power::RECORDED, &given.into()).unwrap();
         let Build::Device(build) = power::RECORDED.build else { panic!("a device") };
-        let make = Make { rt, pool: &Pool::default(), name: "d", args: &args, lowers: &[] };
+        let make = Make {
+            rt,
+            pool: &Pool::default(),
+            name: "d",
+            args: &args,
+            lowers: &[],
+            created: &esker_block::Created::default(),
+        };
         Rc::new(Layer { rt: rt.clone(), below: build(&make).unwrap(), bug })
     };
     power::check(open, Options::power_cuts(1), Bound { states_max: 16, seed: 1 })

@@ -38,7 +38,8 @@ use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
-    Below, Bio, BioError, Ctx, Done, Ends, Extension, Flow, Kind, KindError, Layer, Make, Mark, Op, OpSet, Opening, Param, ParamType, Role, Routes, Stat, Step, Trouble,
+    Below, Bio, BioError, Ctx, Done, Ends, Extension, Flow, Kind, KindError, Layer, Make, Mark, Op, OpSet, Opening,
+    Param, ParamType, Role, Routes, Stat, Step, Trouble,
 };
 
 pub use compare::Compared;
@@ -206,6 +207,10 @@ impl Extension for Extended {
 
     fn size(&self, port: u16) -> Option<u64> {
         self.named.as_ref().map(|named| named.size(port))
+    }
+
+    fn is_read_only(&self, port: u16) -> bool {
+        self.named.as_ref().is_some_and(|named| named.is_read_only(port))
     }
 
     fn resize(&self, below: Below, port: u16, bytes: u64) -> Step<Result<(), BioError>> {

@@ -116,6 +116,11 @@ impl Named {
         self.ports[usize::from(port)].bytes.get()
     }
 
+    /// Whether a port leads to what never changes.
+    pub fn is_read_only(&self, port: u16) -> bool {
+        self.ports[usize::from(port)].window.borrow().as_ref().is_ok_and(|window| window.read_only)
+    }
+
     /// Changes the size of the volume behind a port, behind whose new end nobody is.
     pub fn resize(&self, below: Below, port: u16, bytes: u64) -> Step<Result<(), BioError>> {
         let named = self.clone();
@@ -155,8 +160,17 @@ pub enum ManageError {
     #[error("{0} bytes cannot be a size; it is a multiple of {1}, and not 0")]
     Size(u64, u32),
     /// Clients use it.
-    #[error("\"{0}\" is served, and whoever uses it would not notice; {1}")]
+    #[error("\"{0}\" has a port, and a client of it would not notice the change; {1}")]
     Served(String, &'static str),
+    /// It would become smaller than its port says.
+    #[error(
+        "\"{0}\" has a port of {1} bytes, and {2} bytes are fewer; on a served stack, `esker resize` cuts it, otherwise make its \
+         port in the stack text smaller first"
+    )]
+    Ported(String, u64, u64),
+    /// More than it has room for where it lies, and it cannot be moved now.
+    #[error("\"{0}\" has room for {1} bytes where it lies, and it is not moved while it has a port; {2}")]
+    Placed(String, u64, &'static str),
     /// A layer above was built for its size.
     #[error(
         "\"{0}\" keeps its size while it is served, because \"{1}\" stands on it and was built for that; stop the server, \
@@ -176,7 +190,7 @@ pub enum ManageError {
     #[error("{0} changes at once are too many; {1} fit")]
     Long(usize, usize),
     /// A volume and itself.
-    #[error("\"{0}\" is on both sides; name two volumes")]
+    #[error("\"{0}\" is named twice; name each volume once")]
     Same(String),
     /// The volume or the device below it.
     #[error("{0}")]

@@ -8,6 +8,7 @@
 //! is the first write. So it may be broken off and repeated.
 
 use esker_block::{Below, Bio, BioError, Buf, flight};
+use esker_primitives::media;
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
@@ -35,6 +36,17 @@ pub enum RecoverError {
     /// None of the four slots holds a volume, and not all are blank.
     #[error("no slot of its superblock is whole ({0}); nothing was changed; `esker init` makes a new volume")]
     Slots(String),
+    /// The medium of another layer.
+    #[error(
+        "it holds {0}, and no volume; name what the volume stands on, or zero its first 8 KiB if nothing there is needed"
+    )]
+    Other(&'static str),
+    /// All slots are those of a device that begins at another byte.
+    #[error(
+        "its superblock is 4096 bytes from where it was written, so the device begins at another byte than it did; give it the \
+         `offset` that it had"
+    )]
+    Shifted,
     /// A slot is from a later esker.
     #[error("its superblock {0}")]
     Newer(SlotError),
@@ -133,6 +145,15 @@ pub struct Recovery<'a> {
     pub transfer_max: u64,
 }
 
+/// No slot was found.
+fn judge_troubles(troubles: &[(u64, SlotError)]) -> Result<Option<Slot>, RecoverError> {
+    if troubles.iter().all(|(_, error)| *error == SlotError::Blank) {
+        return Ok(None);
+    }
+    let texts = troubles.iter().map(|(at, error)| format!("the one at byte {at} {error}"));
+    Err(RecoverError::Slots(texts.collect::<Vec<_>>().join(", ")))
+}
+
 impl Recovery<'_> {
     /// The newest slot; none if the medium is blank.
     ///
@@ -140,11 +161,17 @@ impl Recovery<'_> {
     /// [`RecoverError`].
     pub async fn newest(&self, below: &Below) -> Result<Option<Slot>, RecoverError> {
         let (mut best, mut troubles): (Option<Slot>, Vec<(u64, SlotError)>) = (None, Vec::new());
-        for at in (0..SLOTS).flat_map(|generation| slots_of(generation, self.medium)) {
+        let mut start = Vec::new();
+        let places = (0..SLOTS).flat_map(|generation| slots_of(generation, self.medium).map(|at| (generation, at)));
+        for (generation, at) in places {
             let read = Bio::read(at, Buf::unique(self.pool, SLOT)).tagged(METADATA);
             let done = below.submit(read.to(below.lower(0))).await;
             done.result?;
-            match Slot::decode(&done.buf.to_vec()) {
+            let bytes = done.buf.to_vec();
+            if at < media::HEAD {
+                start.extend_from_slice(&bytes);
+            }
+            match Slot::decode_of(generation, &bytes) {
                 Ok(slot) if best.as_ref().is_none_or(|best| best.generation < slot.generation) => best = Some(slot),
                 Ok(_) => {}
                 Err(error) => troubles.push((at, error)),
@@ -153,13 +180,13 @@ impl Recovery<'_> {
         if let Some((_, error)) = troubles.iter().find(|(_, error)| matches!(error, SlotError::Newer(..))) {
             return Err(RecoverError::Newer(error.clone()));
         }
-        match best {
-            Some(slot) => Ok(Some(slot)),
-            None if troubles.iter().all(|(_, error)| *error == SlotError::Blank) => Ok(None),
-            None => {
-                let texts = troubles.iter().map(|(at, error)| format!("the one at byte {at} {error}"));
-                Err(RecoverError::Slots(texts.collect::<Vec<_>>().join(", ")))
-            }
+        if troubles.iter().any(|(_, error)| *error == SlotError::Shifted) {
+            return Err(RecoverError::Shifted);
+        }
+        match (best, media::name_of(&start)) {
+            (Some(slot), _) => Ok(Some(slot)),
+            (None, Some(name)) if !start.starts_with(&media::VOLUME) => Err(RecoverError::Other(name)),
+            (None, _) => judge_troubles(&troubles),
         }
     }
 

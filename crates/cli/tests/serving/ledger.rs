@@ -165,9 +165,12 @@ impl Ledger {
             true => self.zeroed[sector].iter().copied().find(|version| *version >= oldest),
             false => Some(told).filter(|told| found == content(sector, *told)),
         };
-        version
-            .filter(|version| (oldest..=sent).contains(version))
-            .ok_or(Lost { sector, promised: oldest, sent, found: told })
+        version.filter(|version| (oldest..=sent).contains(version)).ok_or(Lost {
+            sector,
+            promised: oldest,
+            sent,
+            found: told,
+        })
     }
 
     /// The server is gone: what was answered and not flushed is not promised any more.

@@ -1,7 +1,7 @@
 //! Opening: the head, the journal replayed, the free map counted; or a new volume.
 
 use esker_block::{Bio, BioError, Buf};
-use esker_primitives::Io;
+use esker_primitives::{Io, media};
 
 use super::commit::{chunk, flush, write_head};
 use super::{Config, Store};
@@ -17,6 +17,9 @@ pub enum OpenError {
     /// No head.
     #[error(transparent)]
     Head(#[from] HeadError),
+    /// The medium of another layer.
+    #[error("holds {0}, and no deduplicated volume; if nothing there is needed, zero its first 8 KiB")]
+    Medium(&'static str),
     /// The volume is another one than the stack text says.
     #[error("holds a volume made with block={block} size={size}; say so in the stack text")]
     Other {
@@ -47,9 +50,11 @@ impl Store {
     /// # Errors
     /// [`OpenError`].
     pub async fn open(config: Config, io: &Io) -> Result<Store, OpenError> {
-        let head = match Head::newest(&read(io, 0, HEADS, &config).await?) {
-            Err(HeadError::Blank) => format(&config, io).await?,
-            found => found?,
+        let start = read(io, 0, HEADS, &config).await?;
+        let head = match (Head::newest(&start), media::name_of(&start)) {
+            (Err(HeadError::Blank), _) => format(&config, io).await?,
+            (Err(HeadError::Foreign), Some(name)) => return Err(OpenError::Medium(name)),
+            (found, _) => found?,
         };
         let layout = head.layout;
         if (layout.block, layout.logical) != (config.layout.block, config.layout.logical) {

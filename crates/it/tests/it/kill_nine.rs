@@ -68,6 +68,7 @@ fn the_child_serves() {
         io: "test".to_string(),
         measure: Measure::Nothing,
         metrics: None,
+        stop_patience: Nanos::secs(60),
     };
     let served = Served::start(&rt, &Pool::default(), esker_kinds::ALL, &spec, config).unwrap();
     let ended = reactor.block_on(async move { served.run(std::future::pending()).await });

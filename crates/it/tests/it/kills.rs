@@ -123,7 +123,14 @@ fn the_array_model_keeps_what_it_promised_with_and_without_caches_in_its_members
         let texts = [("size", "1MiB"), ("block", "512"), ("cache", cache), ("chunk", "4KiB"), ("members", "2")];
         let given = texts.map(|(name, value)| (name.to_string(), value.to_string()));
         let args = Args::read(&array_model::KIND, &BTreeMap::from(given)).expect("arguments that it has");
-        let make = Make { rt, pool: &Pool::new(0), name: "array", args: &args, lowers: &[] };
+        let make = Make {
+            rt,
+            pool: &Pool::new(0),
+            name: "array",
+            args: &args,
+            lowers: &[],
+            created: &esker_block::Created::default(),
+        };
         Rc::new(Array::new(&make, Some(setup.content)).expect("its numbers fit"))
     });
 }

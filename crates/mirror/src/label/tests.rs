@@ -44,6 +44,13 @@ fn the_golden_label_reads_as_it_was_written() {
 }
 
 #[test]
+fn a_label_in_the_slot_of_the_other_is_that_of_a_device_seen_elsewhere() {
+    let (old, blank) = (label(), vec![0; PAGE]);
+    let shifted = if old.sequence % SLOTS == 0 { [blank, old.encode(1)] } else { [old.encode(1), blank] };
+    assert_eq!(Label::newest(&shifted.concat()), Err(LabelError::Shifted));
+}
+
+#[test]
 fn the_newer_slot_counts_and_a_torn_one_does_not() {
     let (old, mut new) = (label(), label());
     new.sequence += 1;

@@ -68,7 +68,8 @@ pub enum ExportError {
     /// Bad block sizes.
     #[error(
         "export {name:?}: block sizes {min_block} (minimum) and {preferred_block} (preferred) must be powers of two, \
-         the first at most {MAX_MIN_BLOCK}, the second at least 512 and the first, at most {MAX_PAYLOAD}"
+         the first at most {MAX_MIN_BLOCK}, the second at least 512 and the first, at most {MAX_PAYLOAD}; \
+         put `align block=4096` above the device"
     )]
     Blocks {
         /// The export's name.
@@ -193,6 +194,14 @@ impl Exports {
     }
 
     /// Notes that an export has this size now.
+    pub(crate) fn note_read_only(&mut self, index: usize) {
+        if !self.0[index].read_only {
+            let info = &mut Arc::make_mut(&mut self.0)[index];
+            info.read_only = true;
+            info.contexts = info.contexts.iter().filter(|context| *context != Context::Written).collect();
+        }
+    }
+
     pub(crate) fn note_size(&mut self, index: usize, bytes: u64) {
         if self.0[index].size != bytes {
             Arc::make_mut(&mut self.0)[index].size = bytes;

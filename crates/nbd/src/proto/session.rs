@@ -168,6 +168,11 @@ impl Session {
         self.exports.note_size(export, bytes);
     }
 
+    /// This export cannot be changed: it is told so to clients that choose it from now on.
+    pub fn note_read_only(&mut self, export: usize) {
+        self.exports.note_read_only(export);
+    }
+
     /// The same with TLS.
     pub fn with_tls(self, tls: TlsMode) -> Session {
         Session { tls, ..self }

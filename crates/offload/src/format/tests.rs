@@ -75,7 +75,7 @@ fn the_newer_head_counts_and_a_damaged_one_is_never_passed_over() {
     assert_eq!(Head::newest(&slots(&new.encode(), &old.encode())), Ok(new.clone()));
     assert_eq!(Head::newest(&slots(&[], &old.encode())), Ok(old.clone()));
     assert_eq!(Head::newest(&slots(&[], &[])), Err(HeadError::Blank));
-    assert_eq!(Head::newest(&slots(&old.encode(), &old.encode())), Err(HeadError::Twins));
+    assert_eq!(Head::newest(&slots(&old.encode(), &old.encode())), Err(HeadError::Shifted));
     let mut damaged = new.encode();
     damaged[60] ^= 1;
     assert_eq!(Head::newest(&slots(&damaged, &old.encode())), Err(HeadError::Checksum));

@@ -8,7 +8,7 @@ use esker_base::codec::{Reader, Short};
 /// Bytes that each header has for itself.
 pub const HEADER_SLOT: u64 = 4096;
 /// First bytes of a header.
-pub const MAGIC: [u8; 8] = *b"ESKRPAIR";
+pub const MAGIC: [u8; 8] = crate::media::REGION;
 /// Version of this format.
 pub const VERSION: u16 = 1;
 /// Bytes before the checksums of grains.

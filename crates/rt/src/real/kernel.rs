@@ -45,6 +45,14 @@ impl Kernel {
     pub fn create_log(&self, path: &Path) -> io::Result<Box<dyn io::Write + Send>> {
         Ok(Box::new(fs::OpenOptions::new().append(true).create_new(true).open(path)?))
     }
+
+    /// Removes such a file again.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn remove_log(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
 }
 
 /// An operation in flight.

@@ -196,7 +196,7 @@ fn parameters_are_judged_where_they_stand() {
         "[device.a]\nkind = \"file\"\nsize = \"many\"\ncolour = \"red\"\n",
         &[
             "s:1: device \"a\": file needs the parameter \"path\" (Path of the file.)",
-            "s:3: device \"a\": size = \"many\": expected a size: a whole number of bytes, or one with a unit such as 4KiB, 512MiB or 64GiB",
+            "s:3: device \"a\": size = \"many\": expected a size: a whole number of bytes, or one with a unit such as 4KiB, 512MiB, 64GiB, 2TiB or 1PiB",
             "s:4: device \"a\": unknown parameter \"colour\"; file has: path, size",
         ],
     );

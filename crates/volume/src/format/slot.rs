@@ -8,7 +8,7 @@ pub const SLOTS: u64 = 2;
 pub const SLOT: usize = 4096;
 
 const USED: usize = 512;
-const MAGIC: [u8; 8] = *b"\x89EskVol\n";
+const MAGIC: [u8; 8] = esker_primitives::media::VOLUME;
 const VERSION: u16 = 1;
 const HEAD_MAGIC: u64 = u32::from_le_bytes(*b"EsHd") as u64;
 /// Bytes of a segment's first block that say something.
@@ -63,6 +63,9 @@ pub enum SlotError {
     /// From a later esker.
     #[error("has version {0} and features {1:#x}, which this esker does not know; use a newer one")]
     Newer(u16, u32),
+    /// A sound slot in the place of the other one.
+    #[error("is 4096 bytes from where it was written")]
+    Shifted,
     /// Numbers that no esker writes, under a right checksum.
     #[error("its {0} is out of range")]
     Range(&'static str),
@@ -98,6 +101,15 @@ impl Slot {
         let sum = checksum(&bytes[..USED], USED - 4);
         put(&mut bytes, USED - 4, 4, u64::from(sum));
         bytes
+    }
+
+    /// Reads the slot that generations like this one are written to.
+    ///
+    /// # Errors
+    /// [`SlotError`].
+    pub fn decode_of(generation: u64, bytes: &[u8]) -> Result<Slot, SlotError> {
+        let slot = Slot::decode(bytes)?;
+        if slot.generation % SLOTS != generation % SLOTS { Err(SlotError::Shifted) } else { Ok(slot) }
     }
 
     /// Reads a slot.

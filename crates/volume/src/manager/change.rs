@@ -134,7 +134,8 @@ impl Manager {
             ranges.push(delete(entry.start + blocks..entry.start + entry.blocks, self.geometry()));
         } else if blocks > entry.capacity {
             if self.window_is_open(name) {
-                return Err(ManageError::Served(name.to_string(), "stop the server, and resize it then"));
+                let advice = "take its port out of the stack text and resize it then, or make a clone of it";
+                return Err(ManageError::Placed(name.to_string(), entry.capacity * self.block(), advice));
             }
             (next.start, next.capacity) = self.room(blocks)?;
             let src = bytes_of(entry.range(), self.geometry());
@@ -239,10 +240,7 @@ impl Manager {
 
     fn demand_size(&self, name: &str, blocks: u64, offered: u64) -> Result<(), ManageError> {
         match blocks * self.block() < offered {
-            true => Err(ManageError::Served(
-                name.to_string(),
-                "its port offers more bytes than that; `esker resize` cuts what is served",
-            )),
+            true => Err(ManageError::Ported(name.to_string(), offered, blocks * self.block())),
             false => Ok(()),
         }
     }

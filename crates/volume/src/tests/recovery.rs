@@ -114,6 +114,29 @@ fn a_blank_medium_becomes_a_volume_and_a_foreign_one_does_not() {
 }
 
 #[test]
+fn a_half_of_a_mirror_is_named_and_a_volume_seen_4096_bytes_off_is_refused() {
+    let half = media(MEDIUM);
+    half.write(0, &Buf::from_bytes(&Pool::default(), &esker_primitives::media::MIRROR.repeat(64)));
+    assert!(reopened(&half).unwrap_err().contains("it holds a half of a mirror, and no volume"));
+    let (sound, shifted) = (filled(50, 60), media(MEDIUM));
+    let bytes = sound.bytes(esker_base::ByteRange::new(0, MEDIUM - 4096).unwrap());
+    shifted.write(4096, &Buf::from_bytes(&Pool::default(), &bytes));
+    assert!(reopened(&shifted).unwrap_err().contains("4096 bytes from where it was written"));
+}
+
+#[test]
+fn a_new_volume_of_too_many_segments_is_refused_with_the_segment_that_would_do() {
+    let sim = Sim::new(SimConfig::seeded(1));
+    let rt = sim.rt();
+    sim.block_on(async move {
+        let vol = build(&rt, "a = memory size=64TiB; vol = volume segment=1MiB size=1GiB on a");
+        vol.stack().opened().await;
+        let told = vol.stack().stats().into_iter().find_map(|part| part.unusable).expect("it is refused");
+        assert!(told.contains("write segment=16777216") && told.contains("4194304 are possible"), "{told}");
+    });
+}
+
+#[test]
 fn any_slot_may_be_damaged_and_all_may_not() {
     let slots = || (0..2).flat_map(|generation| slots_of(generation, MEDIUM)).collect::<Vec<u64>>();
     assert_eq!(slots(), [0, MEDIUM - 8192, 4096, MEDIUM - 4096]);

@@ -102,7 +102,9 @@ impl Totals {
                 Ok(next) => next,
                 Err(log) => {
                     self.wrong += 1;
-                    return self.told.push(format!("WRONG: does not start again after {end:?}: {log}: {}", sample.text));
+                    return self
+                        .told
+                        .push(format!("WRONG: does not start again after {end:?}: {log}: {}", sample.text));
                 }
             };
             self.restarts += 1;
