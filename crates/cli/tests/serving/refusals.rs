@@ -1,7 +1,6 @@
 //! What is wrong is named with its place and what to do; the exit status tells it; nothing is overwritten.
 
 use std::fs;
-use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
