@@ -60,7 +60,7 @@ fn the_unit_has_settings_put_back_however_its_manager_ended() {
     let unit = std::fs::read_to_string(unit).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let (state, knob) = (folder.path().join("state.json"), folder.path().join("knob"));
-    std::fs::write(folder.path().join("hugepage.toml"), format!("state = {state:?}\n")).unwrap();
+    std::fs::write(folder.path().join("hugepage.toml"), format!("state = {state:?}\n[[process]]\npid = 1\n")).unwrap();
     // What a killed manager leaves.
     std::fs::write(&state, format!("[{{\"path\":{knob:?},\"was\":\"madvise\",\"set\":\"never\"}}]")).unwrap();
     std::fs::write(&knob, "never").unwrap();
