@@ -88,6 +88,7 @@ pub fn load(path: &Path, terminal: &mut Terminal) -> Result<Job, Failure> {
     }
     let trace = recording::import(path, None, OnBad::Skip)?;
     recording::complain(&trace.warnings, terminal);
+    recording::refuse_lost(&trace, &name)?;
     let program = compile(trace, &mut |_| {}).map_err(|error| LoadError::Uncompiled(name.clone(), error))?;
     Ok(Job { name, program })
 }

@@ -13,7 +13,7 @@ use esker_base::ByteRange;
 use esker_block::{
     Bio, BioError, Buf, Device, Done, Extent, ExtentState, Limits, Op, OpKind, Reply, Stat, Step, Support,
 };
-use esker_rt::mem::{Mem, Part, Pool, SharedMem, advance_parts};
+use esker_rt::mem::{Mem, Part, Pool, advance_parts};
 use esker_rt::real::{FallocateMode, File, Op as KernelOp};
 use esker_rt::{Level, Rt};
 
@@ -229,7 +229,7 @@ impl Shared {
         slab.fill(0);
         let zeroes = Arc::new(slab);
         for piece in range.split_at_multiples(ZEROES as u64) {
-            let mem = Mem::Shared(SharedMem::Slab(zeroes.clone()));
+            let mem = Mem::Shared(zeroes.clone());
             let part = Part { mem, start: 0, len: piece.len() as usize };
             let (_, result) = self.transfer_parts(Direction::Write, piece.start(), vec![part]).await;
             result?;

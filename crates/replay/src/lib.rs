@@ -9,7 +9,7 @@
 //! `watchdog`, [`check`] (what counts as otherwise), [`outcome`] and [`report`], [`run`] (whole runs, repeated), [`audit`]
 //! (what tests look for afterwards).
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod audit;
 pub mod category;

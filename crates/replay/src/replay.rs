@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use esker_base::Nanos;
-use esker_rt::real::{NoDescriptors, work_apart};
+use esker_rt::real::work_apart;
 use esker_rt::{JoinHandle, Rt};
 use esker_trace::ProcessId;
 use esker_trace::rules::Wait;
@@ -127,9 +127,6 @@ struct Alone {
     options: KernelOptions,
     failure: Failure,
 }
-
-/// Its session has no kernel, and all else are names.
-impl NoDescriptors for Alone {}
 
 /// What kept a player from playing.
 type Failure = Arc<Mutex<Option<ReplayError>>>;
@@ -410,5 +407,6 @@ impl Target for OnKernel<'_> {
     }
 }
 
+mod crossing;
 #[cfg(test)]
 mod tests;
