@@ -66,8 +66,11 @@ fn opened(dir: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::open(dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
+/// What is called with a place and the path to it.
+type See<'a> = &'a mut dyn FnMut(&Place, &[u8]) -> Result<(), Errno>;
+
 /// Calls `see` for all entries below an open directory; links are not followed.
-fn visit(dir: &OwnedFd, path: &[u8], see: &mut dyn FnMut(&Place, &[u8]) -> Result<(), Errno>) -> Result<(), Errno> {
+fn visit(dir: &OwnedFd, path: &[u8], see: See<'_>) -> Result<(), Errno> {
     for name in scan::names_of(dir)? {
         let here = [path, b"/", name.as_bytes()].concat();
         let place = Place { dir: Rc::new(rustix::io::fcntl_dupfd_cloexec(dir.as_fd(), 0)?), leaf: name };

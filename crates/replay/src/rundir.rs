@@ -99,7 +99,7 @@ impl RunDir {
     /// # Errors
     /// [`Unfit`].
     pub fn make(path: &Path) -> Result<RunDir, Unfit> {
-        match rustix::fs::mkdir(&plain(path), PRIVATE) {
+        match rustix::fs::mkdir(plain(path), PRIVATE) {
             Ok(()) | Err(Errno::EXIST) => RunDir::open(path),
             Err(source) => Err(Unfit::Kernel { what: "making the run directory", source }),
         }
