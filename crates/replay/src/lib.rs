@@ -1,7 +1,7 @@
 //! Replays compiled traces of programs: makes the initial tree, plays every thread's calls in an order that the program
 //! itself could have had, and tells how long that took and what came out otherwise.
 //!
-//! Invariants: nothing outside the run directory is ever written, whatever a trace says; what a replay leaves grants no
+//! Invariant: nothing outside the run directory is ever written, whatever a trace says; what a replay leaves grants no
 //! rights, unless its user vouches for the trace; a replay ends, also when a call of it would not.
 //!
 //! Reading order: [`rundir`] and [`root`] (how paths are confined), `privilege` (what a trace may not leave), [`init`] (the initial tree), [`script`] (who plays what), [`target`]

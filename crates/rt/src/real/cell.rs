@@ -146,15 +146,11 @@ mod tests {
 
     #[test]
     fn what_lives_on_a_stack_is_seen_by_one_thread_only() {
-        thread_local!(static KEPT: Cell<Option<Rc<Cell<u32>>>> = const { Cell::new(None) });
         let cell = counter();
-        // What a call leaves in its thread is found by calls of all others: it is one thread, and counts are sound.
-        thread::scope(|scope| {
-            scope.spawn(|| cell.block_on(|_, count| std::future::ready(KEPT.set(Some(count.clone())))));
-        });
-        let kept =
-            cell.block_on(|_, count| std::future::ready(KEPT.take().is_some_and(|kept| Rc::ptr_eq(&kept, count))));
-        assert!(kept && KEPT.take().is_none(), "nothing of it is in the caller's thread");
+        let seen = || cell.block_on(|_, _| std::future::ready(thread::current().id()));
+        let elsewhere = thread::scope(|scope| scope.spawn(seen).join().unwrap());
+        assert_eq!(seen(), elsewhere, "calls of all threads come to the owner");
+        assert_ne!(seen(), thread::current().id());
     }
 
     #[test]

@@ -1,3 +1,5 @@
+//! Traces of an attacker, replayed.
+
 #![allow(clippy::disallowed_methods, reason = "looks at the real tree")]
 
 use std::fs;
