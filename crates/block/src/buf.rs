@@ -9,13 +9,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use esker_base::digest::mix;
-use esker_rt::mem::{Mem, Part, Pool, Region, SharedMem, Slab};
+use esker_rt::mem::{Mem, Part, Pool, Slab};
 
 enum Repr {
     /// Content word `n` (8 bytes, little-endian) is a hash of seed and `n`; the seed 0 stands for zeroes.
     Described(u64),
     Unique(Slab),
-    Shared(SharedMem),
+    Shared(Arc<Slab>),
     Chain(Vec<Buf>),
 }
 
@@ -54,15 +54,6 @@ impl Buf {
         let mut slab = pool.slab(bytes.len());
         slab[..bytes.len()].copy_from_slice(bytes);
         Buf { repr: Repr::Unique(slab), start: 0, len: bytes.len() }
-    }
-
-    /// The window `[start, start + len)` of a shared map.
-    ///
-    /// # Panics
-    /// If the window leaves the map.
-    pub fn region(region: Arc<dyn Region>, start: usize, len: usize) -> Buf {
-        assert!(start + len <= region.bytes().len(), "a buffer may not leave its region");
-        Buf { repr: Repr::Shared(SharedMem::Region(region)), start, len }
     }
 
     /// The given buffers one after the other, without a copy.
@@ -109,7 +100,7 @@ impl Buf {
     pub fn bytes(&self) -> Option<&[u8]> {
         let all: &[u8] = match &self.repr {
             Repr::Unique(slab) => slab,
-            Repr::Shared(shared) => shared.bytes(),
+            Repr::Shared(shared) => shared,
             Repr::Described(_) | Repr::Chain(_) => return None,
         };
         Some(&all[self.start..self.start + self.len])
@@ -210,7 +201,7 @@ impl Buf {
             let Repr::Unique(slab) = std::mem::replace(&mut self.repr, Repr::Described(0)) else {
                 unreachable!("matched above")
             };
-            self.repr = Repr::Shared(SharedMem::Slab(Arc::new(slab)));
+            self.repr = Repr::Shared(Arc::new(slab));
         }
         let repr = match &mut self.repr {
             Repr::Described(seed) => Repr::Described(*seed),
@@ -318,8 +309,7 @@ impl fmt::Debug for Buf {
         let what = match &self.repr {
             Repr::Described(_) => "described",
             Repr::Unique(_) => "unique",
-            Repr::Shared(SharedMem::Slab(_)) => "shared",
-            Repr::Shared(SharedMem::Region(_)) => "region",
+            Repr::Shared(_) => "shared",
             Repr::Chain(_) => "chain",
         };
         write!(f, "Buf({what}, {} bytes)", self.len)
@@ -329,14 +319,6 @@ impl fmt::Debug for Buf {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    struct Map(Vec<u8>);
-
-    impl Region for Map {
-        fn bytes(&self) -> &[u8] {
-            &self.0
-        }
-    }
 
     fn numbered(pool: &Pool, len: usize) -> Buf {
         Buf::from_bytes(pool, &(0..len).map(|i| i as u8).collect::<Vec<_>>())
@@ -387,14 +369,5 @@ mod tests {
         let mut to = Buf::zeroed(&pool, 16);
         to.bounce(4, &numbered(&pool, 8));
         assert_eq!((pool.bounced(), to.to_vec()[4..12].to_vec()), (8, (0..8).collect()));
-    }
-
-    #[test]
-    fn regions_are_windows_of_a_shared_map() {
-        let map: Arc<dyn Region> = Arc::new(Map((0..64).collect()));
-        let mut buf = Buf::region(map, 8, 16);
-        assert_eq!(buf.slice(2, 3).to_vec(), [10, 11, 12]);
-        assert!(buf.bytes_mut().is_none());
-        assert_eq!(buf.into_parts()[0].bytes()[0], 8);
     }
 }

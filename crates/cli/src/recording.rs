@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use esker_trace::etrace::{self, EtraceError, Limits};
 use esker_trace::import::{OnBad, ParseError, ibench, read_trace, strace};
-use esker_trace::{Trace, Warnings};
+use esker_trace::{Trace, WarningKind, Warnings};
 
 use crate::failure::Failure;
 use crate::target;
@@ -176,6 +176,27 @@ pub fn complain(warnings: &Warnings, terminal: &mut Terminal) {
             tally.places.first().map_or(String::new(), |place| format!(", first at {}: {}", place.at, place.text));
         terminal.complain(&format!("warning: {}: {}{first}", kind.name(), tally.count));
     }
+}
+
+/// Refuses a recording that lost all of its actions: nothing is left to compile, so that a script must not see success.
+///
+/// # Errors
+/// There is no action, and a part was damaged, lost or not understood.
+pub fn refuse_lost(trace: &Trace, name: &str) -> Result<(), Failure> {
+    #[derive(Debug, thiserror::Error)]
+    #[error("{0}: all actions are lost ({1}): fetch the recording again, or record anew")]
+    struct Lost(String, String);
+    let lost = [WarningKind::Damaged, WarningKind::CutTail, WarningKind::LostEvents, WarningKind::BadLine];
+    let told: Vec<String> = trace
+        .warnings
+        .tallies()
+        .filter(|(kind, _)| lost.contains(kind))
+        .map(|(kind, tally)| format!("{}: {}", kind.name(), tally.count))
+        .collect();
+    if trace.actions.is_empty() && !told.is_empty() {
+        return Err(Lost(name.to_string(), told.join(", ")).into());
+    }
+    Ok(())
 }
 
 /// The argument FILE of verbs that read a recording.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use esker_base::units::parse_size;
 use esker_replay::init::Progress;
 use esker_replay::{InitMode, InitOptions, Job};
 use esker_trace::compiled::{CompiledError, Program};
@@ -27,6 +28,12 @@ pub struct Jobs {
     /// Uses the directory also if there are files of others, which stay as they are
     #[arg(long)]
     force: bool,
+    /// Sets what a foreign trace does not get: set-user-id and set-group-id bits, and attributes outside of user.
+    #[arg(long)]
+    pub keep_modes: bool,
+    /// Refuses traces whose tree and writes need more bytes [default: the tree must fit into what is free]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    max_bytes: Option<u64>,
     /// Makes the kernel forget its caches behind the initialisation (needs root)
     #[arg(long)]
     drop_caches: bool,
@@ -56,7 +63,14 @@ impl Jobs {
 
     /// How the tree is made.
     pub fn init(&self, mode: InitMode) -> InitOptions {
-        InitOptions { mode, force: self.force, drop_caches: self.drop_caches, seed: self.seed }
+        InitOptions {
+            mode,
+            force: self.force,
+            keep_modes: self.keep_modes,
+            max_bytes: self.max_bytes,
+            drop_caches: self.drop_caches,
+            seed: self.seed,
+        }
     }
 }
 
@@ -74,6 +88,7 @@ pub fn load(path: &Path, terminal: &mut Terminal) -> Result<Job, Failure> {
     }
     let trace = recording::import(path, None, OnBad::Skip)?;
     recording::complain(&trace.warnings, terminal);
+    recording::refuse_lost(&trace, &name)?;
     let program = compile(trace, &mut |_| {}).map_err(|error| LoadError::Uncompiled(name.clone(), error))?;
     Ok(Job { name, program })
 }

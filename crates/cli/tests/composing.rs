@@ -36,6 +36,7 @@ on = "guard"   # blocks once
 [device.vol]
 kind = "volume"
 on = "once"
+segment = "1MiB"
 [device.count]
 kind = "verify"
 on = "vol"

@@ -36,3 +36,60 @@ fn a_trace_is_replayed_and_two_replays_are_compared() {
     let json = esker("trace replay desk.etrace --dir run --mode unconstrained --json - --max-failures 100", 0);
     assert!(json.contains("\"mode\": \"unconstrained\""), "{json}");
 }
+
+/// Makes a file in `fd 3` with mode 06777, as another user's trace would.
+const SET_ID: &str = r#"100 1700000000.000001 openat(AT_FDCWD, "/x", O_RDWR|O_CREAT|O_TRUNC, 0666) = 3 <0.000010>
+100 1700000000.000100 ftruncate(3, 65536) = 0 <0.000010>
+100 1700000000.000200 fchmod(3, 06777) = 0 <0.000010>
+100 1700000000.000300 close(3) = 0 <0.000010>
+100 1700000000.003900 exit_group(0) = ?
+100 1700000000.004000 +++ exited with 0 +++
+"#;
+
+#[test]
+fn a_set_id_file_of_a_foreign_trace_is_masked_and_told() {
+    use std::os::unix::fs::MetadataExt;
+    let dir = tempfile::tempdir().expect("a scratch folder");
+    std::fs::write(dir.path().join("s.strace"), SET_ID).expect("it can be written");
+    let mode = |path: &str| std::fs::metadata(dir.path().join(path)).expect("it was made").mode() & 0o7777;
+    let told = esker(dir.path(), "trace replay s.strace --dir run", 0);
+    assert!(told.contains("adapted: set-user-id and set-group-id bits were left out"), "{told}");
+    assert_eq!((mode("run/tree/x"), mode("run")), (0o777, 0o700));
+    let told = esker(dir.path(), "trace replay s.strace --dir own --keep-modes", 0);
+    assert!(!told.contains("set-user-id"), "{told}");
+    assert_eq!((mode("own/tree/x"), mode("own")), (0o6777, 0o700));
+}
+
+#[test]
+fn bytes_of_a_trace_are_bounded_on_request() {
+    let dir = tempfile::tempdir().expect("a scratch folder");
+    let text = SET_ID.replace("ftruncate(3, 65536) = 0", r#"write(3, ""..., 2147479552) = 2147479552"#);
+    std::fs::write(dir.path().join("w.strace"), text).expect("it can be written");
+    esker(dir.path(), "trace replay w.strace --dir run --max-bytes 1GiB", 1);
+    assert!(!dir.path().join("run").exists(), "nothing was made");
+}
+
+#[test]
+fn a_recording_that_lost_all_of_its_actions_is_no_success() {
+    let dir = tempfile::tempdir().expect("a scratch folder");
+    std::fs::write(dir.path().join("s.strace"), SET_ID).expect("it can be written");
+    esker(dir.path(), "trace import s.strace -o whole.etrace", 0);
+    let whole = std::fs::read(dir.path().join("whole.etrace")).expect("it was written");
+    let mut lost = 0;
+    for at in (0..whole.len()).step_by(5) {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1;
+        std::fs::write(dir.path().join("damaged.etrace"), damaged).expect("it can be written");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_esker"));
+        let line = "trace compile damaged.etrace -o out.ectr --force";
+        let output = command.current_dir(dir.path()).args(line.split(' ')).output().expect("the program starts");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(!(output.status.success() && told.contains(": 0 actions")), "byte {at}: {told}");
+        if told.contains("all actions are lost") {
+            assert_eq!(output.status.code(), Some(1), "byte {at}: {told}");
+            esker(dir.path(), "trace replay damaged.etrace --dir run", 1);
+            lost += 1;
+        }
+    }
+    assert!(lost > 0, "no damage lost all actions");
+}

@@ -16,7 +16,7 @@ use esker_block::{
     Support, Trouble,
 };
 use esker_rt::Rt;
-use esker_rt::mem::{Mem, Part, Pool, SharedMem, advance_parts};
+use esker_rt::mem::{Mem, Part, Pool, advance_parts};
 use esker_rt::real::{FallocateMode, File, Op as KernelOp};
 
 use crate::found;
@@ -257,7 +257,7 @@ impl Shared {
         slab.fill(0);
         let zeroes = Arc::new(slab);
         for piece in range.split_at_multiples(ZEROES as u64) {
-            let mem = Mem::Shared(SharedMem::Slab(zeroes.clone()));
+            let mem = Mem::Shared(zeroes.clone());
             let part = Part { mem, start: 0, len: piece.len() as usize };
             let (_, result) = self.transfer_parts(Direction::Write, piece.start(), vec![part]).await;
             result?;

@@ -86,7 +86,7 @@ pub fn try_recording(input: &[u8]) -> Result<bool, String> {
 }
 
 /// A recording, or the text of strace, which damage leaves readable more often.
-fn read(input: &[u8]) -> Option<Trace> {
+pub fn read(input: &[u8]) -> Option<Trace> {
     match etrace::is_etrace(input) {
         true => etrace::read(&*sealed_blocks(input), LIMITS).ok(),
         false => read_trace(&mut strace::Strace::new(input, OnBad::Skip), OnBad::Skip).ok(),

@@ -3,7 +3,7 @@
 //! Invariant: name, seed and number of events decide every byte that is tried; `--seconds` only ends a run earlier.
 //!
 //! Reading order: [`run`] (the loop), [`mutate`] (how inputs come about), [`target`] (the list), then one file per target:
-//! [`blktrace`], [`disksim`], [`nbd`], [`stack`], [`compose`], [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`control`], [`http`], [`hugepage`], [`vhost`], [`regions`], [`trace`], [`etrace`], [`volume`].
+//! [`blktrace`], [`disksim`], [`nbd`], [`stack`], [`compose`], [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`control`], [`http`], [`hugepage`], [`vhost`], [`regions`], [`trace`], [`etrace`], [`replay`], [`volume`].
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a developer's tool reads arguments and looks at the clock")]
@@ -22,6 +22,7 @@ mod mutate;
 mod nbd;
 mod offload;
 mod regions;
+mod replay;
 mod run;
 mod shepherd;
 mod stack;

@@ -3,8 +3,8 @@
 use esker_blktrace::Format;
 
 use crate::{
-    blktrace, compiled, compose, control, dedup, disksim, http, hugepage, mirror, nbd, offload, regions, shepherd,
-    stack, trace, vhost, volume,
+    blktrace, compiled, compose, control, dedup, disksim, http, hugepage, mirror, nbd, offload, regions, replay,
+    shepherd, stack, trace, vhost, volume,
 };
 
 /// What can be fuzzed.
@@ -62,13 +62,15 @@ pub enum Target {
     TraceCompiled,
     /// The compiler of traces.
     TraceCompile,
+    /// Replays of recordings.
+    Replay,
     /// Fails on an input that is easily found: proves that the fuzzer finds.
     Canary,
 }
 
 impl Target {
     /// Every target.
-    pub const ALL: [Target; 48] = [
+    pub const ALL: [Target; 49] = [
         Target::Blktrace(Format::Load),
         Target::Blktrace(Format::Vscsi1),
         Target::Blktrace(Format::Vscsi2),
@@ -116,6 +118,7 @@ impl Target {
         Target::TraceEtrace,
         Target::TraceCompiled,
         Target::TraceCompile,
+        Target::Replay,
         Target::Canary,
     ];
 
@@ -148,6 +151,7 @@ impl Target {
             Target::TraceEtrace => "trace-etrace".to_string(),
             Target::TraceCompiled => "trace-compiled".to_string(),
             Target::TraceCompile => "trace-compile".to_string(),
+            Target::Replay => "replay".to_string(),
             Target::Canary => "canary".to_string(),
         }
     }
@@ -181,6 +185,7 @@ impl Target {
             Target::TraceEtrace => trace::etrace_corpus(),
             Target::TraceCompiled => compiled::corpus(),
             Target::TraceCompile => compiled::recordings(),
+            Target::Replay => replay::corpus(),
             Target::Canary => vec![b"a canary sings".to_vec()],
         }
     }
@@ -217,6 +222,7 @@ impl Target {
             Target::TraceEtrace => trace::try_etrace(input),
             Target::TraceCompiled => compiled::try_compiled(input),
             Target::TraceCompile => compiled::try_recording(input),
+            Target::Replay => replay::try_input(input),
             Target::Canary => {
                 assert!(!input.contains(&0xff), "the canary is dead");
                 Ok(true)

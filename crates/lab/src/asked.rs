@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use esker_hugepage::Status;
-use rustix::net::sockopt::socket_peercred;
+use esker_rt::real::Credentials;
 use tempfile::TempDir;
 
 use crate::experiment::LabError;
@@ -55,8 +55,8 @@ impl Asked {
     /// If it is gone.
     pub fn memory(&self) -> Result<u64, LabError> {
         let failed = |error: std::io::Error| peer::fault(PROGRAM, error);
-        let peer = socket_peercred(self.connect().map_err(failed)?).map_err(|error| failed(error.into()))?;
-        let told = told_bytes(&format!("/proc/{}/status", peer.pid.as_raw_nonzero()), "VmRSS");
+        let peer = Credentials::of_peer(&self.connect().map_err(failed)?).map_err(failed)?;
+        let told = peer.pid.and_then(|pid| told_bytes(&format!("/proc/{pid}/status"), "VmRSS"));
         told.ok_or_else(|| peer::fault(PROGRAM, "its memory is not told"))
     }
 

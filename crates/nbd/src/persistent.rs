@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use esker_base::{ByteRange, Nanos};
-use esker_rt::mem::{Mem, Part, Pool, SharedMem, Slab};
+use esker_rt::mem::{Mem, Part, Pool, Slab};
 use esker_rt::net::Stream;
 use esker_rt::sync::Credits;
 use esker_rt::{Level, Rt};
@@ -243,14 +243,14 @@ async fn dial_once(rt: &Rt, pool: &Pool, route: &Route) -> Result<Client, Fault>
 
 /// A payload that can be sent several times.
 enum Shareable {
-    Window { mem: SharedMem, start: usize, len: usize },
+    Window { mem: Arc<Slab>, start: usize, len: usize },
     Small(Vec<u8>),
 }
 
 impl Shareable {
     fn new(Part { mem, start, len }: Part) -> Shareable {
         match mem {
-            Mem::Unique(slab) => Shareable::Window { mem: SharedMem::Slab(Arc::new(slab)), start, len },
+            Mem::Unique(slab) => Shareable::Window { mem: Arc::new(slab), start, len },
             Mem::Shared(mem) => Shareable::Window { mem, start, len },
             Mem::Heap(bytes) => Shareable::Small(bytes[start..start + len].to_vec()),
         }

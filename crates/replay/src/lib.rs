@@ -1,15 +1,17 @@
 //! Replays compiled traces of programs: makes the initial tree, plays every thread's calls in an order that the program
 //! itself could have had, and tells how long that took and what came out otherwise.
 //!
-//! Invariant: nothing outside the run directory is ever written, whatever a trace says; a replay ends, also when a call of
-//! it would not.
+//! Invariant: nothing outside the run directory is ever written, whatever a trace says; what a replay leaves grants no
+//! rights, unless its user vouches for the trace; a replay ends, also when a call of it would not.
 //!
-//! Reading order: [`root`] (how paths are confined), [`init`] (the initial tree), [`script`] (who plays what), [`target`]
+//! Reading order: [`rundir`] and [`root`] (how paths are confined), `privilege` (what a trace may not leave), [`init`] (the initial tree), [`script`] (who plays what), [`target`]
 //! (what a replay is played on), [`player`] (one thread), [`kernel`] (the one target so far), [`replay`] (all together),
-//! `watchdog`, [`check`] (what counts as otherwise), [`outcome`] and [`report`], [`run`] (whole runs, repeated).
+//! `watchdog`, [`check`] (what counts as otherwise), [`outcome`] and [`report`], [`run`] (whole runs, repeated), [`audit`]
+//! (what tests look for afterwards).
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+pub mod audit;
 pub mod category;
 pub mod check;
 mod clock;
@@ -18,15 +20,19 @@ pub mod init;
 pub mod kernel;
 pub mod outcome;
 pub mod player;
+mod privilege;
 pub mod progress;
 pub mod replay;
 pub mod report;
 pub mod root;
 pub mod run;
+pub mod rundir;
 pub mod script;
 mod special;
 mod tally;
 pub mod target;
+#[cfg(test)]
+mod testing;
 mod watchdog;
 mod xattrs;
 

@@ -45,6 +45,7 @@ pub fn report(finished: &Finished, heading: &Heading) -> Report {
         .collect();
     let mut adapted = finished.session.tally.list();
     adapted.extend(tolerated(&finished.played));
+    adapted.extend(heading.init.iter().flat_map(|init| init.adapted.clone()));
     Report {
         version: VERSION,
         trace: heading.trace.clone(),

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use esker_base::Nanos;
-use esker_rt::real::{NoDescriptors, work_apart};
+use esker_rt::real::work_apart;
 use esker_rt::{JoinHandle, Rt};
 use esker_trace::ProcessId;
 use esker_trace::rules::Wait;
@@ -123,34 +123,29 @@ struct Overhead {
 /// A player that has descriptors of its own, before it has any.
 struct Alone {
     session: Arc<Session>,
-    dir: PathBuf,
     tree: RootPath,
     options: KernelOptions,
     failure: Failure,
 }
 
-/// Its session has no kernel, and all else are names.
-impl NoDescriptors for Alone {}
-
 /// What kept a player from playing.
 type Failure = Arc<Mutex<Option<ReplayError>>>;
 
-/// Plays `script` in the run directory `dir` with the tree `root`.
+/// Plays `script` on the tree `root`.
 ///
 /// # Errors
 /// [`ReplayError`]; calls that fail are no error, but told in the end.
 pub async fn replay(
     rt: Rt,
     script: Arc<Script>,
-    dir: PathBuf,
     root: Arc<Root>,
     options: ReplayOptions,
 ) -> Result<Finished, ReplayError> {
     let (file_system, failure) = (root.file_system(), Failure::default());
     let (session, joins) = if script.is_alone() {
-        begin_alone(&rt, script, dir, &root, options.kernel, &failure)
+        begin_alone(&rt, script, &root, options.kernel, &failure)
     } else {
-        begin_together(&rt, script, dir, root, options.kernel, &failure).await?
+        begin_together(&rt, script, root, options.kernel, &failure).await?
     };
     let stuck = watchdog::watch(&rt, &session, &joins, options.patience).await;
     session.let_go();
@@ -166,13 +161,13 @@ pub async fn replay(
 async fn begin_together(
     rt: &Rt,
     script: Arc<Script>,
-    dir: PathBuf,
     root: Arc<Root>,
     options: KernelOptions,
     failure: &Failure,
 ) -> Result<(Arc<Session>, Vec<JoinHandle<()>>), ReplayError> {
     let tally = Arc::<Tally>::default();
-    let kernel = Kernel::new(&dir, root, script.program(), script.pipes(), options, tally.clone())
+    let dir = root.run().path().to_path_buf();
+    let kernel = Kernel::new(root, script.program(), script.pipes(), options, tally.clone())
         .map_err(|source| ReplayError::Dir { dir, source })?;
     // Measured before players run, who would disturb it.
     let cost_ns = cost_ns(&script, &kernel);
@@ -202,14 +197,13 @@ async fn begin_together(
 fn begin_alone(
     rt: &Rt,
     script: Arc<Script>,
-    dir: PathBuf,
     root: &Root,
     options: KernelOptions,
     failure: &Failure,
 ) -> (Arc<Session>, Vec<JoinHandle<()>>) {
     let session = Arc::new(Session::new(script, Arc::default(), None));
     let tree = root.unopened();
-    let alone = Alone { session: session.clone(), dir, tree, options, failure: failure.clone() };
+    let alone = Alone { session: session.clone(), tree, options, failure: failure.clone() };
     let (rt, watched, failure) = (rt.clone(), session.clone(), failure.clone());
     let join = rt.clone().spawn("replay thread", async move {
         if let Err(source) = rt.worker(Nanos::ZERO, || work_apart(Alone::play, alone)).await {
@@ -221,10 +215,11 @@ fn begin_alone(
 
 impl Alone {
     fn play(self) {
-        let Alone { session, dir, tree, options, failure } = self;
+        let Alone { session, tree, options, failure } = self;
+        let dir = tree.run().to_path_buf();
         let script = &session.script;
         let kernel = tree.open().and_then(|root| {
-            Kernel::new(&dir, Arc::new(root), script.program(), script.pipes(), options, session.tally.clone())
+            Kernel::new(Arc::new(root), script.program(), script.pipes(), options, session.tally.clone())
         });
         match kernel {
             Ok(kernel) => {
@@ -412,5 +407,6 @@ impl Target for OnKernel<'_> {
     }
 }
 
+mod crossing;
 #[cfg(test)]
 mod tests;

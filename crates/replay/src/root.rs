@@ -19,8 +19,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, StatxFlags, statx};
 use rustix::io::Errno;
 
+use crate::init::{SHM, TREE};
+use crate::rundir::{Identity, RunDir};
+
 /// A tree that is left neither by name nor by link.
 pub struct Root {
+    run: RunDir,
     dir: OwnedFd,
     at: RootPath,
 }
@@ -29,6 +33,9 @@ pub struct Root {
 #[derive(Clone)]
 pub struct RootPath {
     path: PathBuf,
+    run: PathBuf,
+    /// The run directory and the tree that are meant: the path may have come to lead elsewhere.
+    meant: (Identity, Identity),
     /// Grows whenever a name may lead elsewhere than before, for all who have the tree open.
     epoch: Arc<AtomicU64>,
 }
@@ -67,12 +74,32 @@ const CONFINED: ResolveFlags = ResolveFlags::IN_ROOT.union(ResolveFlags::NO_MAGI
 const ROOT_NUMBER: u64 = 0;
 
 impl Root {
-    /// The tree at `path`, which must be a directory.
+    /// The tree of a run directory.
     ///
     /// # Errors
-    /// The kernel's; `NOSYS` before Linux 5.6, which cannot confine a path.
-    pub fn open(path: &Path) -> Result<Root, Errno> {
-        RootPath { path: path.to_path_buf(), epoch: Arc::new(AtomicU64::new(1)) }.open()
+    /// The kernel's; `NOSYS` before Linux 5.6, which cannot confine a path; `LOOP` or `NOTDIR` if the tree is a link or a file.
+    pub fn of(run: RunDir) -> Result<Root, Errno> {
+        Root::open(run, Arc::new(AtomicU64::new(1)))
+    }
+
+    fn open(run: RunDir, epoch: Arc<AtomicU64>) -> Result<Root, Errno> {
+        let dir = run.directory(TREE)?;
+        let meant = (run.identity()?, Identity::of(&dir)?);
+        let at = RootPath { path: run.path().join(TREE), run: run.path().to_path_buf(), meant, epoch };
+        Ok(Root { run, dir, at })
+    }
+
+    /// The run directory.
+    pub fn run(&self) -> &RunDir {
+        &self.run
+    }
+
+    /// Shared memory by name, for names only.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn shm(&self) -> Result<OwnedFd, Errno> {
+        self.run.directory(SHM)
     }
 
     /// Where the tree is.
@@ -194,15 +221,19 @@ impl Root {
 }
 
 impl RootPath {
-    /// Opens the tree.
+    /// Where the run directory is.
+    pub fn run(&self) -> &Path {
+        &self.run
+    }
+
+    /// Opens the tree anew: the same one, although it is found by its path.
     ///
     /// # Errors
-    /// As [`Root::open`].
+    /// As [`Root::of`]; `STALE` if the path leads to another directory now.
     pub fn open(self) -> Result<Root, Errno> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir = rustix::fs::open(&self.path, flags, Mode::empty())?;
-        rustix::fs::openat2(&dir, c".", flags, Mode::empty(), CONFINED)?;
-        Ok(Root { dir, at: self })
+        let run = RunDir::open(&self.run).map_err(|unfit| unfit.errno())?;
+        let root = Root::open(run, self.epoch)?;
+        if root.at.meant == self.meant { Ok(root) } else { Err(Errno::STALE) }
     }
 }
 

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use esker_rt::Rt;
 use esker_rt::real::Reactor;
-use esker_trace::Snapshot;
 use esker_trace::compiled::Program;
 use esker_trace::rules::Order;
 use esker_trace::wire::Malformed;
+use esker_trace::words::AsyncKind;
+use esker_trace::{Call, Snapshot};
 
-use crate::init::{InitError, InitMode, InitOptions, OverlayError, Progress, initialise, overlay};
+use crate::init::{InitError, InitMode, InitOptions, OverlayError, Progress, check_max, initialise, overlay};
 use crate::kernel::KernelOptions;
 use crate::outcome::{Heading, report};
 use crate::replay::{Finished, ReplayError, ReplayOptions, replay};
@@ -91,13 +92,15 @@ pub fn run(
 ) -> Result<Vec<Report>, RunError> {
     let (snapshot, notes) = tree(&jobs)?;
     let parts: Vec<Part> = jobs.into_iter().map(|job| Part::new(job, options)).collect::<Result<_, _>>()?;
+    let written = parts.iter().map(|part| part.written).fold(0, u64::saturating_add);
+    check_max(dir, &snapshot, written, options.init.max_bytes)?;
     let mut reports: Vec<Vec<Report>> = parts.iter().map(|_| Vec::new()).collect();
     for round in 0..options.repeat.max(1) {
         let mode = if round > 0 && options.init.mode == InitMode::Full { InitMode::Delta } else { options.init.mode };
         let (root, mut done) = initialise(dir, &snapshot, InitOptions { mode, ..options.init }, progress)?;
         done.notes.extend(notes.iter().cloned());
         let root = Arc::new(root);
-        let finished = reactor.block_on(play_all(reactor.rt(), parts.clone(), dir.to_path_buf(), root, options.replay));
+        let finished = reactor.block_on(play_all(reactor.rt(), parts.clone(), root, options.replay));
         for ((part, finished), reports) in parts.iter().zip(finished?).zip(&mut reports) {
             reports.push(part.report(&finished, dir, &done, options.replay.kernel));
         }
@@ -105,18 +108,44 @@ pub fn run(
     Ok(reports.into_iter().map(choose).collect())
 }
 
+/// Bytes that the calls of a script write or allocate at most.
+fn written(script: &Script) -> u64 {
+    let actions = 0..script.program().len() as u32;
+    actions.map(|action| bytes_written(&script.step(action).call)).fold(0, u64::saturating_add)
+}
+
+fn bytes_written(call: &Call) -> u64 {
+    match call {
+        Call::Write { len, .. }
+        | Call::Pwrite { len, .. }
+        | Call::SendFile { len, .. }
+        | Call::CopyRange { len, .. }
+        | Call::Splice { len, .. }
+        | Call::CloneRange { len, .. } => *len,
+        Call::Allocate { len, .. } | Call::Preallocate { len, .. } => u64::try_from(*len).unwrap_or(0),
+        Call::AsyncSubmit { ops, .. } => {
+            let writes = ops.iter().filter(|op| op.kind == AsyncKind::Write);
+            writes.map(|op| op.len).fold(0, u64::saturating_add)
+        }
+        _ => 0,
+    }
+}
+
 /// A trace, cast.
 #[derive(Clone)]
 struct Part {
     name: String,
     script: Arc<Script>,
+    /// Bytes that its calls write at most.
+    written: u64,
 }
 
 impl Part {
     fn new(job: Job, options: RunOptions) -> Result<Part, RunError> {
         let script = Script::new(job.program, options.order, options.speed);
         let script = script.map_err(|source| RunError::Malformed { name: job.name.clone(), source })?;
-        Ok(Part { name: job.name, script: Arc::new(script) })
+        let written = written(&script);
+        Ok(Part { name: job.name, script: Arc::new(script), written })
     }
 
     fn options(&self, kernel: KernelOptions) -> KernelOptions {
@@ -137,13 +166,12 @@ impl Part {
 async fn play_all(
     rt: Rt,
     parts: Vec<Part>,
-    dir: std::path::PathBuf,
     root: Arc<Root>,
     options: ReplayOptions,
 ) -> Result<Vec<Finished>, ReplayError> {
     let replays = parts.into_iter().map(|part| {
         let options = ReplayOptions { kernel: part.options(options.kernel), ..options };
-        rt.spawn("replay", replay(rt.clone(), part.script, dir.clone(), root.clone(), options))
+        rt.spawn("replay", replay(rt.clone(), part.script, root.clone(), options))
     });
     let mut finished = Vec::new();
     for one in replays.collect::<Vec<_>>() {

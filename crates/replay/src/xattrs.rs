@@ -12,7 +12,7 @@ use crate::root::{Place, proc_path_in};
 /// Name spaces of Linux.
 const SPACES: [&[u8]; 4] = [b"user.", b"trusted.", b"security.", b"system."];
 /// Name spaces whose attributes are the trace's business: all others come from the system.
-const OURS: [&[u8]; 2] = [b"user.", b"trusted."];
+const OURS: [&[u8]; 3] = [b"user.", b"trusted.", b"security.capability"];
 /// Longest list of names, as the kernel has it.
 const LIST_MAX: usize = 64 << 10;
 
@@ -52,7 +52,7 @@ pub fn restore(place: &Place, wanted: &[Xattr], content: &mut Content) -> Result
 }
 
 /// Names of all attributes; none where the file system has none.
-fn list(path: &[u8]) -> Result<Vec<Vec<u8>>, Errno> {
+pub fn list(path: &[u8]) -> Result<Vec<Vec<u8>>, Errno> {
     let mut names = vec![0; LIST_MAX];
     let len = match rustix::fs::llistxattr(path, names.as_mut_slice()) {
         Ok(len) => len,

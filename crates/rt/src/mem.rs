@@ -142,37 +142,12 @@ impl fmt::Debug for Slab {
     }
 }
 
-/// A shared map whose bytes may be sent without a copy, such as mapped persistent memory.
-pub trait Region: Send + Sync {
-    /// All bytes of the map. They stay where they are for as long as the region lives.
-    fn bytes(&self) -> &[u8];
-}
-
-/// Memory that an operation in flight keeps alive.
-#[derive(Clone)]
-pub enum SharedMem {
-    /// A slab with several readers.
-    Slab(Arc<Slab>),
-    /// A mapped region.
-    Region(Arc<dyn Region>),
-}
-
-impl SharedMem {
-    /// All its bytes.
-    pub fn bytes(&self) -> &[u8] {
-        match self {
-            SharedMem::Slab(slab) => slab,
-            SharedMem::Region(region) => region.bytes(),
-        }
-    }
-}
-
 /// Memory handed to the kernel (or to a pipe) for one operation.
 pub enum Mem {
     /// May be written to.
     Unique(Slab),
-    /// May only be read.
-    Shared(SharedMem),
+    /// May only be read: it has several readers.
+    Shared(Arc<Slab>),
     /// Small unaligned bytes, such as protocol headers.
     Heap(Vec<u8>),
 }
@@ -182,7 +157,7 @@ impl Mem {
     pub fn bytes(&self) -> &[u8] {
         match self {
             Mem::Unique(slab) => slab,
-            Mem::Shared(shared) => shared.bytes(),
+            Mem::Shared(slab) => slab,
             Mem::Heap(vec) => vec,
         }
     }

@@ -5,15 +5,17 @@
 //!
 //! Each pattern is a *script* in a folder of its own, played by two or three threads; scripts run beside each other on one
 //! simulated desk ([`desk`]). What a call answers is known from its script, so that the trace is one that a kernel could
-//! have made. Seed and shape decide every byte.
+//! have made. Seed and shape decide every byte. [`hostile`] makes traces of an attacker.
 
 mod desk;
+mod hostile;
 mod scripts;
 
 use esker_base::Stream;
 
 use crate::trace::Trace;
 use desk::Desk;
+pub use hostile::hostile;
 
 /// How much is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

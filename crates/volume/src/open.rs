@@ -7,7 +7,7 @@ use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
 use crate::collect::{Separation, Settings};
-use crate::format::{BATCH_HEAD, Geometry, Position, RECORD, SEGMENT_MAX, SLOT};
+use crate::format::{BATCH_HEAD, Geometry, Position, RECORD, SLOT};
 use crate::log::Log;
 use crate::map::{LOGICAL_BLOCKS, Map};
 use crate::pages::Pages;
@@ -161,10 +161,7 @@ impl Volume {
                 let epoch = epoch_of(unique, slot.generation);
                 recovery.run(slot).await?.into_found(epoch)
             }
-            None => {
-                check_memory(&geometry).map_err(OpenError::Unfit)?;
-                fresh(geometry, unique, epoch_of(unique, 0))
-            }
+            None => fresh(geometry, unique, epoch_of(unique, 0)),
         };
         let (block, segment) = (found.geometry.block, found.geometry.segment_bytes());
         if block > config.block || segment < config.segment {
@@ -189,22 +186,6 @@ impl Volume {
 /// no two openings find a checkpoint of the same generation: multiplied by an odd number, it keeps them apart.
 fn epoch_of(unique: u128, generation: u64) -> u64 {
     (unique >> 64) as u64 ^ unique as u64 ^ generation.wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
-
-/// Segments of a new volume at most. Each takes about 40 bytes of memory while the volume is open, and a read at its start.
-const SEGMENTS_MAX: u64 = 1 << 22;
-
-/// A volume that exists is opened whatever it takes; a new one can be made better.
-fn check_memory(geometry: &Geometry) -> Result<(), String> {
-    let (segments, segment) = (geometry.segments, geometry.segment_bytes());
-    let least = (geometry.bytes() / SEGMENTS_MAX).next_power_of_two().clamp(segment, SEGMENT_MAX);
-    match segments <= SEGMENTS_MAX {
-        true => Ok(()),
-        false => Err(format!(
-            "{segments} segments of {segment} bytes, each of which takes memory and a read at every start; {SEGMENTS_MAX} are \
-             possible: write segment={least}, or put the volume on a smaller device"
-        )),
-    }
 }
 
 fn fresh(geometry: Geometry, identity: u128, epoch: u64) -> Found {

@@ -63,6 +63,10 @@ enum Unwritten {
 impl Run for Compile {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let trace = self.source.read()?;
+        if let Err(lost) = recording::refuse_lost(&trace, &self.source.name()) {
+            recording::complain(&trace.warnings, terminal);
+            return Err(lost);
+        }
         let warnings = trace.warnings.clone();
         let bar = terminal.steps(trace.actions.len() as u64).with_message("compiling");
         let compiled = compile(trace, &mut |done| bar.set_position(done));

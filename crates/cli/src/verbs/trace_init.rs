@@ -46,6 +46,9 @@ impl Run for Init {
         if self.json {
             return terminal.say(&serde_json::to_string_pretty(&done)?);
         }
+        for adapted in &done.adapted {
+            terminal.complain(&format!("adapted: {} ({} times)", adapted.what, adapted.count));
+        }
         done.notes.iter().for_each(|note| terminal.complain(&format!("note: {note}")));
         let (made, changed, removed, bytes) = (done.made, done.changed, done.removed, size_human(done.bytes));
         terminal.say(&format!(

@@ -25,7 +25,8 @@ pub const VERB: Verb = Verb::of::<Replay>(About {
               its own, each call after those on which it depends: mode root keeps the order of each file, name and \
               descriptor; temporal that of the whole trace; single has one call at a time; unconstrained keeps none between \
               threads. Tells where the time went, and which calls came out otherwise than traced. Nothing outside the \
-              directory is read or written, but devices such as /dev/null. Results are compared by success, error, \
+              directory is read or written, but devices such as /dev/null. A foreign trace leaves no set-user-id file and no \
+              attribute that grants rights (see --keep-modes). Results are compared by success, error, \
               count of bytes, and, of files, type and size. Exit status 4: more calls than --max-failures came out \
               otherwise, or some never ended.",
     examples: &[
@@ -139,7 +140,8 @@ impl Replay {
         let order = order.check().map_err(|error| usage(error.to_string()))?;
         // Each trace's own platform counts; this one is replaced.
         let platform = Platform::Linux;
-        let kernel = KernelOptions { fsync: self.fsync, exchange: self.exchange, platform, seed: self.jobs.seed };
+        let (keep_modes, seed) = (self.jobs.keep_modes, self.jobs.seed);
+        let kernel = KernelOptions { fsync: self.fsync, exchange: self.exchange, platform, keep_modes, seed };
         Ok(RunOptions {
             order,
             speed: self.speed,

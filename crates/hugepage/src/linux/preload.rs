@@ -14,7 +14,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
+use esker_rt::real::Credentials;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
     recv, send, socket_with,
@@ -73,7 +74,7 @@ impl Door {
         let mut admitted = Vec::new();
         for _ in 0..WAITING_MAX {
             let Ok(connection) = accept_with(&self.listener, SocketFlags::CLOEXEC) else { break };
-            let peer = socket_peercred(&connection).ok().map(|peer| Pid(peer.pid.as_raw_nonzero().get() as u32));
+            let peer = Credentials::of_peer(&connection).ok().and_then(|peer| peer.pid).map(Pid);
             match peer.filter(|pid| is_managed(*pid)) {
                 Some(pid) if greets(&connection) => {
                     self.open.insert(pid, connection);

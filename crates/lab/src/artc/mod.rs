@@ -109,12 +109,24 @@ impl How {
 /// # Errors
 /// What kept it from being replayed.
 pub fn replayed(program: &Program, dir: &Path, how: How) -> Result<Report, LabError> {
-    let kernel =
-        KernelOptions { fsync: how.fsync, exchange: ExchangeBy::Link, platform: Platform::Linux, seed: how.seed };
+    let kernel = KernelOptions {
+        fsync: how.fsync,
+        exchange: ExchangeBy::Link,
+        platform: Platform::Linux,
+        keep_modes: false,
+        seed: how.seed,
+    };
     let options = RunOptions {
         order: how.order,
         speed: how.speed,
-        init: InitOptions { mode: how.init, force: false, drop_caches: false, seed: how.seed },
+        init: InitOptions {
+            mode: how.init,
+            force: false,
+            keep_modes: false,
+            max_bytes: None,
+            drop_caches: false,
+            seed: how.seed,
+        },
         replay: ReplayOptions { kernel, patience: how.patience },
         repeat: how.repeat,
     };
@@ -130,7 +142,7 @@ pub fn replayed(program: &Program, dir: &Path, how: How) -> Result<Report, LabEr
 /// # Errors
 /// What the kernel says.
 pub fn laid_out(dir: &Path, snapshot: &Snapshot, mode: InitMode, seed: u64) -> Result<(), LabError> {
-    let options = InitOptions { mode, force: false, drop_caches: false, seed };
+    let options = InitOptions { mode, force: false, keep_modes: false, max_bytes: None, drop_caches: false, seed };
     let made = initialise(dir, snapshot, options, &mut |_| {});
     made.map(drop).map_err(|error| LabError::Data(error.to_string()))
 }

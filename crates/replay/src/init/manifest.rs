@@ -1,18 +1,20 @@
 //! What an initialisation left, so that the next one sees at a glance what was touched since.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use rustix::fs::{Mode, OFlags, Stat};
+use rustix::fs::Stat;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use esker_trace::PathBytes;
 
-const VERSION: u32 = 1;
+use super::{MANIFEST, MANIFEST_NEW, TREE};
+use crate::rundir::{Identity, RunDir};
 
-/// The state of every entry after an initialisation. Only a cache: one that is absent, damaged or of another version means
-/// that everything is looked at.
+const VERSION: u32 = 2;
+
+/// The state of every entry after an initialisation. One that is absent, damaged, of another version or of another tree does
+/// not count: then nothing in the directory is known to be of a replay.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Manifest(BTreeMap<PathBytes, Mark>);
 
@@ -28,6 +30,10 @@ pub struct Mark {
 #[derive(Serialize, Deserialize)]
 struct Stored {
     esker_replay_manifest: u32,
+    /// Inode of the tree: a manifest that was copied or planted beside another tree does not count.
+    tree: u64,
+    /// Whether the tree has what [`crate::privilege`] takes.
+    keep_modes: bool,
     entries: Vec<(Vec<u8>, Mark)>,
 }
 
@@ -51,40 +57,25 @@ impl Manifest {
         self.0.insert(path.clone(), mark);
     }
 
-    /// Reads it.
-    pub fn load(path: &Path) -> Manifest {
-        let stored = read(path).ok().and_then(|bytes| serde_json::from_slice::<Stored>(&bytes).ok());
-        let stored = stored.filter(|stored| stored.esker_replay_manifest == VERSION);
-        let entries = stored.map_or(Vec::new(), |stored| stored.entries);
-        Manifest(entries.into_iter().map(|(path, mark)| (PathBytes::from(path), mark)).collect())
+    /// Reads the one in `run`, if it counts. Where privileges were kept otherwise than now it proves nothing of any entry.
+    pub fn load(run: &RunDir, keep_modes: bool) -> Option<Manifest> {
+        let stored: Stored = serde_json::from_slice(&run.read(MANIFEST).ok()?).ok()?;
+        let tree = Identity::of(&run.directory(TREE).ok()?).ok()?;
+        if stored.esker_replay_manifest != VERSION || stored.tree != tree.inode() {
+            return None;
+        }
+        let entries = if stored.keep_modes == keep_modes { stored.entries } else { Vec::new() };
+        Some(Manifest(entries.into_iter().map(|(path, mark)| (PathBytes::from(path), mark)).collect()))
     }
 
-    /// Writes it.
+    /// Writes it into `run`.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn store(&self, path: &Path) -> Result<(), Errno> {
+    pub fn store(&self, run: &RunDir, keep_modes: bool) -> Result<(), Errno> {
         let entries = self.0.iter().map(|(path, mark)| (path.as_bytes().to_vec(), *mark)).collect();
-        let text = serde_json::to_vec(&Stored { esker_replay_manifest: VERSION, entries });
-        let text = text.expect("a manifest has a JSON form");
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
-        let file = rustix::fs::open(path, flags, Mode::from_raw_mode(0o644))?;
-        let mut rest = text.as_slice();
-        while !rest.is_empty() {
-            let written = rustix::io::retry_on_intr(|| rustix::io::write(&file, rest))?;
-            rest = &rest[written..];
-        }
-        Ok(())
-    }
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, Errno> {
-    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    let (mut bytes, mut chunk) = (Vec::new(), vec![0; 1 << 16]);
-    loop {
-        match rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut chunk))? {
-            0 => return Ok(bytes),
-            read => bytes.extend_from_slice(&chunk[..read]),
-        }
+        let tree = Identity::of(&run.directory(TREE)?)?.inode();
+        let text = serde_json::to_vec(&Stored { esker_replay_manifest: VERSION, tree, keep_modes, entries });
+        run.replace(MANIFEST, MANIFEST_NEW, &text.expect("a manifest has a JSON form"))
     }
 }

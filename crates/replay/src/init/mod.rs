@@ -1,8 +1,8 @@
 //! Makes the tree that a trace begins with, and makes it again after a replay.
 //!
-//! A run directory holds `tree` (what the replay sees as its root), `shm` (shared memory by name) and `manifest.json`. There
-//! is one way of making: look at what is there, take away what should not be, put right what differs. After a full
-//! initialisation nothing was there; a delta skips at once what the manifest proves untouched.
+//! A run directory ([`RunDir`]) holds `tree` (what the replay sees as its root), `shm` (shared memory by name) and
+//! `manifest.json`. There is one way of making: look at what is there, take away what should not be, put right what differs.
+//! After a full initialisation nothing was there; a delta skips at once what the manifest proves untouched.
 //!
 //! Files get their sizes and bytes that nobody can compress, leave out or share, because a hole never reaches a device.
 //! Invisible state (ageing, the order of creation) is not reproduced.
@@ -14,14 +14,15 @@ use esker_trace::{Entry, EntryKind, PathBytes, Snapshot};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::clock;
 use crate::report::Initialised;
 use crate::root::Root;
+use crate::rundir::{RunDir, Unfit};
+use crate::{clock, privilege};
 
 mod manifest;
 mod overlay;
 mod restore;
-mod scan;
+pub(crate) mod scan;
 #[cfg(test)]
 mod tests;
 
@@ -36,8 +37,12 @@ pub const TREE: &str = "tree";
 pub const SHM: &str = "shm";
 /// The manifest inside a run directory.
 pub const MANIFEST: &str = "manifest.json";
+/// The manifest while it is written.
+const MANIFEST_NEW: &str = "manifest.json.new";
 /// What may lie in a directory that counts as empty: a new file system has it.
-const NOT_FOREIGN: [&[u8]; 4] = [TREE.as_bytes(), SHM.as_bytes(), MANIFEST.as_bytes(), b"lost+found"];
+const NOT_FOREIGN: &str = "lost+found";
+/// What lies in a directory that is only a run's.
+const OURS: [&str; 5] = [TREE, SHM, MANIFEST, MANIFEST_NEW, NOT_FOREIGN];
 
 /// How much is made anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +62,10 @@ pub struct InitOptions {
     pub mode: InitMode,
     /// Also into a directory with foreign files, which stay as they are.
     pub force: bool,
+    /// Also set-id bits and attributes outside of `user.`, which a foreign trace should not get.
+    pub keep_modes: bool,
+    /// Bytes that the tree and what calls write may have at most.
+    pub max_bytes: Option<u64>,
     /// Forget the page cache afterwards (needs root).
     pub drop_caches: bool,
     /// Seed of the files' bytes.
@@ -79,15 +88,60 @@ pub struct Progress {
 /// Why there is no initial tree.
 #[derive(Debug, thiserror::Error)]
 pub enum InitError {
-    /// The directory belongs to somebody else.
+    /// The directory holds files of others.
     #[error(
-        "{dir}: holds {found:?}, which no replay made: choose an empty directory, or force it to be used beside that"
+        "{dir}: holds {found:?}, and no manifest says that a replay made this directory: choose an empty one, or force it \
+         to be used beside that"
     )]
     Foreign {
         /// The directory.
         dir: PathBuf,
         /// Something in it.
         found: String,
+    },
+    /// A name that is needed is taken.
+    #[error(
+        "{dir}: {found:?} is there, and no manifest says that a replay made it: move it away, or choose another directory"
+    )]
+    Taken {
+        /// The directory.
+        dir: PathBuf,
+        /// The name.
+        found: String,
+    },
+    /// The directory could be steered by others.
+    #[error("{dir}: {why}")]
+    Unfit {
+        /// The directory.
+        dir: PathBuf,
+        /// Why.
+        why: Unfit,
+    },
+    /// There is less space than the tree needs.
+    #[error(
+        "{dir}: the tree needs {needed} bytes more, {free} are free: choose a larger file system; nothing was written"
+    )]
+    TooLarge {
+        /// The directory.
+        dir: PathBuf,
+        /// Bytes that are not there yet.
+        needed: u64,
+        /// Bytes free now.
+        free: u64,
+    },
+    /// The trace asks for more than is allowed.
+    #[error(
+        "{dir}: the tree has {tree} bytes and calls write up to {written}, but --max-bytes allows {max}; nothing was written"
+    )]
+    OverMax {
+        /// The directory.
+        dir: PathBuf,
+        /// Bytes of all files at the start.
+        tree: u64,
+        /// Bytes that calls write at most.
+        written: u64,
+        /// Bytes allowed.
+        max: u64,
     },
     /// No tree was made here before.
     #[error("{dir}: was not initialised: run the initialisation first")]
@@ -144,11 +198,21 @@ type Wanted = BTreeMap<PathBytes, Entry>;
 /// # Errors
 /// [`InitError`].
 pub fn open(dir: &Path) -> Result<Root, InitError> {
-    match Root::open(&dir.join(TREE)) {
+    let run = match RunDir::open(dir) {
+        Err(Unfit::Kernel { source: Errno::NOENT, .. }) => Err(InitError::Absent { dir: dir.to_path_buf() }),
+        other => other.map_err(|why| InitError::Unfit { dir: dir.to_path_buf(), why }),
+    };
+    open_tree(run?)
+}
+
+fn open_tree(run: RunDir) -> Result<Root, InitError> {
+    let dir = run.path().to_path_buf();
+    match Root::of(run) {
         Ok(root) => Ok(root),
-        Err(Errno::NOENT) => Err(InitError::Absent { dir: dir.to_path_buf() }),
-        Err(Errno::NOSYS) => Err(InitError::Unconfined { dir: dir.to_path_buf() }),
-        Err(source) => Err(kernel(dir, TREE, "opening", source)),
+        Err(Errno::NOENT) => Err(InitError::Absent { dir }),
+        Err(Errno::NOSYS) => Err(InitError::Unconfined { dir }),
+        Err(Errno::LOOP | Errno::NOTDIR) => Err(InitError::Taken { dir, found: TREE.to_string() }),
+        Err(source) => Err(kernel(&dir, TREE, "opening", source)),
     }
 }
 
@@ -163,22 +227,20 @@ pub fn initialise(
     options: InitOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Root, Initialised), InitError> {
+    check_max(dir, snapshot, 0, options.max_bytes)?;
     if options.mode == InitMode::None {
         return Ok((open(dir)?, Initialised { mode: "none".to_string(), ..Initialised::default() }));
     }
     let start = clock::now_ns();
-    prepare(dir, options.force)?;
-    let before = match options.mode {
-        InitMode::Delta => Manifest::load(&dir.join(MANIFEST)),
-        _ => Manifest::default(),
-    };
+    let (root, before) = prepare(dir, options)?;
     let store = |manifest: &Manifest| {
-        manifest.store(&dir.join(MANIFEST)).map_err(|source| kernel(dir, MANIFEST, "writing", source))
+        let stored = manifest.store(root.run(), options.keep_modes);
+        stored.map_err(|source| kernel(dir, MANIFEST, "writing", source))
     };
     // From here on the old manifest is wrong; an empty one says that the directory is ours all the same.
     store(&Manifest::default())?;
-    let root = open(dir)?;
-    let wanted = complete(snapshot);
+    let mut wanted = complete(snapshot);
+    let adapted = if options.keep_modes { Vec::new() } else { privilege::strip(wanted.values_mut()) };
     let mut restore = Restore::new(dir, &root, &wanted, &before, options.seed, progress);
     if options.mode == InitMode::Full {
         restore.clear()?;
@@ -187,34 +249,69 @@ pub fn initialise(
     store(&after)?;
     let mut done = restore.done;
     done.mode = if options.mode == InitMode::Full { "full" } else { "delta" }.to_string();
+    done.adapted = adapted;
     settle(&root, options.drop_caches, &mut done).map_err(|source| kernel(dir, TREE, "writing back", source))?;
     done.elapsed_ns = clock::now_ns() - start;
     Ok((root, done))
 }
 
-/// Makes the run directory and what lies in it, if it is ours or empty.
-fn prepare(dir: &Path, force: bool) -> Result<(), InitError> {
-    let failed = |source| kernel(dir, ".", "making the run directory", source);
-    make_directory(dir).map_err(failed)?;
-    let listed = scan::names(dir).map_err(failed)?;
-    let foreign = listed.iter().find(|name| !NOT_FOREIGN.contains(&name.as_bytes()));
-    let ours = listed.iter().any(|name| name.as_bytes() == MANIFEST.as_bytes());
-    let tree = listed.iter().find(|name| name.as_bytes() == TREE.as_bytes());
-    if let (Some(found), false, false) = (foreign.or(tree), ours, force) {
-        let found = String::from_utf8_lossy(found.as_bytes()).into_owned();
-        return Err(InitError::Foreign { dir: dir.to_path_buf(), found });
+/// Whether a tree and `written` bytes of calls are no more than `max`.
+///
+/// # Errors
+/// [`InitError::OverMax`].
+pub fn check_max(dir: &Path, snapshot: &Snapshot, written: u64, max: Option<u64>) -> Result<(), InitError> {
+    let tree = snapshot.entries.values().map(size).fold(0, u64::saturating_add);
+    match max {
+        Some(max) if tree.saturating_add(written) > max => {
+            Err(InitError::OverMax { dir: dir.to_path_buf(), tree, written, max })
+        }
+        _ => Ok(()),
     }
-    make_directory(&dir.join(TREE)).map_err(failed)?;
-    make_directory(&dir.join(SHM)).map_err(failed)
 }
 
-fn make_directory(dir: &Path) -> Result<(), Errno> {
-    match rustix::fs::mkdir(dir, Mode::from_raw_mode(0o755)) {
-        Ok(()) => Ok(()),
-        // It may be a link to a directory, which the user chose.
-        Err(Errno::EXIST) => rustix::fs::open(dir, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).map(drop),
-        Err(e) => Err(e),
+/// Makes the run directory and what lies in it, if it is ours or empty; gives what the manifest there proves.
+fn prepare(dir: &Path, options: InitOptions) -> Result<(Root, Manifest), InitError> {
+    let run = RunDir::make(dir).map_err(|why| InitError::Unfit { dir: dir.to_path_buf(), why })?;
+    let failed = |source| match source {
+        Errno::NOSYS => InitError::Unconfined { dir: dir.to_path_buf() },
+        source => kernel(dir, ".", "making the run directory", source),
+    };
+    let before = Manifest::load(&run, options.keep_modes);
+    match before {
+        None if options.force => refuse_taken(dir, &run)?,
+        None => refuse_foreign(dir, &run)?,
+        Some(_) => {}
     }
+    // Where others have files, too, the directory is not ours to close.
+    if run.names().map_err(failed)?.iter().all(|name| OURS.iter().any(|ours| name.as_bytes() == ours.as_bytes())) {
+        run.close_to_others().map_err(failed)?;
+    }
+    run.make_directory(TREE).map_err(failed)?;
+    run.make_directory(SHM).map_err(failed)?;
+    let before = if options.mode == InitMode::Delta { before } else { None };
+    Ok((open_tree(run)?, before.unwrap_or_default()))
+}
+
+/// Nothing may be there.
+fn refuse_foreign(dir: &Path, run: &RunDir) -> Result<(), InitError> {
+    let listed = run.names().map_err(|source| kernel(dir, ".", "listing", source))?;
+    match listed.iter().find(|name| name.as_bytes() != NOT_FOREIGN.as_bytes()) {
+        None => Ok(()),
+        Some(found) => {
+            let found = String::from_utf8_lossy(found.as_bytes()).into_owned();
+            Err(InitError::Foreign { dir: dir.to_path_buf(), found })
+        }
+    }
+}
+
+/// What others have there may stay, but not under our names.
+fn refuse_taken(dir: &Path, run: &RunDir) -> Result<(), InitError> {
+    for name in [TREE, SHM, MANIFEST] {
+        if !run.is_free(name).map_err(|source| kernel(dir, name, "looking at what is there", source))? {
+            return Err(InitError::Taken { dir: dir.to_path_buf(), found: name.to_string() });
+        }
+    }
+    Ok(())
 }
 
 /// The entries with all directories that they imply.
@@ -245,6 +342,14 @@ fn settle(root: &Root, drop_caches: bool, done: &mut Initialised) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// Bytes of an entry's data.
+fn size(entry: &Entry) -> u64 {
+    match entry.kind {
+        EntryKind::File { size } => size,
+        _ => 0,
+    }
 }
 
 fn kernel(dir: &Path, path: &str, what: &'static str, source: Errno) -> InitError {

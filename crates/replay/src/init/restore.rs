@@ -1,6 +1,6 @@
 //! Puts a tree right, entry by entry.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UT
 use rustix::io::Errno;
 
 use super::manifest::{Manifest, Mark};
-use super::{InitError, Progress, Wanted, kernel, scan};
+use super::{InitError, Progress, Wanted, kernel, scan, size};
 use crate::content::Content;
 use crate::report::Initialised;
 use crate::root::{Base, Cache, Place, Root, is};
@@ -52,7 +52,7 @@ impl<'a> Restore<'a> {
         seed: u64,
         report: &'a mut dyn FnMut(Progress),
     ) -> Restore<'a> {
-        let needed = wanted.values().map(size).sum();
+        let needed = wanted.values().map(size).fold(0, u64::saturating_add);
         let mut names = BTreeMap::new();
         for entry in wanted.values().filter(|entry| entry.group > 0) {
             *names.entry(entry.group).or_default() += 1;
@@ -89,10 +89,11 @@ impl<'a> Restore<'a> {
         let here = self.open_root().map_err(|source| kernel(self.dir, "/", "opening", source))?;
         self.prune(&here, b"").map_err(|(what, source)| kernel(self.dir, "/", what, source))?;
         self.root.shift();
+        self.check_space()?;
         for (path, entry) in self.wanted {
             self.put_right(path, entry).map_err(|tried| self.error(path, tried))?;
             self.told.entries += 1;
-            self.told.bytes += size(entry);
+            self.told.bytes = self.told.bytes.saturating_add(size(entry));
             (self.report)(self.told);
         }
         // What is in a directory changes its times: they come last, and so do permissions that would keep us out.
@@ -112,11 +113,44 @@ impl<'a> Restore<'a> {
         rustix::fs::openat(self.root.dir(), c".", flags, Mode::empty())
     }
 
+    /// Compares what is missing with what is free, before the first byte.
+    fn check_space(&mut self) -> Result<(), InitError> {
+        let needed = self.missing().map_err(|(what, source)| kernel(self.dir, "/", what, source))?;
+        match self.free() {
+            Some(free) if needed > free => Err(InitError::TooLarge { dir: self.dir.to_path_buf(), needed, free }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Bytes of files that are not there yet. Names of one file count once.
+    fn missing(&mut self) -> Result<u64, Tried> {
+        let (mut missing, mut counted) = (0u64, BTreeSet::new());
+        for (path, entry) in self.wanted {
+            if size(entry) == 0 || entry.group > 0 && !counted.insert(entry.group) {
+                continue;
+            }
+            let there = match self.root.handle(Base::Root, path, false).and_then(|file| rustix::fs::fstat(&file)) {
+                Ok(stat) if is(&stat, FileType::RegularFile) => (stat.st_blocks as u64).saturating_mul(BLOCK),
+                Ok(_) | Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => 0,
+                Err(e) => return Err(("looking at it", e)),
+            };
+            missing = missing.saturating_add(size(entry).saturating_sub(there));
+        }
+        Ok(missing)
+    }
+
+    /// Bytes free in the tree's file system for this user; nothing where it does not tell.
+    fn free(&self) -> Option<u64> {
+        let stat = rustix::fs::fstatvfs(self.root.dir()).ok().filter(|stat| stat.f_blocks > 0)?;
+        let blocks = if rustix::process::geteuid().is_root() { stat.f_bfree } else { stat.f_bavail };
+        Some(blocks.saturating_mul(stat.f_frsize))
+    }
+
     fn error(&self, path: &PathBytes, (what, source): Tried) -> InitError {
         if source != Errno::NOSPC {
             return kernel(self.dir, &path.to_string(), what, source);
         }
-        let free = rustix::fs::fstatvfs(self.root.dir()).map_or(0, |stat| stat.f_bavail * stat.f_frsize);
+        let free = self.free().unwrap_or(0);
         InitError::NoSpace {
             dir: self.dir.to_path_buf(),
             path: path.clone(),
@@ -271,7 +305,7 @@ impl<'a> Restore<'a> {
                 (chunk, at) = (&chunk[written..], at + written as u64);
                 self.done.bytes += written as u64;
             }
-            (self.report)(Progress { bytes: self.told.bytes + (at - from), ..self.told });
+            (self.report)(Progress { bytes: self.told.bytes.saturating_add(at - from), ..self.told });
         }
         Ok(())
     }
@@ -315,13 +349,6 @@ impl<'a> Restore<'a> {
         let refused = refused.map_err(|e| ("listing attributes", e))?;
         self.done.notes.extend(refused.into_iter().map(|(name, e)| format!("{path}: attribute {name}: {e}")));
         Ok(())
-    }
-}
-
-fn size(entry: &Entry) -> u64 {
-    match entry.kind {
-        EntryKind::File { size } => size,
-        _ => 0,
     }
 }
 

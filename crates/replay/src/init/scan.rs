@@ -2,17 +2,11 @@
 
 use std::ffi::CString;
 use std::os::fd::AsFd;
-use std::path::Path;
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use crate::root::is;
-
-/// Names in the directory at `path`, without `.` and `..`.
-pub fn names(path: &Path) -> Result<Vec<CString>, Errno> {
-    names_of(&rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
-}
 
 /// Names in an open directory, without `.` and `..`.
 pub fn names_of(dir: &impl AsFd) -> Result<Vec<CString>, Errno> {

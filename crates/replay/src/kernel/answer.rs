@@ -29,6 +29,8 @@ pub enum Skip {
     Circumstance,
     /// Its arguments were not recorded.
     Unseen,
+    /// It grants rights, which a foreign trace may not.
+    Privileged,
 }
 
 impl Skip {
@@ -41,6 +43,7 @@ impl Skip {
                 "calls that failed by a signal, another's lock, an empty or full pipe, or rights and limits of the source were \
                  not made"
             }
+            Skip::Privileged => crate::privilege::ATTRIBUTES,
             Skip::Unseen => "calls whose requests were not recorded (io_uring, drivers) were not made",
         }
     }

@@ -15,6 +15,9 @@ use super::{Fail, FsyncMeans, Hand, Nature, Reply, Skip, Turn, base, bytes, done
 /// All that `sync_file_range` can do: everything is with the device, and nothing made the device keep it.
 const WITH_DEVICE: WriteBack = WriteBack { wait_before: true, start: true, wait_after: true };
 
+/// The most that one call transfers, as the kernel has it: a traced length above it stands for no more.
+const TRANSFER_MAX: u64 = 0x7fff_f000;
+
 /// A transfer at a place of a file, or at its descriptor's offset.
 #[derive(Clone, Copy)]
 struct Transfer {
@@ -75,9 +78,10 @@ impl Hand<'_> {
             came_again(turn)?;
             return self.read_pipe(&handle, transfer.len, expected);
         }
+        let len = transfer.len.min(TRANSFER_MAX);
         let mut sum = 0u64;
         loop {
-            let buffer = self.buffers.room_to_read(transfer.len - sum);
+            let buffer = self.buffers.room_to_read(len - sum);
             let piece = buffer.len() as u64;
             let read = match transfer.at {
                 None if transfer.flags.is_empty() => self.watch.time(|| rustix::io::read(&*handle, buffer))?,
@@ -90,7 +94,7 @@ impl Hand<'_> {
                 }
             };
             sum += read as u64;
-            if (read as u64) < piece || sum >= transfer.len {
+            if (read as u64) < piece || sum >= len {
                 return Ok(sum as i64);
             }
         }
@@ -118,7 +122,7 @@ impl Hand<'_> {
         // A write that was cut short (a full pipe or disk) is repeated at the length that it had.
         let len = match turn.step.outcome.value() {
             Some(value) if handle.nature == Nature::Pipe => transfer.len.min(value.max(0) as u64),
-            _ => transfer.len,
+            _ => transfer.len.min(TRANSFER_MAX),
         };
         let mut sum = 0u64;
         loop {

@@ -1,13 +1,15 @@
 //! Metadata of files and directories.
 
+use std::ffi::CString;
+
 use esker_trace::words::{AccessMode, FileKind};
 use esker_trace::{At, Call, Fd, Object};
-use rustix::fs::{AtFlags, FileType, Gid, Mode, RawDir, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
+use rustix::fs::{AtFlags, FileType, Gid, RawDir, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
 use rustix::io::Errno;
 
 use super::{Fail, Hand, Reply, Skip, Target, Turn, bytes, done, flags};
 use crate::root::{is, proc_path};
-use crate::xattrs;
+use crate::{privilege, xattrs};
 
 /// An owner that stays as it is.
 const UNCHANGED: u32 = u32::MAX;
@@ -74,7 +76,7 @@ impl Hand<'_> {
     }
 
     pub(super) fn chmod(&mut self, file: &Object, mode: u16) -> Reply {
-        let mode = Mode::from_raw_mode(mode.into());
+        let mode = self.mode(mode);
         match self.target(file)? {
             Target::Open(handle) => Ok(done(rustix::fs::fchmod(&*handle, mode)?)),
             Target::Named(fd) => Ok(done(rustix::fs::chmod(proc_path(&fd), mode)?)),
@@ -112,7 +114,7 @@ impl Hand<'_> {
     }
 
     pub(super) fn set_xattr(&mut self, file: &Object, name: &[u8], len: u64, flags: rustix::fs::XattrFlags) -> Reply {
-        let name = xattrs::c_name(self.kernel.options.platform, name)?;
+        let name = self.own_attribute(name)?;
         let target = self.target(file)?;
         let value = self.buffers.bytes_to_write(len);
         match target {
@@ -132,8 +134,16 @@ impl Hand<'_> {
         }
     }
 
+    /// The name of an attribute that a trace may change.
+    fn own_attribute(&self, name: &[u8]) -> Result<CString, Fail> {
+        let options = &self.kernel.options;
+        let name = xattrs::c_name(options.platform, name)?;
+        let permitted = privilege::is_permitted(name.as_bytes(), options.keep_modes);
+        if permitted { Ok(name) } else { Err(Fail::Skip(Skip::Privileged)) }
+    }
+
     fn remove_xattr(&mut self, file: &Object, name: &[u8]) -> Reply {
-        let name = xattrs::c_name(self.kernel.options.platform, name)?;
+        let name = self.own_attribute(name)?;
         match self.target(file)? {
             Target::Open(handle) => Ok(done(rustix::fs::fremovexattr(&*handle, &name)?)),
             Target::Named(fd) => Ok(done(rustix::fs::removexattr(proc_path(&fd), &name)?)),

@@ -20,8 +20,10 @@ use esker_base::Stream;
 use esker_trace::compiled::{SlotEffect, Step};
 use esker_trace::words::FileKind;
 use esker_trace::{At, Call, Fd, Object, Platform};
+use rustix::fs::Mode;
 use rustix::io::Errno;
 
+use crate::privilege;
 use crate::root::{Base, Cache, Place, Root};
 use crate::special::Specials;
 use crate::tally::Tally;
@@ -78,6 +80,8 @@ pub struct KernelOptions {
     pub exchange: ExchangeBy,
     /// Where the trace is from.
     pub platform: Platform,
+    /// Whether calls may set set-id bits and attributes outside of `user.`.
+    pub keep_modes: bool,
     /// Seed of what is written.
     pub seed: u64,
 }
@@ -345,6 +349,15 @@ impl<'a> Hand<'a> {
     fn outside(&self) -> Result<Arc<Handle>, Errno> {
         let flags = rustix::event::EventfdFlags::CLOEXEC;
         Ok(self.kernel.slots.handle(rustix::event::eventfd(0, flags)?, Nature::Outside))
+    }
+
+    /// The permissions for a file that has those `traced`.
+    fn mode(&self, traced: u16) -> Mode {
+        let (mode, masked) = privilege::permitted(traced, self.kernel.options.keep_modes);
+        if masked {
+            self.kernel.tally.add(privilege::MODES);
+        }
+        mode
     }
 
     /// What is open in a slot.

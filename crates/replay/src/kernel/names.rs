@@ -24,7 +24,7 @@ impl Hand<'_> {
             Call::Open { at, flags, mode, .. } => self.open(turn, at, *flags, *mode),
             Call::Mkdir { at, mode } => {
                 let place = self.place(at)?;
-                Ok(done(rustix::fs::mkdirat(&place.dir, &place.leaf, Mode::from_raw_mode((*mode).into()))?))
+                Ok(done(rustix::fs::mkdirat(&place.dir, &place.leaf, self.mode(*mode))?))
             }
             Call::Mknod { at, kind, mode, .. } => self.mknod(at, *kind, *mode),
             Call::Symlink { target, at } => self.symlink(target, at),
@@ -51,7 +51,8 @@ impl Hand<'_> {
             return Ok(self.keep(turn, device));
         }
         let start = self.start(at)?;
-        let mode = Mode::from_raw_mode(mode.into());
+        let makes = flags.contains(OFlags::CREATE) || flags.contains(OFlags::TMPFILE);
+        let mode = if makes { self.mode(mode) } else { Mode::empty() };
         let open = |flags| self.kernel.root.open_at(base(start.as_deref()), &at.path, flags, mode);
         let fd = match open(flags) {
             Err(Errno::INVAL) if flags.contains(OFlags::DIRECT) => {
@@ -69,7 +70,7 @@ impl Hand<'_> {
     /// Devices are not made: nobody could open them here.
     fn mknod(&mut self, at: &At, kind: FileKind, mode: u16) -> Reply {
         let place = self.place(at)?;
-        let mode = Mode::from_raw_mode(mode.into());
+        let mode = self.mode(mode);
         match flags::file_type(kind) {
             Some(kind) => Ok(done(rustix::fs::mknodat(&place.dir, &place.leaf, kind, mode, 0)?)),
             None => Ok(done(rustix::fs::symlinkat(c"/dev/null", &place.dir, &place.leaf)?)),
@@ -118,7 +119,7 @@ impl Hand<'_> {
 
     fn shm_open(&mut self, turn: &Turn<'_>, name: &PathBytes, traced: OpenFlags, mode: u16) -> Reply {
         let flags = flags::open(traced) | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(&self.kernel.shm, shm_name(name)?, flags, Mode::from_raw_mode(mode.into()))?;
+        let fd = rustix::fs::openat(&self.kernel.shm, shm_name(name)?, flags, self.mode(mode))?;
         let handle = self.kernel.slots.handle(fd, Nature::File);
         Ok(self.keep(turn, handle))
     }

@@ -2,20 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{BorrowedFd, RawFd};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use esker_trace::Snapshot;
 use esker_trace::compiled::{Opened, Program};
 use esker_trace::words::FileKind;
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::slots::Handle;
 use super::{Hand, Kernel, KernelOptions, Pipes, Slots, aio, maps};
-use crate::init::SHM;
 use crate::root::Root;
 use crate::special::Specials;
 use crate::tally::Tally;
@@ -25,12 +22,11 @@ const SPARE: usize = 1024;
 const LOST: &str = "descriptors that were open before the trace could not be opened: their calls were not made";
 
 impl Kernel {
-    /// A target in the run directory `dir` with the tree `root`, which [`crate::init`] made.
+    /// A target on the tree `root`, which [`crate::init`] made.
     ///
     /// # Errors
     /// The kernel's.
     pub fn new(
-        dir: &Path,
         root: Arc<Root>,
         program: &Program,
         pipes: Pipes,
@@ -39,7 +35,7 @@ impl Kernel {
     ) -> Result<Kernel, Errno> {
         raise_limit();
         make_room(root.dir(), program.slots().len());
-        let kernel = Kernel::bare(dir, root, program.snapshot(), program.slots().len(), options)?;
+        let kernel = Kernel::bare(root, program.snapshot(), program.slots().len(), options)?;
         let kernel = Kernel { pipes, tally, ..kernel };
         kernel.open_all(program.opened())?;
         Ok(kernel)
@@ -47,15 +43,13 @@ impl Kernel {
 
     /// Without anything open.
     pub(super) fn bare(
-        dir: &Path,
         root: Arc<Root>,
         snapshot: &Snapshot,
         slots: usize,
         options: KernelOptions,
     ) -> Result<Kernel, Errno> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Kernel {
-            shm: rustix::fs::open(dir.join(SHM), flags, Mode::empty())?,
+            shm: root.shm()?,
             specials: Specials::of(snapshot),
             slots: Slots::new(slots),
             maps: maps::Maps::default(),

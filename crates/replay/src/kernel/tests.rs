@@ -22,18 +22,23 @@ struct Scene {
     kernel: Kernel,
 }
 
-const OPTIONS: KernelOptions =
-    KernelOptions { fsync: FsyncMeans::Durable, exchange: ExchangeBy::Link, platform: Platform::Linux, seed: 1 };
+const OPTIONS: KernelOptions = KernelOptions {
+    fsync: FsyncMeans::Durable,
+    exchange: ExchangeBy::Link,
+    platform: Platform::Linux,
+    keep_modes: false,
+    seed: 1,
+};
 
 fn scene(options: KernelOptions) -> Scene {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = crate::testing::private_dir();
     let tree = dir.path().join(crate::init::TREE);
     fs::create_dir_all(tree.join("d")).unwrap();
     fs::create_dir(dir.path().join(crate::init::SHM)).unwrap();
     fs::write(tree.join("f"), vec![b'f'; 10_000]).unwrap();
     std::os::unix::fs::symlink("/f", tree.join("l")).unwrap();
-    let root = Root::open(&tree).unwrap();
-    let kernel = Kernel::bare(dir.path(), Arc::new(root), &Snapshot::default(), 16, options).unwrap();
+    let root = Root::of(crate::rundir::RunDir::open(dir.path()).unwrap()).unwrap();
+    let kernel = Kernel::bare(Arc::new(root), &Snapshot::default(), 16, options).unwrap();
     Scene { _dir: dir, tree, kernel }
 }
 

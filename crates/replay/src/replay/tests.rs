@@ -79,8 +79,13 @@ const CREATE: OpenFlags = RW.union(OpenFlags::O_CREAT);
 const ROOT: fn() -> Order = || Order::Root(Rules::default());
 
 fn options() -> ReplayOptions {
-    let kernel =
-        KernelOptions { fsync: FsyncMeans::Durable, exchange: ExchangeBy::Link, platform: Platform::Linux, seed: 1 };
+    let kernel = KernelOptions {
+        fsync: FsyncMeans::Durable,
+        exchange: ExchangeBy::Link,
+        platform: Platform::Linux,
+        keep_modes: false,
+        seed: 1,
+    };
     ReplayOptions { kernel, patience: Nanos(10_000_000_000) }
 }
 
@@ -92,14 +97,20 @@ fn play_after(
     options: ReplayOptions,
     meddle: impl FnOnce(&Root),
 ) -> (Finished, Report) {
-    let dir = tempfile::tempdir().unwrap();
-    let init = InitOptions { mode: InitMode::Full, force: false, drop_caches: false, seed: 1 };
+    let dir = crate::testing::private_dir();
+    let init = InitOptions {
+        mode: InitMode::Full,
+        force: false,
+        keep_modes: false,
+        max_bytes: None,
+        drop_caches: false,
+        seed: 1,
+    };
     let (root, _) = initialise(dir.path(), program.snapshot(), init, &mut |_| {}).unwrap();
     meddle(&root);
     let script = Arc::new(Script::new(program.clone(), order, speed).unwrap());
     let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
-    let finished =
-        reactor.block_on(replay(reactor.rt(), script, dir.path().to_path_buf(), Arc::new(root), options)).unwrap();
+    let finished = reactor.block_on(replay(reactor.rt(), script, Arc::new(root), options)).unwrap();
     let heading = Heading { trace: "test".into(), dir: "run".into(), init: None, options: options.kernel };
     let report = report(&finished, &heading);
     (finished, report)

@@ -115,6 +115,9 @@ pub struct Initialised {
     pub bytes: u64,
     /// What could not be restored as it was, and why.
     pub notes: Vec<String>,
+    /// What was left out of the tree, and how often. Nothing in reports of before it was told.
+    #[serde(default)]
+    pub adapted: Vec<Adapted>,
 }
 
 /// Where a thread's time went. The four parts sum to the elapsed time.

@@ -7,11 +7,11 @@ use super::*;
 
 /// A tree `tree` beside a directory `outside` that nobody may reach.
 fn scene() -> (tempfile::TempDir, Root) {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = crate::testing::private_dir();
     fs::create_dir_all(dir.path().join("tree/a/b")).unwrap();
     fs::create_dir(dir.path().join("outside")).unwrap();
     fs::write(dir.path().join("outside/secret"), "s").unwrap();
-    let root = Root::open(&dir.path().join("tree")).unwrap();
+    let root = Root::of(RunDir::open(dir.path()).unwrap()).unwrap();
     (dir, root)
 }
 

@@ -8,24 +8,38 @@ use esker_trace::{Platform, Trace};
 use super::*;
 use crate::kernel::{ExchangeBy, FsyncMeans};
 
+mod hostile;
+
 fn job(name: &str, trace: Trace) -> Job {
     Job { name: name.to_string(), program: compile(trace, &mut |_| {}).unwrap() }
 }
 
 fn options(order: Order) -> RunOptions {
-    let kernel =
-        KernelOptions { fsync: FsyncMeans::Durable, exchange: ExchangeBy::Rename, platform: Platform::Linux, seed: 1 };
+    let kernel = KernelOptions {
+        fsync: FsyncMeans::Durable,
+        exchange: ExchangeBy::Rename,
+        platform: Platform::Linux,
+        keep_modes: false,
+        seed: 1,
+    };
     RunOptions {
         order,
         speed: Speed::Afap,
-        init: InitOptions { mode: InitMode::Full, force: false, drop_caches: false, seed: 1 },
+        init: InitOptions {
+            mode: InitMode::Full,
+            force: false,
+            keep_modes: false,
+            max_bytes: None,
+            drop_caches: false,
+            seed: 1,
+        },
         replay: ReplayOptions { kernel, patience: Nanos(20_000_000_000) },
         repeat: 1,
     }
 }
 
 fn play(jobs: Vec<Job>, options: RunOptions) -> Vec<Report> {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = crate::testing::private_dir();
     let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
     run(jobs, dir.path(), options, &reactor, &mut |_| {}).unwrap()
 }

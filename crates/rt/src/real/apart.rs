@@ -15,8 +15,12 @@ pub type Errand = fn(&[String]) -> Result<String, String>;
 /// The first descriptor that is not a standard one.
 const FIRST_OWN: libc::c_uint = 3;
 
-/// Says of a type that what its values hold owns and borrows no descriptor, so that they may cross to a thread that has others.
-pub trait NoDescriptors: Send + 'static {}
+/// What may cross to a thread that has other descriptors.
+///
+/// # Safety
+/// No value of the type, and nothing that it leads to, owns or borrows a descriptor, neither when it crosses nor later: there
+/// the same number is no file, or another one.
+pub unsafe trait NoDescriptors: Send + 'static {}
 
 /// Runs an errand and waits for it. Blocking: call it on a worker.
 ///
@@ -85,7 +89,8 @@ mod tests {
     #[test]
     fn work_in_a_table_of_its_own_leaves_nothing_open_here() {
         struct Paths(Vec<String>, std::sync::mpsc::Sender<usize>);
-        impl NoDescriptors for Paths {}
+        // SAFETY: texts, and a channel for numbers.
+        unsafe impl NoDescriptors for Paths {}
         let work = |Paths(paths, opened): Paths| {
             let open: Vec<_> = paths.iter().map(|path| std::fs::File::open(path).unwrap()).collect();
             let first = open.iter().map(AsRawFd::as_raw_fd).min().unwrap();

@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`reactor`] (the loop), [`op`] (what the kernel can be asked), [`uring`] and [`threads`] (the two
 //! backends), [`kernel`] (what devices and front ends call), [`cell`] (a stack that any thread may enter), [`apart`]
-//! (calls that this process may have to answer itself), [`descriptor`] (calls without a safe form elsewhere),
+//! (calls that this process may have to answer itself), [`credentials`] (who connected), [`descriptor`] (calls without a safe form elsewhere),
 //! [`file_map`], [`loop_device`], [`process`] (memory of other processes).
 
 #![allow(
@@ -13,6 +13,7 @@
 
 pub mod apart;
 pub mod cell;
+pub mod credentials;
 pub mod cross;
 pub mod descriptor;
 pub mod file_map;
@@ -28,6 +29,7 @@ mod workers;
 
 pub use apart::{Errand, NoDescriptors, run_apart, work_apart};
 pub use cell::StackCell;
+pub use credentials::Credentials;
 pub use descriptor::{WriteBack, close, write_back};
 pub use file_map::FileMap;
 pub use kernel::{File, Kernel, OpenMode};
@@ -35,6 +37,8 @@ pub use op::{FallocateMode, Op, Outcome};
 pub use reactor::{Backend, Reactor, RealConfig, StartError};
 
 pub(crate) use reactor::{RealState, run_agent};
+#[cfg(test)]
+pub(crate) use socket::peer_name;
 pub(crate) use socket::{connect, listen, peer, receive_now, remove_socket, send_now, untaken};
 
 /// Sixteen bytes that nobody else has: from the kernel.

@@ -72,6 +72,9 @@ pub enum StartError {
     /// The wake-up descriptor.
     #[error("no event descriptor for wake-ups: {0}; raise the limit of open files (ulimit -n)")]
     Bell(#[source] io::Error),
+    /// The thread that a stack lives on.
+    #[error("no thread for the stack: {0}; raise the limit of processes (ulimit -u)")]
+    Owner(#[source] io::Error),
 }
 
 /// A descriptor that any thread can ring.

@@ -2,12 +2,13 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags};
 
+use super::credentials::Credentials;
 use crate::mem::Part;
 use crate::net::Address;
 
@@ -44,8 +45,13 @@ pub(crate) fn peer(fd: &OwnedFd) -> String {
         return address.to_string();
     }
     // A program on this machine: its socket has no name, but the kernel knows who connected it.
-    let peer = rustix::net::sockopt::socket_peercred(fd);
-    peer.map_or_else(|_| String::new(), |peer| format!("pid {} uid {}", peer.pid, peer.uid.as_raw()))
+    peer_name(fd)
+}
+
+/// The process and user of a local peer; process 0 is one outside of this pid namespace, as the kernel has it.
+pub(crate) fn peer_name(fd: &impl AsFd) -> String {
+    let name = |peer: Credentials| format!("pid {} uid {}", peer.pid.unwrap_or(0), peer.uid);
+    Credentials::of_peer(fd).map_or_else(|_| String::new(), name)
 }
 
 /// Receives what is there, without waiting; 0 bytes at the end of the stream.

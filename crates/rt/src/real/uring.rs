@@ -102,10 +102,18 @@ impl Uring {
         let mut inflight = Box::new(Inflight { op, iovecs: Vec::new(), state: State::Waiting(None) });
         let entry = describe(&mut inflight).user_data(key as u64);
         self.inflight[key] = Some(inflight);
+        if let Err(error) = self.push(&entry) {
+            // The kernel never saw it.
+            self.release(key);
+            return Err(error);
+        }
         self.in_kernel += 1;
-        self.push(&entry)?;
-        if self.ring.submission().len() >= BATCH {
-            self.submit()?;
+        if self.ring.submission().len() >= BATCH
+            && let Err(error) = self.submit()
+        {
+            // It is in the ring, so its buffers stay until the kernel answers; nobody waits for it.
+            self.abandon(key);
+            return Err(error);
         }
         Ok(key)
     }
@@ -315,5 +323,37 @@ fn fallocate_flags(mode: FallocateMode) -> i32 {
         FallocateMode::PunchHole => libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE,
         FallocateMode::ZeroRange => libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE,
         FallocateMode::Allocate => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_failed_push_leaves_nothing_behind() {
+        let bell = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+        let file = Arc::new(OwnedFd::from(std::fs::File::open("/dev/zero").unwrap()));
+        let read = || Op::Readable { fd: file.clone() };
+        let mut uring = match Uring::new(4, bell.as_raw_fd()) {
+            Ok(uring) => uring,
+            Err(e) => return esker_skip::skip(esker_skip::Ability::IoUring, format_args!("no io_uring: {e}")),
+        };
+        // The bell has one entry. From here on the kernel refuses the ring.
+        // SAFETY: both descriptors are open; the ring's is replaced and stays the ring's own.
+        assert!(unsafe { libc::dup2(file.as_raw_fd(), uring.ring.as_raw_fd()) } >= 0);
+        for _ in 0..2 {
+            uring.start(read()).unwrap();
+        }
+        // The fourth entry makes a batch, which is refused: it is in the ring, but nobody waits for it.
+        assert!(uring.start(read()).is_err());
+        assert_eq!((uring.in_kernel, uring.free.len(), uring.inflight.len()), (3, 0, 3));
+        assert!(matches!(uring.inflight[2].as_ref().unwrap().state, State::Abandoned));
+        // The ring is full, so that nothing can be pushed: operation and count are gone at once.
+        assert!(uring.start(read()).is_err());
+        assert_eq!((uring.in_kernel, uring.free.clone(), uring.inflight.len()), (3, vec![3], 4));
+        assert!(uring.inflight[3].is_none());
     }
 }

@@ -12,6 +12,19 @@ fn one_seed_is_one_trace() {
 }
 
 #[test]
+fn hostile_traces_compile_whole_and_plan_no_impossible_name() {
+    for seed in 0..500 {
+        let trace = hostile(seed, "/tmp/outside");
+        assert_eq!(trace, hostile(seed, "/tmp/outside"), "seed {seed}");
+        let actions = trace.actions.len();
+        let program = crate::model::compile(trace, &mut |_| {}).unwrap();
+        assert_eq!(program.len(), actions, "seed {seed}");
+        let mut paths = program.snapshot().entries.keys();
+        assert!(paths.all(|path| !path.contains(&0)), "seed {seed}: shared memory is in no tree");
+    }
+}
+
+#[test]
 fn every_pattern_and_many_emulated_calls_are_in_it() {
     let trace = apple_desktop(Shape::tiny(1));
     let names: BTreeSet<_> = trace.actions.iter().map(|action| action.call.name()).collect();

@@ -91,19 +91,22 @@ impl World {
 
     /// `shm_open`: shared memory lives in a directory of its own.
     pub(super) fn open_shared(&mut self, thread: ThreadId, name: &PathBytes, flags: OpenFlags) -> Answer<i64> {
-        self.open(thread, &shared_memory(name), flags | OpenFlags::O_NOFOLLOW | OpenFlags::O_CLOEXEC)
+        self.open(thread, &shared_memory(name)?, flags | OpenFlags::O_NOFOLLOW | OpenFlags::O_CLOEXEC)
     }
 
     /// `shm_unlink`.
     pub(super) fn unlink_shared(&mut self, thread: ThreadId, name: &PathBytes) -> Answer<i64> {
-        self.unlink(thread, &shared_memory(name))
+        self.unlink(thread, &shared_memory(name)?)
     }
 }
 
-/// The path of shared memory of that name.
-pub(super) fn shared_memory(name: &PathBytes) -> At {
+/// The path of shared memory of that name, which is one component: no name leads out of its directory.
+fn shared_memory(name: &PathBytes) -> Answer<At> {
     let name = name.strip_prefix(b"/").unwrap_or(name);
-    At { dir: Fd::CWD, path: PathBytes::from([SHARED_MEMORY, name].concat()) }
+    if name.is_empty() || name == b"." || name == b".." || name.contains(&b'/') {
+        return Err(Errno::EINVAL);
+    }
+    Ok(At { dir: Fd::CWD, path: PathBytes::from([SHARED_MEMORY, name].concat()) })
 }
 
 /// Refuses what `build_open_flags` refuses; `O_PATH` drops what it does not know.

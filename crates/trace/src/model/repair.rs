@@ -11,7 +11,8 @@ use crate::wire::Field;
 use crate::words::{FileKind, OpenFlags};
 
 use super::compile::Compiler;
-use super::tree::{Inode, InodeId, NodeId};
+use super::open::SHARED_MEMORY;
+use super::tree::{Inode, InodeId, NodeId, ROOT};
 use super::world::{Description, inode_of};
 
 /// What a repair did, for the count.
@@ -85,7 +86,14 @@ impl Compiler {
     pub(super) fn imply(&mut self, id: InodeId, path: PathBytes, kind: EntryKind) {
         self.world.tree.inode_mut(id).implied = Some(self.implied.len() as u32);
         self.implied.push(path.clone());
-        self.snapshot.entries.insert(path, Entry::plain(kind));
+        self.list(path, kind);
+    }
+
+    /// The snapshot says what is at `path`. Shared memory is in no tree.
+    fn list(&mut self, path: PathBytes, kind: EntryKind) {
+        if !path.starts_with(SHARED_MEMORY) {
+            self.snapshot.entries.insert(path, Entry::plain(kind));
+        }
     }
 
     /// What is in the way of a new name is gone.
@@ -125,7 +133,11 @@ impl Compiler {
         let by_name = self.world.looked.and_then(|(node, _)| self.world.tree.node(node).inode);
         let by_fd = call.fds_used().first().and_then(|fd| self.described(thread, *fd)).map(|known| known.inode);
         let id = by_name.or(by_fd).filter(|id| self.world.tree.inode(*id).kind != kind)?;
-        let inode = self.world.tree.inode_mut(id);
+        let inode = self.world.tree.inode(id);
+        // A directory has one name.
+        if kind == FileKind::Directory && inode.links != 1 {
+            return None;
+        }
         let empty = !inode.is_directory() || self.world.tree.node(self.world.tree.inode(id).node).present == 0;
         if !empty {
             return None;
@@ -134,13 +146,16 @@ impl Compiler {
         let inode = self.world.tree.inode_mut(id);
         (inode.kind, inode.target, inode.resource) = (kind, target.clone(), None);
         if kind == FileKind::Directory {
-            (inode.links, inode.size) = (1, 0);
+            inode.size = 0;
+            let above = self.world.tree.node(self.world.tree.inode(id).node).parent;
+            let holder = self.world.tree.node(above).inode.unwrap_or(ROOT);
+            self.world.tree.inode_mut(id).parent = holder;
         }
         let (path, implied) = (self.world.tree.path(self.world.tree.inode(id).node), self.world.tree.inode(id).implied);
         let Some(at) = implied else { return Some((RepairKind::TypeChanged, path.to_string())) };
         let path = self.implied[at as usize].clone();
         let entry = entry_kind(&path, kind, target);
-        self.snapshot.entries.insert(path.clone(), Entry::plain(entry));
+        self.list(path.clone(), entry);
         Some((RepairKind::EntryImplied, path.to_string()))
     }
 

@@ -220,7 +220,7 @@ fn bad_geometries_are_refused_with_what_would_be_right() {
     check(1 << 20, 512, 512, 512, "from 8192");
     check(1 << 20, 4096, 4096, 1 << 20, "8 are needed");
     check(64 << 40, 4096, 4096, 1 << 20, "write segment=16MiB");
-    check(1 << 60, 4096, 4096, 128 << 20, "a size of at most 4096TiB");
+    check(1 << 60, 4096, 4096, 128 << 20, "a size of at most 4PiB");
     assert_eq!(Geometry::fit(64 << 40, 4096, 4096, 16 << 20).map(|g| g.segments), Ok((1 << 22) - 1));
     let g = Geometry::fit(1 << 34, 4096, 4096, 128 << 20).unwrap();
     assert_eq!((g.start, g.segments, g.fanout().leaf, g.fanout().inner), (1 << 20, 127, 169, 254));

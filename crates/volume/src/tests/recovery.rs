@@ -125,18 +125,6 @@ fn a_half_of_a_mirror_is_named_and_a_volume_seen_4096_bytes_off_is_refused() {
 }
 
 #[test]
-fn a_new_volume_of_too_many_segments_is_refused_with_the_segment_that_would_do() {
-    let sim = Sim::new(SimConfig::seeded(1));
-    let rt = sim.rt();
-    sim.block_on(async move {
-        let vol = build(&rt, "a = memory size=64TiB; vol = volume segment=1MiB size=1GiB on a");
-        vol.stack().opened().await;
-        let told = vol.stack().stats().into_iter().find_map(|part| part.unusable).expect("it is refused");
-        assert!(told.contains("write segment=16777216") && told.contains("4194304 are possible"), "{told}");
-    });
-}
-
-#[test]
 fn any_slot_may_be_damaged_and_all_may_not() {
     let slots = || (0..2).flat_map(|generation| slots_of(generation, MEDIUM)).collect::<Vec<u64>>();
     assert_eq!(slots(), [0, MEDIUM - 8192, 4096, MEDIUM - 4096]);

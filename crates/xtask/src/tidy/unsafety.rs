@@ -10,12 +10,17 @@ use super::tree::{Source, Tree};
 /// Crates whose work cannot be done without unsafe code.
 const MAY_BE_UNSAFE: &[&str] = &["hugepage-preload", "rt"];
 
+/// Single files of other crates, which deny what they cannot forbid.
+const MAY_IN_ONE_FILE: &[(&str, &str)] = &[("replay", "crates/replay/src/replay/crossing.rs")];
+
 pub fn check(tree: &Tree, report: &mut Report) {
     for krate in tree.crates.iter().filter(|krate| !MAY_BE_UNSAFE.contains(&krate.name.as_str())) {
         for root in &krate.roots {
             let source = tree.sources.iter().find(|source| source.path == *root);
             let Some(Ok(ast)) = source.map(|source| &source.ast) else { continue };
-            if !ast.attrs.iter().any(forbids_unsafe) {
+            let has_file = MAY_IN_ONE_FILE.iter().any(|(owner, _)| *owner == krate.name);
+            let rules_out = |attr| rules_out_unsafe(attr, "forbid") || has_file && rules_out_unsafe(attr, "deny");
+            if !ast.attrs.iter().any(rules_out) {
                 let fix = "add `#![forbid(unsafe_code)]` below the documentation";
                 report.find(root, 1, format!("crate `{}` does not forbid unsafe code", krate.name), fix);
             }
@@ -28,7 +33,10 @@ pub fn check(tree: &Tree, report: &mut Report) {
 fn check_words(source: &Source, report: &mut Report) {
     let owner = source.path.strip_prefix("crates/").and_then(|rest| rest.split('/').next());
     let Ok(ast) = &source.ast else { return };
-    if owner.is_some_and(|owner| MAY_BE_UNSAFE.contains(&owner)) {
+    let path = source.path.as_str();
+    if owner.is_some_and(|owner| MAY_BE_UNSAFE.contains(&owner))
+        || MAY_IN_ONE_FILE.iter().any(|(_, file)| *file == path)
+    {
         return;
     }
     for line in lines_with(ast.to_token_stream(), "unsafe") {
@@ -41,9 +49,9 @@ fn check_words(source: &Source, report: &mut Report) {
     }
 }
 
-fn forbids_unsafe(attr: &syn::Attribute) -> bool {
+fn rules_out_unsafe(attr: &syn::Attribute, how: &str) -> bool {
     let is_inner = matches!(attr.style, AttrStyle::Inner(_));
-    is_inner && attr.path().is_ident("forbid") && attr.meta.to_token_stream().to_string().contains("unsafe_code")
+    is_inner && attr.path().is_ident(how) && attr.meta.to_token_stream().to_string().contains("unsafe_code")
 }
 
 #[cfg(test)]
@@ -56,6 +64,15 @@ mod tests {
         assert_silent(check, &[("crates/base/src/lib.rs", "#![forbid(unsafe_code)]\n"), ("crates/rt/src/lib.rs", "")]);
         assert_fires(check, &[("crates/base/src/lib.rs", "//! A.\n")], "does not forbid");
         assert_fires(check, &[("crates/base/src/lib.rs", "#![deny(unsafe_code)]\n")], "does not forbid");
+    }
+
+    #[test]
+    fn a_crate_with_one_unsafe_file_denies_it_everywhere_else() {
+        let (root, denied) = ("crates/replay/src/lib.rs", "#![deny(unsafe_code)]\n");
+        let text = "unsafe impl A for B {}\n";
+        assert_silent(check, &[(root, denied), ("crates/replay/src/replay/crossing.rs", text)]);
+        assert_fires(check, &[(root, denied), ("crates/replay/src/run.rs", text)], "unsafe code outside");
+        assert_fires(check, &[(root, "//! A.\n")], "does not forbid");
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod text;
 use std::cell::RefCell;
 use std::env;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -26,6 +27,8 @@ const SAMPLE: u64 = 14;
 const LIVES: u64 = 3;
 /// Bytes of an export that the load uses, at most.
 const LOAD_BYTES: u64 = 2 * CHECK_BYTES;
+
+const KEY: &str = "key";
 
 /// What came of all stacks.
 #[derive(Default)]
@@ -71,6 +74,7 @@ impl Totals {
     fn try_stack(&mut self, sample: &Sample, mut random: Stream) {
         self.stacks += 1;
         let dir = tempfile::tempdir().unwrap();
+        write_key(&dir.path().join(KEY));
         let first = match begin(dir.path(), sample) {
             Ok(server) => server,
             Err(reason) => {
@@ -148,8 +152,15 @@ fn begin(dir: &Path, sample: &Sample) -> Result<Server, String> {
     Server::try_start(dir, &sample.at_start(0), &[])
 }
 
+/// The key of every layer that encrypts.
+fn write_key(path: &Path) {
+    fs::write(path, "5a".repeat(64)).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+}
+
 /// A stack that cannot be made leaves no file.
 fn check_nothing_left(dir: &Path, sample: &Sample) {
-    let left: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = names.filter(|name| name != KEY).collect();
     assert!(left.is_empty(), "{left:?} were left by {}", sample.text);
 }

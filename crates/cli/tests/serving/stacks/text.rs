@@ -23,7 +23,7 @@ const LAYERS: [Layer; 19] = [
     layer("stripe", 2, "chunk=64KiB"),
     layer("align", 1, ""),
     layer("emulate", 1, "staging=256KiB width=2 ranges=8"),
-    layer("crypt", 1, "key=env:ESKER_SOAK_KEY"),
+    layer("crypt", 1, "key=file:DIR/key"),
     layer("delay", 1, "write=50us flush=100us jitter=50us"),
     layer("rate", 1, "iops=20000 bytes=1GiB"),
     layer("error", 1, "probability=1 armed=false"),
@@ -109,7 +109,7 @@ fn add(sample: &mut Sample, layers: &[usize], depth: usize) -> String {
 fn every_layer_is_in_the_list_and_every_pair_comes_once() {
     let output = crate::harness::esker(&["kinds", "--json"]);
     let kinds: serde_json::Value = serde_json::from_slice(&output.stdout).expect("the kinds are JSON");
-    let layers = kinds.as_array().expect("a list").iter().filter(|kind| kind["role"] != "device");
+    let layers = kinds.as_array().expect("a list").iter().filter(|kind| kind["role"] != "a device");
     let mut named: Vec<&str> = layers.map(|kind| kind["name"].as_str().expect("a kind has a name")).collect();
     let mut own: Vec<&str> = LAYERS.iter().map(|layer| layer.kind).collect();
     named.sort_unstable();

@@ -73,12 +73,19 @@ impl Target for HeldUp<'_> {
 
 /// One run in a directory of its own; gives also how many calls were held up.
 fn held_up(script: &Arc<Script>, seed: u64) -> (Finished, u64) {
-    let dir = tempfile::tempdir().unwrap();
-    let init = InitOptions { mode: InitMode::Full, force: false, drop_caches: false, seed: 1 };
+    let dir = crate::testing::private_dir();
+    let init = InitOptions {
+        mode: InitMode::Full,
+        force: false,
+        keep_modes: false,
+        max_bytes: None,
+        drop_caches: false,
+        seed: 1,
+    };
     let (root, _) = initialise(dir.path(), script.program().snapshot(), init, &mut |_| {}).unwrap();
     let (file_system, tally) = (root.file_system(), Arc::<Tally>::default());
     let (root, kernel) = (Arc::new(root), options().kernel);
-    let kernel = Kernel::new(dir.path(), root, script.program(), script.pipes(), kernel, tally.clone()).unwrap();
+    let kernel = Kernel::new(root, script.program(), script.pipes(), kernel, tally.clone()).unwrap();
     let session = Arc::new(Session::new(script.clone(), tally, Some(kernel)));
     let play_one = |player: u32| {
         let mut hand = Hand::new(session.kernel.as_ref().unwrap(), player);

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use esker_base::Nanos;
 
+use super::super::cross;
 use super::super::reactor::{Backend, Reactor, RealConfig};
-use super::super::{StackCell, cross};
 use super::*;
 use crate::mem::{Mem, Pool};
 use crate::net::{Address, Listener, Stream};
@@ -174,28 +174,4 @@ fn a_dropped_operation_leaves_its_buffer_to_the_kernel() {
 fn virtual_time_has_no_kernel() {
     let sim = crate::Sim::new(crate::SimConfig::seeded(1));
     assert!(sim.rt().kernel().unwrap_err().to_string().contains("virtual time"));
-}
-
-#[test]
-fn any_thread_may_enter_a_stack_cell() {
-    let cell = StackCell::new(RealConfig::seeded(1), |rt| {
-        Ok::<_, super::super::StartError>((rt.clone(), std::rc::Rc::new(std::cell::Cell::new(0))))
-    });
-    let cell = cell.unwrap();
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                for _ in 0..100 {
-                    cell.block_on(|rt, (_, count)| {
-                        let count = count.clone();
-                        async move {
-                            rt.yield_now().await;
-                            count.set(count.get() + 1);
-                        }
-                    });
-                }
-            });
-        }
-    });
-    assert_eq!(cell.block_on(|_, (_, count)| std::future::ready(count.get())), 400);
 }
