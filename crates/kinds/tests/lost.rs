@@ -1,5 +1,7 @@
 //! A medium that was lost is not made anew, and a start that fails leaves nothing behind.
 
+#![allow(clippy::disallowed_methods, reason = "tests make media and look at them")]
+
 use std::path::Path;
 
 use esker_block::{Bio, Buf, Device};

@@ -53,7 +53,7 @@ fn a_scrub_that_is_asked_for_too_soon_leaves_time_to_others() {
         let before = stat(&vol, "scrubbed_bytes");
         sleep(&vol, Nanos::millis(10)).await;
         let scrubbed = stat(&vol, "scrubbed_bytes") - before;
-        assert!((1..=11 * 256 << 10).contains(&scrubbed), "{scrubbed} bytes in 10 ms");
+        assert!((1..=(11 * 256) << 10).contains(&scrubbed), "{scrubbed} bytes in 10 ms");
     });
 }
 

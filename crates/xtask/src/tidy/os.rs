@@ -28,6 +28,7 @@ const MAY_REACH_THE_OS: &[&str] = &[
     "crates/replay/",
     "crates/record/",
     "crates/kinds/tests/",
+    "crates/serve/src/tests/starting.rs",
     "crates/volume/src/tests/collect/stress.rs",
     "crates/vhost/src/handler.rs",
     "crates/vhost/src/tests/",
