@@ -84,7 +84,11 @@ fn papers_and_modes_that_do_not_fit_are_refused_at_once() {
         (vec!["--tls-cert", &cert, "--tls-key", &key], 2, "of no use without --tls on"),
         (vec!["--tls", "on", "--tls-cert", &cert, "--tls-key", &other], 1, "certificate with its key cannot be used"),
         (vec!["--tls", "on", "--tls-cert", &cert, "--tls-key", "nowhere"], 1, "nowhere: cannot be read"),
-        (vec!["--tls", "on", "--tls-cert", &cert, "--tls-key", &key, "--tls-client-ca", &cert], 2, "needs --tls require"),
+        (
+            vec!["--tls", "on", "--tls-cert", &cert, "--tls-key", &key, "--tls-client-ca", &cert],
+            2,
+            "needs --tls require",
+        ),
         (vec!["--tls", "on", "--tls-cert", &cert, "--tls-key", &open], 1, "chmod 600 it"),
         (vec!["--tls-subject", "CN=x"], 2, "--tls-client-ca"),
         (vec!["--connections", "0"], 2, "--connections"),
