@@ -27,6 +27,7 @@ const MAY_REACH_THE_OS: &[&str] = &[
     "crates/hugepage-preload/",
     "crates/replay/",
     "crates/record/",
+    "crates/serve/src/tests/starting.rs",
     "crates/volume/src/tests/collect/stress.rs",
     "crates/vhost/src/handler.rs",
     "crates/vhost/src/tests/",
