@@ -4,7 +4,7 @@ use esker_base::units::size_human;
 use esker_rt::mem::Pool;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_serve::Command;
-use esker_stack::text::{TextErrors, split_reference};
+use esker_stack::text::TextErrors;
 use esker_stack::{AskError, BuildError, Spec, Stack};
 use serde_json::Value;
 
@@ -77,7 +77,8 @@ impl Volumes {
     fn ask_here(&self, text: &StackText, words: &[String]) -> Result<Value, Failure> {
         let spec = text.load_by_name()?;
         let device = self.device_of(&spec)?;
-        let spec = beneath(spec, &device);
+        // A layer above it would keep its volumes from being resized.
+        let spec = spec.up_to(&device);
         let reactor = Reactor::new(RealConfig::seeded(1))?;
         let rt = reactor.rt();
         rt.set_secrets(crate::secrets::source());
@@ -103,20 +104,6 @@ impl Volumes {
             (None, several) => Err(VolumesError::Several(several.join(", "))),
         }
     }
-}
-
-/// The stack as far as `device`: what stands on it is not opened, so it keeps no volume from being resized.
-fn beneath(mut spec: Spec, device: &str) -> Spec {
-    let mut needed = vec![device.to_string()];
-    let mut at = 0;
-    while let Some(name) = needed.get(at).cloned() {
-        let lowers = spec.device(&name).map(|device| device.on.clone()).unwrap_or_default();
-        needed.extend(lowers.iter().map(|lower| split_reference(lower).0.to_string()));
-        at += 1;
-    }
-    spec.devices.retain(|device| needed.contains(&device.name));
-    spec.exports.clear();
-    spec
 }
 
 /// One line for a volume that was made or changed; several for several.

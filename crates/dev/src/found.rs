@@ -1,4 +1,4 @@
-//! What lies on a file or block device, as far as it can be told without reading all of it: for whoever is about to overwrite it.
+//! Names what a file or block device holds, from samples of it, before a program overwrites it.
 //!
 //! Nothing here proves a device to be empty: beyond its ends only a few places are looked at. What looks empty may hold data.
 

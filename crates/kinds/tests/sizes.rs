@@ -7,7 +7,7 @@ use esker_rt::{Rt, Sim, SimConfig};
 use esker_stack::{Spec, Stack};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Bytes of address space of this process, what it has at its start among them: an allocation beyond that aborts it.
+/// Address space of this process, in bytes. An allocation beyond it aborts the process.
 const SPACE: u64 = 4 << 30;
 
 /// Opens a stack, writes nothing and closes it. What it was refused for.

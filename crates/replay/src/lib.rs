@@ -4,10 +4,10 @@
 //! Invariant: nothing outside the run directory is ever written, whatever a trace says; what a replay leaves grants no
 //! rights, unless its user vouches for the trace; a replay ends, also when a call of it would not.
 //!
-//! Reading order: [`rundir`] and [`root`] (how paths are confined), `privilege` (what a trace may not leave), [`init`] (the initial tree), [`script`] (who plays what), [`target`]
-//! (what a replay is played on), [`player`] (one thread), [`kernel`] (the one target so far), [`replay`] (all together),
-//! `watchdog`, [`check`] (what counts as otherwise), [`outcome`] and [`report`], [`run`] (whole runs, repeated), [`audit`]
-//! (what tests look for afterwards).
+//! Reading order: [`rundir`] and [`root`] (how paths are confined), `privilege` (what a trace may not leave), [`init`] (the
+//! initial tree). Then [`script`] (what each thread plays), [`target`] (what a replay is played on), [`player`] (one thread),
+//! [`kernel`] (the one target so far), [`replay`] (all together), `watchdog`. At the end [`check`] (what counts as otherwise),
+//! [`outcome`] and [`report`], [`run`] (whole runs, repeated), [`audit`] (what tests look for afterwards).
 
 #![deny(unsafe_code)]
 

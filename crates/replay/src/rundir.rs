@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use crate::init::scan;
 use crate::root::is;
 
-/// Permissions of the directory: what a trace leaves is nobody else's to run or to fill.
+/// Permissions of the directory: no other user may run or fill what a trace leaves.
 const PRIVATE: Mode = Mode::RWXU;
 /// Permissions of what lies in it directly.
 const INSIDE: u32 = 0o755;

@@ -118,16 +118,10 @@ impl Spec {
             let lowers = self.devices.iter_mut().flat_map(|device| device.on.iter_mut());
             lowers.filter(|on| **on == gone.name).for_each(|on| on.clone_from(&gone.on[0]));
         }
-        let Some(top) = top else { return self };
-        let mut needed = vec![top.to_string()];
-        let mut at = 0;
-        while let Some(name) = needed.get(at).cloned() {
-            let lowers = self.device(&name).map(|device| device.on.clone()).unwrap_or_default();
-            needed.extend(lowers.iter().map(|lower| split_reference(lower).0.to_string()));
-            at += 1;
+        match top {
+            Some(top) => self.up_to(top),
+            None => self,
         }
-        self.devices.retain(|device| needed.contains(&device.name));
-        self
     }
 }
 

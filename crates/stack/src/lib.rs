@@ -3,7 +3,7 @@
 //! Invariant: knows no kind by name; every request through a stack passes the contract check at every hop.
 //!
 //! Reading order: [`text`] (what a user writes), [`numbers`] (of volumes), [`hops`] (where requests go next),
-//! [`snapshot`] (slots and volumes), [`run`] (the loop), [`build`], [`door`] (admission), [`stack`] (exports), [`live`]
+//! [`snapshot`] (slots and volumes), [`run`] (the loop), [`build`], [`door`] (admission), [`stack`] (exports). Then [`live`]
 //! (insert, remove, reorder), [`held`] (a stack at rest), [`quiesce`] (within a bound), [`init`] (media that are made),
 //! `trial` (what can be told without devices), [`mod@resize`], [`ask`] (words of an operator), [`meters`]
 //! (counters that can be put in and taken out), [`watch`] (extensions under observation).

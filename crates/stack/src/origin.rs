@@ -43,7 +43,6 @@ impl Parts {
 
 /// The other devices at the bottom that are below a layer that is above `leaf`.
 fn beside<'a>(spec: &'a Spec, leaf: &'a str) -> BTreeSet<&'a str> {
-    let lowers = |name: &str| spec.device(name).into_iter().flat_map(|device| &device.on);
     let mut above = BTreeSet::from([leaf]);
     let mut count = 0;
     while above.len() > count {
@@ -52,12 +51,7 @@ fn beside<'a>(spec: &'a Spec, leaf: &'a str) -> BTreeSet<&'a str> {
         let more: Vec<&str> = spec.devices.iter().filter(is_above).map(|device| device.name.as_str()).collect();
         above.extend(more);
     }
-    let (mut waiting, mut seen) = (Vec::from_iter(above), BTreeSet::new());
-    while let Some(name) = waiting.pop() {
-        if seen.insert(name) {
-            waiting.extend(lowers(name).map(|on| split_reference(on).0));
-        }
-    }
+    let mut seen = spec.beneath(above);
     seen.remove(leaf);
     seen
 }

@@ -87,7 +87,7 @@ impl Restored {
         let (path, was) = (self.path.display(), &self.was);
         match self.done {
             true => format!("{path} is {was:?} again"),
-            false => format!("{path} was {was:?} and is left as somebody else has set it"),
+            false => format!("{path} was {was:?} and is left as another program has set it"),
         }
     }
 }
@@ -100,7 +100,7 @@ pub struct Knobs {
     _lock: File,
 }
 
-/// What was changed, for the thread of the manager and for [`PutBack`]. Whoever changes a setting holds the lock.
+/// What was changed, for the thread of the manager and for [`PutBack`]. A thread holds the lock while it changes a setting.
 type Changes = Arc<Mutex<Changed>>;
 
 #[derive(Debug)]

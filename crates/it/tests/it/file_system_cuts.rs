@@ -1,6 +1,6 @@
-//! A file system on an attached stack: what its devices were asked is recorded, and in the states that a power cut can leave
-//! before each answer to a flush, the stack above them holds a consistent file system with all files that were durable. Before
-//! that answer all writes that the flush covers are open: some are lost, later ones survive earlier ones, and large ones are torn.
+//! A file system on an attached stack whose devices record their requests. The test builds states that a power cut can leave
+//! before each answer to a flush. In each state the stack must hold a consistent file system with all durable files. Until the
+//! answer the covered writes are open: some are lost, later ones survive earlier ones, and large ones are torn.
 
 use std::fs::{self, File};
 use std::io::Write;

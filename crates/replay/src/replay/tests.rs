@@ -14,11 +14,12 @@ use esker_trace::{
 };
 
 use super::*;
-use crate::init::{InitMode, InitOptions, initialise};
+use crate::init::initialise;
 use crate::kernel::{ExchangeBy, FsyncMeans};
 use crate::outcome::{Heading, report};
 use crate::report::Report;
 use crate::script::Speed;
+use crate::testing::FULL_INIT;
 
 mod alone;
 mod delays;
@@ -98,15 +99,7 @@ fn play_after(
     meddle: impl FnOnce(&Root),
 ) -> (Finished, Report) {
     let dir = crate::testing::private_dir();
-    let init = InitOptions {
-        mode: InitMode::Full,
-        force: false,
-        keep_modes: false,
-        max_bytes: None,
-        drop_caches: false,
-        seed: 1,
-    };
-    let (root, _) = initialise(dir.path(), program.snapshot(), init, &mut |_| {}).unwrap();
+    let (root, _) = initialise(dir.path(), program.snapshot(), FULL_INIT, &mut |_| {}).unwrap();
     meddle(&root);
     let script = Arc::new(Script::new(program.clone(), order, speed).unwrap());
     let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();

@@ -7,6 +7,7 @@ use esker_trace::{Platform, Trace};
 
 use super::*;
 use crate::kernel::{ExchangeBy, FsyncMeans};
+use crate::testing::FULL_INIT;
 
 mod hostile;
 
@@ -25,14 +26,7 @@ fn options(order: Order) -> RunOptions {
     RunOptions {
         order,
         speed: Speed::Afap,
-        init: InitOptions {
-            mode: InitMode::Full,
-            force: false,
-            keep_modes: false,
-            max_bytes: None,
-            drop_caches: false,
-            seed: 1,
-        },
+        init: FULL_INIT,
         replay: ReplayOptions { kernel, patience: Nanos(20_000_000_000) },
         repeat: 1,
     }

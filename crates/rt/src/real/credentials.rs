@@ -15,7 +15,7 @@ pub struct Credentials {
     pub gid: u32,
 }
 
-/// The user of a socket that nobody connected.
+/// The user of a socket that has no peer.
 const NO_USER: u32 = u32::MAX;
 
 impl Credentials {

@@ -111,7 +111,7 @@ impl Uring {
         if self.ring.submission().len() >= BATCH
             && let Err(error) = self.submit()
         {
-            // It is in the ring, so its buffers stay until the kernel answers; nobody waits for it.
+            // It is in the ring, so its buffers stay until the kernel answers. No task waits for it.
             self.abandon(key);
             return Err(error);
         }
@@ -347,7 +347,7 @@ mod tests {
         for _ in 0..2 {
             uring.start(read()).unwrap();
         }
-        // The fourth entry makes a batch, which is refused: it is in the ring, but nobody waits for it.
+        // The fourth entry makes a batch, which is refused: it is in the ring, but no task waits for it.
         assert!(uring.start(read()).is_err());
         assert_eq!((uring.in_kernel, uring.free.len(), uring.inflight.len()), (3, 0, 3));
         assert!(matches!(uring.inflight[2].as_ref().unwrap().state, State::Abandoned));

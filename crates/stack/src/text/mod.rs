@@ -16,7 +16,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 pub use check::Plan;
@@ -137,6 +137,30 @@ impl Spec {
     /// The device of that name.
     pub fn device(&self, name: &str) -> Option<&DeviceSpec> {
         self.devices.iter().find(|d| d.name == name)
+    }
+
+    /// The names of the devices `tops`, and of all that they stand on.
+    pub fn beneath<'a>(&'a self, tops: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'a str> {
+        let (mut waiting, mut found) = (Vec::from_iter(tops), BTreeSet::new());
+        while let Some(name) = waiting.pop() {
+            if found.insert(name) {
+                let lowers = self.device(name).into_iter().flat_map(|device| &device.on);
+                waiting.extend(lowers.map(|lower| split_reference(lower).0));
+            }
+        }
+        found
+    }
+
+    /// The text as far as `top`: without exports, and without devices on which it does not stand.
+    pub fn up_to(mut self, top: &str) -> Spec {
+        let needed: Vec<bool> = {
+            let beneath = self.beneath([top]);
+            self.devices.iter().map(|device| beneath.contains(device.name.as_str())).collect()
+        };
+        let mut needed = needed.into_iter();
+        self.devices.retain(|_| needed.next().expect("one for each"));
+        self.exports.clear();
+        self
     }
 }
 

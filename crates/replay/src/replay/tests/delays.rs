@@ -74,15 +74,7 @@ impl Target for HeldUp<'_> {
 /// One run in a directory of its own; gives also how many calls were held up.
 fn held_up(script: &Arc<Script>, seed: u64) -> (Finished, u64) {
     let dir = crate::testing::private_dir();
-    let init = InitOptions {
-        mode: InitMode::Full,
-        force: false,
-        keep_modes: false,
-        max_bytes: None,
-        drop_caches: false,
-        seed: 1,
-    };
-    let (root, _) = initialise(dir.path(), script.program().snapshot(), init, &mut |_| {}).unwrap();
+    let (root, _) = initialise(dir.path(), script.program().snapshot(), FULL_INIT, &mut |_| {}).unwrap();
     let (file_system, tally) = (root.file_system(), Arc::<Tally>::default());
     let (root, kernel) = (Arc::new(root), options().kernel);
     let kernel = Kernel::new(root, script.program(), script.pipes(), kernel, tally.clone()).unwrap();

@@ -11,7 +11,7 @@ use esker_trace::{Entry, EntryKind};
 use super::*;
 use crate::audit;
 
-/// A run directory beside a directory that nobody may reach.
+/// A run directory beside a directory that the replay must not reach.
 struct Scene {
     dir: tempfile::TempDir,
     reactor: Reactor,
