@@ -44,15 +44,31 @@ impl SparseStore {
         }
     }
 
-    /// Makes `range` read as zeroes. Chunks that it covers give their space back.
+    /// Makes `range` read as zeroes. Chunks that it covers give their space back. It costs as much as the chunks that hold
+    /// content there, however long the range is.
     pub fn zero(&mut self, range: ByteRange) {
-        for (chunk, within) in pieces(range.start(), range.len()) {
-            if within.len() as u64 == CHUNK {
-                self.chunks.remove(&chunk);
-            } else if let Some(bytes) = self.chunks.get_mut(&chunk) {
-                Rc::make_mut(bytes)[within].fill(0);
+        if range.is_empty() {
+            return;
+        }
+        let (first, last) = (range.start() / CHUNK, (range.end() - 1) / CHUNK);
+        for edge in [first, last] {
+            let start = edge * CHUNK;
+            let from = (range.start().max(start) - start) as usize;
+            let to = (range.end() - start).min(CHUNK) as usize;
+            if to - from < CHUNK as usize
+                && let Some(bytes) = self.chunks.get_mut(&edge)
+            {
+                Rc::make_mut(bytes)[from..to].fill(0);
             }
         }
+        let covered = range.start().div_ceil(CHUNK)..range.end() / CHUNK;
+        if covered.is_empty() {
+            return;
+        }
+        let gone: Vec<u64> = self.chunks.range(covered).map(|(chunk, _)| *chunk).collect();
+        gone.iter().for_each(|chunk| {
+            self.chunks.remove(chunk);
+        });
     }
 
     /// Fills all of `buf`, which is unique or a chain of unique pieces, with the bytes from `at` on.
@@ -155,6 +171,26 @@ mod tests {
         let mut out = [7; 2];
         store.read(0, &mut out);
         assert_eq!(out, [1, 0]);
+    }
+
+    #[test]
+    fn zeroing_visits_only_what_holds_content() {
+        let mut store = SparseStore::default();
+        let far = 1 << 60;
+        for at in [0, CHUNK, far] {
+            store.write(at, &[5; CHUNK as usize]);
+        }
+        // A walk over each chunk of this range would not end.
+        store.zero(range(1, far + 1));
+        assert_eq!(store.held(), 2 * CHUNK, "the chunk in the middle is gone");
+        let mut out = [7; 2];
+        store.read(0, &mut out);
+        assert_eq!(out, [5, 0]);
+        store.read(far + 1, &mut out);
+        assert_eq!(out, [0, 5]);
+        store.zero(range(CHUNK + 3, 0));
+        store.zero(range(0, u64::MAX));
+        assert_eq!(store.held(), 0);
     }
 
     #[test]
