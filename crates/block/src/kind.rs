@@ -33,6 +33,20 @@ pub enum ParamType {
     Choice(&'static [&'static str]),
     /// Any text, such as a path.
     Text,
+    /// Where a secret is: `file:PATH` or `env:NAME`. No text, message or log shows another value: it may be the secret itself.
+    Secret,
+}
+
+/// What stands in place of a value that is not shown.
+pub const NOT_SHOWN: &str = "(not shown)";
+/// So many hexadecimal digits and nothing else are a key and name none.
+const KEY_DIGITS_MIN: usize = 32;
+
+/// Whether `text` names a place of a secret and is not the secret itself.
+fn names_secret(text: &str) -> bool {
+    let place = text.strip_prefix("file:").or_else(|| text.strip_prefix("env:")).unwrap_or_default();
+    let is_key = place.len() >= KEY_DIGITS_MIN && place.bytes().all(|digit| digit.is_ascii_hexdigit());
+    !place.is_empty() && !is_key
 }
 
 /// One parameter of a kind.
@@ -85,8 +99,22 @@ impl Param {
             ParamType::Choice(words) if words.contains(&text) => Ok(Value::Text(text.to_string())),
             ParamType::Choice(words) => Err(format!("one of {}", words.join(", "))),
             ParamType::Text => Ok(Value::Text(text.to_string())),
+            ParamType::Secret if names_secret(text) => Ok(Value::Text(text.to_string())),
+            ParamType::Secret => {
+                Err("file:PATH or env:NAME; a stack text names the place of a key and does not hold the key"
+                    .to_string())
+            }
         };
-        value.map_err(|want| KindError::BadValue { param: self.name.to_string(), text: text.to_string(), want })
+        let text = self.shown(text).to_string();
+        value.map_err(|want| KindError::BadValue { param: self.name.to_string(), text, want })
+    }
+
+    /// `text` as messages and logs may show it: what can be the secret itself is replaced by [`NOT_SHOWN`].
+    pub fn shown<'a>(&self, text: &'a str) -> &'a str {
+        match self.ty {
+            ParamType::Secret if !names_secret(text) => NOT_SHOWN,
+            _ => text,
+        }
     }
 
     /// Writes a value so that [`Param::read`] reads back an equal one.

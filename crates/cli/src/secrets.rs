@@ -1,27 +1,41 @@
 //! Keys that stack texts refer to: `file:PATH` and `env:NAME`. Nothing here shows a byte of them.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::sync::{Mutex, PoisonError};
 
+use esker_rt::real::secrecy::{forbid_dumps, take_variable};
 use esker_rt::{Secret, SecretSource};
+use rustix::fs::OFlags;
 
 /// More than any key has; what is longer is a mistake, such as a disk in the place of its key.
 const BYTES_MAX: u64 = 4096;
 
-/// Reads keys from files and from the environment.
+/// Keys that were taken out of the environment, by variable: several worlds of one process may ask for one of them.
+static TAKEN: Mutex<BTreeMap<String, Vec<u8>>> = Mutex::new(BTreeMap::new());
+
+/// Reads keys from files and from the environment. Before the first byte of one is read, core dumps of this process are off.
 pub fn source() -> SecretSource {
-    Box::new(|reference| match reference.split_once(':') {
-        Some(("file", path)) => from_file(path),
-        Some(("env", name)) => from_environment(name),
-        _ => Err("a key is named file:PATH or env:NAME".to_string()),
+    Box::new(|reference| {
+        let (scheme, place) = reference.split_once(':').unwrap_or_default();
+        let read = match scheme {
+            "file" => from_file,
+            "env" => from_environment,
+            _ => return Err("a key is named file:PATH or env:NAME".to_string()),
+        };
+        forbid_dumps().map_err(|error| format!("is not read, because core dumps cannot be turned off: {error}"))?;
+        read(place)
     })
 }
 
 /// Only its owner may read a key, and only a regular file has an owner that matters.
 fn from_file(path: &str) -> Result<Secret, String> {
     let unreadable = |error: io::Error| format!("cannot be read: {error}");
-    let file = File::open(path).map_err(unreadable)?;
+    // Without it, the call waits at a named pipe until another program opens the other end.
+    let without_waiting = OFlags::NONBLOCK.bits() as i32;
+    let file = File::options().read(true).custom_flags(without_waiting).open(path).map_err(unreadable)?;
     let about = file.metadata().map_err(unreadable)?;
     if !about.is_file() {
         return Err("is no regular file".to_string());
@@ -39,8 +53,12 @@ fn from_file(path: &str) -> Result<Secret, String> {
 }
 
 fn from_environment(name: &str) -> Result<Secret, String> {
-    let value = std::env::var_os(name).ok_or("there is no such environment variable")?;
-    Ok(Secret::new(std::os::unix::ffi::OsStringExt::into_vec(value)))
+    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(value) = take_variable(name) {
+        taken.insert(name.to_string(), value);
+    }
+    let value = taken.get(name).ok_or("there is no such environment variable, or it is empty")?;
+    Ok(Secret::new(value.clone()))
 }
 
 #[cfg(test)]
@@ -68,6 +86,9 @@ mod tests {
         refused(&reference, "chmod 600");
         refused(&format!("file:{}", dir.path().display()), "no regular file");
         refused("file:no/such/key", "cannot be read");
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
+        refused(&format!("file:{}", pipe.display()), "no regular file");
         std::fs::write(&path, [7; 5000]).unwrap();
         std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         refused(&reference, "5000 bytes, which is no key");
@@ -75,10 +96,13 @@ mod tests {
 
     #[test]
     fn a_key_comes_from_a_variable_that_exists() {
-        // Every program that cargo starts has it.
-        let name = "CARGO_MANIFEST_DIR";
-        let secret = source()(&format!("env:{name}")).unwrap();
-        assert_eq!(secret.bytes(), std::env::var(name).unwrap().as_bytes());
+        // Cargo gives it to every program that it starts, and nothing here reads it.
+        let name = "CARGO_PKG_NAME";
+        for world in ["the first", "a second"] {
+            let secret = source()(&format!("env:{name}")).unwrap();
+            assert_eq!(secret.bytes(), b"esker-cli", "{world}");
+            assert_eq!(std::env::var(name).unwrap(), "", "{world}");
+        }
         refused("env:THERE_IS_NO_SUCH_KEY", "no such environment variable");
         refused("vault:x", "file:PATH or env:NAME");
     }

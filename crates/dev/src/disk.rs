@@ -3,6 +3,10 @@
 //! A failed write or flush leaves open what the medium holds: the kernel may have dropped dirty pages, so that a second
 //! flush succeeds without the data. Hence the device latches: later changes and flushes answer
 //! [`BioError::Latched`] with the first failure; reads go on.
+//!
+//! A write that finds no space is an answer and latches nothing: the kernel has taken none of the bytes that it refused, and
+//! what it took before stays under the write that failed. A flush that finds no space latches, because it lost bytes that
+//! were answered.
 
 use std::cell::Cell;
 use std::io;
@@ -15,9 +19,9 @@ use esker_block::{
     Bio, BioError, Buf, Device, Done, Extent, ExtentState, Latch, Limits, Make, Op, OpKind, Origin, Reply, Stat, Step,
     Support, Trouble,
 };
-use esker_rt::Rt;
 use esker_rt::mem::{Mem, Part, Pool, advance_parts};
 use esker_rt::real::{FallocateMode, File, Op as KernelOp};
+use esker_rt::{Level, Rt};
 
 use crate::found;
 
@@ -38,6 +42,8 @@ pub(crate) struct Opened {
     pub holes: bool,
     /// Whether its size may be set.
     pub resizable: bool,
+    /// Whether its space stays reserved: nothing is unmapped.
+    pub allocated: bool,
 }
 
 /// A file or block device.
@@ -78,6 +84,10 @@ pub(crate) struct Shared {
     /// Bytes now.
     size: Cell<u64>,
     latch: Latch,
+    /// Changes that found no space.
+    no_space: Cell<u64>,
+    /// Whether the last change found none.
+    is_full: Cell<bool>,
 }
 
 /// Limits of a file or block device. A read-only one supports no change.
@@ -91,7 +101,15 @@ pub(crate) fn limits(size: u64, block: u32, read_only: bool) -> Limits {
 impl Disk {
     pub fn new(rt: &Rt, pool: &Pool, opened: Opened, origin: Came) -> Disk {
         let (size, latch) = (Cell::new(opened.limits.size), Latch::new(&opened.name));
-        let shared = Shared { rt: rt.clone(), pool: pool.clone(), opened, size, latch };
+        let shared = Shared {
+            rt: rt.clone(),
+            pool: pool.clone(),
+            opened,
+            size,
+            latch,
+            no_space: Cell::new(0),
+            is_full: Cell::new(false),
+        };
         Disk { shared: Rc::new(shared), origin }
     }
 }
@@ -127,7 +145,7 @@ impl Device for Disk {
             Op::Ranges(_) => Step::Now(bio.fail(BioError::Unsupported(OpKind::Clone))),
             Op::Flush | Op::Zero | Op::Discard => Step::later(async move {
                 let result = shared.without_payload(&bio).await;
-                let answer = result.map_err(|e| shared.latch(e)).map(|()| Reply::Empty);
+                let answer = shared.judge(result, bio.op == Op::Zero);
                 Done { result: answer, buf: bio.buf }
             }),
         }
@@ -138,7 +156,10 @@ impl Device for Disk {
     }
 
     fn stats(&self) -> Vec<Stat> {
-        vec![Stat { name: "latched", value: f64::from(u8::from(self.shared.latch.is_set())) }]
+        vec![
+            Stat { name: "latched", value: f64::from(u8::from(self.shared.latch.is_set())) },
+            Stat { name: "no_space", value: self.shared.no_space.get() as f64 },
+        ]
     }
 
     fn origin(&self) -> Option<&dyn Origin> {
@@ -154,11 +175,17 @@ impl Device for Disk {
 struct Failure {
     what: String,
     error: io::Error,
+    /// Whether a flush failed, with which bytes may be lost that were answered.
+    is_flush: bool,
 }
 
 impl Failure {
     fn at(verb: &str, range: ByteRange, error: io::Error) -> Failure {
-        Failure { what: format!("{verb} of {} bytes at {}", range.len(), range.start()), error }
+        Failure { what: format!("{verb} of {} bytes at {}", range.len(), range.start()), error, is_flush: false }
+    }
+
+    fn is_no_space(&self) -> bool {
+        matches!(self.error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     }
 }
 
@@ -171,13 +198,36 @@ impl Shared {
     }
 
     fn describe(&self, failure: &Failure) -> BioError {
-        let (name, Failure { what, error }) = (&self.opened.name, failure);
-        match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                BioError::NoSpace(format!("the file system of {name} ({what}: {error})").into())
-            }
-            _ => BioError::io(format!("{name}: {what}: {error}")),
+        let (name, Failure { what, error, .. }) = (&self.opened.name, failure);
+        match failure.is_no_space() {
+            true => BioError::NoSpace(format!("the file system of {name} ({what}: {error})").into()),
+            false => BioError::io(format!("{name}: {what}: {error}")),
         }
+    }
+
+    /// The answer to a change or flush; `needs_space` tells whether success shows that there is space.
+    fn judge(&self, result: Result<(), Failure>, needs_space: bool) -> Result<Reply, BioError> {
+        match result {
+            Ok(()) => {
+                if needs_space && self.is_full.replace(false) {
+                    let name = &self.opened.name;
+                    self.rt.tell(Level::Info, "space", &[], format_args!("{name}: a write found space again"));
+                }
+                Ok(Reply::Empty)
+            }
+            Err(failure) if failure.is_no_space() && !failure.is_flush => Err(self.count_no_space(&failure)),
+            Err(failure) => Err(self.latch(failure)),
+        }
+    }
+
+    fn count_no_space(&self, failure: &Failure) -> BioError {
+        self.no_space.set(self.no_space.get() + 1);
+        let error = self.describe(failure);
+        if !self.is_full.replace(true) {
+            let advice = "Writes that need space fail until there is some; nothing else changes.";
+            self.rt.tell(Level::Warn, "no_space", &[], format_args!("{error}. {advice}"));
+        }
+        error
     }
 
     /// The answer to a failed change, after which there are no more.
@@ -201,7 +251,7 @@ impl Shared {
             Ok(()) if flags.fua => self.sync().await,
             other => other.map_err(|e| Failure::at("write", range, e)),
         };
-        Done { result: result.map(|()| Reply::Empty).map_err(|e| self.latch(e)), buf }
+        Done { result: self.judge(result, true), buf }
     }
 
     async fn without_payload(&self, bio: &Bio) -> Result<(), Failure> {
@@ -220,7 +270,8 @@ impl Shared {
             return Err(BioError::invalid(format!("{name} keeps the size that the stack text gives it")));
         }
         self.latch.check()?;
-        let failure = |error| Failure { what: format!("a change of its size to {bytes} bytes"), error };
+        let failure =
+            |error| Failure { what: format!("a change of its size to {bytes} bytes"), error, is_flush: false };
         self.opened.file.set_size(bytes).map_err(|error| self.describe(&failure(error)))?;
         self.size.set(bytes);
         self.sync().await.map_err(|e| self.latch(e))
@@ -228,10 +279,13 @@ impl Shared {
 
     async fn sync(&self) -> Result<(), Failure> {
         let outcome = self.opened.file.sync().await.and_then(|o| o.result);
-        outcome.map(drop).map_err(|error| Failure { what: "flush".into(), error })
+        outcome.map(drop).map_err(|error| Failure { what: "flush".into(), error, is_flush: true })
     }
 
     async fn discard(&self, range: ByteRange) -> Result<(), Failure> {
+        if self.opened.allocated {
+            return Ok(());
+        }
         match self.fallocate(FallocateMode::PunchHole, range).await {
             // A hint: what cannot be discarded stays.
             Err(e) if is_unsupported(&e) => Ok(()),
@@ -240,7 +294,7 @@ impl Shared {
     }
 
     async fn zero(&self, range: ByteRange, no_unmap: bool) -> Result<(), Failure> {
-        let mode = if no_unmap { FallocateMode::ZeroRange } else { FallocateMode::PunchHole };
+        let mode = if no_unmap || self.opened.allocated { FallocateMode::ZeroRange } else { FallocateMode::PunchHole };
         let result = match self.fallocate(mode, range).await {
             Err(e) if is_unsupported(&e) => self.write_zeroes(range).await,
             other => other,

@@ -29,6 +29,12 @@ pub static KIND: Kind = Kind {
             "if-new",
             "When a file that is not there is created: with other new media only, never, or always.",
         ),
+        Param::with_default(
+            "allocate",
+            ParamType::Flag,
+            "false",
+            "Reserve the space of the whole file; it stays reserved.",
+        ),
         Param::with_default("direct", ParamType::Flag, "true", "Bypass the page cache (O_DIRECT)."),
         Param::with_default("read_only", ParamType::Flag, "false", "Refuse every change."),
         DEPTH,
@@ -108,6 +114,7 @@ struct Wanted {
     direct: bool,
     read_only: bool,
     may_create: bool,
+    allocate: bool,
 }
 
 impl Wanted {
@@ -118,6 +125,7 @@ impl Wanted {
             direct: make.args.flag("direct"),
             read_only: make.args.flag("read_only"),
             may_create: make.args.text("create") != "never",
+            allocate: make.args.flag("allocate"),
         }
     }
 
@@ -163,9 +171,14 @@ impl Wanted {
         let size = file.size().map_err(|e| outside(&self.path, e))?;
         let block = self.block(&file)?;
         self.check_size(size, block)?;
+        let allocated = self.allocate && !self.read_only;
+        if allocated {
+            file.allocate(size)
+                .map_err(|e| outside(&self.path, format!("its {size} bytes cannot be reserved: {e}")))?;
+        }
         let limits = disk::limits(size, block, self.read_only);
-        let resizable = self.size.is_none() && !self.read_only;
-        Ok(Opened { name: self.path.display().to_string(), file, limits, depth, holes: true, resizable })
+        let resizable = self.size.is_none() && !self.read_only && !allocated;
+        Ok(Opened { name: self.path.display().to_string(), file, limits, depth, holes: true, resizable, allocated })
     }
 
     /// Large enough that every window of a request is aligned for direct I/O, in the file and in memory.

@@ -71,7 +71,15 @@ fn open(kernel: &Kernel, path: &Path, read_only: bool, depth: u32) -> Result<Ope
     let block = block(&file).map_err(|e| outside(path, format!("does not tell its block: {e}")))?;
     check_geometry(size, u64::from(block)).map_err(|e| outside(path, e))?;
     let limits = disk::limits(size, block, read_only);
-    Ok(Opened { name: path.display().to_string(), file, limits, depth, holes: false, resizable: false })
+    Ok(Opened {
+        name: path.display().to_string(),
+        file,
+        limits,
+        depth,
+        holes: false,
+        resizable: false,
+        allocated: false,
+    })
 }
 
 /// The device's logical block, or more where direct I/O needs memory that is aligned to more.

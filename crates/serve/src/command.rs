@@ -5,6 +5,7 @@
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::RangeOp;
+use esker_block::kind::{Kind, NOT_SHOWN};
 use esker_stack::{DeviceSpec, Measure, Spec};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -227,6 +228,18 @@ impl Command {
     /// [`CommandError::NotACommand`].
     pub fn parse(line: &[u8]) -> Result<Command, CommandError> {
         serde_json::from_slice(line).map_err(|e| CommandError::NotACommand(e.to_string()))
+    }
+
+    /// The line as a log may show it, without its end: of a new layer's parameters only values that cannot be a secret.
+    pub(crate) fn shown(&self, kinds: &[&Kind]) -> String {
+        let mut command = self.clone();
+        if let Command::Insert { device, .. } = &mut command {
+            *device = match parse_layer(device) {
+                Ok(layer) => Spec { devices: vec![layer.shown(kinds)], exports: Vec::new() }.to_line(),
+                Err(_) => NOT_SHOWN.to_string(),
+            };
+        }
+        command.line().trim_end().to_string()
     }
 
     /// The line that [`Command::parse`] reads back, with its end.

@@ -88,8 +88,7 @@ async fn act(shared: &Rc<Shared>, command: &Command) -> Result<Value, Refusal> {
 }
 
 fn report(shared: &Shared, command: &Command, result: &Result<Value, Refusal>) {
-    let line = command.line();
-    let line = line.trim_end();
+    let line = command.shown(shared.stack.kinds());
     match result {
         Ok(_) => shared.rt.tell(Level::Info, "command", &[("command", &line)], format_args!("control: done: {line}")),
         Err(error) => {

@@ -105,6 +105,11 @@ pub struct EndStats {
 }
 
 impl Stack {
+    /// The kinds of which layers may be built.
+    pub fn kinds(&self) -> &'static [&'static Kind] {
+        self.kinds
+    }
+
     pub(crate) fn assemble(
         shared: Rc<Shared>,
         kinds: &'static [&'static Kind],

@@ -177,6 +177,7 @@ fn type_text(ty: ParamType) -> String {
         ParamType::Flag => "true, false".to_string(),
         ParamType::Choice(words) => words.join(", "),
         ParamType::Text => "text".to_string(),
+        ParamType::Secret => "secret".to_string(),
     }
 }
 

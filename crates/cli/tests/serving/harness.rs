@@ -57,12 +57,23 @@ impl Server {
 
     /// The same; if the server ends at once, the log of its folder.
     pub fn try_start(dir: &Path, stack: &str, args: &[&str]) -> Result<Server, String> {
+        Server::spawn(dir, stack, args, &[])
+    }
+
+    /// As [`Server::start`], with variables in the environment.
+    pub fn start_with(dir: &Path, stack: &str, args: &[&str], variables: &[(&str, &str)]) -> Server {
+        let started = Server::spawn(dir, stack, args, variables);
+        started.unwrap_or_else(|log| panic!("the server ended at once: {log}"))
+    }
+
+    fn spawn(dir: &Path, stack: &str, args: &[&str], variables: &[(&str, &str)]) -> Result<Server, String> {
         let stack = stack.replace("DIR", &dir.display().to_string());
         let log = dir.join("server.log");
         let control = dir.join("esker.ctl").display().to_string();
         let mut child = Command::new(ESKER)
             .args(["serve", &stack, "--json", "--control", &control])
             .args(args)
+            .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .stderr(fs::File::options().create(true).append(true).open(&log).expect("the log can be made"))
             .spawn()

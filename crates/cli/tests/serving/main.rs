@@ -11,6 +11,7 @@ mod ledger;
 mod live;
 mod load;
 mod operating;
+mod planted;
 mod refusals;
 mod secured;
 mod service;

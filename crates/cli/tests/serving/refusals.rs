@@ -164,7 +164,7 @@ impl Drop for Small<'_> {
 }
 
 #[test]
-fn a_full_disk_under_a_file_latches_the_device_and_says_so() {
+fn a_full_disk_under_a_file_fails_the_write_and_heals_when_space_is_back() {
     let dir = tempfile::tempdir().unwrap();
     let small = dir.path().join("small");
     fs::create_dir(&small).unwrap();
@@ -176,18 +176,49 @@ fn a_full_disk_under_a_file_latches_the_device_and_says_so() {
     let stack = "d = file path=DIR/small/d.img size=8MiB direct=false @ nbd=unix:DIR/sock";
     let server = Server::start(dir.path(), stack, &[]);
     let uri = &server.uris[0];
-    let write = check_qemu_io(&["-f", "raw", "-c", "write -P 7 0 4M", uri]);
+    let run = |command: &str| check_qemu_io(&["-f", "raw", "-c", command, uri]);
+    assert!(run("write -P 3 0 64k").contains("wrote 65536/65536 bytes"));
+    fs::write(small.join("other"), vec![1; 1 << 20]).unwrap();
+    let write = run("write -P 7 1M 4M");
     assert!(write.contains("No space left on device"), "{write}");
     let log = server.log();
-    assert!(log.contains("is latched: a write of") && log.contains("Repair the medium, then restart."), "{log}");
-    let again = check_qemu_io(&["-f", "raw", "-c", "write -P 7 0 4k", uri]);
-    assert!(again.contains("Input/output error"), "a latched device answers EIO: {again}");
-    let err = check_esker(&["status", "--control", &server.control], 1);
-    assert!(err.contains("is latched: a write of"), "{err}");
-    let read = check_qemu_io(&["-f", "raw", "-c", "read 6M 4k", uri]);
-    assert!(read.contains("read 4096/4096 bytes"), "reads go on: {read}");
-    server.signal("TERM");
-    assert_eq!(server.wait(), Some(1), "the stop tells that it could not flush");
+    assert!(log.contains("Writes that need space fail until there is some") && !log.contains("latched"), "{log}");
+    server.check_status();
+    assert!(run("flush").is_empty(), "a flush says nothing of a write that failed");
+    let over = run("write -P 4 0 64k");
+    assert!(over.contains("wrote 65536/65536 bytes"), "a write over bytes that have space goes on: {over}");
+    fs::remove_file(small.join("other")).unwrap();
+    let healed = run("write -P 9 6M 256k");
+    assert!(healed.contains("wrote 262144/262144 bytes"), "{healed}");
+    for command in ["read -P 4 0 64k", "read -P 9 6M 256k"] {
+        let read = run(command);
+        assert!(read.contains("read ") && !read.contains("Pattern"), "{read}");
+    }
+    assert!(server.log().contains("a write found space again"), "{}", server.log());
+    server.stop();
+}
+
+#[test]
+fn a_file_that_is_allocated_whole_needs_its_space_at_the_start_and_keeps_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let small = dir.path().join("small");
+    fs::create_dir(&small).unwrap();
+    let Some(_small) = Small::mount(&small) else {
+        esker_testkit::skip(esker_testkit::Ability::Attach, "a full disk needs root and mount");
+        assert!(!is_root(), "root could not mount a tmpfs");
+        return;
+    };
+    let text = "d = file path=DIR/small/d.img size=SIZE allocate=true direct=false @ nbd=unix:DIR/sock";
+    let refused = Server::try_start(dir.path(), &text.replace("SIZE", "8MiB"), &[]).err().expect("there is no space");
+    assert!(refused.contains("its 8388608 bytes cannot be reserved: No space left"), "{refused}");
+    assert!(!small.join("d.img").exists(), "what the start made is removed");
+    let server = Server::start(dir.path(), &text.replace("SIZE", "1MiB"), &[]);
+    let uri = &server.uris[0];
+    let run = |command: &str| check_qemu_io(&["-f", "raw", "-c", command, uri]);
+    assert!(run("discard 0 1M").contains("discard 1048576/1048576 bytes"));
+    assert!(fs::write(small.join("other"), vec![1; 4 << 20]).is_err(), "the rest of the disk is full");
+    assert!(run("write -P 5 0 1M").contains("wrote 1048576/1048576 bytes"));
+    server.stop();
 }
 
 /// What qemu-io prints; its exit status says little.

@@ -201,7 +201,12 @@ fn disk_over(rt: &Rt, pool: &Pool, path: &str) -> Disk {
     let mode = OpenMode { read_only: false, direct: false, create_new: false, exclusive: false };
     let file = File::open(&rt.kernel().unwrap(), Path::new(path), mode).unwrap();
     let limits = disk::limits(1 << 20, 512, false);
-    Disk::new(rt, pool, Opened { name: path.into(), file, limits, depth: 1, holes: false, resizable: false }, there())
+    Disk::new(
+        rt,
+        pool,
+        Opened { name: path.into(), file, limits, depth: 1, holes: false, resizable: false, allocated: false },
+        there(),
+    )
 }
 
 /// Writes to /dev/full fail for lack of space like those to a full file system.
@@ -220,13 +225,17 @@ async fn write_to_full(rt: Rt) -> (Vec<BioError>, bool, usize) {
 }
 
 #[test]
-fn a_full_medium_answers_no_space_and_latches() {
+fn a_full_medium_answers_no_space_to_writes_and_latches_after_a_flush_that_failed() {
     for backend in [Backend::Uring, Backend::Threads] {
         let reactor = reactor(backend);
         let (errors, reads, len) = reactor.block_on(write_to_full(reactor.rt()));
-        assert!(matches!(&errors[0], BioError::NoSpace(text) if text.contains("write of 1024 bytes at 4096")));
-        let latched = |e: &BioError| matches!(e, BioError::Latched(text) if text.contains("a write of 1024 bytes at 4096 failed"));
-        assert!(errors[1..].iter().all(latched), "{errors:?}");
+        let no_space =
+            |e: &BioError| matches!(e, BioError::NoSpace(text) if text.contains("write of 1024 bytes at 4096"));
+        assert!(errors[..2].iter().all(no_space), "{errors:?}");
+        // A character device cannot be synced.
+        assert!(matches!(&errors[2], BioError::Io(text) if text.contains("flush: Invalid argument")), "{errors:?}");
+        let latched = |e: &BioError| matches!(e, BioError::Latched(text) if text.contains("a flush failed"));
+        assert!(errors[3..].iter().all(latched), "{errors:?}");
         assert_eq!((reads, len), (true, 1024), "reads go on, buffers come back");
     }
 }
@@ -270,7 +279,7 @@ fn zeroing_without_support_writes_zeroes() {
     let disk = Disk::new(
         &rt,
         &Pool::default(),
-        Opened { name: "d".into(), file, limits, depth: 1, holes: true, resizable: false },
+        Opened { name: "d".into(), file, limits, depth: 1, holes: true, resizable: false, allocated: false },
         there(),
     );
     let (start, len) = (4096, (2 << 20) + 8192);

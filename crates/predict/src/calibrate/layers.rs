@@ -53,7 +53,9 @@ fn copies(kind: &'static Kind) -> Result<usize, String> {
         .iter()
         .find(|param| param.default.is_none() && !param.optional && !given.iter().any(|(name, _)| *name == param.name));
     match missing {
-        Some(param) if param.ty == ParamType::Text => return Err(format!("needs the outside world ({})", param.name)),
+        Some(param) if matches!(param.ty, ParamType::Text | ParamType::Secret) => {
+            return Err(format!("needs the outside world ({})", param.name));
+        }
         Some(param) => return Err(format!("needs the parameter {}", param.name)),
         None if kind.worlds == Worlds::RealOnly => return Err("exists only in the real world".to_string()),
         None => {}

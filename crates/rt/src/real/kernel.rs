@@ -153,6 +153,14 @@ impl File {
         Ok(rustix::fs::ftruncate(&*self.fd, bytes)?)
     }
 
+    /// Reserves space for the first `bytes` bytes of a regular file, whose content stays. Blocking: for start-up.
+    ///
+    /// # Errors
+    /// The kernel's; `Unsupported` where the file system cannot.
+    pub fn allocate(&self, bytes: u64) -> io::Result<()> {
+        Ok(rustix::fs::fallocate(&*self.fd, rustix::fs::FallocateFlags::KEEP_SIZE, 0, bytes)?)
+    }
+
     /// The next offset at or after `at` that holds data, and where that data ends, as the file system reports it.
     /// `None`: only holes follow. Blocking, but answered from the file's metadata.
     pub fn data_after(&self, at: u64) -> io::Result<Option<(u64, u64)>> {

@@ -3,7 +3,8 @@
 //! Reading order: [`reactor`] (the loop), [`op`] (what the kernel can be asked), [`uring`] and [`threads`] (the two
 //! backends), [`kernel`] (what devices and front ends call), [`cell`] (a stack that any thread may enter), [`apart`]
 //! (calls that this process may have to answer itself), [`credentials`] (who connected), [`descriptor`] (calls without a safe form elsewhere),
-//! [`file_map`], [`loop_device`], [`process`] (memory of other processes).
+//! [`file_map`], [`loop_device`], [`process`] (memory of other processes),
+//! [`secrecy`] (keys of this one).
 
 #![allow(
     clippy::disallowed_methods,
@@ -22,6 +23,7 @@ pub mod loop_device;
 pub mod op;
 pub mod process;
 pub mod reactor;
+pub mod secrecy;
 mod socket;
 mod threads;
 mod uring;

@@ -10,6 +10,9 @@ use super::{DeviceSpec, ExportSpec, Place, Spec, address, is_sound_name, split_r
 /// More names than this are not listed in a message.
 const LISTED_MAX: usize = 40;
 
+/// Most devices and layers on the way from an upper end to a leaf.
+pub const DEPTH_MAX: usize = 64;
+
 /// How alike two words must be for one to be offered in place of the other (Jaro-Winkler, from 0 to 1).
 const ALIKE: f64 = 0.8;
 
@@ -60,6 +63,7 @@ impl Spec {
             found.extend(check_address(export));
         }
         let order = index.order();
+        found.extend(index.too_deep(&order));
         found.extend(
             index.cycles(&order).into_iter().map(|(at, path)| Problem::Cycle(path).at(self.devices[at].place_of("on"))),
         );
@@ -128,7 +132,7 @@ fn check_kind(device: &DeviceSpec, kinds: &[&Kind], found: &mut Vec<TextError>) 
 }
 
 /// The parameter that every layer has.
-const CHECK: &str = "check";
+pub(super) const CHECK: &str = "check";
 
 /// The kind's own parameters, and whether the layer is to be held to its kind's declaration (`check=strict`).
 pub(crate) fn strictness(
@@ -215,6 +219,20 @@ impl<'a> Index<'a> {
         let advice = advice(target, "the devices are", self.by_name.keys().copied());
         let (what, reference) = (what.to_string(), reference.to_string());
         Some(Problem::Dangling { what, reference, target: target.to_string(), advice })
+    }
+
+    /// The lowest device, in build order, with more than [`DEPTH_MAX`] devices from it down to its deepest leaf.
+    fn too_deep(&self, order: &[usize]) -> Option<TextError> {
+        let mut depths = vec![1; self.lowers.len()];
+        for at in order {
+            let below = self.lowers[*at].iter().map(|lower| depths[*lower]).max().unwrap_or(0);
+            depths[*at] = below + 1;
+            if depths[*at] > DEPTH_MAX {
+                let device = &self.spec.devices[*at];
+                return Some(Problem::TooDeep(device.name.clone()).at(device.at.clone()));
+            }
+        }
+        None
     }
 
     /// Lowers first (Kahn 1962), without the devices on a cycle and those above them.

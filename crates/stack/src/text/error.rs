@@ -5,6 +5,7 @@ use std::fmt;
 use esker_block::kind::KindError;
 
 use super::Place;
+use super::check::DEPTH_MAX;
 
 /// Something wrong, and where.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
@@ -84,6 +85,9 @@ pub enum Problem {
     /// Devices that stand on each other.
     #[error("devices stand on each other: {0}; a chain must end at a device that is on nothing")]
     Cycle(String),
+    /// More devices above each other than a stack may have.
+    #[error("device \"{0}\" has more than {DEPTH_MAX} devices above each other, itself among them; leave layers out")]
+    TooDeep(String),
     /// Too few or too many lower ends.
     #[error("device \"{device}\" is on {given}, but {kind} needs {needed}; {fix}")]
     LowerEnds {

@@ -12,6 +12,9 @@ use super::{DeviceSpec, ExportSpec, Place, Spec};
 /// Characters that end a word. Values may hold more of them than names: see [`Reader::value`].
 const ENDS_WORD: &[char] = &['=', '|', ';', '@', ',', '"', '#'];
 
+/// A word that stands alone is shown if it is shorter; what is longer may be a key that follows a blank.
+const WORD_SHOWN_MAX: usize = 32;
+
 /// Whether the first thing in `text` is a statement: `WORD = LETTER...` or `export WORD = ...`.
 pub(super) fn is_line_form(text: &str) -> bool {
     let mut reader = Reader::new("", text);
@@ -166,7 +169,11 @@ impl<'a> Reader<'a> {
     /// `=VALUE`, bare or in double quotes.
     fn value(&mut self, key: &str) -> Parsed<String> {
         if !self.take('=') {
-            return Err(self.syntax(format!("`{key}` stands alone"), format!("write {key}=VALUE without blanks")));
+            let (word, key) = match key.len() {
+                0..WORD_SHOWN_MAX => (format!("`{key}`"), key),
+                long => (format!("a word of {long} characters"), "NAME"),
+            };
+            return Err(self.syntax(format!("{word} stands alone"), format!("write {key}=VALUE without blanks")));
         }
         if self.take('"') {
             let value = self.quoted()?;

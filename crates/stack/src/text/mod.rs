@@ -19,6 +19,8 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use esker_block::kind::{Kind, NOT_SHOWN};
+
 pub use check::Plan;
 pub use error::{Problem, TextError, TextErrors};
 
@@ -69,6 +71,21 @@ impl DeviceSpec {
     /// A device that stands at `at`.
     pub fn new(name: &str, kind: &str, on: Vec<String>, args: BTreeMap<String, String>, at: Place) -> DeviceSpec {
         DeviceSpec { name: name.to_string(), kind: kind.to_string(), on, args, at, lines: BTreeMap::new() }
+    }
+
+    /// The same as logs may show it: a value is replaced unless its kind says that it is no secret.
+    #[must_use]
+    pub fn shown(mut self, kinds: &[&Kind]) -> DeviceSpec {
+        let kind = kinds.iter().find(|kind| kind.name == self.kind);
+        for (name, text) in &mut self.args {
+            let shown = match kind.and_then(|kind| kind.param(name)) {
+                Some(param) => param.shown(text),
+                None if name == check::CHECK => text,
+                None => NOT_SHOWN,
+            };
+            *text = shown.to_string();
+        }
+        self
     }
 
     /// Where `key` (`kind`, `on` or a parameter) stands; the device's own place if it was not written.

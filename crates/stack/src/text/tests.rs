@@ -5,6 +5,7 @@ use esker_block::kind::{Arity, Build, Durability, Kind, KindError, Param, ParamT
 use esker_block::limits::OpSet;
 use proptest::prelude::*;
 
+use super::check::DEPTH_MAX;
 use super::*;
 
 const fn kind(name: &'static str, lowers: Arity, params: &'static [Param]) -> Kind {
@@ -258,13 +259,49 @@ fn what_nothing_uses_is_a_warning() {
     assert_eq!(warnings, ["s:1: device \"b\" is used by nothing; export it, put a device on it, or remove it"]);
 }
 
+fn chain_of(devices: usize) -> String {
+    let layers = (1..devices).map(|i| format!("d{i} = delay on d{}\n", i - 1));
+    "d0 = file path=x\n".to_string() + &layers.collect::<String>()
+}
+
 #[test]
-fn a_very_long_chain_is_ordered() {
-    let mut text = "d0 = file path=x\n".to_string();
-    (1..20_000).for_each(|i| text += &format!("d{i} = delay on d{}\n", i - 1));
-    let plan = parse(&text).check(KINDS).unwrap();
-    assert!(plan.lowers_first().eq(0..20_000));
-    assert!(plan.uppers_first().eq((0..20_000).rev()));
+fn a_chain_of_the_greatest_depth_is_ordered_and_a_deeper_one_is_refused_once() {
+    let plan = parse(&chain_of(DEPTH_MAX)).check(KINDS).unwrap();
+    assert!(plan.lowers_first().eq(0..DEPTH_MAX));
+    assert!(plan.uppers_first().eq((0..DEPTH_MAX).rev()));
+    let refusal = "s:65: device \"d64\" has more than 64 devices above each other, itself among them; leave layers out";
+    check_report(&chain_of(DEPTH_MAX + 1), &[refusal]);
+    check_report(&chain_of(20_000), &[refusal]);
+}
+
+static LOCK: Kind = kind("lock", Arity::One, &[Param::required("key", ParamType::Secret, "Where the key is.")]);
+static LOCKED: &[&Kind] = &[&FILE, &LOCK];
+const KEY: &str = "00112233445566778899aabbccddeeff0123456789abcdef0123456789abcdef";
+
+#[test]
+fn no_refusal_repeats_a_key_that_stands_in_the_text() {
+    let wrong = ["key=KEY", "key=env:KEY", "key=file:KEY", "key=\"KEY\"", "key=KEY\"", "key= KEY", "KEY", "kye=KEY"];
+    let texts = wrong.map(|param| format!("a = file path=x | lock {param} @").replace("KEY", KEY));
+    let toml = [format!("key = \"{KEY}\""), format!("key = [\"{KEY}\"]"), format!("key = {KEY}")];
+    let toml =
+        toml.map(|key| format!("[device.f]\nkind=\"file\"\npath=\"x\"\n[device.a]\nkind=\"lock\"\non=\"f\"\n{key}\n"));
+    for text in texts.iter().chain(&toml) {
+        let told = Spec::parse("s", text).and_then(|spec| spec.check(LOCKED)).expect_err(text).to_string();
+        assert!(!told.contains(&KEY[..16]), "{text}: {told}");
+    }
+    let told = Spec::parse("s", &texts[0]).unwrap().check(LOCKED).unwrap_err().to_string();
+    let wanted = "file:PATH or env:NAME; a stack text names the place of a key and does not hold the key";
+    assert_eq!(told, format!("s:1: device \"a\": key = \"(not shown)\": expected {wanted}"));
+}
+
+#[test]
+fn a_log_shows_only_values_that_cannot_be_a_secret() {
+    let shown = |text: &str| parse(text).devices.remove(0).shown(LOCKED).args.into_values().collect::<Vec<_>>();
+    assert_eq!(shown("a = lock key=env:NAME check=strict"), ["strict", "env:NAME"]);
+    assert_eq!(shown("a = file path=KEY size=1MiB"), ["KEY", "1MiB"]);
+    for text in ["a = lock key=KEY", "a = lock kye=KEY", "a = luck key=KEY"] {
+        assert_eq!(shown(text), ["(not shown)"], "{text}");
+    }
 }
 
 fn name() -> impl Strategy<Value = String> {
