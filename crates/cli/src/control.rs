@@ -1,6 +1,6 @@
 //! The client of a server's control socket, as verbs use it.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,6 +13,8 @@ use crate::failure::Failure;
 
 /// Longer than any live change waits.
 const ANSWER_MAX: Duration = Duration::from_secs(660);
+/// No answer has more bytes: the status of a stack with 65,535 parts has less.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
 /// The argument --control of verbs that speak to a server.
 #[derive(clap::Args)]
@@ -33,6 +35,8 @@ enum ControlError {
     Unreached { path: String, source: io::Error },
     #[error("{path}: the server went away: {source}")]
     Lost { path: String, source: io::Error },
+    #[error("{0}: more than 64 MiB came and no end of the answer; this is no control socket of esker")]
+    Endless(String),
     #[error("{0}: the server went away without an answer")]
     Silent(String),
     #[error("{path}: this is not a status that this program understands: {source}; is the server of another version?")]
@@ -102,7 +106,8 @@ impl Asked {
             io::ErrorKind::ConnectionRefused => ControlError::Dead(name.clone()),
             _ => ControlError::Unreached { path: name.clone(), source },
         })?;
-        let sent = stream.set_read_timeout(Some(patience)).and_then(|()| stream.write_all(command.line().as_bytes()));
+        let timed = stream.set_read_timeout(Some(patience)).and_then(|()| stream.set_write_timeout(Some(patience)));
+        let sent = timed.and_then(|()| stream.write_all(command.line().as_bytes()));
         sent.map_err(|source| ControlError::Lost { path: name.clone(), source })?;
         Ok(Asked { path: name, stream: BufReader::new(stream) })
     }
@@ -126,7 +131,9 @@ impl Asked {
     /// Empty at the end of the stream.
     fn next_line(&mut self) -> Result<String, ControlError> {
         let mut line = String::new();
-        match self.stream.read_line(&mut line) {
+        let read = Read::by_ref(&mut self.stream).take(ANSWER_BYTES_MAX).read_line(&mut line);
+        match read {
+            Ok(_) if line.len() as u64 >= ANSWER_BYTES_MAX => Err(ControlError::Endless(self.path.clone())),
             // A server that dies with our bytes unread.
             Err(e) if e.kind() == io::ErrorKind::ConnectionReset => Ok(String::new()),
             Err(source) => Err(ControlError::Lost { path: self.path.clone(), source }),

@@ -1,5 +1,7 @@
 //! Arguments of how clients reach exports: TLS, who may connect to sockets, and disks of virtual machines.
 
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use esker_nbd::listen::Access;
@@ -8,6 +10,9 @@ use esker_nbd::tls::{Identity, ServerTls};
 use esker_serve::VhostDoor;
 
 use crate::failure::Failure;
+
+/// Each connection takes a descriptor, and up to 64 MiB while it is busy.
+const CONNECTIONS_MAX: u64 = 4096;
 
 /// How clients reach exports.
 #[derive(clap::Args)]
@@ -24,6 +29,19 @@ pub struct Doors {
     /// Inside TLS serve only clients with a certificate signed by one of these, in PEM form
     #[arg(long, value_name = "FILE")]
     tls_client_ca: Option<PathBuf>,
+    /// Of those clients serve only the ones whose certificate has this subject, such as CN=backup,O=Acme; may be given several
+    /// times
+    #[arg(long, value_name = "NAME", requires = "tls_client_ca", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    tls_subject: Vec<String>,
+    /// Connections of NBD clients at one address; beyond it the longest idle one ends
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..=CONNECTIONS_MAX))]
+    connections: u64,
+    /// Connections of NBD clients of one export; beyond it the longest idle one ends
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=CONNECTIONS_MAX))]
+    export_connections: u64,
+    /// Permission bits of the control socket, in octal; who may connect may do everything
+    #[arg(long, value_name = "MODE", default_value = "600", value_parser = parse_mode)]
+    control_mode: u32,
     /// Permission bits of Unix sockets of exports, in octal, such as 660
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     socket_mode: Option<u32>,
@@ -65,7 +83,12 @@ struct Unread {
 impl Doors {
     /// Bounds and permissions of NBD clients.
     pub fn nbd(&self) -> esker_nbd::server::Config {
-        esker_nbd::server::Config { resize: self.nbd_resize, ..esker_nbd::server::Config::production() }
+        esker_nbd::server::Config {
+            resize: self.nbd_resize,
+            connections_max: self.connections,
+            export_connections_max: self.export_connections,
+            ..esker_nbd::server::Config::production()
+        }
     }
 
     /// TLS of the server.
@@ -88,15 +111,24 @@ impl Doors {
         if mode == TlsMode::Off {
             return Err(Failure::Usage("--tls-cert is of no use without --tls on or --tls require".to_string()));
         }
-        let (chain, key) = (read(chain)?, read(key)?);
+        if self.tls_client_ca.is_some() && mode != TlsMode::Require {
+            let why = "--tls-client-ca needs --tls require: with --tls on a client without TLS shows no certificate and is served";
+            return Err(Failure::Usage(why.to_string()));
+        }
+        let (chain, key) = (read(chain)?, read_private(key)?);
         let client_ca = self.tls_client_ca.as_deref().map(read).transpose()?;
         let identity = Identity { chain: &chain, key: &key };
-        Ok(Some(ServerTls::new(mode, identity, client_ca.as_deref())?))
+        Ok(Some(ServerTls::new(mode, identity, client_ca.as_deref())?.for_subjects(&self.tls_subject)))
     }
 
     /// Who may connect.
     pub fn access(&self) -> Access {
         Access { mode: self.socket_mode, owner: self.socket_owner.map(|owner| (owner.user, owner.group)) }
+    }
+
+    /// Permission bits of the control socket.
+    pub fn control_mode(&self) -> u32 {
+        self.control_mode
     }
 
     /// Disks of virtual machines.
@@ -116,6 +148,20 @@ fn parse_vhost(text: &str) -> Result<VhostDoor, String> {
 
 fn read(path: &Path) -> Result<Vec<u8>, Unread> {
     std::fs::read(path).map_err(|source| Unread { path: path.display().to_string(), source })
+}
+
+/// A private key, which only its owner may use: the rule for the keys of layers.
+fn read_private(path: &Path) -> Result<Vec<u8>, Unread> {
+    let unread = |source| Unread { path: path.display().to_string(), source };
+    let mut file = std::fs::File::open(path).map_err(unread)?;
+    let mode = file.metadata().map_err(unread)?.mode() & 0o777;
+    if mode & 0o077 != 0 {
+        let why = format!("others than its owner may use this key (mode {mode:o}); chmod 600 it");
+        return Err(unread(std::io::Error::other(why)));
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(unread)?;
+    Ok(bytes)
 }
 
 fn parse_mode(text: &str) -> Result<u32, String> {

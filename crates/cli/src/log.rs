@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -57,7 +58,7 @@ impl Logging {
         let out: Box<dyn Write> = match &self.log_file {
             None => Box::new(io::stderr()),
             Some(path) => {
-                let file = File::options().append(true).create(true).open(path);
+                let file = File::options().append(true).create(true).mode(0o640).open(path);
                 Box::new(file.map_err(|source| LogFileError { path: path.display().to_string(), source })?)
             }
         };

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -217,7 +218,14 @@ impl Wanted {
 
 /// Makes the file and its name durable, so that a flush of the device is all that its data needs.
 fn create(path: &Path, size: u64, created: &Created) -> Result<(), KindError> {
-    let file = fs::File::create_new(path).map_err(|e| outside(path, format!("cannot be created: {e}")))?;
+    // What is stored is for its owner and group.
+    let file = fs::File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o640)
+        .open(path)
+        .map_err(|e| outside(path, format!("cannot be created: {e}")))?;
     let made = path.to_path_buf();
     created.note(move || {
         // What cannot be removed stays, empty; the error that is on its way says what went wrong.

@@ -1,10 +1,12 @@
 //! What a server knows of its connections, for those who operate it.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
-use esker_base::Time;
+use esker_base::{Nanos, Time};
 
 use crate::proto::{Op, Request};
+use crate::slots::{GaveWay, LastMoved};
 
 /// One connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub struct ClientInfo {
     pub export: Option<String>,
     /// Whether it is inside TLS.
     pub tls: bool,
+    /// The subject of the certificate that it showed.
+    pub subject: Option<String>,
     /// When it came.
     pub since: Time,
     /// Requests that it made.
@@ -36,6 +40,12 @@ pub(crate) struct Account {
     pub since: Time,
     pub export: Cell<Option<usize>>,
     pub tls: Cell<bool>,
+    /// The subject of the certificate that it showed.
+    pub subject: RefCell<Option<String>>,
+    /// When bytes last moved.
+    pub moved: LastMoved,
+    /// Why it had to end for another one.
+    pub gave_way: Cell<Option<GaveWay>>,
     requests: Cell<u64>,
     answered: Cell<u64>,
     read_bytes: Cell<u64>,
@@ -54,6 +64,9 @@ impl Account {
             since,
             export: Cell::default(),
             tls: Cell::default(),
+            subject: RefCell::default(),
+            moved: Rc::new(Cell::new(since)),
+            gave_way: Cell::default(),
             requests: Cell::default(),
             answered: Cell::default(),
             read_bytes: Cell::default(),
@@ -75,12 +88,18 @@ impl Account {
         add(&self.answered, 1);
     }
 
+    /// For how long no byte has moved; none while a request has no answer.
+    pub fn idle(&self, now: Time) -> Option<Nanos> {
+        (self.requests.get() == self.answered.get()).then(|| now.since(self.moved.get()))
+    }
+
     pub fn info(&self, export: Option<String>) -> ClientInfo {
         ClientInfo {
             number: self.number,
             peer: self.peer.clone(),
             export,
             tls: self.tls.get(),
+            subject: self.subject.borrow().clone(),
             since: self.since,
             requests: self.requests.get(),
             in_flight: self.requests.get() - self.answered.get(),

@@ -18,6 +18,7 @@ use crate::proto::{
     Replies, Request,
 };
 use crate::tls::ClientTls;
+use crate::watch::Stage;
 
 /// Why a request brought no result.
 #[derive(Debug, thiserror::Error)]
@@ -257,7 +258,7 @@ impl Shared {
         loop {
             let need = self.replies.borrow().need();
             let Need::Message(len) = need else { return Ok(()) };
-            let Some(bytes) = read_message(link, Vec::new(), 0, len).await? else { return Ok(()) };
+            let Some(bytes) = read_message(link, Vec::new(), 0, len, &Stage::default()).await? else { return Ok(()) };
             let heard = self.replies.borrow_mut().message(&bytes)?;
             let heard = match heard {
                 Heard::Data { cookie, range } => {
@@ -305,7 +306,7 @@ impl Shared {
 async fn shake(link: &Link, mut handshake: Handshake, tls: Option<&ClientTls>) -> Result<Remote, Fault> {
     loop {
         let Need::Message(len) = handshake.need() else { unreachable!("a handshake needs messages until it is over") };
-        let bytes = read_message(link, Vec::new(), 0, len).await?;
+        let bytes = read_message(link, Vec::new(), 0, len, &Stage::default()).await?;
         let bytes = bytes.ok_or_else(|| Fault::Lost("the server closed it during the handshake".into()))?;
         match (handshake.message(&bytes)?, tls) {
             (HandshakeStep::Ready(remote), _) => return Ok(remote),
@@ -321,26 +322,28 @@ async fn shake(link: &Link, mut handshake: Handshake, tls: Option<&ClientTls>) -
 }
 
 /// Reads a message of `len` bytes into `buffer`, whose first `there` bytes have come already; none if the stream ends
-/// before its first byte.
+/// before its first byte. While the rest of a message that has begun is waited for, `begun` says so.
 pub(crate) async fn read_message(
     link: &Link,
     mut buffer: Vec<u8>,
     there: usize,
     len: usize,
+    begun: &Stage,
 ) -> io::Result<Option<Vec<u8>>> {
     buffer.resize(len, 0);
     if there == len {
         return Ok(Some(buffer));
     }
     let rest = Part { start: there, len: len - there, ..Part::heap(buffer) };
-    let (mut parts, result) = link.read(vec![rest]).await;
+    let first = link.read(vec![rest]);
+    let (mut parts, result) = if there > 0 { begun.during(first).await } else { first.await };
     let got = result?;
     if there + got == 0 {
         return Ok(None);
     }
     if there + got < len {
         parts[0].advance(got);
-        parts = link.read_exact(parts).await?;
+        parts = begun.during(link.read_exact(parts)).await?;
     }
     match parts.pop().map(|part| part.mem) {
         Some(Mem::Heap(bytes)) => Ok(Some(bytes)),

@@ -22,6 +22,8 @@ pub mod persistent;
 pub mod proto;
 pub mod server;
 pub mod session;
+mod slots;
+mod subject;
 pub mod tls;
 pub mod uri;
 mod watch;

@@ -21,6 +21,8 @@ pub(crate) struct Link(Rc<Inner>);
 struct Inner {
     stream: Stream,
     tls: OnceCell<Tls>,
+    /// Called each time when bytes have moved in either direction.
+    moved: Box<dyn Fn()>,
 }
 
 struct Tls {
@@ -41,20 +43,31 @@ struct Received {
 
 impl Link {
     pub fn new(stream: Stream) -> Link {
-        Link(Rc::new(Inner { stream, tls: OnceCell::new() }))
+        Link::noting(stream, || {})
+    }
+
+    /// The same; `moved` is called each time when bytes have moved in either direction.
+    pub fn noting(stream: Stream, moved: impl Fn() + 'static) -> Link {
+        Link(Rc::new(Inner { stream, tls: OnceCell::new(), moved: Box::new(moved) }))
+    }
+
+    /// The certificate that the other side has shown, in DER form.
+    pub fn peer_certificate(&self) -> Option<Vec<u8>> {
+        let session = self.0.tls.get()?.session.borrow();
+        session.peer_certificates()?.first().map(|certificate| certificate.to_vec())
     }
 
     /// Shakes hands; nothing may be sent or received meanwhile. What TLS copies is added to `copied`.
     pub async fn secure(&self, session: Connection, copied: Rc<Cell<u64>>) -> io::Result<()> {
-        let Inner { stream, tls } = &*self.0;
+        let Inner { tls, .. } = &*self.0;
         let (session, sending) = (RefCell::new(session), Credits::new(1));
         let tls = tls.get_or_init(|| Tls { session, sending, received: RefCell::default(), copied });
         loop {
-            tls.flush(stream).await?;
+            tls.flush(&self.0).await?;
             if !tls.session.borrow().is_handshaking() {
                 return Ok(());
             }
-            if !tls.receive(stream).await? {
+            if !tls.receive(&self.0).await? {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
@@ -63,9 +76,15 @@ impl Link {
     /// Reads at least one byte into the parts, in order, unless the stream has ended (0 bytes).
     pub async fn read(&self, mut parts: Vec<Part>) -> (Vec<Part>, io::Result<usize>) {
         match self.0.tls.get() {
-            None => self.0.stream.read(parts).await,
+            None => {
+                let (parts, result) = self.0.stream.read(parts).await;
+                if matches!(result, Ok(1..)) {
+                    (self.0.moved)();
+                }
+                (parts, result)
+            }
             Some(tls) => {
-                let result = tls.read(&self.0.stream, &mut parts).await;
+                let result = tls.read(&self.0, &mut parts).await;
                 (parts, result)
             }
         }
@@ -79,13 +98,14 @@ impl Link {
 
     /// Fills the first `bytes_min` bytes of the parts, which come back as they were, and maybe more. Says how many.
     pub async fn read_at_least(&self, mut parts: Vec<Part>, bytes_min: usize) -> io::Result<(Vec<Part>, usize)> {
-        let Some(tls) = self.0.tls.get() else { return self.0.stream.read_at_least(parts, bytes_min).await };
+        let Inner { stream, tls, moved } = &*self.0;
+        let Some(tls) = tls.get() else { return stream.read_at_least_noting(parts, bytes_min, moved).await };
         let mut left = bytes_min;
         for part in &mut parts {
             let (mut done, end) = (0, part.len.min(left));
             while done < end {
                 let out = part.bytes_mut().map(|bytes| &mut bytes[done..end]).unwrap_or_default();
-                match tls.read_into(&self.0.stream, out).await? {
+                match tls.read_into(&self.0, out).await? {
                     0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                     n => done += n,
                 }
@@ -98,8 +118,8 @@ impl Link {
     /// Writes all parts, in order.
     pub async fn write_all(&self, parts: Vec<Part>) -> io::Result<()> {
         match self.0.tls.get() {
-            None => self.0.stream.write_all(parts).await.map(drop),
-            Some(tls) => tls.write_all(&self.0.stream, &parts).await,
+            None => self.0.stream.write_all_noting(parts, &self.0.moved).await.map(drop),
+            Some(tls) => tls.write_all(&self.0, &parts).await,
         }
     }
 
@@ -112,7 +132,7 @@ impl Link {
     pub async fn finish(&self) -> io::Result<()> {
         let Some(tls) = self.0.tls.get() else { return Ok(()) };
         tls.session.borrow_mut().send_close_notify();
-        tls.flush(&self.0.stream).await
+        tls.flush(&self.0).await
     }
 
     /// Ends the stream in both directions.
@@ -122,30 +142,33 @@ impl Link {
 }
 
 impl Tls {
-    async fn read(&self, stream: &Stream, parts: &mut [Part]) -> io::Result<usize> {
+    async fn read(&self, link: &Inner, parts: &mut [Part]) -> io::Result<usize> {
         let Some(first) = parts.iter_mut().find(|part| part.len > 0) else { return Ok(0) };
         let out = first.bytes_mut().unwrap_or_default();
-        self.read_into(stream, out).await
+        self.read_into(link, out).await
     }
 
-    async fn read_into(&self, stream: &Stream, out: &mut [u8]) -> io::Result<usize> {
+    async fn read_into(&self, link: &Inner, out: &mut [u8]) -> io::Result<usize> {
         loop {
             let got = self.session.borrow_mut().reader().read(out);
             match got {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 other => return other.inspect(|n| self.note(*n)),
             }
-            self.receive(stream).await?;
-            self.flush(stream).await?;
+            self.receive(link).await?;
+            self.flush(link).await?;
         }
     }
 
     /// Decrypts what has come, or waits for more. False at the end of the stream.
-    async fn receive(&self, stream: &Stream) -> io::Result<bool> {
+    async fn receive(&self, link: &Inner) -> io::Result<bool> {
         if self.received.borrow().is_empty() {
             let buffer = std::mem::take(&mut self.received.borrow_mut().bytes);
-            let (parts, got) = stream.read(vec![Part::heap(sized(buffer))]).await;
+            let (parts, got) = link.stream.read(vec![Part::heap(sized(buffer))]).await;
             let got = got?;
+            if got > 0 {
+                (link.moved)();
+            }
             if let Some(Part { mem: Mem::Heap(mut bytes), .. }) = parts.into_iter().next() {
                 bytes.truncate(got);
                 *self.received.borrow_mut() = Received { bytes, taken: 0 };
@@ -160,11 +183,11 @@ impl Tls {
         Ok(taken > 0)
     }
 
-    async fn write_all(&self, stream: &Stream, parts: &[Part]) -> io::Result<()> {
+    async fn write_all(&self, link: &Inner, parts: &[Part]) -> io::Result<()> {
         let mut waiting = 0;
         for piece in parts.iter().flat_map(|part| part.bytes().chunks(SEND_BYTES)) {
             if waiting + piece.len() > SEND_BYTES {
-                self.flush(stream).await?;
+                self.flush(link).await?;
                 waiting = 0;
             }
             let mut session = self.session.borrow_mut();
@@ -173,21 +196,21 @@ impl Tls {
             waiting += piece.len();
             self.note(piece.len());
         }
-        self.flush(stream).await
+        self.flush(link).await
     }
 
     /// Sends all records that were made.
-    async fn flush(&self, stream: &Stream) -> io::Result<()> {
+    async fn flush(&self, link: &Inner) -> io::Result<()> {
         if !self.session.borrow().wants_write() {
             return Ok(());
         }
         self.sending.take(1).await;
-        let result = self.send_records(stream).await;
+        let result = self.send_records(link).await;
         self.sending.give(1);
         result
     }
 
-    async fn send_records(&self, stream: &Stream) -> io::Result<()> {
+    async fn send_records(&self, link: &Inner) -> io::Result<()> {
         loop {
             let mut records = Vec::new();
             while self.session.borrow().wants_write() {
@@ -196,7 +219,7 @@ impl Tls {
             if records.is_empty() {
                 return Ok(());
             }
-            stream.write_all(vec![Part::heap(records)]).await?;
+            link.stream.write_all_noting(vec![Part::heap(records)], &link.moved).await?;
         }
     }
 

@@ -58,16 +58,36 @@ pub enum ListenError {
 /// # Errors
 /// [`ListenError`] says what stands in the way and what to do.
 pub fn listen(rt: &Rt, address: &Address) -> Result<Listener, ListenError> {
-    let error = match Listener::bind(rt, address) {
+    listen_as(rt, address, Access::default())
+}
+
+/// The same; `access` says who may connect to a Unix socket, which is never open to others before.
+///
+/// # Errors
+/// As for [`listen`], and for an owner that only root may set.
+pub fn listen_as(rt: &Rt, address: &Address, access: Access) -> Result<Listener, ListenError> {
+    let bind = |address: &Address| match access.mode {
+        Some(_) => Listener::bind_closed(rt, address),
+        None => Listener::bind(rt, address),
+    };
+    let listener = bind_where_nobody_lives(address, &bind)?;
+    grant(listener.address(), access).map(|()| listener)
+}
+
+fn bind_where_nobody_lives(
+    address: &Address,
+    bind: &dyn Fn(&Address) -> io::Result<Listener>,
+) -> Result<Listener, ListenError> {
+    let error = match bind(address) {
         Ok(listener) => return Ok(listener),
         Err(error) => error,
     };
     match (address, error.kind()) {
         (Address::Unix(path), ErrorKind::AddrInUse) => {
             remove_dead(address, path)?;
-            Listener::bind(rt, address).map_err(|e| explain(address, e))
+            bind(address).map_err(|e| explain(address, e))
         }
-        (Address::Tcp(_), ErrorKind::AddrInUse) => bind_after_the_dying(rt, address).map_err(|e| explain(address, e)),
+        (Address::Tcp(_), ErrorKind::AddrInUse) => bind_after_the_dying(address, bind).map_err(|e| explain(address, e)),
         _ => Err(explain(address, error)),
     }
 }
@@ -81,13 +101,12 @@ pub struct Access {
     pub owner: Option<(u32, Option<u32>)>,
 }
 
-/// Sets who may connect to a Unix socket; TCP has no such thing. Until then the process's mask decides, so a socket that
-/// must never be open to others belongs in a directory that is not.
+/// Sets who may connect to a Unix socket; TCP has no such thing.
 ///
 /// # Errors
 /// [`ListenError`], mostly for an owner that only root may set.
 #[allow(clippy::disallowed_methods, reason = "a front end owns its socket's path")]
-pub fn grant(address: &Address, access: Access) -> Result<(), ListenError> {
+fn grant(address: &Address, access: Access) -> Result<(), ListenError> {
     let Address::Unix(path) = address else { return Ok(()) };
     let other = |source| ListenError::Access { place: path.display().to_string(), source };
     if let Some((user, group)) = access.owner {
@@ -105,16 +124,16 @@ const DYING_MAX: Duration = Duration::from_secs(1);
 
 /// Tries again while a server that was killed may still hold the port.
 #[allow(clippy::disallowed_methods, reason = "a front end starts in the real world, before anything runs")]
-fn bind_after_the_dying(rt: &Rt, address: &Address) -> io::Result<Listener> {
+fn bind_after_the_dying(address: &Address, bind: &dyn Fn(&Address) -> io::Result<Listener>) -> io::Result<Listener> {
     let step = DYING_MAX / 20;
     for _ in 1..20 {
         std::thread::sleep(step);
-        match Listener::bind(rt, address) {
+        match bind(address) {
             Err(e) if e.kind() == ErrorKind::AddrInUse => {}
             other => return other,
         }
     }
-    Listener::bind(rt, address)
+    bind(address)
 }
 
 /// Removes the socket if nobody lives behind it.
@@ -196,6 +215,22 @@ mod tests {
         let address = Address::Unix(path.clone());
         in_world(|rt| async move { listen(&rt, &address).unwrap() });
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_socket_has_its_mode_whatever_the_mask_says_and_is_closed_before() {
+        let (_dir, path) = place();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        in_world(|rt| async move {
+            let address = Address::Unix(path.clone());
+            let closed = Listener::bind_closed(&rt, &address).unwrap();
+            assert_eq!(mode(&path), 0o600);
+            drop(closed);
+            for bits in [0o600, 0o666] {
+                let _listener = listen_as(&rt, &address, Access { mode: Some(bits), owner: None }).unwrap();
+                assert_eq!(mode(&path), bits);
+            }
+        });
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! A server: several exports by name, any number of listeners, one task per connection.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::cell::Cell;
 use std::pin::pin;
 use std::rc::Rc;
 
@@ -9,7 +8,7 @@ use esker_base::Nanos;
 use esker_block::{ChangeMap, Device, OpKind, Support};
 use esker_rt::mem::Pool;
 use esker_rt::net::{Listener, Stream};
-use esker_rt::sync::{Credits, Either, Notify, race};
+use esker_rt::sync::{Either, Notify, race};
 use esker_rt::{JoinHandle, Level, Rt};
 
 use crate::account::{Account, ClientInfo};
@@ -18,16 +17,22 @@ use crate::marked::Marked;
 use crate::proto::wire::MAX_PAYLOAD;
 use crate::proto::{Context, ExportError, ExportInfo, Exports};
 use crate::session::{Closing, Connection};
+use crate::slots::{Open, Slots};
 use crate::tls::ServerTls;
 use crate::watch::Patience;
 
 /// Bounds of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
-    /// Connections at a time; more wait to be accepted.
+    /// Connections that have not chosen an export; when one more comes, the oldest of them ends.
+    pub handshakes_max: u64,
+    /// Connections that use an export. When one more wants to, the one that has been idle longest ends; if none is idle,
+    /// the new one is refused.
     pub connections_max: u64,
-    /// Connections of one export; more are refused.
+    /// The same for the connections of one export.
     pub export_connections_max: u64,
+    /// A connection is idle when it has no request under way and no byte has moved for this long.
+    pub idle_time_min: Nanos,
     /// Requests under way per connection; more wait on the wire.
     pub requests_max: u64,
     /// Bytes of payload under way per connection.
@@ -36,23 +41,25 @@ pub struct Config {
     pub resize: bool,
     /// A connection that has not chosen an export by then is closed.
     pub handshake_time_max: Nanos,
-    /// A client that takes longer to send one payload, or to take one batch of replies, is closed, within twice the
-    /// time.
+    /// A client that takes longer to send a request that it has begun, or one payload, or to take one batch of replies, is
+    /// closed, within twice the time.
     pub stall_time_max: Nanos,
     /// When the server stops, requests under way have this long to be answered.
     pub stop_time_max: Nanos,
 }
 
 impl Config {
-    /// For service: at most 32 connections with 128 requests and 64 MiB each.
+    /// For service: at most 32 connections with 128 requests and 64 MiB each, beside 128 that shake hands.
     pub fn production() -> Config {
         Config {
+            handshakes_max: 128,
             connections_max: 32,
             export_connections_max: 16,
+            idle_time_min: Nanos::secs(1),
             requests_max: 128,
             payload_bytes_max: 64 << 20,
             resize: false,
-            handshake_time_max: Nanos::secs(30),
+            handshake_time_max: Nanos::secs(10),
             stall_time_max: Nanos::secs(60),
             stop_time_max: Nanos::secs(10),
         }
@@ -64,7 +71,13 @@ impl Config {
 
     /// For tests: bounds that are reached at once.
     pub fn tiny() -> Config {
-        Config { connections_max: 2, requests_max: 2, payload_bytes_max: 8 << 10, ..Config::production() }
+        Config {
+            handshakes_max: 2,
+            connections_max: 2,
+            requests_max: 2,
+            payload_bytes_max: 8 << 10,
+            ..Config::production()
+        }
     }
 }
 
@@ -144,39 +157,16 @@ pub(crate) struct Shared {
     pub secured: Rc<Cell<u64>>,
     pub stopping: Cell<bool>,
     stop: Gate,
-    slots: Credits,
+    pub slots: Slots,
     next_number: Cell<u64>,
-    open: RefCell<BTreeMap<u64, Open>>,
-    /// Connections of each export.
-    users: RefCell<Vec<u64>>,
     closed: Notify,
 }
 
 impl Shared {
-    /// The exports that take no more connections.
-    pub fn full(&self) -> Vec<usize> {
-        let users = self.users.borrow();
-        (0..users.len()).filter(|export| users[*export] >= self.config.export_connections_max).collect()
-    }
-
     /// The exports that cannot be used now, and why.
     pub fn unusable(&self) -> Vec<(usize, String)> {
         self.refusals.iter().enumerate().filter_map(|(export, refusal)| Some((export, refusal()?))).collect()
     }
-
-    /// Counts a connection of an export, or its end.
-    pub fn count_user(&self, export: usize, comes: bool) {
-        let users = &mut self.users.borrow_mut()[export];
-        *users = if comes { *users + 1 } else { *users - 1 };
-    }
-}
-
-/// What the server keeps of a connection.
-#[derive(Clone)]
-struct Open {
-    stream: Stream,
-    limits: Rc<Limits>,
-    account: Rc<Account>,
 }
 
 impl Server {
@@ -208,7 +198,7 @@ impl Server {
             pool: pool.clone(),
             changes,
             refusals,
-            users: RefCell::new(vec![0; infos.len()]),
+            slots: Slots::new(config, infos.len()),
             exports: Exports::new(infos)?,
             devices,
             config,
@@ -216,9 +206,7 @@ impl Server {
             secured: Rc::default(),
             stopping: Cell::new(false),
             stop: Gate::closed(),
-            slots: Credits::new(config.connections_max),
             next_number: Cell::new(1),
-            open: RefCell::default(),
             closed: Notify::default(),
         })))
     }
@@ -246,10 +234,10 @@ impl Server {
         }
     }
 
-    /// Serves one connection on `stream` once a slot is free. The handle tells how it ended.
+    /// Serves one connection on `stream`; if too many shake hands, the oldest of them ends. The handle tells how it ended.
     pub async fn attach(&self, stream: Stream) -> JoinHandle<Closing> {
         let shared = self.0.clone();
-        shared.slots.take(1).await;
+        shared.slots.take().await;
         if shared.stopping.get() {
             stream.shutdown();
         }
@@ -257,14 +245,13 @@ impl Server {
         let limits = Limits::new(shared.config.requests_max, shared.config.payload_bytes_max);
         let account = Rc::new(Account::new(number, stream.peer(), shared.rt.now()));
         let open = Open { stream: stream.clone(), limits: limits.clone(), account: account.clone() };
-        shared.open.borrow_mut().insert(number, open);
+        shared.slots.enter(open);
         self.0.rt.spawn("nbd-connection", async move {
             let closing = Connection::new(shared.clone(), account.clone(), stream, limits).run().await;
             let level = if closing.is_clean() { Level::Info } else { Level::Warn };
             let fields: [(&str, &dyn std::fmt::Display); 2] = [("client", &number), ("peer", &account.peer)];
             shared.rt.tell(level, closing.event(), &fields, format_args!("nbd: connection {number}: {closing}"));
-            shared.open.borrow_mut().remove(&number);
-            shared.slots.give(1);
+            shared.slots.leave(number);
             shared.closed.notify_all();
             closing
         })
@@ -277,14 +264,14 @@ impl Server {
 
     /// Connections that are open.
     pub fn connections(&self) -> usize {
-        self.0.open.borrow().len()
+        self.0.slots.len()
     }
 
     /// The connections that are open, oldest first.
     pub fn clients(&self) -> Vec<ClientInfo> {
         let name = |export: usize| self.0.exports.list()[export].name.clone();
         let info = |open: &Open| open.account.info(open.account.export.get().map(name));
-        self.0.open.borrow().values().map(info).collect()
+        self.0.slots.list().iter().map(info).collect()
     }
 
     /// Stops: no new connections, new requests are answered with a shutdown error, those under way get their replies,
@@ -299,7 +286,7 @@ impl Server {
         let patience = patience.min(shared.config.stop_time_max);
         shared.stopping.set(true);
         shared.stop.open();
-        let open: Vec<Open> = shared.open.borrow().values().cloned().collect();
+        let open = shared.slots.list();
         for Open { stream, limits, .. } in open {
             let rt = shared.rt.clone();
             let drain = async move {
@@ -310,7 +297,7 @@ impl Server {
             shared.rt.spawn("nbd-stop", drain).detach();
         }
         // A connection whose requests wait below goes on behind its closed stream.
-        let closed = shared.closed.wait_until(|| shared.open.borrow().is_empty());
+        let closed = shared.closed.wait_until(|| shared.slots.len() == 0);
         race(closed, shared.rt.sleep(patience + CLOSING_MAX)).await;
     }
 }

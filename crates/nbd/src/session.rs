@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::rc::Rc;
 
+use esker_base::Nanos;
 use esker_block::Tag;
 use esker_rt::mem::{Mem, Part};
 use esker_rt::net::Stream;
@@ -17,6 +18,8 @@ use crate::link::Link;
 use crate::outbox::Outbox;
 use crate::proto::{End, Need, Op, Request, Session, Step, Terms, TlsMode, Violation};
 use crate::server::Shared;
+use crate::slots::GaveWay;
+use crate::subject;
 use crate::watch::{Verdict, Watch};
 
 /// Unwanted bytes are read in pieces of this size.
@@ -33,6 +36,12 @@ pub enum Closing {
     CutOff,
     /// The client chose no export in time.
     Late,
+    /// The client had chosen no export, and newer ones needed its slot.
+    Crowded,
+    /// The client had been idle longest, for so many seconds, when another one needed its slot.
+    Idle(u64),
+    /// The client showed a certificate of a subject that is not allowed.
+    Stranger(String),
     /// The client sent no payload or took no replies for too long.
     Stalled,
     /// The client broke the protocol.
@@ -53,6 +62,8 @@ impl Closing {
             Closing::Goodbye | Closing::HungUp => "client_left",
             Closing::CutOff | Closing::Failed(_) => "client_lost",
             Closing::Late | Closing::Stalled => "client_slow",
+            Closing::Crowded | Closing::Idle(_) => "client_gave_way",
+            Closing::Stranger(_) => "client_refused",
             Closing::Dropped(_) => "client_dropped",
         }
     }
@@ -65,7 +76,14 @@ impl fmt::Display for Closing {
             Closing::HungUp => f.write_str("the client hung up"),
             Closing::CutOff => f.write_str("the client hung up in the middle of a message"),
             Closing::Late => f.write_str("closed: the client chose no export in time"),
-            Closing::Stalled => f.write_str("closed: the client sent no payload or took no replies for too long"),
+            Closing::Crowded => f.write_str("closed: the client had chosen no export, and newer ones needed its slot"),
+            Closing::Idle(seconds) => {
+                write!(f, "closed: the client had been idle longest ({seconds} s) when another one needed its slot")
+            }
+            Closing::Stranger(subject) => {
+                write!(f, "refused: its certificate is for {subject:?}, which no --tls-subject names")
+            }
+            Closing::Stalled => f.write_str("closed: the client sent half a request or took no replies for too long"),
             Closing::Dropped(violation) => write!(f, "dropped: {violation}"),
             Closing::Failed(error) => write!(f, "failed: {error}"),
         }
@@ -105,7 +123,8 @@ impl Connection {
     pub fn new(server: Rc<Shared>, account: Rc<Account>, stream: Stream, limits: Rc<Limits>) -> Connection {
         let mode = server.tls.as_ref().map_or(TlsMode::Off, |tls| tls.mode());
         let session = Session::new(server.exports.clone()).with_tls(mode);
-        let link = Link::new(stream);
+        let (rt, moved) = (server.rt.clone(), account.moved.clone());
+        let link = Link::noting(stream, move || moved.set(rt.now()));
         Connection { server, account, link, limits, session, chosen: None, buffer: Vec::new(), there: 0 }
     }
 
@@ -120,10 +139,11 @@ impl Connection {
         let written = writer.await;
         watch.ended();
         self.link.shutdown();
-        if let Some(Chosen { export, .. }) = self.chosen {
-            self.server.count_user(export, false);
-        }
         match (end, written) {
+            _ if self.account.gave_way.get().is_some() => match self.account.gave_way.get() {
+                Some(GaveWay::Idle(idle)) => Closing::Idle(idle.0 / Nanos::secs(1).0),
+                _ => Closing::Crowded,
+            },
             _ if watch.verdict() == Some(Verdict::Late) => Closing::Late,
             _ if watch.verdict() == Some(Verdict::Stalled) => Closing::Stalled,
             (Ok(End::Drop(violation)), _) => Closing::Dropped(violation),
@@ -140,7 +160,8 @@ impl Connection {
             let step = match self.session.need() {
                 Need::Message(len) => {
                     let (buffer, there) = (std::mem::take(&mut self.buffer), std::mem::take(&mut self.there));
-                    self.buffer = read_message(&self.link, buffer, there, len).await?.ok_or(Closing::HungUp)?;
+                    let message = read_message(&self.link, buffer, there, len, &watch.receiving);
+                    self.buffer = message.await?.ok_or(Closing::HungUp)?;
                     if outbox.is_broken() {
                         // What it had asked for is still on the wire: thousands of requests, maybe, that would keep
                         // others waiting for nothing.
@@ -153,7 +174,9 @@ impl Connection {
                     if self.server.stopping.get() {
                         self.session.stop();
                     }
-                    self.session.message(&self.buffer)
+                    let step = self.session.message(&self.buffer);
+                    self.tell_refused();
+                    step
                 }
                 Need::Payload(len) | Need::Skip(len) => {
                     watch.receiving.during(skip(&self.link, len)).await?;
@@ -180,7 +203,7 @@ impl Connection {
 
     /// Before an export is chosen: what is told of all of them.
     fn note_exports(&mut self) {
-        self.session.note_full(self.server.full());
+        self.session.note_full(self.server.slots.full(self.server.rt.now()));
         self.session.note_unusable(self.server.unusable());
         for (export, device) in self.server.devices.iter().enumerate() {
             self.session.note_size(export, device.size());
@@ -205,16 +228,35 @@ impl Connection {
         self.limits.idle().await;
         self.link.secure(session, self.server.secured.clone()).await?;
         self.account.tls.set(true);
-        Ok(())
+        let Some(certificate) = self.link.peer_certificate() else { return Ok(()) };
+        let subject = subject::of(&certificate).unwrap_or_default();
+        *self.account.subject.borrow_mut() = Some(subject.clone());
+        if tls.allows(&subject) { Ok(()) } else { Err(Closing::Stranger(subject)) }
+    }
+
+    /// Names an export that was refused because none of its connections is idle.
+    fn tell_refused(&mut self) {
+        let Some(export) = self.session.take_refused() else { return };
+        let (name, users) = (&self.server.exports.list()[export].name, self.server.slots.users(export));
+        let number = self.account.number;
+        let fields: [(&str, &dyn fmt::Display); 3] =
+            [("client", &number), ("peer", &self.account.peer), ("export", name)];
+        let text = format_args!(
+            "nbd: connection {number}: refused: all {users} connections of export {name:?} are in use; \
+             --connections and --export-connections allow more"
+        );
+        self.server.rt.tell(Level::Warn, "export_full", &fields, text);
     }
 
     fn begin(&mut self, chosen: Chosen) {
-        self.server.count_user(chosen.export, true);
-        self.account.export.set(Some(chosen.export));
+        self.server.slots.choose(&self.account, chosen.export, self.server.rt.now());
         let (name, number) = (&self.server.exports.list()[chosen.export].name, self.account.number);
-        let fields: [(&str, &dyn fmt::Display); 3] =
-            [("client", &number), ("peer", &self.account.peer), ("export", name)];
-        let text = format_args!("nbd: connection {number}: uses export {name:?}");
+        let subject = self.account.subject.borrow();
+        let subject = subject.as_deref().unwrap_or_default();
+        let fields: [(&str, &dyn fmt::Display); 4] =
+            [("client", &number), ("peer", &self.account.peer), ("export", name), ("subject", &subject)];
+        let of = if subject.is_empty() { String::new() } else { format!(" with a certificate for {subject:?}") };
+        let text = format_args!("nbd: connection {number}: uses export {name:?}{of}");
         self.server.rt.tell(Level::Info, "client_came", &fields, text);
         self.chosen = Some(chosen);
     }

@@ -45,6 +45,8 @@ pub struct Identity<'a> {
 pub struct ServerTls {
     mode: TlsMode,
     config: Arc<ServerConfig>,
+    /// Subjects of clients that are served; all if there are none.
+    subjects: Arc<[String]>,
 }
 
 impl ServerTls {
@@ -67,7 +69,17 @@ impl ServerTls {
             }
         };
         let config = builder.with_single_cert(chain, key).map_err(unfit("certificate with its key"))?;
-        Ok(ServerTls { mode, config: Arc::new(config) })
+        Ok(ServerTls { mode, config: Arc::new(config), subjects: Arc::new([]) })
+    }
+
+    /// The same; of the clients that an authority vouches for only those with one of these subjects are served, such as
+    /// `CN=backup,O=Acme`. Without any, all are.
+    pub fn for_subjects(self, subjects: &[String]) -> ServerTls {
+        ServerTls { subjects: subjects.into(), ..self }
+    }
+
+    pub(crate) fn allows(&self, subject: &str) -> bool {
+        self.subjects.is_empty() || self.subjects.iter().any(|allowed| allowed == subject)
     }
 
     /// Who must use it.

@@ -186,6 +186,19 @@ impl Stream {
     /// # Errors
     /// As for [`Stream::read_exact`].
     pub async fn read_at_least(&self, parts: Vec<Part>, bytes_min: usize) -> io::Result<(Vec<Part>, usize)> {
+        self.read_at_least_noting(parts, bytes_min, &|| {}).await
+    }
+
+    /// The same; `moved` is called each time when bytes have come.
+    ///
+    /// # Errors
+    /// As for [`Stream::read_exact`].
+    pub async fn read_at_least_noting(
+        &self,
+        parts: Vec<Part>,
+        bytes_min: usize,
+        moved: &dyn Fn(),
+    ) -> io::Result<(Vec<Part>, usize)> {
         let windows = Windows::of(&parts);
         let (mut left, mut done, mut bytes) = (parts, Vec::new(), 0);
         while bytes < bytes_min {
@@ -194,6 +207,7 @@ impl Stream {
             match result? {
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 n => {
+                    moved();
                     bytes += n;
                     advance_parts(&mut left, n, &mut done);
                 }
@@ -208,7 +222,18 @@ impl Stream {
     /// # Errors
     /// The kernel's; `BrokenPipe` when the peer went away.
     pub async fn write_all(&self, parts: Vec<Part>) -> io::Result<Vec<Part>> {
+        self.write_all_noting(parts, &|| {}).await
+    }
+
+    /// The same; `moved` is called each time when the socket has taken bytes.
+    ///
+    /// # Errors
+    /// As for [`Stream::write_all`].
+    pub async fn write_all_noting(&self, parts: Vec<Part>, moved: &dyn Fn()) -> io::Result<Vec<Part>> {
         let sent = self.send_now(&parts)?;
+        if sent > 0 {
+            moved();
+        }
         if sent == parts.iter().map(|part| part.len).sum() {
             return Ok(parts);
         }
@@ -220,7 +245,10 @@ impl Stream {
             left = parts;
             match result? {
                 0 => return Err(io::ErrorKind::WriteZero.into()),
-                n => advance_parts(&mut left, n, &mut done),
+                n => {
+                    moved();
+                    advance_parts(&mut left, n, &mut done);
+                }
             }
         }
         Ok(windows.restored(done))
@@ -309,6 +337,18 @@ impl Listener {
         let kernel = rt.kernel()?;
         let (fd, address) = crate::real::listen(address)?;
         Ok(Listener { kernel, fd: Arc::new(fd), address })
+    }
+
+    /// The same; a Unix socket can be connected to by its owner alone, whatever the process' mask says, from the instant at
+    /// which its path appears.
+    ///
+    /// # Errors
+    /// As for [`Listener::bind`].
+    pub fn bind_closed(rt: &Rt, address: &Address) -> io::Result<Listener> {
+        let Address::Unix(path) = address else { return Listener::bind(rt, address) };
+        let kernel = rt.kernel()?;
+        let fd = crate::real::listen_closed(path)?;
+        Ok(Listener { kernel, fd: Arc::new(fd), address: address.clone() })
     }
 
     /// The address, with the port that the kernel chose if 0 was asked for.

@@ -1,5 +1,6 @@
 //! Connections to the control socket: commands in, answers out, one at a time.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use esker_base::Nanos;
@@ -13,7 +14,7 @@ use crate::lines::Lines;
 use crate::perform::perform;
 use crate::server::Shared;
 
-/// Connections at a time; more wait to be accepted.
+/// Connections at a time; when one more comes, the oldest without a command under way ends.
 const CONNECTIONS_MAX: u64 = 8;
 /// A client that says nothing, or takes no answer, for so long is dropped.
 const IDLE_MAX: Nanos = Nanos::secs(60);
@@ -22,12 +23,12 @@ const READ_BYTES: usize = 4096;
 /// Takes commands until the server stops.
 pub(crate) async fn serve(shared: Rc<Shared>, listener: Rc<Listener>) {
     let own = shared.clone();
-    let converse = async move |stream: &Stream| converse(&own, stream).await;
+    let converse = async move |stream: &Stream, works: &Cell<bool>| converse(&own, stream, works).await;
     race(accept::serve(&shared.rt, &listener, "control", CONNECTIONS_MAX, converse), shared.stopping()).await;
 }
 
 /// Answers commands until the client goes away, says nothing, or cannot be understood any more.
-async fn converse(shared: &Rc<Shared>, stream: &Stream) {
+async fn converse(shared: &Rc<Shared>, stream: &Stream, works: &Cell<bool>) {
     let (mut lines, mut is_seen_off) = (Lines::default(), false);
     loop {
         let line = match lines.take() {
@@ -38,7 +39,9 @@ async fn converse(shared: &Rc<Shared>, stream: &Stream) {
             }
         };
         if let Some(line) = line {
+            works.set(true);
             let result = perform(shared, &line).await;
+            works.set(false);
             if !is_seen_off && matches!(Command::parse(&line), Ok(Command::Stop { .. })) {
                 shared.stop.see_off(stream);
                 is_seen_off = true;

@@ -1,5 +1,6 @@
 //! Just enough of HTTP to hand out a few pages: a request's head is read within bounds, answered, and the connection closed.
 
+use std::cell::Cell;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -91,7 +92,7 @@ struct Shelf {
 /// Answers requests without end. A connection outlives this by [`CLIENT_TIME_MAX`] twice at most.
 pub async fn serve(rt: Rt, listener: Rc<Listener>, pages: Rc<dyn Pages>) {
     let shelf = Shelf { rt: rt.clone(), pages, kept: RefCell::default() };
-    let converse = async move |stream: &Stream| shelf.converse(stream).await;
+    let converse = async move |stream: &Stream, _: &Cell<bool>| shelf.converse(stream).await;
     accept::serve(&rt, &listener, "metrics", CONNECTIONS_MAX, converse).await;
 }
 

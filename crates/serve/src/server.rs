@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use esker_base::{Nanos, Time};
 use esker_block::{Created, Device, Kind};
-use esker_nbd::listen::{Access, ListenError, grant, listen};
+use esker_nbd::listen::{Access, ListenError, listen, listen_as};
 use esker_nbd::proto::{ExportError, TlsMode};
 use esker_nbd::tls::ServerTls;
 use esker_nbd::{Uri, server as nbd};
@@ -34,6 +34,8 @@ use crate::stop::{self, Stop, StopError};
 pub struct Config {
     /// Where commands are taken.
     pub control: Address,
+    /// Permission bits of the control socket; connecting needs the one for writing.
+    pub control_mode: u32,
     /// Bounds of each NBD server.
     pub nbd: nbd::Config,
     /// TLS of all exports.
@@ -56,6 +58,7 @@ impl Config {
     pub fn at(control: Address, io: &str) -> Config {
         Config {
             control,
+            control_mode: CONTROL_MODE,
             nbd: nbd::Config::production(),
             tls: None,
             access: Access::default(),
@@ -67,6 +70,8 @@ impl Config {
     }
 }
 
+/// A control socket is for its owner, whatever the process' mask says: it is stronger than any export.
+pub const CONTROL_MODE: u32 = 0o600;
 /// Long enough for the flush of a slow disk behind a full page cache; a service manager waits longer.
 const STOP_PATIENCE: Nanos = Nanos::secs(60);
 /// A start that is given up has no clients.
@@ -201,7 +206,9 @@ impl Shared {
             meters: Meters::default(),
             freezer: Freezer::default(),
             measure: config.measure,
-            control: Rc::new(listen(rt, &config.control).map_err(ServeError::Control)?),
+            control: Rc::new(
+                listen_as(rt, &config.control, only_mode(config.control_mode)).map_err(ServeError::Control)?,
+            ),
             metrics: config.metrics.as_ref().map(|address| listen_for_metrics(rt, address)).transpose()?,
             stop: Stop::within(config.stop_patience),
         })
@@ -400,6 +407,22 @@ fn is_local(host: &str) -> bool {
     name == "localhost" || host.parse().is_ok_and(|address: std::net::SocketAddr| address.ip().is_loopback())
 }
 
+fn only_mode(mode: u32) -> Access {
+    Access { mode: Some(mode), owner: None }
+}
+
+/// Exports that other machines can reach without encryption are no error, but mostly a mistake.
+fn warn_of_an_open_door(rt: &Rt, address: &Address) {
+    let Address::Tcp(host) = address else { return };
+    if !is_local(host) {
+        let text = format_args!(
+            "NOT ENCRYPTED: other machines that reach {host} read and change its exports without a certificate; use \
+             --tls require with --tls-client-ca, or listen at 127.0.0.1"
+        );
+        rt.tell(Level::Warn, "not_encrypted", &[("address", host)], text);
+    }
+}
+
 /// A stack that cannot be measured is served all the same.
 async fn start_measuring(shared: &Shared) {
     let patience = Nanos::secs(10);
@@ -473,9 +496,12 @@ fn open(
     });
     let server = nbd::Server::with_tls(stack.rt(), stack.pool(), offered.collect(), config.nbd, config.tls.clone());
     let server = server.map_err(|source| ServeError::Export { at: at.clone(), source })?;
-    let listener = listen(stack.rt(), &address).and_then(|l| grant(l.address(), config.access).map(|()| l));
+    let listener = listen_as(stack.rt(), &address, config.access);
     let listener = listener.map_err(|source| ServeError::Listen { at, export: name, source })?;
     let tls = config.tls.as_ref().is_some_and(|tls| tls.mode() == TlsMode::Require);
+    if !tls {
+        warn_of_an_open_door(stack.rt(), listener.address());
+    }
     let ready = exports.iter().map(|(spec, export)| Ready {
         export: spec.name.clone(),
         uri: Uri { address: listener.address().clone(), export: spec.name.clone(), tls },

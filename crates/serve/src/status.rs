@@ -193,6 +193,8 @@ pub struct ClientStatus {
     pub client: u64,
     /// Who it is, as far as the kernel knows.
     pub peer: String,
+    /// The subject of the certificate that it showed inside TLS.
+    pub subject: Option<String>,
     /// The export that it uses.
     pub export: Option<String>,
     /// Whether it is inside TLS.
@@ -363,6 +365,7 @@ fn client(info: ClientInfo, age: impl Fn(esker_base::Time) -> f64) -> ClientStat
     ClientStatus {
         client: info.number,
         peer: info.peer,
+        subject: info.subject,
         export: info.export,
         tls: info.tls,
         for_s: age(info.since),

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use esker_base::{ByteRange, Nanos};
 use esker_block::Device;
 use esker_block::step::LocalFuture;
-use esker_nbd::listen::{Access, ListenError, grant, listen};
+use esker_nbd::listen::{Access, ListenError, listen_as};
 use esker_rt::net::{Address, Listener};
 use esker_stack::Stack;
 use esker_vhost::{Config, Server};
@@ -74,8 +74,7 @@ impl VhostFront {
 }
 
 fn listener(stack: &Rc<Stack>, socket: &std::path::Path, access: Access) -> Result<Listener, ListenError> {
-    let listener = listen(stack.rt(), &Address::Unix(socket.to_path_buf()))?;
-    grant(listener.address(), access).map(|()| listener)
+    listen_as(stack.rt(), &Address::Unix(socket.to_path_buf()), access)
 }
 
 impl Front for VhostFront {

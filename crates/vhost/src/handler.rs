@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 
-use rustix::fs::MemfdFlags;
+use rustix::fs::{MemfdFlags, SealFlags};
 use vhost::VhostUserMemoryRegionBase;
 use vhost::vhost_user::message::{
     VhostTransferStateDirection, VhostTransferStatePhase, VhostUserConfigFlags, VhostUserInflight, VhostUserLog,
@@ -147,6 +147,8 @@ impl Handler {
         if self.mappings.len() >= REGIONS_MAX {
             return Err(Error::InvalidParam);
         }
+        let end = region.mmap_offset.checked_add(region.memory_size).ok_or(Error::InvalidParam)?;
+        hold(&file, end)?;
         let mapped = GuestRegionMmap::new(region.mmap_region(file)?, GuestAddress(region.guest_phys_addr));
         let mapped = mapped.ok_or(Error::InvalidParam)?;
         self.memory = self.memory.insert_region(Arc::new(mapped)).map_err(other)?;
@@ -154,6 +156,19 @@ impl Handler {
         self.mappings.push(Mapping { monitor, guest, len });
         Ok(())
     }
+}
+
+/// Makes sure that a file has the `end` bytes that will be mapped, and keeps them where the kernel can promise that: a memory
+/// file is sealed against shrinking. Touching a page behind the end of a file would end the server.
+fn hold(file: &File, end: u64) -> Result<()> {
+    // Sealed first: a size that was read before could be another one now. Files of a file system cannot be sealed, and a
+    // monitor may have forbidden it.
+    let _unsealable = rustix::fs::fcntl_add_seals(file, SealFlags::SHRINK);
+    let size = file.metadata().map_err(Error::ReqHandlerError)?.len();
+    if size < end {
+        return Err(other(format!("the memory file has {size} bytes, and {end} of it are to be mapped")));
+    }
+    Ok(())
 }
 
 fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
@@ -300,7 +315,8 @@ impl VhostUserBackendReqHandlerMut for Handler {
             return Err(Error::InvalidParam);
         }
         let bytes = (area_bytes(len) * usize::from(rings)) as u64;
-        let file = rustix::fs::memfd_create("esker-inflight", MemfdFlags::CLOEXEC).map_err(io::Error::from);
+        let file = rustix::fs::memfd_create("esker-inflight", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+            .map_err(io::Error::from);
         let file = file.map_err(Error::ReqHandlerError)?;
         rustix::fs::ftruncate(&file, bytes).map_err(|error| Error::ReqHandlerError(error.into()))?;
         Ok((VhostUserInflight::new(bytes, 0, rings, len), file.into()))
@@ -308,6 +324,7 @@ impl VhostUserBackendReqHandlerMut for Handler {
 
     fn set_inflight_fd(&mut self, given: &VhostUserInflight, file: File) -> Result<()> {
         let len = usize::try_from(given.mmap_size).map_err(|_| Error::InvalidParam)?;
+        hold(&file, given.mmap_offset.checked_add(given.mmap_size).ok_or(Error::InvalidParam)?)?;
         let region = MmapRegion::from_file(FileOffset::new(file, given.mmap_offset), len).map_err(other)?;
         self.ask(Command::Track { region: Arc::new(region), len: given.queue_size }).map(drop)
     }

@@ -68,6 +68,7 @@ impl Run for Serve {
             tls: self.doors.tls()?,
             access: self.doors.access(),
             nbd: self.doors.nbd(),
+            control_mode: self.doors.control_mode(),
             measure: self.world.measure(),
             metrics: self.world.metrics(),
             stop_patience: self.world.stop_patience(),

@@ -32,7 +32,7 @@ struct Show {
 }
 
 /// A server that is alive answers at once.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, thiserror::Error)]
 #[error("not everything is well: {0}")]
@@ -110,8 +110,9 @@ fn end_lines(part: &PartStatus, end: &EndStatus) -> Vec<String> {
 fn client_line(client: &ClientStatus) -> String {
     let export = client.export.as_ref().map_or("no export yet".to_string(), |name| format!("export {name}"));
     let tls = if client.tls { ", TLS" } else { "" };
+    let subject = client.subject.as_ref().map_or_else(String::new, |subject| format!(", {subject}"));
     format!(
-        "client {} ({}{tls}): {export} for_s={:.1} requests={} in_flight={} read_bytes={} written_bytes={}",
+        "client {} ({}{tls}{subject}): {export} for_s={:.1} requests={} in_flight={} read_bytes={} written_bytes={}",
         client.client,
         client.peer,
         client.for_s,

@@ -2,7 +2,7 @@
 //! server's memory keeps to the bounds that its documentation names.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::sync::join_all;
 
 use crate::attacks::{ATTACKS, Attack, HOLDERS};
-use crate::harness::Server;
+use crate::harness::{Server, tool};
 use crate::secured::{start_secured, write_papers};
 
 const ATTACKED: Duration = Duration::from_secs(6);
@@ -175,4 +175,51 @@ async fn write_and_read(client: &Client, piece: u64, seed: u64) {
     client.flush().await.unwrap();
     let slab = client.read(range).await.unwrap();
     assert!(slab[..PIECE] == bytes, "piece {piece} is not what was written");
+}
+
+/// What a silent peer sends before it says nothing more, and how many of them come.
+const SILENCES: [(&str, usize, &[u8]); 3] = [
+    ("nothing", 200, b""),
+    ("a choice of the export", 16, b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\x03vol"),
+    ("a choice and half a request", 16, b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\x03vol\x25\x60"),
+];
+
+fn check_newcomer_beside(silence: (&str, usize, &[u8]), socket: &Path, uri: &str) {
+    let (what, peers, said) = silence;
+    let silent = |_| {
+        let mut stream = std::os::unix::net::UnixStream::connect(socket).unwrap();
+        stream.write_all(said).unwrap();
+        stream
+    };
+    let silent: Vec<_> = (0..peers).map(silent).collect();
+    // From then on they count as idle.
+    sleep(Duration::from_millis(1500));
+    let newcomer = tool("timeout", &["8", "nbdinfo", "--size", uri]).output().unwrap();
+    let told = String::from_utf8_lossy(&newcomer.stderr);
+    assert!(newcomer.status.success(), "beside {peers} peers that said {what}: {told}");
+    drop(silent);
+}
+
+#[test]
+fn a_newcomer_gets_in_beside_silent_peers() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), "vol = memory size=32MiB @ nbd=unix:DIR/sock", &[]);
+    for silence in SILENCES {
+        check_newcomer_beside(silence, &dir.path().join("sock"), &server.uris[0]);
+    }
+    let silent: Vec<_> = (0..20).map(|_| std::os::unix::net::UnixStream::connect(&server.control).unwrap()).collect();
+    server.check_status();
+    drop(silent);
+    server.stop();
+}
+
+#[test]
+fn a_newcomer_with_a_certificate_gets_in_beside_silent_peers() {
+    let dir = tempfile::tempdir().unwrap();
+    write_papers(dir.path());
+    let ca = dir.path().join("ca-cert.pem").display().to_string();
+    let server = start_secured(dir.path(), "require", &["--tls-client-ca", &ca]);
+    let uri = format!("{}&tls-certificates={}", server.uris[0], dir.path().display());
+    check_newcomer_beside(SILENCES[0], &dir.path().join("sock"), &uri);
+    server.stop();
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::harness::{Server, check_esker, check_tool, tool, write_image};
+use crate::harness::{ESKER, Server, check_esker, check_tool, tool, write_image};
 
 const STACK: &str = "vol = memory size=32MiB @ nbd=unix:DIR/sock";
 
@@ -25,7 +25,9 @@ pub fn write_papers(dir: &Path) {
         params.extended_key_usages = vec![usage];
         let signed = params.signed_by(&key, &authority, &authority_key).unwrap();
         fs::write(dir.join(format!("{who}-cert.pem")), signed.pem()).unwrap();
-        fs::write(dir.join(format!("{who}-key.pem")), key.serialize_pem()).unwrap();
+        let path = dir.join(format!("{who}-key.pem"));
+        fs::write(&path, key.serialize_pem()).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     }
 }
 
@@ -73,12 +75,23 @@ fn papers_and_modes_that_do_not_fit_are_refused_at_once() {
     write_papers(dir.path());
     let file = |name: &str| dir.path().join(name).display().to_string();
     let stack = STACK.replace("DIR", &dir.path().display().to_string());
+    let open = file("open.pem");
+    fs::copy(file("server-key.pem"), &open).unwrap();
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o640)).unwrap();
     let (cert, key, other) = (file("server-cert.pem"), file("server-key.pem"), file("client-key.pem"));
     for (args, status, why) in [
         (vec!["--tls", "on"], 2, "needs --tls-cert and --tls-key"),
         (vec!["--tls-cert", &cert, "--tls-key", &key], 2, "of no use without --tls on"),
         (vec!["--tls", "on", "--tls-cert", &cert, "--tls-key", &other], 1, "certificate with its key cannot be used"),
         (vec!["--tls", "on", "--tls-cert", &cert, "--tls-key", "nowhere"], 1, "nowhere: cannot be read"),
+        (
+            vec!["--tls", "on", "--tls-cert", &cert, "--tls-key", &key, "--tls-client-ca", &cert],
+            2,
+            "needs --tls require",
+        ),
+        (vec!["--tls", "on", "--tls-cert", &cert, "--tls-key", &open], 1, "chmod 600 it"),
+        (vec!["--tls-subject", "CN=x"], 2, "--tls-client-ca"),
+        (vec!["--connections", "0"], 2, "--connections"),
         (vec!["--socket-mode", "999"], 2, "three octal digits"),
     ] {
         let error = check_esker(&[&["serve", &stack][..], &args].concat(), status);
@@ -102,4 +115,42 @@ fn a_socket_has_its_mode_and_ranges_are_changed_beside_nbd() {
     let error = check_esker(&["ranges", "--control", &server.control, "vol", "clone:0:64KiB:32MiB"], 1);
     assert!(error.contains("nothing was changed"), "{error}");
     server.stop();
+}
+
+#[test]
+fn control_socket_image_and_log_have_modes_of_their_own_whatever_the_mask_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name);
+    let text = |name: &str| file(name).display().to_string();
+    for (mode, told) in [(None, 0o600), (Some("660"), 0o660)] {
+        let stack = format!("vol = file path={} size=1MiB @ nbd=unix:{}", text("d.img"), text("sock"));
+        let (log, control) = (text("log"), text("esker.ctl"));
+        let mut args = vec!["serve", &stack, "--control", &control, "--log-file", &log];
+        args.extend(mode.iter().flat_map(|mode| ["--control-mode", mode]));
+        let mut child = tool("sh", &["-c", "umask 0; exec \"$@\"", "sh", ESKER]).args(&args).spawn().unwrap();
+        while !tool(ESKER, &["status", "--control", &control]).output().unwrap().status.success() {
+            assert!(child.try_wait().unwrap().is_none(), "the server ended");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let seen = |name: &str| fs::metadata(file(name)).unwrap().permissions().mode() & 0o777;
+        assert_eq!((seen("esker.ctl"), seen("d.img"), seen("log")), (told, 0o640, 0o640));
+        check_esker(&["stop", "--control", &control], 0);
+        assert!(child.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn an_answer_without_end_ends_a_verb() {
+    use std::io::Write;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("esker.ctl");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let liar = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let piece = vec![b'x'; 1 << 20];
+        (0..1000).take_while(|_| stream.write_all(&piece).is_ok()).count()
+    });
+    let error = check_esker(&["status", "--control", &path.display().to_string()], 1);
+    assert!(error.contains("no end of the answer"), "{error}");
+    assert!(liar.join().unwrap() < 100, "the verb has read on");
 }

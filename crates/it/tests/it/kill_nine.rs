@@ -62,6 +62,7 @@ fn the_child_serves() {
     rt.set_secrets(Box::new(|_| Ok(Secret::new((0..64).collect()))));
     let config = Config {
         control: control(&dir),
+        control_mode: 0o600,
         nbd: nbd::Config::production(),
         tls: None,
         access: Access::default(),

@@ -142,6 +142,8 @@ pub struct Session {
     secured: bool,
     /// Exports that take no more connections.
     full: Vec<usize>,
+    /// The export that was refused last because it is full.
+    refused: Option<usize>,
     unusable: Vec<(usize, String)>,
 }
 
@@ -159,6 +161,7 @@ impl Session {
             tls: TlsMode::Off,
             secured: false,
             full: Vec::new(),
+            refused: None,
             unusable: Vec::new(),
         }
     }
@@ -181,6 +184,11 @@ impl Session {
     /// From now on these exports are refused to whom has not chosen yet.
     pub fn note_full(&mut self, exports: Vec<usize>) {
         self.full = exports;
+    }
+
+    /// The export that was refused for being full since this was asked last.
+    pub fn take_refused(&mut self) -> Option<usize> {
+        self.refused.take()
     }
 
     /// Names the exports that cannot be used from now on, each with the reason: clients that choose or ask for one are refused.
@@ -362,6 +370,7 @@ impl Session {
             return Err(Violation::Unusable(name.to_string(), why.to_string()));
         }
         if self.full.contains(&export) {
+            self.refused = Some(export);
             return Err(Violation::OldWay("but it has as many connections as it takes"));
         }
         let info = &self.exports.list()[export];
@@ -393,6 +402,7 @@ impl Session {
             return Step::Reply(reply.error(rep::ERR_UNKNOWN, why));
         }
         if option == opt::GO && self.full.contains(&export) {
+            self.refused = Some(export);
             return Step::Reply(
                 reply.error(rep::ERR_POLICY, "the export has as many connections as it takes; close one"),
             );

@@ -87,26 +87,108 @@ fn requests_of_a_client_that_is_gone_stay_on_the_wire() {
 }
 
 #[test]
-fn a_flood_of_silent_connections_is_over_when_their_time_is() {
+fn a_flood_of_silent_connections_keeps_nobody_out_and_its_oldest_go() {
     in_world(|rt| async move {
-        let site = Rc::new(Site::new(&rt, Disk::fast(&rt), Config::production()));
-        let flood: Vec<_> = {
-            let mut ends = Vec::new();
-            for _ in 0..32 {
-                ends.push(site.wire().await);
-            }
-            ends
-        };
-        let patient = rt.spawn("patient", {
-            let site = site.clone();
-            async move { site.client().await.0.read(r(0, 512)).await.is_ok() }
-        });
-        rt.sleep(Nanos::secs(29)).await;
-        assert!(!patient.is_done(), "all slots are taken");
-        assert!(patient.await);
-        assert!(
-            join_all(flood.into_iter().map(|(_, closing)| closing)).await.iter().all(|c| matches!(c, Closing::Late))
-        );
+        let config = Config { handshakes_max: 4, ..Config::production() };
+        let site = Site::new(&rt, Disk::fast(&rt), config);
+        let mut flood = Vec::new();
+        for _ in 0..40 {
+            flood.push(site.wire().await);
+        }
+        let before = rt.now();
+        let (client, _) = site.client().await;
+        client.read(r(0, 512)).await.unwrap();
+        assert_eq!(rt.now(), before, "it does not wait for the silent ones");
+        assert_eq!(site.server.connections(), 4, "three silent ones are left");
+        let closings = join_all(flood.into_iter().map(|(_, closing)| closing)).await;
+        let (crowded, late) = closings.split_at(37);
+        assert!(crowded.iter().all(|closing| matches!(closing, Closing::Crowded)), "{crowded:?}");
+        assert!(late.iter().all(|closing| matches!(closing, Closing::Late)), "{late:?}");
+        assert_eq!(rt.now().since(before), Nanos::secs(10));
+    });
+}
+
+#[test]
+fn the_longest_idle_client_of_a_full_export_gives_way() {
+    in_world(|rt| async move {
+        let config = Config { export_connections_max: 2, ..Config::production() };
+        let site = Site::new(&rt, Disk::fast(&rt), config);
+        let (first, _) = site.client().await;
+        rt.sleep(Nanos::millis(500)).await;
+        let (_second, second_closing) = site.client().await;
+        rt.sleep(Nanos::secs(5)).await;
+        first.read(r(0, 512)).await.unwrap();
+        let (third, _) = site.client().await;
+        let closing = second_closing.await;
+        assert!(matches!(closing, Closing::Idle(5)), "{closing}");
+        for client in [&first, &third] {
+            client.read(r(0, 512)).await.expect("whoever was busy stays");
+        }
+        assert_eq!(site.server.connections(), 2);
+        third.disconnect().await.unwrap();
+        rt.sleep(Nanos::millis(1)).await;
+        let (_fourth, _) = site.client().await;
+        first.read(r(0, 512)).await.expect("a free slot takes nobody's place");
+    });
+}
+
+#[test]
+fn the_longest_idle_client_of_a_full_server_gives_way() {
+    in_world(|rt| async move {
+        let config = Config { connections_max: 2, ..Config::production() };
+        let (pool, disk) = (Pool::default(), Rc::new(Disk::fast(&rt)));
+        let exports = ["a", "b"].map(|name| Export::new(name, disk.clone()));
+        let server = Server::new(&rt, &pool, exports.into(), config).unwrap();
+        let mut clients = Vec::new();
+        for name in ["a", "b", "b", "a", "b"] {
+            let (near, far) = pipe(1 << 20);
+            server.attach(far).await.detach();
+            clients.push(Client::connect(&rt, &pool, near, name).await.unwrap());
+            rt.sleep(Nanos::secs(2)).await;
+        }
+        assert_eq!(server.connections(), 2);
+        for client in &clients[3..] {
+            client.read(r(0, 512)).await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn clients_that_are_served_do_not_give_way() {
+    in_world(|rt| async move {
+        let config = Config { export_connections_max: 2, ..Config::production() };
+        let limits = esker_block::Limits::plain(8 << 20, 512);
+        let site = Site::new(&rt, Disk::new(&rt, limits, Nanos::secs(30)), config);
+        let (waits, _) = site.client().await;
+        let waiting = rt.spawn("waits", async move { waits.read(r(0, 512)).await.is_ok() });
+        // This one sends a payload, slowly.
+        let (near, closing) = site.wire().await;
+        let write = Header { flags: 0, command: cmd::WRITE, cookie: 1, offset: 0, len: 4096 }.encode(Form::Simple);
+        near.write_all(vec![Part::heap([hello(), write].concat())]).await.unwrap();
+        for _ in 0..16 {
+            rt.sleep(Nanos::millis(900)).await;
+            near.write_all(vec![Part::heap(vec![1; 256])]).await.unwrap();
+            let (other, _other_closing) = site.wire().await;
+            let refused = Client::connect(&rt, &site.pool, other, "disk").await.err().unwrap().to_string();
+            assert!(refused.contains("as many connections as it takes"), "{refused}");
+        }
+        assert!(waiting.await);
+        near.shutdown();
+        assert!(!matches!(closing.await, Closing::Idle(_)));
+    });
+}
+
+#[test]
+fn a_client_that_sends_half_a_request_is_closed_after_a_while() {
+    in_world(|rt| async move {
+        let site = Site::new(&rt, Disk::fast(&rt), Config::production());
+        let (near, closing) = site.wire().await;
+        near.write_all(vec![Part::heap([hello(), vec![0x25, 0x60]].concat())]).await.unwrap();
+        let before = rt.now();
+        let closing = closing.await;
+        assert!(matches!(closing, Closing::Stalled), "{closing}");
+        let waited = rt.now().since(before);
+        assert!((Nanos::secs(60)..=Nanos::secs(120)).contains(&waited), "{waited:?}");
     });
 }
 

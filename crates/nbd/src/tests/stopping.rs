@@ -42,27 +42,10 @@ fn a_client_that_chooses_nothing_is_closed_after_a_while() {
         let before = rt.now();
         let (_near, closing) = site.wire().await;
         assert!(matches!(closing.await, Closing::Late));
-        assert_eq!(rt.now().since(before), Nanos::secs(30));
+        assert_eq!(rt.now().since(before), Nanos::secs(10));
         let (client, _) = site.client().await;
         rt.sleep(Nanos::secs(100)).await;
         client.read(r(0, 512)).await.unwrap();
-    });
-}
-
-#[test]
-fn more_connections_than_slots_wait_for_one() {
-    in_world(|rt| async move {
-        let site = Rc::new(Site::new(&rt, Disk::fast(&rt), Config::tiny()));
-        let (first, _) = site.client().await;
-        let (_second, _) = site.client().await;
-        let third = rt.spawn("third", {
-            let site = site.clone();
-            async move { site.client().await.0.read(r(0, 512)).await.is_ok() }
-        });
-        rt.sleep(Nanos::secs(1)).await;
-        assert!(!third.is_done());
-        first.disconnect().await.unwrap();
-        assert!(third.await);
     });
 }
 

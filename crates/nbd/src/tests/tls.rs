@@ -153,6 +153,30 @@ fn strangers_are_not_believed() {
 }
 
 #[test]
+fn only_subjects_that_are_named_are_served_and_told() {
+    in_world(|rt| async move {
+        let authority = Authority::new();
+        let (papers, believed) = (authority.sign("localhost"), authority.pem());
+        let shown = authority.sign("client");
+        let subject = "CN=rcgen self signed cert".to_string();
+        for (allowed, served) in [
+            (vec![], true),
+            (vec!["CN=other".to_string()], false),
+            (vec!["CN=other".to_string(), subject.clone()], true),
+        ] {
+            let tls = ServerTls::new(TlsMode::Require, papers.identity(), Some(believed.as_bytes())).unwrap();
+            let site = secure_site(&rt, tls.for_subjects(&allowed));
+            let tls = ClientTls::new("localhost", believed.as_bytes(), Some(shown.identity())).unwrap();
+            let client = secure_client(&site, &tls).await;
+            assert_eq!(client.is_ok(), served, "{allowed:?}");
+            if served {
+                assert_eq!(site.server.clients()[0].subject.as_ref(), Some(&subject));
+            }
+        }
+    });
+}
+
+#[test]
 fn what_is_sent_in_the_clear_after_the_agreement_ends_the_connection() {
     use crate::proto::option::encode;
     use crate::proto::wire::opt;

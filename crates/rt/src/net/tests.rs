@@ -82,3 +82,20 @@ fn a_busy_socket_brings_every_byte_in_order_and_lets_other_tasks_run() {
         });
     }
 }
+
+#[test]
+fn the_kernel_ends_accepted_tcp_connections_whose_peer_has_vanished() {
+    use rustix::net::sockopt;
+    let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
+    let rt = reactor.rt();
+    reactor.block_on(async move {
+        let listener = Listener::bind(&rt, &Address::Tcp("127.0.0.1:0".into())).unwrap();
+        let _client = Stream::connect(&rt, listener.address()).unwrap();
+        let accepted = listener.accept_fd().await.unwrap();
+        assert!(sockopt::socket_keepalive(&accepted).unwrap());
+        let times = [sockopt::tcp_keepidle(&accepted), sockopt::tcp_keepintvl(&accepted)];
+        assert_eq!(times.map(|time| time.unwrap().as_secs()), [60, 10]);
+        assert_eq!(sockopt::tcp_keepcnt(&accepted).unwrap(), 3);
+        assert_eq!(sockopt::tcp_user_timeout(&accepted).unwrap(), 90_000);
+    });
+}

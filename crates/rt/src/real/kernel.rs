@@ -123,7 +123,8 @@ impl File {
         let direct = if mode.direct { libc::O_DIRECT } else { 0 };
         // Without O_CREAT, O_EXCL is defined for block devices alone.
         let exclusive = if mode.exclusive { libc::O_EXCL } else { 0 };
-        options.custom_flags(direct | exclusive);
+        // What is stored is for its owner and group.
+        options.mode(0o640).custom_flags(direct | exclusive);
         let file = options.open(path)?;
         Ok(File { kernel: kernel.clone(), fd: Arc::new(OwnedFd::from(file)) })
     }

@@ -41,7 +41,7 @@ pub use reactor::{Backend, Reactor, RealConfig, StartError};
 pub(crate) use reactor::{RealState, run_agent};
 #[cfg(test)]
 pub(crate) use socket::peer_name;
-pub(crate) use socket::{connect, listen, peer, receive_now, remove_socket, send_now, untaken};
+pub(crate) use socket::{connect, listen, listen_closed, peer, receive_now, remove_socket, send_now, untaken};
 
 /// Sixteen bytes that nobody else has: from the kernel.
 pub(crate) fn unique() -> u128 {

@@ -5,6 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags};
 
@@ -20,10 +21,45 @@ pub(crate) fn listen(address: &Address) -> io::Result<(OwnedFd, Address)> {
             let listener = TcpListener::bind(host)?;
             // Linux hands this on to accepted connections: small replies must not wait for acknowledgements.
             rustix::net::sockopt::set_tcp_nodelay(&listener, true)?;
+            end_the_vanished(&listener)?;
             let bound = Address::Tcp(listener.local_addr()?.to_string());
             Ok((listener.into(), bound))
         }
     }
+}
+
+/// A listening Unix socket for its owner alone. The kernel gives the path the mode of the socket, which is set before.
+pub(crate) fn listen_closed(path: &Path) -> io::Result<OwnedFd> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+    let address = SocketAddrUnix::new(path).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    rustix::fs::fchmod(&socket, rustix::fs::Mode::from_raw_mode(0o600))?;
+    rustix::net::bind(&socket, &address)?;
+    rustix::net::listen(&socket, WAITING_MAX)?;
+    Ok(socket)
+}
+
+/// Connections that wait to be accepted.
+const WAITING_MAX: i32 = 4096;
+
+/// A quiet peer is asked after so long whether it is still there,
+const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(60);
+/// and again after so long,
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
+/// so often.
+const KEEP_ALIVE_PROBES: u32 = 3;
+/// Bytes that a peer has not acknowledged for so long end its connection: as long as the questions take together.
+const UNACKNOWLEDGED_MAX_MS: u32 = 90_000;
+
+/// Makes the kernel end connections whose peer has vanished without a word. Accepted connections inherit it.
+fn end_the_vanished(listener: &TcpListener) -> io::Result<()> {
+    use rustix::net::sockopt;
+    sockopt::set_socket_keepalive(listener, true)?;
+    sockopt::set_tcp_keepidle(listener, KEEP_ALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(listener, KEEP_ALIVE_INTERVAL)?;
+    sockopt::set_tcp_keepcnt(listener, KEEP_ALIVE_PROBES)?;
+    sockopt::set_tcp_user_timeout(listener, UNACKNOWLEDGED_MAX_MS)?;
+    Ok(())
 }
 
 /// A connected socket.

@@ -171,3 +171,53 @@ fn a_monitor_that_sends_nonsense_is_dropped_and_the_next_one_is_served() {
         assert_eq!((driver.status(0), driver.status(3)), (0, 0));
     });
 }
+
+#[test]
+fn memory_that_is_shorter_than_its_region_is_refused_and_the_next_monitor_is_served() {
+    check(Backend::Auto, |path| {
+        for short in [0, 4096, MEMORY_BYTES as u64 - 1] {
+            let file = tempfile::tempfile().unwrap();
+            file.set_len(short).unwrap();
+            let link = Frontend::connect(&path, 2).unwrap();
+            link.set_owner().unwrap();
+            let region = VhostUserMemoryRegionInfo {
+                guest_phys_addr: 0,
+                memory_size: MEMORY_BYTES as u64,
+                userspace_addr: 1 << 40,
+                mmap_offset: 0,
+                mmap_handle: file.as_raw_fd(),
+            };
+            let sent = link.set_mem_table(&[region]);
+            assert!(sent.is_err() || link.get_features().is_err(), "{short} bytes: the monitor was dropped");
+            let mut link = Frontend::connect(&path, 2).unwrap();
+            link.set_owner().unwrap();
+            link.set_features(link.get_features().unwrap()).unwrap();
+            link.set_protocol_features(VhostUserProtocolFeatures::INFLIGHT_SHMFD).unwrap();
+            let inflight = VhostUserInflight::new(MEMORY_BYTES as u64, 0, 2, RING_LEN);
+            let sent = link.set_inflight_fd(&inflight, file.as_raw_fd());
+            assert!(sent.is_err() || link.get_features().is_err(), "{short} bytes: the monitor was dropped");
+        }
+        let memory = shared_memory();
+        let mut driver = Driver::new(&memory);
+        let machine = Machine::connect(&path, &memory, &driver, 0);
+        driver.request(0, kind::FLUSH, 0, &[]);
+        machine.wait(&driver, 1);
+    });
+}
+
+#[test]
+fn memory_that_can_be_sealed_cannot_shrink_afterwards() {
+    check(Backend::Auto, |path| {
+        let flags = rustix::fs::MemfdFlags::CLOEXEC | rustix::fs::MemfdFlags::ALLOW_SEALING;
+        let file = std::fs::File::from(rustix::fs::memfd_create("guest", flags).unwrap());
+        file.set_len(MEMORY_BYTES as u64).unwrap();
+        let own = file.try_clone().unwrap();
+        let range = (GuestAddress(0), MEMORY_BYTES, Some(FileOffset::new(file, 0)));
+        let memory = Memory::from_ranges_with_files([range]).unwrap();
+        let mut driver = Driver::new(&memory);
+        let machine = Machine::connect(&path, &memory, &driver, 0);
+        driver.request(0, kind::FLUSH, 0, &[]);
+        machine.wait(&driver, 1);
+        assert!(own.set_len(4096).is_err(), "the memory could be taken away");
+    });
+}
