@@ -1,43 +1,17 @@
-//! All fuzzers in one program: hostile bytes for everything that reads what others wrote.
-//!
-//! Invariant: name, seed and number of events decide every byte that is tried; `--seconds` only ends a run earlier.
-//!
-//! Reading order: [`run`] (the loop), [`mutate`] (how inputs come about), [`target`] (the list), then one file per target:
-//! [`blktrace`], [`disksim`], [`nbd`], [`stack`], [`compose`], [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`control`], [`http`], [`hugepage`], [`vhost`], [`regions`], [`trace`], [`etrace`], [`replay`], [`volume`].
+//! Feeds mutated inputs to the readers of foreign bytes.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a developer's tool reads arguments and looks at the clock")]
 
-mod blktrace;
-mod compiled;
-mod compose;
-mod control;
-mod dedup;
-mod disksim;
-mod etrace;
-mod http;
-mod hugepage;
-mod mirror;
-mod mutate;
-mod nbd;
-mod offload;
-mod regions;
-mod replay;
-mod run;
-mod shepherd;
-mod stack;
-mod target;
-mod trace;
-mod vhost;
-mod volume;
-
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
 
-use run::{Bound, Outcome};
-use target::Target;
+use esker_fuzz::kept;
+use esker_fuzz::run::{self, Bound, Outcome};
+use esker_fuzz::target::Target;
 
 /// Feeds mutated inputs to the readers of foreign bytes.
 #[derive(Parser)]
@@ -46,6 +20,9 @@ struct Args {
     /// What to fuzz: a target, `all` of them, or `smoke` (all, 2000 inputs each unless --events says otherwise)
     #[arg(value_name = "TARGET")]
     target: String,
+    /// Write the sound and the kept inputs to DIR/TARGET, where libFuzzer begins, and end
+    #[arg(long, value_name = "DIR")]
+    export: Option<PathBuf>,
     /// Seed of every choice
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -69,6 +46,15 @@ fn main() -> ExitCode {
         let names: Vec<String> = Target::ALL.into_iter().map(Target::name).collect();
         eprintln!("esker-fuzz: unknown target \"{}\"; use all, smoke or one of: {}", args.target, names.join(", "));
         return ExitCode::from(2);
+    }
+    if let Some(dir) = &args.export {
+        return match targets.iter().try_for_each(|target| kept::export(*target, dir)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("esker-fuzz: cannot write inputs to {}: {error}", dir.display());
+                ExitCode::FAILURE
+            }
+        };
     }
     let capped = args.events.or_else(|| (args.target == "smoke").then_some(SMOKE_EVENTS));
     let bound = Bound { events: capped.unwrap_or(u64::MAX), time: args.seconds.map(Duration::from_secs) };

@@ -5,39 +5,51 @@ use std::time::{Duration, Instant};
 
 use esker_base::Stream;
 
+use crate::kept;
 use crate::mutate::mutate;
 use crate::target::Target;
 
 /// When a run ends.
 #[derive(Debug, Clone, Copy)]
 pub struct Bound {
+    /// Inputs at most.
     pub events: u64,
+    /// Time at most, from the first input.
     pub time: Option<Duration>,
 }
 
+/// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
+    /// Every answer kept its promises.
     Clean,
     /// An input that panics or breaks a promise.
     Found {
+        /// Number of the input, from 0.
         event: u64,
+        /// The panic, or the promise that is broken.
         what: String,
+        /// Its bytes.
         input: Vec<u8>,
     },
 }
 
+/// What a run tried, and how it ended.
 #[derive(Debug)]
 pub struct Report {
+    /// Inputs that were tried.
     pub events: u64,
     /// Inputs that were taken as sound: a run where none is tells little.
     pub accepted: u64,
+    /// Time that the run took.
     pub time: Duration,
+    /// How it ended.
     pub outcome: Outcome,
 }
 
 /// Tries inputs. What is tried depends on target and seed alone.
 pub fn run(target: Target, seed: u64, bound: Bound) -> Report {
-    let seeds = target.corpus();
+    let seeds = [target.corpus(), kept::read(target).expect("the kept inputs are readable")].concat();
     let mut rng = Stream::named(seed, &target.name());
     let began = Instant::now();
     let mut accepted = 0;
@@ -59,7 +71,7 @@ pub fn run(target: Target, seed: u64, bound: Bound) -> Report {
 }
 
 /// Whether the input was accepted, or what is wrong with the answer.
-fn judge(target: Target, input: &[u8]) -> Result<bool, String> {
+pub(crate) fn judge(target: Target, input: &[u8]) -> Result<bool, String> {
     let result = catch_unwind(AssertUnwindSafe(|| target.try_input(input)));
     result.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();

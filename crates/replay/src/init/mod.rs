@@ -119,7 +119,7 @@ pub enum InitError {
     },
     /// There is less space than the tree needs.
     #[error(
-        "{dir}: the tree needs {needed} bytes more, {free} are free: choose a larger file system; nothing was written"
+        "{dir}: the tree needs {needed} bytes more, {free} are free: choose a larger file system; no byte of the new tree was written"
     )]
     TooLarge {
         /// The directory.

@@ -1,4 +1,4 @@
-//! Which mutants are judged: all, one by its name, or a share of them by rotation.
+//! Which mutants are judged: all, those of some names, or a share of them by rotation.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::patch::Mutant;
 
 /// How many keys in a row judge every mutant once.
 pub const SHARES: u64 = 3;
-const USAGE: &str = "usage: cargo xtask mutate [NAME | --rotation KEY [--budget MINUTES]]";
+const USAGE: &str = "usage: cargo xtask mutate [NAME... | --rotation KEY [--budget MINUTES]]";
 /// Of a rotation, where none is given.
 const BUDGET: Duration = Duration::from_secs(12 * 60);
 
@@ -14,7 +14,7 @@ const BUDGET: Duration = Duration::from_secs(12 * 60);
 #[derive(Debug, PartialEq, Eq)]
 pub enum Choice {
     All,
-    Named(String),
+    Named(Vec<String>),
     Rotation {
         key: u64,
         /// No mutant begins after it.
@@ -32,8 +32,8 @@ impl Choice {
             ["--rotation", key, "--budget", minutes] => {
                 Choice::Rotation { key: number(key)?, budget: Duration::from_secs(number(minutes)? * 60) }
             }
-            [name] if !name.starts_with('-') => Choice::Named(name.to_string()),
-            _ => return Err(USAGE.into()),
+            _ if words.iter().any(|word| word.starts_with('-')) => return Err(USAGE.into()),
+            _ => Choice::Named(args.to_vec()),
         })
     }
 
@@ -45,12 +45,19 @@ impl Choice {
     }
 
     /// Those that are judged, in their order: mutants of one test program follow each other, so that each is one small build.
-    pub fn of(&self, mut mutants: Vec<Mutant>) -> Vec<Mutant> {
+    /// Fails if a name is no mutant's.
+    pub fn of(&self, mut mutants: Vec<Mutant>) -> Result<Vec<Mutant>, String> {
+        mutants.sort_by(|a, b| (&a.test, &a.name).cmp(&(&b.test, &b.name)));
         match self {
             Choice::All => {}
-            Choice::Named(name) => mutants.retain(|mutant| mutant.name == *name),
+            Choice::Named(names) => {
+                let absent = names.iter().find(|name| !mutants.iter().any(|mutant| mutant.name == **name));
+                if let Some(name) = absent {
+                    return Err(format!("there is no mutant {name}"));
+                }
+                mutants.retain(|mutant| names.contains(&mutant.name));
+            }
             Choice::Rotation { key, .. } => {
-                mutants.sort_by(|a, b| (&a.test, &a.name).cmp(&(&b.test, &b.name)));
                 let (all, share) = (mutants.len() as u64, key % SHARES);
                 mutants =
                     mutants.drain((all * share / SHARES) as usize..(all * (share + 1) / SHARES) as usize).collect();
@@ -59,7 +66,7 @@ impl Choice {
                 mutants.rotate_left(first as usize);
             }
         }
-        mutants
+        Ok(mutants)
     }
 }
 
@@ -85,7 +92,7 @@ mod tests {
 
     fn names(key: u64, count: usize) -> Vec<String> {
         let choice = Choice::Rotation { key, budget: BUDGET };
-        choice.of(mutants(count)).into_iter().map(|mutant| mutant.name).collect()
+        choice.of(mutants(count)).unwrap().into_iter().map(|mutant| mutant.name).collect()
     }
 
     #[test]
@@ -108,8 +115,16 @@ mod tests {
     #[test]
     fn mutants_of_one_test_program_follow_each_other() {
         let choice = Choice::Rotation { key: 0, budget: BUDGET };
-        let tests: Vec<Vec<String>> = choice.of(mutants(24)).into_iter().map(|mutant| mutant.test).collect();
+        let tests: Vec<Vec<String>> = choice.of(mutants(24)).unwrap().into_iter().map(|mutant| mutant.test).collect();
         assert_eq!(tests.chunk_by(|a, b| a == b).count(), 2, "{tests:?}");
+    }
+
+    #[test]
+    fn named_mutants_are_judged_and_an_unknown_name_is_refused() {
+        let of = |names: &[&str]| Choice::Named(names.iter().map(|name| name.to_string()).collect()).of(mutants(9));
+        let judged: Vec<String> = of(&["m07", "m02"]).unwrap().into_iter().map(|mutant| mutant.name).collect();
+        assert_eq!(judged, ["m02", "m07"]);
+        assert_eq!(of(&["m02", "m99"]).unwrap_err(), "there is no mutant m99");
     }
 
     #[test]
@@ -117,9 +132,9 @@ mod tests {
         let parse = |words: &str| Choice::parse(&words.split_whitespace().map(str::to_string).collect::<Vec<_>>());
         let budget = Duration::from_secs(300);
         assert_eq!(parse(""), Ok(Choice::All));
-        assert_eq!(parse("a-guard"), Ok(Choice::Named("a-guard".into())));
+        assert_eq!(parse("a-guard b"), Ok(Choice::Named(vec!["a-guard".into(), "b".into()])));
         assert_eq!(parse("--rotation 7"), Ok(Choice::Rotation { key: 7, budget: BUDGET }));
         assert_eq!(parse("--rotation 7 --budget 5"), Ok(Choice::Rotation { key: 7, budget }));
-        assert!(parse("--rotation").is_err() && parse("--rotation seven").is_err() && parse("a b").is_err());
+        assert!(parse("--rotation").is_err() && parse("--rotation seven").is_err() && parse("a --b").is_err());
     }
 }

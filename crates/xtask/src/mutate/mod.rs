@@ -53,13 +53,13 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// `cargo xtask mutate [NAME | --rotation KEY [--budget MINUTES]]`.
+/// `cargo xtask mutate [NAME... | --rotation KEY [--budget MINUTES]]`.
 pub fn main(args: &[String]) -> Result<bool, String> {
     let root = crate::root();
     let choice = Choice::parse(args)?;
-    let mutants = choice.of(patch::read_all(&root.join(MUTANTS))?);
+    let mutants = choice.of(patch::read_all(&root.join(MUTANTS))?)?;
     if mutants.is_empty() {
-        return Err(format!("no such mutant in {MUTANTS}"));
+        return Err(format!("there is no mutant in {MUTANTS}"));
     }
     if let Choice::Rotation { key, budget } = choice {
         let (share, minutes) = (key % SHARES + 1, budget.as_secs() / 60);

@@ -1,0 +1,37 @@
+//! All fuzzers: hostile bytes for everything that reads what others wrote.
+//!
+//! Two drivers share the targets. The program `esker-fuzz` mutates inputs blindly, so that a seed names a run; the crate in the folder
+//! `fuzz` lets libFuzzer follow the coverage. What the second finds interesting is kept in the corpus of the first.
+//!
+//! Invariant: name, seed, number of events and the kept corpus decide every byte that is tried.
+//!
+//! Reading order: [`run`] (the loop), [`mutate`] (how inputs come about), [`target`] (the list), [`kept`] (inputs in files), then one file
+//! per target: [`blktrace`], [`disksim`], [`nbd`], [`stack`], [`compose`], [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`control`],
+//! [`http`], [`hugepage`], [`vhost`], [`regions`], [`trace`], [`etrace`], [`replay`], [`volume`].
+
+#![forbid(unsafe_code)]
+#![allow(clippy::disallowed_methods, reason = "a developer's tool reads files and looks at the clock")]
+
+mod blktrace;
+mod compiled;
+mod compose;
+mod control;
+mod dedup;
+mod disksim;
+mod etrace;
+mod http;
+mod hugepage;
+pub mod kept;
+mod mirror;
+mod mutate;
+mod nbd;
+mod offload;
+mod regions;
+mod replay;
+pub mod run;
+mod shepherd;
+mod stack;
+pub mod target;
+mod trace;
+mod vhost;
+mod volume;
