@@ -12,7 +12,7 @@ use std::time::Duration;
 use esker_rt::Rt;
 use esker_rt::mem::Part;
 use esker_rt::net::Stream;
-use signal_hook::consts::{SIGHUP, TERM_SIGNALS};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, TERM_SIGNALS};
 use signal_hook::flag;
 use signal_hook::low_level::{self, pipe};
 
@@ -52,6 +52,19 @@ impl Signals {
         let stream = Stream::from_socket(rt, self.0.into())?;
         Ok(async move { drop(stream.read(vec![Part::heap(vec![0])]).await) })
     }
+}
+
+/// A flag that SIGINT and SIGTERM raise, for a loop that waits for keys. SIGHUP ends the process: the terminal is gone, and a read of
+/// it, which crossterm repeats without end, returns nothing.
+///
+/// # Errors
+/// The kernel's.
+pub fn end_of_screen() -> io::Result<Arc<AtomicBool>> {
+    let asked = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        flag::register(signal, asked.clone())?;
+    }
+    Ok(asked)
 }
 
 /// What is done before a process ends.

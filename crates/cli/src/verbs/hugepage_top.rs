@@ -1,19 +1,17 @@
 //! `esker hugepage top`: a heat map of each managed process, on a screen.
 
 use std::io::{IsTerminal, stdout};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use esker_hugepage::Status;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
 
 use crate::failure::Failure;
 use crate::hugepages::Manager;
 use crate::hugepages::screen::draw;
+use crate::signals::end_of_screen;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -52,10 +50,7 @@ impl Run for Top {
 
 impl Top {
     fn show(self, screen: &mut DefaultTerminal, first: Status) -> Result<(), Failure> {
-        let asked = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            flag::register(signal, asked.clone())?;
-        }
+        let asked = end_of_screen()?;
         let (mut status, mut scrolled, mut next) = (Ok(first), 0usize, Instant::now() + INTERVAL);
         while !asked.load(Ordering::Relaxed) {
             screen.draw(|frame| draw(frame, &self.manager.place(), &status, scrolled))?;

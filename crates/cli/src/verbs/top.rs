@@ -1,18 +1,16 @@
 //! `esker top`: what goes on in a server, on a screen or as text.
 
 use std::io::{IsTerminal, stdout};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use esker_serve::{Command, Status, View};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
 
 use crate::control::Control;
 use crate::failure::Failure;
+use crate::signals::end_of_screen;
 use crate::terminal::Terminal;
 use crate::top::app::{App, Wish};
 use crate::top::columns::Sort;
@@ -108,10 +106,7 @@ impl Top {
     }
 
     fn show(self, screen: &mut DefaultTerminal, first: Status) -> Result<(), Failure> {
-        let asked = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            flag::register(signal, asked.clone())?;
-        }
+        let asked = end_of_screen()?;
         let mut app = App::new(self.control.place(), self.interval, self.sort, self.clients);
         app.take(Ok(first));
         let mut next = Instant::now() + app.interval;

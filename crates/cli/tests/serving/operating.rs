@@ -178,3 +178,29 @@ fn a_log_that_cannot_be_written_is_refused_at_the_start() {
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && error.contains("the log cannot be written there"), "{error}");
 }
+
+/// Runs `argv` on a terminal of its own, closes the terminal when something was drawn, and prints how the program ended.
+const HANG_UP: &str = r"
+import os, pty, sys, time
+pid, screen = pty.fork()
+if pid == 0: os.execv(sys.argv[1], sys.argv[1:])
+os.read(screen, 1)
+time.sleep(0.5)
+os.close(screen)
+for _ in range(100):
+    ended, status = os.waitpid(pid, os.WNOHANG)
+    if ended: break
+    time.sleep(0.1)
+else: os.kill(pid, 9)
+print('ended' if ended else 'runs on')
+";
+
+#[test]
+fn a_screen_ends_with_its_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), METERED, &[]);
+    let control = server.control.clone();
+    let said = check_tool("python3", &["-c", HANG_UP, ESKER, "top", "--control", &control]);
+    assert_eq!(said.trim(), "ended");
+    server.stop();
+}
