@@ -1,7 +1,6 @@
 //! The client of a server's control socket, as verbs use it.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,11 +9,14 @@ use esker_serve::{Command, Refusal, Status};
 use serde_json::Value;
 
 use crate::failure::Failure;
+use crate::local::{ANSWER_BYTES_MAX, Local, LocalError};
 
-/// Longer than any live change waits.
+/// A server that is alive answers so soon what it knows.
+const PROMPT: Duration = Duration::from_secs(10);
+/// What a change may take beyond the patience that its command names.
+const BEYOND_PATIENCE: Duration = Duration::from_secs(60);
+/// Longer than any live change and any stop waits.
 const ANSWER_MAX: Duration = Duration::from_secs(660);
-/// No answer has more bytes: the status of a stack with 65,535 parts has less.
-const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
 /// The argument --control of verbs that speak to a server.
 #[derive(clap::Args)]
@@ -33,6 +35,10 @@ enum ControlError {
     Dead(String),
     #[error("{path}: cannot be reached: {source}")]
     Unreached { path: String, source: io::Error },
+    #[error("{path}: not asked: {source}")]
+    Untrusted { path: String, source: LocalError },
+    #[error("{0}: the server gives no answer in time; it hangs, or is no server of esker")]
+    Late(String),
     #[error("{path}: the server went away: {source}")]
     Lost { path: String, source: io::Error },
     #[error("{0}: more than 64 MiB came and no end of the answer; this is no control socket of esker")]
@@ -88,27 +94,40 @@ pub fn ask(path: &Path, command: &Command) -> Result<Value, Failure> {
     Ok(Asked::new(path, command)?.answer()?)
 }
 
+/// How long the answer to a command may take.
+fn answer_max(command: &Command) -> Duration {
+    match command {
+        Command::Hello {} | Command::Status {} | Command::Dump {} | Command::Thaw { .. } | Command::Stop { .. } => {
+            PROMPT
+        }
+        Command::Insert { patience_ms, .. }
+        | Command::Remove { patience_ms, .. }
+        | Command::Reorder { patience_ms, .. }
+        | Command::Resize { patience_ms, .. }
+        | Command::Drain { patience_ms }
+        | Command::Freeze { patience_ms, .. }
+        | Command::Measure { patience_ms, .. } => {
+            Duration::from_millis(*patience_ms).saturating_add(BEYOND_PATIENCE).min(ANSWER_MAX)
+        }
+        Command::Ranges { .. } | Command::Ask { .. } => ANSWER_MAX,
+    }
+}
+
 /// A connection over which a command was sent.
 struct Asked {
     path: String,
-    stream: BufReader<UnixStream>,
+    stream: BufReader<Local>,
 }
 
 impl Asked {
     fn new(path: &Path, command: &Command) -> Result<Asked, ControlError> {
-        Asked::within(path, command, ANSWER_MAX)
+        Asked::within(path, command, answer_max(command))
     }
 
     fn within(path: &Path, command: &Command, patience: Duration) -> Result<Asked, ControlError> {
         let name = path.display().to_string();
-        let mut stream = UnixStream::connect(path).map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => ControlError::Missing(name.clone()),
-            io::ErrorKind::ConnectionRefused => ControlError::Dead(name.clone()),
-            _ => ControlError::Unreached { path: name.clone(), source },
-        })?;
-        let timed = stream.set_read_timeout(Some(patience)).and_then(|()| stream.set_write_timeout(Some(patience)));
-        let sent = timed.and_then(|()| stream.write_all(command.line().as_bytes()));
-        sent.map_err(|source| ControlError::Lost { path: name.clone(), source })?;
+        let mut stream = Local::connect(path, patience).map_err(|error| unreached(name.clone(), error))?;
+        stream.write_all(command.line().as_bytes()).map_err(|source| lost(name.clone(), source))?;
         Ok(Asked { path: name, stream: BufReader::new(stream) })
     }
 
@@ -120,6 +139,7 @@ impl Asked {
     }
 
     fn wait_for_end(&mut self) -> Result<(), ControlError> {
+        self.stream.get_mut().go_on_for(ANSWER_MAX);
         loop {
             match self.next_line()? {
                 line if line.is_empty() => return Ok(()),
@@ -136,8 +156,58 @@ impl Asked {
             Ok(_) if line.len() as u64 >= ANSWER_BYTES_MAX => Err(ControlError::Endless(self.path.clone())),
             // A server that dies with our bytes unread.
             Err(e) if e.kind() == io::ErrorKind::ConnectionReset => Ok(String::new()),
-            Err(source) => Err(ControlError::Lost { path: self.path.clone(), source }),
+            Err(source) => Err(lost(self.path.clone(), source)),
             Ok(_) => Ok(line),
         }
+    }
+}
+
+fn unreached(path: String, error: LocalError) -> ControlError {
+    match error {
+        LocalError::Unreached(source) => match source.kind() {
+            io::ErrorKind::NotFound => ControlError::Missing(path),
+            io::ErrorKind::ConnectionRefused => ControlError::Dead(path),
+            io::ErrorKind::TimedOut => ControlError::Late(path),
+            _ => ControlError::Unreached { path, source },
+        },
+        source @ LocalError::Foreign(_) => ControlError::Untrusted { path, source },
+    }
+}
+
+fn lost(path: String, source: io::Error) -> ControlError {
+    if source.kind() == io::ErrorKind::TimedOut {
+        ControlError::Late(path)
+    } else {
+        ControlError::Lost { path, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_says_nothing_is_given_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ctl");
+        let _silent = UnixListener::bind(&path).unwrap();
+        let command = Command::Status {};
+        let mut asked = Asked::within(&path, &command, Duration::from_millis(100)).unwrap();
+        let error = asked.answer().unwrap_err();
+        assert!(matches!(error, ControlError::Late(_)), "{error}");
+    }
+
+    #[test]
+    fn every_answer_has_a_limit_which_follows_the_patience_of_its_command() {
+        let drain = |patience_ms| answer_max(&Command::Drain { patience_ms });
+        assert_eq!(drain(1_000), Duration::from_secs(61));
+        assert_eq!(drain(u64::MAX), ANSWER_MAX);
+        assert_eq!(
+            answer_max(&Command::Stop { patience_ms: Some(600_000) }),
+            PROMPT,
+            "it is answered before it is done"
+        );
     }
 }

@@ -1,7 +1,5 @@
 //! Arguments of how clients reach exports: TLS, who may connect to sockets, and disks of virtual machines.
 
-use std::io::Read;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use esker_nbd::listen::Access;
@@ -10,7 +8,10 @@ use esker_nbd::tls::{Identity, ServerTls};
 use esker_serve::VhostDoor;
 
 use crate::failure::Failure;
+use crate::secrets;
 
+/// More than any private key has.
+const KEY_BYTES_MAX: u64 = 64 << 10;
 /// Each connection takes a descriptor, and up to 64 MiB while it is busy.
 const CONNECTIONS_MAX: u64 = 4096;
 
@@ -74,10 +75,11 @@ struct Owner {
 
 /// A file that was named for TLS.
 #[derive(Debug, thiserror::Error)]
-#[error("{path}: cannot be read: {source}")]
-struct Unread {
-    path: String,
-    source: std::io::Error,
+enum TlsFileError {
+    #[error("{0}: cannot be read: {1}")]
+    Unread(String, std::io::Error),
+    #[error("{0}: this private key {1}")]
+    Key(String, String),
 }
 
 impl Doors {
@@ -146,22 +148,12 @@ fn parse_vhost(text: &str) -> Result<VhostDoor, String> {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Unread> {
-    std::fs::read(path).map_err(|source| Unread { path: path.display().to_string(), source })
+fn read(path: &Path) -> Result<Vec<u8>, TlsFileError> {
+    std::fs::read(path).map_err(|source| TlsFileError::Unread(path.display().to_string(), source))
 }
 
-/// A private key, which only its owner may use: the rule for the keys of layers.
-fn read_private(path: &Path) -> Result<Vec<u8>, Unread> {
-    let unread = |source| Unread { path: path.display().to_string(), source };
-    let mut file = std::fs::File::open(path).map_err(unread)?;
-    let mode = file.metadata().map_err(unread)?.mode() & 0o777;
-    if mode & 0o077 != 0 {
-        let why = format!("others than its owner may use this key (mode {mode:o}); chmod 600 it");
-        return Err(unread(std::io::Error::other(why)));
-    }
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).map_err(unread)?;
-    Ok(bytes)
+fn read_private(path: &Path) -> Result<Vec<u8>, TlsFileError> {
+    secrets::read_private(path, KEY_BYTES_MAX).map_err(|why| TlsFileError::Key(path.display().to_string(), why))
 }
 
 fn parse_mode(text: &str) -> Result<u32, String> {

@@ -5,7 +5,6 @@ pub mod text;
 
 use std::cell::RefCell;
 use std::io::{self, Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
@@ -14,6 +13,7 @@ use esker_hugepage::{Config, Daemon, Status};
 use esker_serve::http::Pages;
 
 use crate::failure::Failure;
+use crate::local::{ANSWER_BYTES_MAX, Local, LocalError};
 
 /// Where the manager answers if nothing else is said.
 pub const SOCKET: &str = "esker-hugepage.sock";
@@ -57,7 +57,7 @@ pub fn read_config(path: &Path) -> Result<Config, ConfigFileError> {
 #[derive(Debug, thiserror::Error)]
 enum AskError {
     #[error("{0}: no manager answers there: {1}; start `esker hugepage run`, or name its socket with --control PATH")]
-    Unreached(String, io::Error),
+    Unreached(String, LocalError),
     #[error("{0}: the manager gives no status: {1}")]
     Strange(String, String),
 }
@@ -83,12 +83,11 @@ impl Manager {
         self.path.display().to_string()
     }
 
-    fn get(&self) -> io::Result<String> {
-        let mut stream = UnixStream::connect(&self.path)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+    fn get(&self) -> Result<String, LocalError> {
+        let mut stream = Local::connect(&self.path, PATIENCE)?;
         stream.write_all(format!("GET {STATUS} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())?;
         let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
+        stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
         Ok(answer)
     }
 }

@@ -22,6 +22,7 @@ mod doors;
 mod failure;
 mod hugepages;
 mod lab;
+mod local;
 mod log;
 mod measured;
 mod notify;

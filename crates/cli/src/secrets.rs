@@ -1,16 +1,18 @@
-//! Keys that stack texts refer to: `file:PATH` and `env:NAME`. Nothing here shows a byte of them.
+//! Keys in files and in the environment: those that stack texts refer to (`file:PATH` and `env:NAME`), and that of TLS. Nothing here
+//! shows a byte of them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use esker_rt::real::secrecy::{forbid_dumps, take_variable};
 use esker_rt::{Secret, SecretSource};
 use rustix::fs::OFlags;
 
-/// More than any key has; what is longer is a mistake, such as a disk in the place of its key.
+/// More than any key of a layer has; what is longer is a mistake, such as a disk in the place of its key.
 const BYTES_MAX: u64 = 4096;
 
 /// Keys that were taken out of the environment, by variable: several worlds of one process may ask for one of them.
@@ -25,13 +27,19 @@ pub fn source() -> SecretSource {
             "env" => from_environment,
             _ => return Err("a key is named file:PATH or env:NAME".to_string()),
         };
-        forbid_dumps().map_err(|error| format!("is not read, because core dumps cannot be turned off: {error}"))?;
         read(place)
     })
 }
 
-/// Only its owner may read a key, and only a regular file has an owner that matters.
 fn from_file(path: &str) -> Result<Secret, String> {
+    read_private(Path::new(path), BYTES_MAX).map(Secret::new)
+}
+
+/// Reads a key of at most `bytes_max` bytes. Only its owner may read a key, and only a regular file has an owner that matters.
+///
+/// # Errors
+/// Why it is not read, beginning with a verb.
+pub fn read_private(path: &Path, bytes_max: u64) -> Result<Vec<u8>, String> {
     let unreadable = |error: io::Error| format!("cannot be read: {error}");
     // Without it, the call waits at a named pipe until another program opens the other end.
     let without_waiting = OFlags::NONBLOCK.bits() as i32;
@@ -42,23 +50,30 @@ fn from_file(path: &str) -> Result<Secret, String> {
     }
     if about.mode() & 0o077 != 0 {
         let mode = about.mode() & 0o777;
-        return Err(format!("others than its owner may use this file (mode {mode:o}); chmod 600 it"));
+        return Err(format!("may be used by others than its owner (mode {mode:o}); chmod 600 it"));
     }
-    if about.len() > BYTES_MAX {
+    if about.len() > bytes_max {
         return Err(format!("has {} bytes, which is no key", about.len()));
     }
-    let mut bytes = Vec::with_capacity(BYTES_MAX as usize);
-    file.take(BYTES_MAX).read_to_end(&mut bytes).map_err(unreadable)?;
-    Ok(Secret::new(bytes))
+    keep_out_of_dumps()?;
+    // As much as there may be: a vector that grows leaves copies of a key behind.
+    let mut bytes = Vec::with_capacity(bytes_max as usize);
+    file.take(bytes_max).read_to_end(&mut bytes).map_err(unreadable)?;
+    Ok(bytes)
 }
 
 fn from_environment(name: &str) -> Result<Secret, String> {
+    keep_out_of_dumps()?;
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(value) = take_variable(name) {
         taken.insert(name.to_string(), value);
     }
     let value = taken.get(name).ok_or("there is no such environment variable, or it is empty")?;
     Ok(Secret::new(value.clone()))
+}
+
+fn keep_out_of_dumps() -> Result<(), String> {
+    forbid_dumps().map_err(|error| format!("is not read, because core dumps cannot be turned off: {error}"))
 }
 
 #[cfg(test)]

@@ -46,7 +46,10 @@ fn manager(out: &mut Families<'_>, status: &Status) -> fmt::Result {
     let profit = sharing(|sharing| sharing.profit_bytes as f64);
     out.gauges(("sharing_profit", "The same without what the kernel keeps for it.", bytes), profit)?;
     let refused = sharing(|sharing| sharing.refused as f64);
-    out.counters(("sharing_refused", "Connections of processes that are not managed.", None), refused)
+    out.counters(
+        ("sharing_refused", "Connections of processes that are not managed, do not greet, or have one.", None),
+        refused,
+    )
 }
 
 fn groups(out: &mut Families<'_>, groups: &[GroupStatus]) -> fmt::Result {

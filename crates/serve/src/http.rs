@@ -13,8 +13,8 @@ use esker_rt::sync::{Either, race};
 
 use crate::accept;
 
-/// Connections at a time; more wait to be accepted.
-const CONNECTIONS_MAX: u64 = 16;
+/// Connections at a time; when one more comes, the oldest without a request under way ends.
+pub(crate) const CONNECTIONS_MAX: u64 = 16;
 /// Longest head of a request in bytes.
 pub const HEAD_MAX: usize = 8 << 10;
 /// Most header lines of a request.
@@ -92,14 +92,16 @@ struct Shelf {
 /// Answers requests without end. A connection outlives this by [`CLIENT_TIME_MAX`] twice at most.
 pub async fn serve(rt: Rt, listener: Rc<Listener>, pages: Rc<dyn Pages>) {
     let shelf = Shelf { rt: rt.clone(), pages, kept: RefCell::default() };
-    let converse = async move |stream: &Stream, _: &Cell<bool>| shelf.converse(stream).await;
+    let converse = async move |stream: &Stream, works: &Cell<bool>| shelf.converse(stream, works).await;
     accept::serve(&rt, &listener, "metrics", CONNECTIONS_MAX, converse).await;
 }
 
 impl Shelf {
-    async fn converse(&self, stream: &Stream) {
+    async fn converse(&self, stream: &Stream, works: &Cell<bool>) {
         let paths = self.pages.paths();
         let request = race(read_request(stream, paths), self.rt.sleep(CLIENT_TIME_MAX)).await;
+        // From here to the end of the answer, which has a limit, it does not give way to another connection.
+        works.set(true);
         let response = match request {
             Either::Left(Some(asked)) => self.respond(asked),
             Either::Left(None) => return,

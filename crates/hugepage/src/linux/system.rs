@@ -240,7 +240,7 @@ impl System {
     /// Takes connections of preloaded libraries, and learns what their processes have marked already.
     fn admit(&mut self) {
         let System { merging: Some(merging), tracked, .. } = self else { return };
-        for pid in merging.door.admit(|pid| tracked.contains_key(&pid)) {
+        for pid in merging.door.admit(Instant::now(), |pid| tracked.contains_key(&pid)) {
             let Some(tracked) = self.tracked.get_mut(&pid) else { continue };
             tracked.learn_mergeable();
             let regions: Vec<Region> = tracked.mergeable.iter().copied().collect();
