@@ -36,6 +36,9 @@ const ZEROES: usize = 1 << 20;
 pub(crate) struct Opened {
     pub name: String,
     pub file: File,
+    /// The file below a loop device: open as long as the device, because its locks are.
+    #[expect(dead_code, reason = "it is held, not used")]
+    pub beneath: Option<File>,
     pub limits: Limits,
     pub depth: u32,
     /// Whether holes can be asked for; a block device is all data.

@@ -12,6 +12,7 @@ use esker_block::{
     Arity, Build, Created, Device, Durability, Kind, KindError, Make, OpKind, OpSet, Param, ParamType, Role, Routes,
     Worlds,
 };
+use esker_rt::real::loop_device::{self, Over};
 use esker_rt::real::{File, Kernel, OpenMode};
 
 use crate::disk::{self, Came, Disk, Opened};
@@ -109,6 +110,14 @@ pub(crate) fn outside(path: &Path, text: impl std::fmt::Display) -> KindError {
     KindError::Outside(format!("{}: {text}", path.display()))
 }
 
+/// Why a file is not locked: by the words of the lock if another program holds it.
+pub(crate) fn explain_lock(path: &Path, error: &io::Error) -> KindError {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => outside(path, error),
+        _ => outside(path, format!("cannot be locked: {error}")),
+    }
+}
+
 struct Wanted {
     path: PathBuf,
     size: Option<u64>,
@@ -165,10 +174,8 @@ impl Wanted {
     fn open(&self, kernel: &Kernel, depth: u32) -> Result<Opened, KindError> {
         let mode = OpenMode { read_only: self.read_only, direct: self.direct, create_new: false, exclusive: false };
         let file = File::open(kernel, &self.path, mode).map_err(|e| self.explain_open(&e))?;
-        file.lock(!self.read_only).map_err(|e| match e.kind() {
-            io::ErrorKind::WouldBlock => outside(&self.path, "another program serves this file; stop it first"),
-            _ => outside(&self.path, format!("cannot be locked: {e}")),
-        })?;
+        file.lock(!self.read_only).map_err(|e| explain_lock(&self.path, &e))?;
+        self.check_loops()?;
         let size = file.size().map_err(|e| outside(&self.path, e))?;
         let block = self.block(&file)?;
         self.check_size(size, block)?;
@@ -179,7 +186,29 @@ impl Wanted {
         }
         let limits = disk::limits(size, block, self.read_only);
         let resizable = self.size.is_none() && !self.read_only && !allocated;
-        Ok(Opened { name: self.path.display().to_string(), file, limits, depth, holes: true, resizable, allocated })
+        Ok(Opened {
+            name: self.path.display().to_string(),
+            file,
+            beneath: None,
+            limits,
+            depth,
+            holes: true,
+            resizable,
+            allocated,
+        })
+    }
+
+    /// The kernel takes no lock for a loop device, so they are asked for.
+    fn check_loops(&self) -> Result<(), KindError> {
+        let over = loop_device::over(&self.path).map_err(|e| outside(&self.path, e))?;
+        match over.iter().find(|over| !(over.read_only && self.read_only)) {
+            None => Ok(()),
+            Some(Over { device, .. }) => {
+                let device = device.display();
+                let advice = format!("serve that with kind = \"raw\", or detach it (losetup --detach {device})");
+                Err(outside(&self.path, format!("is the file of the loop device {device}; {advice}")))
+            }
+        }
     }
 
     /// Large enough that every window of a request is aligned for direct I/O, in the file and in memory.

@@ -10,10 +10,10 @@ use esker_base::Nanos;
 use esker_block::{
     Arity, Build, Device, Durability, Kind, KindError, Make, OpKind, OpSet, Param, ParamType, Role, Routes, Worlds,
 };
-use esker_rt::real::{File, Kernel, OpenMode};
+use esker_rt::real::{File, Kernel, OpenMode, loop_device};
 
 use crate::disk::{self, Came, Disk, Opened};
-use crate::file::{DEPTH, depth, outside};
+use crate::file::{DEPTH, depth, explain_lock, outside};
 use crate::memory::check_geometry;
 
 /// The manifest.
@@ -64,6 +64,8 @@ fn check_type(path: &Path) -> Result<(), KindError> {
 fn open(kernel: &Kernel, path: &Path, read_only: bool, depth: u32) -> Result<Opened, KindError> {
     let mode = OpenMode { read_only, direct: true, create_new: false, exclusive: true };
     let file = File::open(kernel, path, mode).map_err(|e| explain_open(path, &e, read_only))?;
+    file.lock_device(!read_only).map_err(|e| explain_lock(path, &e))?;
+    let beneath = lock_beneath(kernel, path, read_only)?;
     let size = file.size().map_err(|e| outside(path, e))?;
     if size == 0 {
         return Err(outside(path, "has no medium: its size is 0"));
@@ -74,12 +76,24 @@ fn open(kernel: &Kernel, path: &Path, read_only: bool, depth: u32) -> Result<Ope
     Ok(Opened {
         name: path.display().to_string(),
         file,
+        beneath,
         limits,
         depth,
         holes: false,
         resizable: false,
         allocated: false,
     })
+}
+
+/// Locks the file below a loop device as [`file`](crate::file) would, because the kernel does not. A file that cannot be opened
+/// from here cannot be asked.
+fn lock_beneath(kernel: &Kernel, device: &Path, read_only: bool) -> Result<Option<File>, KindError> {
+    let Some(path) = loop_device::file_below(device).map_err(|e| outside(device, e))? else { return Ok(None) };
+    let mode = OpenMode { read_only: true, direct: false, create_new: false, exclusive: false };
+    let Ok(file) = File::open(kernel, &path, mode) else { return Ok(None) };
+    let locked = file.lock(!read_only).map_err(|e| explain_lock(&path, &e));
+    locked.map_err(|why| outside(device, format!("is a loop device over a file: {why}")))?;
+    Ok(Some(file))
 }
 
 /// The device's logical block, or more where direct I/O needs memory that is aligned to more.

@@ -349,6 +349,12 @@ impl Served {
         self.0.stack.close().await;
     }
 
+    /// Ends a start whose layers are still being opened. Their media are left as after a crash, which is what they open from
+    /// next time; media that were made are removed.
+    pub async fn give_up(self) {
+        join_all(self.0.fronts().iter().map(|front| front.stop(ABANDON_PATIENCE))).await;
+    }
+
     /// Where commands are taken.
     pub fn control(&self) -> &Address {
         self.0.control.address()

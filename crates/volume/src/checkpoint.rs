@@ -4,6 +4,7 @@
 //! and segments become free that the checkpoint makes superfluous. So the newest slot that is whole always finds its pages
 //! and its part of the log.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -11,7 +12,9 @@ use esker_block::{BioError, Buf, Station, flight};
 
 use crate::format::{Page, PageId, Position, Slot, slots_of};
 use crate::map::Node;
+use crate::open::epoch_of;
 use crate::segments::State;
+use crate::shortage::is_short;
 use crate::store::DeviceStore;
 use crate::volume::{Volume, add};
 use esker_base::Nanos;
@@ -35,6 +38,17 @@ struct Plan {
     /// Free once this is durable.
     stale: Vec<u64>,
     dead: Vec<usize>,
+    /// What marks the log from here on.
+    epoch: u64,
+    /// Whether the log was broken off, and goes on with this.
+    mends: bool,
+}
+
+/// What a checkpoint that found no space has left to the next one.
+#[derive(Default)]
+pub(crate) struct Unwritten {
+    pages: Vec<(u64, Arc<Node>)>,
+    stale: Vec<u64>,
 }
 
 /// Makes checkpoints in the background, until the volume leaves its stack.
@@ -63,20 +77,20 @@ impl Volume {
 
     /// Whether one is due, or would free what is needed soon.
     fn wants_checkpoint(&self) -> bool {
-        self.is_checkpoint_due() || !self.checkpointing.get() && self.is_checkpoint_worth_it()
+        self.is_checkpoint_due() || !self.checkpointing.get() && (self.is_checkpoint_worth_it() || self.is_space_dead())
     }
 
     /// Makes the map durable as it is now, so that recovery needs no older part of the log, and frees what is superfluous
     /// then. One at a time; who comes meanwhile waits and makes another one.
     ///
     /// # Errors
-    /// No space for its pages, which changes nothing; or a failed write, which latches the volume.
+    /// No space for its pages, here or below, which the next one makes good; or a failed write, which latches the volume.
     pub async fn checkpoint(&self, store: &DeviceStore) -> Result<(), BioError> {
         self.checkpointed.wait_until(|| !self.checkpointing.get()).await;
         self.latch.check()?;
         self.checkpointing.set(true);
         let result = match self.plan() {
-            Ok(plan) => self.carry_out(store, plan).await,
+            Ok(plan) => self.carry_out_or_keep(store, plan).await,
             Err(error) => Err(error),
         };
         self.checkpointing.set(false);
@@ -94,13 +108,24 @@ impl Volume {
         let needed = map.dirty_nodes() as u64;
         while pages.free() < needed {
             let Some(segment) = segments.take(State::Map, 0) else {
-                return Err(BioError::NoSpace(self.config.name.as_str().into()));
+                return Err(self.no_space());
             };
             pages.add(segment, &Default::default());
+        }
+        let mends = self.shortage.is_broken_off();
+        if mends && !log.is_settled() {
+            return Err(self.no_space());
+        }
+        if mends {
+            self.leave_head(&mut log, &mut segments);
         }
         let (seq, position) = log.installed();
         log.since_checkpoint = 0;
         let written = map.write_out(&mut || pages.take().expect("counted above"));
+        let left = self.shortage.unwritten.take();
+        let stale = [left.stale, map.take_stale()].concat();
+        let superseded: BTreeSet<u64> = stale.iter().copied().collect();
+        let pages = left.pages.into_iter().filter(|(page, _)| !superseded.contains(page)).chain(written).collect();
         Ok(Plan {
             seq,
             position,
@@ -108,13 +133,32 @@ impl Volume {
             height: map.height(),
             mappings: map.mappings(),
             blocks: map.blocks(),
-            pages: written,
-            stale: map.take_stale(),
+            pages,
+            stale,
             dead: segments.dead(seq),
+            epoch: if mends { epoch_of(self.rt().unique(), self.generation.get()) } else { self.epoch.get() },
+            mends,
         })
     }
 
-    async fn carry_out(&self, store: &DeviceStore, plan: Plan) -> Result<(), BioError> {
+    /// Without space below, nothing that was durable has changed, and what is missing is written with the next checkpoint:
+    /// pages of this one that are there already, and a slot of it, are as those of one that a power cut broke off.
+    async fn carry_out_or_keep(&self, store: &DeviceStore, plan: Plan) -> Result<(), BioError> {
+        let written = self.carry_out(store, &plan).await;
+        match &written {
+            Ok(()) => {
+                self.free(plan.stale, plan.dead);
+                if plan.mends {
+                    self.epoch.set(plan.epoch);
+                    self.shortage.end(self);
+                }
+            }
+            Err(_) => *self.shortage.unwritten.borrow_mut() = Unwritten { pages: plan.pages, stale: plan.stale },
+        }
+        written
+    }
+
+    async fn carry_out(&self, store: &DeviceStore, plan: &Plan) -> Result<(), BioError> {
         let generation = self.generation.get() + 1;
         let written = self.write_pages(store, &plan.pages, generation).await;
         written.map_err(|error| self.broken("a page of the map", error))?;
@@ -123,7 +167,7 @@ impl Volume {
             geometry: self.geometry,
             volume: self.identity,
             generation,
-            epoch: self.epoch,
+            epoch: plan.epoch,
             seq: plan.seq,
             position: plan.position,
             root: plan.root,
@@ -138,12 +182,13 @@ impl Volume {
         self.generation.set(generation);
         add(&self.counts.checkpoints, 1);
         add(&self.counts.pages_written, plan.pages.len() as u64);
-        self.free(plan.stale, plan.dead);
         Ok(())
     }
 
     fn broken(&self, what: &str, error: BioError) -> BioError {
-        self.latch(&format!("{what} could not be written"), &error);
+        if !is_short(&error) {
+            self.latch(&format!("{what} could not be written"), &error);
+        }
         error
     }
 

@@ -50,7 +50,21 @@ impl Volume {
     /// discarded too.
     pub(crate) async fn erase_some(&self, store: &DeviceStore) {
         self.erased.wait_until(|| !self.erasing.get()).await;
-        let most = self.may_erase();
+        self.erase_run(store, self.may_erase()).await;
+        self.shortage.relieve();
+    }
+
+    /// Gives back all that is free, whatever writers may need: the device below has no space.
+    pub(crate) async fn erase_free(&self, store: &DeviceStore) {
+        self.erased.wait_until(|| !self.erasing.get()).await;
+        self.segments.borrow_mut().forget_erased();
+        while self.config.discards && self.segments.borrow().unerased() > 0 {
+            self.erase_run(store, self.geometry.segments).await;
+            self.erased.wait_until(|| !self.erasing.get()).await;
+        }
+    }
+
+    async fn erase_run(&self, store: &DeviceStore, most: u64) {
         let Some(run) = self.segments.borrow_mut().take_unerased(most) else { return };
         self.erasing.set(true);
         // Whether the hint was taken does not matter.

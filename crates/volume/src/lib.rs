@@ -5,7 +5,7 @@
 //! vector, and never uses a segment anew that a reader, the newest durable checkpoint or the log behind it needs.
 //!
 //! Reading order: [`format`](mod@format) (what lies on the medium), [`map`], [`apply`] (what records do to it), [`segments`], [`pages`],
-//! [`store`], [`volume`] (requests), `log` (batches), `read`, [`compare`], [`checkpoint`], [`load`] and [`recover`],
+//! [`store`], [`volume`] (requests), `log` (batches), `shortage` (a device below without space), `read`, [`compare`], [`checkpoint`], [`load`] and [`recover`],
 //! [`collect`], [`check`]; then what stands on it: [`manager`] (named volumes) and [`space`] (what they take). The design, with what it
 //! owes to the thesis: `docs/internals/volume.md`.
 
@@ -27,6 +27,7 @@ pub mod pages;
 mod read;
 pub mod recover;
 pub mod segments;
+mod shortage;
 pub mod space;
 pub mod store;
 #[cfg(test)]
@@ -226,6 +227,7 @@ impl Extension for Extended {
     }
 
     fn trouble(&self) -> Option<Trouble> {
-        self.volume.get()?.latch.trouble()
+        let volume = self.volume.get()?;
+        volume.latch.trouble().or_else(|| volume.shortage_trouble())
     }
 }

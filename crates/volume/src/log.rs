@@ -15,6 +15,7 @@ use esker_rt::sync::{Receiver, Sender, oneshot};
 use crate::apply::{Change, apply};
 use crate::format::{Batch, Head, Position, Record, records_per};
 use crate::segments::{Stage, State};
+use crate::shortage::is_short;
 use crate::store::SegmentStore;
 use crate::volume::{Taker, Volume};
 
@@ -97,6 +98,8 @@ enum Obstacle {
     Cleaner,
     /// No segment may be taken.
     NoRoom,
+    /// The log is broken off.
+    BrokenOff,
 }
 
 /// Whose requests a batch may hold. Requests that are under way together have no order, so that those who give space back
@@ -126,6 +129,16 @@ impl Log {
     /// Where the log begins that is not yet in the map.
     pub fn installed(&self) -> (u64, Position) {
         self.flights.front().map_or((self.seq, self.position), |flight| (flight.seq, flight.position))
+    }
+
+    /// Whether no batch is on its way.
+    pub fn is_settled(&self) -> bool {
+        self.flights.is_empty()
+    }
+
+    /// Where the request that waits longest goes below.
+    pub fn next_below(&self) -> Option<Below> {
+        self.queue.front().map(|item| item.below.clone())
     }
 
     /// Whether records that have a number, or are about to get one, change what these logical blocks map to.
@@ -233,6 +246,7 @@ impl Volume {
                 }
                 Err(Obstacle::Wait | Obstacle::Cleaner) => return,
                 Err(Obstacle::NoRoom) => return self.seek_room(),
+                Err(Obstacle::BrokenOff) => return self.mend(),
             }
         }
     }
@@ -248,6 +262,9 @@ impl Volume {
         let mut log = self.log.borrow_mut();
         if !log.may_start() {
             return Err(Obstacle::Wait);
+        }
+        if self.shortage.is_broken_off() {
+            return Err(Obstacle::BrokenOff);
         }
         let Some(mut at) = log.first(who, 0) else { return Err(Obstacle::Wait) };
         let first = &log.queue[at];
@@ -306,7 +323,7 @@ impl Volume {
             volume: self.identity,
             segment: log.position.segment,
             seq: log.seq,
-            epoch: self.epoch,
+            epoch: self.epoch.get(),
             previous: self.previous.get(),
             generation: self.generation.get(),
             durable: self.durable.get(),
@@ -316,7 +333,7 @@ impl Volume {
     /// The bytes of a batch: the segment's head if it is the first in one, its records, its data.
     fn encode(&self, items: &mut [Item], seq: u64, head_bytes: usize, head: Option<Head>) -> Buf {
         let records = items.iter().flat_map(|item| item.records.iter().copied()).collect();
-        let batch = Batch { epoch: self.epoch, seq, durable: self.durable.get(), records };
+        let batch = Batch { epoch: self.epoch.get(), seq, durable: self.durable.get(), records };
         let mut front = Buf::unique(self.pool(), head_bytes);
         batch.encode(front.bytes_mut().expect("just made unique"));
         let head = head.map(|head| Buf::from_bytes(self.pool(), &head.encode(self.geometry.block as usize)));
@@ -351,7 +368,7 @@ impl Volume {
 
     /// A batch came back. What is now complete from the front on goes into the map and is answered.
     fn landed(self: &Rc<Self>, number: u64, result: Result<(), BioError>) {
-        if let Err(error) = &result {
+        if let Some(error) = result.as_ref().err().filter(|error| !is_short(error)) {
             self.latch("a batch of the log could not be written", error);
         }
         let mut log = self.log.borrow_mut();
@@ -379,9 +396,9 @@ impl Volume {
 
     /// Takes a batch into the map, all at once for whoever reads, unless it or one before it failed.
     fn end_flight(&self, flight: Flight) {
-        let Flight { position, end, mut pba, items, .. } = flight;
-        let latched = self.latch.check();
-        if latched.is_ok() {
+        let Flight { position, end, mut pba, items, landed, .. } = flight;
+        let result = self.latch.check().and_then(|()| self.in_order(landed.unwrap_or(Ok(()))));
+        if result.is_ok() {
             let mut map = self.map.borrow_mut();
             for record in items.iter().flat_map(|item| &item.records) {
                 apply(&mut map, record, pba, &mut |change| self.count(change));
@@ -394,7 +411,19 @@ impl Volume {
         self.segments.borrow_mut().end(position.segment as usize);
         self.log.borrow_mut().growth -= items.iter().map(|item| item.growth).sum::<u64>();
         for item in items {
-            item.answer.send(latched.clone().map(|()| end));
+            item.answer.send(result.clone().map(|()| end));
+        }
+    }
+
+    /// What becomes of a batch below which all has landed: none counts behind one that found no space.
+    fn in_order(&self, landed: Result<(), BioError>) -> Result<(), BioError> {
+        match (self.shortage.is_broken_off(), landed) {
+            (true, Ok(())) => Err(self.no_space()),
+            (false, Err(error)) => {
+                self.break_off(&error);
+                Err(error)
+            }
+            (_, landed) => landed,
         }
     }
 
@@ -455,7 +484,7 @@ impl Volume {
 
     /// Tells those who need space that there is none; and those who give some back too, if even they find none.
     fn refuse_writers(&self) {
-        let error = || BioError::NoSpace(self.config.name.as_str().into());
+        let error = || self.no_space();
         self.fail_queue(error, |only_frees| !only_frees);
         if self.segments.borrow().free() <= self.kept_back(Taker::Deleters) {
             self.fail_queue(error, |_| true);

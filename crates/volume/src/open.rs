@@ -167,8 +167,13 @@ impl Volume {
         if block > config.block || segment < config.segment {
             return Err(OpenError::Geometry { block, segment });
         }
+        let is_new = found.generation == 0;
         let volume = Rc::new(Volume::of(config, rt.clone(), pool.clone(), found));
-        volume.checkpoint(&store(volume.geometry)).await?;
+        match volume.checkpoint(&store(volume.geometry)).await {
+            // It can be read, and the first change tries again.
+            Err(error @ BioError::NoSpace(_)) if !is_new => volume.break_off(&error),
+            other => other?,
+        }
         volume.note_space();
         Ok(volume)
     }
@@ -184,7 +189,7 @@ impl Volume {
 
 /// What marks the log of one opening. In virtual time two worlds with one seed draw the same number at the same instant, but
 /// no two openings find a checkpoint of the same generation: multiplied by an odd number, it keeps them apart.
-fn epoch_of(unique: u128, generation: u64) -> u64 {
+pub(crate) fn epoch_of(unique: u128, generation: u64) -> u64 {
     (unique >> 64) as u64 ^ unique as u64 ^ generation.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 

@@ -258,6 +258,11 @@ impl Segments {
         self.unerased.len() as u64
     }
 
+    /// Takes all free ones as such whose old content the device below may still keep.
+    pub(crate) fn forget_erased(&mut self) {
+        self.unerased = self.free.iter().copied().collect();
+    }
+
     /// Takes free segments that lie side by side and are not erased, `most` of them: none are free before
     /// [`Segments::give_erased`].
     pub(crate) fn take_unerased(&mut self, most: u64) -> Option<Range<u64>> {

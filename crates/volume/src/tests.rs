@@ -8,6 +8,7 @@ mod named;
 mod ranges;
 mod recovery;
 mod resize;
+mod shortage;
 mod space;
 
 use std::cell::{Cell, RefCell};

@@ -15,6 +15,7 @@ use crate::log::LogCell;
 use crate::map::{Extent, Map, Snapshot};
 use crate::pages::Pages;
 use crate::segments::{Segment, Segments, State};
+use crate::shortage::Shortage;
 use crate::store::DeviceStore;
 
 /// How a volume is to behave.
@@ -53,7 +54,7 @@ pub struct Volume {
     pub(crate) config: Config,
     pub(crate) geometry: Geometry,
     pub(crate) identity: u128,
-    pub(crate) epoch: u64,
+    pub(crate) epoch: Cell<u64>,
     rt: Rt,
     pool: Pool,
     pub(crate) map: RefCell<Map>,
@@ -77,6 +78,7 @@ pub struct Volume {
     pub(crate) unerased: Notify,
     pub(crate) seeks_room: Cell<bool>,
     pub(crate) latch: Latch,
+    pub(crate) shortage: Shortage,
     pub(crate) closing: Cell<bool>,
     pub(crate) wake: Notify,
     pub(crate) collector: Collector,
@@ -153,7 +155,7 @@ impl Volume {
             config,
             geometry: found.geometry,
             identity: found.identity,
-            epoch: found.epoch,
+            epoch: Cell::new(found.epoch),
             rt,
             pool,
             map: RefCell::new(found.map),
@@ -171,6 +173,7 @@ impl Volume {
             erased: Notify::default(),
             unerased: Notify::default(),
             seeks_room: Cell::new(false),
+            shortage: Shortage::default(),
             closing: Cell::new(false),
             wake: Notify::default(),
             counts,

@@ -22,7 +22,7 @@ use crate::signals::Signals;
 use crate::stack_text::StackText;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
-use crate::verbs::serve::{KEPT_BYTES_MAX, usable};
+use crate::verbs::serve::{Asked, KEPT_BYTES_MAX, tell_given_up, usable};
 use crate::world::{World, io_of};
 
 /// The record.
@@ -148,8 +148,12 @@ impl Attach {
         let claim = self.run_dir.registry().claim(name)?;
         tell_cleaned(&rt, &claim);
         let pool = Pool::new(KEPT_BYTES_MAX);
+        let asked: Asked = Box::pin(notify::stopping(signals.first(&rt)?));
         let served = Served::over(&rt, &pool, esker_kinds::ALL, spec, &self.config(&reactor, &claim))?;
-        let served = reactor.block_on(usable(served, false))?;
+        let Some((served, asked)) = reactor.block_on(usable(served, false, asked))? else {
+            tell_given_up(&rt);
+            return Ok(());
+        };
         for missing in harden::harden(&pool) {
             rt.log(Level::Warn, format_args!("{missing}"));
         }
@@ -164,12 +168,11 @@ impl Attach {
         let disks: Vec<RecordedDisk> = front.disks().into_iter().map(RecordedDisk::from).collect();
         announce(&disks, &claim.control(), self.json, terminal)?;
         claim.record(&Record { pid: std::process::id(), stack: stack.to_string(), control: claim.control(), disks })?;
-        let stop = notify::stopping(signals.first(&rt)?);
         notify::ready(&rt, None);
         reactor.block_on(async move {
             let ended = async move { front.ended().await };
             let stop = async move {
-                race(stop, ended).await;
+                race(asked, ended).await;
             };
             served.run(stop).await
         })?;

@@ -1,9 +1,11 @@
 //! `esker serve`: serves a stack over NBD until it is told to stop.
 
 use std::path::PathBuf;
+use std::pin::Pin;
 
 use esker_rt::mem::Pool;
 use esker_rt::net::Address;
+use esker_rt::sync::{Either, race};
 use esker_rt::{Level, Rt};
 use esker_serve::{Config, Served, VhostDoor, VhostFront};
 use esker_stack::Spec;
@@ -61,11 +63,13 @@ pub const KEPT_BYTES_MAX: usize = 256 << 20;
 impl Run for Serve {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let (spec, _) = self.stack.load(terminal)?;
+        // Whatever keeps a file of these from being read, a signal ends it.
+        let tls = self.doors.tls()?;
         let signals = Signals::catch()?;
         let reactor = self.world.start()?;
         let rt = reactor.rt();
         let config = Config {
-            tls: self.doors.tls()?,
+            tls,
             access: self.doors.access(),
             nbd: self.doors.nbd(),
             control_mode: self.doors.control_mode(),
@@ -75,13 +79,16 @@ impl Run for Serve {
             ..Config::at(Address::Unix(self.control()), io_of(&reactor))
         };
         let pool = Pool::new(KEPT_BYTES_MAX);
+        let asked: Asked = Box::pin(notify::stopping(signals.first(&rt)?));
         let served = self.start(&rt, &pool, &spec, config)?;
-        let served = reactor.block_on(usable(served, self.degraded_start))?;
+        let Some((served, asked)) = reactor.block_on(usable(served, self.degraded_start, asked))? else {
+            tell_given_up(&rt);
+            return Ok(());
+        };
         let degraded = degraded(&served);
         announce(&served, self.doors.vhost(), self.json, terminal)?;
-        let stop = notify::stopping(signals.first(&rt)?);
         notify::ready(&rt, degraded.as_deref());
-        reactor.block_on(async move { served.run(stop).await })?;
+        reactor.block_on(async move { served.run(asked).await })?;
         rt.tell(Level::Info, "stopped", &[], format_args!("stopped: everything is flushed"));
         Ok(())
     }
@@ -115,16 +122,33 @@ impl Serve {
 )]
 pub struct NotServed(String);
 
-/// Waits until the layers are open. If an export cannot be used then, the start is undone, unless that is allowed.
-pub async fn usable(served: Served, degraded_start: bool) -> Result<Served, NotServed> {
-    served.opened().await;
+/// The signal that asks to stop.
+pub type Asked = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Waits until the layers are open. If an export cannot be used then, the start is undone, unless that is allowed. It is undone
+/// too if the stop is asked for before: none then.
+pub async fn usable(
+    served: Served,
+    degraded_start: bool,
+    mut asked: Asked,
+) -> Result<Option<(Served, Asked)>, NotServed> {
+    if let Either::Right(()) = race(served.opened(), &mut asked).await {
+        served.give_up().await;
+        return Ok(None);
+    }
     match degraded(&served).filter(|_| !degraded_start) {
-        None => Ok(served),
+        None => Ok(Some((served, asked))),
         Some(why) => {
             served.abandon().await;
             Err(NotServed(why))
         }
     }
+}
+
+/// The last line of a start that a signal ended.
+pub fn tell_given_up(rt: &Rt) {
+    let text = format_args!("stopped: layers were still being opened, so that nothing was served");
+    rt.tell(Level::Info, "stopped", &[], text);
 }
 
 /// Which exports cannot be used, and why; none if all can.

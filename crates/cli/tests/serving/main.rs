@@ -10,6 +10,7 @@ mod killed;
 mod ledger;
 mod live;
 mod load;
+mod locks;
 mod operating;
 mod planted;
 mod refusals;

@@ -1,11 +1,12 @@
 //! Signals and the verb stop.
 
+use std::fs;
 use std::path::Path;
-use std::process::Child;
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Server, check_esker, check_tool, tool};
+use crate::harness::{ESKER, Server, check_esker, check_tool, tool};
 
 const MEMORY: &str = "d = memory size=1MiB @ nbd=unix:DIR/sock";
 
@@ -68,6 +69,35 @@ fn signals_at_once_ask_once_to_stop_and_a_second_one_ends_a_stop_that_waits() {
             return;
         }
         assert!(attempt < 5, "this machine takes more than 0.4 s for what takes 0.1 s");
+    }
+}
+
+/// A server of a new medium on a file that answers no read for a minute.
+fn opening(dir: &Path) -> Child {
+    let stack =
+        "f = file path=DIR/f.img size=16MiB direct=false | delay read=60s | shepherd spares=16 @ nbd=unix:DIR/sock";
+    let here = |text: &str| text.replace("DIR", &dir.display().to_string());
+    let log = fs::File::create(dir.join("log")).unwrap();
+    let args = ["serve", &here(stack), "--control", &here("DIR/ctl"), "--vhost-user", &here("f=DIR/vhost")];
+    let mut server = Command::new(ESKER).args(args).stdout(Stdio::null()).stderr(log).spawn().unwrap();
+    while ["sock", "ctl", "vhost", "f.img"].iter().any(|name| !dir.join(name).exists()) {
+        sleep(Duration::from_millis(10));
+        assert_eq!(server.try_wait().unwrap(), None, "{}", fs::read_to_string(dir.join("log")).unwrap());
+    }
+    server
+}
+
+#[test]
+fn one_signal_ends_a_server_that_still_opens_its_layers_and_leaves_nothing() {
+    for how in ["TERM", "INT"] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut server = opening(dir.path());
+        check_tool("kill", &[&format!("-{how}"), &server.id().to_string()]);
+        assert_eq!(server.wait().unwrap().code(), Some(0), "{how}");
+        let log = fs::read_to_string(dir.path().join("log")).unwrap();
+        assert!(log.contains("layers were still being opened, so that nothing was served"), "{log}");
+        let left: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["log"], "{how}");
     }
 }
 

@@ -204,7 +204,16 @@ fn disk_over(rt: &Rt, pool: &Pool, path: &str) -> Disk {
     Disk::new(
         rt,
         pool,
-        Opened { name: path.into(), file, limits, depth: 1, holes: false, resizable: false, allocated: false },
+        Opened {
+            name: path.into(),
+            file,
+            beneath: None,
+            limits,
+            depth: 1,
+            holes: false,
+            resizable: false,
+            allocated: false,
+        },
         there(),
     )
 }
@@ -279,7 +288,16 @@ fn zeroing_without_support_writes_zeroes() {
     let disk = Disk::new(
         &rt,
         &Pool::default(),
-        Opened { name: "d".into(), file, limits, depth: 1, holes: true, resizable: false, allocated: false },
+        Opened {
+            name: "d".into(),
+            file,
+            beneath: None,
+            limits,
+            depth: 1,
+            holes: true,
+            resizable: false,
+            allocated: false,
+        },
         there(),
     );
     let (start, len) = (4096, (2 << 20) + 8192);

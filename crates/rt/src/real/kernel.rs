@@ -3,7 +3,7 @@
 use std::fs;
 use std::future::Future;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::pin::Pin;
@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use super::lock;
 use super::op::{FallocateMode, Op, Outcome};
 use crate::handle::Rt;
 use crate::mem::Part;
@@ -91,6 +92,17 @@ impl Drop for InFlight {
 /// Pauses while a lock may still belong to a process that was killed.
 const LOCK_TRIES: u32 = 40;
 const LOCK_PAUSE: Duration = Duration::from_millis(25);
+
+/// Tries again while a lock is held.
+fn patiently(take: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    for _ in 0..LOCK_TRIES {
+        match take() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(LOCK_PAUSE),
+            other => return other,
+        }
+    }
+    take()
+}
 
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,23 +186,25 @@ impl File {
         Ok(Some((start, end)))
     }
 
-    /// Takes an advisory lock for this process, so that no second server writes the same file. Blocking: a process
-    /// that was killed lets go of it only when the kernel has taken its ring down, which is waited for up to a second.
+    /// Takes advisory locks for this process, so that no second server, no qemu and no tool of qemu writes the same file; if
+    /// `exclusive`, none reads it either. Blocking: a process that was killed lets go only when the kernel has taken its ring
+    /// down, which is waited for up to a second.
     ///
     /// # Errors
-    /// `WouldBlock` if somebody holds it, or the kernel's.
+    /// `WouldBlock` with [`Held`](super::lock::Held) if another program holds one, or the kernel's.
     pub fn lock(&self, exclusive: bool) -> io::Result<()> {
-        let how = match exclusive {
-            true => rustix::fs::FlockOperation::NonBlockingLockExclusive,
-            false => rustix::fs::FlockOperation::NonBlockingLockShared,
-        };
-        for _ in 0..LOCK_TRIES {
-            match rustix::fs::flock(&*self.fd, how) {
-                Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(LOCK_PAUSE),
-                other => return Ok(other?),
-            }
-        }
-        Ok(rustix::fs::flock(&*self.fd, how)?)
+        patiently(|| {
+            lock::lock_whole(self.fd.as_fd(), exclusive)?;
+            lock::lock_bytes(self.fd.as_fd(), exclusive)
+        })
+    }
+
+    /// The same for a block device, on which flock(2) is udev's.
+    ///
+    /// # Errors
+    /// As [`File::lock`].
+    pub fn lock_device(&self, exclusive: bool) -> io::Result<()> {
+        patiently(|| lock::lock_bytes(self.fd.as_fd(), exclusive))
     }
 
     /// Reads into `parts`, one after the other, from offset `at`. May read less than asked.

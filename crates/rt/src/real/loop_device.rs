@@ -1,8 +1,11 @@
 //! Loop devices: block devices of this machine over a file. Blocking calls, for start-up and tools.
 
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use zerocopy::{FromZeros, Immutable, IntoBytes};
@@ -117,4 +120,50 @@ fn ioctl(fd: &impl AsFd, request: libc::Ioctl, argument: *const libc::c_void) ->
         -1 => Err(io::Error::last_os_error()),
         result => Ok(result),
     }
+}
+
+/// A loop device over a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Over {
+    /// The device.
+    pub device: PathBuf,
+    /// Whether it refuses writes.
+    pub read_only: bool,
+}
+
+/// The file below the loop device, or the partition of one, that `device` is: none for other devices, and where its name leads
+/// to no file or to another one.
+///
+/// # Errors
+/// The kernel's, about `device`.
+pub fn file_below(device: &Path) -> io::Result<Option<PathBuf>> {
+    let number = std::fs::metadata(device)?.rdev();
+    let entry = PathBuf::from(format!("/sys/dev/block/{}:{}", libc::major(number), libc::minor(number)));
+    // A partition's entry lies in that of its device.
+    let below = backing_file(&entry).or_else(|| backing_file(entry.canonicalize().ok()?.parent()?));
+    Ok(below.filter(|path| path.exists()))
+}
+
+/// The loop devices over `file`.
+///
+/// # Errors
+/// The kernel's, about `file`.
+pub fn over(file: &Path) -> io::Result<Vec<Over>> {
+    let own = std::fs::metadata(file)?;
+    let is_own = |path: PathBuf| std::fs::metadata(path).is_ok_and(|m| (m.dev(), m.ino()) == (own.dev(), own.ino()));
+    // Without loop devices in the kernel, there are none.
+    let all = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let loops = all.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"loop"));
+    let own = loops.filter(|entry| backing_file(&entry.path()).is_some_and(is_own));
+    let described = own.map(|entry| Over {
+        device: Path::new("/dev").join(entry.file_name()),
+        read_only: std::fs::read_to_string(entry.path().join("ro")).is_ok_and(|text| text.trim() == "1"),
+    });
+    Ok(described.collect())
+}
+
+/// What the kernel names as the file of the device with this entry.
+fn backing_file(entry: &Path) -> Option<PathBuf> {
+    let text = std::fs::read(entry.join("loop/backing_file")).ok()?;
+    Some(PathBuf::from(OsStr::from_bytes(text.strip_suffix(b"\n").unwrap_or(&text))))
 }

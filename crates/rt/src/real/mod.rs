@@ -3,7 +3,7 @@
 //! Reading order: [`reactor`] (the loop), [`op`] (what the kernel can be asked), [`uring`] and [`threads`] (the two
 //! backends), [`kernel`] (what devices and front ends call), [`cell`] (a stack that any thread may enter), [`apart`]
 //! (calls that this process may have to answer itself), [`credentials`] (who connected), [`descriptor`] (calls without a safe form elsewhere),
-//! [`file_map`], [`loop_device`], [`process`] (memory of other processes),
+//! [`file_map`], [`lock`] (media against other programs), [`loop_device`], [`process`] (memory of other processes),
 //! [`secrecy`] (keys of this one).
 
 #![allow(
@@ -19,6 +19,7 @@ pub mod cross;
 pub mod descriptor;
 pub mod file_map;
 pub mod kernel;
+pub mod lock;
 pub mod loop_device;
 pub mod op;
 pub mod process;

@@ -16,6 +16,7 @@ use super::pass::place;
 use super::victim::{Forward, Victim};
 use crate::map::{Extent, Packed};
 use crate::segments::{Segment, Stage};
+use crate::shortage::is_short;
 use crate::store::{DeviceStore, METADATA, SegmentStore};
 use crate::volume::{Volume, add};
 
@@ -276,8 +277,11 @@ impl Volume {
         let buf = Buf::chain(head.into_iter().chain(bufs).collect());
         let written = store.append(place.segment as u64, place.block, buf, TAG).await;
         if let Err(error) = written.result {
-            self.latch("a copy could not be written", &error);
             self.segments.borrow_mut().end(place.segment);
+            if is_short(&error) {
+                return Err(Trouble::NoRoom);
+            }
+            self.latch("a copy could not be written", &error);
             return Err(Trouble::Broken);
         }
         add(&self.collector.counts.moved_blocks, blocks);

@@ -158,7 +158,7 @@ impl Volume {
     }
 
     /// Segments that a checkpoint would free now.
-    fn dead_now(&self) -> u64 {
+    pub(crate) fn dead_now(&self) -> u64 {
         let (installed, _) = self.log.borrow().installed();
         self.segments.borrow().dead_count(installed)
     }

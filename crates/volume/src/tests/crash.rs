@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use esker_base::Stream;
+use esker_block::BioError;
 use esker_block::store::SparseStore;
 use esker_testkit::power::{self, RECORDED};
 use esker_testkit::{Bound, Count, Image, Journal, Recorder, crash};
@@ -50,13 +51,13 @@ fn a_volume_of_larger_blocks_keeps_them_over_smaller_sectors() {
 }
 
 /// Logical blocks of the model.
-const BLOCKS: u64 = 48;
-const MEDIUM: u64 = 320 << 10;
-const SEGMENT: u64 = 16 << 10;
-const CHECKPOINT: u64 = 48 << 10;
+pub(super) const BLOCKS: u64 = 48;
+pub(super) const MEDIUM: u64 = 320 << 10;
+pub(super) const SEGMENT: u64 = 16 << 10;
+pub(super) const CHECKPOINT: u64 = 48 << 10;
 
 #[derive(Clone, Copy, Debug)]
-enum Act {
+pub(super) enum Act {
     Write(u64, u64, u8, bool),
     Ranges([RangeOp; 2]),
     Flush,
@@ -64,7 +65,7 @@ enum Act {
     Collect,
 }
 
-fn draw(rng: &mut Stream, number: u8) -> Act {
+pub(super) fn draw(rng: &mut Stream, number: u8) -> Act {
     let at = rng.below(BLOCKS / 2 - 4);
     let len = 1 + rng.below(4);
     let far = BLOCKS / 2 + rng.below(BLOCKS / 2 - 4);
@@ -80,9 +81,9 @@ fn draw(rng: &mut Stream, number: u8) -> Act {
 }
 
 /// What each block holds.
-type Content = Vec<u8>;
+pub(super) type Content = Vec<u8>;
 
-fn apply_to(content: &mut Content, act: &Act) {
+pub(super) fn apply_to(content: &mut Content, act: &Act) {
     let index = |bytes: u64| (bytes / BLOCK as u64) as usize;
     match act {
         Act::Write(at, len, value, _) => content[*at as usize..(*at + *len) as usize].fill(*value),
@@ -104,15 +105,15 @@ fn apply_to(content: &mut Content, act: &Act) {
 }
 
 /// One run: what the volume held after each act, and when the acts began and were durable.
-struct Run {
-    journal: Journal,
-    contents: Vec<Content>,
+pub(super) struct Run {
+    pub(super) journal: Journal,
+    pub(super) contents: Vec<Content>,
     /// Events below that had happened when the act began.
-    began: Vec<u64>,
+    pub(super) began: Vec<u64>,
     /// Number of acts that were durable, by the number of events that had happened.
-    durable: BTreeMap<u64, usize>,
+    pub(super) durable: BTreeMap<u64, usize>,
     /// Bytes that the collector copied.
-    moved: f64,
+    pub(super) moved: f64,
 }
 
 fn record(seed: u64, acts: usize) -> Run {
@@ -160,39 +161,44 @@ fn record(seed: u64, acts: usize) -> Run {
 
 /// Does one act; tells whether it and all before it are durable now.
 async fn perform(bench: &Bench, act: &Act) -> bool {
+    try_perform(bench, act).await.unwrap_or_else(|error| panic!("{act:?}: {error}"))
+}
+
+/// The same, if it could be done.
+pub(super) async fn try_perform(bench: &Bench, act: &Act) -> Result<bool, BioError> {
     match act {
         Act::Write(at, len, value, fua) => {
             let buf = Buf::from_bytes(bench.io.pool(), &vec![*value; *len as usize * BLOCK]);
             let bio = Bio::write(at * BLOCK as u64, buf);
-            bench.ok(if *fua { bio.fua() } else { bio }).await;
-            *fua
+            bench.submit(if *fua { bio.fua() } else { bio }).await.result?;
+            Ok(*fua)
         }
         Act::Ranges(ops) => {
-            bench.ranges(ops).await;
-            true
+            bench.submit(Bio::ranges(*ops)).await.result?;
+            Ok(true)
         }
         Act::Flush => {
-            bench.ok(Bio::flush()).await;
-            true
+            bench.submit(Bio::flush()).await.result?;
+            Ok(true)
         }
         Act::Checkpoint => {
-            bench.checkpoint().await;
+            bench.volume.checkpoint(&bench.volume.store(bench.below())).await?;
             bench.erase().await;
-            true
+            Ok(true)
         }
         Act::Collect => {
             bench.volume.collect_now(&bench.volume.store(bench.below())).await;
-            false
+            Ok(false)
         }
     }
 }
 
-fn image(images: &[Image]) -> Rc<Media> {
+pub(super) fn image(images: &[Image]) -> Rc<Media> {
     Media::of(MEDIUM, images[0].over(&SparseStore::default()))
 }
 
 /// What a volume over `media` holds, after a look of the checker before and after.
-fn content_of(media: &Rc<Media>) -> Content {
+pub(super) fn content_of(media: &Rc<Media>) -> Content {
     let (sim, media) = (Sim::new(SimConfig::seeded(9)), media.clone());
     let rt = sim.rt();
     sim.block_on(async move {
@@ -217,7 +223,7 @@ fn content_of(media: &Rc<Media>) -> Content {
 }
 
 /// Each state is what the volume held after some act, and no durable act is missing.
-fn judge(run: &Run, point: u64, content: &Content) -> Result<(), String> {
+pub(super) fn judge(run: &Run, point: u64, content: &Content) -> Result<(), String> {
     let least = run.durable.range(..=point).next_back().map_or(0, |(_, acts)| *acts);
     let most = run.began.partition_point(|began| *began <= point);
     match run.contents[least..=most].contains(content) {

@@ -1,0 +1,134 @@
+//! A device below that has no space, as a sparse file on a full file system has none.
+//!
+//! A write that finds no space below fails alone, and nothing is latched: what was durable is as it was. What goes on then:
+//!
+//! | what found no space | what becomes of it |
+//! |---|---|
+//! | a batch of the log | its requests, and those of batches behind it, fail; the log is *broken off* |
+//! | a page of the map, a slot of the superblock | the checkpoint failed; the next one writes what is missing, too |
+//! | a copy of the collector | it goes to waste; the segment is cleaned later |
+//!
+//! A log that is broken off must not go on where it was: a batch that failed, or one behind it, may be whole on the medium, and
+//! recovery would find it there. So the next request first has a checkpoint made that begins a new epoch in a new segment, as an
+//! opening does, and what lies behind the break is debris as that of a power cut. If that finds no space either, free segments are
+//! given back to the device below and it is tried once more; then the request fails, and the next one tries again. A volume
+//! that finds no space for the first checkpoint of an opening is open, with a log that is broken off.
+//!
+//! A flush that finds no space latches: it lost bytes that were answered.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use esker_block::{BioError, Trouble};
+use esker_rt::Level;
+
+use crate::checkpoint::Unwritten;
+use crate::log::Log;
+use crate::segments::Segments;
+use crate::store::DeviceStore;
+use crate::volume::Volume;
+
+/// Whether the device below has space, and what waits for it.
+#[derive(Default)]
+pub(crate) struct Shortage {
+    broken_off: Cell<bool>,
+    mending: Cell<bool>,
+    /// Whether free segments were given back since the log was broken off.
+    gave_back: Cell<bool>,
+    /// Whether space that is freed should be given back soon: none was there, and none was given back since.
+    urges: Cell<bool>,
+    pub unwritten: RefCell<Unwritten>,
+}
+
+/// Whether an error says that there is no space below.
+pub(crate) fn is_short(error: &BioError) -> bool {
+    matches!(error, BioError::NoSpace(_))
+}
+
+impl Shortage {
+    /// Whether no batch may be written before the next checkpoint.
+    pub fn is_broken_off(&self) -> bool {
+        self.broken_off.get()
+    }
+
+    /// What was freed is given back.
+    pub fn relieve(&self) {
+        self.urges.set(false);
+    }
+
+    /// A checkpoint is durable from which the log goes on.
+    pub fn end(&self, volume: &Volume) {
+        self.broken_off.set(false);
+        self.gave_back.set(false);
+        let name = &volume.config.name;
+        volume.rt().tell(Level::Info, "space", &[], format_args!("{name}: there is space below again"));
+    }
+}
+
+impl Volume {
+    pub(crate) fn no_space(&self) -> BioError {
+        BioError::NoSpace(self.config.name.as_str().into())
+    }
+
+    /// No batch is written before a checkpoint has found space.
+    pub(crate) fn break_off(&self, error: &BioError) {
+        self.shortage.urges.set(true);
+        if !self.shortage.broken_off.replace(true) {
+            let name = &self.config.name;
+            let advice = "Writes fail until there is some; reads go on.";
+            self.rt().tell(Level::Warn, "no_space", &[], format_args!("{name}: {error}. {advice}"));
+        }
+    }
+
+    /// Whether a checkpoint would free space that is needed below.
+    pub(crate) fn is_space_dead(&self) -> bool {
+        self.shortage.urges.get() && !self.shortage.is_broken_off() && self.dead_now() > 0
+    }
+
+    /// The head of a log that is broken off takes no more.
+    pub(crate) fn leave_head(&self, log: &mut Log, segments: &mut Segments) {
+        if std::mem::take(&mut log.is_open) {
+            segments.close(log.position.segment as usize);
+            self.previous.set(log.position.segment);
+        }
+        log.position.block = 0;
+    }
+
+    /// Makes the checkpoint from which a log that is broken off goes on, on behalf of those who wait; or tells them that there is
+    /// no space.
+    pub(crate) fn mend(self: &Rc<Self>) {
+        let log = self.log.borrow();
+        let Some(below) = log.next_below().filter(|_| log.is_settled()) else { return };
+        drop(log);
+        if self.shortage.mending.replace(true) {
+            return;
+        }
+        let volume = self.clone();
+        let mend = async move {
+            let mended = volume.checkpoint_somehow(&volume.store(below)).await;
+            volume.shortage.mending.set(false);
+            if let Err(error) = mended {
+                volume.fail_queue(|| error.clone(), |_| true);
+            }
+            volume.start_batches();
+        };
+        self.rt().spawn("mend", mend).detach();
+    }
+
+    /// Makes a checkpoint, if need be with the space of what is free.
+    async fn checkpoint_somehow(&self, store: &DeviceStore) -> Result<(), BioError> {
+        match self.checkpoint(store).await {
+            Err(error) if is_short(&error) && !self.shortage.gave_back.replace(true) => {
+                self.erase_free(store).await;
+                self.checkpoint(store).await
+            }
+            other => other,
+        }
+    }
+
+    pub(crate) fn shortage_trouble(&self) -> Option<Trouble> {
+        let name = &self.config.name;
+        let text = || format!("{name} takes no changes: the device below has no space. It goes on by itself when there is some.");
+        self.shortage.is_broken_off().then(|| Trouble::Degraded(text()))
+    }
+}
