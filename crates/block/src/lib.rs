@@ -4,7 +4,7 @@
 //!
 //! Reading order: [`bio`] (requests and answers), [`buf`] (their payload), [`limits`] (what a device can do), [`step`]
 //! (now or later), [`device`], [`ext`] (extensions), [`flight`],
-//! [`locks`] and [`latch`] (what several of them need), [`kind`] (manifests and parameters), [`meter`] (counts and latencies), [`changes`] (which bytes were changed),
+//! [`locks`], [`latch`] and [`partial`] (what several of them need), [`kind`] (manifests and parameters), [`meter`] (counts and latencies), [`changes`] (which bytes were changed),
 //! [`store`] (bytes of media in memory), [`conformance`] (what every device must pass).
 
 #![forbid(unsafe_code)]
@@ -22,6 +22,7 @@ pub mod latch;
 pub mod limits;
 pub mod locks;
 pub mod meter;
+pub mod partial;
 pub mod step;
 pub mod store;
 

@@ -62,6 +62,8 @@ pub struct Limits {
     pub discard: u32,
     /// Largest number of elements of a range vector.
     pub ranges_max: u32,
+    /// Granularity in bytes of clones, moves and deletes, a multiple of `block`: their offsets and lengths are multiples of it.
+    pub remap: u32,
     /// Whether a payload may be described instead of carried (simulated devices that store no bytes).
     pub described: bool,
     /// Support of each operation, by [`OpKind`].
@@ -82,6 +84,7 @@ impl Limits {
             volatile_cache: false,
             discard: block,
             ranges_max: 0,
+            remap: block,
             described: false,
             ops: [Native, Native, Native, Native, Native, No, No, No, Native],
         }
@@ -112,6 +115,7 @@ impl Limits {
             volatile_cache: self.volatile_cache || other.volatile_cache,
             discard: self.discard.max(other.discard),
             ranges_max: self.ranges_max.min(other.ranges_max),
+            remap: self.remap.max(other.remap),
             described: self.described && other.described,
             ops: std::array::from_fn(|i| self.ops[i].min(other.ops[i])),
         }
@@ -128,9 +132,10 @@ mod tests {
             let mut left = Limits::plain(1 << 30, 1 << a);
             let mut right = Limits::plain(1 << 20, 1 << b).with(OpKind::Discard, Support::No);
             (left.volatile_cache, right.volatile_cache) = (v, w);
+            right.remap = 4 * right.block;
             let both = left.strictest(&right);
             for side in [&left, &right] {
-                assert!(both.block >= side.block && both.transfer_max <= side.transfer_max);
+                assert!(both.block >= side.block && both.remap >= side.remap && both.transfer_max <= side.transfer_max);
                 assert!(both.volatile_cache >= side.volatile_cache);
                 assert!(both.atomic >= both.block);
                 assert!(OpKind::ALL.iter().all(|k| both.support(*k) <= side.support(*k)));

@@ -42,6 +42,11 @@ impl RangeLocks {
         self.0.borrow_mut().enter(ranges, mode)
     }
 
+    /// Whether there is no claim at all. A change that asks this, and is made before anything else runs, needs no claim.
+    pub fn is_idle(&self) -> bool {
+        self.0.borrow().is_idle()
+    }
+
     /// Whether no earlier claim is in the way.
     pub fn is_granted(&self, ticket: Ticket) -> bool {
         self.0.borrow().is_granted(ticket)

@@ -92,6 +92,7 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
         volatile_cache: true,
         discard: block,
         ranges_max: 0,
+        remap: block,
         described: false,
         ops: lower.ops,
     };

@@ -8,14 +8,14 @@ use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::locks::{Mode, RangeLocks};
+use esker_block::partial::{self, cut, inner, outer};
 use esker_block::{
-    Below, Bio, BioError, Buf, Ctx, Done, Extension, Extent, Flow, Kind, KindError, Layer, Limits, Make, Op, Param,
-    ParamType, Reply, Role, Step,
+    Below, Bio, BioError, Buf, Ctx, Done, Extension, Flow, Kind, KindError, Layer, Limits, Make, Op, Param, ParamType,
+    Reply, Role, Step,
 };
 use esker_rt::mem::Pool;
-use esker_rt::sync::join_all;
 
-use crate::{part_of, span, split};
+use crate::{part_of, split};
 
 const PARAMS: &[Param] = &[Param::with_default("block", ParamType::Size, "512", "Block of the upper end.")];
 
@@ -144,44 +144,24 @@ impl Io {
 
     /// Puts `data` in at `range` and writes the blocks around it in one request. The caller holds an exclusive claim.
     async fn overwrite(&self, whole: &Bio, range: ByteRange, data: Buf) -> Result<Reply, BioError> {
-        let around = outer(range, self.block);
-        let head = (range.start() - around.start()) as usize;
-        let tail = (around.end() - range.end()) as usize;
-        let last = around.end() - self.block;
-        let mut edges = Vec::with_capacity(2);
-        edges.extend((head > 0).then_some(around.start()));
-        edges.extend((tail > 0 && edges.first() != Some(&last)).then_some(last));
-        let reads = edges.into_iter().map(|at| self.edge(whole, at, &data));
-        let mut blocks = join_all(reads).await.into_iter().collect::<Result<Vec<Buf>, BioError>>()?;
-        let mut parts = Vec::with_capacity(3);
-        parts.extend((head > 0).then(|| blocks[0].slice(0, head)));
-        parts.push(data);
-        let after = blocks.last_mut().filter(|_| tail > 0);
-        parts.extend(after.map(|block| block.slice(self.block as usize - tail, tail)));
-        let joined = Buf::chain(parts);
-        // One piece, because a direct device takes no vectors whose elements are parts of its block.
-        let joined = if joined.is_described() { joined } else { joined.into_unique(&self.pool) };
-        self.submit(whole, Op::Write, around, joined).await.result
-    }
-
-    async fn edge(&self, whole: &Bio, at: u64, data: &Buf) -> Result<Buf, BioError> {
-        let buf = data.like(&self.pool, self.block as usize);
-        let done = self.submit(whole, Op::Read, span(at, self.block), buf).await;
-        done.result.map(|_| done.buf)
+        let is_described = data.is_described();
+        let read = async |at: ByteRange| {
+            let len = at.len() as usize;
+            let buf = if is_described { Buf::described(len, 0) } else { Buf::unique(&self.pool, len) };
+            let done = self.submit(whole, Op::Read, at, buf).await;
+            done.result.map(|_| done.buf)
+        };
+        let joined = partial::widened(range, self.block, data, &self.pool, read).await?;
+        self.submit(whole, Op::Write, outer(range, self.block), joined).await.result
     }
 
     /// Zeroes whole blocks below and overwrites the edges. The caller holds an exclusive claim.
     async fn zero(&self, whole: &Bio) -> Result<Reply, BioError> {
-        let range = whole.range;
-        let Some(middle) = inner(range, self.block) else {
-            return self.overwrite(whole, range, self.zeroes(range.len())).await;
-        };
-        self.submit(whole, Op::Zero, middle, Buf::empty()).await.result?;
-        for edge in [(range.start(), middle.start()), (middle.end(), range.end())] {
-            let edge = span(edge.0, edge.1 - edge.0);
-            if !edge.is_empty() {
-                self.overwrite(whole, edge, self.zeroes(edge.len())).await?;
-            }
+        if let Some(middle) = inner(whole.range, self.block) {
+            self.submit(whole, Op::Zero, middle, Buf::empty()).await.result?;
+        }
+        for rim in partial::rims(whole.range, self.block) {
+            self.overwrite(whole, rim, self.zeroes(rim.len())).await?;
         }
         Ok(Reply::Empty)
     }
@@ -189,30 +169,6 @@ impl Io {
     fn zeroes(&self, len: u64) -> Buf {
         if self.described { Buf::described(len as usize, 0) } else { Buf::zeroed(&self.pool, len as usize) }
     }
-}
-
-/// The whole blocks around a range. They end inside the device, whose size is a multiple of `block`.
-fn outer(range: ByteRange, block: u64) -> ByteRange {
-    range.align_out(block).expect("a device's last block ends below 2^64")
-}
-
-/// The whole blocks inside a range, if there are any.
-fn inner(range: ByteRange, block: u64) -> Option<ByteRange> {
-    let (start, end) = (range.start().checked_next_multiple_of(block)?, range.end() - range.end() % block);
-    (start < end).then(|| span(start, end - start))
-}
-
-/// The extents without their first `skip` bytes, and `len` bytes at most. Never empty, because the lower end answers at
-/// least one block's worth of extents in its own blocks.
-fn cut(extents: &[Extent], skip: u64, len: u64) -> Box<[Extent]> {
-    let wanted = span(skip, len);
-    let mut at = 0;
-    let cut = extents.iter().filter_map(|extent| {
-        let here = span(at, extent.len).intersect(wanted);
-        at += extent.len;
-        here.map(|range| Extent { len: range.len(), state: extent.state })
-    });
-    cut.collect()
 }
 
 #[cfg(test)]

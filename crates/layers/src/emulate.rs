@@ -83,8 +83,8 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
     let emulated: &[OpKind] = if remaps { &REMAPS } else { &[] };
     let zero = zeroes.then_some(&OpKind::Zero);
     let limits = emulated.iter().chain(zero).fold(lower.clone(), |l, kind| l.with(*kind, Support::Emulated));
-    let ranges_max = if remaps { ranges } else { lower.ranges_max };
-    Ok(Layer::single(Emulate { remaps, zeroes, tools }, Limits { ranges_max, ..limits }))
+    let (ranges_max, remap) = if remaps { (ranges, lower.block) } else { (lower.ranges_max, lower.remap) };
+    Ok(Layer::single(Emulate { remaps, zeroes, tools }, Limits { ranges_max, remap, ..limits }))
 }
 
 impl Extension for Emulate {

@@ -2,7 +2,8 @@
 
 use esker_base::ByteRange;
 use esker_block::{
-    Bio, Ctx, Extension, Flow, Kind, KindError, Layer, Limits, Make, Op, Param, ParamType, RangeOp, Role, Routes, Step,
+    Bio, Ctx, Extension, Flow, Kind, KindError, Layer, Limits, Make, Op, OpKind, Param, ParamType, RangeOp, Role,
+    Routes, Step, Support,
 };
 
 use crate::span;
@@ -40,8 +41,18 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
         None => unfit("leaves the device"),
         Some(window) if window.is_empty() => unfit("is empty"),
         Some(window) if !window.is_aligned(u64::from(lower.block)) => unfit("does not begin and end between blocks"),
-        Some(_) => Ok(Layer::single(Offset { start }, Limits { size, ..lower.clone() })),
+        Some(window) => Ok(Layer::single(Offset { start }, upper_limits(lower, window))),
     }
+}
+
+/// A window that cuts blocks of the map below in two passes no range vector.
+fn upper_limits(lower: &Limits, window: ByteRange) -> Limits {
+    let limits = Limits { size: window.len(), ..lower.clone() };
+    if window.is_aligned(u64::from(lower.remap)) {
+        return limits;
+    }
+    let remaps = [OpKind::Clone, OpKind::Move, OpKind::Delete].into_iter();
+    remaps.fold(Limits { ranges_max: 0, ..limits }, |limits, kind| limits.with(kind, Support::No))
 }
 
 impl Offset {

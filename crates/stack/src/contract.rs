@@ -87,12 +87,12 @@ fn check_payload(limits: &Limits, bio: &Bio, kind: OpKind) -> Result<(), BioErro
         return Err(BioError::invalid("bytes are described, but this device needs real ones"));
     }
     supported(limits, kind)?;
-    within(limits, bio.range)
+    within(limits, limits.block, bio.range)
 }
 
 fn check_span(limits: &Limits, bio: &Bio, kind: OpKind) -> Result<(), BioError> {
     supported(limits, kind)?;
-    within(limits, bio.range)
+    within(limits, limits.block, bio.range)
 }
 
 fn supported(limits: &Limits, kind: OpKind) -> Result<(), BioError> {
@@ -102,23 +102,23 @@ fn supported(limits: &Limits, kind: OpKind) -> Result<(), BioError> {
     }
 }
 
-fn within(limits: &Limits, range: ByteRange) -> Result<(), BioError> {
-    // `block` is a power of two.
-    let misfit = (range.start() | range.len()) & (u64::from(limits.block) - 1) != 0;
+fn within(limits: &Limits, unit: u32, range: ByteRange) -> Result<(), BioError> {
+    // `unit` is a power of two.
+    let misfit = (range.start() | range.len()) & (u64::from(unit) - 1) != 0;
     if misfit || range.end() > limits.size || range.is_empty() {
-        return Err(misplaced(limits, range));
+        return Err(misplaced(limits, unit, range));
     }
     Ok(())
 }
 
-fn misplaced(limits: &Limits, range: ByteRange) -> BioError {
+fn misplaced(limits: &Limits, unit: u32, range: ByteRange) -> BioError {
     if range.is_empty() {
         return BioError::invalid("an empty range");
     }
     if range.end() > limits.size {
         return BioError::invalid(format!("bytes {range} of a device of {} bytes", limits.size));
     }
-    BioError::invalid(format!("bytes {range} are not whole blocks of {} bytes", limits.block))
+    BioError::invalid(format!("bytes {range} are not whole blocks of {unit} bytes"))
 }
 
 fn check_ranges(limits: &Limits, ops: &[RangeOp]) -> Result<(), BioError> {
@@ -128,9 +128,9 @@ fn check_ranges(limits: &Limits, ops: &[RangeOp]) -> Result<(), BioError> {
     for op in ops {
         supported(limits, op.kind())?;
         let (src, dst) = op.ranges().ok_or_else(|| BioError::invalid("a destination beyond 64 bits"))?;
-        within(limits, dst)?;
+        within(limits, limits.remap, dst)?;
         if let Some(src) = src {
-            within(limits, src)?;
+            within(limits, limits.remap, src)?;
             if src.overlaps(dst) {
                 return Err(BioError::invalid(format!("source {src} and destination {dst} overlap")));
             }
@@ -151,6 +151,7 @@ mod tests {
     fn limits() -> Limits {
         let mut limits = Limits::plain(1 << 20, 4096).with(OpKind::Clone, Support::Native);
         limits.ranges_max = 2;
+        limits.remap = 8192;
         limits.transfer_max = 65536;
         limits
     }
@@ -176,9 +177,12 @@ mod tests {
         refused(Bio { buf: zeroes(4096), ..Bio::read(0, zeroes(8192)) }, "a buffer of 4096 bytes for 8192");
         refused(Bio::zero(100, 4096), "whole blocks");
         refused(Bio::ranges([RangeOp::Delete { at: ByteRange::new(0, 4096).unwrap() }]), "delete is not supported");
-        refused(Bio::ranges([clone_op(0, 4096, 8192)]), "overlap");
+        refused(Bio::ranges([clone_op(0, 8192, 16384)]), "overlap");
         refused(Bio::ranges([clone_op(0, u64::MAX - 1, 4096)]), "64 bits");
-        refused(Bio::ranges([clone_op(0, 8192, 4096); 3]), "at most 2");
+        refused(Bio::ranges([clone_op(0, 8192, 8192); 3]), "at most 2");
+        refused(Bio::ranges([clone_op(4096, 16384, 8192)]), "whole blocks of 8192");
+        refused(Bio::ranges([clone_op(0, 12288, 8192)]), "whole blocks of 8192");
+        refused(Bio::ranges([clone_op(0, 16384, 4096)]), "whole blocks of 8192");
         refused(Bio::ranges([]), "empty range vector");
     }
 

@@ -5,7 +5,7 @@
 //! vector, and never uses a segment anew that a reader, the newest durable checkpoint or the log behind it needs.
 //!
 //! Reading order: [`format`](mod@format) (what lies on the medium), [`map`], [`apply`] (what records do to it), [`segments`], [`pages`],
-//! [`store`], [`volume`] (requests), `log` (batches), `shortage` (a device below without space), `read`, [`compare`], [`checkpoint`], [`load`] and [`recover`],
+//! [`store`], [`volume`] (requests), `log` (batches), `shortage` (a device below without space), `read`, `part` (of blocks), [`compare`], [`checkpoint`], [`load`] and [`recover`],
 //! [`collect`], [`check`]; then what stands on it: [`manager`] (named volumes) and [`space`] (what they take). The design, with what it
 //! owes to the thesis: `docs/internals/volume.md`.
 
@@ -24,6 +24,7 @@ pub mod manager;
 pub mod map;
 pub mod open;
 pub mod pages;
+mod part;
 mod read;
 pub mod recover;
 pub mod segments;
@@ -118,7 +119,7 @@ struct Extended {
 }
 
 fn build(make: &Make<'_>) -> Result<Layer, KindError> {
-    let (config, limits) = open::configure(make)?;
+    let (config, limits) = open::configure(make, u32::MAX)?;
     Ok(Layer::single(Extended { config, volume: Rc::default(), named: None }, limits))
 }
 
@@ -167,6 +168,9 @@ impl Extension for Extended {
             Op::Write | Op::Zero | Op::Discard | Op::Ranges(_) | Op::Flush => {}
         }
         let (volume, below, bio) = (volume.clone(), ctx.below(), bio.take());
+        if volume.is_partial(&bio) {
+            return Step::later(async move { Flow::Done(volume.change_part(below, bio).await) });
+        }
         Step::later(async move { Flow::Done(volume.change(below, bio).await) })
     }
 

@@ -141,7 +141,8 @@ impl Log {
         self.queue.front().map(|item| item.below.clone())
     }
 
-    /// Whether records that have a number, or are about to get one, change what these logical blocks map to.
+    /// Whether records that have a number, or are about to get one, change what these logical blocks map to. Each time that
+    /// records leave the log, [`Volume::logged`] is notified.
     pub fn touches(&self, ranges: &[std::ops::Range<u64>]) -> bool {
         let waiting = self.queue.iter().chain(self.flights.iter().flat_map(|flight| &flight.items));
         waiting.flat_map(|item| &item.records).any(|record| {
@@ -378,6 +379,7 @@ impl Volume {
         while let Some(flight) = self.next_landed() {
             self.end_flight(flight);
         }
+        self.logged.notify_all();
         if self.latch.check().is_err() {
             self.fail_queue(|| self.latch.check().expect_err("it is latched"), |_| true);
         }
@@ -456,6 +458,7 @@ impl Volume {
         log.growth -= failed.iter().map(|item| item.growth).sum::<u64>();
         drop(log);
         failed.into_iter().for_each(|item| item.answer.send(Err(error())));
+        self.logged.notify_all();
     }
 
     /// No segment may be taken: what a checkpoint and the collector can do is done; if that is nothing, who needs space is

@@ -43,12 +43,20 @@ const PORTS: Param = Param::required(
     "Upper ends, as NAME=SIZE separated by commas; a volume that is not there yet is made.",
 );
 
-/// Those of a volume, with `ports` in the place of `size`.
-const PARAMS: [Param; crate::PARAMS.len()] = {
-    let mut all = [PORTS; crate::PARAMS.len()];
-    let mut at = 1;
+const SECTOR: Param = Param::with_default(
+    "sector",
+    ParamType::Size,
+    "512",
+    "Logical block of the ports, 512 or 4096 bytes, no larger than `block`.",
+);
+
+/// Those of a volume, with `ports` and `sector` in the place of `size`.
+const PARAMS: [Param; crate::PARAMS.len() + 1] = {
+    let mut all = [PORTS; crate::PARAMS.len() + 1];
+    all[1] = SECTOR;
+    let mut at = 2;
     while at < all.len() {
-        all[at] = crate::PARAMS[at];
+        all[at] = crate::PARAMS[at - 1];
         at += 1;
     }
     all
@@ -65,8 +73,12 @@ pub static KIND: Kind = Kind {
 
 fn build(make: &Make<'_>) -> Result<Layer, KindError> {
     let unfit = |what: String| KindError::Unfit(format!("{}: {what}", make.name));
-    let (config, limits) = crate::open::configure(make)?;
-    let ports = ports::parse(make.args.text("ports"), u64::from(limits.block)).map_err(unfit)?;
+    let sector = make.args.int("sector");
+    let (config, limits) = crate::open::configure(make, u32::try_from(sector).unwrap_or(u32::MAX))?;
+    if !matches!(sector, 512 | 4096) || sector > u64::from(config.block) {
+        return Err(unfit(format!("sector={sector}; it is 512 or 4096, and at most block={}", config.block)));
+    }
+    let ports = ports::parse(make.args.text("ports"), u64::from(config.block)).map_err(unfit)?;
     let upper =
         |port: &Port| Upper { port: port.name.clone(), limits: Limits { size: port.bytes.get(), ..limits.clone() } };
     let uppers = ports.iter().map(upper).collect();

@@ -46,8 +46,8 @@ pub enum OpenError {
     Unwritable(#[from] BioError),
 }
 
-/// What a volume is to be, and what it offers.
-pub(crate) fn configure(make: &Make<'_>) -> Result<(Config, Limits), KindError> {
+/// What a volume is to be, and what it offers in logical blocks of `sector` bytes, or of its own where these are smaller.
+pub(crate) fn configure(make: &Make<'_>, sector: u32) -> Result<(Config, Limits), KindError> {
     let unfit = |what: String| KindError::Unfit(format!("{}: {what}", make.name));
     let (lower, args) = (&make.lowers[0], make.args);
     let narrow = |name: &str| u32::try_from(args.int(name)).unwrap_or(u32::MAX);
@@ -70,7 +70,7 @@ pub(crate) fn configure(make: &Make<'_>) -> Result<(Config, Limits), KindError> 
     if size == 0 || size > whole || !size.is_multiple_of(u64::from(geometry.block)) {
         return Err(unfit(format!("size = {size}; it is a multiple of {} up to {whole}", geometry.block)));
     }
-    Ok((config.clone(), config.limits(lower, &geometry, size)))
+    Ok((config.clone(), config.limits(lower, &geometry, size, sector)))
 }
 
 fn collector(args: &Args) -> Result<Settings, String> {
@@ -113,21 +113,25 @@ impl Config {
         Geometry::fit(self.medium, self.block, self.page, self.segment)
     }
 
-    /// What requests to a volume of this geometry must keep to.
-    pub fn limits(&self, lower: &Limits, geometry: &Geometry, size: u64) -> Limits {
+    /// What requests to a volume of this geometry must keep to, if its logical blocks are of `sector` bytes or its own, whichever
+    /// are smaller.
+    pub fn limits(&self, lower: &Limits, geometry: &Geometry, size: u64, sector: u32) -> Limits {
         let block = u64::from(geometry.block);
-        // A quarter of a segment, so that no more is wasted at its end; the records take a block, and a head one.
-        let request = REQUEST_MAX.min(geometry.segment_bytes() / 4).min(self.transfer_max - 2 * block) / block * block;
+        // The records take a block, a head one, and a request that begins and ends inside blocks touches one more than it fills.
+        let room = self.transfer_max - if sector < geometry.block { 3 * block } else { 2 * block };
+        // A quarter of a segment, so that no more is wasted at its end.
+        let request = REQUEST_MAX.min(geometry.segment_bytes() / 4).min(room) / block * block;
         let ranges = (request.saturating_sub(BATCH_HEAD as u64) / RECORD as u64).min(RANGES_MAX);
         let all = OpKind::ALL.into_iter();
         let limits = Limits {
             size,
-            block: geometry.block,
+            block: sector.min(geometry.block),
             atomic: request as u32,
             transfer_max: request as u32,
             volatile_cache: lower.volatile_cache,
             discard: geometry.block,
             ranges_max: ranges as u32,
+            remap: geometry.block,
             described: false,
             preferred: lower.preferred.max(geometry.block).min(request as u32),
             ..lower.clone()

@@ -21,17 +21,20 @@ enum Part {
 }
 
 impl Volume {
-    /// Reads. One extent is passed down in place, with the number of its segment, plus 1, in the context.
+    /// Reads. One extent is passed down in place, with the number of its segment, plus 1, in the context. Parts of blocks go
+    /// down so, too, where the device has blocks that small.
     pub(crate) fn read(self: &Rc<Self>, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
         let range = self.blocks(bio.offset(), bio.len());
         let first = self.map.borrow().next(range.start).and_then(|extent| extent.clip(&range));
         match first {
             None => Step::Now(Flow::Done(zeroes(bio.take()))),
-            Some(extent) if extent.range() == range => {
+            Some(extent) if extent.range() == range && bio.range.is_aligned(u64::from(self.config.medium_block)) => {
                 let segment = self.geometry.segment_of(extent.pba);
                 self.segments.borrow_mut().hold(segment);
                 ctx.scratch = segment as u64 + 1;
-                bio.range = ByteRange::new(self.geometry.byte_of(extent.pba), bio.len()).expect("inside the device");
+                let within = bio.offset() & (u64::from(self.geometry.block) - 1);
+                let start = self.geometry.byte_of(extent.pba) + within;
+                bio.range = ByteRange::new(start, bio.len()).expect("inside the device");
                 Step::Now(Flow::Down)
             }
             Some(_) => {
@@ -91,8 +94,13 @@ impl Volume {
         })
         .await;
         drop(holds);
+        let mut buf = Buf::chain(bufs);
         match result {
-            Ok(reply) => Done { result: Ok(reply), buf: Buf::chain(bufs) },
+            Ok(reply) if self.is_partial(&bio) => {
+                let within = bio.offset() as usize & (block - 1);
+                Done { result: Ok(reply), buf: buf.slice(within, bio.len() as usize) }
+            }
+            Ok(reply) => Done { result: Ok(reply), buf },
             Err(error) => bio.fail(error),
         }
     }

@@ -5,6 +5,7 @@ mod crash;
 mod erase;
 mod log;
 mod named;
+mod part;
 mod ranges;
 mod recovery;
 mod resize;

@@ -4,10 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 
-use esker_block::{Below, Bio, BioError, Buf, Done, Extent as Run, ExtentState, Latch, Op, RangeOp, Reply, Stat};
+use esker_block::locks::RangeLocks;
+use esker_block::{
+    Below, Bio, BioError, Buf, Done, Extent as Run, ExtentState, Latch, Op, RangeOp, Reply, Stat, partial,
+};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
-use esker_rt::sync::Notify;
+use esker_rt::sync::{Notify, Receiver};
 
 use crate::collect::{Collector, Settings};
 use crate::format::{Geometry, Record};
@@ -61,6 +64,10 @@ pub struct Volume {
     pub(crate) segments: RefCell<Segments>,
     pub(crate) pages: RefCell<Pages>,
     pub(crate) log: LogCell,
+    /// Records have left the log: they are in the map, or have failed.
+    pub(crate) logged: Notify,
+    /// Claims on logical bytes, for changes of parts of blocks.
+    pub(crate) claims: RangeLocks,
     /// The segment before the head in the log.
     pub(crate) previous: Cell<u64>,
     /// All records before this number are durable.
@@ -162,6 +169,8 @@ impl Volume {
             segments: RefCell::new(found.segments),
             pages: RefCell::new(found.pages),
             log: RefCell::new(found.log),
+            logged: Notify::default(),
+            claims: RangeLocks::default(),
             previous: Cell::new(found.previous),
             durable: Cell::new(seq),
             flushing: Cell::new(false),
@@ -263,61 +272,55 @@ impl Volume {
         self.unerased.notify_all();
     }
 
-    /// Logical blocks of a range of bytes.
+    /// Logical blocks of a range of bytes, those included that it fills in part.
     pub(crate) fn blocks(&self, start: u64, len: u64) -> Range<u64> {
         let block = u64::from(self.geometry.block);
-        start / block..(start + len) / block
+        start / block..(start + len).div_ceil(block)
     }
 
-    /// Answers a request that changes something, or makes it durable. It must keep to the volume's limits.
+    /// Whether a request that changes data fills blocks in part: it is for [`Volume::change_part`].
+    #[inline]
+    pub(crate) fn is_partial(&self, bio: &Bio) -> bool {
+        (bio.range.start() | bio.range.len()) & (u64::from(self.geometry.block) - 1) != 0
+    }
+
+    /// Answers a request that changes something, or makes it durable. It must keep to the volume's limits, and be of whole
+    /// blocks.
     ///
     /// # Panics
     /// If it is a read or query.
-    pub async fn change(self: Rc<Self>, below: Below, bio: Bio) -> Done {
-        match bio.op {
-            Op::Write => self.write(below, bio).await,
-            Op::Zero | Op::Discard => self.unmap(below, bio).await,
-            Op::Ranges(_) => self.remap(below, bio).await,
-            Op::Flush => self.flush(below, bio).await,
-            Op::Read | Op::Extents => unreachable!("answered where they come in"),
+    pub async fn change(self: Rc<Self>, below: Below, mut bio: Bio) -> Done {
+        if bio.op == Op::Flush {
+            return self.flush(below, bio).await;
         }
-    }
-
-    /// Writes a request's data.
-    async fn write(self: Rc<Self>, below: Below, mut bio: Bio) -> Done {
-        let range = self.blocks(bio.offset(), bio.len());
-        let sum = sum_of(&bio.buf);
-        let record = Record::Write { lba: range.start, len: (range.end - range.start) as u32, sum };
-        let receiver = self.append(&below, vec![record], bio.buf.share(), bio.tag);
-        let result = self.finish(&below, receiver.await, bio.flags.fua).await;
+        let claim = if self.claims.is_idle() { None } else { Some(Box::pin(self.share(&bio)).await) };
+        let logged = self.put_in_log(&below, &mut bio);
+        drop(claim);
+        let Some(receiver) = logged else { return bio.ok() };
+        let is_vector = matches!(bio.op, Op::Ranges(_));
+        let result = self.finish(&below, receiver.await, bio.flags.fua || is_vector).await;
         Done { result, buf: bio.buf }
     }
 
-    /// Unmaps a range: zeroes and discards.
-    async fn unmap(self: Rc<Self>, below: Below, bio: Bio) -> Done {
+    /// Puts a change of whole blocks into the log; a vector is durable on return. None if it changes nothing.
+    fn put_in_log(self: &Rc<Self>, below: &Below, bio: &mut Bio) -> Option<Receiver<Result<u64, BioError>>> {
         let range = self.blocks(bio.offset(), bio.len());
-        if self.is_hole(&range) && !bio.flags.fua {
-            return bio.ok();
-        }
-        let record = Record::Delete { lba: range.start, len: range.end - range.start };
-        let receiver = self.append(&below, vec![record], Buf::empty(), bio.tag);
-        let result = self.finish(&below, receiver.await, bio.flags.fua).await;
-        Done { result, buf: bio.buf }
+        let (lba, len) = (range.start, range.end - range.start);
+        let records = match &bio.op {
+            Op::Write => vec![Record::Write { lba, len: len as u32, sum: sum_of(&bio.buf) }],
+            Op::Zero | Op::Discard if self.is_hole(&range) && !bio.flags.fua => return None,
+            Op::Zero | Op::Discard => vec![Record::Delete { lba, len }],
+            Op::Ranges(ops) => ops.iter().map(|op| self.record_of(op)).collect(),
+            Op::Read | Op::Extents | Op::Flush => unreachable!("answered where they come in"),
+        };
+        let data = if bio.op == Op::Write { bio.buf.share() } else { Buf::empty() };
+        Some(self.append(below, records, data, bio.tag))
     }
 
     /// Whether nothing is mapped in a range, and nothing is about to be.
-    fn is_hole(&self, range: &Range<u64>) -> bool {
+    pub(crate) fn is_hole(&self, range: &Range<u64>) -> bool {
         self.map.borrow().pieces(range.clone()).next().is_none()
             && !self.log.borrow().touches(std::slice::from_ref(range))
-    }
-
-    /// Remaps ranges: all together, durable on return.
-    async fn remap(self: Rc<Self>, below: Below, bio: Bio) -> Done {
-        let Op::Ranges(ops) = &bio.op else { unreachable!("only range vectors come here") };
-        let records = ops.iter().map(|op| self.record_of(op)).collect();
-        let receiver = self.append(&below, records, Buf::empty(), bio.tag);
-        let result = self.finish(&below, receiver.await, true).await;
-        Done { result, buf: bio.buf }
     }
 
     fn record_of(&self, op: &RangeOp) -> Record {
@@ -406,7 +409,10 @@ impl Volume {
         if count < EXTENTS_MAX {
             add(range.end - at, ExtentState::Hole);
         }
-        Reply::Extents(runs.into())
+        match self.is_partial(bio) {
+            true => Reply::Extents(partial::cut(&runs, bio.offset() % block, bio.len())),
+            false => Reply::Extents(runs.into()),
+        }
     }
 
     pub(crate) fn stats(&self) -> Vec<Stat> {

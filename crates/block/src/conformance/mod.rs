@@ -89,8 +89,9 @@ pub struct Violation {
 
 /// The parts of a device that the suite reads and writes: `bytes` at each end; one part in all where they would meet.
 pub fn windows(limits: &Limits, bytes: u64) -> Vec<ByteRange> {
-    let block = u64::from(limits.block);
-    let bytes = (bytes / block).max(1) * block;
+    // Whole blocks, and as many of them as can be cloned.
+    let unit = u64::from(limits.remap.max(limits.block));
+    let bytes = (bytes / unit).max(1) * unit;
     let spans = match limits.size <= 2 * bytes {
         true => vec![(0, limits.size)],
         false => vec![(0, bytes), (limits.size - bytes, bytes)],

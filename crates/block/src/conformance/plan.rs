@@ -190,14 +190,15 @@ impl Planner {
     }
 
     fn remapping(&mut self, kind: OpKind) -> Option<RangeOp> {
-        let src = self.free(true)?;
+        let unit = u64::from(self.limits.remap);
+        let src = self.free_of(unit, true)?;
         if kind == OpKind::Delete {
             return Some(RangeOp::Delete { at: src });
         }
         let dst = (0..8).find_map(|_| {
             let window = self.window();
             let room = window.len().checked_sub(src.len())?;
-            let at = window.start() + self.blocks_below(room / self.block() + 1);
+            let at = window.start() + self.below(room / unit + 1) * unit;
             let range = ByteRange::new(at, src.len())?;
             self.is_free(range, true).then_some(range)
         })?;
@@ -210,8 +211,13 @@ impl Planner {
 
     /// A range that may be in flight beside those already drawn, and takes it.
     fn free(&mut self, changes: bool) -> Option<ByteRange> {
+        self.free_of(self.block(), changes)
+    }
+
+    /// The same in whole `unit`s.
+    fn free_of(&mut self, unit: u64, changes: bool) -> Option<ByteRange> {
         let range = (0..8).find_map(|_| {
-            let range = self.range();
+            let range = self.range(unit)?;
             self.is_free(range, changes).then_some(range)
         })?;
         self.taken.push((range, changes));
@@ -222,19 +228,22 @@ impl Planner {
         !self.taken.iter().any(|(other, other_changes)| range.overlaps(*other) && (changes || *other_changes))
     }
 
-    /// Mostly short ranges, sometimes whole windows, often at the ends.
-    fn range(&mut self) -> ByteRange {
+    /// Mostly short ranges, sometimes whole windows, often at the ends: in whole `unit`s, which some transfers have no room for.
+    fn range(&mut self, unit: u64) -> Option<ByteRange> {
         let window = self.window();
-        let blocks = window.len().min(u64::from(self.limits.transfer_max)) / self.block();
-        let most = [1, 1, 4, 16, 64, blocks][self.rng.below(6) as usize].min(blocks);
-        let len = self.block() + self.blocks_below(most);
+        let units = window.len().min(u64::from(self.limits.transfer_max)) / unit;
+        if units == 0 {
+            return None;
+        }
+        let most = [1, 1, 4, 16, 64, units][self.rng.below(6) as usize].min(units);
+        let len = unit + self.below(most) * unit;
         let room = window.len() - len;
         let start = match self.rng.below(6) {
             0 => 0,
-            1 => room,
-            _ => self.blocks_below(room / self.block() + 1),
+            1 => room / unit * unit,
+            _ => self.below(room / unit + 1) * unit,
         };
-        ByteRange::new(window.start() + start, len).expect("inside a window")
+        ByteRange::new(window.start() + start, len)
     }
 
     fn window(&mut self) -> ByteRange {
@@ -245,8 +254,7 @@ impl Planner {
         u64::from(self.limits.block)
     }
 
-    /// A number of whole blocks below `blocks`, in bytes.
-    fn blocks_below(&mut self, blocks: u64) -> u64 {
-        self.rng.below(blocks.max(1)) * self.block()
+    fn below(&mut self, count: u64) -> u64 {
+        self.rng.below(count.max(1))
     }
 }

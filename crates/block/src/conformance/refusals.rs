@@ -116,13 +116,17 @@ fn wrong_payloads(limits: &Limits, pool: &Pool) -> Vec<Wrong> {
 }
 
 fn wrong_vectors(limits: &Limits) -> Vec<Wrong> {
-    let block = u64::from(limits.block);
+    let block = u64::from(limits.remap);
     let delete = |at| RangeOp::Delete { at: ByteRange::new(at, block).expect("one block") };
     let mut out = Vec::new();
     if supports(limits, OpKind::Delete) {
         out.push(invalid("delete behind the end", Bio::ranges([delete(limits.size)])));
         let many = vec![delete(0); limits.ranges_max as usize + 1];
         out.push(invalid("more elements than the limit", Bio::ranges(many)));
+    }
+    if supports(limits, OpKind::Delete) && limits.remap > limits.block {
+        let small = ByteRange::new(0, u64::from(limits.block)).expect("one block");
+        out.push(invalid("delete of a part of what is remapped", Bio::ranges([RangeOp::Delete { at: small }])));
     }
     if supports(limits, OpKind::Clone) && limits.size >= 2 * block {
         let src = ByteRange::new(0, 2 * block).expect("two blocks");
@@ -133,7 +137,7 @@ fn wrong_vectors(limits: &Limits) -> Vec<Wrong> {
 }
 
 fn unsupported(limits: &Limits, pool: &Pool) -> Vec<Wrong> {
-    let block = u64::from(limits.block);
+    let block = u64::from(limits.remap);
     let one = ByteRange::new(0, block).expect("one block");
     let missing = OpKind::ALL.into_iter().filter(|kind| !supports(limits, *kind));
     let wrong = missing.map(|kind| {

@@ -232,6 +232,11 @@ fn check_limits(limits: &Limits) -> Result<(), String> {
     let rules = [
         (limits.block.is_power_of_two(), "the block is no power of two"),
         (limits.size > 0 && limits.size.is_multiple_of(block.max(1)), "the size is not whole blocks"),
+        (limits.remap.is_multiple_of(limits.block.max(1)) && limits.remap > 0, "remapping is not in whole blocks"),
+        (
+            limits.size.is_multiple_of(u64::from(limits.remap.max(1))) || !remaps(limits),
+            "the size cannot be remapped whole",
+        ),
         (limits.atomic >= limits.block, "the atomic unit is smaller than a block"),
         (limits.transfer_max >= limits.block, "the largest transfer is smaller than a block"),
         (limits.support(OpKind::Read) != Support::No, "reads are not supported"),
@@ -241,6 +246,10 @@ fn check_limits(limits: &Limits) -> Result<(), String> {
         Some((_, what)) => Err(format!("{what}: {limits:?}")),
         None => Ok(()),
     }
+}
+
+fn remaps(limits: &Limits) -> bool {
+    [OpKind::Clone, OpKind::Move, OpKind::Delete].into_iter().any(|kind| limits.support(kind) != Support::No)
 }
 
 /// Whether the request's buffer came back.

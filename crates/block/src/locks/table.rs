@@ -84,6 +84,11 @@ impl Table {
         ticket
     }
 
+    /// Whether there is no claim.
+    pub fn is_idle(&self) -> bool {
+        self.claims.is_empty()
+    }
+
     pub fn is_granted(&self, ticket: Ticket) -> bool {
         self.claims.get(&ticket).is_none_or(|claim| claim.waits == 0)
     }

@@ -1,8 +1,7 @@
 use esker_base::{Nanos, Stream};
-use esker_block::{Bio, Buf, Device, Extent, ExtentState, Reply};
+use esker_block::{Bio, Buf, Device, ExtentState, Reply};
 use esker_rt::sim::{SimConfig, twice};
 
-use super::cut;
 use crate::testing::{check_conforms, check_refused, open, read, run, start_write, stat, try_read, write};
 
 /// A device in blocks of 4 KiB on which requests overtake each other.
@@ -113,11 +112,6 @@ fn a_failed_read_of_an_edge_fails_the_write_and_frees_the_blocks() {
 
 #[test]
 fn extents_of_small_blocks_are_cut_out_of_large_ones() {
-    let [data, hole] = [ExtentState::Data, ExtentState::Hole];
-    let list = |list: &[(u64, ExtentState)]| {
-        list.iter().map(|(len, state)| Extent { len: *len, state: *state }).collect::<Box<_>>()
-    };
-    assert_eq!(cut(&list(&[(4096, data), (8192, hole)]), 512, 4096), list(&[(3584, data), (512, hole)]));
     twice(SimConfig::seeded(1), move |rt| async move {
         let vol = open(&rt, "vol = memory size=64KiB block=4096 | align");
         write(&vol, 4096, &[1; 4096]).await;
