@@ -1,4 +1,6 @@
 //! Feeds mutated inputs to the readers of foreign bytes.
+//!
+//! Invariant: holds no logic but that of its command line; see the library.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a developer's tool reads arguments and looks at the clock")]
