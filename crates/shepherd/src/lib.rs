@@ -19,7 +19,7 @@ use std::rc::Rc;
 use esker_base::Nanos;
 use esker_block::{
     Bio, BioError, Ctx, Ends, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind, OpSet, Opening,
-    Param, ParamType, Role, Routes, Stat, Step,
+    Param, ParamType, Role, Routes, Stat, Step, Trouble,
 };
 use esker_primitives::Io;
 
@@ -148,6 +148,10 @@ impl Extension for Extended {
 
     fn close(&self) {
         self.shepherd.get().inspect(|shepherd| shepherd.close());
+    }
+
+    fn trouble(&self) -> Option<Trouble> {
+        self.shepherd.get().and_then(|shepherd| shepherd.trouble())
     }
 
     fn stats(&self) -> Vec<Stat> {

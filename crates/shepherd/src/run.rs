@@ -6,7 +6,9 @@ use std::rc::Rc;
 
 use esker_base::ByteRange;
 use esker_block::locks::{Mode, RangeLocks, Ticket};
-use esker_block::{Bio, BioError, Buf, Class, Done, Flow, KindError, Op, Opening, Reply, Stat, Step, Tag};
+use esker_block::{
+    Bio, BioError, Buf, Class, Done, Flow, KindError, Latch, Op, Opening, Reply, Stat, Step, Tag, Trouble,
+};
 use esker_primitives::region::{Area, Region, RegionError, Regions};
 use esker_primitives::split::{pieces, redirect};
 use esker_primitives::{Io, media};
@@ -37,6 +39,8 @@ pub(crate) struct Shepherd {
     pub wake: Notify,
     pub closing: Cell<bool>,
     pub counts: Counts,
+    /// Set when the table cannot be written: no block is moved from then on.
+    latch: Latch,
 }
 
 /// What it tells about itself.
@@ -86,6 +90,7 @@ impl Shepherd {
             wake: Notify::default(),
             closing: Cell::new(false),
             counts: Counts::default(),
+            latch: Latch::new(&config.name),
             config,
             rt,
         })
@@ -282,7 +287,11 @@ impl Shepherd {
             for (spare, word) in table.set(spare, block) {
                 self.kept.write(spare * WORD, &word.to_le_bytes());
             }
-            self.kept.clone().commit(io).await.map_err(|error| BioError::io(error.to_string()))?;
+            if let Err(error) = self.kept.clone().commit(io).await {
+                let cause = format_args!("its table of moved blocks could not be written ({error})");
+                self.latch.set(&self.rt, cause, "Replace the device.");
+                return self.latch.check();
+            }
             *self.table.borrow_mut() = table;
             if is_written {
                 let name = &self.config.name;
@@ -295,6 +304,16 @@ impl Shepherd {
     pub fn close(&self) {
         self.closing.set(true);
         self.wake.notify_all();
+    }
+
+    /// That the table cannot be written, that no spare is left, or that requests failed for good.
+    pub fn trouble(&self) -> Option<Trouble> {
+        let degraded =
+            |what| Trouble::Degraded(format!("{} is degraded: {what}. Replace the device.", self.config.name));
+        let (left, lost) = (self.table.borrow().left(), self.counts.lost.get());
+        let spares = (left == 0).then(|| "no spare block is left".to_string());
+        let failed = (lost > 0).then(|| format!("{lost} requests failed for good since it started"));
+        self.latch.trouble().or_else(|| spares.or(failed).map(degraded))
     }
 
     pub fn stats(&self) -> Vec<Stat> {

@@ -3,7 +3,7 @@
 mod power;
 
 use esker_base::Nanos;
-use esker_block::{Bio, BioError, Device, Kind};
+use esker_block::{Bio, BioError, Device, Kind, Trouble};
 use esker_stack::{Export, Spec};
 use esker_testkit::bench::{self, read, sleep, try_read, try_write, write};
 use esker_testkit::kept::{peek, poke};
@@ -28,6 +28,11 @@ fn stat(vol: &Export, name: &str) -> u64 {
 
 fn stats<const N: usize>(vol: &Export, names: [&str; N]) -> [u64; N] {
     names.map(|name| stat(vol, name))
+}
+
+/// What the layer tells of its condition.
+fn trouble(vol: &Export) -> Option<Trouble> {
+    vol.stack().stats().into_iter().find(|part| part.name == "vol").and_then(|part| part.trouble)
 }
 
 #[test]
@@ -141,7 +146,28 @@ fn a_bad_spare_is_passed_over_and_without_spares_the_error_comes_through() {
         let error = try_write(&vol, 4096, &[3; 2048]).await.unwrap_err();
         assert!(error.to_string().contains("no spare block is left; replace the device"), "{error}");
         assert_eq!(stats(&vol, ["moved_blocks", "spares_left", "lost"]), [2, 0, 1]);
+        let degraded = Trouble::Degraded("vol is degraded: no spare block is left. Replace the device.".to_string());
+        assert_eq!(trouble(&vol), Some(degraded));
         write(&vol, 0, &[4; 4096]).await;
+    });
+}
+
+#[test]
+fn a_table_that_cannot_be_written_latches_moves_and_is_told() {
+    let text = bad(16, "f = error ops=write start=384KiB len=128KiB probability=0 on e; vol = shepherd pause=1us on f");
+    with(&text, async |vol| {
+        write(&vol, 4096, &[1; 512]).await;
+        assert_eq!((stat(&vol, "moved_blocks"), trouble(&vol)), (1, None));
+    });
+    with(&text.replace("probability=0 on e", "probability=1 on e"), async |vol| {
+        for at in [4608, 4608] {
+            let error = try_write(&vol, at, &[2; 512]).await.unwrap_err();
+            let BioError::Latched(why) = &error else { panic!("{error:?}") };
+            assert!(why.contains("its table of moved blocks could not be written"), "{why}");
+            assert_eq!(trouble(&vol), Some(Trouble::Latched(why.to_string())));
+        }
+        write(&vol, 0, &[3; 512]).await;
+        assert_eq!(read(&vol, 4096, 512).await, [1; 512], "what was moved before is found");
     });
 }
 
