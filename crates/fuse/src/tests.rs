@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::thread;
 
-use esker_block::Device;
+use esker_block::{Bio, Device, Done, Limits, Op, OpKind, Step, Support};
 use esker_dev::{Defer, Media, MemoryDevice};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
@@ -65,6 +65,11 @@ impl Kernel {
 
 /// Plays `scenario` against a session with one file of 4 MiB in blocks of 4 KiB, with both backends.
 fn with_session(scenario: fn(&mut Kernel)) {
+    with_device(scenario, |device| Rc::new(device));
+}
+
+/// The same over what `over` makes of the device.
+fn with_device(scenario: fn(&mut Kernel), over: fn(MemoryDevice) -> Rc<dyn Device>) {
     for backend in [Backend::Auto, Backend::Threads] {
         let kind = SocketFlags::CLOEXEC;
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, kind, None).unwrap();
@@ -74,14 +79,14 @@ fn with_session(scenario: fn(&mut Kernel)) {
         rustix::io::ioctl_fionbio(&ours, true).unwrap();
         let play = thread::spawn(move || scenario(&mut Kernel { socket: theirs, unique: 0 }));
         let reactor = Reactor::new(RealConfig { backend, ..RealConfig::seeded(1) }).unwrap();
-        reactor.block_on(serve(reactor.rt(), ours));
+        reactor.block_on(serve(reactor.rt(), ours, over));
         play.join().unwrap();
     }
 }
 
-async fn serve(rt: Rt, fd: OwnedFd) {
+async fn serve(rt: Rt, fd: OwnedFd, over: fn(MemoryDevice) -> Rc<dyn Device>) {
     let pool = Pool::default();
-    let device: Rc<dyn Device> = Rc::new(MemoryDevice::over(&rt, Media::new(SIZE), 4096, Defer::Never));
+    let device = over(MemoryDevice::over(&rt, Media::new(SIZE), 4096, Defer::Never));
     let volume = Rc::new(Volume::new(&rt, &pool, "vol", device));
     let channel = Channel::new(&rt, fd).unwrap();
     Rc::new(Session::new(&rt, &pool, channel, vec![volume])).serve().await;
@@ -160,4 +165,43 @@ fn holes_and_zeroes_read_as_zeroes_and_what_cannot_be_done_is_said() {
         let copy = CopyIn { node_out: 2, offset_out: 4096, length: 4096, ..CopyIn::zero() };
         assert_eq!(kernel.ask(opcode::COPY_FILE_RANGE, 2, copy.as_bytes(), &[]).0, -95, "memory clones no ranges");
     });
+}
+
+/// A device that claims to clone, in units of two blocks.
+struct Cloner {
+    inner: MemoryDevice,
+    limits: Limits,
+}
+
+impl Device for Cloner {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn submit(&self, bio: Bio) -> Step<Done> {
+        match bio.op {
+            Op::Ranges(_) => Step::Now(bio.ok()),
+            _ => self.inner.submit(bio),
+        }
+    }
+}
+
+#[test]
+fn ranges_that_the_device_cannot_clone_are_left_to_the_kernel() {
+    let cloner = |inner: MemoryDevice| -> Rc<dyn Device> {
+        let limits =
+            Limits { remap: 8192, ranges_max: 1, ..inner.limits().clone() }.with(OpKind::Clone, Support::Native);
+        Rc::new(Cloner { inner, limits })
+    };
+    let scenario = |kernel: &mut Kernel| {
+        let mut ask = |from, to, length| {
+            let copy = CopyIn { node_out: 2, offset_in: from, offset_out: to, length, ..CopyIn::zero() };
+            kernel.ask(opcode::COPY_FILE_RANGE, 2, copy.as_bytes(), &[]).0
+        };
+        assert_eq!(ask(0, 16384, 8192), 0);
+        for (from, to, length) in [(4096, 16384, 8192), (0, 20480, 8192), (0, 16384, 4096)] {
+            assert_eq!(ask(from, to, length), -95, "{from} to {to}, {length} bytes: the kernel copies them");
+        }
+    };
+    with_device(scenario, cloner);
 }

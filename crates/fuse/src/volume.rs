@@ -115,7 +115,9 @@ impl Volume {
         let (Ok(src), Ok(dst)) = (self.whole_blocks(from, len), self.whole_blocks(to, len)) else {
             return Err(Errno::OPNOTSUPP);
         };
-        if !self.can(OpKind::Clone) || src.overlaps(dst) {
+        let unit = u64::from(self.device.limits().remap);
+        let is_whole = src.is_aligned(unit) && dst.is_aligned(unit);
+        if !self.can(OpKind::Clone) || !is_whole || src.overlaps(dst) {
             return Err(Errno::OPNOTSUPP);
         }
         let op = RangeOp::Clone { src, dst: to };

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use esker_base::Nanos;
-use esker_block::{Bio, Buf, Device};
+use esker_base::{ByteRange, Nanos};
+use esker_block::{Bio, Buf, Device, OpKind, RangeOp, Support};
 use esker_rt::mem::Pool;
 use esker_rt::{Sim, SimConfig};
 use esker_stack::{DeviceSpec, Export, Place, Spec, Stack};
@@ -73,6 +73,36 @@ fn above_several_ports_or_a_strange_one_is_refused_with_the_names_of_the_ports()
         }
         let error = stack.insert(stats("s"), "d.web", PATIENCE).await.unwrap_err().to_string();
         assert!(error.contains("there is no"), "{error}");
+        stack.close().await;
+    });
+}
+
+/// A partition that begins inside a block of the map has sectors, but passes no range vector: `emulate` does them.
+#[test]
+fn windows_on_a_port_pass_range_vectors_only_if_they_cut_no_block_of_the_map() {
+    let sim = Sim::new(SimConfig::seeded(1));
+    let rt = sim.rt();
+    sim.block_on(async move {
+        let text = "d = memory size=64MiB; vm = volumes segment=1MiB ports=\"db=8MiB\" on d; \
+                    even = offset start=32KiB size=1MiB on vm.db; odd = offset start=32256 size=1MiB on vm.db; \
+                    copied = emulate on odd";
+        let stack = Stack::build(&rt, &Pool::default(), esker_kinds::ALL, &Spec::parse("test", text).unwrap()).unwrap();
+        stack.opened().await;
+        let clones = |name: &str, len: u64| {
+            let end = stack.device(name).unwrap();
+            async move {
+                let bio = Bio::write(0, Buf::from_bytes(&Pool::default(), &[7; 512]));
+                end.submit(bio).await.result.unwrap();
+                let src = ByteRange::new(0, len).unwrap();
+                let result = end.submit(Bio::ranges([RangeOp::Clone { src, dst: 8192 }])).await.result;
+                let read = end.submit(Bio::read(8192, Buf::unique(&Pool::default(), 512))).await.buf.to_vec();
+                (end.limits().block, end.limits().support(OpKind::Clone), result.is_ok() && read == [7; 512])
+            }
+        };
+        assert_eq!(clones("even", 4096).await, (512, Support::Native, true));
+        assert_eq!(clones("even", 512).await, (512, Support::Native, false), "a part of a block");
+        assert_eq!(clones("odd", 4096).await, (512, Support::No, false));
+        assert_eq!(clones("copied", 512).await, (512, Support::Emulated, true));
         stack.close().await;
     });
 }

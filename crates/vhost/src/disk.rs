@@ -128,7 +128,7 @@ impl Disk {
         let blocks = |bytes: u64| u32::try_from(bytes / block).unwrap_or(u32::MAX);
         let range_sectors = RANGE_SECTORS_MAX.to_le_bytes();
         let ranges = RANGES_MAX.to_le_bytes();
-        let alignment = blocks_of_sectors(block).to_le_bytes();
+        let alignment = sectors_of(block.max(u64::from(limits.discard))).to_le_bytes();
         let mut space = Vec::with_capacity(60);
         let mut put = |bytes: &[u8]| space.extend_from_slice(bytes);
         put(&(self.device.size() / SECTOR).to_le_bytes());
@@ -161,6 +161,6 @@ impl Disk {
     }
 }
 
-fn blocks_of_sectors(block: u64) -> u32 {
-    (block / SECTOR) as u32
+fn sectors_of(bytes: u64) -> u32 {
+    (bytes / SECTOR) as u32
 }

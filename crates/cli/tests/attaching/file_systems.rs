@@ -170,6 +170,24 @@ fn ext4_on_a_named_volume_keeps_its_files_gives_space_back_and_is_cloned_and_rol
 }
 
 #[test]
+fn a_named_volume_is_a_device_of_small_sectors_and_holds_ext4_of_small_blocks() {
+    let how = FileSystem { make: &["mkfs.ext4", "-q", "-b", "1024", "DEV"], ..EXT4 };
+    if !can_run(&["mkfs.ext4", "e2fsck", "fio", "blockdev"]) {
+        return;
+    }
+    let (place, stack) = (Place::new(), NAMED.replace("vol=1GiB", "vol=128MiB"));
+    let mount = place.mount_point();
+    let attachment = loaded(&place, &mount, &stack, &how);
+    assert_eq!(check_tool("blockdev", &["--getss", attachment.device()]).trim(), "512");
+    thin_out(&mount);
+    end(&place, &mount, attachment, &how);
+    let again = place.attach(&stack, &[]);
+    mount.mount(again.device());
+    compare_files(&mount, (1..FILES).step_by(2));
+    end(&place, &mount, again, &how);
+}
+
+#[test]
 fn ext4_keeps_its_files_and_gives_space_back() {
     check_file_system(&EXT4, STACK, "vol-2");
 }

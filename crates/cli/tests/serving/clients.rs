@@ -55,6 +55,31 @@ fn copied_images_come_back_byte_for_byte_on_both_backends() {
     }
 }
 
+/// A port has sectors of 512 bytes over blocks of 4 KiB: disk images come and go, and what writes sectors loses none.
+#[test]
+fn a_named_volume_takes_images_and_writes_of_small_sectors() {
+    let dir = tempfile::tempdir().unwrap();
+    let stack = "d = file path=DIR/d.img size=512MiB direct=false; vm = volumes segment=4MiB ports=\"a=32MiB,b=32MiB\" on d; \
+                 export a = vm.a nbd=unix:DIR/sock; export b = vm.b nbd=unix:DIR/sock";
+    let (image, copy) = (dir.path().join("in.img"), dir.path().join("out.img"));
+    write_image(&image, 32 << 20);
+    let server = Server::start(dir.path(), stack, &[]);
+    let [a, b] = [&server.uris[0], &server.uris[1]];
+    let seen: serde_json::Value = serde_json::from_str(&check_tool("nbdinfo", &["--json", a])).unwrap();
+    let seen = &seen["exports"][0];
+    let size = |name: &str| seen[format!("block_{name}")].as_u64().or(seen[format!("block_size_{name}")].as_u64());
+    assert_eq!((size("minimum"), size("preferred")), (Some(512), Some(4096)), "{seen}");
+    check_tool("nbdcopy", &["--flush", "--request-size=4096", &text(&image), a]);
+    check_tool("nbdcopy", &[a, &text(&copy)]);
+    check_tool("qemu-img", &["convert", "-n", "-f", "raw", "-O", "raw", &text(&image), b]);
+    check_tool("qemu-img", &["compare", "-f", "raw", "-F", "raw", &text(&image), b]);
+    assert!(fs::read(&image).unwrap() == fs::read(&copy).unwrap(), "the copy differs");
+    let words: Vec<String> = fio_verify(a, 3).into_iter().map(|word| word.replace("4k-64k", "512-6k")).collect();
+    check_tool("fio", &words.iter().map(String::as_str).collect::<Vec<_>>());
+    check_tool("qemu-img", &["compare", "-f", "raw", "-F", "raw", &text(&image), b]);
+    server.stop();
+}
+
 #[test]
 fn qemu_img_converts_onto_an_export_and_maps_its_holes() {
     let dir = tempfile::tempdir().unwrap();

@@ -34,6 +34,7 @@ pub const INDIRECT: u16 = 4;
 /// A device that notes what it is asked.
 pub struct Spy {
     inner: MemoryDevice,
+    limits: Limits,
     pub seen: RefCell<Vec<(Op, bool)>>,
     /// Requests that are never answered.
     pub stuck: std::cell::Cell<bool>,
@@ -41,7 +42,7 @@ pub struct Spy {
 
 impl Device for Spy {
     fn limits(&self) -> &Limits {
-        self.inner.limits()
+        &self.limits
     }
 
     fn submit(&self, bio: Bio) -> Step<Done> {
@@ -62,7 +63,9 @@ pub const FAILS_AT: u64 = 512 << 10;
 pub fn spy(rt: &Rt, block: u32) -> Rc<Spy> {
     let media = esker_dev::Media::new(DISK_BYTES);
     let inner = MemoryDevice::over(rt, media, block, Defer::Always(Nanos::micros(3)));
-    Rc::new(Spy { inner, seen: RefCell::default(), stuck: std::cell::Cell::new(false) })
+    // As ports of `volumes`: what is written whole and discarded can be larger than a sector.
+    let limits = Limits { atomic: 64 << 10, discard: 4096, ..inner.limits().clone() };
+    Rc::new(Spy { inner, limits, seen: RefCell::default(), stuck: std::cell::Cell::new(false) })
 }
 
 /// What a scenario works with.

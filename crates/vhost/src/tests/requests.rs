@@ -141,7 +141,9 @@ fn the_configuration_space_tells_the_device_as_it_is() {
             assert_eq!(u64::from_le_bytes(space[..8].try_into().unwrap()), DISK_BYTES / 512, "sectors");
             assert_eq!((word(20), word(12)), (block, 126), "block and segments");
             assert_eq!(u16::from_le_bytes([space[34], space[35]]), 8, "queues");
-            assert_eq!((word(36), word(40), word(44)), (1 << 21, 64, block / 512), "discard");
+            assert_eq!((word(36), word(40), word(44)), (1 << 21, 64, 8), "discard");
+            let (physical, optimal) = (space[24], word(28));
+            assert_eq!((block << physical, block * optimal), (4096, 4096), "physical block and optimal size");
             assert_eq!((word(48), word(52), space[56]), (1 << 21, 64, 1), "write zeroes");
             assert_eq!(&disk.serial(), b"a long name of an ex");
             let wanted = feature::DISCARD | feature::WRITE_ZEROES | feature::FLUSH | feature::BLK_SIZE | feature::MQ;
