@@ -4,7 +4,7 @@
 //! fail and say how to install it.
 //!
 //! Reading order: [`experiment`] (what an experiment is and reports), [`evaluation`] (several, several times), [`machine`], [`peer`] (rival programs), `serving`
-//! (our own servers), `nbd_serving`, `timing`, `cpu_time`, `scratch`, `cgroup`, `ingens` (real huge pages), `asked` (their manager), `random_writes`, `reflink`,
+//! (our own servers), `serve_process` (`esker serve` as a program), `nbd_serving`, `timing`, `cpu_time`, `scratch`, `cgroup`, `ingens` (real huge pages), `asked` (their manager), `random_writes`, `reflink`,
 //! `copy_on_write` (a rival of our own), then one file per experiment.
 
 #![forbid(unsafe_code)]
@@ -51,6 +51,7 @@ pub mod evaluation;
 pub mod experiment;
 mod file_vs_fio;
 mod growth;
+mod hostile_clients;
 mod ingens;
 mod ingens_bloat;
 mod ingens_daemon;
@@ -74,6 +75,7 @@ mod random_writes;
 mod reflink;
 mod rt_throughput;
 mod scratch;
+mod serve_process;
 mod serving;
 mod sim_throughput;
 mod ssd_wa;
@@ -95,6 +97,7 @@ pub const ALL: &[Experiment] = &[
     ssd_wa::EXPERIMENT,
     file_vs_fio::EXPERIMENT,
     nbd_vs_peers::EXPERIMENT,
+    hostile_clients::EXPERIMENT,
     attach_vs_raw::EXPERIMENT,
     try_quick::EXPERIMENT,
     try_any::EXPERIMENT,

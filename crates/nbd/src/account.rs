@@ -46,6 +46,7 @@ pub(crate) struct Account {
     pub moved: LastMoved,
     /// Why it had to end for another one.
     pub gave_way: Cell<Option<GaveWay>>,
+    has_begun: Cell<bool>,
     requests: Cell<u64>,
     answered: Cell<u64>,
     read_bytes: Cell<u64>,
@@ -67,6 +68,7 @@ impl Account {
             subject: RefCell::default(),
             moved: Rc::new(Cell::new(since)),
             gave_way: Cell::default(),
+            has_begun: Cell::default(),
             requests: Cell::default(),
             answered: Cell::default(),
             read_bytes: Cell::default(),
@@ -91,6 +93,15 @@ impl Account {
     /// For how long no byte has moved; none while a request has no answer.
     pub fn idle(&self, now: Time) -> Option<Nanos> {
         (self.requests.get() == self.answered.get()).then(|| now.since(self.moved.get()))
+    }
+
+    /// The head of a request has come.
+    pub fn began(&self) {
+        self.has_begun.set(true);
+    }
+
+    pub fn has_asked_nothing(&self) -> bool {
+        !self.has_begun.get()
     }
 
     pub fn info(&self, export: Option<String>) -> ClientInfo {

@@ -31,7 +31,7 @@ pub struct Config {
     pub connections_max: u64,
     /// The same for the connections of one export.
     pub export_connections_max: u64,
-    /// A connection is idle when it has no request under way and no byte has moved for this long.
+    /// A connection is idle when it has no request under way and no byte has moved for this long, and until its first request.
     pub idle_time_min: Nanos,
     /// Requests under way per connection; more wait on the wire.
     pub requests_max: u64,

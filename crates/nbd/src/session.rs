@@ -275,6 +275,7 @@ impl Connection {
     async fn serve(&mut self, outbox: &Rc<Outbox<Ticket>>, watch: &Watch, request: Request) -> Result<(), Closing> {
         let Some(Chosen { export, terms }) = self.chosen else { return Ok(()) };
         note(&self.server.rt, &request);
+        self.account.began();
         let transfer_max = u64::from(self.server.devices[export].limits().transfer_max);
         let ticket = self.limits.admit(room(&request.op, transfer_max)).await;
         let payload = match request.op {

@@ -1,4 +1,4 @@
-//! Takes connections: those of the control socket and of whoever asks for pages.
+//! Takes connections: those of the control socket and of programs that ask for pages.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -6,11 +6,42 @@ use std::rc::Rc;
 
 use esker_base::Nanos;
 use esker_rt::net::{Listener, Stream};
-use esker_rt::sync::Credits;
+use esker_rt::sync::Notify;
 use esker_rt::{Level, Rt};
 
-/// A connection, and whether an answer of it is on its way.
-type Open = (Stream, Rc<Cell<bool>>);
+/// The connections that have a place.
+#[derive(Default)]
+struct Places {
+    /// By age, each with whether an answer of it is on its way.
+    taken: RefCell<BTreeMap<u64, (Stream, Rc<Cell<bool>>)>>,
+    left: Notify,
+}
+
+impl Places {
+    /// Waits for a free place, of `most`. The oldest connection that asks nothing gives way: it has lost its place at once, and ends
+    /// soon.
+    async fn free(&self, most: usize) {
+        if self.taken.borrow().len() >= most {
+            let mut taken = self.taken.borrow_mut();
+            let idle = taken.iter().find(|(_, (_, works))| !works.get()).map(|(number, _)| *number);
+            if let Some((idle, _)) = idle.and_then(|number| taken.remove(&number)) {
+                idle.shutdown();
+            }
+        }
+        self.left.wait_until(|| self.taken.borrow().len() < most).await;
+    }
+
+    fn take(&self, number: u64, stream: &Stream) -> Rc<Cell<bool>> {
+        let works = Rc::new(Cell::new(false));
+        self.taken.borrow_mut().insert(number, (stream.clone(), works.clone()));
+        works
+    }
+
+    fn leave(&self, number: u64) {
+        self.taken.borrow_mut().remove(&number);
+        self.left.notify_all();
+    }
+}
 
 /// Accepts connections without end, `most` at a time, and runs `converse` with each, which says in its cell while it works on
 /// an answer. When one more comes, the oldest that asks nothing ends; if all are at work, it waits. `door` names them in the log.
@@ -18,29 +49,20 @@ pub(crate) async fn serve(
     rt: &Rt,
     listener: &Listener,
     door: &'static str,
-    most: u64,
+    most: usize,
     converse: impl AsyncFn(&Stream, &Cell<bool>) + 'static,
 ) {
-    let (slots, converse) = (Rc::new(Credits::new(most)), Rc::new(converse));
-    let open: Rc<RefCell<BTreeMap<u64, Open>>> = Rc::default();
+    let (places, converse) = (Rc::new(Places::default()), Rc::new(converse));
     for number in 0.. {
         match listener.accept().await {
             Ok(stream) => {
-                if open.borrow().len() as u64 >= most {
-                    let idle = open.borrow().values().find(|(_, works)| !works.get()).cloned();
-                    if let Some((idle, _)) = idle {
-                        idle.shutdown();
-                    }
-                }
-                slots.take(1).await;
-                let works = Rc::new(Cell::new(false));
-                open.borrow_mut().insert(number, (stream.clone(), works.clone()));
-                let (slots, converse, open) = (slots.clone(), converse.clone(), open.clone());
+                places.free(most).await;
+                let works = places.take(number, &stream);
+                let (places, converse) = (places.clone(), converse.clone());
                 let task = async move {
                     converse(&stream, &works).await;
                     stream.shutdown();
-                    open.borrow_mut().remove(&number);
-                    slots.give(1);
+                    places.leave(number);
                 };
                 rt.spawn(door, task).detach();
             }

@@ -15,7 +15,7 @@ use crate::perform::perform;
 use crate::server::Shared;
 
 /// Connections at a time; when one more comes, the oldest without a command under way ends.
-const CONNECTIONS_MAX: u64 = 8;
+const CONNECTIONS_MAX: usize = 8;
 /// A client that says nothing, or takes no answer, for so long is dropped.
 const IDLE_MAX: Nanos = Nanos::secs(60);
 const READ_BYTES: usize = 4096;

@@ -14,7 +14,7 @@ use esker_rt::sync::{Either, race};
 use crate::accept;
 
 /// Connections at a time; when one more comes, the oldest without a request under way ends.
-pub(crate) const CONNECTIONS_MAX: u64 = 16;
+pub(crate) const CONNECTIONS_MAX: usize = 16;
 /// Longest head of a request in bytes.
 pub const HEAD_MAX: usize = 8 << 10;
 /// Most header lines of a request.

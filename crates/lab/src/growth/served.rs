@@ -1,21 +1,15 @@
 //! `esker serve` as an operator has it: its start, and layers that come and go.
 
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Write as _};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::Stdio;
 
-use serde_json::{Value, json};
-use tempfile::TempDir;
+use serde_json::json;
 
 use super::Series;
 use crate::experiment::{Figure, LabError};
-use crate::ingens::bound::Bound;
-use crate::machine::told_bytes;
-use crate::{peer, scratch};
+use crate::peer;
+use crate::serve_process::{PROGRAM, ServeProcess};
 
-const PROGRAM: &str = "esker serve";
 /// Layers of one chain, and exports.
 const PARTS: [u64; 5] = [2_048, 4_096, 8_192, 16_384, 32_768];
 /// Layers that came and went. A stack has 65,535 numbers for volumes, so the last ones had to be used before.
@@ -27,7 +21,7 @@ pub fn starts(parent: &Path, rounds: u32, progress: &mut dyn FnMut(&str)) -> Res
         let mut series = Series::default();
         for _ in 0..rounds {
             for size in PARTS {
-                series.note(size, Server::start(parent, &text(size))?.cpu_ms()?);
+                series.note(size, cpu_ms(&ServeProcess::start(parent, &text(size), &[])?)?);
             }
         }
         Ok::<_, LabError>(series.figure(id, "ms", progress))
@@ -39,8 +33,8 @@ pub fn starts(parent: &Path, rounds: u32, progress: &mut dyn FnMut(&str)) -> Res
 pub fn changes(parent: &Path, rounds: u32, progress: &mut dyn FnMut(&str)) -> Result<[Figure; 2], LabError> {
     let (mut cpu, mut memory) = (Series::default(), Series::default());
     for _ in 0..rounds.div_ceil(2) {
-        let mut server = Server::start(parent, &layers(1))?;
-        let begun = server.cpu_ms()?;
+        let mut server = ServeProcess::start(parent, &layers(1), &[])?;
+        let begun = cpu_ms(&server)?;
         let mut made = 0;
         for size in CHANGES {
             while made < size {
@@ -50,8 +44,8 @@ pub fn changes(parent: &Path, rounds: u32, progress: &mut dyn FnMut(&str)) -> Re
                 server.ask(&json!({ "do": "remove", "name": name }))?;
                 made += 1;
             }
-            cpu.note(size, server.cpu_ms()? - begun);
-            memory.note(size, server.memory_mib()?);
+            cpu.note(size, cpu_ms(&server)? - begun);
+            memory.note(size, server.memory_mib("VmRSS")?);
         }
         progress(&format!("{made} layers came and went"));
     }
@@ -80,60 +74,17 @@ fn export(name: &str, device: &str) -> String {
     format!("[[export]]\nname = \"{name}\"\ndevice = \"{device}\"\nnbd = \"unix:FOLDER/nbd\"\n")
 }
 
-/// A server that is ready; killed when dropped.
-struct Server {
-    program: Bound,
-    control: BufReader<UnixStream>,
-    _folder: TempDir,
-}
-
-impl Server {
-    /// Serves a stack and waits until it is open and measured.
-    fn start(parent: &Path, text: &str) -> Result<Server, LabError> {
-        let folder = scratch::folder(parent)?;
-        let at = |name: &str| folder.path().join(name);
-        let text = text.replace("FOLDER", &folder.path().display().to_string());
-        std::fs::write(at("stack.toml"), text).map_err(failed)?;
-        let mut program = Bound::start(std::env::current_exe().map_err(failed)?, |command| {
-            command.arg("serve").arg(at("stack.toml")).arg("--control").arg(at("control")).args(["--log", "error"]);
-            command.stdout(Stdio::null()).stderr(Stdio::null())
-        })?;
-        let control = BufReader::new(program.connect(&at("control"))?);
-        let mut server = Server { program, control, _folder: folder };
-        // Commands are taken when all else that belongs to the start is done.
-        server.ask(&json!({ "do": "hello" }))?;
-        Ok(server)
+/// Milliseconds of CPU time that the threads of a server have used.
+fn cpu_ms(server: &ServeProcess) -> Result<f64, LabError> {
+    let mut total = 0;
+    for task in std::fs::read_dir(format!("/proc/{}/task", server.pid())).map_err(failed)? {
+        // A thread may end while they are looked at.
+        let told = std::fs::read_to_string(task.map_err(failed)?.path().join("schedstat")).unwrap_or_default();
+        total += run_ns(&told);
     }
-
-    fn ask(&mut self, command: &Value) -> Result<(), LabError> {
-        self.control.get_mut().write_all(format!("{command}\n").as_bytes()).map_err(failed)?;
-        let mut line = String::new();
-        self.control.read_line(&mut line).map_err(failed)?;
-        let answer: Value = serde_json::from_str(&line).map_err(|error| peer::fault(PROGRAM, error))?;
-        match answer["ok"].as_bool() {
-            Some(true) => Ok(()),
-            _ => Err(peer::fault(PROGRAM, format!("{command}: {}", line.trim()))),
-        }
-    }
-
-    /// Milliseconds of CPU time that its threads have used.
-    fn cpu_ms(&self) -> Result<f64, LabError> {
-        let mut total = 0;
-        for task in std::fs::read_dir(format!("/proc/{}/task", self.program.pid())).map_err(failed)? {
-            // A thread may end while they are looked at.
-            let told = std::fs::read_to_string(task.map_err(failed)?.path().join("schedstat")).unwrap_or_default();
-            total += run_ns(&told);
-        }
-        match total {
-            0 => Err(peer::fault(PROGRAM, "this kernel does not tell the run time of threads (CONFIG_SCHED_INFO)")),
-            total => Ok(total as f64 / 1e6),
-        }
-    }
-
-    fn memory_mib(&self) -> Result<f64, LabError> {
-        let told = told_bytes(&format!("/proc/{}/status", self.program.pid()), "VmRSS");
-        let bytes = told.ok_or_else(|| peer::fault(PROGRAM, "its memory is not told"))?;
-        Ok(bytes as f64 / f64::from(1 << 20))
+    match total {
+        0 => Err(peer::fault(PROGRAM, "this kernel does not tell the run time of threads (CONFIG_SCHED_INFO)")),
+        total => Ok(total as f64 / 1e6),
     }
 }
 

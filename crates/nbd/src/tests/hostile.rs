@@ -23,7 +23,10 @@ fn an_export_takes_only_so_many_connections_and_one_more_after_an_end() {
         let config = Config { export_connections_max: 2, ..Config::production() };
         let site = Site::new(&rt, Disk::fast(&rt), config);
         let (first, _) = site.client().await;
-        let (_second, _) = site.client().await;
+        let (second, _) = site.client().await;
+        for client in [&first, &second] {
+            client.read(r(0, 512)).await.unwrap();
+        }
         let (near, _closing) = site.wire().await;
         let refused = Client::connect(&rt, &site.pool, near, "disk").await.err().unwrap().to_string();
         assert!(refused.contains("as many connections as it takes"), "{refused}");
@@ -129,6 +132,28 @@ fn the_longest_idle_client_of_a_full_export_gives_way() {
         rt.sleep(Nanos::millis(1)).await;
         let (_fourth, _) = site.client().await;
         first.read(r(0, 512)).await.expect("a free slot takes nobody's place");
+    });
+}
+
+#[test]
+fn clients_that_ask_nothing_give_way_however_new_they_are() {
+    in_world(|rt| async move {
+        let config = Config { export_connections_max: 4, ..Config::production() };
+        let site = Site::new(&rt, Disk::fast(&rt), config);
+        let (busy, _) = site.client().await;
+        busy.read(r(0, 512)).await.unwrap();
+        for _ in 0..20 {
+            // Less than the time after which a connection that was used counts as idle.
+            rt.sleep(Nanos::millis(10)).await;
+            for _ in 0..4 {
+                let (near, _) = site.wire().await;
+                near.write_all(vec![Part::heap([hello(), vec![0x25, 0x60]].concat())]).await.unwrap();
+            }
+            let (newcomer, _) = site.client().await;
+            newcomer.read(r(0, 512)).await.unwrap();
+            newcomer.disconnect().await.unwrap();
+            busy.read(r(0, 512)).await.unwrap();
+        }
     });
 }
 

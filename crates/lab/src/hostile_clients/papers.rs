@@ -1,0 +1,95 @@
+//! Certificates of a server and of its client, made for one run.
+
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use esker_nbd::tls::{ClientTls, Identity};
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
+};
+use tempfile::TempDir;
+
+use crate::experiment::LabError;
+use crate::peer;
+
+/// The name in both certificates.
+const NAME: &str = "localhost";
+
+/// Papers in a folder, and those of the client.
+pub struct Papers {
+    folder: TempDir,
+    authority: String,
+    client: (String, String),
+}
+
+impl Papers {
+    /// Makes them.
+    ///
+    /// # Errors
+    /// Files that cannot be written.
+    pub fn new(folder: TempDir) -> Result<Papers, LabError> {
+        let (authority, server, client) = made().map_err(|error| peer::fault("rcgen", error))?;
+        let write = |name: &str, text: &str| {
+            write_private(&folder.path().join(name), text)
+                .map_err(|source| LabError::Scratch { dir: folder.path().to_path_buf(), source })
+        };
+        write("authority.pem", &authority)?;
+        write("server.pem", &server.0)?;
+        write("server.key", &server.1)?;
+        Ok(Papers { folder, authority, client })
+    }
+
+    /// Arguments of a server that serves only the client of these papers.
+    pub fn args(&self) -> Vec<String> {
+        let file = |name: &str| self.folder.path().join(name).display().to_string();
+        let named = [
+            ("--tls-cert", file("server.pem")),
+            ("--tls-key", file("server.key")),
+            ("--tls-client-ca", file("authority.pem")),
+        ];
+        let named = named.into_iter().flat_map(|(name, value)| [name.to_string(), value]);
+        ["--tls".to_string(), "require".to_string()].into_iter().chain(named).collect()
+    }
+
+    /// TLS of the client.
+    ///
+    /// # Errors
+    /// Papers that do not fit.
+    pub fn client(&self) -> Result<ClientTls, LabError> {
+        let identity = Identity { chain: self.client.0.as_bytes(), key: self.client.1.as_bytes() };
+        ClientTls::new(NAME, self.authority.as_bytes(), Some(identity)).map_err(|error| peer::fault("TLS", error))
+    }
+}
+
+/// A certificate and its key as PEM text.
+type Pair = (String, String);
+
+/// An authority's certificate, and what it has signed for a server and for a client.
+fn made() -> Result<(String, Pair, Pair), rcgen::Error> {
+    let key = KeyPair::generate()?;
+    let mut params = CertificateParams::new(Vec::new())?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    let authority = params.self_signed(&key)?;
+    let server = signed(ExtendedKeyUsagePurpose::ServerAuth, &authority, &key)?;
+    let client = signed(ExtendedKeyUsagePurpose::ClientAuth, &authority, &key)?;
+    Ok((authority.pem(), server, client))
+}
+
+fn signed(
+    usage: ExtendedKeyUsagePurpose,
+    authority: &Certificate,
+    authority_key: &KeyPair,
+) -> Result<Pair, rcgen::Error> {
+    let key = KeyPair::generate()?;
+    let mut params = CertificateParams::new(vec![NAME.to_string()])?;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![usage];
+    Ok((params.signed_by(&key, authority, authority_key)?.pem(), key.serialize_pem()))
+}
+
+fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut file = std::fs::File::options().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())
+}
