@@ -128,7 +128,9 @@ impl Volume {
 
     pub(crate) fn shortage_trouble(&self) -> Option<Trouble> {
         let name = &self.config.name;
-        let text = || format!("{name} takes no changes: the device below has no space. It goes on by itself when there is some.");
+        let text = || {
+            format!("{name} takes no changes: the device below has no space. It goes on by itself when there is some.")
+        };
         self.shortage.is_broken_off().then(|| Trouble::Degraded(text()))
     }
 }

@@ -6,7 +6,9 @@ use esker_base::Stream;
 use esker_block::BioError;
 use esker_testkit::{Bound, Journal, Recorder, crash};
 
-use super::crash::{BLOCKS, CHECKPOINT, Content, MEDIUM, Run, SEGMENT, apply_to, content_of, draw, image, judge, try_perform};
+use super::crash::{
+    BLOCKS, CHECKPOINT, Content, MEDIUM, Run, SEGMENT, apply_to, content_of, draw, image, judge, try_perform,
+};
 use super::*;
 
 /// Which writes find no space: so many from one on. Each of them leaves a part of its bytes, or all.
