@@ -56,6 +56,7 @@ impl Cipher {
     }
 
     /// Encrypts whole sectors of `sector` bytes in place; `first` is the number of the first, which is its tweak.
+    #[inline(never)]
     pub fn encrypt(&self, bytes: &mut [u8], sector: usize, first: u128) {
         match self {
             Cipher::Aes128(xts) => xts.encrypt_area(bytes, sector, first, get_tweak_default),
@@ -64,6 +65,7 @@ impl Cipher {
     }
 
     /// Undoes [`Cipher::encrypt`].
+    #[inline(never)]
     pub fn decrypt(&self, bytes: &mut [u8], sector: usize, first: u128) {
         match self {
             Cipher::Aes128(xts) => xts.decrypt_area(bytes, sector, first, get_tweak_default),
@@ -75,6 +77,7 @@ impl Cipher {
     pub fn fingerprint(&self) -> String {
         let mut block = [0; 16];
         self.encrypt(&mut block, 16, FINGERPRINT_SECTOR);
+        wipe_stack();
         block[..4].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }

@@ -134,14 +134,18 @@ fn a_core_of_a_server_would_hold_no_key() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     for key in ["env:PLANTED", "file:DIR/key"] {
         let stack = format!("d = memory size=1MiB | crypt key={key} @ nbd=unix:DIR/sock");
-        let server = Server::start_with(dir.path(), &stack, &[], &[("PLANTED", USED)][..usize::from(key.starts_with("env"))]);
+        let server =
+            Server::start_with(dir.path(), &stack, &[], &[("PLANTED", USED)][..usize::from(key.starts_with("env"))]);
         check_tool("qemu-io", &["-f", "raw", "-c", "write -P 7 0 64k", "-c", "read -P 7 0 64k", &server.uris[0]]);
         let Some(found) = found(server.id(), &needles()) else {
             return skip(Ability::Root, "only root reads the memory of a process that forbids dumps");
         };
         let dumped: Vec<_> = found.iter().filter(|(is_hidden, ..)| !is_hidden).collect();
         assert!(dumped.is_empty(), "{key}: {dumped:?}");
-        assert!(found.iter().any(|(_, _, number)| *number == 0), "the search finds what is in memory for keys: {found:?}");
+        assert!(
+            found.iter().any(|(_, _, number)| *number == 0),
+            "the search finds what is in memory for keys: {found:?}"
+        );
         server.stop();
     }
 }
