@@ -8,6 +8,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use esker_rt::real::key_memory::{KeyBytes, wipe_stack};
 use esker_rt::real::secrecy::{forbid_dumps, take_variable};
 use esker_rt::{Secret, SecretSource};
 use rustix::fs::OFlags;
@@ -16,7 +17,7 @@ use rustix::fs::OFlags;
 const BYTES_MAX: u64 = 4096;
 
 /// Keys that were taken out of the environment, by variable: several worlds of one process may ask for one of them.
-static TAKEN: Mutex<BTreeMap<String, Vec<u8>>> = Mutex::new(BTreeMap::new());
+static TAKEN: Mutex<BTreeMap<String, KeyBytes>> = Mutex::new(BTreeMap::new());
 
 /// Reads keys from files and from the environment. Before the first byte of one is read, core dumps of this process are off.
 pub fn source() -> SecretSource {
@@ -27,7 +28,9 @@ pub fn source() -> SecretSource {
             "env" => from_environment,
             _ => return Err("a key is named file:PATH or env:NAME".to_string()),
         };
-        read(place)
+        let secret = read(place);
+        wipe_stack();
+        secret
     })
 }
 
@@ -66,10 +69,10 @@ fn from_environment(name: &str) -> Result<Secret, String> {
     keep_out_of_dumps()?;
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(value) = take_variable(name) {
-        taken.insert(name.to_string(), value);
+        taken.insert(name.to_string(), KeyBytes::new(value));
     }
     let value = taken.get(name).ok_or("there is no such environment variable, or it is empty")?;
-    Ok(Secret::new(value.clone()))
+    Ok(Secret::new(value.to_vec()))
 }
 
 fn keep_out_of_dumps() -> Result<(), String> {

@@ -3,6 +3,7 @@
 use aes::cipher::{Array, KeyInit};
 use aes::{Aes128, Aes256};
 use esker_rt::Secret;
+use esker_rt::real::key_memory::{KeyBox, wipe_stack};
 use xts_mode::{Xts128, get_tweak_default};
 use zeroize::Zeroizing;
 
@@ -22,12 +23,12 @@ pub enum KeyError {
     EqualHalves,
 }
 
-/// A key that is ready for use. The schedules of the keys are wiped when it is dropped.
+/// A key that is ready for use. The schedules of the keys are in memory for keys, and wiped when it is dropped.
 pub enum Cipher {
     /// 32 bytes of key.
-    Aes128(Box<Xts128<Aes128>>),
+    Aes128(KeyBox<Xts128<Aes128>>),
     /// 64 bytes of key.
-    Aes256(Box<Xts128<Aes256>>),
+    Aes256(KeyBox<Xts128<Aes256>>),
 }
 
 impl Cipher {
@@ -36,18 +37,26 @@ impl Cipher {
     /// # Errors
     /// [`KeyError`].
     pub fn read(secret: &Secret) -> Result<Cipher, KeyError> {
+        let read = Cipher::schedule(secret);
+        wipe_stack();
+        read
+    }
+
+    #[inline(never)]
+    fn schedule(secret: &Secret) -> Result<Cipher, KeyError> {
         let bytes = secret.bytes();
         let key = from_hex(bytes.trim_ascii_end()).unwrap_or_else(|| Zeroizing::new(bytes.to_vec()));
         let (data, tweak) = key.split_at(key.len() / 2);
         match key.len() {
             32 | 64 if data == tweak => Err(KeyError::EqualHalves),
-            32 => Ok(Cipher::Aes128(Box::new(Xts128::new(cipher(data), cipher(tweak))))),
-            64 => Ok(Cipher::Aes256(Box::new(Xts128::new(cipher(data), cipher(tweak))))),
+            32 => Ok(Cipher::Aes128(KeyBox::new(Xts128::new(cipher(data), cipher(tweak))))),
+            64 => Ok(Cipher::Aes256(KeyBox::new(Xts128::new(cipher(data), cipher(tweak))))),
             other => Err(KeyError::Length(other)),
         }
     }
 
     /// Encrypts whole sectors of `sector` bytes in place; `first` is the number of the first, which is its tweak.
+    #[inline(never)]
     pub fn encrypt(&self, bytes: &mut [u8], sector: usize, first: u128) {
         match self {
             Cipher::Aes128(xts) => xts.encrypt_area(bytes, sector, first, get_tweak_default),
@@ -56,6 +65,7 @@ impl Cipher {
     }
 
     /// Undoes [`Cipher::encrypt`].
+    #[inline(never)]
     pub fn decrypt(&self, bytes: &mut [u8], sector: usize, first: u128) {
         match self {
             Cipher::Aes128(xts) => xts.decrypt_area(bytes, sector, first, get_tweak_default),
@@ -67,6 +77,7 @@ impl Cipher {
     pub fn fingerprint(&self) -> String {
         let mut block = [0; 16];
         self.encrypt(&mut block, 16, FINGERPRINT_SECTOR);
+        wipe_stack();
         block[..4].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
@@ -82,7 +93,12 @@ fn from_hex(digits: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     }
     let digit = |byte: &u8| char::from(*byte).to_digit(16);
     let byte = |pair: &[u8]| Some((digit(&pair[0])? * 16 + digit(&pair[1])?) as u8);
-    digits.chunks_exact(2).map(byte).collect::<Option<Vec<u8>>>().map(Zeroizing::new)
+    // Of the right size at once: a vector that grows leaves its bytes behind.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(digits.len() / 2));
+    for pair in digits.chunks_exact(2) {
+        bytes.push(byte(pair)?);
+    }
+    Some(bytes)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use esker_block::{
     Bio, BioError, Buf, Ctx, Done, Extension, Extent, ExtentState, Flow, Kind, KindError, Layer, Limits, Make, Op,
     OpKind, OpSet, Param, ParamType, Reply, Role, Routes, Stat, Step, Support,
 };
+use esker_rt::real::key_memory::wipe_stack;
 use esker_rt::{Level, Rt};
 
 use crate::cipher::Cipher;
@@ -110,6 +111,13 @@ impl Crypt {
     /// Works on whole sectors of one size; 4 KiB sectors are numbered by their first 512 bytes.
     fn crypt(&self, rt: &Rt, offset: u64, bytes: &mut [u8], way: fn(&Cipher, &mut [u8], usize, u128)) {
         rt.charge(Nanos(bytes.len() as u64 * COST_OF_KIB.0 / 1024));
+        self.crypt_sectors(offset, bytes, way);
+        // The cipher spills round keys where its registers do not suffice.
+        wipe_stack();
+    }
+
+    #[inline(never)]
+    fn crypt_sectors(&self, offset: u64, bytes: &mut [u8], way: fn(&Cipher, &mut [u8], usize, u128)) {
         if self.sector as u64 == NUMBERED {
             return way(&self.cipher, bytes, self.sector, number(offset));
         }

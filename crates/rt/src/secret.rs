@@ -4,22 +4,23 @@ use std::fmt;
 use std::rc::Rc;
 
 use esker_base::Stream;
-use zeroize::Zeroizing;
+
+use crate::real::key_memory::KeyBytes;
 
 /// Gives the secret that a reference such as `file:PATH` or `env:NAME` names, or says why not, without any of its bytes.
 pub type SecretSource = Box<dyn Fn(&str) -> Result<Secret, String>>;
 
-/// A key. It cannot be printed, and its memory is wiped when the last handle goes.
+/// A key. It cannot be printed, no core dump holds it, and its memory is wiped when the last handle goes.
 #[derive(Clone)]
-pub struct Secret(Rc<Zeroizing<Vec<u8>>>);
+pub struct Secret(Rc<KeyBytes>);
 
 /// Bytes of a simulated secret.
 const SIMULATED_BYTES: usize = 64;
 
 impl Secret {
-    /// Takes `bytes`.
+    /// Takes `bytes`, and wipes them where they were.
     pub fn new(bytes: Vec<u8>) -> Secret {
-        Secret(Rc::new(Zeroizing::new(bytes)))
+        Secret(Rc::new(KeyBytes::new(bytes)))
     }
 
     pub(crate) fn simulated(rng: &mut Stream) -> Secret {

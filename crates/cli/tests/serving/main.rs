@@ -4,6 +4,7 @@
 
 mod attacks;
 mod clients;
+mod full;
 mod harness;
 mod hostile;
 mod killed;

@@ -1,7 +1,10 @@
 //! A planted key is in no output: not in refusals, dumps, logs, statuses, metrics or files of the kernel about the process.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::process::Command;
+
+use esker_testkit::{Ability, skip};
 
 use crate::harness::{ESKER, Server, check_tool, esker};
 
@@ -91,4 +94,58 @@ fn a_key_that_is_a_named_pipe_is_refused_at_once() {
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{told}");
     assert!(told.contains("is no regular file"), "{told}");
+}
+
+/// Mappings of a process that hold a needle: whether no dump would hold the mapping, its first line, and the needle's number.
+fn found(id: u32, needles: &[Vec<u8>]) -> Option<Vec<(bool, String, usize)>> {
+    let memory = File::open(format!("/proc/{id}/mem")).ok()?;
+    let smaps = fs::read_to_string(format!("/proc/{id}/smaps")).ok()?;
+    let (mut found, mut mapping) = (Vec::new(), "");
+    for line in smaps.lines() {
+        let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+        if range.is_some_and(|(start, _)| u64::from_str_radix(start, 16).is_ok()) {
+            mapping = line;
+        }
+        let Some(flags) = line.strip_prefix("VmFlags:") else { continue };
+        let (start, end) = mapping.split(' ').next()?.split_once('-')?;
+        let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
+        let mut bytes = vec![0; (end - start) as usize];
+        // What cannot be read, such as memory that is only reserved, holds nothing.
+        if flags.contains(" rd ") && memory.read_exact_at(&mut bytes, start).is_ok() {
+            let holds = |needle: &Vec<u8>| bytes.windows(needle.len()).any(|window| window == needle);
+            let held = needles.iter().enumerate().filter(|(_, needle)| holds(needle));
+            found.extend(held.map(|(number, _)| (flags.contains(" dd"), mapping.to_string(), number)));
+        }
+    }
+    Some(found)
+}
+
+/// The key that `USED` stands for, as bytes and as digits, each in part: a schedule begins with the bytes.
+fn needles() -> [Vec<u8>; 2] {
+    let byte = |at: usize| u8::from_str_radix(&USED[at..at + 2], 16).unwrap();
+    [(0..32).step_by(2).map(byte).collect(), USED.as_bytes()[..32].to_vec()]
+}
+
+#[test]
+fn a_core_of_a_server_would_hold_no_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("key");
+    fs::write(&file, USED).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    for key in ["env:PLANTED", "file:DIR/key"] {
+        let stack = format!("d = memory size=1MiB | crypt key={key} @ nbd=unix:DIR/sock");
+        let server =
+            Server::start_with(dir.path(), &stack, &[], &[("PLANTED", USED)][..usize::from(key.starts_with("env"))]);
+        check_tool("qemu-io", &["-f", "raw", "-c", "write -P 7 0 64k", "-c", "read -P 7 0 64k", &server.uris[0]]);
+        let Some(found) = found(server.id(), &needles()) else {
+            return skip(Ability::Root, "only root reads the memory of a process that forbids dumps");
+        };
+        let dumped: Vec<_> = found.iter().filter(|(is_hidden, ..)| !is_hidden).collect();
+        assert!(dumped.is_empty(), "{key}: {dumped:?}");
+        assert!(
+            found.iter().any(|(_, _, number)| *number == 0),
+            "the search finds what is in memory for keys: {found:?}"
+        );
+        server.stop();
+    }
 }

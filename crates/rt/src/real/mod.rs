@@ -4,7 +4,7 @@
 //! backends), [`kernel`] (what devices and front ends call), [`cell`] (a stack that any thread may enter), [`apart`]
 //! (calls that this process may have to answer itself), [`credentials`] (who connected), [`descriptor`] (calls without a safe form elsewhere),
 //! [`file_map`], [`lock`] (media against other programs), [`loop_device`], [`process`] (memory of other processes),
-//! [`secrecy`] (keys of this one).
+//! [`secrecy`] (keys of this one), [`key_memory`] (where they are).
 
 #![allow(
     clippy::disallowed_methods,
@@ -19,6 +19,7 @@ pub mod cross;
 pub mod descriptor;
 pub mod file_map;
 pub mod kernel;
+pub mod key_memory;
 pub mod lock;
 pub mod loop_device;
 pub mod op;
