@@ -5,7 +5,7 @@ use std::path::Path;
 
 use esker_base::units::size_human;
 use esker_dev::found::{Found, found};
-use esker_fuse::users_of;
+use esker_front_fuse::users_of;
 
 /// Why a device is not measured.
 #[derive(Debug, thiserror::Error)]

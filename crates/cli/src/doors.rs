@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use esker_nbd::listen::Access;
-use esker_nbd::proto::TlsMode;
-use esker_nbd::tls::{Identity, ServerTls};
+use esker_front_nbd::listen::Access;
+use esker_front_nbd::proto::TlsMode;
+use esker_front_nbd::tls::{Identity, ServerTls};
 use esker_serve::VhostDoor;
 
 use crate::failure::Failure;
@@ -84,12 +84,12 @@ enum TlsFileError {
 
 impl Doors {
     /// Bounds and permissions of NBD clients.
-    pub fn nbd(&self) -> esker_nbd::server::Config {
-        esker_nbd::server::Config {
+    pub fn nbd(&self) -> esker_front_nbd::server::Config {
+        esker_front_nbd::server::Config {
             resize: self.nbd_resize,
             connections_max: self.connections,
             export_connections_max: self.export_connections,
-            ..esker_nbd::server::Config::production()
+            ..esker_front_nbd::server::Config::production()
         }
     }
 

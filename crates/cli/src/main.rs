@@ -55,7 +55,7 @@ use terminal::Terminal;
 use verb::Verb;
 
 fn main() -> ExitCode {
-    if let Some(status) = esker_record::gate::pass(std::env::args_os()) {
+    if let Some(status) = esker_trace_record::gate::pass(std::env::args_os()) {
         return ExitCode::from(status);
     }
     if let Some(status) = esker_lab::guest::pass(std::env::args_os()) {

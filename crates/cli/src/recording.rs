@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-use esker_trace::etrace::{self, EtraceError, Limits};
-use esker_trace::import::{OnBad, ParseError, ibench, read_trace, strace};
-use esker_trace::{Trace, WarningKind, Warnings};
+use esker_trace_calls::etrace::{self, EtraceError, Limits};
+use esker_trace_calls::import::{OnBad, ParseError, ibench, read_trace, strace};
+use esker_trace_calls::{Trace, WarningKind, Warnings};
 
 use crate::failure::Failure;
 use crate::target;

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use esker_base::units::parse_size;
-use esker_replay::init::Progress;
-use esker_replay::{InitMode, InitOptions, Job};
-use esker_trace::compiled::{CompiledError, Program};
-use esker_trace::import::OnBad;
-use esker_trace::model::{CompileError, compile};
+use esker_trace_calls::compiled::{CompiledError, Program};
+use esker_trace_calls::import::OnBad;
+use esker_trace_calls::model::{CompileError, compile};
+use esker_trace_replay::init::Progress;
+use esker_trace_replay::{InitMode, InitOptions, Job};
 
 use crate::failure::Failure;
 use crate::recording;

@@ -4,7 +4,7 @@ use std::io;
 
 use esker_base::Nanos;
 use esker_base::units::parse_span;
-use esker_blktrace::{
+use esker_trace_block::{
     Ending, Format, Index, IndexError, Report, Selection, SinkError, Source, Sped, Speed, TraceReader,
 };
 use indicatif::ProgressBar;

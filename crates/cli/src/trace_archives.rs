@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
 use esker_base::codec::Reader;
-use esker_blktrace::unpacked;
+use esker_trace_block::unpacked;
 use tar::{Archive, Entry};
 
 use crate::trace_files::{Part, part_number, without_packing};

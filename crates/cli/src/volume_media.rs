@@ -6,11 +6,11 @@ use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
 use esker_block::{Bio, BioError, Device, Done, Limits, Op, Step};
-use esker_primitives::Io;
+use esker_layer_kit::Io;
+use esker_layer_logvol::check::{CheckError, Verdict, check};
+use esker_layer_logvol::format::{SLOT, Slot, SlotError, slots_of};
 use esker_rt::mem::Pool;
 use esker_rt::{Sim, SimConfig};
-use esker_volume::check::{CheckError, Verdict, check};
-use esker_volume::format::{SLOT, Slot, SlotError, slots_of};
 
 /// The smallest block that a volume may have: any of them can be read then.
 const BLOCK: u32 = 512;

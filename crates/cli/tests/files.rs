@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-const TRACE: &str = "../blktrace/fixtures/synthetic-msr.csv";
+const TRACE: &str = "../trace-block/fixtures/synthetic-msr.csv";
 
 fn esker(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_esker")).args(args).output().expect("the program starts")

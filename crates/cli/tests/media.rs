@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::Command;
 
 use esker_base::ByteRange;
-use esker_mirror::label::Label;
-use esker_offload::format::{AREA_START, Content, Head, Record, place};
+use esker_layer_mirror::label::Label;
+use esker_layer_offload::format::{AREA_START, Content, Head, Record, place};
 
 /// Exit status, standard output and standard error of `esker media check` of these files.
 fn check(folder: &Path, names: &[&str]) -> (Option<i32>, String, String) {
@@ -75,7 +75,7 @@ fn a_log_is_read_to_its_end_and_damage_is_told_with_its_place() {
 #[test]
 fn a_deduplicated_volume_is_read_in_full_and_a_changed_byte_of_its_data_is_told() {
     let folder = tempfile::tempdir().unwrap();
-    let mut image = zstd::decode_all(&include_bytes!("../../dedup/golden/volume-v1.img.zst")[..]).unwrap();
+    let mut image = zstd::decode_all(&include_bytes!("../../layer-dedup/golden/volume-v1.img.zst")[..]).unwrap();
     let path = folder.path().join("dedup.img");
     fs::write(&path, &image).unwrap();
     let (status, out, err) = check(folder.path(), &["dedup.img"]);

@@ -8,8 +8,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use esker_testkit::{Ability, skip};
-use esker_trace::etrace::{Limits, read};
-use esker_trace::{Call, Trace, WarningKind};
+use esker_trace_calls::etrace::{Limits, read};
+use esker_trace_calls::{Call, Trace, WarningKind};
 
 const METHODS: [&str; 2] = ["bpf", "ptrace"];
 

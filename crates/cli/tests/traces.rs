@@ -119,7 +119,7 @@ fn the_text_of_strace_is_told_with_what_replays_it() {
 #[test]
 fn a_conversion_takes_the_format_from_the_name_of_its_target() {
     let folder = tempfile::tempdir().unwrap();
-    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../blktrace/fixtures/synthetic-msr.csv");
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../trace-block/fixtures/synthetic-msr.csv");
     let convert = |target: &str, status| check(folder.path(), &["blktrace", "convert", trace, target], status).1;
     convert("t.iolog", 0);
     convert("t.ebt", 0);
@@ -136,7 +136,7 @@ fn a_conversion_takes_the_format_from_the_name_of_its_target() {
 #[test]
 fn one_file_of_an_archive_is_read_by_its_name_in_it() {
     let folder = tempfile::tempdir().unwrap();
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../blktrace/fixtures");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../trace-block/fixtures");
     let archive = fs::File::create(folder.path().join("two.tar")).unwrap();
     let mut builder = tar::Builder::new(archive);
     for name in ["synthetic-msr.csv", "golden-v1.ebt"] {

@@ -4,24 +4,24 @@
 use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use esker_blktrace::{Format, Index, Record, RecordSink, Source, TraceReader, convert};
+use esker_trace_block::{Format, Index, Record, RecordSink, Source, TraceReader, convert};
 
-const SAMPLE: &[u8] = include_bytes!("../../blktrace/fixtures/synthetic-msr.csv");
+const SAMPLE: &[u8] = include_bytes!("../../trace-block/fixtures/synthetic-msr.csv");
 const PACKED: &[u8] = include_bytes!("../../../data/linux-mysql.load.gz");
 /// Bytes of a packed sample: enough for some records.
 const PACKED_HEAD: usize = 4096;
 /// The sample in the other packings.
 const PACKED_ALIKE: [&[u8]; 2] = [
-    include_bytes!("../../blktrace/fixtures/synthetic-msr.csv.xz"),
-    include_bytes!("../../blktrace/fixtures/synthetic-msr.csv.bz2"),
+    include_bytes!("../../trace-block/fixtures/synthetic-msr.csv.xz"),
+    include_bytes!("../../trace-block/fixtures/synthetic-msr.csv.bz2"),
 ];
-const RECORDED: &[u8] = include_bytes!("../../blktrace/fixtures/recorded.blktrace.1.zst");
-const RECORDED_TEXT: &[u8] = include_bytes!("../../blktrace/fixtures/recorded.blkparse.zst");
+const RECORDED: &[u8] = include_bytes!("../../trace-block/fixtures/recorded.blktrace.1.zst");
+const RECORDED_TEXT: &[u8] = include_bytes!("../../trace-block/fixtures/recorded.blkparse.zst");
 const RECORDED_QUEUE: &[u8] = include_bytes!("../../../data/opencas/octf.trace.2.zst");
 const MEASURED: &[u8] = include_bytes!("../../../data/disksim/hp_c2247a/hp_c2247a.trace.zst");
-const CACHELIB: &[u8] = include_bytes!("../../blktrace/fixtures/synthetic-cachelib.csv");
-const HFPLAYER: &[u8] = include_bytes!("../../blktrace/fixtures/synthetic-hfplayer.csv");
-const BIOSNOOP: &[u8] = include_bytes!("../../blktrace/fixtures/synthetic-biosnoop.txt");
+const CACHELIB: &[u8] = include_bytes!("../../trace-block/fixtures/synthetic-cachelib.csv");
+const HFPLAYER: &[u8] = include_bytes!("../../trace-block/fixtures/synthetic-hfplayer.csv");
+const BIOSNOOP: &[u8] = include_bytes!("../../trace-block/fixtures/synthetic-biosnoop.txt");
 /// Beginnings of files that are no traces.
 const FOREIGN: [&[u8]; 9] = [
     b"; a job\n[global]\nrw=randread\nioengine=libaio\n",

@@ -1,6 +1,6 @@
 //! Recordings whose damage comes past their checksums: blocks are kept unpacked, and sealed again after every change.
 
-use esker_trace::etrace::{BLOCK_HEAD, HEADER, MARK};
+use esker_trace_calls::etrace::{BLOCK_HEAD, HEADER, MARK};
 
 /// Where a block's head says whether its payload is packed, and how long it is: as stored, and unpacked.
 const PACKED: usize = 9;
@@ -59,8 +59,8 @@ fn seal(bytes: &mut [u8]) {
 
 #[cfg(test)]
 mod tests {
-    use esker_trace::etrace::{self, Limits};
-    use esker_trace::generate::{Shape, apple_desktop};
+    use esker_trace_calls::etrace::{self, Limits};
+    use esker_trace_calls::generate::{Shape, apple_desktop};
 
     use super::*;
 

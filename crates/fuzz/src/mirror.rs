@@ -1,7 +1,7 @@
 //! Heads of mirrors' halves: what is taken as a label is written back alike, and sets are put together or refused.
 
-use esker_mirror::assemble::{Found, Trouble, assemble};
-use esker_mirror::label::{DATA_START, Label, PAGE};
+use esker_layer_mirror::assemble::{Found, Trouble, assemble};
+use esker_layer_mirror::label::{DATA_START, Label, PAGE};
 
 fn label() -> Label {
     let mut label = Label::new(77, 3, 1 << 20, 4096);

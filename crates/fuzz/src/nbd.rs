@@ -1,10 +1,10 @@
 //! NBD: both sides' machines hold no more than their bounds, and serve no request that breaks its export's limits.
 
 use esker_base::ByteRange;
-use esker_nbd::proto::feed::{Event, Feeder};
-use esker_nbd::proto::request::Header;
-use esker_nbd::proto::wire::{MAX_OPTION, MAX_PAYLOAD, OPTION, cmd, cmd_flag, opt};
-use esker_nbd::proto::{
+use esker_front_nbd::proto::feed::{Event, Feeder};
+use esker_front_nbd::proto::request::Header;
+use esker_front_nbd::proto::wire::{MAX_OPTION, MAX_PAYLOAD, OPTION, cmd, cmd_flag, opt};
+use esker_front_nbd::proto::{
     Context, Contexts, ExportInfo, Exports, Form, Heard, Need, Op, Remote, Replies, Request, Session, Terms, TlsMode,
 };
 

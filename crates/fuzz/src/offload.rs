@@ -1,8 +1,8 @@
 //! Logs of off-loaded writes: what is read is sound, and reading ends.
 
 use esker_base::ByteRange;
-use esker_offload::check;
-use esker_offload::format::{AREA_START, Content, Head, Record, SLOT, place};
+use esker_layer_offload::check;
+use esker_layer_offload::format::{AREA_START, Content, Head, Record, SLOT, place};
 
 const AREA: u64 = 8192;
 

@@ -6,8 +6,8 @@ use esker_base::ByteRange;
 use esker_block::Device;
 use esker_block::store::SparseStore;
 use esker_dev::{Defer, Media, MemoryDevice};
-use esker_primitives::Io;
-use esker_primitives::region::{Area, RegionError, Regions};
+use esker_layer_kit::Io;
+use esker_layer_kit::region::{Area, RegionError, Regions};
 use esker_rt::mem::Pool;
 use esker_rt::{Sim, SimConfig};
 

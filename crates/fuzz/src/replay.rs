@@ -4,15 +4,15 @@
 use std::path::{Path, PathBuf};
 
 use esker_base::Nanos;
-use esker_replay::{
+use esker_rt::real::{Reactor, RealConfig};
+use esker_trace_calls::Platform;
+use esker_trace_calls::compiled::Program;
+use esker_trace_calls::generate::hostile;
+use esker_trace_calls::model::compile;
+use esker_trace_calls::rules::Order;
+use esker_trace_replay::{
     ExchangeBy, FsyncMeans, InitMode, InitOptions, Job, KernelOptions, ReplayOptions, RunOptions, Speed, audit, run,
 };
-use esker_rt::real::{Reactor, RealConfig};
-use esker_trace::Platform;
-use esker_trace::compiled::Program;
-use esker_trace::generate::hostile;
-use esker_trace::model::compile;
-use esker_trace::rules::Order;
 use tempfile::TempDir;
 
 use crate::compiled::read;

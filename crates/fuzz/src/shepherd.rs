@@ -1,6 +1,6 @@
 //! Tables of moved blocks: each block is led to one spare, and what is taken is written back alike.
 
-use esker_shepherd::table::{BAD, Table};
+use esker_layer_shepherd::table::{BAD, Table};
 
 const BLOCKS: u64 = 1000;
 

@@ -1,6 +1,6 @@
 //! The list of targets.
 
-use esker_blktrace::Format;
+use esker_trace_block::Format;
 
 use crate::{
     blktrace, compiled, compose, control, dedup, disksim, http, hugepage, mirror, nbd, offload, regions, replay,

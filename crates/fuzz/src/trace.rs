@@ -2,12 +2,12 @@
 //! by anonymising hide the old ones and fit together.
 
 use esker_base::Time;
-use esker_trace::anonymise::anonymise;
-use esker_trace::etrace::{self, Limits};
-use esker_trace::generate::{Shape, apple_desktop};
-use esker_trace::import::{OnBad, ibench, read_trace, strace};
-use esker_trace::words::{MapFlags, OpenFlags, ResolveFlags};
-use esker_trace::{
+use esker_trace_calls::anonymise::anonymise;
+use esker_trace_calls::etrace::{self, Limits};
+use esker_trace_calls::generate::{Shape, apple_desktop};
+use esker_trace_calls::import::{OnBad, ibench, read_trace, strace};
+use esker_trace_calls::words::{MapFlags, OpenFlags, ResolveFlags};
+use esker_trace_calls::{
     Action, At, Call, Entry, EntryKind, Fd, Outcome, PathBytes, Platform, Process, ProcessId, Thread, ThreadId, Trace,
     Warnings, Word,
 };

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use esker_base::Nanos;
 use esker_dev::{Defer, Media, MemoryDevice};
+use esker_front_vhost::ring::{Addresses, Ring};
+use esker_front_vhost::{Config, Disk, Memory};
 use esker_rt::mem::Pool;
 use esker_rt::{Rt, Sim, SimConfig};
-use esker_vhost::ring::{Addresses, Ring};
-use esker_vhost::{Config, Disk, Memory};
 use vm_memory::{Bytes, GuestAddress};
 
 const MEMORY_BYTES: usize = 64 << 10;

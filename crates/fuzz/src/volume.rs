@@ -8,12 +8,12 @@ use esker_base::ByteRange;
 use esker_block::store::SparseStore;
 use esker_block::{Bio, Buf, Device, Limits, RangeOp};
 use esker_dev::{Defer, Media, MemoryDevice};
-use esker_primitives::Io;
+use esker_layer_kit::Io;
+use esker_layer_logvol::manager::{Manager, ports};
+use esker_layer_logvol::map::Extent;
+use esker_layer_logvol::{Config, Volume, check};
 use esker_rt::mem::Pool;
 use esker_rt::{Sim, SimConfig};
-use esker_volume::manager::{Manager, ports};
-use esker_volume::map::Extent;
-use esker_volume::{Config, Volume, check};
 
 /// Bytes of the medium; what an input lacks is zero.
 const SIZE: u64 = 16 * SEGMENT;

@@ -31,12 +31,12 @@ pub const ALL: &[&Kind] = &[
     &esker_layers::stats::KIND,
     &esker_layers::tap::KIND,
     &esker_layers::verify::KIND,
-    &esker_mirror::KIND,
-    &esker_volume::KIND,
-    &esker_volume::volumes::KIND,
-    &esker_dedup::KIND,
-    &esker_offload::KIND,
-    &esker_shepherd::KIND,
+    &esker_layer_mirror::KIND,
+    &esker_layer_logvol::KIND,
+    &esker_layer_logvol::volumes::KIND,
+    &esker_layer_dedup::KIND,
+    &esker_layer_offload::KIND,
+    &esker_layer_shepherd::KIND,
 ];
 
 /// The same kinds, with files and block devices that are only read: what a stack writes to them is lost.

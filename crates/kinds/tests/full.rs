@@ -174,14 +174,14 @@ async fn act(rt: &Rt, kinds: &'static [&'static Kind], text: &str, lack: Lack) -
 /// The halves of a mirror say where they differ, if they do.
 fn check_halves() {
     let media: Vec<Rc<Media>> = MEDIA.with_borrow(|all| all.values().cloned().collect());
-    let verdict = esker_mirror::check::check(2, &mut |half, at, out| {
+    let verdict = esker_layer_mirror::check::check(2, &mut |half, at, out| {
         let range = esker_base::ByteRange::new(at, out.len() as u64).expect("inside");
         out.copy_from_slice(&media[half].bytes(range));
         Ok(())
     });
     match verdict {
         Ok(verdict) => assert_eq!(verdict.differing, [], "no label tells of it"),
-        Err(error) => assert!(matches!(error, esker_mirror::check::CheckError::Blank), "{error}"),
+        Err(error) => assert!(matches!(error, esker_layer_mirror::check::CheckError::Blank), "{error}"),
     }
 }
 

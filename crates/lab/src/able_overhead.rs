@@ -97,7 +97,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
 }
 
 fn build() -> Result<(), LabError> {
-    let args = ["build", "--quiet", "--release", "--package", "esker-samples", "--example", "requests"];
+    let args = ["build", "--quiet", "--release", "--package", "esker-able-samples", "--example", "requests"];
     peer::output("cargo", &args.map(String::from)).map(drop)
 }
 

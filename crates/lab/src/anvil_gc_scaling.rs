@@ -8,12 +8,12 @@ use std::time::Instant;
 use esker_base::units::{GIB, MIB};
 use esker_block::{Bio, BioError, Buf, Device};
 use esker_dev::{Defer, Media, MemoryDevice};
-use esker_primitives::Io;
+use esker_layer_kit::Io;
+use esker_layer_logvol::segments::State;
+use esker_layer_logvol::{Config, Volume};
 use esker_rt::mem::Pool;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::sync::join_all;
-use esker_volume::segments::State;
-use esker_volume::{Config, Volume};
 
 use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::timing::median;

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use esker_base::Stream;
+use esker_layer_logvol::collect::sweep::{Sharing, Visit, sweep};
+use esker_layer_logvol::map::{Extent, Fanout, Map, Snapshot};
 use esker_rt::Rt;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::sim::{Sim, SimConfig};
-use esker_volume::collect::sweep::{Sharing, Visit, sweep};
-use esker_volume::map::{Extent, Fanout, Map, Snapshot};
 
 use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::timing::median;

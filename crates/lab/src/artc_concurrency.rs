@@ -5,10 +5,10 @@
 //! demand, as the source counts them; ids with `kept` leave out those that others imply, for which no replay waits.
 
 use esker_base::Nanos;
-use esker_replay::{Report, Speed};
-use esker_trace::compiled::Program;
-use esker_trace::rules::Order;
-use esker_trace::rules::schedule::{RuleCount, mean_length};
+use esker_trace_calls::compiled::Program;
+use esker_trace_calls::rules::Order;
+use esker_trace_calls::rules::schedule::{RuleCount, mean_length};
+use esker_trace_replay::{Report, Speed};
 
 use crate::artc::leveldb::{LevelDb, Load, PYTHON, Task};
 use crate::artc::mounted::{DISK, FLASH, FileSystem, Mounted};

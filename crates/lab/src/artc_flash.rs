@@ -2,7 +2,7 @@
 //! how much less time threads spend in calls there, waits for other threads by pipes included, and what share of it is `fsync`.
 //! `--quick` has a few of the recordings.
 
-use esker_replay::{Report, Speed};
+use esker_trace_replay::{Report, Speed};
 
 use crate::artc::mounted::{FileSystem, Mounted};
 use crate::artc::{How, prediction, replayed_cold, suite};

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use esker_base::Stream;
-use esker_replay::InitMode;
-use esker_replay::init::TREE;
-use esker_trace::{Entry, EntryKind, PathBytes, Snapshot};
+use esker_trace_calls::{Entry, EntryKind, PathBytes, Snapshot};
+use esker_trace_replay::InitMode;
+use esker_trace_replay::init::TREE;
 
 use crate::artc::laid_out;
 use crate::experiment::{Experiment, Figure, LabError, Options};

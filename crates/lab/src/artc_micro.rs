@@ -5,13 +5,13 @@
 use std::path::Path;
 
 use esker_base::Time;
-use esker_replay::{FsyncMeans, Speed};
-use esker_trace::rules::Order;
-use esker_trace::words::{OpenFlags, ReadWriteFlags, ResolveFlags, SyncKind};
-use esker_trace::{
+use esker_trace_calls::rules::Order;
+use esker_trace_calls::words::{OpenFlags, ReadWriteFlags, ResolveFlags, SyncKind};
+use esker_trace_calls::{
     Action, At, Call, Entry, EntryKind, Fd, Outcome, PathBytes, Platform, Process, ProcessId, Thread, ThreadId, Trace,
     Word,
 };
+use esker_trace_replay::{FsyncMeans, Speed};
 
 use crate::artc::mounted::{DISK, FileSystem, Mounted};
 use crate::artc::readers::{Readers, Source, Way};

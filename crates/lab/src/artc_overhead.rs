@@ -4,12 +4,12 @@ use std::path::Path;
 use std::time::Instant;
 
 use esker_base::Time;
-use esker_replay::Speed;
-use esker_trace::words::OpenFlags;
-use esker_trace::{
+use esker_trace_calls::words::OpenFlags;
+use esker_trace_calls::{
     Action, Call, Entry, EntryKind, Fd, Object, Outcome, PathBytes, Platform, Process, ProcessId, Thread, ThreadId,
     Trace, Word,
 };
+use esker_trace_replay::Speed;
 use rustix::fs::{Mode, OFlags};
 
 use crate::artc::{How, compiled, replayed, root};
@@ -70,7 +70,7 @@ fn plain_loop(dir: &Path, calls: u32) -> Result<f64, LabError> {
 
 /// Opens the very file that replays ask about, so that the calls are the same.
 fn open(dir: &Path) -> Result<std::os::fd::OwnedFd, LabError> {
-    let path = dir.join(esker_replay::init::TREE).join("f");
+    let path = dir.join(esker_trace_replay::init::TREE).join("f");
     let file = rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     file.map_err(|error| peer::fault("the loop", error.to_string()))
 }
@@ -124,10 +124,10 @@ fn trace(spans: impl Iterator<Item = (u64, u64)>) -> Trace {
     trace.threads.push(Thread { tid: 1, process: ProcessId(0), parent: None, name: Word::from("") });
     trace.snapshot.entries.insert(PathBytes::from("/f"), Entry::plain(EntryKind::File { size: 4096 }));
     // The file is open before the first call, so that the trace holds nothing but them.
-    trace.inherited.push(esker_trace::Inherited {
+    trace.inherited.push(esker_trace_calls::Inherited {
         process: ProcessId(0),
         fd: Fd(3),
-        kind: esker_trace::words::FileKind::Regular,
+        kind: esker_trace_calls::words::FileKind::Regular,
         path: Some(PathBytes::from("/f")),
         flags: OpenFlags::READ,
         offset: 0,

@@ -7,11 +7,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use esker_record::Method;
-use esker_replay::init::TREE;
-use esker_replay::{InitMode, Report, Speed};
-use esker_trace::compiled::Program;
-use esker_trace::{EntryKind, Snapshot};
+use esker_trace_calls::compiled::Program;
+use esker_trace_calls::{EntryKind, Snapshot};
+use esker_trace_record::Method;
+use esker_trace_replay::init::TREE;
+use esker_trace_replay::{InitMode, Report, Speed};
 
 use crate::artc::leveldb::PYTHON;
 use crate::artc::mounted::{FLASH, FileSystem, Mounted};

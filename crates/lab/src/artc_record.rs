@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use esker_record::{Method, RecordError, Recorded, Settings, Target, record};
+use esker_trace_record::{Method, RecordError, Recorded, Settings, Target, record};
 use rustix::fs::{Access, access};
 
 use crate::artc::recording;

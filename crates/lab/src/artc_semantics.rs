@@ -4,11 +4,11 @@
 //! largest count of the repetitions, as the source has it. `--quick` plays each trace once, and less of what is generated.
 
 use esker_base::Nanos;
-use esker_replay::report::{Mismatch, Mismatches};
-use esker_replay::{InitMode, Speed};
-use esker_trace::compiled::Program;
-use esker_trace::generate::{Shape, apple_desktop};
-use esker_trace::rules::Order;
+use esker_trace_calls::compiled::Program;
+use esker_trace_calls::generate::{Shape, apple_desktop};
+use esker_trace_calls::rules::Order;
+use esker_trace_replay::report::{Mismatch, Mismatches};
+use esker_trace_replay::{InitMode, Speed};
 
 use crate::artc::{How, compiled, replayed, root, suite, with_rw};
 use crate::experiment::{Experiment, Figure, LabError, Options};

@@ -4,8 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
-use esker_replay::{InitMode, Speed};
-use esker_trace::rules::Order;
+use esker_trace_calls::rules::Order;
+use esker_trace_replay::{InitMode, Speed};
 
 use crate::artc::mounted::{FileSystem, Mounted};
 use crate::artc::readers::{Readers, Source, Way, replays};

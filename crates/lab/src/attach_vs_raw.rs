@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use esker_base::units::MIB;
-use esker_fuse::Setup;
+use esker_front_fuse::Setup;
 use esker_rt::real::loop_device::{self, LoopSetup};
 
 use crate::experiment::{Experiment, Figure, LabError, Options};

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use esker_nbd::listen::listen;
-use esker_nbd::{Config, Export, Server};
+use esker_front_nbd::listen::listen;
+use esker_front_nbd::{Config, Export, Server};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::net::Address;

@@ -20,13 +20,13 @@ use std::time::Duration;
 
 use esker_base::Nanos;
 use esker_base::units::{GIB, KIB, MIB};
-use esker_blktrace::sink::TAP_FORMAT;
-use esker_blktrace::{Op, Record, Source, TraceReader};
-use esker_plot::KnownError;
 use esker_predict::known_error::{Frozen, frozen};
 use esker_predict::outcome::Latency;
 use esker_predict::{Candidate, Load, Plan, Run, SpeedChoice, Trace, Watch};
+use esker_report::KnownError;
 use esker_stack::Spec;
+use esker_trace_block::sink::TAP_FORMAT;
+use esker_trace_block::{Op, Record, Source, TraceReader};
 
 use crate::artc::mounted::{FileSystem, Mounted};
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};

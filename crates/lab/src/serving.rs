@@ -8,7 +8,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::{JoinHandle, spawn};
 
 use esker_base::Nanos;
-use esker_fuse::{Attached, Export, Setup};
+use esker_front_fuse::{Attached, Export, Setup};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::real::{Reactor, RealConfig};

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use esker_base::Stream;
-use esker_blktrace::{TraceError, TraceReader};
+use esker_trace_block::{TraceError, TraceReader};
 
 use crate::cpu_time::CpuTime;
 use crate::experiment::{Experiment, Figure, LabError, Options};

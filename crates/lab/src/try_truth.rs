@@ -15,12 +15,12 @@ use std::sync::Arc;
 
 use esker_base::units::{KIB, MIB};
 use esker_base::{Nanos, Stream};
-use esker_blktrace::{Op, Record};
 use esker_predict::calibrate::{Options as CalibrateOptions, Part, TRIES, undisturbed};
 use esker_predict::{
     Calibration, Calibrator, Candidate, Latencies, Load, Plan, PredictError, Prepared, Run, SpeedChoice, Trace, Watch,
 };
 use esker_stack::Spec;
+use esker_trace_block::{Op, Record};
 
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::machine::{CpuTimes, lost_ticks};

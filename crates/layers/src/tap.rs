@@ -10,12 +10,12 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use esker_base::{Nanos, Time};
-use esker_blktrace::sink::TAP_FORMAT;
-use esker_blktrace::{Op as TraceOp, Record, RecordSink, SinkError};
 use esker_block::{Bio, Ctx, Extension, Flow, Kind, KindError, Layer, Make, Op, Param, ParamType, Stat, Step};
 use esker_rt::real::Kernel;
 use esker_rt::sync::Notify;
 use esker_rt::{Level, Rt};
+use esker_trace_block::sink::TAP_FORMAT;
+use esker_trace_block::{Op as TraceOp, Record, RecordSink, SinkError};
 
 const PARAMS: &[Param] = &[
     Param::required("path", ParamType::Text, "File for the trace; it must not exist yet."),

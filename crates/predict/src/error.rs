@@ -2,10 +2,10 @@
 
 use std::io;
 
-use esker_blktrace::TraceError;
 use esker_block::KindError;
-use esker_plot::PlotError;
+use esker_report::PlotError;
 use esker_stack::BuildError;
+use esker_trace_block::TraceError;
 
 use crate::calibration::CalibrationError;
 

@@ -1,8 +1,8 @@
 //! What is in the played part of a trace, for each of its volumes.
 
 use esker_base::Nanos;
-use esker_blktrace::{Op, Record};
 use esker_stack::text::is_sound_name;
+use esker_trace_block::{Op, Record};
 use serde::Serialize;
 
 use crate::error::PredictError;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use esker_base::Nanos;
-use esker_blktrace::{Op, Record, Selection, Source as _, TraceReader};
+use esker_trace_block::{Op, Record, Selection, Source as _, TraceReader};
 use serde::Serialize;
 
 use crate::error::PredictError;

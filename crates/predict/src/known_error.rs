@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use esker_plot::KnownError;
+use esker_report::KnownError;
 use esker_stack::Spec;
 use serde::Deserialize;
 

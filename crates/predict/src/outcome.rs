@@ -1,7 +1,7 @@
 //! What a comparison says. Everything here is a function of the plan: no wall time, no machine, no date.
 
 use esker_base::Nanos;
-use esker_plot::KnownError;
+use esker_report::KnownError;
 use serde::{Deserialize, Serialize};
 
 use crate::against::Against;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use esker_base::Nanos;
-use esker_blktrace::Speed;
+use esker_trace_block::Speed;
 
 use crate::against::Older;
 use crate::calibration::Calibration;

@@ -8,12 +8,12 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos, Stream, Time};
-use esker_blktrace::{Op, Record, Speed};
 use esker_block::{Bio, Buf, Device, Done, Limits, OpKind, Step, Support};
 use esker_rt::mem::Pool;
 use esker_rt::sync::{Either, Notify, race};
 use esker_rt::{JoinHandle, Rt};
 use esker_stack::Export;
+use esker_trace_block::{Op, Record, Speed};
 
 use crate::calibration::ClientCost;
 use crate::calibration::times::Mix;

@@ -5,12 +5,12 @@ use std::rc::Rc;
 
 use esker_base::units::size_human;
 use esker_base::{ByteRange, Nanos, Time};
-use esker_blktrace::Speed;
 use esker_block::{Bio, Buf, Device, ExtentState, Kind, Reply};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::sync::Notify;
 use esker_stack::{Export, ExportSpec, Spec, Stack};
+use esker_trace_block::Speed;
 
 use crate::calibration::{Calibration, ClientCost, twin};
 use crate::candidate::Candidate;

@@ -1,6 +1,6 @@
 //! How fast traces are played: as asked, or so that the first candidate is about as busy as asked.
 
-use esker_blktrace::Speed;
+use esker_trace_block::Speed;
 use serde::Serialize;
 
 use crate::error::PredictError;

@@ -3,7 +3,7 @@
 use std::io::{self, Cursor, Read};
 use std::sync::Arc;
 
-use esker_blktrace::{Format, Record, Selection, TraceReader};
+use esker_trace_block::{Format, Record, Selection, TraceReader};
 
 use crate::error::PredictError;
 use crate::facts::{Facts, Scan};

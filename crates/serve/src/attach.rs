@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::step::LocalFuture;
-use esker_fuse::{AttachError, Attached, Disk, Export, Setup};
+use esker_front_fuse::{AttachError, Attached, Disk, Export, Setup};
 
 use crate::front::{Front, Offer};
 use crate::server::Served;

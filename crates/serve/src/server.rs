@@ -7,10 +7,10 @@ use std::rc::Rc;
 
 use esker_base::{Nanos, Time};
 use esker_block::{Created, Device, Kind};
-use esker_nbd::listen::{Access, ListenError, listen, listen_as};
-use esker_nbd::proto::{ExportError, TlsMode};
-use esker_nbd::tls::ServerTls;
-use esker_nbd::{Uri, server as nbd};
+use esker_front_nbd::listen::{Access, ListenError, listen, listen_as};
+use esker_front_nbd::proto::{ExportError, TlsMode};
+use esker_front_nbd::tls::ServerTls;
+use esker_front_nbd::{Uri, server as nbd};
 use esker_rt::mem::Pool;
 use esker_rt::net::{Address, Listener};
 use esker_rt::sync::{Either, join_all, race};

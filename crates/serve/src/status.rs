@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use esker_base::Nanos;
 use esker_block::{Limits, Reading, Stat, Trouble, Usage};
-use esker_nbd::ClientInfo;
+use esker_front_nbd::ClientInfo;
 use esker_stack::{EndStats, PartStats, Spec};
 use serde::{Deserialize, Serialize};
 

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
-use esker_nbd::listen::Access;
-use esker_nbd::proto::Context;
-use esker_nbd::{Client, server as nbd};
+use esker_front_nbd::listen::Access;
+use esker_front_nbd::proto::Context;
+use esker_front_nbd::{Client, server as nbd};
 use esker_rt::mem::{Part, Pool};
 use esker_rt::net::{Address, Stream};
 use esker_rt::real::{Reactor, RealConfig};

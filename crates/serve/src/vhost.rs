@@ -6,10 +6,10 @@ use std::rc::Rc;
 use esker_base::{ByteRange, Nanos};
 use esker_block::Device;
 use esker_block::step::LocalFuture;
-use esker_nbd::listen::{Access, ListenError, listen_as};
+use esker_front_nbd::listen::{Access, ListenError, listen_as};
+use esker_front_vhost::{Config, Server};
 use esker_rt::net::{Address, Listener};
 use esker_stack::Stack;
-use esker_vhost::{Config, Server};
 
 use crate::front::{Front, Offer};
 use crate::metered::Metered;

@@ -55,7 +55,7 @@ static SOAKS: [Soak; 6] = [
     },
     Soak {
         word: "volume",
-        place: &["-p", "esker-volume", "--lib"],
+        place: &["-p", "esker-layer-logvol", "--lib"],
         test: "tests::collect::stress::nothing_is_lost_in_a_long_time",
         ..KILLS
     },

@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use esker_fuse::registry::{Claim, Entry, Record, RecordedDisk};
-use esker_fuse::{Registry, Setup, harden};
+use esker_front_fuse::registry::{Claim, Entry, Record, RecordedDisk};
+use esker_front_fuse::{Registry, Setup, harden};
 use esker_rt::mem::Pool;
 use esker_rt::net::Address;
 use esker_rt::real::Reactor;

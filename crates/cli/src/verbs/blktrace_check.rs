@@ -1,6 +1,6 @@
 //! `esker blktrace check`: whether block traces are whole and sound.
 
-use esker_blktrace::{Format, Index, IndexError, Source, Speed};
+use esker_trace_block::{Format, Index, IndexError, Source, Speed};
 use serde_json::json;
 
 use crate::failure::Failure;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use esker_blktrace::{Format, RecordSink, Speed, Written, convert};
+use esker_trace_block::{Format, RecordSink, Speed, Written, convert};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -81,7 +81,7 @@ fn told_by(target: &str) -> Result<Format, String> {
     if target == "-" {
         return Err("standard output has no name that tells the format; name it with --to".to_string());
     }
-    match esker_blktrace::named(target)[..] {
+    match esker_trace_block::named(target)[..] {
         [format] => Ok(format),
         [] => Err(format!(
             "{target}: the name does not tell the format; name it with --to, one of: {}",

@@ -2,9 +2,9 @@
 
 use std::{fs, io};
 
-use esker_blktrace::generate::profile::BUILTIN;
-use esker_blktrace::generate::{Calibration, Generator, Profile, calibrate};
-use esker_blktrace::{Format, RecordSink, Written, convert};
+use esker_trace_block::generate::profile::BUILTIN;
+use esker_trace_block::generate::{Calibration, Generator, Profile, calibrate};
+use esker_trace_block::{Format, RecordSink, Written, convert};
 use serde_json::json;
 
 use crate::failure::Failure;

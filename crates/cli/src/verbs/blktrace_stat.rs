@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use esker_blktrace::{Source, Speed, Stats, Summary, stats};
+use esker_trace_block::{Source, Speed, Stats, Summary, stats};
 use serde_json::json;
 
 use crate::failure::Failure;

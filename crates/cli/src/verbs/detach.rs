@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use esker_fuse::RegistryError;
-use esker_fuse::registry::Entry;
+use esker_front_fuse::RegistryError;
+use esker_front_fuse::registry::Entry;
 use esker_serve::Command;
 
 use crate::control;

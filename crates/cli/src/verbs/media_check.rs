@@ -4,14 +4,14 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use esker_dedup::check as dedup;
-use esker_dedup::head::{Head as DedupHead, HeadError as DedupHeadError};
-use esker_dedup::layout::HEADS;
-use esker_mirror::assemble::Start;
-use esker_mirror::check as mirror;
-use esker_mirror::label::{DATA_START, Label, LabelError};
-use esker_offload::check as offload;
-use esker_offload::format::{AREA_START, Head, HeadError};
+use esker_layer_dedup::check as dedup;
+use esker_layer_dedup::head::{Head as DedupHead, HeadError as DedupHeadError};
+use esker_layer_dedup::layout::HEADS;
+use esker_layer_mirror::assemble::Start;
+use esker_layer_mirror::check as mirror;
+use esker_layer_mirror::label::{DATA_START, Label, LabelError};
+use esker_layer_offload::check as offload;
+use esker_layer_offload::format::{AREA_START, Head, HeadError};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;

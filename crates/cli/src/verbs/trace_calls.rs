@@ -1,7 +1,7 @@
 //! `esker trace calls`: which system calls traces may hold.
 
-use esker_trace::Platform;
-use esker_trace::import::decode::{WITHOUT_FILES, known};
+use esker_trace_calls::Platform;
+use esker_trace_calls::import::decode::{WITHOUT_FILES, known};
 use serde_json::json;
 
 use crate::failure::Failure;

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use esker_replay::Report;
-use esker_replay::report::compare::{Named, compare};
+use esker_trace_replay::Report;
+use esker_trace_replay::report::compare::{Named, compare};
 
 use crate::failure::Failure;
 use crate::outputs::Output;
@@ -43,7 +43,7 @@ enum ReadError {
     #[error("{0}: cannot be read: {1}")]
     Unread(String, std::io::Error),
     #[error("{0}: {1}")]
-    Report(String, esker_replay::report::ReportError),
+    Report(String, esker_trace_replay::report::ReportError),
 }
 
 impl Run for Compare {

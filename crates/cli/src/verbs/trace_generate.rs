@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use esker_trace::generate::{Shape, apple_desktop};
+use esker_trace_calls::generate::{Shape, apple_desktop};
 
 use crate::failure::Failure;
 use crate::recording;

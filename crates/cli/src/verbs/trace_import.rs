@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use esker_trace::anonymise::anonymise;
+use esker_trace_calls::anonymise::anonymise;
 use serde_json::json;
 
 use crate::failure::Failure;

@@ -1,7 +1,7 @@
 //! `esker trace init`: makes the tree with which traces begin.
 
 use esker_base::units::size_human;
-use esker_replay::{InitMode, initialise, run};
+use esker_trace_replay::{InitMode, initialise, run};
 
 use crate::failure::Failure;
 use crate::replaying::{self, Jobs};

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use esker_base::units::parse_size;
-use esker_record::ptrace::Status;
-use esker_record::{Gate, Method, Recorded, Settings, Target, record};
+use esker_trace_record::ptrace::Status;
+use esker_trace_record::{Gate, Method, Recorded, Settings, Target, record};
 
 use crate::failure::Failure;
 use crate::outputs::Output;

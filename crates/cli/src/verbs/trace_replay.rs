@@ -4,12 +4,14 @@ use std::path::PathBuf;
 
 use esker_base::Nanos;
 use esker_base::units::{UnitError, parse_span};
-use esker_replay::report::{html, text};
-use esker_replay::run::without_mask;
-use esker_replay::{ExchangeBy, FsyncMeans, InitMode, KernelOptions, ReplayOptions, Report, RunOptions, Speed, run};
 use esker_rt::real::{Reactor, RealConfig};
-use esker_trace::Platform;
-use esker_trace::rules::{NAMED, Order, Rules};
+use esker_trace_calls::Platform;
+use esker_trace_calls::rules::{NAMED, Order, Rules};
+use esker_trace_replay::report::{html, text};
+use esker_trace_replay::run::without_mask;
+use esker_trace_replay::{
+    ExchangeBy, FsyncMeans, InitMode, KernelOptions, ReplayOptions, Report, RunOptions, Speed, run,
+};
 
 use crate::failure::Failure;
 use crate::outputs::Output;

@@ -2,8 +2,8 @@
 
 use esker_base::units::span_text;
 use esker_base::{Nanos, Time};
-use esker_trace::wire::Field;
-use esker_trace::{Action, Trace};
+use esker_trace_calls::wire::Field;
+use esker_trace_calls::{Action, Trace};
 use serde_json::json;
 
 use crate::failure::Failure;

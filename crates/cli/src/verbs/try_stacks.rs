@@ -10,7 +10,6 @@ use std::thread;
 
 use esker_base::Nanos;
 use esker_base::units::{UnitError, parse_span};
-use esker_blktrace::Format;
 use esker_predict::calibration::FILE;
 use esker_predict::deploy::stack_toml;
 use esker_predict::plan::TARGET_BUSY;
@@ -21,6 +20,7 @@ use esker_predict::{
     Run as CandidateRun, SpeedChoice, Trace,
 };
 use esker_stack::Spec;
+use esker_trace_block::Format;
 use indicatif::ProgressBar;
 
 use crate::failure::Failure;

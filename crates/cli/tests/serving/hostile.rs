@@ -8,7 +8,7 @@ use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
 
 use esker_base::{ByteRange, Stream};
-use esker_nbd::{Client, Uri};
+use esker_front_nbd::{Client, Uri};
 use esker_rt::mem::{Part, Pool};
 use esker_rt::net;
 use esker_rt::real::{Reactor, RealConfig};

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos, Stream};
-use esker_nbd::client::Fault;
-use esker_nbd::{Client, Uri};
+use esker_front_nbd::client::Fault;
+use esker_front_nbd::{Client, Uri};
 use esker_rt::Rt;
 use esker_rt::mem::{Part, Pool};
 use esker_rt::net;

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use esker_base::Nanos;
 use esker_base::units::{KIB, MIB};
-use esker_blktrace::{Op, Record};
 use esker_predict::calibrate::{Options, Part, RawDevice};
 use esker_predict::{Calibration, Calibrator, Candidate, Load, Plan, PredictError, Run, Trace, Watch};
 use esker_rt::real::loop_device::{self, LoopSetup};
 use esker_stack::Spec;
+use esker_trace_block::{Op, Record};
 
 const SIZE: u64 = 8 * MIB;
 

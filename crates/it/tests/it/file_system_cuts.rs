@@ -14,7 +14,7 @@ use esker_base::Nanos;
 use esker_block::store::SparseStore;
 use esker_block::{Bio, Buf, Build, Ctx, Device, Extension, Flow, Kind, KindError, Layer, Make, Op, Role, Step};
 use esker_dev::{Defer, Media, MemoryDevice};
-use esker_fuse::{Attached, Export, Setup};
+use esker_front_fuse::{Attached, Export, Setup};
 use esker_rt::mem::Pool;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::{Rt, Sim, SimConfig};

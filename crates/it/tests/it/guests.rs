@@ -5,9 +5,9 @@ use std::rc::Rc;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use esker_front_nbd::listen::Access;
 use esker_it::guest::image::Image;
 use esker_it::guest::machine::{Guest, Power, nbd_disk, vhost_disk};
-use esker_nbd::listen::Access;
 use esker_rt::mem::Pool;
 use esker_rt::net::Address;
 use esker_rt::real::{Reactor, RealConfig};

@@ -6,9 +6,9 @@ use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos, Stream as Random};
-use esker_mirror::check;
-use esker_nbd::listen::Access;
-use esker_nbd::{Client, server as nbd};
+use esker_front_nbd::listen::Access;
+use esker_front_nbd::{Client, server as nbd};
+use esker_layer_mirror::check;
 use esker_rt::mem::{Part, Pool};
 use esker_rt::net::{Address, Stream};
 use esker_rt::real::{Reactor, RealConfig};

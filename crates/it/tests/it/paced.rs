@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use esker_base::units::{GIB, KIB};
 use esker_base::{ByteRange, Nanos, Stream as Random};
-use esker_blktrace::{Op, Record};
-use esker_nbd::Client;
+use esker_front_nbd::Client;
 use esker_predict::{Candidate, Load, Plan, Run, Trace};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
@@ -17,6 +16,7 @@ use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::sync::Notify;
 use esker_serve::{Config, Served};
 use esker_stack::Spec;
+use esker_trace_block::{Op, Record};
 
 const LEN: u64 = 4 * KIB;
 const READS: u64 = 120;

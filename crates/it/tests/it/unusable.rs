@@ -48,7 +48,7 @@ fn a_mirror_over_something_else_refuses_and_the_rest_of_the_stack_works() {
 
 #[test]
 fn a_mirror_with_damaged_labels_refuses_and_the_rest_of_the_stack_works() {
-    let label = esker_mirror::label::Label::new(7, 2, 1 << 19, 4096);
+    let label = esker_layer_mirror::label::Label::new(7, 2, 1 << 19, 4096);
     let mut bytes = label.encode(0);
     bytes[100] ^= 1;
     check_refused([&bytes, b""], "its checksum is wrong");

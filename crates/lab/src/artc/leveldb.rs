@@ -3,11 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use esker_record::Method;
-use esker_replay::InitMode;
-use esker_replay::init::TREE;
-use esker_trace::compiled::Program;
-use esker_trace::{Action, Call, Object, PathBytes, Snapshot, Trace};
+use esker_trace_calls::compiled::Program;
+use esker_trace_calls::{Action, Call, Object, PathBytes, Snapshot, Trace};
+use esker_trace_record::Method;
+use esker_trace_replay::InitMode;
+use esker_trace_replay::init::TREE;
 
 use super::mounted::Mounted;
 use super::{compiled, laid_out, recorded};

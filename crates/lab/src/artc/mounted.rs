@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use esker_base::units::MIB;
-use esker_fuse::Setup;
+use esker_front_fuse::Setup;
 use esker_rt::mem::Pool;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags};

@@ -9,14 +9,14 @@ use std::thread;
 use std::time::Instant;
 
 use esker_base::{Stream, Time};
-use esker_replay::{InitMode, Report};
 use esker_rt::mem::Pool;
-use esker_trace::compiled::Program;
-use esker_trace::words::{OpenFlags, ReadWriteFlags, ResolveFlags};
-use esker_trace::{
+use esker_trace_calls::compiled::Program;
+use esker_trace_calls::words::{OpenFlags, ReadWriteFlags, ResolveFlags};
+use esker_trace_calls::{
     Action, At, Call, Entry, EntryKind, Fd, Outcome, PathBytes, Platform, Process, ProcessId, Snapshot, Thread,
     ThreadId, Trace, Word,
 };
+use esker_trace_replay::{InitMode, Report};
 
 use super::{compiled, laid_out};
 use crate::experiment::LabError;
@@ -131,7 +131,7 @@ impl Readers {
         let mut actions = Vec::new();
         let files = (0..self.threads).map(|at| {
             let enter = now(origin);
-            let path = dir.join(esker_replay::init::TREE).join(path(at).trim_start_matches('/'));
+            let path = dir.join(esker_trace_replay::init::TREE).join(path(at).trim_start_matches('/'));
             let file =
                 OpenOptions::new().read(true).custom_flags(if self.is_direct() { O_DIRECT } else { 0 }).open(path);
             actions.push(self.opened(at, enter, now(origin)));

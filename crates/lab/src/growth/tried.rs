@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use esker_base::units::{GIB, KIB};
 use esker_base::{Nanos, Stream};
-use esker_blktrace::{Op, Record};
 use esker_predict::{Candidate, Plan, SpeedChoice, Trace, Watch};
 use esker_stack::Spec;
+use esker_trace_block::{Op, Record};
 
 use super::{Series, cpu_ms};
 use crate::experiment::{Figure, LabError};

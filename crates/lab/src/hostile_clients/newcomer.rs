@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use esker_base::{ByteRange, Nanos};
-use esker_nbd::Client;
-use esker_nbd::tls::ClientTls;
+use esker_front_nbd::Client;
+use esker_front_nbd::tls::ClientTls;
 use esker_rt::mem::Pool;
 use esker_rt::net::Stream;
 use esker_rt::real::{Reactor, RealConfig};

@@ -3,8 +3,6 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use esker_base::Nanos;
-use esker_blktrace::sink::TAP_FORMAT;
-use esker_blktrace::{Op, Source, TraceReader};
 use esker_block::{Bio, Buf, Device, Kind, KindError, Layer, Make, Param, ParamType};
 use esker_rt::Rt;
 use esker_rt::mem::{Part, Pool};
@@ -12,6 +10,8 @@ use esker_rt::real::{File, OpenMode, Reactor, RealConfig};
 use esker_rt::sim::{SimConfig, twice};
 use esker_rt::sync::{Either, race};
 use esker_stack::{Export, Spec, Stack};
+use esker_trace_block::sink::TAP_FORMAT;
+use esker_trace_block::{Op, Source, TraceReader};
 
 use super::Tap;
 use crate::testing::{check_conforms, check_refused, open, read, run, stat, try_open, write};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use esker_base::{Nanos, Stream};
-use esker_blktrace::{Op, Record, Speed};
 use esker_stack::{DeviceSpec, ExportSpec, Place, Spec};
+use esker_trace_block::{Op, Record, Speed};
 
 use crate::calibration::times::MIXED_SHARE;
 use crate::candidate::Candidate;

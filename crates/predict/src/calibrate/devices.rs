@@ -2,8 +2,8 @@
 
 use esker_base::Stream;
 use esker_base::units::{GIB, KIB, MIB, size_text};
-use esker_blktrace::Op;
 use esker_stack::DeviceSpec;
+use esker_trace_block::Op;
 
 use super::bench::{Bench, Ops, Requests, Taken, device};
 use super::{Round, median, pooled_groups, tenths};

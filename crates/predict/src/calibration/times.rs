@@ -1,7 +1,7 @@
 //! Service times of a device: distributions by operation, length and requests in flight, and what lies between.
 
 use esker_base::{Nanos, Stream};
-use esker_blktrace::Op;
+use esker_trace_block::Op;
 use serde::{Deserialize, Serialize};
 
 use super::Wake;

@@ -1,6 +1,6 @@
 //! What the figures of a comparison show.
 
-use esker_plot::{Axis, Figure, Series, Style};
+use esker_report::{Axis, Figure, Series, Style};
 
 use crate::outcome::{Comparison, Interval, Run};
 

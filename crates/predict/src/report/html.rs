@@ -2,7 +2,7 @@
 
 use esker_base::Nanos;
 use esker_base::units::size_human;
-use esker_plot::html::{escaped, figures, list, prose, section, styled_page, table};
+use esker_report::html::{escaped, figures, list, prose, section, styled_page, table};
 
 use super::charts;
 use super::words::{changed, columns, energy, percent, products};

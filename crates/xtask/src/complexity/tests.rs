@@ -54,10 +54,10 @@ fn what_cannot_be_parsed_is_told_with_its_line() {
 #[test]
 fn both_variants_of_each_sample_are_counted_and_reductions_are_shares_of_vanilla() {
     assert_eq!((reduction(200, 50), reduction(10, 12), reduction(0, 0)), (Some(75.0), Some(-19.999999999999996), None));
-    let pairs = pairs(&crate::root().join("crates/samples/src")).unwrap();
+    let pairs = pairs(&crate::root().join("crates/able-samples/src")).unwrap();
     assert!(pairs.iter().any(|pair| pair.name == "raid1"));
     assert!(pairs.iter().all(|pair| pair.vanilla.lines > 20 && pair.able.lines > 20));
-    let components = components(&crate::root().join("crates/primitives/src")).unwrap();
+    let components = components(&crate::root().join("crates/layer-kit/src")).unwrap();
     assert!(components.iter().any(|row| row.name == "region" && row.counts.lines > 100));
     let told = text(&pairs, &components);
     assert!(told.contains("| raid1 | ") && json(&pairs, &[]).contains("\"raid1\":{\"vanilla\":{\"lines\":"), "{told}");

@@ -69,7 +69,12 @@ fn kind_of(element: &Expr) -> Option<(String, usize)> {
             let mut names = path.path.segments.iter().rev().map(|segment| segment.ident.to_string().to_lowercase());
             let last = names.next().filter(|last| last != "kind").or_else(|| names.next())?;
             let name = last.strip_suffix("_kind").unwrap_or(&last);
-            let name = name.strip_prefix("esker_").unwrap_or(name).replace('_', "-");
+            let name = name.strip_prefix("esker_").unwrap_or(name);
+            let name = match name.strip_prefix("layer_").unwrap_or(name) {
+                // The crate's name came before the kind's.
+                "logvol" => "volume".to_string(),
+                name => name.replace('_', "-"),
+            };
             let line = path.path.segments.first()?.ident.span().start().line;
             Some((name, line))
         }
@@ -82,7 +87,7 @@ mod tests {
     use super::super::tests::{assert_fires, assert_silent};
     use super::*;
 
-    const LIST: &str = "pub const ALL: &[&Kind] = &[\n    &layers::delay::KIND,\n    &dev::MEM_DEFERRED,\n    esker_mirror::kind(),\n];";
+    const LIST: &str = "pub const ALL: &[&Kind] = &[\n    &layers::delay::KIND,\n    &dev::MEM_DEFERRED,\n    esker_layer_mirror::kind(),\n];";
     const ROOT: &str = "crates/kinds/src/lib.rs";
 
     fn page(kind: &str) -> String {

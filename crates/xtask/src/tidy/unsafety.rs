@@ -11,7 +11,7 @@ use super::tree::{Source, Tree};
 const MAY_BE_UNSAFE: &[&str] = &["hugepage-preload", "rt"];
 
 /// Single files of other crates, which deny what they cannot forbid.
-const MAY_IN_ONE_FILE: &[(&str, &str)] = &[("replay", "crates/replay/src/replay/crossing.rs")];
+const MAY_IN_ONE_FILE: &[(&str, &str)] = &[("trace-replay", "crates/trace-replay/src/replay/crossing.rs")];
 
 pub fn check(tree: &Tree, report: &mut Report) {
     for krate in tree.crates.iter().filter(|krate| !MAY_BE_UNSAFE.contains(&krate.name.as_str())) {
@@ -68,10 +68,10 @@ mod tests {
 
     #[test]
     fn a_crate_with_one_unsafe_file_denies_it_everywhere_else() {
-        let (root, denied) = ("crates/replay/src/lib.rs", "#![deny(unsafe_code)]\n");
+        let (root, denied) = ("crates/trace-replay/src/lib.rs", "#![deny(unsafe_code)]\n");
         let text = "unsafe impl A for B {}\n";
-        assert_silent(check, &[(root, denied), ("crates/replay/src/replay/crossing.rs", text)]);
-        assert_fires(check, &[(root, denied), ("crates/replay/src/run.rs", text)], "unsafe code outside");
+        assert_silent(check, &[(root, denied), ("crates/trace-replay/src/replay/crossing.rs", text)]);
+        assert_fires(check, &[(root, denied), ("crates/trace-replay/src/run.rs", text)], "unsafe code outside");
         assert_fires(check, &[(root, "//! A.\n")], "does not forbid");
     }
 

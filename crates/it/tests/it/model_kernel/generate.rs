@@ -1,9 +1,9 @@
 //! Random calls on few names, so that they meet.
 
 use esker_base::Stream;
-use esker_trace::call::{At, Call, Fd, Object};
-use esker_trace::name::PathBytes;
-use esker_trace::words::{
+use esker_trace_calls::call::{At, Call, Fd, Object};
+use esker_trace_calls::name::PathBytes;
+use esker_trace_calls::words::{
     AccessMode, FallocFlags, FileKind, OpenFlags, ReadWriteFlags, RenameFlags, ResolveFlags, Whence,
 };
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use esker_trace::Errno;
-use esker_trace::call::{At, Call, Fd, Object};
-use esker_trace::words::{FallocFlags, FileKind, OpenFlags, RenameFlags, Whence};
+use esker_trace_calls::Errno;
+use esker_trace_calls::call::{At, Call, Fd, Object};
+use esker_trace_calls::words::{FallocFlags, FileKind, OpenFlags, RenameFlags, Whence};
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 use rustix::io;
 

@@ -1,0 +1,475 @@
+//! Recovery: the newest checkpoint, and the log from there on.
+//!
+//! The log ends where no batch of its epoch and with the next number follows. Up to the highest number that any batch or
+//! head calls durable, nothing may be missing: if something is, the log is damaged, and the volume is not opened. Behind
+//! that number a batch counts only if the sums of its data are right, and nothing counts behind one that does not.
+//!
+//! Recovery changes nothing on the medium until it is complete: the checkpoint that follows it, with an epoch of its own,
+//! is the first write. So it may be broken off and repeated.
+
+use esker_block::{Below, Bio, BioError, Buf, flight};
+use esker_layer_kit::media;
+use esker_rt::Rt;
+use esker_rt::mem::Pool;
+
+use crate::apply::apply;
+use crate::format::{Batch, BatchError, CopyHead, Head, Position, Record, SLOT, SLOTS, Slot, SlotError, slots_of};
+use crate::load::{Loader, MapError};
+use crate::log::Log;
+use crate::map::Map;
+use crate::pages::Pages;
+use crate::segments::{Segments, State};
+use crate::store::{DeviceStore, METADATA, SegmentStore};
+use crate::volume::Found;
+
+/// Heads read at once.
+const WIDTH: usize = 64;
+/// Bytes of the log that are read at once.
+const WINDOW: u64 = 1 << 20;
+
+/// Why a volume cannot be opened.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum RecoverError {
+    /// The device failed.
+    #[error("it cannot be read: {0}")]
+    Io(#[from] BioError),
+    /// None of the four slots holds a volume, and not all are blank.
+    #[error("no slot of its superblock is whole ({0}); nothing was changed; `esker init` makes a new volume")]
+    Slots(String),
+    /// The medium of another layer.
+    #[error(
+        "it holds {0}, and no volume; name what the volume stands on, or zero its first 8 KiB if nothing there is needed"
+    )]
+    Other(&'static str),
+    /// All slots are those of a device that begins at another byte.
+    #[error(
+        "its superblock is 4096 bytes from where it was written, so the device begins at another byte than it did; give it the \
+         `offset` that it had"
+    )]
+    Shifted,
+    /// A slot is from a later esker.
+    #[error("its superblock {0}")]
+    Newer(SlotError),
+    /// The device has become smaller.
+    #[error("it needs {needed} bytes, the device has {has}")]
+    Shrunk {
+        /// Bytes of the volume.
+        needed: u64,
+        /// Bytes of the device.
+        has: u64,
+    },
+    /// The device's blocks are larger than the volume's.
+    #[error("it has blocks of {volume} bytes, the device below of {device}")]
+    Blocks {
+        /// Bytes of a block of the volume.
+        volume: u32,
+        /// Bytes of a block of the device.
+        device: u32,
+    },
+    /// The newest checkpoint is gone.
+    #[error("checkpoint {found} is the newest one found, but segment {segment} knows of checkpoint {known}")]
+    Lost {
+        /// Generation of the newest slot.
+        found: u64,
+        /// Who knows of a newer one.
+        segment: u64,
+        /// Its generation.
+        known: u64,
+    },
+    /// The map of the newest checkpoint is damaged.
+    #[error(transparent)]
+    Map(#[from] MapError),
+    /// A part of the log is missing that was durable.
+    #[error(
+        "the log is damaged: record {seq} should be in segment {segment}, block {block}; records before {durable} were durable"
+    )]
+    Damaged {
+        /// The first missing record.
+        seq: u64,
+        /// Where the log breaks off.
+        segment: u64,
+        /// Block of the segment.
+        block: u64,
+        /// What is known to be durable.
+        durable: u64,
+    },
+    /// A batch that only a newer esker understands.
+    #[error("segment {0}, block {1}: {2}")]
+    Unknown(u64, u64, BatchError),
+}
+
+/// A batch of the log, and where it and its data lie.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Logged {
+    /// The batch.
+    pub batch: Batch,
+    /// Where it begins.
+    pub position: Position,
+    /// First block of its data.
+    pub pba: u64,
+}
+
+/// Everything that was read: enough to go on, or to tell about it.
+pub struct Recovered {
+    /// The newest checkpoint.
+    pub slot: Slot,
+    /// The map of now.
+    pub map: Map,
+    /// Segments as they are used.
+    pub segments: Segments,
+    /// Pages of the checkpoint's map.
+    pub pages: Pages,
+    /// What was replayed.
+    pub replayed: Vec<Logged>,
+    /// Batches that were found behind it but do not count: their data never arrived.
+    pub dropped: u64,
+    /// Where the log goes on.
+    pub end: Position,
+    /// Number of the next record.
+    pub seq: u64,
+}
+
+/// Reads a volume.
+pub struct Recovery<'a> {
+    /// The world.
+    pub rt: &'a Rt,
+    /// Where buffers come from.
+    pub pool: &'a Pool,
+    /// Makes a store for a volume of this geometry.
+    pub store: &'a dyn Fn(crate::format::Geometry) -> DeviceStore,
+    /// Bytes of the medium.
+    pub medium: u64,
+    /// Bytes of a block of the device below.
+    pub block: u32,
+    /// Bytes of the largest request below.
+    pub transfer_max: u64,
+}
+
+/// No slot was found.
+fn judge_troubles(troubles: &[(u64, SlotError)]) -> Result<Option<Slot>, RecoverError> {
+    if troubles.iter().all(|(_, error)| *error == SlotError::Blank) {
+        return Ok(None);
+    }
+    let texts = troubles.iter().map(|(at, error)| format!("the one at byte {at} {error}"));
+    Err(RecoverError::Slots(texts.collect::<Vec<_>>().join(", ")))
+}
+
+impl Recovery<'_> {
+    /// The newest slot; none if the medium is blank.
+    ///
+    /// # Errors
+    /// [`RecoverError`].
+    pub async fn newest(&self, below: &Below) -> Result<Option<Slot>, RecoverError> {
+        let (mut best, mut troubles): (Option<Slot>, Vec<(u64, SlotError)>) = (None, Vec::new());
+        let mut start = Vec::new();
+        let places = (0..SLOTS).flat_map(|generation| slots_of(generation, self.medium).map(|at| (generation, at)));
+        for (generation, at) in places {
+            let read = Bio::read(at, Buf::unique(self.pool, SLOT)).tagged(METADATA);
+            let done = below.submit(read.to(below.lower(0))).await;
+            done.result?;
+            let bytes = done.buf.to_vec();
+            if at < media::HEAD {
+                start.extend_from_slice(&bytes);
+            }
+            match Slot::decode_of(generation, &bytes) {
+                Ok(slot) if best.as_ref().is_none_or(|best| best.generation < slot.generation) => best = Some(slot),
+                Ok(_) => {}
+                Err(error) => troubles.push((at, error)),
+            }
+        }
+        if let Some((_, error)) = troubles.iter().find(|(_, error)| matches!(error, SlotError::Newer(..))) {
+            return Err(RecoverError::Newer(error.clone()));
+        }
+        if troubles.iter().any(|(_, error)| *error == SlotError::Shifted) {
+            return Err(RecoverError::Shifted);
+        }
+        match (best, media::name_of(&start)) {
+            (Some(slot), _) => Ok(Some(slot)),
+            (None, Some(name)) if !start.starts_with(&media::VOLUME) => Err(RecoverError::Other(name)),
+            (None, _) => judge_troubles(&troubles),
+        }
+    }
+
+    /// Reads the volume of a slot as it is now.
+    ///
+    /// # Errors
+    /// [`RecoverError`].
+    pub async fn run(&self, slot: Slot) -> Result<Recovered, RecoverError> {
+        let g = slot.geometry;
+        if g.bytes() > self.medium {
+            return Err(RecoverError::Shrunk { needed: g.bytes(), has: self.medium });
+        }
+        if g.block < self.block {
+            return Err(RecoverError::Blocks { volume: g.block, device: self.block });
+        }
+        let store = (self.store)(g);
+        let (heads, copies) = self.heads(&slot, &store).await?;
+        if let Some(head) = heads.iter().flatten().find(|head| head.generation > slot.generation) {
+            let (segment, known) = (head.segment, head.generation);
+            return Err(RecoverError::Lost { found: slot.generation, segment, known });
+        }
+        let transfer_max = self.transfer_max as usize;
+        let loader = Loader { rt: self.rt, pool: self.pool, store: &store, transfer_max };
+        let loaded = loader.load(&slot).await?;
+        let mut walk = Walk::new(self, &slot, &store, &heads);
+        let mut logged = walk.all().await?;
+        let kept = walk.judge(&logged).await?;
+        let dropped = (logged.len() - kept) as u64;
+        logged.truncate(kept);
+        let (seq, end) = logged.last().map_or((slot.seq, slot.position), |last| last.end(&g));
+        let mut map = loaded.map;
+        for (record, pba) in logged.iter().flat_map(|logged| logged.records()) {
+            apply(&mut map, record, pba, &mut |_| {});
+        }
+        let mut segments = Segments::new(g);
+        let mut pages = Pages::new(g);
+        for page in &loaded.pages {
+            segments.claim(g.segment_of_page(*page).expect("checked when it was read"), State::Map, 0);
+        }
+        for (segment, _) in segments.iter().filter(|(_, segment)| segment.state == State::Map).collect::<Vec<_>>() {
+            pages.add(segment, &loaded.pages);
+        }
+        claim_log(&mut segments, &map, &heads, &logged, seq, end);
+        copies.iter().for_each(|head| segments.know_copies(head.segment as usize, head.born.min(seq), head.class));
+        let is_log = |segment: usize, live: u64| live > 0 || (end.block > 0 && end.segment as usize == segment);
+        let mixed = segments.iter().find(|(segment, entry)| pages.has(*segment) && is_log(*segment, entry.live));
+        if let Some((segment, _)) = mixed {
+            return Err(MapError::Mixed(segment).into());
+        }
+        Ok(Recovered { slot, map, segments, pages, replayed: logged, dropped, end, seq })
+    }
+
+    /// The heads of all segments of the log, by number, and of those that hold copies.
+    async fn heads(
+        &self,
+        slot: &Slot,
+        store: &DeviceStore,
+    ) -> Result<(Vec<Option<Head>>, Vec<CopyHead>), RecoverError> {
+        let g = slot.geometry;
+        let (mut heads, mut copies, mut failed) = (Vec::with_capacity(g.segments as usize), Vec::new(), None);
+        let steps =
+            (0..g.segments).map(|segment| store.read(segment, 0, Buf::unique(self.pool, g.block as usize), METADATA));
+        flight::windowed(self.rt, WIDTH, steps, |done| {
+            match done.result {
+                Ok(_) => {
+                    let (bytes, segment) = (done.buf.to_vec(), heads.len() as u64);
+                    copies.extend(CopyHead::decode(&bytes, slot.volume, segment));
+                    heads.push(Head::decode(&bytes, slot.volume, segment));
+                }
+                Err(error) => failed = Some(error),
+            }
+            failed.is_none()
+        })
+        .await;
+        failed.map_or(Ok((heads, copies)), |error| Err(error.into()))
+    }
+}
+
+/// Segments of the log: those that are referred to, those that were replayed, and the head.
+fn claim_log(segments: &mut Segments, map: &Map, heads: &[Option<Head>], logged: &[Logged], seq: u64, end: Position) {
+    let first = |segment: usize| heads[segment].map_or(0, |head| head.seq).min(seq);
+    let close = |segments: &mut Segments, segment: usize| {
+        if segments.get(segment).state == State::Free {
+            segments.claim(segment, State::Closed, first(segment));
+        }
+    };
+    for extent in map.from(0) {
+        segments.refer(extent);
+    }
+    let referred: Vec<usize> = segments.iter().filter(|(_, segment)| segment.live > 0).map(|(at, _)| at).collect();
+    let replayed = logged.iter().map(|logged| logged.position.segment as usize);
+    referred.into_iter().chain(replayed).for_each(|segment| close(segments, segment));
+    if end.block > 0 {
+        segments.claim(end.segment as usize, State::Open, first(end.segment as usize));
+    }
+    segments.list_free();
+}
+
+impl Logged {
+    /// Number of the next record, and where it would be.
+    fn end(&self, g: &crate::format::Geometry) -> (u64, Position) {
+        let block = self.pba - self.position.segment * g.segment + self.batch.data();
+        (self.batch.seq + self.batch.records.len() as u64, Position { block, ..self.position })
+    }
+
+    /// The records, each with the first block of its data.
+    pub fn records(&self) -> impl Iterator<Item = (&Record, u64)> {
+        let mut pba = self.pba;
+        self.batch.records.iter().map(move |record| {
+            let at = pba;
+            pba += record.data();
+            (record, at)
+        })
+    }
+}
+
+/// A walk along the log.
+struct Walk<'a> {
+    recovery: &'a Recovery<'a>,
+    slot: &'a Slot,
+    store: &'a DeviceStore,
+    heads: &'a [Option<Head>],
+    /// Bytes of a segment from a block on.
+    window: (Position, Vec<u8>),
+}
+
+impl<'a> Walk<'a> {
+    fn new(recovery: &'a Recovery<'a>, slot: &'a Slot, store: &'a DeviceStore, heads: &'a [Option<Head>]) -> Walk<'a> {
+        Walk { recovery, slot, store, heads, window: (Position::default(), Vec::new()) }
+    }
+
+    /// All batches from the slot's position on whose records are whole.
+    async fn all(&mut self) -> Result<Vec<Logged>, RecoverError> {
+        let (mut seq, mut at, mut logged) = (self.slot.seq, self.slot.position, Vec::new());
+        loop {
+            let here = if at.block > 0 { self.batch(at, seq).await? } else { None };
+            let next = match here {
+                Some(next) => Some(next),
+                None => match self.heads.iter().flatten().find(|head| self.begins(head, seq)) {
+                    Some(head) => self.batch(Position { segment: head.segment, block: 1 }, seq).await?,
+                    None => None,
+                },
+            };
+            let Some(next) = next else { return Ok(logged) };
+            (seq, at) = next.end(&self.slot.geometry);
+            logged.push(next);
+        }
+    }
+
+    fn begins(&self, head: &Head, seq: u64) -> bool {
+        head.epoch == self.slot.epoch && head.seq == seq
+    }
+
+    /// The batch at a place, if it is the one that begins with record `seq`.
+    async fn batch(&mut self, at: Position, seq: u64) -> Result<Option<Logged>, RecoverError> {
+        let g = self.slot.geometry;
+        let (block, epoch) = (g.block as usize, self.slot.epoch);
+        let mut needed = block;
+        let batch = loop {
+            let Some(bytes) = self.bytes(at, needed).await? else { return Ok(None) };
+            match Batch::decode(bytes, block, epoch) {
+                Ok(batch) => break batch,
+                Err(BatchError::None) => return Ok(None),
+                Err(BatchError::Short(more)) => needed = more,
+                Err(error) => return Err(RecoverError::Unknown(at.segment, at.block, error)),
+            }
+        };
+        let head = (Batch::head_bytes(batch.records.len(), block) / block) as u64;
+        let fits = at.block + head + batch.data() <= g.segment;
+        let pba = at.segment * g.segment + at.block + head;
+        Ok((batch.seq == seq && fits).then_some(Logged { batch, position: at, pba }))
+    }
+
+    /// At least `len` bytes from a place on; none if the segment ends before.
+    async fn bytes(&mut self, at: Position, len: usize) -> Result<Option<&[u8]>, RecoverError> {
+        let g = self.slot.geometry;
+        let left = (g.segment - at.block.min(g.segment)) * u64::from(g.block);
+        if left < len as u64 {
+            return Ok(None);
+        }
+        let offset = |from: Position| match from.segment == at.segment && from.block <= at.block {
+            true => ((at.block - from.block) * u64::from(g.block)) as usize,
+            false => usize::MAX,
+        };
+        let is_inside = offset(self.window.0).checked_add(len).is_some_and(|end| end <= self.window.1.len());
+        if !is_inside {
+            let most = WINDOW.min(self.recovery.transfer_max).max(u64::from(g.block));
+            let bytes = left.min(most / u64::from(g.block) * u64::from(g.block)).max(len as u64);
+            let buf = Buf::unique(self.recovery.pool, bytes as usize);
+            let done = self.store.read(at.segment, at.block, buf, METADATA).await;
+            done.result?;
+            self.window = (at, done.buf.to_vec());
+        }
+        Ok(Some(&self.window.1[offset(self.window.0)..]))
+    }
+
+    /// How many of the batches count.
+    async fn judge(&mut self, logged: &[Logged]) -> Result<usize, RecoverError> {
+        let g = self.slot.geometry;
+        let durable = logged.iter().map(|logged| logged.batch.durable).fold(self.slot.seq, u64::max);
+        let mut kept = logged.len();
+        for (i, logged) in logged.iter().enumerate().filter(|(_, logged)| logged.end(&g).0 > durable) {
+            if !self.is_whole(logged).await? {
+                kept = i;
+                break;
+            }
+        }
+        let (seq, end) = match kept {
+            0 => (self.slot.seq, self.slot.position),
+            _ => logged[kept - 1].end(&g),
+        };
+        let known = durable.max(self.known(end, seq).await?);
+        match known > seq {
+            true => {
+                let Position { segment, block } = end;
+                Err(RecoverError::Damaged { seq, segment, block, durable: known })
+            }
+            false => Ok(kept),
+        }
+    }
+
+    /// Whether the data of a batch is what its records say.
+    async fn is_whole(&self, logged: &Logged) -> Result<bool, RecoverError> {
+        for (record, pba) in logged.records() {
+            let Record::Write { len, sum, .. } = record else { continue };
+            if self.sum_at(pba, u64::from(*len)).await? != *sum {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The checksum of blocks on the medium, read in as large parts as the device takes now.
+    async fn sum_at(&self, pba: u64, len: u64) -> Result<u32, RecoverError> {
+        let g = self.slot.geometry;
+        let step = (self.recovery.transfer_max / u64::from(g.block)).max(1);
+        let mut hasher = crc32fast::Hasher::new();
+        for at in (0..len).step_by(step as usize) {
+            let buf = Buf::unique(self.recovery.pool, (step.min(len - at) * u64::from(g.block)) as usize);
+            let done = self.store.read(pba / g.segment, pba % g.segment + at, buf, METADATA).await;
+            done.result?;
+            done.buf.for_each_piece(&mut |piece| hasher.update(piece));
+        }
+        Ok(hasher.finalize())
+    }
+
+    /// The highest number that something of this epoch behind the end of the log calls durable: a head, or a batch in the
+    /// rest of the last segment.
+    async fn known(&mut self, end: Position, seq: u64) -> Result<u64, RecoverError> {
+        let is_later = |head: &&Head| head.epoch == self.slot.epoch && head.seq >= seq;
+        let mut known = self.heads.iter().flatten().filter(is_later).map(|head| head.durable).fold(0, u64::max);
+        let (block, epoch) = (self.slot.geometry.block as usize, self.slot.epoch);
+        let mut at = end;
+        while at.block > 0 && at.block < self.slot.geometry.segment {
+            let Some(bytes) = self.bytes(at, block).await? else { break };
+            let decoded = Batch::decode(bytes, block, epoch);
+            if let Ok(batch) = decoded
+                && batch.seq >= seq
+            {
+                known = known.max(batch.durable);
+            }
+            at.block += 1;
+        }
+        Ok(known)
+    }
+}
+
+impl Recovered {
+    /// What a volume goes on with, under an epoch of its own.
+    pub(crate) fn into_found(self, epoch: u64) -> Found {
+        let replayed = self.replayed.iter().map(|logged| logged.batch.records.len() as u64).sum();
+        let log = Log::at(self.seq, self.end);
+        Found {
+            geometry: self.slot.geometry,
+            identity: self.slot.volume,
+            epoch,
+            generation: self.slot.generation,
+            map: self.map,
+            segments: self.segments,
+            pages: self.pages,
+            log,
+            previous: self.end.segment,
+            replayed,
+        }
+    }
+}

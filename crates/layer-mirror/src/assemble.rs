@@ -1,0 +1,237 @@
+//! From the labels that were found to the halves of a set: who is fresh, who must catch up, and what is refused.
+
+use crate::bits::Bits;
+use crate::label::{Label, LabelError, all_of};
+
+/// What the head of one lower end gave.
+pub type Found = Result<(Label, u16), Trouble>;
+
+/// Why a lower end gave no label.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Trouble {
+    /// It holds none.
+    #[error(transparent)]
+    Label(#[from] LabelError),
+    /// It holds the medium of another layer.
+    #[error("holds {0}, and no label of a mirror")]
+    Other(&'static str),
+    /// It cannot be read.
+    #[error("cannot be read: {0}")]
+    Unreadable(String),
+}
+
+impl Trouble {
+    /// Why a lower end with this head gave no label.
+    pub fn of(error: LabelError, head: &[u8]) -> Trouble {
+        match (error, esker_layer_kit::media::name_of(head)) {
+            (LabelError::Foreign, Some(name)) => Trouble::Other(name),
+            (error, _) => Trouble::Label(error),
+        }
+    }
+}
+
+/// How a half begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Start {
+    /// It holds all that was acknowledged.
+    InSync,
+    /// It needs the dirty regions.
+    Partial,
+    /// It needs everything.
+    Full,
+    /// It cannot be used now.
+    Out,
+}
+
+/// Lower end `i` is this half of the set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Half {
+    /// Its number in the set; none if it is not known.
+    pub member: Option<u16>,
+    /// How it begins.
+    pub start: Start,
+}
+
+/// What the labels say together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Assembly {
+    /// What holds now; `in_sync` without the halves that are missing.
+    pub label: Label,
+    /// By lower end.
+    pub halves: Vec<Half>,
+    /// Regions in which halves that are in sync may differ.
+    pub suspect: Bits,
+}
+
+/// Why a set cannot be used. The text says what to do.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Refusal {
+    /// No label anywhere, and not all lower ends are blank.
+    #[error(
+        "lower end {lower} {trouble}, and no other has a label; `esker init` makes a new mirror, and says what it would destroy"
+    )]
+    NoLabel {
+        /// Lower end.
+        lower: usize,
+        /// Why it has none.
+        trouble: Trouble,
+    },
+    /// Labels of different mirrors.
+    #[error("lower ends {0} and {1} are halves of different mirrors; name the halves of one")]
+    Strangers(usize, usize),
+    /// One half twice, or more lower ends than halves.
+    #[error("lower ends {0} and {1} are the same half; name each half once")]
+    Twice(usize, usize),
+    /// More lower ends than halves.
+    #[error("the mirror has {members} halves, but {lowers} lower ends are named")]
+    TooMany {
+        /// Halves of the set.
+        members: u16,
+        /// Lower ends in the stack text.
+        lowers: usize,
+    },
+    /// Two halves went on without each other.
+    #[error(
+        "split: lower ends {0} and {1} went on without each other, so each may hold writes that the other lacks; choose one, \
+         zero the first 8 KiB of the other, and it will be copied anew"
+    )]
+    Split(usize, usize),
+    /// A half that may hold newer data is not there.
+    #[error(
+        "half {member} is missing ({why}), and nothing says that it is stale: its data may be newer; bring it back, or set \
+         degraded=true to go on without it"
+    )]
+    Missing {
+        /// Half.
+        member: u16,
+        /// What is known of it.
+        why: String,
+    },
+    /// Nobody holds all data.
+    #[error("no half that is in sync is there: half {0} is; bring it back")]
+    NobodyInSync(u16),
+}
+
+/// Puts a set together. `fresh` gives the label of a new one; `degraded` allows to go on without halves that may be newer.
+///
+/// # Errors
+/// [`Refusal`].
+pub fn assemble(found: &[Found], fresh: impl FnOnce() -> Label, degraded: bool) -> Result<Assembly, Refusal> {
+    let labels: Vec<(usize, &Label, u16)> = found
+        .iter()
+        .enumerate()
+        .filter_map(|(i, f)| f.as_ref().ok().map(|(label, member)| (i, label, *member)))
+        .collect();
+    // A mirror that was not made to its end holds nothing: it is made again.
+    let made = labels.iter().copied().filter(|(_, label, _)| !label.is_first());
+    let Some((newest_at, newest, _)) = made.max_by_key(|(_, l, _)| (l.generation, l.sequence)) else {
+        return make_new(found, fresh());
+    };
+    check_identity(&labels, newest, found.len())?;
+    if let Some((at, ..)) = labels.iter().find(|(_, label, _)| !label.is_ancestor_of(newest)) {
+        return Err(Refusal::Split(*at, newest_at));
+    }
+    let halves: Vec<Half> = (0..found.len()).map(|i| half(i, found, newest)).collect();
+    let label = merge(newest, &labels, &halves);
+    let present = present(&halves);
+    if let Some(member) = missing(newest, present).filter(|_| !degraded) {
+        return Err(Refusal::Missing { member, why: why_missing(member, &halves, found) });
+    }
+    match newest.in_sync & present {
+        0 => Err(Refusal::NobodyInSync(missing(newest, present).expect("somebody is in sync"))),
+        in_sync => {
+            let suspect = if in_sync.count_ones() > 1 { label.dirty.clone() } else { Bits::new(label.dirty.len()) };
+            Ok(Assembly { label, halves: numbered(halves, newest), suspect })
+        }
+    }
+}
+
+fn make_new(found: &[Found], label: Label) -> Result<Assembly, Refusal> {
+    let trouble = |(i, found): (usize, &Found)| found.as_ref().err().map(|trouble| (i, trouble.clone()));
+    let unused = [LabelError::Blank, LabelError::Unmade].map(Trouble::Label);
+    match found.iter().enumerate().filter_map(trouble).find(|(_, trouble)| !unused.contains(trouble)) {
+        Some((lower, trouble)) => Err(Refusal::NoLabel { lower, trouble }),
+        None => {
+            let half = |i| Half { member: Some(i as u16), start: Start::InSync };
+            let suspect = label.dirty.clone();
+            Ok(Assembly { halves: (0..found.len()).map(half).collect(), suspect, label })
+        }
+    }
+}
+
+fn check_identity(labels: &[(usize, &Label, u16)], newest: &Label, lowers: usize) -> Result<(), Refusal> {
+    for (n, (i, label, member)) in labels.iter().enumerate() {
+        for (j, other, number) in &labels[..n] {
+            let is_one_set = label.set == other.set && label.data == other.data && label.region == other.region;
+            if !is_one_set || label.members != other.members {
+                return Err(Refusal::Strangers(*j, *i));
+            }
+            if member == number {
+                return Err(Refusal::Twice(*j, *i));
+            }
+        }
+    }
+    match lowers > usize::from(newest.members) {
+        true => Err(Refusal::TooMany { members: newest.members, lowers }),
+        false => Ok(()),
+    }
+}
+
+fn half(i: usize, found: &[Found], newest: &Label) -> Half {
+    match &found[i] {
+        Ok((label, member)) => Half { member: Some(*member), start: start(label, *member, newest) },
+        // Its number is what the others leave.
+        Err(Trouble::Label(LabelError::Blank)) => Half { member: None, start: Start::Full },
+        Err(_) => Half { member: None, start: Start::Out },
+    }
+}
+
+/// A power cut may fall between the labels of two halves, so the label before the newest is as good; anything older that
+/// calls itself in sync was away without anybody's knowledge: an image from a backup, a disk that lied.
+fn start(label: &Label, member: u16, newest: &Label) -> Start {
+    let is_present = label.sequence + 1 >= newest.sequence;
+    match newest.has(usize::from(member)) {
+        true if is_present => Start::InSync,
+        false if label.sequence >= newest.base => Start::Partial,
+        _ => Start::Full,
+    }
+}
+
+fn merge(newest: &Label, labels: &[(usize, &Label, u16)], halves: &[Half]) -> Label {
+    let mut label = newest.clone();
+    for (i, other, _) in labels {
+        if halves[*i].start == Start::InSync {
+            label.dirty.unite(&other.dirty);
+        }
+    }
+    label
+}
+
+/// The halves that hold all that was acknowledged.
+fn present(halves: &[Half]) -> u16 {
+    let in_sync = halves.iter().filter(|half| half.start == Start::InSync).filter_map(|half| half.member);
+    in_sync.fold(0, |set, member| set | 1 << member)
+}
+
+/// The first half that is in sync but not there.
+fn missing(newest: &Label, present: u16) -> Option<u16> {
+    (0..newest.members).find(|member| newest.has(usize::from(*member)) && present >> member & 1 == 0)
+}
+
+fn why_missing(member: u16, halves: &[Half], found: &[Found]) -> String {
+    if halves.iter().any(|half| half.member == Some(member)) {
+        return "its label is older than it should be".to_string();
+    }
+    let troubled = found.iter().enumerate().find_map(|(i, found)| found.as_ref().err().map(|trouble| (i, trouble)));
+    troubled.map_or("it is not named".to_string(), |(i, trouble)| format!("lower end {i} {trouble}"))
+}
+
+/// Gives the halves without a label the numbers that are left.
+fn numbered(halves: Vec<Half>, newest: &Label) -> Vec<Half> {
+    let taken = halves.iter().filter_map(|half| half.member).fold(0u16, |set, member| set | 1 << member);
+    let mut left = (0..newest.members).filter(|member| (all_of(newest.members) & !taken) >> member & 1 != 0);
+    halves.into_iter().map(|half| Half { member: half.member.or_else(|| left.next()), ..half }).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+//! `offload`: while a device should rest, what is written to it goes into a log on another one, and home again later.
+//!
+//! Invariant: a byte whose newest content is not in the log has no record in it, so replaying the log never brings back what
+//! was overwritten; and nothing is answered before a restart would find it as the medium promises.
+//!
+//! Reading order: [`format`] (head and records), [`replay`] (from bytes to records), [`map`] (where the newest bytes are), [`log`]
+//! (the log in memory), `open`, `run` (requests), `append` (into the log), `reclaim` (home again), [`check`].
+
+#![forbid(unsafe_code)]
+
+mod append;
+pub mod check;
+pub mod format;
+pub mod log;
+pub mod map;
+mod open;
+mod reclaim;
+pub mod replay;
+mod run;
+#[cfg(test)]
+mod tests;
+
+use std::cell::OnceCell;
+use std::rc::Rc;
+
+use esker_base::{ByteRange, Nanos};
+use esker_block::{
+    Arity, Below, Bio, BioError, Ctx, Done, Ends, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op,
+    OpKind, OpSet, Opening, Param, ParamType, Role, Routes, Stat, Step, Support, Trouble,
+};
+use esker_layer_kit::Io;
+
+use crate::format::{AREA_MAX, AREA_START};
+use crate::run::Offload;
+
+const PARAMS: &[Param] = &[
+    Param::with_default(
+        "rest",
+        ParamType::Span,
+        "30s",
+        "Home rests when nothing was read from it for so long; 0s: it always does.",
+    ),
+    Param::with_default("full", ParamType::Ratio, "0.75", "Share of the log at which home is woken to take it in."),
+    Param::with_default("drain", ParamType::Flag, "false", "Brings everything home and off-loads nothing."),
+    Param::with_default("entries", ParamType::Count, "1000000", "Records and ranges in memory at most."),
+];
+
+const PASSES: OpSet =
+    OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]);
+
+/// The manifest.
+pub static KIND: Kind = Kind {
+    lowers: Arity::AtLeast(2),
+    passes: PASSES,
+    role: Role::Modifier,
+    routes: Routes { forward: Ends::All, generate: Ends::All, spontaneous: true },
+    // A record has a checksum of its payload.
+    needs_bytes: true,
+    medium: esker_block::Medium::Tables,
+    transparent: false,
+    cost: Nanos(300),
+    ..Kind::layer("offload", "Lets a device rest: writes go into a log on another one.", PARAMS, build)
+};
+
+/// The lower end that should rest.
+const HOME: usize = 0;
+/// The one with the log.
+const AWAY: usize = 1;
+
+/// Bytes that are read of the log, or go home, at once at most.
+const BATCH: u64 = 1 << 20;
+
+/// How off-loading is to behave.
+#[derive(Clone, Debug)]
+struct Config {
+    /// Name in the stack text.
+    name: String,
+    /// Bytes of the volume, and of its logical block.
+    size: u64,
+    block: u32,
+    /// Bytes of the area of records.
+    area: u64,
+    rest: Nanos,
+    full: f64,
+    drain: bool,
+    entries: usize,
+    /// Bytes that are read of the log, or go home, at once: a multiple of the block.
+    batch: u64,
+}
+
+struct Extended {
+    config: Config,
+    offload: Rc<OnceCell<Rc<Offload>>>,
+}
+
+fn build(make: &Make<'_>) -> Result<Layer, KindError> {
+    let unfit = |what: String| KindError::Unfit(format!("{}: {what}", make.name));
+    let [home, away] = make.lowers else {
+        return Err(unfit("off-loading needs a home and a device for the log: `on home, log`".to_string()));
+    };
+    let both = home.strictest(away);
+    let block = u64::from(both.block);
+    if block > format::SLOT || home.atomic < both.block {
+        let what = "blocks are at most 4096 bytes, and home must write those of the log whole; put `align` on the log";
+        return Err(unfit(what.to_string()));
+    }
+    let (size, area) = (home.size / block * block, away.size.saturating_sub(AREA_START).min(AREA_MAX) / block * block);
+    if size == 0 || area < 2 * block || u64::from(both.transfer_max) < AREA_START {
+        let least = AREA_START + 2 * block;
+        return Err(unfit(format!("the log needs at least {least} bytes, and requests of up to {AREA_START}")));
+    }
+    let zero = home.support(OpKind::Zero);
+    let discard = if zero == Support::No { Support::No } else { home.support(OpKind::Discard) };
+    let config = Config {
+        name: make.name.to_string(),
+        size,
+        block: both.block,
+        area,
+        rest: make.args.span("rest"),
+        full: make.args.float("full"),
+        drain: make.args.flag("drain"),
+        entries: usize::try_from(make.args.int("entries")).unwrap_or(usize::MAX),
+        batch: BATCH.min(u64::from(both.transfer_max)) / block * block,
+    };
+    let limits = Limits {
+        size,
+        atomic: home.atomic.max(both.block),
+        // A record's header is written with its payload.
+        transfer_max: both.transfer_max - both.block,
+        ranges_max: 0,
+        described: false,
+        ..both
+    };
+    let extents = home.support(OpKind::Extents);
+    let limits = limits.with(OpKind::Zero, zero).with(OpKind::Discard, discard).with(OpKind::Extents, extents);
+    Ok(Layer::single(Extended { config, offload: Rc::default() }, limits))
+}
+
+impl Extended {
+    fn offload(&self) -> &Rc<Offload> {
+        self.offload.get().expect("the stack opens a layer before its first request")
+    }
+}
+
+impl Extension for Extended {
+    /// The heads of the log. Home keeps its data where it was.
+    fn marks(&self) -> Vec<Mark> {
+        vec![Mark { lower: AWAY, range: ByteRange::new(0, AREA_START).expect("it begins at 0") }]
+    }
+
+    fn open(&self, opening: Opening) -> Step<Result<(), KindError>> {
+        let (config, opened) = (self.config.clone(), self.offload.clone());
+        Step::later(async move {
+            let station = opening.station.clone();
+            let offload = Rc::new(Offload::open(config, opening).await?);
+            offload.rt.spawn("offload", reclaim::keep(offload.clone(), station)).detach();
+            let is_first = opened.set(offload).is_ok();
+            debug_assert!(is_first, "a layer is opened once");
+            Ok(())
+        })
+    }
+
+    fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
+        let offload = self.offload();
+        match bio.op {
+            Op::Read | Op::Extents => offload.read(ctx, bio),
+            Op::Write | Op::Zero | Op::Discard => offload.change(ctx, bio),
+            Op::Flush => {
+                let (offload, io, bio) = (offload.clone(), Io::of(ctx), bio.take());
+                Step::later(async move { Flow::Done(offload.flush(&io, bio).await) })
+            }
+            Op::Ranges(_) => Step::Now(Flow::Done(bio.take().fail(BioError::Unsupported(OpKind::Clone)))),
+        }
+    }
+
+    fn complete(&self, ctx: &mut Ctx<'_>, _: &mut Done) {
+        self.offload().came_back(std::mem::take(&mut ctx.scratch));
+    }
+
+    fn settle(&self, below: Below) -> Step<Result<(), BioError>> {
+        let Some(offload) = self.offload.get().cloned() else { return Step::Now(Ok(())) };
+        Step::later(async move { offload.settle(&offload.io(below)).await })
+    }
+
+    fn close(&self) {
+        self.offload.get().inspect(|offload| offload.close());
+    }
+
+    fn stats(&self) -> Vec<Stat> {
+        self.offload.get().map_or_else(Vec::new, |offload| offload.stats())
+    }
+
+    fn trouble(&self) -> Option<Trouble> {
+        self.offload.get()?.trouble()
+    }
+}

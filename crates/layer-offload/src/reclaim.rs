@@ -1,0 +1,174 @@
+//! Home again: the oldest records first, because the log gives space back at its beginning only.
+//!
+//! What a batch of records holds is copied home and flushed; then the head names the record behind them; and only then does the
+//! map say that the bytes are at home. From then on they may be changed there, and no replay finds the records.
+
+use std::rc::Rc;
+
+use esker_base::{ByteRange, Nanos};
+use esker_block::locks::Mode;
+use esker_block::{Bio, BioError, Class, Station, Tag};
+use esker_layer_kit::Io;
+use esker_layer_kit::io::WIDTH;
+use esker_layer_kit::mover::{Move, Way, nothing};
+use esker_layer_kit::split::Place;
+use esker_rt::Level;
+
+use crate::format::{Record, place};
+use crate::log::holds;
+use crate::map::{Piece, Where};
+use crate::run::{Offload, add};
+use crate::{AWAY, HOME};
+
+/// How long it waits after home failed.
+const PAUSE: Nanos = Nanos::secs(1);
+
+const BACKGROUND: Tag =
+    Tag { trace: 0, issuer: 0, stream: 0, pid: 0, priority: 0, storage: 0, class: Class::Background };
+
+/// Runs until the layer leaves its stack.
+pub(crate) async fn keep(offload: Rc<Offload>, station: Station) {
+    loop {
+        offload.wake.wait_until(|| offload.is_over() || offload.has_work()).await;
+        if offload.is_over() {
+            return;
+        }
+        let Some(job) = station.enter().await else { return };
+        let result = offload.work(&offload.io(job.below().clone())).await;
+        drop(job);
+        match result {
+            Ok(true) => {}
+            // The oldest record is still under way.
+            Ok(false) => offload.rt.sleep(Nanos::millis(1)).await,
+            Err(error) => {
+                offload.rt.log(
+                    Level::Error,
+                    format_args!("{}: what was off-loaded cannot go home: {error}", offload.config.name),
+                );
+                offload.rt.sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+impl Offload {
+    fn is_over(&self) -> bool {
+        self.closing.get() || self.latch.is_set()
+    }
+
+    /// Whether home may be used, or must be.
+    fn has_work(&self) -> bool {
+        let is_wanted = self.config.drain || self.stopped.borrow().is_some() || self.emptying.get();
+        !self.log.borrow().is_empty() && (is_wanted || !self.is_resting())
+    }
+
+    /// One batch. A log that is too full is first freed of what is no longer the newest, for which home can rest on.
+    async fn work(&self, io: &Io) -> Result<bool, BioError> {
+        let is_urged = self.emptying.get() && self.is_resting();
+        if is_urged && self.reclaim(io, false).await? {
+            self.note_emptied(self.config.full);
+            return Ok(true);
+        }
+        if is_urged && self.config.rest > Nanos::ZERO {
+            // Once it is awake, it takes in everything.
+            add(&self.counts.wakes, 1);
+            self.read_last.set(self.rt.now());
+        }
+        let is_done = self.reclaim(io, true).await?;
+        self.note_emptied(self.config.full / 2.0);
+        Ok(is_done)
+    }
+
+    fn note_emptied(&self, share: f64) {
+        let head = self.head.borrow();
+        let log = self.log.borrow();
+        if log.is_empty() || log.used(&head) as f64 <= share * head.area as f64 {
+            self.emptying.set(false);
+        }
+    }
+
+    /// Frees the oldest records; only those that hold nothing of worth, unless home may be used. Whether there were any.
+    pub async fn reclaim(&self, io: &Io, may_use_home: bool) -> Result<bool, BioError> {
+        self.reclaim_turn.take(1).await;
+        let result = self.reclaim_in_turn(io, may_use_home).await;
+        self.reclaim_turn.give(1);
+        result
+    }
+
+    async fn reclaim_in_turn(&self, io: &Io, may_use_home: bool) -> Result<bool, BioError> {
+        self.latch.check()?;
+        let records = {
+            let (log, head) = (self.log.borrow(), self.head.borrow());
+            log.oldest(&head, self.config.batch, |record| may_use_home || self.newest_in(record).next().is_none())
+        };
+        let Some(last) = records.last() else {
+            // Those under way come to their end without us.
+            let is_under_way = self.log.borrow().under_way() > 0;
+            if may_use_home && is_under_way {
+                self.ended.wait().await;
+            }
+            return Ok(false);
+        };
+        let ranges: Vec<ByteRange> =
+            records.iter().flat_map(|record| self.newest_in(record)).map(|p| p.range).collect();
+        let ticket = self.locks.enter(ranges, Mode::Exclusive);
+        self.locks.granted(ticket).await;
+        let result = self.bring_home(io, &records, last).await;
+        self.locks.leave(ticket);
+        result.map(|()| true)
+    }
+
+    /// What a record holds of the newest bytes.
+    fn newest_in(&self, record: &Record) -> impl Iterator<Item = Piece> + use<> {
+        let (map, head) = (self.map.borrow(), self.head.borrow());
+        let pieces: Vec<Piece> = map.in_log(record.range).filter(|piece| holds(record, &head, piece.at)).collect();
+        pieces.into_iter()
+    }
+
+    /// Nobody else touches the bytes.
+    async fn bring_home(&self, io: &Io, records: &[Record], last: &Record) -> Result<(), BioError> {
+        let pieces: Vec<Piece> = records.iter().flat_map(|record| self.newest_in(record)).collect();
+        if !pieces.is_empty() {
+            self.copy_home(io, &pieces).await?;
+            self.flush_home(io).await?;
+        }
+        // What is not the newest goes too, so what took its place must be durable first.
+        self.flush_away(io).await?;
+        let (first, number) = (last.end(&self.head.borrow()), last.number + 1);
+        self.store_head(io, |head| (head.first, head.number) = (first, number)).await?;
+        self.log.borrow_mut().forget(number);
+        let mut map = self.map.borrow_mut();
+        for piece in &pieces {
+            map.set(piece.range, Where::Home);
+            add(&self.counts.reclaimed, piece.range.len());
+        }
+        Ok(())
+    }
+
+    async fn copy_home(&self, io: &Io, pieces: &[Piece]) -> Result<(), BioError> {
+        let (mut moves, mut zeroes) = (Vec::new(), Vec::new());
+        for Piece { range, at } in pieces {
+            match *at {
+                Where::Home => {}
+                Where::Zeroes { no_unmap, .. } => {
+                    let mut bio = Bio::zero(range.start(), range.len()).tagged(BACKGROUND).to(io.lower(HOME));
+                    bio.flags.no_unmap = no_unmap;
+                    zeroes.push(bio);
+                }
+                Where::Log(position) => moves.push(Move {
+                    upper: range.start(),
+                    from: Place { lower: AWAY, at: place(&self.head.borrow(), position) },
+                    to: Place { lower: HOME, at: range.start() },
+                    len: range.len(),
+                }),
+            }
+        }
+        let zeroed = io.all(zeroes, WIDTH).await;
+        let copied = self.mover.copy(&Way::Io(io.clone()), moves, &nothing).await;
+        add(&self.home_written, 1);
+        let report = copied.map_err(|error| BioError::invalid(error.to_string()))?;
+        let failed = report.failed.into_iter().map(|(_, error)| error).next();
+        let failed = failed.or_else(|| zeroed.into_iter().find_map(|returned| returned.result.err()));
+        failed.map_or(Ok(()), Err)
+    }
+}

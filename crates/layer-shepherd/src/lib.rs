@@ -1,0 +1,160 @@
+//! `shepherd`: what a device cannot read or write at once is tried again, written anew, and in the end moved to spare blocks (I/O
+//! shepherding).
+//!
+//! Invariant: a moved block is on its spare, durably, before anybody is led there; and a flush that failed is never tried again.
+//!
+//! Reading order: [`table`] (which blocks lie where), `run` (requests), `keep` (work in the background).
+
+#![forbid(unsafe_code)]
+
+mod keep;
+mod run;
+pub mod table;
+#[cfg(test)]
+mod tests;
+
+use std::cell::OnceCell;
+use std::rc::Rc;
+
+use esker_base::Nanos;
+use esker_block::{
+    Bio, BioError, Ctx, Ends, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind, OpSet, Opening,
+    Param, ParamType, Role, Routes, Stat, Step, Trouble,
+};
+use esker_layer_kit::Io;
+
+use crate::run::Shepherd;
+
+const PARAMS: &[Param] = &[
+    Param::with_default("tries", ParamType::Count, "3", "How often a failed read or write is tried again."),
+    Param::with_default("pause", ParamType::Span, "10ms", "Time between tries."),
+    Param::with_default("spares", ParamType::Count, "256", "Spare blocks at the end of the device, 1 to 4096."),
+    Param::with_default("scrub", ParamType::Span, "0s", "Everything is read once in so long; 0s: never."),
+];
+
+const PASSES: OpSet =
+    OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]);
+
+/// The manifest.
+pub static KIND: Kind = Kind {
+    passes: PASSES,
+    role: Role::Modifier,
+    routes: Routes { forward: Ends::All, generate: Ends::All, spontaneous: true },
+    needs_bytes: true,
+    medium: esker_block::Medium::Tables,
+    transparent: false,
+    cost: Nanos(150),
+    ..Kind::layer("shepherd", "Tries failed requests again and moves bad blocks to spare ones.", PARAMS, build)
+};
+
+/// Bytes at the end of the device in which the table is kept.
+const AREA: u64 = 128 << 10;
+/// Largest number of spares whose table fits there.
+const SPARES_MAX: u64 = 4096;
+/// What begins on the device at multiples of this.
+const GRAIN: u64 = 4096;
+
+/// What is where on the device, and how to behave.
+#[derive(Clone, Debug)]
+struct Config {
+    name: String,
+    /// Bytes of the volume; the spares follow.
+    size: u64,
+    block: u64,
+    spares: u64,
+    /// First byte of the area.
+    area: u64,
+    /// The device.
+    lower: Limits,
+    tries: u64,
+    pause: Nanos,
+    scrub: Nanos,
+}
+
+struct Extended {
+    config: Config,
+    shepherd: Rc<OnceCell<Rc<Shepherd>>>,
+}
+
+fn build(make: &Make<'_>) -> Result<Layer, KindError> {
+    let unfit = |what: String| KindError::Unfit(format!("{}: {what}", make.name));
+    let lower = &make.lowers[0];
+    let (block, spares) = (u64::from(lower.block), make.args.int("spares"));
+    if !(1..=SPARES_MAX).contains(&spares) {
+        return Err(unfit(format!("{spares} spare blocks cannot be; use 1 to {SPARES_MAX}")));
+    }
+    if block > GRAIN {
+        return Err(unfit(format!("blocks of {block} bytes are too large; put `align block=4KiB` on the device")));
+    }
+    let taken = AREA + spares * block;
+    let area = lower.size.saturating_sub(AREA) / GRAIN * GRAIN;
+    let size = area.saturating_sub(spares * block) / GRAIN * GRAIN;
+    if size == 0 {
+        return Err(unfit(format!("{spares} spare blocks need {taken} bytes and more; the device has {}", lower.size)));
+    }
+    let config = Config {
+        name: make.name.to_string(),
+        size,
+        block,
+        spares,
+        area,
+        lower: lower.clone(),
+        tries: make.args.int("tries"),
+        pause: make.args.span("pause"),
+        scrub: make.args.span("scrub"),
+    };
+    // A write over a moved block goes to two places.
+    let limits = Limits { size, atomic: lower.block, ranges_max: 0, described: false, ..lower.clone() };
+    Ok(Layer::single(Extended { config, shepherd: Rc::default() }, limits))
+}
+
+impl Extension for Extended {
+    /// The spares and their table lie behind the end, where that was when they were made.
+    fn follows(&self, _: usize) -> bool {
+        false
+    }
+
+    /// The area with its table.
+    fn marks(&self) -> Vec<Mark> {
+        vec![Mark { lower: 0, range: run::span(self.config.area, AREA) }]
+    }
+
+    fn completes(&self) -> bool {
+        false
+    }
+
+    fn open(&self, opening: Opening) -> Step<Result<(), KindError>> {
+        let (config, opened) = (self.config.clone(), self.shepherd.clone());
+        Step::later(async move {
+            let station = opening.station.clone();
+            let pool = opening.pool.clone();
+            let shepherd = Rc::new(Shepherd::open(config, opening).await?);
+            shepherd.rt.spawn("shepherd", keep::keep(shepherd.clone(), pool, station)).detach();
+            let is_first = opened.set(shepherd).is_ok();
+            debug_assert!(is_first, "a layer is opened once");
+            Ok(())
+        })
+    }
+
+    fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
+        let shepherd = self.shepherd.get().expect("the stack opens a layer before its first request");
+        match bio.op {
+            Op::Flush => Step::Now(Flow::Down),
+            Op::Read | Op::Extents => shepherd.read(&Io::of(ctx), bio.take()).map(Flow::Done),
+            Op::Write | Op::Zero | Op::Discard => shepherd.change(&Io::of(ctx), bio.take()).map(Flow::Done),
+            Op::Ranges(_) => Step::Now(Flow::Done(bio.take().fail(BioError::Unsupported(OpKind::Clone)))),
+        }
+    }
+
+    fn close(&self) {
+        self.shepherd.get().inspect(|shepherd| shepherd.close());
+    }
+
+    fn trouble(&self) -> Option<Trouble> {
+        self.shepherd.get().and_then(|shepherd| shepherd.trouble())
+    }
+
+    fn stats(&self) -> Vec<Stat> {
+        self.shepherd.get().map_or_else(Vec::new, |shepherd| shepherd.stats())
+    }
+}

@@ -1,0 +1,258 @@
+//! Files as they were before the traced program changed them.
+//!
+//! Trees that are named are walked before the program runs. Of others, each path is looked at when a call first uses it.
+//! Under ptrace that is before the call; a program in the kernel tells of the call a moment later, and then a file that is
+//! younger than the recording was made by it, and was not there before.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+use esker_trace_calls::words::FileKind;
+use esker_trace_calls::{Entry, EntryKind, PathBytes, Word, Xattr};
+use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
+
+use crate::calls::kind_of_mode;
+
+/// Symbolic links that are followed in one path, as in the kernel.
+const LINKS_MAX: u32 = 40;
+
+/// What was looked at, and when recording began.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// ns since 1970.
+    started: i64,
+    /// Paths as calls name them, all of whose components were looked at.
+    known: BTreeSet<Vec<u8>>,
+    /// What was looked at, as the tree that it is; the root first.
+    nodes: Vec<Node>,
+    groups: BTreeMap<(u64, u64), u64>,
+    /// Entries that could not be read.
+    pub unreadable: Vec<(PathBuf, io::Error)>,
+    /// Files that the program had changed when they were looked at: their size may be a later one.
+    pub changed: u64,
+}
+
+/// A path without symbolic links before its last component.
+#[derive(Debug, Default)]
+struct Node {
+    /// Where it leads, if it is a link.
+    target: Option<PathBuf>,
+    /// Numbers of nodes.
+    children: BTreeMap<OsString, usize>,
+}
+
+const ROOT: usize = 0;
+
+impl Snapshot {
+    /// Nothing yet; files that are younger than `started` (ns since 1970) are not taken.
+    pub fn new(started: i64) -> Snapshot {
+        Snapshot {
+            started,
+            known: BTreeSet::new(),
+            nodes: vec![Node::default()],
+            groups: BTreeMap::new(),
+            unreadable: Vec::new(),
+            changed: 0,
+        }
+    }
+
+    /// Takes a whole tree, and the directories above it. Stays on its file system.
+    ///
+    /// # Errors
+    /// If `root` is not there; what is below and cannot be read is only noted.
+    pub fn walk(&mut self, root: &Path, give: &mut impl FnMut(&PathBytes, &Entry)) -> io::Result<()> {
+        let root = fs::canonicalize(root)?;
+        let (_, node) = self.follow(&root, give);
+        let device = look(&root)?.device();
+        let mut folders = vec![(root, node)];
+        while let Some((folder, node)) = folders.pop() {
+            match self.children(&folder) {
+                Ok(children) => {
+                    for child in children {
+                        let below = self.take(node, &child, give);
+                        let is_folder = |look: &Look| look.kind() == FileKind::Directory && look.device() == device;
+                        if look(&child).is_ok_and(|look| is_folder(&look)) {
+                            folders.push((child, below));
+                        }
+                    }
+                }
+                Err(error) => self.unreadable.push((folder, error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn children(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
+        fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect()
+    }
+
+    /// Takes all that lies on an absolute path, as far as it is there and was not looked at.
+    pub fn touch(&mut self, path: &[u8], give: &mut impl FnMut(&PathBytes, &Entry)) {
+        if self.known.contains(path) {
+            return;
+        }
+        self.known.insert(path.to_vec());
+        self.follow(Path::new(OsStr::from_bytes(path)), give);
+    }
+
+    /// The path without dots and links to which an absolute one leads, on which all is taken.
+    pub fn resolve(&mut self, path: &[u8], give: &mut impl FnMut(&PathBytes, &Entry)) -> Vec<u8> {
+        self.follow(Path::new(OsStr::from_bytes(path)), give).0.into_os_string().into_vec()
+    }
+
+    /// Takes all that lies on an absolute path; where it leads, and the node there.
+    fn follow(&mut self, path: &Path, give: &mut impl FnMut(&PathBytes, &Entry)) -> (PathBuf, usize) {
+        let (mut at, mut node, mut above, mut links) = (PathBuf::from("/"), ROOT, Vec::new(), 0);
+        let mut rest = components(path);
+        while let Some(component) = rest.pop() {
+            if component == ".." {
+                at.pop();
+                node = above.pop().unwrap_or(ROOT);
+                continue;
+            }
+            at.push(component);
+            let below = self.take(node, &at, give);
+            let Some(target) = &self.nodes[below].target else {
+                above.push(node);
+                node = below;
+                continue;
+            };
+            links += 1;
+            if links > LINKS_MAX {
+                break;
+            }
+            at.pop();
+            if target.is_absolute() {
+                (at, node) = (PathBuf::from("/"), ROOT);
+                above.clear();
+            }
+            rest.extend(components(target));
+        }
+        (at, node)
+    }
+
+    /// Takes one path below a node; its own node.
+    fn take(&mut self, above: usize, path: &Path, give: &mut impl FnMut(&PathBytes, &Entry)) -> usize {
+        let name = path.file_name().expect("a path that ends with a name");
+        if let Some(node) = self.nodes[above].children.get(name) {
+            return *node;
+        }
+        let mut target = None;
+        match look(path) {
+            Ok(look) if look.born().is_some_and(|born| born >= self.started) => {}
+            Ok(look) => {
+                if look.kind() == FileKind::Symlink {
+                    target = fs::read_link(path).ok();
+                }
+                if look.kind() == FileKind::Regular && look.modified() >= self.started {
+                    self.changed += 1;
+                }
+                let entry = self.entry(path, &look, target.as_deref());
+                give(&PathBytes::from(path.as_os_str().as_bytes()), &entry);
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound || error.kind() == io::ErrorKind::NotADirectory => {}
+            Err(error) => self.unreadable.push((path.to_path_buf(), error)),
+        }
+        let node = self.nodes.len();
+        self.nodes[above].children.insert(name.to_os_string(), node);
+        self.nodes.push(Node { target, children: BTreeMap::new() });
+        node
+    }
+
+    fn entry(&mut self, path: &Path, look: &Look, target: Option<&Path>) -> Entry {
+        let kind = match look.kind() {
+            FileKind::Directory => EntryKind::Directory,
+            FileKind::Symlink => {
+                EntryKind::Symlink { target: PathBytes::from(target.unwrap_or(Path::new("")).as_os_str().as_bytes()) }
+            }
+            FileKind::Fifo => EntryKind::Fifo,
+            FileKind::Socket => EntryKind::Socket,
+            FileKind::CharDevice => look.special(false),
+            FileKind::BlockDevice => look.special(true),
+            FileKind::Regular | FileKind::Other => EntryKind::File { size: look.0.stx_size },
+        };
+        let next = self.groups.len() as u64 + 1;
+        let group = match kind {
+            EntryKind::Directory => 0,
+            _ if look.0.stx_nlink < 2 => 0,
+            _ => *self.groups.entry((look.device(), look.0.stx_ino)).or_insert(next),
+        };
+        Entry { kind, mode: look.0.stx_mode & 0o7777, group, modified: look.modified(), xattrs: xattrs(path) }
+    }
+}
+
+/// The last component first; `.` left out.
+fn components(path: &Path) -> Vec<OsString> {
+    let name = |component: Component<'_>| match component {
+        Component::Normal(name) => Some(name.to_os_string()),
+        Component::ParentDir => Some("..".into()),
+        _ => None,
+    };
+    let mut all: Vec<_> = path.components().filter_map(name).collect();
+    all.reverse();
+    all
+}
+
+/// What the kernel tells of a file.
+struct Look(Statx);
+
+fn look(path: &Path) -> io::Result<Look> {
+    let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    Ok(Look(statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT, mask)?))
+}
+
+impl Look {
+    fn kind(&self) -> FileKind {
+        kind_of_mode(u32::from(self.0.stx_mode))
+    }
+
+    fn device(&self) -> u64 {
+        rustix::fs::makedev(self.0.stx_dev_major, self.0.stx_dev_minor)
+    }
+
+    fn special(&self, block: bool) -> EntryKind {
+        EntryKind::Device { block, major: self.0.stx_rdev_major, minor: self.0.stx_rdev_minor }
+    }
+
+    fn modified(&self) -> i64 {
+        nanos(self.0.stx_mtime.tv_sec, self.0.stx_mtime.tv_nsec)
+    }
+
+    /// When it was made, on file systems that keep that.
+    fn born(&self) -> Option<i64> {
+        let known = self.0.stx_mask & StatxFlags::BTIME.bits() != 0;
+        known.then(|| nanos(self.0.stx_btime.tv_sec, self.0.stx_btime.tv_nsec))
+    }
+}
+
+fn nanos(seconds: i64, nanos: u32) -> i64 {
+    seconds.saturating_mul(1_000_000_000).saturating_add(i64::from(nanos))
+}
+
+/// Names and lengths of extended attributes; none where they cannot be read.
+fn xattrs(path: &Path) -> Vec<Xattr> {
+    // Most files have none, which is asked for without room for them.
+    let none: &mut [u8] = &mut [];
+    let mut room = vec![0u8; rustix::fs::llistxattr(path, none).unwrap_or(0)];
+    if room.is_empty() {
+        return Vec::new();
+    }
+    let Ok(len) = rustix::fs::llistxattr(path, &mut room[..]) else { return Vec::new() };
+    let names = room[..len].split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    let mut found: Vec<Xattr> = names
+        .map(|name| {
+            let none: &mut [u8] = &mut [];
+            let len = rustix::fs::lgetxattr(path, name, none).unwrap_or(0);
+            Xattr { name: Word::from(name), len: len as u32 }
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+//! What came of a call, or why none was made.
+
+use esker_trace_calls::compiled::{Notes, Step};
+use esker_trace_calls::words::FileKind;
+use esker_trace_calls::{Call, Errno as Traced, Outcome};
+use rustix::io::Errno;
+
+/// What came of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// What it returned.
+    pub result: Result<i64, Traced>,
+    /// What a call of the `stat` family saw: type and size.
+    pub seen: Option<(FileKind, u64)>,
+    /// Why no call was made, if none was.
+    pub skipped: Option<Skip>,
+    /// Nanoseconds of the system call itself, where it was timed.
+    pub call_ns: Option<u64>,
+}
+
+/// Why a call was not made. Its traced result stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Skip {
+    /// It is about a socket, a terminal, a timer or another process.
+    Outside,
+    /// It is about threads, memory or programs.
+    NotFiles,
+    /// A signal, another process, an empty or full pipe, or the source's rights and limits had it fail.
+    Circumstance,
+    /// Its arguments were not recorded.
+    Unseen,
+    /// It grants rights, which a foreign trace may not.
+    Privileged,
+}
+
+impl Skip {
+    /// For people.
+    pub fn text(self) -> &'static str {
+        match self {
+            Skip::Outside => "calls on sockets, terminals and other things outside the tree were not made",
+            Skip::NotFiles => "calls about threads, memory and programs were not made",
+            Skip::Circumstance => {
+                "calls that failed by a signal, another's lock, an empty or full pipe, or rights and limits of the source were \
+                 not made"
+            }
+            Skip::Privileged => crate::privilege::ATTRIBUTES,
+            Skip::Unseen => "calls whose requests were not recorded (io_uring, drivers) were not made",
+        }
+    }
+}
+
+/// Why a call gave no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fail {
+    /// The kernel's error.
+    Errno(Errno),
+    /// It was not made.
+    Skip(Skip),
+}
+
+impl From<Errno> for Fail {
+    fn from(errno: Errno) -> Fail {
+        Fail::Errno(errno)
+    }
+}
+
+/// What a family of calls gives.
+pub type Reply = Result<i64, Fail>;
+
+/// What a user may not do, or a machine has no room or no device for, which is another matter on the target.
+const OF_THE_SOURCE: [Traced; 10] = [
+    Traced::EPERM,
+    Traced::EACCES,
+    Traced::EROFS,
+    Traced::EMFILE,
+    Traced::ENFILE,
+    Traced::ENXIO,
+    Traced::ENOMEM,
+    Traced::ENOSPC,
+    Traced::EDQUOT,
+    Traced::ETXTBSY,
+];
+
+/// Whether a call failed by what no replay repeats: a signal, a lock of another process, or rights and limits of the
+/// source that its files do not show. Made here it could succeed, and change what later calls find.
+pub fn is_circumstance(step: &Step) -> bool {
+    let Some(errno) = step.outcome.errno() else { return false };
+    let contended = matches!(errno, Traced::EAGAIN | Traced::EACCES | Traced::EDEADLK);
+    let of_the_source = step.notes.contains(Notes::FAILURE_UNEXPLAINED) && OF_THE_SOURCE.contains(&errno);
+    errno == Traced::EINTR
+        || of_the_source
+        || (contended && matches!(step.call, Call::RangeLock { .. } | Call::Flock { .. }))
+}
+
+/// The traced result; a call that never returned gives 0.
+pub fn as_traced(step: &Step) -> Result<i64, Traced> {
+    match step.outcome {
+        Outcome::Done(value) => Ok(value),
+        Outcome::Failed(errno) => Err(errno),
+        Outcome::Unknown => Ok(0),
+    }
+}
+
+/// The same error under the trace's name.
+pub fn traced(errno: Errno) -> Traced {
+    Traced(u16::try_from(errno.raw_os_error()).unwrap_or(u16::MAX))
+}
+
+/// A count of bytes as a result.
+pub fn bytes(count: usize) -> Reply {
+    Ok(count as i64)
+}
+
+/// No more than success.
+pub fn done(_: ()) -> i64 {
+    0
+}

@@ -1,0 +1,236 @@
+//! What if: replays of one trace on several targets, beside each other.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use esker_report::{Axis, Figure, PlotError, Series, html};
+use serde::Serialize;
+
+use super::Report;
+use super::html::{label, outstanding_figure};
+use super::text::{percent, span};
+
+/// A report and where it comes from.
+pub struct Named {
+    /// Name of its file.
+    pub name: String,
+    /// The report.
+    pub report: Report,
+}
+
+/// Several targets beside each other; the first is what the others are compared with.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// What was replayed.
+    pub trace: String,
+    /// The rows, in the order given.
+    pub targets: Vec<Row>,
+}
+
+/// One target.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Name of the report.
+    pub name: String,
+    /// Type of file system.
+    pub file_system: String,
+    /// Mode of the replay.
+    pub mode: String,
+    /// Nanoseconds.
+    pub elapsed_ns: u64,
+    /// Elapsed time divided by the first row's; absent if too many calls failed, or I/O was not played.
+    pub relative: Option<f64>,
+    /// Why it is absent.
+    pub no_relative: Option<&'static str>,
+    /// Stated error of the elapsed time as a prediction; absent if it is none, or of an unknown error.
+    pub error: Option<f64>,
+    /// Why the elapsed time is no prediction, if it is none.
+    pub no_prediction: Option<String>,
+    /// Share of calls with another result.
+    pub failure_share: f64,
+    /// Calls under way on average.
+    pub outstanding_mean: f64,
+    /// Thread time of each category in nanoseconds.
+    pub categories: Vec<(String, u64)>,
+}
+
+/// Reports that cannot be compared.
+#[derive(Debug, thiserror::Error)]
+pub enum CompareError {
+    /// Nothing given.
+    #[error("nothing to compare: give at least two reports")]
+    TooFew,
+    /// Of different traces.
+    #[error("{name} is a replay of {other}, not of {trace}: only replays of one trace can be compared")]
+    OtherTrace {
+        /// The report.
+        name: String,
+        /// Its trace.
+        other: String,
+        /// The first report's.
+        trace: String,
+    },
+}
+
+/// Compares them.
+///
+/// # Errors
+/// [`CompareError`].
+pub fn compare(reports: &[Named]) -> Result<Comparison, CompareError> {
+    let [first, _, ..] = reports else { return Err(CompareError::TooFew) };
+    let trace = &first.report.trace;
+    if let Some(other) = reports.iter().find(|named| named.report.trace != *trace) {
+        let (name, other) = (other.name.clone(), other.report.trace.clone());
+        return Err(CompareError::OtherTrace { name, other, trace: trace.clone() });
+    }
+    let row = |named: &Named| {
+        let report = &named.report;
+        let no_relative = report.why_incomparable().or(first.report.why_incomparable());
+        Row {
+            name: named.name.clone(),
+            file_system: report.target.file_system.clone(),
+            mode: report.how.mode.clone(),
+            elapsed_ns: report.elapsed_ns,
+            relative: match no_relative {
+                Some(_) => None,
+                None => Some(report.elapsed_ns as f64 / first.report.elapsed_ns.max(1) as f64),
+            },
+            no_relative,
+            error: report.prediction.as_ref().and_then(|prediction| prediction.error),
+            no_prediction: report.no_prediction.clone(),
+            failure_share: report.failure_share(),
+            outstanding_mean: report.outstanding_mean,
+            categories: report.categories.iter().map(|one| (one.name.clone(), one.time_ns)).collect(),
+        }
+    };
+    Ok(Comparison { trace: trace.clone(), targets: reports.iter().map(row).collect() })
+}
+
+impl Row {
+    fn cells(&self) -> Vec<String> {
+        let relative = self.relative.map(|relative| format!("{relative:.3}"));
+        let relative = relative.or(self.no_relative.map(str::to_string)).unwrap_or_default();
+        let error = match (self.error, &self.no_prediction) {
+            (Some(error), _) => percent(error),
+            (None, Some(_)) => "no prediction".to_string(),
+            (None, None) => "not known".to_string(),
+        };
+        let outstanding = format!("{:.2}", self.outstanding_mean);
+        let (elapsed, failures) = (span(self.elapsed_ns), percent(self.failure_share));
+        let [name, system, mode] = [&self.name, &self.file_system, &self.mode].map(String::clone);
+        vec![name, system, mode, elapsed, relative, error, failures, outstanding]
+    }
+
+    fn time_ns(&self, category: &str) -> u64 {
+        self.categories.iter().find(|(name, _)| name == category).map_or(0, |(_, time_ns)| *time_ns)
+    }
+}
+
+const COLUMNS: [(&str, &str); 8] = [
+    ("report", "the report's file"),
+    ("file system", "type of the target's file system"),
+    ("mode", "which order was kept"),
+    ("elapsed", "time of the whole replay"),
+    ("relative", "divided by the first report's"),
+    ("stated error", "of the elapsed time as a prediction of the program itself"),
+    ("failures", "share of calls with another result than traced"),
+    ("outstanding", "calls under way on average"),
+];
+
+impl Comparison {
+    /// For people at a terminal.
+    pub fn text(&self) -> String {
+        let mut out = format!("{}\n", self.trace);
+        let head = COLUMNS.map(|(title, _)| title.to_string()).to_vec();
+        for cells in std::iter::once(head).chain(self.targets.iter().map(Row::cells)) {
+            let line: String = cells.iter().map(|cell| format!("{cell:<20} ")).collect();
+            writeln!(out, "{}", line.trim_end()).expect("a string takes all text");
+        }
+        for line in self.without_prediction() {
+            writeln!(out, "{line}").expect("a string takes all text");
+        }
+        out
+    }
+
+    /// A line for each target whose time says nothing of the program.
+    fn without_prediction(&self) -> Vec<String> {
+        let why = |row: &Row| row.no_prediction.as_ref().map(|why| format!("{}: prediction none: {why}", row.name));
+        self.targets.iter().filter_map(why).collect()
+    }
+
+    fn all_categories(&self) -> BTreeSet<&str> {
+        self.targets.iter().flat_map(|row| row.categories.iter().map(|(name, _)| name.as_str())).collect()
+    }
+
+    fn category_table(&self) -> String {
+        let titles: Vec<String> = self.targets.iter().map(|row| row.name.clone()).collect();
+        let mut columns = vec![("category", "kind of call")];
+        columns.extend(titles.iter().map(|title| (title.as_str(), "thread time in calls of this kind")));
+        let row = |category: &str| {
+            let times = self.targets.iter().map(|row| span(row.time_ns(category)));
+            std::iter::once(category.to_string()).chain(times).collect::<Vec<_>>()
+        };
+        html::table(&columns, &self.all_categories().into_iter().map(row).collect::<Vec<_>>(), None)
+    }
+
+    fn category_figure(&self) -> Figure {
+        let line = |category: &str| {
+            let points = self.targets.iter().enumerate();
+            let points = points.map(|(at, row)| (at as f64 + 1.0, row.time_ns(category) as f64 / 1e6));
+            Series::line(category, points.collect())
+        };
+        Figure {
+            title: "Thread time by category".to_string(),
+            says: "Where the threads' time goes on each target, numbered in the order of the table.".to_string(),
+            x: Axis::linear("target"),
+            y: Axis::linear("thread time in ms"),
+            series: self.all_categories().into_iter().map(line).collect(),
+        }
+    }
+
+    /// As a page; `reports` are those that were compared and `mark` says in a comment who wrote it.
+    ///
+    /// # Errors
+    /// If a figure cannot be drawn.
+    pub fn page(&self, reports: &[Named], mark: &str) -> Result<String, PlotError> {
+        let fastest = self.targets.iter().enumerate().filter(|(_, row)| row.relative.is_some());
+        let fastest = fastest.min_by_key(|(_, row)| row.elapsed_ns).map(|(at, _)| at);
+        let rows: Vec<_> = self.targets.iter().map(Row::cells).collect();
+        let all: Vec<&Report> = reports.iter().map(|named| &named.report).collect();
+        let figures = [self.elapsed_figure(), self.category_figure(), outstanding_figure(&all)];
+        let latencies: String = reports.iter().map(latency_table).collect();
+        let without = match self.without_prediction().as_slice() {
+            [] => String::new(),
+            lines => html::list(lines),
+        };
+        let body = [
+            html::section("Targets", &(html::table(&COLUMNS, &rows, fastest) + &without)),
+            html::section("Figures", &html::figures(&figures)?),
+            html::section("Thread time", &self.category_table()),
+            html::section("Latencies", &latencies),
+        ];
+        Ok(html::page(&format!("What if: {}", self.trace), mark, &body.concat()))
+    }
+
+    fn elapsed_figure(&self) -> Figure {
+        let points = self.targets.iter().enumerate();
+        let points = points.map(|(at, row)| (at as f64 + 1.0, row.elapsed_ns as f64 / 1e6)).collect();
+        Figure {
+            title: "Elapsed time".to_string(),
+            says: "Time of the whole replay on each target, numbered in the order of the table.".to_string(),
+            x: Axis::linear("target"),
+            y: Axis::linear("elapsed time in ms"),
+            series: vec![Series::marks("elapsed", points)],
+        }
+    }
+}
+
+fn latency_table(named: &Named) -> String {
+    let columns = [("call", "type of call"), ("p10", "10 %"), ("p50", "half"), ("p95", "95 %"), ("p99", "99 %")];
+    let row = |call: &super::CallTime| {
+        std::iter::once(call.call.clone()).chain(call.percentiles_ns.map(span)).collect::<Vec<_>>()
+    };
+    let rows: Vec<_> = named.report.calls.iter().map(row).collect();
+    format!("<h3>{}: {}</h3>\n", html::escaped(&named.name), html::escaped(&label(&named.report)))
+        + &html::table(&columns, &rows, None)
+}
