@@ -46,20 +46,17 @@ impl Media {
         write
     }
 
-    /// Zeroes `range` as an unsettled write. Returns the write's number. Holes cost nothing: a unit that is a hole and has no
-    /// unsettled writes reads as zeroes before and after, whatever a power cut keeps.
+    /// Zeroes `range` as an unsettled write. Returns the write's number. Holes cost nothing: before and after, such a unit holds
+    /// zeroes, or what an older unsettled write may bring back.
     pub fn zero(&self, range: ByteRange) -> u64 {
         let write = self.number();
         let mut at = range.start();
         for extent in self.extents(range) {
             let part = ByteRange::new(at, extent.len).expect("inside the range");
             at += extent.len;
-            match extent.state {
-                ExtentState::Hole => self.remember_again(part, write),
-                _ => {
-                    self.remember(part, write);
-                    self.store.borrow_mut().zero(part);
-                }
+            if extent.state != ExtentState::Hole {
+                self.remember(part, write);
+                self.store.borrow_mut().zero(part);
             }
         }
         write
@@ -78,13 +75,6 @@ impl Media {
             let mut bytes = vec![0; self.unit as usize].into_boxed_slice();
             store.read(unit * self.unit, &mut bytes);
             undo.entry(unit).or_default().push_back(Before { write, bytes });
-        }
-    }
-
-    /// The same for a hole: only units of which something else may come back.
-    fn remember_again(&self, range: ByteRange, write: u64) {
-        for (_, older) in self.undo.borrow_mut().range_mut(self.units(range)) {
-            older.push_back(Before { write, bytes: vec![0; self.unit as usize].into_boxed_slice() });
         }
     }
 
