@@ -28,6 +28,8 @@ pub mod secrecy;
 mod socket;
 mod threads;
 mod uring;
+#[cfg(test)]
+mod vanished;
 mod workers;
 
 pub use apart::{Errand, NoDescriptors, run_apart, work_apart};

@@ -201,7 +201,9 @@ fn check_loss(left: u64) {
 
 #[test]
 fn memory_that_is_taken_away_is_told_and_its_zeroes_reach_no_disk() {
-    [0, HEADER, DATA].into_iter().for_each(check_loss);
+    for left in [0, HEADER, DATA] {
+        check_loss(left);
+    }
 }
 
 #[test]
