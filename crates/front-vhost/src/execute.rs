@@ -3,9 +3,9 @@
 use esker_base::ByteRange;
 use esker_block::{Bio, BioError, Buf, OpKind, Tag};
 
-use crate::Memory;
 use crate::chain::Chain;
 use crate::disk::{Disk, count};
+use crate::guest::Guest;
 use crate::request::{DATA_AT, Request, Status};
 
 /// Payload is moved in pieces of this size, so that no request holds more memory.
@@ -14,7 +14,7 @@ const PIECE_BYTES: u64 = 1 << 20;
 /// What a request needs to be carried out.
 pub(crate) struct Executor<'a> {
     pub disk: &'a Disk,
-    pub memory: &'a Memory,
+    pub memory: &'a Guest,
     pub chain: &'a Chain,
     /// The guest never flushes: whatever is answered must be durable.
     pub forced: bool,
@@ -68,6 +68,10 @@ impl Executor<'_> {
             let from = DATA_AT + piece.start() - range.start();
             let bytes = buf.bytes_mut().expect("just made unique");
             self.chain.readable.read(self.memory, from, bytes).map_err(|_| Status::Io)?;
+            if self.memory.is_lost() {
+                // The guest did not write these zeroes.
+                return Err(Status::Io);
+            }
             self.copied(piece.len());
             let mut bio = Bio::write(piece.start(), buf);
             bio.flags.fua = self.forced;

@@ -21,6 +21,7 @@ use vm_memory::{FileOffset, GuestAddress, GuestRegionMmap, MmapRegion};
 
 use crate::Memory;
 use crate::disk::{Disk, SECTOR, feature};
+use crate::guest::{Guest, Kept};
 use crate::inflight::area_bytes;
 use crate::mailbox::Asker;
 use crate::ring::{Addresses, RING_LEN_MAX, RingError};
@@ -29,6 +30,8 @@ use crate::ring::{Addresses, RING_LEN_MAX, RingError};
 const REGIONS_MAX: usize = 64;
 /// Bytes of the configuration space that may be asked for; what is not ours reads as zero.
 const SPACE_BYTES_MAX: usize = 256;
+/// The file system of huge pages (statfs(2)).
+const HUGETLBFS_MAGIC: i64 = 0x9584_58f6;
 
 /// What the reactor is asked to do.
 pub(crate) enum Command {
@@ -37,9 +40,9 @@ pub(crate) enum Command {
         flushes: bool,
         enable: bool,
     },
-    Memory(Arc<Memory>),
+    Memory(Arc<Guest>),
     Track {
-        region: Arc<MmapRegion<()>>,
+        region: Arc<Kept>,
         len: u16,
     },
     Len {
@@ -140,15 +143,15 @@ impl Handler {
     }
 
     fn publish(&self) -> Result<()> {
-        self.ask(Command::Memory(Arc::new(self.memory.clone()))).map(drop)
+        let guest = Guest::new(self.memory.clone()).map_err(Error::ReqHandlerError)?;
+        self.ask(Command::Memory(Arc::new(guest))).map(drop)
     }
 
     fn add(&mut self, region: &VhostUserMemoryRegion, file: File) -> Result<()> {
         if self.mappings.len() >= REGIONS_MAX {
             return Err(Error::InvalidParam);
         }
-        let end = region.mmap_offset.checked_add(region.memory_size).ok_or(Error::InvalidParam)?;
-        hold(&file, end)?;
+        hold(&file, region.mmap_offset, region.memory_size)?;
         let mapped = GuestRegionMmap::new(region.mmap_region(file)?, GuestAddress(region.guest_phys_addr));
         let mapped = mapped.ok_or(Error::InvalidParam)?;
         self.memory = self.memory.insert_region(Arc::new(mapped)).map_err(other)?;
@@ -158,15 +161,22 @@ impl Handler {
     }
 }
 
-/// Makes sure that a file has the `end` bytes that will be mapped, and keeps them where the kernel can promise that: a memory
-/// file is sealed against shrinking. Touching a page behind the end of a file would end the server.
-fn hold(file: &File, end: u64) -> Result<()> {
+/// Makes sure that a file has the `len` bytes from `offset` on that will be mapped, and keeps them where the kernel can promise that: a
+/// memory file is sealed against shrinking.
+fn hold(file: &File, offset: u64, len: u64) -> Result<()> {
+    let end = offset.checked_add(len).ok_or(Error::InvalidParam)?;
     // Sealed first: a size that was read before could be another one now. Files of a file system cannot be sealed, and a
     // monitor may have forbidden it.
     let _unsealable = rustix::fs::fcntl_add_seals(file, SealFlags::SHRINK);
     let size = file.metadata().map_err(Error::ReqHandlerError)?.len();
     if size < end {
         return Err(other(format!("the memory file has {size} bytes, and {end} of it are to be mapped")));
+    }
+    let system = rustix::fs::fstatfs(file).map_err(|error| Error::ReqHandlerError(error.into()))?;
+    // Memory that is lost is replaced, which the kernel does for whole pages of a mapping.
+    let page = u64::try_from(system.f_bsize).unwrap_or(1).max(1);
+    if system.f_type == HUGETLBFS_MAGIC && !(offset.is_multiple_of(page) && len.is_multiple_of(page)) {
+        return Err(other(format!("memory in huge pages of {page} bytes is to be mapped in whole ones")));
     }
     Ok(())
 }
@@ -324,8 +334,9 @@ impl VhostUserBackendReqHandlerMut for Handler {
 
     fn set_inflight_fd(&mut self, given: &VhostUserInflight, file: File) -> Result<()> {
         let len = usize::try_from(given.mmap_size).map_err(|_| Error::InvalidParam)?;
-        hold(&file, given.mmap_offset.checked_add(given.mmap_size).ok_or(Error::InvalidParam)?)?;
+        hold(&file, given.mmap_offset, given.mmap_size)?;
         let region = MmapRegion::from_file(FileOffset::new(file, given.mmap_offset), len).map_err(other)?;
+        let region = Kept::new(region).map_err(Error::ReqHandlerError)?;
         self.ask(Command::Track { region: Arc::new(region), len: given.queue_size }).map(drop)
     }
 

@@ -20,7 +20,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-use vm_memory::{Bytes, MmapRegion, VolatileMemory};
+use vm_memory::{Bytes, VolatileMemory};
+
+use crate::guest::Kept;
 
 /// Bytes before the first descriptor.
 const HEADER_BYTES: usize = 16;
@@ -43,7 +45,7 @@ pub fn area_bytes(len: u16) -> usize {
 /// The area of one ring.
 #[derive(Clone, Debug)]
 pub struct Area {
-    region: Arc<MmapRegion<()>>,
+    region: Arc<Kept>,
     at: usize,
     len: u16,
     counter: u64,
@@ -51,10 +53,15 @@ pub struct Area {
 
 impl Area {
     /// The area of ring `index` in a region for rings of `len` descriptors; none if the region is too small.
-    pub fn new(region: &Arc<MmapRegion<()>>, index: u16, len: u16) -> Option<Area> {
+    pub fn new(region: &Arc<Kept>, index: u16, len: u16) -> Option<Area> {
         let bytes = area_bytes(len);
         let at = bytes.checked_mul(usize::from(index))?;
         (at + bytes <= region.size()).then(|| Area { region: region.clone(), at, len, counter: 0 })
+    }
+
+    /// Whether its memory is gone.
+    pub fn is_lost(&self) -> bool {
+        self.region.is_lost()
     }
 
     /// Takes the area into use, given the index of the used ring in the guest's memory: the heads that were under way

@@ -6,15 +6,16 @@
 //! A guest's memory changes under our hands, so no reference into it can exist in safe Rust: payload is copied, once in
 //! each direction, between guest memory and slabs of the pool, and the copies are counted ([`Counters::copied_bytes`]).
 //!
-//! Reading order: [`disk`] (what the guest sees of an export), [`chain`] (descriptors), [`request`] (what they ask),
+//! Reading order: [`disk`] (what the guest sees of an export), [`guest`] (its memory, which may go), [`chain`] (descriptors), [`request`] (what they ask),
 //! `execute` (requests as requests to a device), [`ring`] (one queue), [`inflight`] (what survives our death),
 //! `handler` and `session` (the monitor's messages: a thread that reads them, the reactor that obeys), [`server`].
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod chain;
 pub mod disk;
 mod execute;
+pub mod guest;
 mod handler;
 pub mod inflight;
 mod mailbox;
@@ -24,6 +25,7 @@ pub mod server;
 mod session;
 
 pub use disk::{Counters, Disk};
+pub use guest::Guest;
 pub use server::{Config, Server};
 
 /// Memory of a guest, as its monitor shares it.

@@ -15,10 +15,10 @@ use esker_rt::sync::{Either, Notify, race};
 use virtio_queue::{Queue, QueueOwnedT, QueueT};
 use vm_memory::GuestAddress;
 
-use crate::Memory;
 use crate::chain::Chain;
 use crate::disk::{Disk, count};
 use crate::execute::Executor;
+use crate::guest::Guest;
 use crate::inflight::Area;
 use crate::request::{Request, answer};
 
@@ -59,7 +59,7 @@ pub struct Ring {
 
 struct State {
     queue: Queue,
-    memory: Option<Arc<Memory>>,
+    memory: Option<Arc<Guest>>,
     kick: Option<Arc<OwnedFd>>,
     call: Option<Arc<OwnedFd>>,
     area: Option<Area>,
@@ -67,10 +67,18 @@ struct State {
     ended: bool,
     /// The guest broke the ring: it is left alone until it is set up again.
     broken: bool,
+    /// What is done when memory of the guest is gone.
+    on_loss: Option<Rc<dyn Fn()>>,
     /// Answered means durable.
     forced: bool,
     /// Heads under way.
     busy: BTreeSet<u16>,
+}
+
+impl State {
+    fn is_lost(&self) -> bool {
+        self.memory.as_ref().is_some_and(|memory| memory.is_lost()) || self.area.as_ref().is_some_and(Area::is_lost)
+    }
 }
 
 /// What there is to do.
@@ -93,6 +101,7 @@ impl Ring {
             enabled: false,
             ended: false,
             broken: false,
+            on_loss: None,
             forced: true,
             busy: BTreeSet::new(),
         };
@@ -105,8 +114,26 @@ impl Ring {
     }
 
     /// Gives it the guest's memory, also a new one while it runs.
-    pub fn set_memory(&self, memory: Arc<Memory>) {
+    pub fn set_memory(&self, memory: Arc<Guest>) {
         self.state.borrow_mut().memory = Some(memory);
+    }
+
+    /// Sets what is done, at least once, when memory of the guest is found to be gone. The ring is left alone from then on.
+    pub fn on_loss(&self, act: Rc<dyn Fn()>) {
+        self.state.borrow_mut().on_loss = Some(act);
+    }
+
+    /// Whether memory of the guest is gone; if it is, that is told.
+    pub fn looks_for_loss(&self) -> bool {
+        let state = self.state.borrow();
+        if !state.is_lost() {
+            return false;
+        }
+        let act = state.on_loss.clone();
+        drop(state);
+        self.break_off("the guest's memory was taken away");
+        act.iter().for_each(|act| act());
+        true
     }
 
     /// What was agreed: notifications by index, and whether the guest flushes.
@@ -141,7 +168,7 @@ impl Ring {
             .and_then(|()| queue.try_set_avail_ring_address(GuestAddress(at.available)))
             .and_then(|()| queue.try_set_used_ring_address(GuestAddress(at.used)));
         set.map_err(|_| self.error("its addresses are not aligned"))?;
-        let used = queue.used_idx(&**memory, Ordering::Acquire);
+        let used = queue.used_idx(memory.memory(), Ordering::Acquire);
         queue.set_next_used(used.map_err(|_| self.error("its used ring is not in memory"))?.0);
         Ok(())
     }
@@ -182,7 +209,7 @@ impl Ring {
         let State { queue, memory, area, .. } = &mut *state;
         let memory = memory.as_ref().ok_or(self.error("it has no memory yet"))?;
         queue.set_ready(true);
-        if !queue.is_valid(&**memory) {
+        if !queue.is_valid(memory.memory()) {
             queue.set_ready(false);
             return Err(self.error("it does not lie in memory"));
         }
@@ -278,16 +305,19 @@ impl Ring {
     fn next(&self) -> Next {
         let mut state = self.state.borrow_mut();
         let State { queue, memory, enabled, broken, busy, .. } = &mut *state;
-        let Some(memory) = memory.as_deref().filter(|_| *enabled && !*broken && queue.ready()) else {
+        let Some(memory) = memory.as_ref().filter(|_| *enabled && !*broken && queue.ready()) else {
             return Next::Stop;
         };
         if busy.len() >= usize::from(queue.size()) {
             return Next::Stop;
         }
         // Memory that is not there is noticed below.
-        let _unreachable = queue.disable_notification(memory);
-        let head = queue.iter(memory).map(|mut heads| heads.next().map(|chain| chain.head_index()));
+        let _unreachable = queue.disable_notification(memory.memory());
+        let head = queue.iter(memory.memory()).map(|mut heads| heads.next().map(|chain| chain.head_index()));
         drop(state);
+        if self.looks_for_loss() {
+            return Next::Stop;
+        }
         match head {
             Ok(Some(head)) => Next::Begin(head),
             Ok(None) => Next::Nothing,
@@ -302,7 +332,7 @@ impl Ring {
     fn listen_again(&self) -> bool {
         let mut state = self.state.borrow_mut();
         let State { queue, memory, .. } = &mut *state;
-        memory.as_deref().is_some_and(|memory| queue.enable_notification(memory).unwrap_or(false))
+        memory.as_ref().is_some_and(|guest| queue.enable_notification(guest.memory()).unwrap_or(false))
     }
 
     fn begin(self: &Rc<Self>, head: u16) {
@@ -344,7 +374,12 @@ impl Ring {
         };
         let tag = Tag { stream: u32::from(self.index), ..Tag::default() };
         let executor = Executor { disk, memory: &memory, chain: &chain, forced, tag };
-        let (status, given) = match Request::read(disk, &memory, &chain) {
+        let request = Request::read(disk, &memory, &chain);
+        if memory.is_lost() {
+            // What was read may be zeroes that the guest never wrote.
+            return 0;
+        }
+        let (status, given) = match request {
             Ok(request) => executor.run(request).await,
             Err(status) => {
                 count(&disk.counters.malformed, 1);
@@ -360,6 +395,7 @@ impl Ring {
     async fn finish(self: &Rc<Self>, head: u16, written: u32) {
         count(&self.disk.counters.requests, 1);
         let call = self.give_back(head, written);
+        self.looks_for_loss();
         self.finished.notify_all();
         // If the ring was full, more may wait.
         self.drain();
@@ -374,7 +410,7 @@ impl Ring {
         let mut state = self.state.borrow_mut();
         let State { queue, memory, area, busy, call, .. } = &mut *state;
         busy.remove(&head);
-        let memory = memory.as_deref()?;
+        let memory = memory.as_ref()?.memory();
         if let Some(area) = area {
             area.end(head);
         }

@@ -1,5 +1,6 @@
 //! One monitor's connection on the reactor: its rings, and obeying its commands.
 
+use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
@@ -17,7 +18,10 @@ pub(crate) async fn run(disk: Rc<Disk>, socket: OwnedFd) -> Result<(), String> {
     let rt = disk.rt.clone();
     let kernel = rt.kernel().map_err(|error| error.to_string())?;
     let rings: Vec<Rc<Ring>> = (0..disk.config.queues_max).map(|index| Ring::new(&disk, index)).collect();
+    let loss = Loss::new(&socket).map_err(|error| error.to_string())?;
     for ring in &rings {
+        let loss = loss.clone();
+        ring.on_loss(Rc::new(move || loss.tell()));
         rt.spawn("vhost-ring", ring.clone().run(kernel.clone())).detach();
     }
     let (asker, answerer) = mailbox();
@@ -28,6 +32,9 @@ pub(crate) async fn run(disk: Rc<Disk>, socket: OwnedFd) -> Result<(), String> {
     });
     while let Some(Letter { question, reply }) = answerer.next().await {
         let answer = obey(&disk, &rings, question).await;
+        for ring in &rings {
+            ring.looks_for_loss();
+        }
         // An asker that went away does not hear it.
         let _gone = reply.send(answer);
     }
@@ -35,7 +42,26 @@ pub(crate) async fn run(disk: Rc<Disk>, socket: OwnedFd) -> Result<(), String> {
         ring.stop().await;
         ring.end();
     }
-    thread.await.map_err(|error| error.to_string())?
+    let end = thread.await.map_err(|error| error.to_string())?;
+    if loss.is_told.get() { Err("it has shortened a memory file that is in use".to_string()) } else { end }
+}
+
+/// Memory of the guest that is gone: its monitor is disconnected.
+struct Loss {
+    socket: OwnedFd,
+    is_told: Cell<bool>,
+}
+
+impl Loss {
+    fn new(socket: &OwnedFd) -> std::io::Result<Rc<Loss>> {
+        Ok(Rc::new(Loss { socket: socket.try_clone()?, is_told: Cell::new(false) }))
+    }
+
+    fn tell(&self) {
+        self.is_told.set(true);
+        // Not connected any more is as good as shut down.
+        let _gone = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+    }
 }
 
 /// Carries out one command.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use esker_base::Nanos;
 use esker_dev::{Defer, Media, MemoryDevice};
 use esker_front_vhost::ring::{Addresses, Ring};
-use esker_front_vhost::{Config, Disk, Memory};
+use esker_front_vhost::{Config, Disk, Guest, Memory};
 use esker_rt::mem::Pool;
 use esker_rt::{Rt, Sim, SimConfig};
 use vm_memory::{Bytes, GuestAddress};
@@ -68,7 +68,8 @@ pub fn try_input(input: &[u8]) -> Result<bool, String> {
 async fn serve(rt: &Rt, input: &[u8]) -> Result<bool, String> {
     let device = MemoryDevice::over(rt, Media::new(DISK_BYTES), 512, Defer::Always(Nanos::micros(1)));
     let disk = Rc::new(Disk::new(rt, &Pool::default(), "fuzz", Rc::new(device), Config::tiny()));
-    let guest = Arc::new(Memory::from_ranges(&[(GuestAddress(0), MEMORY_BYTES)]).map_err(|e| e.to_string())?);
+    let memory = Memory::from_ranges(&[(GuestAddress(0), MEMORY_BYTES)]).map_err(|e| e.to_string())?;
+    let guest = Arc::new(Guest::new(memory).map_err(|e| e.to_string())?);
     guest.write_slice(input, GuestAddress(0)).map_err(|e| e.to_string())?;
     let taken = run(&disk, &guest).await?;
     let answered = disk.counters.requests.get();
@@ -89,7 +90,7 @@ async fn serve(rt: &Rt, input: &[u8]) -> Result<bool, String> {
 }
 
 /// Serves a new ring until nothing is under way; tells how many heads it took.
-async fn run(disk: &Rc<Disk>, guest: &Arc<Memory>) -> Result<u64, String> {
+async fn run(disk: &Rc<Disk>, guest: &Arc<Guest>) -> Result<u64, String> {
     let ring = Ring::new(disk, 0);
     ring.set_features(false, true);
     ring.set_memory(guest.clone());

@@ -321,6 +321,30 @@ async fn run(kernel: &Kernel, op: Op) -> (Vec<Part>, io::Result<usize>) {
     }
 }
 
+/// After what time the kernel ends accepted TCP connections whose peer has vanished without a word: a quiet peer is asked after
+/// `idle_s` seconds whether it is there, and then `probes` times, `interval_s` seconds apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeepAlive {
+    /// Seconds until the first question.
+    pub idle_s: u32,
+    /// Seconds from one question to the next.
+    pub interval_s: u32,
+    /// Questions without an answer.
+    pub probes: u32,
+}
+
+impl KeepAlive {
+    /// For service: vanished peers are gone after 90 s.
+    pub const fn production() -> KeepAlive {
+        KeepAlive { idle_s: 60, interval_s: 10, probes: 3 }
+    }
+
+    /// For tests: after 2 s.
+    pub const fn tiny() -> KeepAlive {
+        KeepAlive { idle_s: 1, interval_s: 1, probes: 1 }
+    }
+}
+
 /// A listening socket. A Unix socket's path is removed when the listener is dropped.
 pub struct Listener {
     kernel: Kernel,
@@ -334,8 +358,16 @@ impl Listener {
     /// # Errors
     /// The kernel's; for a Unix path that exists, `AddrInUse`: nothing is removed here.
     pub fn bind(rt: &Rt, address: &Address) -> io::Result<Listener> {
+        Listener::bind_with(rt, address, KeepAlive::production())
+    }
+
+    /// The same with other times after which vanished TCP peers are gone.
+    ///
+    /// # Errors
+    /// As for [`Listener::bind`].
+    pub fn bind_with(rt: &Rt, address: &Address, keep_alive: KeepAlive) -> io::Result<Listener> {
         let kernel = rt.kernel()?;
-        let (fd, address) = crate::real::listen(address)?;
+        let (fd, address) = crate::real::listen(address, keep_alive)?;
         Ok(Listener { kernel, fd: Arc::new(fd), address })
     }
 

@@ -3,8 +3,8 @@
 //! Reading order: [`reactor`] (the loop), [`op`] (what the kernel can be asked), [`uring`] and [`threads`] (the two
 //! backends), [`kernel`] (what devices and front ends call), [`cell`] (a stack that any thread may enter), [`apart`]
 //! (calls that this process may have to answer itself), [`credentials`] (who connected), [`descriptor`] (calls without a safe form elsewhere),
-//! [`file_map`], [`lock`] (media against other programs), [`loop_device`], [`process`] (memory of other processes),
-//! [`secrecy`] (keys of this one), [`key_memory`] (where they are).
+//! [`fault_guard`] (mapped files that others shorten), [`file_map`], [`lock`] (media against other programs), [`loop_device`],
+//! [`process`] (memory of other processes), [`secrecy`] (keys of this one), [`key_memory`] (where they are).
 
 #![allow(
     clippy::disallowed_methods,
@@ -17,6 +17,7 @@ pub mod cell;
 pub mod credentials;
 pub mod cross;
 pub mod descriptor;
+pub mod fault_guard;
 pub mod file_map;
 pub mod kernel;
 pub mod key_memory;
@@ -29,12 +30,15 @@ pub mod secrecy;
 mod socket;
 mod threads;
 mod uring;
+#[cfg(test)]
+mod vanished;
 mod workers;
 
 pub use apart::{Errand, NoDescriptors, run_apart, work_apart};
 pub use cell::StackCell;
 pub use credentials::Credentials;
 pub use descriptor::{WriteBack, close, write_back};
+pub use fault_guard::FaultGuard;
 pub use file_map::FileMap;
 pub use kernel::{File, Kernel, OpenMode};
 pub use op::{FallocateMode, Op, Outcome};

@@ -9,11 +9,14 @@ use esker_rt::net::{Listener, Stream};
 use esker_rt::sync::Notify;
 use esker_rt::{Level, Rt};
 
+/// A connection, and whether an answer of it is on its way.
+type Open = (Stream, Rc<Cell<bool>>);
+
 /// The connections that have a place.
 #[derive(Default)]
 struct Places {
-    /// By age, each with whether an answer of it is on its way.
-    taken: RefCell<BTreeMap<u64, (Stream, Rc<Cell<bool>>)>>,
+    /// By age.
+    taken: RefCell<BTreeMap<u64, Open>>,
     left: Notify,
 }
 

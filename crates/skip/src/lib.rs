@@ -65,6 +65,8 @@ abilities! {
     IoUring = "io-uring",
     /// Merging of equal pages.
     Ksm = "ksm",
+    /// Network namespaces and cables between them, which take root.
+    Network = "network",
     /// The kernel's flags of page frames.
     PageFlags = "page-flags",
     /// A program of another package.

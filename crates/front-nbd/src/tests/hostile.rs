@@ -153,6 +153,7 @@ fn clients_that_ask_nothing_give_way_however_new_they_are() {
             newcomer.read(r(0, 512)).await.unwrap();
             newcomer.disconnect().await.unwrap();
             busy.read(r(0, 512)).await.unwrap();
+            assert!(site.server.connections() <= 4, "those that gave way are gone");
         }
     });
 }

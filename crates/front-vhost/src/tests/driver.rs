@@ -16,7 +16,7 @@ use vm_memory::{Bytes, GuestAddress};
 
 use crate::disk::Disk;
 use crate::ring::{Addresses, Ring};
-use crate::{Config, Memory};
+use crate::{Config, Guest, Memory};
 
 pub const RING_LEN: u16 = 16;
 pub const DISK_BYTES: u64 = 1 << 20;
@@ -73,7 +73,7 @@ pub struct Bed {
     pub disk: Rc<Disk>,
     pub device: Rc<Spy>,
     pub ring: Rc<Ring>,
-    pub memory: Arc<Memory>,
+    pub memory: Arc<Guest>,
 }
 
 impl Bed {
@@ -85,7 +85,8 @@ impl Bed {
     /// The same with a disk over `served` instead of the spy.
     pub fn over(rt: &Rt, served: Rc<dyn Device>, device: Rc<Spy>, config: Config) -> Bed {
         let disk = Rc::new(Disk::new(rt, &Pool::default(), "vol", served, config));
-        let memory = Arc::new(Memory::from_ranges(&[(GuestAddress(0), MEMORY_BYTES)]).unwrap());
+        let memory = Memory::from_ranges(&[(GuestAddress(0), MEMORY_BYTES)]).unwrap();
+        let memory = Arc::new(Guest::new(memory).unwrap());
         let ring = Ring::new(&disk, 0);
         Bed { disk, device, ring, memory }
     }

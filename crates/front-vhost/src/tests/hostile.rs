@@ -1,10 +1,18 @@
 //! Guests that break the rules: each bad request is answered with an error or not at all, and good ones go on.
 
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use vm_memory::{FileOffset, GuestAddress, MmapRegion};
+
 use super::driver::{
     Bed, DATA, DISK_BYTES, Driver, HEADER, INDIRECT, MEMORY_BYTES, NEXT, RING_LEN, STATUS, WRITE, check,
 };
-use crate::Config;
+use crate::guest::Kept;
+use crate::inflight::Area;
 use crate::request::kind;
+use crate::{Config, Guest, Memory};
 
 /// Whether the ring still serves.
 async fn check_alive(bed: &Bed, driver: &mut Driver<'_>) {
@@ -159,5 +167,62 @@ fn a_ring_outside_memory_is_not_started() {
         assert!(bed.ring.start(None).is_err(), "its table leaves memory");
         bed.ring.set_addresses(good).unwrap();
         bed.ring.start(None).unwrap();
+    });
+}
+
+/// A ring in memory of a file, of which `left` bytes are left when a write is taken from it.
+fn check_loss(left: u64) {
+    check(move |rt| async move {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(OVER).unwrap();
+        let range = (GuestAddress(0), MEMORY_BYTES, Some(FileOffset::new(file.try_clone().unwrap(), 0)));
+        let memory = Memory::from_ranges_with_files([range]).unwrap();
+        let mut bed = Bed::new(&rt, 512, Config::tiny());
+        bed.memory = Arc::new(Guest::new(memory).unwrap());
+        let told = Rc::new(Cell::new(0));
+        let tell = told.clone();
+        bed.ring.on_loss(Rc::new(move || tell.set(tell.get() + 1)));
+        let mut driver = bed.start();
+        driver.request(0, kind::OUT, 0, &[(DATA, 4096, false)]);
+        bed.settle().await;
+        assert_eq!((driver.status(0), told.get()), (0, 0));
+        assert_eq!(bed.device.seen.replace(Vec::new()).len(), 1);
+        driver.put(DATA, &[7; 4096]);
+        driver.request(3, kind::OUT, 8, &[(DATA, 4096, false)]);
+        file.set_len(left).unwrap();
+        bed.settle().await;
+        assert!(told.get() > 0, "the loss is told");
+        assert!(bed.device.seen.borrow().is_empty(), "zeroes that no guest wrote reach the disk");
+        driver.request(6, kind::OUT, 16, &[(DATA, 4096, false)]);
+        bed.settle().await;
+        assert!(bed.device.seen.borrow().is_empty(), "the ring is used further");
+    });
+}
+
+#[test]
+fn memory_that_is_taken_away_is_told_and_its_zeroes_reach_no_disk() {
+    for left in [0, HEADER, DATA] {
+        check_loss(left);
+    }
+}
+
+#[test]
+fn an_area_of_requests_under_way_that_is_taken_away_is_told() {
+    check(|rt| async move {
+        let bed = Bed::new(&rt, 512, Config::tiny());
+        let told = Rc::new(Cell::new(false));
+        let tell = told.clone();
+        bed.ring.on_loss(Rc::new(move || tell.set(true)));
+        let mut driver = Driver::new(&bed.memory);
+        bed.set_up(&driver, true);
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(4096).unwrap();
+        let region = MmapRegion::from_file(FileOffset::new(file.try_clone().unwrap(), 0), 4096).unwrap();
+        bed.ring.set_area(Area::new(&Arc::new(Kept::new(region).unwrap()), 0, RING_LEN));
+        bed.ring.start(None).unwrap();
+        driver.request(0, kind::IN, 0, &[(DATA, 512, true)]);
+        file.set_len(0).unwrap();
+        bed.settle().await;
+        assert!(told.get());
     });
 }

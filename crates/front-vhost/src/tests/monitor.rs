@@ -221,3 +221,35 @@ fn memory_that_can_be_sealed_cannot_shrink_afterwards() {
         assert!(own.set_len(4096).is_err(), "the memory could be taken away");
     });
 }
+
+#[test]
+fn memory_that_is_taken_away_ends_its_monitor_and_the_next_one_is_served() {
+    check(Backend::Auto, |path| {
+        for left in [0, DATA] {
+            let file = tempfile::tempfile().unwrap();
+            file.set_len(MEMORY_BYTES as u64).unwrap();
+            let own = file.try_clone().unwrap();
+            let range = (GuestAddress(0), MEMORY_BYTES, Some(FileOffset::new(file, 0)));
+            let memory = Memory::from_ranges_with_files([range]).unwrap();
+            let mut driver = Driver::new(&memory);
+            let machine = Machine::connect(&path, &memory, &driver, 0);
+            driver.request(0, kind::OUT, 0, &[(DATA, 4096, false)]);
+            machine.wait(&driver, 1);
+            driver.request(3, kind::OUT, 8, &[(DATA, 4096, false)]);
+            // From here on, the guest's own memory cannot be touched in this process either.
+            own.set_len(left).unwrap();
+            machine.kick.write(1).unwrap();
+            let started = Instant::now();
+            while machine.link.get_features().is_ok() {
+                assert!(started.elapsed() < Duration::from_secs(20), "the monitor of {left} bytes is still connected");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        let memory = shared_memory();
+        let mut driver = Driver::new(&memory);
+        let machine = Machine::connect(&path, &memory, &driver, 0);
+        driver.request(0, kind::FLUSH, 0, &[]);
+        machine.wait(&driver, 1);
+        assert_eq!(driver.status(0), 0);
+    });
+}

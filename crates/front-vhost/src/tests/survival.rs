@@ -6,14 +6,15 @@ use vm_memory::{FileOffset, MmapRegion};
 
 use super::driver::{Bed, DATA, Driver, RING_LEN, check};
 use crate::Config;
+use crate::guest::Kept;
 use crate::inflight::{Area, area_bytes};
 use crate::request::kind;
 
-fn region() -> Arc<MmapRegion<()>> {
+fn region() -> Arc<Kept> {
     let file = tempfile::tempfile().unwrap();
     let bytes = 2 * area_bytes(RING_LEN);
     file.set_len(bytes as u64).unwrap();
-    Arc::new(MmapRegion::from_file(FileOffset::new(file, 0), bytes).unwrap())
+    Arc::new(Kept::new(MmapRegion::from_file(FileOffset::new(file, 0), bytes).unwrap()).unwrap())
 }
 
 #[test]

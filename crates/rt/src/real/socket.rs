@@ -11,17 +11,17 @@ use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags
 
 use super::credentials::Credentials;
 use crate::mem::Part;
-use crate::net::Address;
+use crate::net::{Address, KeepAlive};
 
 /// A listening socket and its address with the port that the kernel chose.
-pub(crate) fn listen(address: &Address) -> io::Result<(OwnedFd, Address)> {
+pub(crate) fn listen(address: &Address, keep_alive: KeepAlive) -> io::Result<(OwnedFd, Address)> {
     match address {
         Address::Unix(path) => Ok((UnixListener::bind(path)?.into(), address.clone())),
         Address::Tcp(host) => {
             let listener = TcpListener::bind(host)?;
             // Linux hands this on to accepted connections: small replies must not wait for acknowledgements.
             rustix::net::sockopt::set_tcp_nodelay(&listener, true)?;
-            end_the_vanished(&listener)?;
+            end_the_vanished(&listener, keep_alive)?;
             let bound = Address::Tcp(listener.local_addr()?.to_string());
             Ok((listener.into(), bound))
         }
@@ -42,23 +42,16 @@ pub(crate) fn listen_closed(path: &Path) -> io::Result<OwnedFd> {
 /// Connections that wait to be accepted.
 const WAITING_MAX: i32 = 4096;
 
-/// A quiet peer is asked after so long whether it is still there,
-const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(60);
-/// and again after so long,
-const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
-/// so often.
-const KEEP_ALIVE_PROBES: u32 = 3;
-/// Bytes that a peer has not acknowledged for so long end its connection: as long as the questions take together.
-const UNACKNOWLEDGED_MAX_MS: u32 = 90_000;
-
 /// Makes the kernel end connections whose peer has vanished without a word. Accepted connections inherit it.
-fn end_the_vanished(listener: &TcpListener) -> io::Result<()> {
+fn end_the_vanished(listener: &TcpListener, keep_alive: KeepAlive) -> io::Result<()> {
     use rustix::net::sockopt;
+    let seconds = |seconds: u32| Duration::from_secs(seconds.into());
     sockopt::set_socket_keepalive(listener, true)?;
-    sockopt::set_tcp_keepidle(listener, KEEP_ALIVE_IDLE)?;
-    sockopt::set_tcp_keepintvl(listener, KEEP_ALIVE_INTERVAL)?;
-    sockopt::set_tcp_keepcnt(listener, KEEP_ALIVE_PROBES)?;
-    sockopt::set_tcp_user_timeout(listener, UNACKNOWLEDGED_MAX_MS)?;
+    sockopt::set_tcp_keepidle(listener, seconds(keep_alive.idle_s))?;
+    sockopt::set_tcp_keepintvl(listener, seconds(keep_alive.interval_s))?;
+    sockopt::set_tcp_keepcnt(listener, keep_alive.probes)?;
+    // Bytes that a peer does not acknowledge end its connection after as long as the questions take together.
+    sockopt::set_tcp_user_timeout(listener, 1000 * (keep_alive.idle_s + keep_alive.interval_s * keep_alive.probes))?;
     Ok(())
 }
 
