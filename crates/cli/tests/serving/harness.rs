@@ -4,6 +4,8 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
 pub const ESKER: &str = env!("CARGO_BIN_EXE_esker");
 
@@ -64,6 +66,18 @@ impl Server {
     pub fn start_with(dir: &Path, stack: &str, args: &[&str], variables: &[(&str, &str)]) -> Server {
         let started = Server::spawn(dir, stack, args, variables);
         started.unwrap_or_else(|log| panic!("the server ended at once: {log}"))
+    }
+
+    /// Starts one and kills it after this time, which may be while it opens its stack.
+    pub fn kill_soon(dir: &Path, stack: &str, after: Duration) {
+        let stack = stack.replace("DIR", &dir.display().to_string());
+        let control = dir.join("esker.ctl");
+        let mut command = Command::new(ESKER);
+        command.args(["serve", &stack, "--control"]).arg(control).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("the program starts");
+        sleep(after);
+        child.kill().expect("it is a child");
+        child.wait().expect("it can be waited for");
     }
 
     fn spawn(dir: &Path, stack: &str, args: &[&str], variables: &[(&str, &str)]) -> Result<Server, String> {

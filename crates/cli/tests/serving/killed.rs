@@ -29,6 +29,8 @@ const NAMED: &str = "d = file path=DIR/d.img size=16GiB; vm = volumes segment=8M
 const WRITERS: u64 = 16;
 /// A server lives between these many milliseconds under load.
 const LIFE_MS: (u64, u64) = (5, 400);
+/// A server that is killed while it opens its stack lives no longer than this, in microseconds.
+const OPENING_US: u64 = 40_000;
 /// By then fio has connected.
 const FIO_START_MAX: Duration = Duration::from_secs(20);
 
@@ -123,6 +125,10 @@ fn kill_again_and_again(plan: &Plan) {
         book.borrow_mut().server_died();
         if plan.is_named {
             check_esker(&["media", "check", &dir.path().join("d.img").display().to_string()], 0);
+        }
+        // What the kill left is opened, and opening it is killed too.
+        for _ in 0..moments.below(3) {
+            Server::kill_soon(dir.path(), plan.stack(kill), Duration::from_micros(moments.below(OPENING_US)));
         }
         // The kernel may still be taking the dead server's ring down: the next one copes with that.
         let next = Server::start(dir.path(), plan.stack(kill), &[]);

@@ -137,6 +137,17 @@ async fn judge(client: &Client, blocks: &mut [Versions], round: u64) {
     }
 }
 
+/// Kills some children while they open what the last kill left, or a moment later.
+async fn kill_openings(rt: &Rt, dir: &Path, round: u64) {
+    let mut random = Random::named(round, "openings");
+    for _ in 0..random.below(3) {
+        let mut child = start(dir, round);
+        rt.sleep(Nanos::micros(random.below(60_000))).await;
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
 /// Writes and flushes until the server dies.
 async fn load(client: Client, blocks: Rc<std::cell::RefCell<Vec<Versions>>>, mut random: Random) {
     for step in 1u64.. {
@@ -201,6 +212,7 @@ fn no_flushed_write_is_lost_by_kills_while_a_half_is_pulled_and_comes_back() {
     let rt = reactor.rt();
     reactor.block_on(async move {
         for round in 0..=rounds() {
+            kill_openings(&rt, &at, round).await;
             let mut child = start(&at, round);
             let client = connect(&rt, &at).await;
             let mut now = blocks.borrow().clone();

@@ -7,6 +7,7 @@ mod conformance;
 mod docs;
 mod file_system_cuts;
 mod guests;
+mod init_cuts;
 mod kill_nine;
 mod kills;
 mod model_kernel;
