@@ -22,7 +22,7 @@ fn the_page_of_each_model_holds_the_table_of_its_profiles() {
         let table = tables.split("\n\n").nth(1).expect("profiles come after the parameters").trim_end();
         assert!(
             page.contains(table),
-            "docs/layers/{name}.md lacks what `esker kinds {name} --markdown` prints:\n{table}"
+            "docs/reference/kinds/{name}.md lacks what `esker kinds {name} --markdown` prints:\n{table}"
         );
     }
 }

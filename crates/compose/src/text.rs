@@ -1,6 +1,6 @@
 //! The declaration text: volumes, extensions that somebody built or only thought of, priorities and constraints.
 //!
-//! `docs/compose.md` describes it. The text is TOML and may hold a stack's text too, whose devices and layers are then
+//! `docs/guide/compose.md` describes it. The text is TOML and may hold a stack's text too, whose devices and layers are then
 //! extensions and volumes like declared ones ([`built`](crate::built)).
 //!
 //! Reading order: this file, [`error`], then `form` (what TOML says), `resolve` (names become volumes and extensions),

@@ -4,7 +4,7 @@
 //! a crash or a power failure goes back to. The traits say what an extension may rely on; [`Area`] keeps them with paired
 //! images on a part of a lower end, and persistent containers may take its place later.
 //!
-//! Reading order: this file, [`header`] and [`directory`] (the format, `docs/formats/region-area.md`), `pair` (one region
+//! Reading order: this file, [`header`] and [`directory`] (the format, `docs/reference/formats/region-area.md`), `pair` (one region
 //! on its medium), [`area`] (many).
 
 pub mod area;

@@ -98,13 +98,13 @@ pub struct Position {
 pub struct Registrar {
     stack: Rc<Stack>,
     kinds: &'static [&'static Kind],
-    /// Goals, priorities and constraints, as `docs/compose.md` describes them.
+    /// Goals, priorities and constraints, as `docs/guide/compose.md` describes them.
     declarations: String,
 }
 
 impl Registrar {
     /// For `stack`, which was built from `kinds`. `declarations` says what extensions are good for and what is wanted, in the
-    /// form of `docs/compose.md`, without the stack's own text.
+    /// form of `docs/guide/compose.md`, without the stack's own text.
     pub fn new(stack: &Rc<Stack>, kinds: &'static [&'static Kind], declarations: &str) -> Registrar {
         Registrar { stack: stack.clone(), kinds, declarations: declarations.to_string() }
     }

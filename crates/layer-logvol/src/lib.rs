@@ -7,7 +7,7 @@
 //! Reading order: [`format`](mod@format) (what lies on the medium), [`map`], [`apply`] (what records do to it), [`segments`], [`pages`],
 //! [`store`], [`volume`] (requests), `log` (batches), `shortage` (a device below without space), `read`, `part` (of blocks), [`compare`], [`checkpoint`], [`load`] and [`recover`],
 //! [`collect`], [`check`]; then what stands on it: [`manager`] (named volumes) and [`space`] (what they take). The design, with what it
-//! owes to the thesis: `docs/internals/volume.md`.
+//! owes to the thesis: `docs/design/logvol.md`.
 
 #![forbid(unsafe_code)]
 

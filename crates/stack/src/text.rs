@@ -1,6 +1,6 @@
 //! The text of a stack, in its two equivalent forms: TOML for files and one line for the command line.
 //!
-//! `docs/stack-text.md` has both grammars. A [`Spec`] is what either form says, in the order of the text; writing it
+//! `docs/guide/stacks.md` has both grammars. A [`Spec`] is what either form says, in the order of the text; writing it
 //! in either form and reading it back gives an equal one.
 //!
 //! Reading order: this file (what a text says), [`error`], [`check`] (what must hold, and the order to build in), then

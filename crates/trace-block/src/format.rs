@@ -31,7 +31,7 @@ use rows::Layout;
 use std::fmt;
 use std::str::FromStr;
 
-/// A trace format. See `docs/formats/block-traces.md` for columns, bytes and what may lie.
+/// A trace format. See `docs/reference/formats/block-traces.md` for columns, bytes and what may lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Format {
     /// blkreplay `.load`: text, times in ns, sectors of 512 bytes.

@@ -8,7 +8,7 @@
 //! whichever process, are different slots. Paths are absolute, or relative to a slot; working directories and masks of
 //! permission bits are already worked in.
 //!
-//! The bytes are described in `docs/formats/compiled-trace.md`. Reading order: this file, [`step`] (one action), [`about`]
+//! The bytes are described in `docs/reference/formats/compiled-trace.md`. Reading order: this file, [`step`] (one action), [`about`]
 //! (what the compiler tells of its work), [`inspect`] (edges for people), [`left_out`] (I/O that no call holds), `read`, `write`.
 
 pub mod about;

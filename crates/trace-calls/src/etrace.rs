@@ -1,4 +1,4 @@
-//! `.etrace`: Esker's own recording, written as it happens. Bytes: `docs/formats/etrace.md`.
+//! `.etrace`: Esker's own recording, written as it happens. Bytes: `docs/reference/formats/etrace.md`.
 //!
 //! A header, then blocks of one kind of item each; a block stands for itself: its names come with it. A writer that is
 //! stopped in the middle loses what it had not yet flushed; a reader delivers all whole blocks and says that the tail is

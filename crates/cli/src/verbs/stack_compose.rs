@@ -27,7 +27,7 @@ pub const VERB: Verb = Verb::of::<Compose>(About {
               is exact for up to 32 extensions unless it reaches --looks; then it says so. Layers that keep something \
               on what they stand on, or change its shape, are fixed: they are named, and the answer is the best of the \
               orders of the others. Exit status 1 if a goal is met on no volume; --write writes the order all the \
-              same. docs/compose.md describes the text.",
+              same. docs/guide/compose.md describes the text.",
     examples: &[
         Example { line: "esker stack compose six.toml --goals space,energy", does: "arranges all, space above all" },
         Example { line: "esker stack compose six.toml --no-starvation", does: "wants every extension to see requests" },

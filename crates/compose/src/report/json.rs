@@ -1,4 +1,4 @@
-//! Reports for programs. `docs/compose.md` lists the keys.
+//! Reports for programs. `docs/guide/compose.md` lists the keys.
 
 use serde_json::{Value, json};
 

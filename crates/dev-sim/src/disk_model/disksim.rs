@@ -1,5 +1,5 @@
 //! Disks from DiskSim's files: `.diskspecs` (controller and buffer), `.model` (mechanics and layout), `.seek` (measured
-//! curve) and `.parv` (only the bus of it). `docs/formats/disksim.md` says which fields count.
+//! curve) and `.parv` (only the bus of it). `docs/reference/formats/disksim.md` says which fields count.
 //!
 //! DiskSim 4.0 (J. Bucy, G. Ganger and others, Carnegie Mellon University) defines the format; its source is what the
 //! meaning of the fields was taken from.

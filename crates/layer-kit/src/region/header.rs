@@ -1,6 +1,6 @@
 //! The header of an image: which commit it is, and a checksum for each grain of it.
 //!
-//! `docs/formats/region-area.md` has the bytes. A header is written last and in one atomic unit of the medium, so it is
+//! `docs/reference/formats/region-area.md` has the bytes. A header is written last and in one atomic unit of the medium, so it is
 //! there as a whole or as it was before. What is neither zero nor sound was damaged, never torn.
 
 use esker_base::codec::{Reader, Short};

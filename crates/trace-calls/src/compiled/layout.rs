@@ -1,4 +1,4 @@
-//! Where things lie in a compiled trace: `docs/formats/compiled-trace.md`.
+//! Where things lie in a compiled trace: `docs/reference/formats/compiled-trace.md`.
 
 /// The first eight bytes.
 pub const MAGIC: [u8; 8] = *b"ESKERCTR";

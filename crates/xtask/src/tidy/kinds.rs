@@ -1,4 +1,4 @@
-//! Each kind in the list of kinds has its page in `docs/layers`, and each page there describes a kind.
+//! Each kind in the list of kinds has its page in `docs/reference/kinds`, and each page there describes a kind.
 //!
 //! The list is read from the source of crate `kinds`: every array of paths in it, where `layers::delay::KIND` is the kind
 //! `delay` and `dev::MEMORY` the kind `memory`. Without that crate there is nothing to compare.
@@ -12,7 +12,7 @@ use super::Report;
 use super::tree::Tree;
 
 const SOURCES: &str = "crates/kinds/src/";
-const PAGES: &str = "docs/layers/";
+const PAGES: &str = "docs/reference/kinds/";
 /// The index of the pages.
 const INDEX: &str = "README";
 

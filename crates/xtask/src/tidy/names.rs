@@ -110,12 +110,12 @@ mod tests {
     use super::*;
 
     fn with(doc: &str) -> [(&str, &str); 3] {
-        [("docs/page.md", doc), ("crates/base/src/lib.rs", ""), ("docs/layers/delay.md", "")]
+        [("docs/page.md", doc), ("crates/base/src/lib.rs", ""), ("docs/reference/kinds/delay.md", "")]
     }
 
     #[test]
     fn what_exists_may_be_named() {
-        let doc = "`crates/base/src/lib.rs:7` `docs/layers/` `docs/layers/NAME.md` `esker-base` `a/b` [x](layers/delay.md#top)\n\
+        let doc = "`crates/base/src/lib.rs:7` `docs/reference/kinds/` `docs/reference/kinds/NAME.md` `esker-base` `a/b` [x](layers/delay.md#top)\n\
                    [y](https://example.org/z) `cargo test -p esker-base`\n\n```sh\ncargo xtask tidy && cargo test\n```\n";
         assert_silent(check, &with(doc));
     }
