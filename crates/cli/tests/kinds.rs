@@ -17,7 +17,7 @@ fn the_page_of_each_model_holds_the_table_of_its_profiles() {
     let names: Vec<&str> = with_profiles.map(|kind| kind["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["disk-model", "ssd-model", "nvm-model", "array-model"]);
     for name in names {
-        let page = std::fs::read_to_string(format!("../../docs/layers/{name}.md")).unwrap();
+        let page = std::fs::read_to_string(format!("../../docs/reference/kinds/{name}.md")).unwrap();
         let tables = kinds(&[name, "--markdown"]);
         let table = tables.split("\n\n").nth(1).expect("profiles come after the parameters").trim_end();
         assert!(
