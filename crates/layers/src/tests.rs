@@ -39,7 +39,7 @@ fn added(text: &str) -> String {
 #[test]
 fn the_smallest_layer_that_contributors_read_is_the_one_that_is_built() {
     let read = include_str!("../../../CONTRIBUTING.md");
-    for text in [include_str!("pass.rs"), include_str!("../../../docs/layers/pass.md")] {
+    for text in [include_str!("pass.rs"), include_str!("../../../docs/reference/kinds/pass.md")] {
         assert!(read.contains(&added(text)), "copy this into \"The smallest layer\":\n{}", added(text));
     }
 }
