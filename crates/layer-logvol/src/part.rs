@@ -4,14 +4,14 @@
 //! puts whole blocks into the log. The claim ends there: a later change has a higher number, and a later read-modify-write waits for
 //! the log. While any claim is held, changes of whole blocks claim what they change, too; they only pass while they go into the log.
 //!
-//! A write is one record, and a zero the records of one request: each is whole or absent after a power cut, and so is all that lies
-//! beside it in its blocks, because the blocks that it replaces stay where they are.
+//! A write is one record, and a zero the records of one request: each is whole or absent after a power cut. All that lies beside it in its
+//! blocks is kept, because the blocks that it replaces stay where they are. Only a zero on a full volume goes in turns.
 
 use std::rc::Rc;
 
 use esker_base::ByteRange;
 use esker_block::locks::{Mode, RangeLocks, Ticket};
-use esker_block::{Below, Bio, BioError, Buf, Done, Op, RangeOp, Tag, partial};
+use esker_block::{Below, Bio, BioError, Buf, Done, Op, RangeOp, Reply, Tag, partial};
 use esker_rt::sync::Receiver;
 
 use crate::format::Record;
@@ -53,25 +53,42 @@ impl Volume {
                 None => bio.ok(),
             };
         }
-        let claim = self.claim([partial::outer(bio.range, block)], Mode::Exclusive).await;
+        let result = match self.claim_and_change(&below, &mut bio).await {
+            Err(error @ BioError::NoSpace(_)) if bio.op == Op::Zero => self.zero_in_turns(&below, &bio, error).await,
+            result => result,
+        };
+        Done { result, buf: bio.buf }
+    }
+
+    async fn claim_and_change(self: &Rc<Self>, below: &Below, bio: &mut Bio) -> Result<Reply, BioError> {
+        let around = partial::outer(bio.range, u64::from(self.geometry.block));
+        let claim = self.claim([around], Mode::Exclusive).await;
         self.edges_in_map(bio.range).await;
         let is_void = bio.op == Op::Zero && !bio.flags.fua && self.is_hole(&self.blocks(bio.offset(), bio.len()));
         if is_void {
-            return bio.ok();
+            return Ok(Reply::Empty);
         }
         let logged = match bio.op {
             Op::Write => {
                 let data = bio.buf.share();
-                self.log_write(&below, bio.range, data, bio.tag).await
+                self.log_write(below, bio.range, data, bio.tag).await
             }
-            _ => self.log_zero(&below, &bio).await,
+            _ => self.log_zero(below, bio).await,
         };
         drop(claim);
-        let result = match logged {
-            Ok(receiver) => self.finish(&below, receiver.await, bio.flags.fua).await,
-            Err(error) => Err(error),
-        };
-        Done { result, buf: bio.buf }
+        self.finish(below, logged?.await, bio.flags.fua).await
+    }
+
+    /// Zeroes where there is no space for the edges: the whole blocks between them first, because that gives space back.
+    async fn zero_in_turns(self: &Rc<Self>, below: &Below, bio: &Bio, error: BioError) -> Result<Reply, BioError> {
+        let block = u64::from(self.geometry.block);
+        let Some(middle) = partial::inner(bio.range, block) else { return Err(error) };
+        let part = |range: ByteRange| Bio { flags: bio.flags, ..Bio::zero(range.start(), range.len()).tagged(bio.tag) };
+        self.clone().change(below.clone(), part(middle)).await.result?;
+        for rim in partial::rims(bio.range, block) {
+            self.claim_and_change(below, &mut part(rim)).await?;
+        }
+        Ok(Reply::Empty)
     }
 
     /// Waits until the log has nothing for the blocks that a range fills in part.

@@ -349,6 +349,26 @@ fn zeroes_and_discards_of_parts_give_back_what_is_left_empty() {
     });
 }
 
+/// Nothing is free, and the edges of what is zeroed need a block each.
+#[test]
+fn a_full_volume_zeroes_what_begins_and_ends_inside_blocks() {
+    run(async |rt| {
+        let bench = open_large(&rt, device(&rt, &media(1 << 20)), 64 << 10, 1 << 30).await;
+        let mut blocks = 0;
+        while bench.submit(write_of(&bench, blocks * IN_BLOCK, 4 * IN_BLOCK, 1)).await.result.is_ok() {
+            blocks += 4;
+        }
+        assert!(blocks > 60, "{blocks}");
+        let error = bench.volume.clone().change_part(bench.below(), write_of(&bench, 1, 1, 2)).await.result;
+        assert!(matches!(error, Err(esker_block::BioError::NoSpace(_))), "{error:?}");
+        change(&bench, Bio::zero(SECTOR, (blocks * IN_BLOCK - 2) * SECTOR)).await;
+        let found = sectors(&bench, blocks).await;
+        let (first, last) = (found[0], found[found.len() - 1]);
+        assert!((first, last) == (1, 1) && found[1..found.len() - 1].iter().all(|value| *value == 0));
+        assert_eq!(bench.stat("mapped_bytes") as u64, 2 * LARGE);
+    });
+}
+
 #[test]
 fn parts_are_read_alone_where_the_device_can_and_extents_are_cut() {
     run(async |rt| {
