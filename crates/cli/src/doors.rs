@@ -78,7 +78,7 @@ struct Owner {
 enum TlsFileError {
     #[error("{0}: cannot be read: {1}")]
     Unread(String, std::io::Error),
-    #[error("{0}: this private key {1}")]
+    #[error("{0}: {1}")]
     Key(String, String),
 }
 

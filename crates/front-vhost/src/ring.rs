@@ -125,13 +125,15 @@ impl Ring {
 
     /// Whether memory of the guest is gone; if it is, that is told.
     pub fn looks_for_loss(&self) -> bool {
-        let state = self.state.borrow();
-        if !state.is_lost() {
-            return false;
-        }
-        let act = state.on_loss.clone();
-        drop(state);
-        self.break_off("the guest's memory was taken away");
+        let act = {
+            let mut state = self.state.borrow_mut();
+            if !state.is_lost() {
+                return false;
+            }
+            // The monitor goes, and with it the ring: nothing is told of each ring.
+            state.broken = true;
+            state.on_loss.clone()
+        };
         act.iter().for_each(|act| act());
         true
     }

@@ -17,8 +17,19 @@ fn run_words(words: &str) -> bool {
     done.is_ok_and(|done| done.status.success())
 }
 
+/// A program that is killed when this is dropped, also by a test that fails.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // Ended already is fine.
+        let _ended = self.0.kill();
+        let _reaped = self.0.wait();
+    }
+}
+
 /// Another machine: a network namespace at the other end of a cable, until it is dropped.
-struct Machine(Child);
+struct Machine(Killed);
 
 impl Machine {
     const HERE: &str = "10.213.0.1";
@@ -31,7 +42,7 @@ impl Machine {
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, "begun\n");
-        let machine = Machine(child);
+        let machine = Machine(Killed(child));
         let pid = machine.pid();
         let here = format!("ip addr add {}/24 dev cable", Machine::HERE);
         for words in ["ip link add cable type veth peer name end", &format!("ip link set end netns {pid}"), &here] {
@@ -46,7 +57,7 @@ impl Machine {
 
     /// The process in the namespace: the child of unshare.
     fn pid(&self) -> String {
-        let unshare = self.0.id();
+        let unshare = self.0.0.id();
         let children = std::fs::read_to_string(format!("/proc/{unshare}/task/{unshare}/children")).unwrap();
         children.trim().to_string()
     }
@@ -56,25 +67,19 @@ impl Machine {
     }
 
     /// A program there that connects to a port here and stays.
-    fn connects(&self, port: &str) -> Child {
+    fn connects(&self, port: &str) -> Killed {
         let stays = format!("exec 3<>/dev/tcp/{}/{port}; exec sleep 1000", Machine::HERE);
         let enters = self.within("bash -c");
         let mut words = enters.split(' ');
         let mut command = Command::new(words.next().unwrap());
-        command.args(words).arg(stays).stdin(Stdio::null()).spawn().unwrap()
+        // Its streams are its own: the test's end is seen at the end of the test.
+        command.args(words).arg(stays).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Killed(command.spawn().unwrap())
     }
 
     /// From now on, nothing comes from it.
     fn vanish(&self) {
         assert!(run_words(&self.within("ip link set end down")));
-    }
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        // Ended already is fine.
-        let _ended = self.0.kill();
-        let _reaped = self.0.wait();
     }
 }
 
@@ -105,7 +110,7 @@ fn connections_of_a_machine_that_vanishes_end() {
         let listener = Listener::bind_with(&rt, &address, KeepAlive::tiny()).unwrap();
         let Address::Tcp(bound) = listener.address() else { panic!("it is an address of TCP") };
         let port = bound.rsplit(':').next().unwrap();
-        let mut clients: Vec<_> = (0..2).map(|_| machine.connects(port)).collect();
+        let _clients: Vec<_> = (0..2).map(|_| machine.connects(port)).collect();
         let (quiet, told) = (listener.accept().await.unwrap(), listener.accept().await.unwrap());
         machine.vanish();
         // To one, a reply is on its way. The other is idle.
@@ -117,10 +122,6 @@ fn connections_of_a_machine_that_vanishes_end() {
                 panic!("the {name} connection is still there");
             };
             assert_eq!(end.map_err(|error| error.kind()), Err(io::ErrorKind::TimedOut), "{name}");
-        }
-        for client in &mut clients {
-            client.kill().unwrap();
-            client.wait().unwrap();
         }
     });
 }
