@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use esker_nbd::listen::Access;
 use esker_nbd::proto::TlsMode;
 use esker_nbd::tls::{Identity, ServerTls};
+use esker_rt::real::key_memory::KeyBytes;
+use esker_rt::real::secrecy::forbid_dumps;
 use esker_serve::VhostDoor;
 
 use crate::failure::Failure;
@@ -151,17 +153,20 @@ fn read(path: &Path) -> Result<Vec<u8>, Unread> {
 }
 
 /// A private key, which only its owner may use: the rule for the keys of layers.
-fn read_private(path: &Path) -> Result<Vec<u8>, Unread> {
+fn read_private(path: &Path) -> Result<KeyBytes, Unread> {
     let unread = |source| Unread { path: path.display().to_string(), source };
     let mut file = std::fs::File::open(path).map_err(unread)?;
-    let mode = file.metadata().map_err(unread)?.mode() & 0o777;
+    let about = file.metadata().map_err(unread)?;
+    let mode = about.mode() & 0o777;
     if mode & 0o077 != 0 {
         let why = format!("others than its owner may use this key (mode {mode:o}); chmod 600 it");
         return Err(unread(std::io::Error::other(why)));
     }
-    let mut bytes = Vec::new();
+    forbid_dumps().map_err(unread)?;
+    // Of the right size at once: a vector that grows leaves its bytes behind.
+    let mut bytes = Vec::with_capacity(about.len() as usize + 1);
     file.read_to_end(&mut bytes).map_err(unread)?;
-    Ok(bytes)
+    Ok(KeyBytes::new(bytes))
 }
 
 fn parse_mode(text: &str) -> Result<u32, String> {
