@@ -101,6 +101,7 @@ impl Config {
             transfer_max,
             volatile: lower.volatile_cache,
             discards: lower.support(OpKind::Discard) != Support::No,
+            zeroes: lower.support(OpKind::Zero) == Support::Native,
             collector: Settings::default(),
         }
     }
@@ -173,6 +174,9 @@ impl Volume {
             // It can be read, and the first change tries again.
             Err(error @ BioError::NoSpace(_)) if !is_new => volume.break_off(&error),
             other => other?,
+        }
+        if is_new {
+            volume.lay_by(&store(volume.geometry)).await;
         }
         volume.note_space();
         Ok(volume)

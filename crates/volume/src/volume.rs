@@ -43,6 +43,8 @@ pub struct Config {
     pub volatile: bool,
     /// Whether the device below takes discards.
     pub discards: bool,
+    /// Whether the device below zeroes ranges by itself.
+    pub zeroes: bool,
     /// How segments are cleaned.
     pub collector: Settings,
 }
