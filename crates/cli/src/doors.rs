@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use esker_front_nbd::listen::Access;
 use esker_front_nbd::proto::TlsMode;
 use esker_front_nbd::tls::{Identity, ServerTls};
+use esker_rt::real::key_memory::KeyBytes;
 use esker_serve::VhostDoor;
 
 use crate::failure::Failure;
@@ -152,8 +153,10 @@ fn read(path: &Path) -> Result<Vec<u8>, TlsFileError> {
     std::fs::read(path).map_err(|source| TlsFileError::Unread(path.display().to_string(), source))
 }
 
-fn read_private(path: &Path) -> Result<Vec<u8>, TlsFileError> {
-    secrets::read_private(path, KEY_BYTES_MAX).map_err(|why| TlsFileError::Key(path.display().to_string(), why))
+/// A private key, which only its owner may use: the rule for the keys of layers.
+fn read_private(path: &Path) -> Result<KeyBytes, TlsFileError> {
+    let read = secrets::read_private(path, KEY_BYTES_MAX).map(KeyBytes::new);
+    read.map_err(|why| TlsFileError::Key(path.display().to_string(), why))
 }
 
 fn parse_mode(text: &str) -> Result<u32, String> {

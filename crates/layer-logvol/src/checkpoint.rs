@@ -12,7 +12,6 @@ use esker_block::{BioError, Buf, Station, flight};
 
 use crate::format::{Page, PageId, Position, Slot, slots_of};
 use crate::map::Node;
-use crate::open::epoch_of;
 use crate::segments::State;
 use crate::shortage::is_short;
 use crate::store::DeviceStore;
@@ -38,8 +37,6 @@ struct Plan {
     /// Free once this is durable.
     stale: Vec<u64>,
     dead: Vec<usize>,
-    /// What marks the log from here on.
-    epoch: u64,
     /// Whether the log was broken off, and goes on with this.
     mends: bool,
 }
@@ -136,7 +133,6 @@ impl Volume {
             pages,
             stale,
             dead: segments.dead(seq),
-            epoch: if mends { epoch_of(self.rt().unique(), self.generation.get()) } else { self.epoch.get() },
             mends,
         })
     }
@@ -149,7 +145,6 @@ impl Volume {
             Ok(()) => {
                 self.free(plan.stale, plan.dead);
                 if plan.mends {
-                    self.epoch.set(plan.epoch);
                     self.shortage.end(self);
                 }
             }
@@ -167,7 +162,7 @@ impl Volume {
             geometry: self.geometry,
             volume: self.identity,
             generation,
-            epoch: plan.epoch,
+            epoch: self.epoch,
             seq: plan.seq,
             position: plan.position,
             root: plan.root,

@@ -136,6 +136,13 @@ impl Log {
         self.flights.is_empty()
     }
 
+    /// An item whose batch failed waits for another one. It still counts in what the map may grow by.
+    fn put_back(&mut self, item: Item) {
+        self.records += item.records.len();
+        self.bytes += item.data.len();
+        self.queue.push_back(item);
+    }
+
     /// Where the request that waits longest goes below.
     pub fn next_below(&self) -> Option<Below> {
         self.queue.front().map(|item| item.below.clone())
@@ -324,7 +331,7 @@ impl Volume {
             volume: self.identity,
             segment: log.position.segment,
             seq: log.seq,
-            epoch: self.epoch.get(),
+            epoch: self.epoch,
             previous: self.previous.get(),
             generation: self.generation.get(),
             durable: self.durable.get(),
@@ -334,7 +341,7 @@ impl Volume {
     /// The bytes of a batch: the segment's head if it is the first in one, its records, its data.
     fn encode(&self, items: &mut [Item], seq: u64, head_bytes: usize, head: Option<Head>) -> Buf {
         let records = items.iter().flat_map(|item| item.records.iter().copied()).collect();
-        let batch = Batch { epoch: self.epoch.get(), seq, durable: self.durable.get(), records };
+        let batch = Batch { epoch: self.epoch, seq, durable: self.durable.get(), records };
         let mut front = Buf::unique(self.pool(), head_bytes);
         batch.encode(front.bytes_mut().expect("just made unique"));
         let head = head.map(|head| Buf::from_bytes(self.pool(), &head.encode(self.geometry.block as usize)));
@@ -411,9 +418,18 @@ impl Volume {
             }
         }
         self.segments.borrow_mut().end(position.segment as usize);
-        self.log.borrow_mut().growth -= items.iter().map(|item| item.growth).sum::<u64>();
+        let is_short = result.as_ref().is_err_and(is_short);
+        if result.is_ok() {
+            self.shortage.relent();
+        }
         for item in items {
-            item.answer.send(result.clone().map(|()| end));
+            match is_short && item.only_frees() && self.shortage.may_give_back() {
+                true => self.log.borrow_mut().put_back(item),
+                false => {
+                    self.log.borrow_mut().growth -= item.growth;
+                    item.answer.send(result.clone().map(|()| end));
+                }
+            }
         }
     }
 

@@ -101,6 +101,7 @@ impl Config {
             transfer_max,
             volatile: lower.volatile_cache,
             discards: lower.support(OpKind::Discard) != Support::No,
+            zeroes: lower.support(OpKind::Zero) == Support::Native,
             collector: Settings::default(),
         }
     }
@@ -178,6 +179,9 @@ impl Volume {
             Err(error @ BioError::NoSpace(_)) if !is_new => volume.break_off(&error),
             other => other?,
         }
+        if is_new {
+            volume.lay_by(&store(volume.geometry)).await;
+        }
         volume.note_space();
         Ok(volume)
     }
@@ -193,7 +197,7 @@ impl Volume {
 
 /// What marks the log of one opening. In virtual time two worlds with one seed draw the same number at the same instant, but
 /// no two openings find a checkpoint of the same generation: multiplied by an odd number, it keeps them apart.
-pub(crate) fn epoch_of(unique: u128, generation: u64) -> u64 {
+fn epoch_of(unique: u128, generation: u64) -> u64 {
     (unique >> 64) as u64 ^ unique as u64 ^ generation.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 

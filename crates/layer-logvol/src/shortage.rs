@@ -8,11 +8,11 @@
 //! | a page of the map, a slot of the superblock | the checkpoint failed; the next one writes what is missing, too |
 //! | a copy of the collector | it goes to waste; the segment is cleaned later |
 //!
-//! A log that is broken off must not go on where it was: a batch that failed, or one behind it, may be whole on the medium, and
-//! recovery would find it there. So the next request first has a checkpoint made that begins a new epoch in a new segment, as an
-//! opening does, and what lies behind the break is debris as that of a power cut. If that finds no space either, free segments are
-//! given back to the device below and it is tried once more; then the request fails, and the next one tries again. A volume
-//! that finds no space for the first checkpoint of an opening is open, with a log that is broken off.
+//! A log that is broken off must not go on as it is: recovery would end where a batch is missing. So the next request first has a
+//! checkpoint made, from which the log goes on in a new segment, behind the numbers of what failed: that is never looked at again,
+//! whole on the medium or not. If the checkpoint finds no space either, the request fails, and the next one tries again. For a deletion, free segments are given back to the device below first: a new volume
+//! lays a little space by, and one that was used holds some. A volume that finds no space for the first checkpoint of an opening
+//! is open, with a log that is broken off.
 //!
 //! A flush that finds no space latches: it lost bytes that were answered.
 
@@ -28,13 +28,18 @@ use crate::segments::Segments;
 use crate::store::DeviceStore;
 use crate::volume::Volume;
 
+/// Bytes that a new volume reserves below for deletions.
+const LAID_BY: u64 = 1 << 20;
+
 /// Whether the device below has space, and what waits for it.
 #[derive(Default)]
 pub(crate) struct Shortage {
     broken_off: Cell<bool>,
     mending: Cell<bool>,
-    /// Whether free segments were given back since the log was broken off.
+    /// Whether free segments were given back since the last batch that found space.
     gave_back: Cell<bool>,
+    /// Whether they are to be given back before the next checkpoint.
+    asks_back: Cell<bool>,
     /// Whether space that is freed should be given back soon: none was there, and none was given back since.
     urges: Cell<bool>,
     pub unwritten: RefCell<Unwritten>,
@@ -51,6 +56,18 @@ impl Shortage {
         self.broken_off.get()
     }
 
+    /// A deletion found no space: whether it is tried again with the space of free segments.
+    pub fn may_give_back(&self) -> bool {
+        let may = !self.gave_back.get();
+        self.asks_back.set(self.asks_back.get() || may);
+        may
+    }
+
+    /// A batch found space.
+    pub fn relent(&self) {
+        self.gave_back.set(false);
+    }
+
     /// What was freed is given back.
     pub fn relieve(&self) {
         self.urges.set(false);
@@ -59,7 +76,6 @@ impl Shortage {
     /// A checkpoint is durable from which the log goes on.
     pub fn end(&self, volume: &Volume) {
         self.broken_off.set(false);
-        self.gave_back.set(false);
         let name = &volume.config.name;
         volume.rt().tell(Level::Info, "space", &[], format_args!("{name}: there is space below again"));
     }
@@ -105,7 +121,7 @@ impl Volume {
         }
         let volume = self.clone();
         let mend = async move {
-            let mended = volume.checkpoint_somehow(&volume.store(below)).await;
+            let mended = volume.checkpoint_for_who_waits(&volume.store(below)).await;
             volume.shortage.mending.set(false);
             if let Err(error) = mended {
                 volume.fail_queue(|| error.clone(), |_| true);
@@ -115,14 +131,36 @@ impl Volume {
         self.rt().spawn("mend", mend).detach();
     }
 
-    /// Makes a checkpoint, if need be with the space of what is free.
-    async fn checkpoint_somehow(&self, store: &DeviceStore) -> Result<(), BioError> {
-        match self.checkpoint(store).await {
-            Err(error) if is_short(&error) && !self.shortage.gave_back.replace(true) => {
-                self.erase_free(store).await;
-                self.checkpoint(store).await
-            }
-            other => other,
+    /// Makes a checkpoint. For those who delete, if need be, with the space of what is free: writers would take it for themselves.
+    async fn checkpoint_for_who_waits(&self, store: &DeviceStore) -> Result<(), BioError> {
+        if self.shortage.asks_back.take() {
+            self.give_back(store).await;
+        }
+        let error = match self.checkpoint(store).await {
+            Err(error) if is_short(&error) => error,
+            other => return other,
+        };
+        self.fail_queue(|| error.clone(), |only_frees| !only_frees);
+        let nobody_waits = self.log.borrow().next_below().is_none();
+        if nobody_waits || self.shortage.gave_back.get() {
+            return Err(error);
+        }
+        self.give_back(store).await;
+        self.checkpoint(store).await
+    }
+
+    async fn give_back(&self, store: &DeviceStore) {
+        self.shortage.gave_back.set(true);
+        self.erase_free(store).await;
+    }
+
+    /// Reserves a little space below in the segment that is used last, so that deletions find some on a device that has become
+    /// full. What was used once is not given back as far as it is kept for them, so that only a new volume needs it.
+    pub(crate) async fn lay_by(&self, store: &DeviceStore) {
+        let bytes = LAID_BY.min(self.geometry.segment_bytes());
+        if self.config.zeroes && self.config.discards {
+            // A device that cannot is none that becomes full, or its deletions wait for space as writes do.
+            let _hint = store.reserve(self.geometry.segments - 1, bytes).await;
         }
     }
 

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use esker_base::ByteRange;
-use esker_block::{Below, Bio, BioError, Buf, Class, Done, Step, Tag};
+use esker_block::{Below, Bio, BioError, Buf, Class, Done, Flags, Step, Tag};
 
 use crate::format::Geometry;
 
@@ -70,6 +70,13 @@ impl DeviceStore {
     /// What the device answers.
     pub async fn write_durably(&self, at: u64, buf: Buf) -> Result<(), BioError> {
         self.submit(Bio::write(at, buf).fua().tagged(METADATA)).await.result.map(drop)
+    }
+
+    /// Makes the first bytes of a segment take space, whatever they read as.
+    pub fn reserve(&self, segment: u64, bytes: u64) -> Step<Done> {
+        let bio = Bio::zero(self.byte(segment, 0), bytes);
+        let flags = Flags { no_unmap: true, ..bio.flags };
+        self.submit(Bio { flags, ..bio }.tagged(METADATA))
     }
 
     /// Writes pages that follow each other.

@@ -233,6 +233,7 @@ impl Device for Gate {
             esker_block::Op::Read => OpKind::Read,
             esker_block::Op::Write => OpKind::Write,
             esker_block::Op::Flush => OpKind::Flush,
+            esker_block::Op::Zero => OpKind::Zero,
             _ => OpKind::Discard,
         };
         self.log.borrow_mut().push((kind, bio.offset(), bio.len()));

@@ -46,6 +46,8 @@ pub struct Config {
     pub volatile: bool,
     /// Whether the device below takes discards.
     pub discards: bool,
+    /// Whether the device below zeroes ranges by itself.
+    pub zeroes: bool,
     /// How segments are cleaned.
     pub collector: Settings,
 }
@@ -57,7 +59,7 @@ pub struct Volume {
     pub(crate) config: Config,
     pub(crate) geometry: Geometry,
     pub(crate) identity: u128,
-    pub(crate) epoch: Cell<u64>,
+    pub(crate) epoch: u64,
     rt: Rt,
     pool: Pool,
     pub(crate) map: RefCell<Map>,
@@ -162,7 +164,7 @@ impl Volume {
             config,
             geometry: found.geometry,
             identity: found.identity,
-            epoch: Cell::new(found.epoch),
+            epoch: found.epoch,
             rt,
             pool,
             map: RefCell::new(found.map),

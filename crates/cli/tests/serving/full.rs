@@ -77,9 +77,10 @@ fn a_volume_on_a_full_file_system_is_read_opened_and_goes_on_when_there_is_space
     let server = Server::start(dir.path(), STACK, &[]);
     check_done(&server, "read -P 1 0 4m");
     check_full(&server, "write -P 2 4m 1m");
+    check_done(&server, "discard 0 1m");
+    check_done(&server, "read -P 0 0 1m");
     small.empty();
     check_done(&server, "write -P 3 4m 1m");
-    check_done(&server, "discard 0 1m");
     server.check_status();
     server.stop();
     let image = small.0.join("f.img").display().to_string();

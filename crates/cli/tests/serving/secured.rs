@@ -48,6 +48,8 @@ fn images_are_copied_inside_tls_and_nothing_is_told_outside() {
     let (image, copy) = (dir.path().join("in.img"), dir.path().join("out.img"));
     write_image(&image, 32 << 20);
     assert!(server.uris[0].starts_with("nbds+unix://"), "{}", server.uris[0]);
+    let limits = fs::read_to_string(format!("/proc/{}/limits", server.id())).unwrap();
+    assert!(limits.contains("Max core file size        0"), "a server with a private key writes no core: {limits}");
     let uri = format!("{}&tls-certificates={}", server.uris[0], dir.path().display());
     assert!(check_tool("nbdinfo", &["--size", &uri]).trim() == (32 << 20).to_string());
     check_tool("nbdcopy", &[&image.display().to_string(), &uri]);

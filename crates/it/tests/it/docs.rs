@@ -7,7 +7,8 @@ use esker_block::kind::{Kind, Param};
 use esker_stack::Spec;
 
 fn page(kind: &Kind) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/kinds").join(format!("{}.md", kind.name));
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/kinds").join(format!("{}.md", kind.name));
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}; write the page", path.display()))
 }
 

@@ -226,7 +226,7 @@ fn an_opening_never_takes_the_log_of_another_one_for_its_own() {
         for i in 0..20 {
             bench.write(i, 1, 7).await;
         }
-        bench.volume.epoch.get()
+        bench.volume.epoch
     }));
     let slots = (0..2).flat_map(|generation| slots_of(generation, MEDIUM));
     for at in slots {
@@ -241,7 +241,7 @@ fn an_opening_never_takes_the_log_of_another_one_for_its_own() {
     for _ in 0..4 {
         let (sim, media) = (Sim::new(SimConfig::seeded(4)), media.clone());
         let rt = sim.rt();
-        epochs.push(sim.block_on(async move { open(&rt, &media).await.volume.epoch.get() }));
+        epochs.push(sim.block_on(async move { open(&rt, &media).await.volume.epoch }));
     }
     epochs.sort_unstable();
     epochs.dedup();

@@ -149,19 +149,20 @@ fn each_write_may_find_no_space_and_nothing_that_was_answered_is_lost() {
 
 #[test]
 fn requests_that_are_under_way_together_fail_behind_the_first_that_finds_no_space() {
-    for (seed, leaves_all) in (1..=20).flat_map(|seed| [(seed, true), (seed, false)]) {
-        let lack = Lack { from: 6 + seed % 7, count: 1 + seed % 3, leaves_all };
+    let mut last = 0;
+    for (seed, leaves_all) in (1..=60).flat_map(|seed| [(seed, true), (seed, false)]) {
+        let (lack, rounds) = (Lack { from: 4 + seed % 20, count: 1 + seed % 3, leaves_all }, 1 + (seed / 20) as u8 * 2);
         let media = media(MEDIUM);
         let kept = media.clone();
         let (sim, seen) = (Sim::new(SimConfig::seeded(seed)), Rc::new(Cell::new(0)));
         let rt = sim.rt();
-        let held: Vec<u8> = sim.block_on(async move {
+        let (held, failed): (Vec<u8>, Vec<Vec<u8>>) = sim.block_on(async move {
             let leaf: Rc<dyn Device> = Rc::new(Tight { inner: device(&rt, &kept), lack, seen });
             let bench = Bench::open(&rt, leaf, SEGMENT, CHECKPOINT).await;
-            let mut held = vec![0; BLOCKS as usize];
-            for round in 0..6u8 {
+            let (mut held, mut failed) = (vec![0; BLOCKS as usize], vec![vec![]; BLOCKS as usize]);
+            for round in 0..rounds {
                 let tasks = (0..BLOCKS).map(|lba| {
-                    let (bench, value) = (bench.clone(), round * 40 + 1 + lba as u8 % 40);
+                    let (bench, value) = (bench.clone(), round * 30 + 1 + lba as u8 % 30);
                     let write = async move {
                         let buf = Buf::from_bytes(bench.io.pool(), &[value; BLOCK]);
                         (value, bench.submit(Bio::write(lba * BLOCK as u64, buf)).await.result)
@@ -169,18 +170,28 @@ fn requests_that_are_under_way_together_fail_behind_the_first_that_finds_no_spac
                     rt.spawn("write", write)
                 });
                 let answers = esker_rt::sync::join_all(tasks.collect::<Vec<_>>()).await;
-                for ((value, result), held) in answers.into_iter().zip(&mut held) {
+                for (lba, (value, result)) in answers.into_iter().enumerate() {
                     match result {
-                        Ok(_) => *held = value,
-                        Err(error) => assert!(is_short(&error), "{error}"),
+                        Ok(_) => (held[lba], failed[lba]) = (value, vec![]),
+                        Err(error) => {
+                            assert!(is_short(&error), "{error}");
+                            failed[lba].push(value);
+                        }
                     }
                 }
                 assert_eq!(bench.values(0, BLOCKS).await, held, "{lack:?}, round {round}");
             }
-            held
+            (held, failed)
         });
-        assert_eq!(content_of(&media), held, "{lack:?}");
+        last += usize::from(failed.iter().any(|values| !values.is_empty()));
+        // The log is perhaps still broken off: what was answered is there, and of what failed last some may be.
+        for (lba, found) in content_of(&media).into_iter().enumerate() {
+            let is_fine = found == held[lba] || failed[lba].contains(&found);
+            let may_be = (held[lba], &failed[lba]);
+            assert!(is_fine, "{lack:?}, {rounds} rounds: block {lba} holds {found}, not one of {may_be:?}");
+        }
     }
+    assert!(last > 10, "the last round failed {last} times");
 }
 
 /// A medium that was written and left without a stop, and the device on which it is opened without space.

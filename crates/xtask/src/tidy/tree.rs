@@ -163,7 +163,9 @@ mod tests {
     #[test]
     fn a_folder_exists_when_a_file_lies_in_it() {
         let tree = Tree::of(&[("docs/reference/kinds/delay.md", "")]);
-        assert!(tree.exists("docs/reference/kinds/") && tree.exists("docs") && tree.exists("docs/reference/kinds/delay.md"));
+        assert!(
+            tree.exists("docs/reference/kinds/") && tree.exists("docs") && tree.exists("docs/reference/kinds/delay.md")
+        );
         assert!(!tree.exists("doc") && !tree.exists("docs/reference/kinds/del"));
     }
 
