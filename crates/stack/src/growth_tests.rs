@@ -14,6 +14,7 @@ use esker_rt::sim::{SimConfig, twice};
 use esker_rt::{Rt, Sim};
 
 use crate::numbers::GONE;
+use crate::text::check::DEPTH_MAX;
 use crate::{DeviceSpec, Handled, Measure, Place, Spec, Stack, Watching};
 
 const SIZE: u64 = 1 << 20;
@@ -153,12 +154,18 @@ fn stack(rt: &Rt, text: &str) -> Rc<Stack> {
     Stack::build(rt, &Pool::default(), &KINDS, &spec).unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
-/// `parts` layers in one chain, named `p1`, `p2` and so on from the bottom up, over the leaf `d`.
+/// `parts` layers, named `p1`, `p2` and so on from the bottom up, over the leaf `d`. Each chain of the greatest depth stands on a leaf
+/// of its own.
 fn chain(rt: &Rt, parts: u32) -> Rc<Stack> {
-    let mut text = "d = yard".to_string();
+    let mut text = "d = yard\n".to_string();
+    let mut below = "d".to_string();
     for part in 1..=parts {
-        let below = if part == 1 { "d".to_string() } else { format!("p{}", part - 1) };
-        write!(text, "; p{part} = part on {below}").unwrap();
+        if part > 1 && part % (DEPTH_MAX as u32 - 1) == 1 {
+            below = format!("d{part}");
+            writeln!(text, "{below} = yard").unwrap();
+        }
+        writeln!(text, "p{part} = part on {below}").unwrap();
+        below = format!("p{part}");
     }
     stack(rt, &text)
 }
@@ -185,7 +192,7 @@ fn each_layer_is_asked_for_its_size_a_few_times_at_the_start_however_many_there_
             stack.stats().iter().flat_map(|part| &part.stats).map(|stat| stat.value as u64).max()
         })
     };
-    assert_eq!(asked(3), asked(300));
+    assert_eq!(asked(3), asked(60));
     assert!(asked(3).unwrap() <= 4, "{:?}", asked(3));
 }
 
@@ -199,8 +206,8 @@ fn the_table_of_hops_is_as_large_as_the_stack() {
             stack.snapshot.borrow().hops.len()
         })
     };
-    assert_eq!(hops(300, Measure::Nothing), 1 + 1 + 2 * 300, "nowhere, the leaf, and each layer with its end");
-    assert_eq!(hops(300, Measure::All), 1 + 2 + 3 * 300, "and a meter on each");
+    assert_eq!(hops(60, Measure::Nothing), 1 + 1 + 2 * 60, "nowhere, the leaf, and each layer with its end");
+    assert_eq!(hops(60, Measure::All), 1 + 2 + 3 * 60, "and a meter on each");
 }
 
 #[test]
