@@ -18,8 +18,13 @@ use esker_rt::{Level, Rt};
 use crate::table::{Table, WORD};
 use crate::{AREA, Config};
 
-/// Name of the table among the regions.
-const REGION: &str = "moved";
+/// Name of the table among the regions: words count blocks, so each size of block has a name of its own.
+fn region(block: u64) -> String {
+    format!("moved-{block}")
+}
+
+/// Sizes of blocks that a device below can have.
+const BLOCKS: [u64; 4] = [512, 1024, 2048, 4096];
 /// Ranges that wait to be written anew; what comes while there are more is not.
 const REFRESHES_MAX: usize = 64;
 
@@ -335,13 +340,16 @@ impl Shepherd {
 
 async fn restore(io: &Io, config: &Config) -> Result<Rc<dyn Region>, OpenError> {
     let area = Area::open(io, 0, span(config.area, AREA), &config.lower).await?;
-    match area.restore(io, REGION).await? {
-        Some(kept) => Ok(kept),
-        None => {
-            check_unused(io, config).await?;
-            Ok(area.malloc(io, REGION, config.spares * WORD).await?)
+    if let Some(kept) = area.restore(io, &region(config.block)).await? {
+        return Ok(kept);
+    }
+    for block in BLOCKS.into_iter().filter(|block| *block != config.block) {
+        if area.restore(io, &region(block)).await?.is_some() {
+            return Err(OpenError::Block { was: block, is: config.block });
         }
     }
+    check_unused(io, config).await?;
+    Ok(area.malloc(io, &region(config.block), config.spares * WORD).await?)
 }
 
 /// Why the table cannot be read or made.
@@ -349,6 +357,10 @@ async fn restore(io: &Io, config: &Config) -> Result<Rc<dyn Region>, OpenError> 
 enum OpenError {
     #[error(transparent)]
     Region(#[from] RegionError),
+    #[error(
+        "its table of moved blocks counts blocks of {was} bytes, and the device has blocks of {is}; give it blocks of {was} bytes"
+    )]
+    Block { was: u64, is: u64 },
     #[error(
         "the device holds {0} that was made without a shepherd, and a shepherd takes the end of its device; name a device that \
          is not used, or zero its first 8 KiB if nothing there is needed"

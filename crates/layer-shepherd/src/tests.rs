@@ -3,12 +3,29 @@
 mod power;
 
 use esker_base::Nanos;
-use esker_block::{Bio, BioError, Device, Kind, Trouble};
+use esker_block::{Bio, BioError, Ctx, Device, Extension, Flow, Kind, KindError, Layer, Limits, Make, Step, Trouble};
 use esker_stack::{Export, Spec};
 use esker_testkit::bench::{self, read, sleep, try_read, try_write, write};
 use esker_testkit::kept::{peek, poke};
 
+/// The device below, in blocks of 4096 bytes.
+static COARSE: Kind = Kind::layer("coarse", "Has larger blocks than the device below.", &[], build_coarse);
+
+struct Coarse;
+
+fn build_coarse(make: &Make<'_>) -> Result<Layer, KindError> {
+    let limits = Limits { block: 4096, atomic: 4096, preferred: 4096, discard: 4096, ..make.lowers[0].clone() };
+    Ok(Layer::single(Coarse, limits))
+}
+
+impl Extension for Coarse {
+    fn issue(&self, _: &mut Ctx<'_>, _: &mut Bio) -> Step<Flow> {
+        Step::Now(Flow::Down)
+    }
+}
+
 static KINDS: &[&Kind] = &[
+    &COARSE,
     &crate::KIND,
     &esker_testkit::KEPT,
     &esker_testkit::SPOIL,
@@ -236,4 +253,14 @@ fn a_device_whose_end_is_something_else_is_refused() {
     // A grain of the table.
     fill((384 << 10) + 24_576 + 8192 + 3, &[1]);
     assert!(refusal(text).contains("damaged"), "{}", refusal(text));
+}
+
+#[test]
+fn a_table_of_blocks_of_another_size_is_refused() {
+    let text = "a = kept bed=17 size=512KiB; vol = shepherd spares=4 on a";
+    with(text, async |vol| write(&vol, 0, &[1; 512]).await);
+    let refused =
+        refusal(&text.replace("vol = shepherd spares=4 on a", "b = coarse on a; vol = shepherd spares=4 on b"));
+    assert!(refused.contains("counts blocks of 512 bytes, and the device has blocks of 4096"), "{refused}");
+    with(text, async |vol| assert_eq!(read(&vol, 0, 512).await, [1; 512]));
 }
