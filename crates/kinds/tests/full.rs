@@ -1,31 +1,37 @@
 //! Devices below that have no space: at each write in turn, nothing that was answered is lost, and the next start is sound.
 
-use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 use esker_base::Stream;
 use esker_block::{Bio, BioError, Buf, Build, Device, Done, Kind, KindError, Limits, Make, Op, Step, Trouble};
-use esker_dev::{Defer, Media, MemoryDevice, memory};
 use esker_rt::mem::Pool;
 use esker_rt::sim::{Sim, SimConfig};
 use esker_rt::{Rt, Secret};
 use esker_stack::{Export, Spec, Stack};
+use esker_testkit::kept::{KEPT, peek, poke};
 
 const BLOCK: u64 = 4096;
 const BLOCKS: u64 = 48;
 const ACTS: usize = 50;
 const MEDIUM: u64 = 4 << 20;
 
-/// Memory that outlives its world, and lacks space for a while; its parameter `size` is the number of the medium.
-static TIGHT: Kind = Kind { name: "tight", build: Build::Device(build_tight), ..memory::KIND };
+/// A kept medium that lacks space for a while.
+static TIGHT: Kind = Kind { name: "tight", build: Build::Device(build_tight), ..KEPT };
 
-thread_local! {
-    static MEDIA: RefCell<BTreeMap<u64, Rc<Media>>> = const { RefCell::new(BTreeMap::new()) };
-    static LACK: Cell<Lack> = const { Cell::new(Lack { from: 0, count: 0 }) };
-    /// Writes that came to all of them.
-    static SEEN: Cell<u64> = const { Cell::new(0) };
+/// What is told of a bed: which writes to it find no space, and how many came.
+static LACKS: Mutex<BTreeMap<u64, (Lack, u64)>> = Mutex::new(BTreeMap::new());
+
+/// Beds of these tests, one for each text.
+static NEXT_BED: AtomicU64 = AtomicU64::new(2_800);
+
+fn lacks() -> MutexGuard<'static, BTreeMap<u64, (Lack, u64)>> {
+    LACKS.lock().expect("no test panics with it")
 }
+
+const NONE: Lack = Lack { from: 0, count: 0 };
 
 /// Which writes find no space: so many from one on.
 #[derive(Clone, Copy, Debug)]
@@ -34,31 +40,37 @@ struct Lack {
     count: u64,
 }
 
-struct Tight(MemoryDevice);
+struct Tight {
+    inner: Rc<dyn Device>,
+    bed: u64,
+}
 
 fn build_tight(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
-    let number = make.args.int("size") / 512;
-    let media = MEDIA.with_borrow_mut(|all| all.entry(number).or_insert_with(|| Media::new(MEDIUM)).clone());
-    Ok(Rc::new(Tight(MemoryDevice::over(make.rt, media, 512, Defer::Never))))
+    let Build::Device(kept) = KEPT.build else { unreachable!("it is a device") };
+    Ok(Rc::new(Tight { inner: kept(make)?, bed: make.args.int("bed") }))
 }
 
 impl Device for Tight {
     fn limits(&self) -> &Limits {
-        self.0.limits()
+        self.inner.limits()
     }
 
     fn submit(&self, bio: Bio) -> Step<Done> {
         if bio.op != Op::Write {
-            return self.0.submit(bio);
+            return self.inner.submit(bio);
         }
-        SEEN.set(SEEN.get() + 1);
-        let Lack { from, count } = LACK.get();
-        if !(from..from.saturating_add(count)).contains(&SEEN.get()) {
-            return self.0.submit(bio);
+        let is_short = {
+            let mut lacks = lacks();
+            let (Lack { from, count }, seen) = lacks.get_mut(&self.bed).expect("every run has one");
+            *seen += 1;
+            (*from..from.saturating_add(*count)).contains(seen)
+        };
+        if !is_short {
+            return self.inner.submit(bio);
         }
         // A part of it is there.
         let part = bio.buf.to_vec()[..bio.len() as usize / 1024 * 512].to_vec();
-        let written = self.0.submit(Bio::write(bio.offset(), Buf::from_bytes(&Pool::default(), &part)));
+        let written = self.inner.submit(Bio::write(bio.offset(), Buf::from_bytes(&Pool::default(), &part)));
         written.map(move |_| bio.fail(BioError::NoSpace("the device below".into())))
     }
 }
@@ -108,6 +120,8 @@ fn check_block(block: u64, may_be: &BTreeSet<u8>, bytes: &[u8], what: &str) {
 struct Told {
     model: Vec<Holds>,
     failed: u64,
+    /// Writes that came below.
+    writes: u64,
     latched: Option<String>,
 }
 
@@ -133,11 +147,10 @@ async fn write(vol: &Export, block: u64, value: u8, fua: bool) -> Result<(), Bio
 }
 
 /// Does acts one after the other, while there is a lack.
-async fn act(rt: &Rt, kinds: &'static [&'static Kind], text: &str, lack: Lack) -> Told {
+async fn act(rt: &Rt, kinds: &'static [&'static Kind], (bed, text): (u64, &str), lack: Lack) -> Told {
     let mut told = Told::default();
     let (stack, vol) = open(rt, kinds, text).await;
-    LACK.set(lack);
-    SEEN.set(0);
+    lacks().insert(bed, (lack, 0));
     let what = &format!("{text}: {lack:?}");
     let blank = if text.contains("crypt") { BTreeSet::new() } else { BTreeSet::from([0]) };
     let mut model = vec![Holds { now: blank.clone(), later: blank }; BLOCKS as usize];
@@ -172,11 +185,10 @@ async fn act(rt: &Rt, kinds: &'static [&'static Kind], text: &str, lack: Lack) -
 }
 
 /// The halves of a mirror say where they differ, if they do.
-fn check_halves() {
-    let media: Vec<Rc<Media>> = MEDIA.with_borrow(|all| all.values().cloned().collect());
+fn check_halves(bed: u64) {
+    let halves = ["a", "b"].map(|name| peek(bed, name, MEDIUM));
     let verdict = esker_layer_mirror::check::check(2, &mut |half, at, out| {
-        let range = esker_base::ByteRange::new(at, out.len() as u64).expect("inside");
-        out.copy_from_slice(&media[half].bytes(range));
+        out.copy_from_slice(&halves[half][at as usize..][..out.len()]);
         Ok(())
     });
     match verdict {
@@ -193,15 +205,18 @@ fn in_world<T: 'static, F: Future<Output = T> + 'static>(body: impl FnOnce(Rt) -
 }
 
 /// One run on media that were made before, and a start on what it left.
-fn run(text: &'static str, lack: Lack) -> Told {
-    MEDIA.with_borrow_mut(BTreeMap::clear);
-    LACK.set(Lack { from: 0, count: 0 });
+fn run(bed: u64, text: &'static str, lack: Lack) -> Told {
+    for name in ["a", "b"] {
+        poke(bed, name, 0, &vec![0; MEDIUM as usize]);
+    }
+    lacks().insert(bed, (NONE, 0));
     let (kinds, what) = (kinds(), format!("{text}: {lack:?}"));
     in_world(async move |rt| open(&rt, kinds, text).await.0.close().await);
-    let mut told = in_world(async move |rt| act(&rt, kinds, text, lack).await);
-    LACK.set(Lack { from: 0, count: 0 });
+    let mut told = in_world(async move |rt| act(&rt, kinds, (bed, text), lack).await);
+    let (_, seen) = lacks().insert(bed, (NONE, 0)).expect("put there above");
+    told.writes = seen;
     if text.contains("= mirror") {
-        check_halves();
+        check_halves(bed);
     }
     let model = std::mem::take(&mut told.model);
     in_world(async move |rt| {
@@ -216,15 +231,16 @@ fn run(text: &'static str, lack: Lack) -> Told {
 }
 
 /// The layers that latch, if not all of that is good; none if none ever does.
-fn check(text: &'static str, latches: Option<&str>) {
+fn check(text: &str, latches: Option<&str>) {
+    let bed = NEXT_BED.fetch_add(1, Ordering::Relaxed);
+    let text: &'static str = text.replace("BED", &format!("bed={bed} size=4MiB")).leak();
     // Counted without a lack first.
-    run(text, Lack { from: 0, count: 0 });
-    let writes = SEEN.get();
+    let writes = run(bed, text, NONE).writes;
     assert!(writes > ACTS as u64 / 2, "{text}: {writes} writes");
     let (mut failed, mut latched) = (0, None);
     for (count, step) in [(1, 1), (9, 3), (1 << 40, 3)] {
         for from in (1..=writes).step_by(step) {
-            let told = run(text, Lack { from, count });
+            let told = run(bed, text, Lack { from, count });
             failed += told.failed;
             latched = latched.or(told.latched);
         }
@@ -238,38 +254,35 @@ fn check(text: &'static str, latches: Option<&str>) {
 
 #[test]
 fn layers_without_a_medium_hand_the_error_on() {
-    check("a = tight size=512; vol = align on a", None);
-    check("a = tight size=512; c = crypt key=env:K on a; vol = emulate on c", None);
+    check("a = tight BED; vol = align on a", None);
+    check("a = tight BED; c = crypt key=env:K on a; vol = emulate on c", None);
 }
 
 #[test]
 fn volumes_fail_the_write_and_go_on() {
-    check("a = tight size=512; vol = volume segment=64KiB checkpoint=256KiB size=1MiB on a", None);
-    check("a = tight size=512; vol = volumes segment=64KiB checkpoint=256KiB ports=\"p=1MiB\" on a", None);
+    check("a = tight BED; vol = volume segment=64KiB checkpoint=256KiB size=1MiB on a", None);
+    check("a = tight BED; vol = volumes segment=64KiB checkpoint=256KiB ports=\"p=1MiB\" on a", None);
 }
 
 #[test]
 fn a_mirror_latches_where_no_half_has_space() {
     check(
-        "a = tight size=512; b = tight size=1024; vol = mirror region=64KiB settle=1ms new=equal on a, b",
+        "a = tight BED; b = tight BED; vol = mirror region=64KiB settle=1ms new=equal on a, b",
         Some("no half took a change"),
     );
 }
 
 #[test]
 fn dedup_latches_where_its_records_find_no_space() {
-    check("a = tight size=512; vol = dedup on a", Some("its records cannot be kept"));
+    check("a = tight BED; vol = dedup on a", Some("its records cannot be kept"));
 }
 
 #[test]
 fn an_off_loading_layer_uses_its_home_where_its_log_has_no_space() {
-    check(
-        "a = tight size=512; b = tight size=1024; vol = offload rest=0s on a, b",
-        Some("the head of the log cannot be written"),
-    );
+    check("a = tight BED; b = tight BED; vol = offload rest=0s on a, b", Some("the head of the log cannot be written"));
 }
 
 #[test]
 fn a_shepherd_hands_the_error_on() {
-    check("a = tight size=512; vol = shepherd spares=16 on a", None);
+    check("a = tight BED; vol = shepherd spares=16 on a", None);
 }
