@@ -75,6 +75,7 @@ fn check(first: &str, then: &str, states_min: u64) {
         let count = power::check(volume, Options::power_cuts(seed), bound);
         states += count.unwrap_or_else(|broken| panic!("{then}: {broken}")).states;
     }
+    println!("{states} crash states: {first} -> {then}");
     assert!(states >= states_min, "only {states} states");
 }
 
