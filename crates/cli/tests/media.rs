@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use esker_base::ByteRange;
-use esker_layer_mirror::label::Label;
+use esker_layer_mirror::superblock::Superblock;
 use esker_layer_offload::format::{AREA_START, Content, Head, Record, place};
 
 /// Exit status, standard output and standard error of `esker media check` of these files.
@@ -20,12 +20,12 @@ fn check(folder: &Path, names: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn halves_of_a_mirror_are_compared_where_no_label_tells_of_a_difference() {
+fn halves_of_a_mirror_are_compared_where_no_superblock_tells_of_a_difference() {
     let folder = tempfile::tempdir().unwrap();
-    let mut label = Label::new(9, 2, 64 << 10, 4096);
-    label.sequence = 2;
-    label.dirty.set(2);
-    let half = |member| [label.encode(member), vec![0; 4096], vec![7; 64 << 10]].concat();
+    let mut superblock = Superblock::new(9, 2, 64 << 10, 4096);
+    superblock.sequence = 2;
+    superblock.dirty.set(2);
+    let half = |member| [superblock.encode(member), vec![0; 4096], vec![7; 64 << 10]].concat();
     let write = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();
     write("a.img", &half(0));
     write("b.img", &half(1));
@@ -37,7 +37,7 @@ fn halves_of_a_mirror_are_compared_where_no_label_tells_of_a_difference() {
     other[8192 + 5 * 4096] ^= 1;
     write("b.img", &other);
     let (status, out, err) = check(folder.path(), &["a.img", "b.img"]);
-    assert!(status == Some(1) && out.contains("DIFFER although no label says so, in 1 places"), "{out}{err}");
+    assert!(status == Some(1) && out.contains("DIFFER although no superblock says so, in 1 places"), "{out}{err}");
     let (status, out, _) = check(folder.path(), &["a.img", "a.img", "--json"]);
     assert!(status == Some(1) && out.contains("are the same half"), "{out}");
 }

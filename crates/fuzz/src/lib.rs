@@ -6,7 +6,7 @@
 //! Invariant: name, seed, number of events and the kept corpus decide every byte that is tried.
 //!
 //! Reading order: [`run`] (the loop), [`mutate`] (how inputs come about), [`target`] (the list), [`kept`] (inputs in files), then one file
-//! per target: [`blktrace`], [`disksim`], [`nbd`], [`stack`], [`compose`], [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`control`],
+//! per target: [`blktrace`], [`disksim`], [`nbd`], [`stack`], [`compose`], [`framing`], [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`control`],
 //! [`http`], [`hugepage`], [`vhost`], [`regions`], [`trace`], [`etrace`], [`replay`], [`volume`].
 
 #![forbid(unsafe_code)]
@@ -19,6 +19,7 @@ mod control;
 mod dedup;
 mod disksim;
 mod etrace;
+mod framing;
 mod http;
 mod hugepage;
 pub mod kept;

@@ -3,8 +3,8 @@
 use esker_trace_block::Format;
 
 use crate::{
-    blktrace, compiled, compose, control, dedup, disksim, http, hugepage, mirror, nbd, offload, regions, replay,
-    shepherd, stack, trace, vhost, volume,
+    blktrace, compiled, compose, control, dedup, disksim, framing, http, hugepage, mirror, nbd, offload, regions,
+    replay, shepherd, stack, trace, vhost, volume,
 };
 
 /// What can be fuzzed.
@@ -28,7 +28,9 @@ pub enum Target {
     Stack,
     /// Declarations of extensions, and the questions that are asked of them.
     Compose,
-    /// Labels of mirrors' halves.
+    /// Superblocks, pages and log records of a format.
+    Framing,
+    /// Superblocks of mirrors' members.
     Mirror,
     /// The medium of a deduplicated volume.
     Dedup,
@@ -70,7 +72,7 @@ pub enum Target {
 
 impl Target {
     /// Every target.
-    pub const ALL: [Target; 49] = [
+    pub const ALL: [Target; 50] = [
         Target::Blktrace(Format::Load),
         Target::Blktrace(Format::Vscsi1),
         Target::Blktrace(Format::Vscsi2),
@@ -101,6 +103,7 @@ impl Target {
         Target::NbdReplies,
         Target::Stack,
         Target::Compose,
+        Target::Framing,
         Target::Mirror,
         Target::Dedup,
         Target::Offload,
@@ -134,6 +137,7 @@ impl Target {
             Target::NbdReplies => "nbd-replies".to_string(),
             Target::Stack => "stack".to_string(),
             Target::Compose => "compose".to_string(),
+            Target::Framing => "framing".to_string(),
             Target::Mirror => "mirror".to_string(),
             Target::Dedup => "dedup".to_string(),
             Target::Offload => "offload".to_string(),
@@ -168,6 +172,7 @@ impl Target {
             Target::NbdReplies => nbd::replies_corpus(),
             Target::Stack => stack::corpus(),
             Target::Compose => compose::corpus(),
+            Target::Framing => framing::corpus(),
             Target::Mirror => mirror::corpus(),
             Target::Dedup => dedup::corpus(),
             Target::Offload => offload::corpus(),
@@ -205,6 +210,7 @@ impl Target {
             Target::NbdReplies => nbd::try_replies(input),
             Target::Stack => stack::try_input(input),
             Target::Compose => compose::try_input(input),
+            Target::Framing => framing::try_input(input),
             Target::Mirror => mirror::try_input(input),
             Target::Dedup => dedup::try_input(input),
             Target::Offload => offload::try_input(input),

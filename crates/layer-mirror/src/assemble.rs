@@ -1,19 +1,21 @@
-//! From the labels that were found to the halves of a set: who is fresh, who must catch up, and what is refused.
+//! From the superblocks that were found to the halves of a set: who is fresh, who must catch up, and what is refused.
+
+use esker_framing::SuperblockError;
 
 use crate::bits::Bits;
-use crate::label::{Label, LabelError, all_of};
+use crate::superblock::{Superblock, all_of};
 
 /// What the head of one lower end gave.
-pub type Found = Result<(Label, u16), Trouble>;
+pub type Found = Result<(Superblock, u16), Trouble>;
 
-/// Why a lower end gave no label.
+/// Why a lower end gave no superblock.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Trouble {
     /// It holds none.
     #[error(transparent)]
-    Label(#[from] LabelError),
+    Superblock(#[from] SuperblockError),
     /// It holds the medium of another layer.
-    #[error("holds {0}, and no label of a mirror")]
+    #[error("holds {0} and no superblock of a mirror; name a half, or let `esker init` make a new mirror")]
     Other(&'static str),
     /// It cannot be read.
     #[error("cannot be read: {0}")]
@@ -21,11 +23,11 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// Why a lower end with this head gave no label.
-    pub fn of(error: LabelError, head: &[u8]) -> Trouble {
+    /// Why a lower end with this head gave no superblock.
+    pub fn of(error: SuperblockError, head: &[u8]) -> Trouble {
         match (error, esker_layer_kit::media::name_of(head)) {
-            (LabelError::Foreign, Some(name)) => Trouble::Other(name),
-            (error, _) => Trouble::Label(error),
+            (SuperblockError::Foreign(_), Some(name)) => Trouble::Other(name),
+            (error, _) => Trouble::Superblock(error),
         }
     }
 }
@@ -52,11 +54,11 @@ pub struct Half {
     pub start: Start,
 }
 
-/// What the labels say together.
+/// What the superblocks say together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Assembly {
     /// What holds now; `in_sync` without the halves that are missing.
-    pub label: Label,
+    pub superblock: Superblock,
     /// By lower end.
     pub halves: Vec<Half>,
     /// Regions in which halves that are in sync may differ.
@@ -66,17 +68,15 @@ pub struct Assembly {
 /// Why a set cannot be used. The text says what to do.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refusal {
-    /// No label anywhere, and not all lower ends are blank.
-    #[error(
-        "lower end {lower} {trouble}, and no other has a label; `esker init` makes a new mirror, and says what it would destroy"
-    )]
-    NoLabel {
+    /// No superblock anywhere, and not all lower ends are blank.
+    #[error("no lower end has a superblock that can be used: lower end {lower} {trouble}")]
+    NoSuperblock {
         /// Lower end.
         lower: usize,
         /// Why it has none.
         trouble: Trouble,
     },
-    /// Labels of different mirrors.
+    /// Superblocks of different mirrors.
     #[error("lower ends {0} and {1} are halves of different mirrors; name the halves of one")]
     Strangers(usize, usize),
     /// One half twice, or more lower ends than halves.
@@ -112,27 +112,27 @@ pub enum Refusal {
     NobodyInSync(u16),
 }
 
-/// Puts a set together. `fresh` gives the label of a new one; `degraded` allows to go on without halves that may be newer.
+/// Puts a set together. `fresh` gives the superblock of a new one; `degraded` allows to go on without halves that may be newer.
 ///
 /// # Errors
 /// [`Refusal`].
-pub fn assemble(found: &[Found], fresh: impl FnOnce() -> Label, degraded: bool) -> Result<Assembly, Refusal> {
-    let labels: Vec<(usize, &Label, u16)> = found
+pub fn assemble(found: &[Found], fresh: impl FnOnce() -> Superblock, degraded: bool) -> Result<Assembly, Refusal> {
+    let superblocks: Vec<(usize, &Superblock, u16)> = found
         .iter()
         .enumerate()
-        .filter_map(|(i, f)| f.as_ref().ok().map(|(label, member)| (i, label, *member)))
+        .filter_map(|(i, f)| f.as_ref().ok().map(|(superblock, member)| (i, superblock, *member)))
         .collect();
     // A mirror that was not made to its end holds nothing: it is made again.
-    let made = labels.iter().copied().filter(|(_, label, _)| !label.is_first());
+    let made = superblocks.iter().copied().filter(|(_, superblock, _)| !superblock.is_first());
     let Some((newest_at, newest, _)) = made.max_by_key(|(_, l, _)| (l.generation, l.sequence)) else {
         return make_new(found, fresh());
     };
-    check_identity(&labels, newest, found.len())?;
-    if let Some((at, ..)) = labels.iter().find(|(_, label, _)| !label.is_ancestor_of(newest)) {
+    check_identity(&superblocks, newest, found.len())?;
+    if let Some((at, ..)) = superblocks.iter().find(|(_, superblock, _)| !superblock.is_ancestor_of(newest)) {
         return Err(Refusal::Split(*at, newest_at));
     }
     let halves: Vec<Half> = (0..found.len()).map(|i| half(i, found, newest)).collect();
-    let label = merge(newest, &labels, &halves);
+    let superblock = merge(newest, &superblocks, &halves);
     let present = present(&halves);
     if let Some(member) = missing(newest, present).filter(|_| !degraded) {
         return Err(Refusal::Missing { member, why: why_missing(member, &halves, found) });
@@ -140,30 +140,36 @@ pub fn assemble(found: &[Found], fresh: impl FnOnce() -> Label, degraded: bool) 
     match newest.in_sync & present {
         0 => Err(Refusal::NobodyInSync(missing(newest, present).expect("somebody is in sync"))),
         in_sync => {
-            let suspect = if in_sync.count_ones() > 1 { label.dirty.clone() } else { Bits::new(label.dirty.len()) };
-            Ok(Assembly { label, halves: numbered(halves, newest), suspect })
+            let suspect =
+                if in_sync.count_ones() > 1 { superblock.dirty.clone() } else { Bits::new(superblock.dirty.len()) };
+            Ok(Assembly { superblock, halves: numbered(halves, newest), suspect })
         }
     }
 }
 
-fn make_new(found: &[Found], label: Label) -> Result<Assembly, Refusal> {
+fn make_new(found: &[Found], superblock: Superblock) -> Result<Assembly, Refusal> {
     let trouble = |(i, found): (usize, &Found)| found.as_ref().err().map(|trouble| (i, trouble.clone()));
-    let unused = [LabelError::Blank, LabelError::Unmade].map(Trouble::Label);
-    match found.iter().enumerate().filter_map(trouble).find(|(_, trouble)| !unused.contains(trouble)) {
-        Some((lower, trouble)) => Err(Refusal::NoLabel { lower, trouble }),
+    let blank = Trouble::Superblock(SuperblockError::Blank);
+    match found.iter().enumerate().filter_map(trouble).find(|(_, trouble)| *trouble != blank) {
+        Some((lower, trouble)) => Err(Refusal::NoSuperblock { lower, trouble }),
         None => {
             let half = |i| Half { member: Some(i as u16), start: Start::InSync };
-            let suspect = label.dirty.clone();
-            Ok(Assembly { halves: (0..found.len()).map(half).collect(), suspect, label })
+            let suspect = superblock.dirty.clone();
+            Ok(Assembly { halves: (0..found.len()).map(half).collect(), suspect, superblock })
         }
     }
 }
 
-fn check_identity(labels: &[(usize, &Label, u16)], newest: &Label, lowers: usize) -> Result<(), Refusal> {
-    for (n, (i, label, member)) in labels.iter().enumerate() {
-        for (j, other, number) in &labels[..n] {
-            let is_one_set = label.set == other.set && label.data == other.data && label.region == other.region;
-            if !is_one_set || label.members != other.members {
+fn check_identity(
+    superblocks: &[(usize, &Superblock, u16)],
+    newest: &Superblock,
+    lowers: usize,
+) -> Result<(), Refusal> {
+    for (n, (i, superblock, member)) in superblocks.iter().enumerate() {
+        for (j, other, number) in &superblocks[..n] {
+            let is_one_set =
+                superblock.set == other.set && superblock.data == other.data && superblock.region == other.region;
+            if !is_one_set || superblock.members != other.members {
                 return Err(Refusal::Strangers(*j, *i));
             }
             if member == number {
@@ -177,34 +183,34 @@ fn check_identity(labels: &[(usize, &Label, u16)], newest: &Label, lowers: usize
     }
 }
 
-fn half(i: usize, found: &[Found], newest: &Label) -> Half {
+fn half(i: usize, found: &[Found], newest: &Superblock) -> Half {
     match &found[i] {
-        Ok((label, member)) => Half { member: Some(*member), start: start(label, *member, newest) },
+        Ok((superblock, member)) => Half { member: Some(*member), start: start(superblock, *member, newest) },
         // Its number is what the others leave.
-        Err(Trouble::Label(LabelError::Blank)) => Half { member: None, start: Start::Full },
+        Err(Trouble::Superblock(SuperblockError::Blank)) => Half { member: None, start: Start::Full },
         Err(_) => Half { member: None, start: Start::Out },
     }
 }
 
-/// A power cut may fall between the labels of two halves, so the label before the newest is as good; anything older that
+/// A power cut may fall between the superblocks of two halves, so the superblock before the newest is as good; anything older that
 /// calls itself in sync was away without anybody's knowledge: an image from a backup, a disk that lied.
-fn start(label: &Label, member: u16, newest: &Label) -> Start {
-    let is_present = label.sequence + 1 >= newest.sequence;
+fn start(superblock: &Superblock, member: u16, newest: &Superblock) -> Start {
+    let is_present = superblock.sequence + 1 >= newest.sequence;
     match newest.has(usize::from(member)) {
         true if is_present => Start::InSync,
-        false if label.sequence >= newest.base => Start::Partial,
+        false if superblock.sequence >= newest.base => Start::Partial,
         _ => Start::Full,
     }
 }
 
-fn merge(newest: &Label, labels: &[(usize, &Label, u16)], halves: &[Half]) -> Label {
-    let mut label = newest.clone();
-    for (i, other, _) in labels {
+fn merge(newest: &Superblock, superblocks: &[(usize, &Superblock, u16)], halves: &[Half]) -> Superblock {
+    let mut superblock = newest.clone();
+    for (i, other, _) in superblocks {
         if halves[*i].start == Start::InSync {
-            label.dirty.unite(&other.dirty);
+            superblock.dirty.unite(&other.dirty);
         }
     }
-    label
+    superblock
 }
 
 /// The halves that hold all that was acknowledged.
@@ -214,20 +220,20 @@ fn present(halves: &[Half]) -> u16 {
 }
 
 /// The first half that is in sync but not there.
-fn missing(newest: &Label, present: u16) -> Option<u16> {
+fn missing(newest: &Superblock, present: u16) -> Option<u16> {
     (0..newest.members).find(|member| newest.has(usize::from(*member)) && present >> member & 1 == 0)
 }
 
 fn why_missing(member: u16, halves: &[Half], found: &[Found]) -> String {
     if halves.iter().any(|half| half.member == Some(member)) {
-        return "its label is older than it should be".to_string();
+        return "its superblock is older than it should be".to_string();
     }
     let troubled = found.iter().enumerate().find_map(|(i, found)| found.as_ref().err().map(|trouble| (i, trouble)));
     troubled.map_or("it is not named".to_string(), |(i, trouble)| format!("lower end {i} {trouble}"))
 }
 
-/// Gives the halves without a label the numbers that are left.
-fn numbered(halves: Vec<Half>, newest: &Label) -> Vec<Half> {
+/// Gives the halves without a superblock the numbers that are left.
+fn numbered(halves: Vec<Half>, newest: &Superblock) -> Vec<Half> {
     let taken = halves.iter().filter_map(|half| half.member).fold(0u16, |set, member| set | 1 << member);
     let mut left = (0..newest.members).filter(|member| (all_of(newest.members) & !taken) >> member & 1 != 0);
     halves.into_iter().map(|half| Half { member: half.member.or_else(|| left.next()), ..half }).collect()

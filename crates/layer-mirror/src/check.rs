@@ -1,9 +1,9 @@
-//! Whether halves agree: their labels, and their data in all regions that are not called dirty.
+//! Whether halves agree: their superblocks, and their data in all regions that are not called dirty.
 
 use esker_base::ByteRange;
 
 use crate::assemble::{Assembly, Found, Refusal, Start, Trouble, assemble};
-use crate::label::{DATA_START, Label};
+use crate::superblock::{DATA_START, Superblock};
 
 /// Bytes compared at once.
 const STEP: u64 = 64 << 10;
@@ -11,21 +11,21 @@ const STEP: u64 = 64 << 10;
 /// What was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Verdict {
-    /// What the labels say together.
+    /// What the superblocks say together.
     pub assembly: Assembly,
     /// Bytes of data that were compared.
     pub compared: u64,
-    /// Ranges of the volume (in steps of at most 64 KiB) that differ between two halves in sync although no label says so.
+    /// Ranges of the volume (in steps of at most 64 KiB) that differ between two halves in sync although no superblock says so.
     pub differing: Vec<ByteRange>,
 }
 
 /// Why halves cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
-    /// Their labels do not fit together.
+    /// Their superblocks do not fit together.
     #[error(transparent)]
     Refusal(#[from] Refusal),
-    /// All are blank, or a first label was never followed by a second.
+    /// All are blank, or a first superblock was never followed by a second.
     #[error("the halves are blank: there is no mirror yet")]
     Blank,
     /// Data of a half cannot be read.
@@ -41,17 +41,17 @@ pub type ReadHalf<'a> = &'a mut dyn FnMut(usize, u64, &mut [u8]) -> std::io::Res
 /// # Errors
 /// [`CheckError`].
 pub fn check(halves: usize, read: ReadHalf<'_>) -> Result<Verdict, CheckError> {
-    let found: Vec<Found> = (0..halves).map(|half| label_of(half, read)).collect();
-    if found.iter().all(|found| found.as_ref().map_or(true, |(label, _)| label.is_first())) {
+    let found: Vec<Found> = (0..halves).map(|half| superblock_of(half, read)).collect();
+    if found.iter().all(|found| found.as_ref().map_or(true, |(superblock, _)| superblock.is_first())) {
         return Err(CheckError::Blank);
     }
-    let assembly = assemble(&found, || unreachable!("a label was found"), true)?;
+    let assembly = assemble(&found, || unreachable!("a superblock was found"), true)?;
     let in_sync = (0..halves).filter(|half| assembly.halves[*half].start == Start::InSync);
     let in_sync: Vec<usize> = in_sync.collect();
     let (mut compared, mut differing) = (0, Vec::new());
-    for region in (0..assembly.label.dirty.len()).filter(|region| !assembly.label.dirty.has(*region)) {
-        let start = region as u64 * assembly.label.region;
-        let len = assembly.label.region.min(assembly.label.data - start);
+    for region in (0..assembly.superblock.dirty.len()).filter(|region| !assembly.superblock.dirty.has(*region)) {
+        let start = region as u64 * assembly.superblock.region;
+        let len = assembly.superblock.region.min(assembly.superblock.data - start);
         let range = ByteRange::new(start, len).expect("inside the volume");
         for step in range.split_at_multiples(STEP) {
             compared += step.len();
@@ -63,10 +63,10 @@ pub fn check(halves: usize, read: ReadHalf<'_>) -> Result<Verdict, CheckError> {
     Ok(Verdict { assembly, compared, differing })
 }
 
-fn label_of(half: usize, read: ReadHalf<'_>) -> Found {
+fn superblock_of(half: usize, read: ReadHalf<'_>) -> Found {
     let mut slots = vec![0; DATA_START as usize];
     read(half, 0, &mut slots).map_err(|error| Trouble::Unreadable(error.to_string()))?;
-    Label::newest(&slots).map_err(|error| Trouble::of(error, &slots))
+    Superblock::newest(&slots).map_err(|error| Trouble::of(error, &slots))
 }
 
 fn are_equal(halves: &[usize], range: ByteRange, read: ReadHalf<'_>) -> Result<bool, CheckError> {
@@ -90,10 +90,10 @@ mod tests {
 
     /// Two halves of 64 KiB of data in 16 regions, of which region 2 is dirty.
     fn halves() -> Vec<Vec<u8>> {
-        let mut label = Label::new(9, 2, 64 << 10, 4096);
-        label.sequence = 2;
-        label.dirty.set(2);
-        let half = |member| [label.encode(member), vec![0; 4096], vec![7; 64 << 10]].concat();
+        let mut superblock = Superblock::new(9, 2, 64 << 10, 4096);
+        superblock.sequence = 2;
+        superblock.dirty.set(2);
+        let half = |member| [superblock.encode(member), vec![0; 4096], vec![7; 64 << 10]].concat();
         vec![half(0), half(1)]
     }
 
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_count_only_where_no_label_tells_of_them() {
+    fn differences_count_only_where_no_superblock_tells_of_them() {
         let mut halves = halves();
         halves[1][DATA_START as usize + 2 * 4096] ^= 1;
         let verdict = run(&halves).unwrap();

@@ -38,7 +38,7 @@ impl Mirror {
     /// Copies all regions in which halves may differ from the source to those that may lack something. None if the stack
     /// has ended; false if some bytes could not be copied.
     pub(crate) async fn copy_all(self: &Rc<Self>, station: &Station) -> Option<bool> {
-        let mut regions = self.label.borrow().dirty.clone();
+        let mut regions = self.superblock.borrow().dirty.clone();
         regions.unite(&self.suspect.borrow());
         let data = Rc::new(Cell::new(0));
         let pieces = regions.iter().flat_map(|region| self.pieces(region));
@@ -83,9 +83,9 @@ impl Mirror {
     }
 
     fn bytes_of(&self, region: usize) -> ByteRange {
-        let label = self.label.borrow();
-        let start = region as u64 * label.region;
-        ByteRange::new(start, label.region.min(label.data - start)).expect("inside the volume")
+        let superblock = self.superblock.borrow();
+        let start = region as u64 * superblock.region;
+        ByteRange::new(start, superblock.region.min(superblock.data - start)).expect("inside the volume")
     }
 
     /// Copies a piece. No client changes it meanwhile, or a half would get the older of two contents last.
@@ -144,7 +144,7 @@ impl Mirror {
         }
         let source = self.halves.source()?;
         let ahead = self.config.chunk * AHEAD_MIN.max(2 * self.config.window as u64);
-        let len = ahead.min(self.label.borrow().data - range.start());
+        let len = ahead.min(self.superblock.borrow().data - range.start());
         let done = self.submit(below, source, Bio::extents(range.start(), len).tagged(BACKGROUND)).await;
         let Ok(Reply::Extents(extents)) = done.result else { return None };
         let (mut at, mut has_data) = (range.start(), false);

@@ -12,7 +12,7 @@ use crate::run::Mirror;
 pub(crate) struct Counts {
     pub(crate) retries: Cell<u64>,
     pub(crate) read_elsewhere: Cell<u64>,
-    pub(crate) labels: Cell<u64>,
+    pub(crate) superblocks: Cell<u64>,
     pub(crate) lost: Cell<u64>,
     pub(crate) copied: Cell<u64>,
     pub(crate) zeroed: Cell<u64>,
@@ -27,13 +27,13 @@ impl Mirror {
             stat("halves_in_sync", halves(State::InSync)),
             stat("halves_catching_up", halves(State::Catching)),
             stat("halves_out", halves(State::Out)),
-            stat("dirty_regions", self.label.borrow().dirty.count() as u64),
+            stat("dirty_regions", self.superblock.borrow().dirty.count() as u64),
             stat("suspect_regions", self.suspect.borrow().count() as u64),
-            stat("generation", self.label.borrow().generation),
+            stat("generation", self.superblock.borrow().generation),
             stat("retries", self.counts.retries.get()),
             stat("reads_elsewhere", self.counts.read_elsewhere.get()),
             stat("losses", self.counts.lost.get()),
-            stat("labels_written", self.counts.labels.get()),
+            stat("superblocks_written", self.counts.superblocks.get()),
             stat("copied_bytes", self.counts.copied.get()),
             stat("zeroed_bytes", self.counts.zeroed.get()),
             stat("repaired_bytes", self.counts.repaired.get()),
@@ -43,7 +43,7 @@ impl Mirror {
 
     /// That it is latched, or has fewer halves in sync than the set has members.
     pub(crate) fn trouble(&self) -> Option<Trouble> {
-        let (members, in_sync) = (usize::from(self.label.borrow().members), self.halves.count(State::InSync));
+        let (members, in_sync) = (usize::from(self.superblock.borrow().members), self.halves.count(State::InSync));
         let degraded = || {
             let halves =
                 |state, what| self.halves.which(|other| other == state).into_iter().map(move |lower| (lower, what));

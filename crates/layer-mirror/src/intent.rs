@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use crate::bits::Bits;
 
-/// What is known of each region beside its bit in the label.
+/// What is known of each region beside its bit in the superblock.
 pub struct Intent {
     inner: RefCell<Inner>,
 }
@@ -16,7 +16,7 @@ struct Inner {
     under_way: Vec<u32>,
     /// Written since the last look.
     recent: Bits,
-    /// Bits that are in the label of every half that takes writes, and in every label on its way there.
+    /// Bits that are in the superblock of every half that takes writes, and in every superblock on its way there.
     durable: Bits,
 }
 
@@ -48,7 +48,7 @@ impl Intent {
         regions.all(|region| inner.durable.has(region))
     }
 
-    /// A label with these bits is on its way: what it lacks cannot be relied on any more.
+    /// A superblock with these bits is on its way: what it lacks cannot be relied on any more.
     pub fn leaving(&self, dirty: &Bits) {
         self.inner.borrow_mut().durable.intersect(dirty);
     }

@@ -8,12 +8,13 @@ use esker_base::{ByteRange, Nanos};
 use esker_block::Station;
 use esker_block::locks::Mode;
 use esker_block::{Below, Bio, BioError, Class, Tag};
+use esker_framing::SuperblockError;
 use esker_rt::Level;
 
 use crate::assemble::Trouble;
 use crate::halves::State;
-use crate::label::{Label, LabelError};
 use crate::run::{Mirror, find};
+use crate::superblock::Superblock;
 
 /// A half that comes and goes is looked for ever more seldom, up to this many doublings.
 const DOUBLINGS_MAX: u32 = 6;
@@ -56,7 +57,7 @@ pub(crate) async fn keep(mirror: Rc<Mirror>, station: Station) {
 
 impl Mirror {
     fn has_work(&self) -> bool {
-        let is_dirty = !self.label.borrow().dirty.is_empty();
+        let is_dirty = !self.superblock.borrow().dirty.is_empty();
         let is_due = self.has_copying() || self.halves.count(State::Out) > 0 || !self.repairs.borrow().is_empty();
         is_due || (is_dirty && self.is_whole())
     }
@@ -98,7 +99,7 @@ impl Mirror {
         self.flush_all(below, BACKGROUND).await?;
         let caught_up = self.halves.which(|state| state == State::Catching);
         let members = caught_up.iter().filter_map(|lower| self.halves.get(*lower).member);
-        let in_sync = members.fold(self.label.borrow().in_sync, |set, member| set | 1 << member);
+        let in_sync = members.fold(self.superblock.borrow().in_sync, |set, member| set | 1 << member);
         if caught_up.is_empty() {
             return Ok(());
         }
@@ -118,19 +119,19 @@ impl Mirror {
         is_back
     }
 
-    /// A half that lacks more than the dirty regions gets its label only after the other labels call all regions dirty: the
-    /// commit with it is the second one.
+    /// A half that lacks more than the dirty regions gets its superblock only after the other superblocks call all regions
+    /// dirty: the commit with it is the second one.
     async fn take_back(&self, below: &Below, lower: usize) -> bool {
         let needs_all = match find(below, self.pool(), lower).await {
-            Ok((label, member)) => match self.knows(lower, &label, member) {
-                true => label.sequence < self.label.borrow().base,
+            Ok((superblock, member)) => match self.knows(lower, &superblock, member) {
+                true => superblock.sequence < self.superblock.borrow().base,
                 false => return false,
             },
-            Err(Trouble::Label(LabelError::Blank)) if self.halves.get(lower).member.is_some() => true,
+            Err(Trouble::Superblock(SuperblockError::Blank)) if self.halves.get(lower).member.is_some() => true,
             Err(_) => return false,
         };
         if needs_all {
-            self.label.borrow_mut().dirty.set_all();
+            self.superblock.borrow_mut().dirty.set_all();
             self.ask();
             if self.commit(below).await.is_err() {
                 return false;
@@ -145,23 +146,23 @@ impl Mirror {
         is_written
     }
 
-    fn knows(&self, lower: usize, label: &Label, member: u16) -> bool {
-        let own = self.label.borrow();
-        let is_ours = label.set == own.set && self.halves.get(lower).member == Some(member);
-        is_ours && label.generation <= own.generation && label.is_ancestor_of(&own)
+    fn knows(&self, lower: usize, superblock: &Superblock, member: u16) -> bool {
+        let own = self.superblock.borrow();
+        let is_ours = superblock.set == own.set && self.halves.get(lower).member == Some(member);
+        is_ours && superblock.generation <= own.generation && superblock.is_ancestor_of(&own)
     }
 
     /// Takes back the bits of regions that were quiet for a while: after a flush of all halves they are equal.
     async fn forget(&self, below: &Below) {
-        let quiet = self.intent.quiet_since_last(&self.label.borrow().dirty);
+        let quiet = self.intent.quiet_since_last(&self.superblock.borrow().dirty);
         if quiet.is_empty() || !self.is_whole() || self.flush_all(below, BACKGROUND).await.is_err() || !self.is_whole()
         {
             return;
         }
         let still = self.intent.still_quiet(quiet);
-        still.iter().for_each(|region| self.label.borrow_mut().dirty.clear(*region));
+        still.iter().for_each(|region| self.superblock.borrow_mut().dirty.clear(*region));
         self.ask();
-        // Whoever writes next finds out what is wrong with the labels.
+        // The next write finds out what is wrong with the superblocks.
         let _told_to_next_writer = self.commit(below).await;
     }
 }

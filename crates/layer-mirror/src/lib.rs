@@ -1,9 +1,9 @@
 //! `mirror`: equal halves on several devices; what one loses, the others still have.
 //!
 //! Invariant: never reads a half that may lack an acknowledged write, and never acknowledges a write that a half lacks
-//! before the labels of the others say so.
+//! before the superblocks of the others say so.
 //!
-//! Reading order: [`label`] (the format), [`assemble`] (from labels to halves), [`bits`], [`intent`] (regions in which halves
+//! Reading order: [`superblock`] (the format), [`assemble`] (from superblocks to halves), [`bits`], [`intent`] (regions in which halves
 //! may differ), [`halves`] (their states), `run` (requests), `keep` (work in the background), `copy` and `pace` (halves that catch
 //! up), [`check`].
 
@@ -17,9 +17,9 @@ mod counts;
 pub mod halves;
 pub mod intent;
 mod keep;
-pub mod label;
 mod pace;
 mod run;
+pub mod superblock;
 #[cfg(test)]
 mod tests;
 
@@ -32,8 +32,8 @@ use esker_block::{
     OpSet, Opening, Param, ParamType, Role, Routes, Stat, Step, Support, Trouble,
 };
 
-use crate::label::{DATA_START, MEMBERS_MAX, PAGE, REGIONS_MAX};
 use crate::run::Mirror;
+use crate::superblock::{DATA_START, MEMBERS_MAX, PAGE, REGIONS_MAX};
 
 const PARAMS: &[Param] = &[
     Param::with_default(
@@ -155,7 +155,7 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
     Ok(Layer::single(Extended { config, mirror: Rc::default() }, limits))
 }
 
-/// Bytes of a region: a power of two, at least what was asked for and so large that the label has a bit for each.
+/// Bytes of a region: a power of two, at least what was asked for and so large that the superblock has a bit for each.
 fn region(asked: u64, data: u64, block: u64) -> Option<u64> {
     data.div_ceil(REGIONS_MAX).max(asked).max(block).checked_next_power_of_two()
 }
@@ -167,12 +167,12 @@ impl Extended {
 }
 
 impl Extension for Extended {
-    /// The label records the size.
+    /// The superblock records the size.
     fn follows(&self, _: usize) -> bool {
         false
     }
 
-    /// The labels at the head of each half.
+    /// The superblocks at the head of each half.
     fn marks(&self) -> Vec<Mark> {
         let range = ByteRange::new(0, DATA_START).expect("it begins at 0");
         (0..self.config.lowers).map(|lower| Mark { lower, range }).collect()

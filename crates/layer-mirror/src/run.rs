@@ -18,25 +18,25 @@ use crate::bits::Bits;
 use crate::counts::Counts;
 use crate::halves::{Halves, State};
 use crate::intent::Intent;
-use crate::label::{DATA_START, Label, PAGE, SLOTS, all_of};
 use crate::pace::Pace;
+use crate::superblock::{DATA_START, Superblock, all_of};
 
-/// A mirror in use. Lock order: a claim in `locks`, then the turn to write labels.
+/// A mirror in use. Lock order: a claim in `locks`, then the turn to write superblocks.
 pub struct Mirror {
     pub(crate) config: Config,
     rt: Rt,
     pool: Pool,
     pub(crate) halves: Halves,
-    /// What is to hold; its sequence is that of the last label that reached all halves that take writes.
-    pub(crate) label: RefCell<Label>,
-    /// Changes of `label` so far, the last one of `in_sync` among them, and how many of them are durable.
+    /// What is to hold; its sequence is that of the last superblock that reached all halves that take writes.
+    pub(crate) superblock: RefCell<Superblock>,
+    /// Changes of `superblock` so far, the last one of `in_sync` among them, and how many of them are durable.
     asked: Cell<u64>,
     asked_sync: Cell<u64>,
     durable: Cell<u64>,
-    /// Sequence of the last label that was tried.
+    /// Sequence of the last superblock that was tried.
     tried: Cell<u64>,
-    writes_label: Cell<bool>,
-    label_written: Notify,
+    writes_superblock: Cell<bool>,
+    superblock_written: Notify,
     pub(crate) intent: Intent,
     pub(crate) locks: RangeLocks,
     /// Regions in which halves that are in sync may differ, since a crash: only the source is read there.
@@ -66,48 +66,48 @@ pub(crate) struct Answer {
 const METADATA: Tag = Tag { trace: 0, issuer: 0, stream: 0, pid: 0, priority: 0, storage: 0, class: Class::Metadata };
 
 impl Mirror {
-    /// Reads the labels, puts the set together and makes what holds now durable.
+    /// Reads the superblocks, puts the set together and makes what holds now durable.
     pub(crate) async fn open(config: Config, opening: Opening) -> Result<Mirror, KindError> {
         let Opening { rt, pool, below, .. } = opening;
         let outside = |what: &dyn std::fmt::Display| KindError::Outside(format!("{}: {what}", config.name));
         let found = join_all((0..config.lowers).map(|lower| find(&below, &pool, lower))).await;
-        let fresh = || Label::new(rt.unique(), config.lowers as u16, config.data, config.region);
+        let fresh = || Superblock::new(rt.unique(), config.lowers as u16, config.data, config.region);
         let assembly = assemble(&found, fresh, config.degraded).map_err(|refusal| outside(&refusal))?;
-        if assembly.label.data > config.data {
-            let (is, was) = (config.data, assembly.label.data);
+        if assembly.superblock.data > config.data {
+            let (is, was) = (config.data, assembly.superblock.data);
             return Err(outside(&format!("the smallest half has room for {is} bytes of data, the mirror has {was}")));
         }
         let mirror = Mirror::of(config, rt, pool, assembly);
         let opened = mirror.begin(&below).await;
         opened.map_err(|error| {
-            KindError::Outside(format!("{}: its labels cannot be written: {error}", mirror.config.name))
+            KindError::Outside(format!("{}: its superblocks cannot be written: {error}", mirror.config.name))
         })?;
         Ok(mirror)
     }
 
     fn of(config: Config, rt: Rt, pool: Pool, assembly: Assembly) -> Mirror {
-        let Assembly { label, halves, suspect } = assembly;
+        let Assembly { superblock, halves, suspect } = assembly;
         let state = |start| match start {
             Start::InSync => State::InSync,
             Start::Partial | Start::Full => State::Catching,
             Start::Out => State::Out,
         };
         let needs_all = halves.iter().any(|half| half.start == Start::Full);
-        let mut label = label;
+        let mut superblock = superblock;
         if needs_all {
-            label.dirty.set_all();
+            superblock.dirty.set_all();
         }
         Mirror {
             halves: Halves::new(halves.iter().map(|half| (half.member, state(half.start)))),
-            intent: Intent::new(Bits::new(label.dirty.len())),
-            tried: Cell::new(label.sequence),
-            label: RefCell::new(label),
+            intent: Intent::new(Bits::new(superblock.dirty.len())),
+            tried: Cell::new(superblock.sequence),
+            superblock: RefCell::new(superblock),
             suspect: RefCell::new(suspect),
             asked: Cell::new(0),
             asked_sync: Cell::new(0),
             durable: Cell::new(0),
-            writes_label: Cell::new(false),
-            label_written: Notify::default(),
+            writes_superblock: Cell::new(false),
+            superblock_written: Notify::default(),
             locks: RangeLocks::default(),
             latch: Latch::new(&config.name),
             repairs: RefCell::default(),
@@ -121,14 +121,14 @@ impl Mirror {
         }
     }
 
-    /// Says who is there and writes the first label. A half that needs everything gets its own only after the others'
-    /// say so, or a crash would leave it with a label that is better than its data.
+    /// Says who is there and writes the first superblock. A half that needs everything gets its own only after the others'
+    /// say so, or a crash would leave it with a superblock that is better than its data.
     async fn begin(&self, below: &Below) -> Result<(), BioError> {
-        if self.label.borrow().sequence == 0 {
+        if self.superblock.borrow().sequence == 0 {
             self.make(below).await?;
         }
         let present = self.in_sync();
-        if present != self.label.borrow().in_sync {
+        if present != self.superblock.borrow().in_sync {
             self.change_sync(present);
         }
         let catching = self.halves.which(|state| state == State::Catching);
@@ -146,13 +146,13 @@ impl Mirror {
         Ok(())
     }
 
-    /// The first label, without bits, so that what a crash leaves of it is known. Until a second one is on all halves, there
+    /// The first superblock, without bits, so that what a crash leaves of it is known. Until a second one is on all halves, there
     /// is no mirror.
     async fn make(&self, below: &Below) -> Result<(), BioError> {
         self.ask();
         self.commit(below).await?;
         if self.config.lowers > 1 && !self.config.equal {
-            self.label.borrow_mut().dirty.set_all();
+            self.superblock.borrow_mut().dirty.set_all();
             self.suspect.borrow_mut().set_all();
         }
         Ok(())
@@ -165,8 +165,8 @@ impl Mirror {
 
     /// Whether all halves of the set are in sync and nowhere suspected to differ.
     pub(crate) fn is_whole(&self) -> bool {
-        let label = self.label.borrow();
-        label.in_sync == all_of(label.members) && self.suspect.borrow().is_empty()
+        let superblock = self.superblock.borrow();
+        superblock.in_sync == all_of(superblock.members) && self.suspect.borrow().is_empty()
     }
 
     pub(crate) fn rt(&self) -> &Rt {
@@ -182,7 +182,7 @@ impl Mirror {
     }
 
     pub(crate) fn regions(&self, range: ByteRange) -> Range<usize> {
-        let region = self.label.borrow().region;
+        let region = self.superblock.borrow().region;
         (range.start() / region) as usize..range.end().div_ceil(region) as usize
     }
 
@@ -283,12 +283,12 @@ impl Mirror {
 
     fn intend(&self, regions: Range<usize>) {
         self.intent.begin(regions.clone());
-        let mut label = self.label.borrow_mut();
-        for region in regions.filter(|region| !label.dirty.has(*region)).collect::<Vec<_>>() {
-            label.dirty.set(region);
+        let mut superblock = self.superblock.borrow_mut();
+        for region in regions.filter(|region| !superblock.dirty.has(*region)).collect::<Vec<_>>() {
+            superblock.dirty.set(region);
             self.asked.set(self.asked.get() + 1);
         }
-        drop(label);
+        drop(superblock);
         self.wake.notify_all();
     }
 
@@ -381,18 +381,18 @@ impl Mirror {
         self.tell(
             Level::Error,
             lower,
-            &format!("is out ({error}); {left} of {} are in sync", self.label.borrow().members),
+            &format!("is out ({error}); {left} of {} are in sync", self.superblock.borrow().members),
         );
         self.wake.notify_all();
     }
 
     pub(crate) fn change_sync(&self, in_sync: u16) {
-        self.label.borrow_mut().change(in_sync);
+        self.superblock.borrow_mut().change(in_sync);
         self.ask();
         self.asked_sync.set(self.asked.get());
     }
 
-    /// The label has changed: a commit is due.
+    /// The superblock has changed: a commit is due.
     pub(crate) fn ask(&self) {
         self.asked.set(self.asked.get() + 1);
     }
@@ -405,56 +405,56 @@ impl Mirror {
         }
     }
 
-    /// Makes all changes of the label up to now durable. One label is written at a time; it serves all who wait.
+    /// Makes all changes of the superblock up to now durable. One superblock is written at a time; it serves all who wait.
     pub(crate) async fn commit(&self, below: &Below) -> Result<(), BioError> {
         let target = self.asked.get();
         while self.durable.get() < target {
-            if self.writes_label.replace(true) {
-                self.label_written.wait().await;
+            if self.writes_superblock.replace(true) {
+                self.superblock_written.wait().await;
                 continue;
             }
-            let result = self.write_label(below).await;
-            self.writes_label.set(false);
-            self.label_written.notify_all();
+            let result = self.write_superblock(below).await;
+            self.writes_superblock.set(false);
+            self.superblock_written.notify_all();
             result?;
         }
         Ok(())
     }
 
-    /// Writes one label to all halves that take writes. If a half fails, its loss asks for the next label.
-    async fn write_label(&self, below: &Below) -> Result<(), BioError> {
+    /// Writes one superblock to all halves that take writes. If a half fails, its loss asks for the next superblock.
+    async fn write_superblock(&self, below: &Below) -> Result<(), BioError> {
         let asked = self.asked.get();
         let sequence = self.tried.get() + 1;
         self.tried.set(sequence);
-        let mut label = self.label.borrow().clone();
-        label.sequence = sequence;
-        self.intent.leaving(&label.dirty);
-        let at = sequence % SLOTS * PAGE as u64;
+        let mut superblock = self.superblock.borrow().clone();
+        superblock.sequence = sequence;
+        self.intent.leaving(&superblock.dirty);
+        let at = superblock.at();
         let writes = self.halves.written().into_iter().map(|lower| {
             let member = self.halves.get(lower).member.expect("a half that takes writes has a number");
-            let buf = Buf::from_bytes(&self.pool, &label.encode(member));
+            let buf = Buf::from_bytes(&self.pool, &superblock.encode(member));
             self.send(below, lower, Bio::write(at, buf).fua().tagged(METADATA), self.config.tries)
         });
         let answers = join_all(writes.collect::<Vec<_>>()).await;
-        self.counts.labels.set(self.counts.labels.get() + 1);
+        self.counts.superblocks.set(self.counts.superblocks.get() + 1);
         let is_complete = answers.iter().all(|answer| answer.done.result.is_ok());
         self.judge(answers)?;
         if is_complete {
-            self.label.borrow_mut().sequence = sequence;
-            self.intent.arrived(label.dirty);
+            self.superblock.borrow_mut().sequence = sequence;
+            self.intent.arrived(superblock.dirty);
             self.durable.set(asked);
         }
         Ok(())
     }
 
-    /// The last label: all halves are equal, so the next start has nothing to copy.
+    /// The last superblock: all halves are equal, so the next start has nothing to copy.
     pub(crate) async fn settle(&self, below: &Below) -> Result<(), BioError> {
         if self.latch.is_set() {
             return Ok(());
         }
         self.flush_all(below, METADATA).await?;
         if self.is_whole() {
-            self.label.borrow_mut().dirty.clear_all();
+            self.superblock.borrow_mut().dirty.clear_all();
             self.ask();
         }
         self.commit(below).await
@@ -474,14 +474,14 @@ fn placed(bio: Bio) -> Bio {
     }
 }
 
-/// Reads the label of one half.
+/// Reads the superblock of one half.
 pub(crate) async fn find(below: &Below, pool: &Pool, lower: usize) -> Found {
     let bio = Bio::read(0, Buf::unique(pool, DATA_START as usize)).tagged(METADATA).to(below.lower(lower));
     let done = below.submit(bio).await;
     match done.result {
         Ok(_) => {
             let head = done.buf.to_vec();
-            Label::newest(&head).map_err(|error| Trouble::of(error, &head))
+            Superblock::newest(&head).map_err(|error| Trouble::of(error, &head))
         }
         Err(error) => Err(Trouble::Unreadable(error.to_string())),
     }

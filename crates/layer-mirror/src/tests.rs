@@ -12,7 +12,7 @@ use esker_dev_sim::faulty::{Faulty, Injector};
 use esker_stack::{Export, Spec};
 use esker_testkit::bench::{self, read, write};
 
-use crate::label::DATA_START;
+use crate::superblock::DATA_START;
 
 static KINDS: &[&Kind] = &[
     &crate::KIND,
@@ -305,16 +305,16 @@ fn a_stack_that_is_closed_leaves_halves_with_nothing_to_copy() {
 }
 
 #[test]
-fn the_labels_tell_of_a_half_before_a_write_that_it_lacks_is_answered() {
+fn the_superblocks_tell_of_a_half_before_a_write_that_it_lacks_is_answered() {
     with(&format!("{TWO} vol = mirror new=equal probe=1h on a, b"), async |vol| {
         write(&vol, 0, &[1; 512]).await;
         let in_sync = async || {
             let head = read(&vol.stack().device("a").unwrap(), 0, DATA_START as usize).await;
-            crate::label::Label::newest(&head).unwrap().0.in_sync
+            crate::superblock::Superblock::newest(&head).unwrap().0.in_sync
         };
         assert_eq!(in_sync().await, 0b11);
         pull(&vol, "b").await;
-        // Its region is dirty already, so that nothing but the loss asks for a label.
+        // Its region is dirty already, so that nothing but the loss asks for a superblock.
         write(&vol, 512, &[2; 512]).await;
         assert_eq!(in_sync().await, 0b01);
     });

@@ -9,7 +9,7 @@ use esker_layer_dedup::head::{Head as DedupHead, HeadError as DedupHeadError};
 use esker_layer_dedup::layout::HEADS;
 use esker_layer_mirror::assemble::Start;
 use esker_layer_mirror::check as mirror;
-use esker_layer_mirror::label::{DATA_START, Label, LabelError};
+use esker_layer_mirror::superblock::{DATA_START, Superblock};
 use esker_layer_offload::check as offload;
 use esker_layer_offload::format::{AREA_START, Head, HeadError};
 use serde_json::{Value, json};
@@ -23,8 +23,8 @@ use crate::volume_media;
 pub const VERB: Verb = Verb::of::<Check>(About {
     words: &["media", "check"],
     summary: "Check what layers keep on files and devices",
-    details: "Looks at media that no stack uses now. Halves of a mirror are named together: their labels must fit together, \
-              and their data must be equal wherever no label says that it may differ. Of a log of off-loaded writes all \
+    details: "Looks at media that no stack uses now. Halves of a mirror are named together: their superblocks must fit together, \
+              and their data must be equal wherever no superblock says that it may differ. Of a log of off-loaded writes all \
               records are read and their checksums compared; of a deduplicated volume the tables against each other, and \
               all bytes against their fingerprints; of a log-structured volume everything that opening it would read: superblock, \
               map, log and the names in it. Nothing is written. The exit status is 1 if anything is wrong.",
@@ -115,7 +115,7 @@ fn what(file: &File) -> io::Result<Option<Holds>> {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         result => result?,
     }
-    let is_half = !matches!(Label::newest(&start), Err(LabelError::Blank | LabelError::Foreign));
+    let is_half = !Superblock::newest(&start).is_err_and(|error| error.is_unmarked());
     let is_log = !matches!(Head::newest(&start), Err(HeadError::Blank | HeadError::Foreign));
     let heads = &start[..HEADS as usize];
     let is_dedup = !matches!(DedupHead::newest(heads), Err(DedupHeadError::Blank | DedupHeadError::Foreign));
@@ -199,13 +199,13 @@ fn check_mirror(halves: &[(&str, &File)]) -> Verdict {
     match mirror::check(halves.len(), &mut |half, at, out| halves[half].1.read_exact_at(out, at)) {
         Ok(found) => {
             let is_sound = found.differing.is_empty();
-            let label = &found.assembly.label;
-            let (open, regions) = (label.dirty.count(), label.dirty.len());
+            let superblock = &found.assembly.superblock;
+            let (open, regions) = (superblock.dirty.count(), superblock.dirty.len());
             let differing: Vec<String> = found.differing.iter().map(ToString::to_string).collect();
             let end = match found.differing.first() {
                 Some(first) => {
                     let count = differing.len();
-                    format!("DIFFER although no label says so, in {count} places, the first of them bytes {first}")
+                    format!("DIFFER although no superblock says so, in {count} places, the first of them bytes {first}")
                 }
                 None => "sound".to_string(),
             };
@@ -216,15 +216,15 @@ fn check_mirror(halves: &[(&str, &File)]) -> Verdict {
                     "{}: mirror of {} halves and {} bytes, generation {} ({}): {} bytes compared, {open} of {regions} regions \
                      may differ; {end}",
                     paths.join(", "),
-                    label.members,
-                    label.data,
-                    label.generation,
+                    superblock.members,
+                    superblock.data,
+                    superblock.generation,
                     starts.join(", "),
                     found.compared,
                 ),
                 json: json!({
-                    "files": paths, "holds": "mirror", "sound": is_sound, "members": label.members, "volume_bytes": label.data,
-                    "generation": label.generation, "halves": starts, "compared_bytes": found.compared,
+                    "files": paths, "holds": "mirror", "sound": is_sound, "members": superblock.members, "volume_bytes": superblock.data,
+                    "generation": superblock.generation, "halves": starts, "compared_bytes": found.compared,
                     "regions_that_may_differ": open, "differing": differing,
                 }),
             }

@@ -43,15 +43,15 @@ fn check_refused(heads: [&[u8]; 2], why: &str) {
 
 #[test]
 fn a_mirror_over_something_else_refuses_and_the_rest_of_the_stack_works() {
-    check_refused([b"somebody's file system", b""], "holds no label of a mirror");
+    check_refused([b"somebody's file system", b""], "holds no superblock of a mirror");
 }
 
 #[test]
-fn a_mirror_with_damaged_labels_refuses_and_the_rest_of_the_stack_works() {
-    let label = esker_layer_mirror::label::Label::new(7, 2, 1 << 19, 4096);
-    let mut bytes = label.encode(0);
+fn a_mirror_with_damaged_superblocks_refuses_and_the_rest_of_the_stack_works() {
+    let superblock = esker_layer_mirror::superblock::Superblock::new(7, 2, 1 << 19, 4096);
+    let mut bytes = superblock.encode(0);
     bytes[100] ^= 1;
-    check_refused([&bytes, b""], "its checksum is wrong");
+    check_refused([&bytes, b""], "a superblock whose checksum is wrong");
 }
 
 #[test]

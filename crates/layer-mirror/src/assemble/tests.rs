@@ -1,22 +1,22 @@
 use super::*;
 
-fn first() -> Label {
-    let mut label = Label::new(5, 2, 1 << 20, 4096);
-    label.sequence = 10;
-    label
+fn first() -> Superblock {
+    let mut superblock = Superblock::new(5, 2, 1 << 20, 4096);
+    superblock.sequence = 10;
+    superblock
 }
 
-/// The label after changes of who is in sync, each followed by a label.
-fn after(changes: &[u16]) -> Label {
-    changes.iter().fold(first(), |mut label, in_sync| {
-        label.change(*in_sync);
-        label.sequence += 1;
-        label
+/// The superblock after changes of who is in sync, each followed by a superblock.
+fn after(changes: &[u16]) -> Superblock {
+    changes.iter().fold(first(), |mut superblock, in_sync| {
+        superblock.change(*in_sync);
+        superblock.sequence += 1;
+        superblock
     })
 }
 
 fn blank() -> Found {
-    Err(Trouble::Label(LabelError::Blank))
+    Err(Trouble::Superblock(SuperblockError::Blank))
 }
 
 fn go(found: &[Found]) -> Result<Assembly, Refusal> {
@@ -31,30 +31,29 @@ fn starts(found: &[Found], degraded: bool) -> Vec<Start> {
 #[test]
 fn blank_halves_make_a_new_mirror_and_anything_else_does_not() {
     assert_eq!(starts(&[blank(), blank()], false), [Start::InSync; 2]);
-    let refused = go(&[blank(), Err(Trouble::Label(LabelError::Foreign))]);
-    assert!(matches!(refused, Err(Refusal::NoLabel { lower: 1, .. })), "{refused:?}");
+    let refused = go(&[blank(), Err(Trouble::Superblock(SuperblockError::Foreign("a mirror")))]);
+    assert!(matches!(refused, Err(Refusal::NoSuperblock { lower: 1, .. })), "{refused:?}");
 }
 
 #[test]
 fn a_mirror_that_was_not_made_to_its_end_is_made_again() {
-    let unmade = || Err(Trouble::Label(LabelError::Unmade));
-    let begun = Label { sequence: 1, ..first() };
-    for found in [[Ok((begun.clone(), 0)), blank()], [unmade(), Ok((begun.clone(), 1))], [unmade(), blank()]] {
+    let begun = Superblock { sequence: 1, ..first() };
+    for found in [[Ok((begun.clone(), 0)), blank()], [blank(), Ok((begun.clone(), 1))], [blank(), blank()]] {
         assert_eq!(starts(&found, false), [Start::InSync; 2]);
     }
-    let refused = go(&[Ok((first(), 0)), unmade()]);
+    let refused = go(&[Ok((first(), 0)), blank()]);
     assert!(matches!(refused, Err(Refusal::Missing { member: 1, .. })), "{refused:?}");
 }
 
 #[test]
-fn after_a_crash_halves_in_sync_are_suspect_where_either_label_says_so() {
+fn after_a_crash_halves_in_sync_are_suspect_where_either_superblock_says_so() {
     let (mut one, mut two) = (first(), first());
     two.sequence += 1;
     one.dirty.set(3);
     two.dirty.set(4);
     let assembly = go(&[Ok((one, 0)), Ok((two, 1))]).unwrap();
     assert_eq!(assembly.suspect.iter().collect::<Vec<_>>(), [3, 4]);
-    assert_eq!(assembly.label.dirty, assembly.suspect);
+    assert_eq!(assembly.superblock.dirty, assembly.suspect);
     assert!(assembly.halves.iter().all(|half| half.start == Start::InSync));
 }
 
@@ -62,10 +61,10 @@ fn after_a_crash_halves_in_sync_are_suspect_where_either_label_says_so() {
 fn a_half_that_was_out_needs_the_dirty_regions_or_everything() {
     let (old, degraded) = (first(), after(&[0b01]));
     assert_eq!(starts(&[Ok((degraded.clone(), 0)), Ok((old.clone(), 1))], false), [Start::InSync, Start::Partial]);
-    let older = Label { sequence: 9, ..old.clone() };
+    let older = Superblock { sequence: 9, ..old.clone() };
     assert_eq!(starts(&[Ok((degraded.clone(), 0)), Ok((older, 1))], false), [Start::InSync, Start::Full]);
     assert_eq!(starts(&[Ok((degraded.clone(), 0)), blank()], false), [Start::InSync, Start::Full]);
-    let damaged = Err(Trouble::Label(LabelError::Checksum));
+    let damaged = Err(Trouble::Superblock(SuperblockError::Checksum));
     assert_eq!(starts(&[Ok((degraded.clone(), 0)), damaged], false), [Start::InSync, Start::Out]);
     assert_eq!(starts(&[Ok((degraded, 0))], false), [Start::InSync], "nobody misses a half that is known to be out");
 }
@@ -82,7 +81,7 @@ fn a_stale_half_is_never_taken_as_fresh() {
     let nobody = assemble(&[Ok((after(&[0b01]), 1))], first, true);
     assert!(matches!(nobody, Err(Refusal::NobodyInSync(0))), "{nobody:?}");
     // An image from a backup that still calls itself in sync.
-    let present = Label { sequence: 20, ..old.clone() };
+    let present = Superblock { sequence: 20, ..old.clone() };
     let found = [Ok((present, 0)), Ok((old, 1))];
     assert!(matches!(go(&found), Err(Refusal::Missing { member: 1, .. })));
     assert_eq!(starts(&found, true), [Start::InSync, Start::Full]);
@@ -98,7 +97,7 @@ fn halves_that_went_on_alone_are_a_split() {
 
 #[test]
 fn halves_of_other_mirrors_and_doubles_are_refused() {
-    let stranger = Label::new(6, 2, 1 << 20, 4096);
+    let stranger = Superblock::new(6, 2, 1 << 20, 4096);
     assert_eq!(go(&[Ok((first(), 0)), Ok((stranger, 1))]), Err(Refusal::Strangers(0, 1)));
     assert_eq!(go(&[Ok((first(), 1)), Ok((first(), 1))]), Err(Refusal::Twice(0, 1)));
     let three = [Ok((first(), 0)), Ok((first(), 1)), blank()];

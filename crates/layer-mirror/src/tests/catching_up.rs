@@ -8,7 +8,7 @@ use esker_block::{Extent, ExtentState, Reply};
 use super::*;
 
 const MIB: u64 = 1 << 20;
-/// 64 pieces of 256 KiB after the label.
+/// 64 pieces of 256 KiB after the superblock.
 const DATA: u64 = 16 * MIB;
 
 /// Two halves of `DATA` bytes that answer after 10 ms.

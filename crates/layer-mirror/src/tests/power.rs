@@ -43,7 +43,7 @@ impl Device for Compared {
     }
 }
 
-/// Halves that call each other in sync are equal wherever no label says that they may differ.
+/// Halves that call each other in sync are equal wherever no superblock says that they may differ.
 async fn compare(volume: &Export) {
     let mut halves = Vec::new();
     for name in ["a", "b"] {
@@ -56,7 +56,7 @@ async fn compare(volume: &Export) {
         Ok(())
     });
     if let Ok(verdict) = verdict {
-        assert_eq!(verdict.differing, [], "no label tells of it");
+        assert_eq!(verdict.differing, [], "no superblock tells of it");
     }
 }
 
@@ -67,7 +67,7 @@ fn check(first: &str, then: &str, states_min: u64) {
         // The stack is built once to run and then once for each state.
         let built = Cell::new(false);
         let text = || format!("{HALVES} {}", if built.replace(true) { then } else { first });
-        let bound = Bound { states_max: 10, seed };
+        let bound = Bound { states_max: 11, seed };
         let volume = |rt: &Rt, bed| -> Rc<dyn Device> {
             let compared = Rc::new(Cell::new(!built.get()));
             Rc::new(Compared { compared, volume: open(rt, &text(), bed) })
@@ -75,6 +75,7 @@ fn check(first: &str, then: &str, states_min: u64) {
         let count = power::check(volume, Options::power_cuts(seed), bound);
         states += count.unwrap_or_else(|broken| panic!("{then}: {broken}")).states;
     }
+    println!("{states} crash states: {first} -> {then}");
     assert!(states >= states_min, "only {states} states");
 }
 

@@ -1,0 +1,226 @@
+//! The superblock of each half: which set it belongs to, which halves are in sync, and where halves may differ.
+//!
+//! It has the common header, whose generation is called the sequence here. A superblock is written whole, with force unit access,
+//! to all halves that take writes. Byte rows and trust: see the format's page. Invariants: `in_sync` is never empty; a bit
+//! stands as long as halves may differ in its region.
+
+use std::ops::RangeInclusive;
+
+use esker_base::digest::mix;
+use esker_framing::{Features, Header, Newest, SuperblockError, newest, seal, slot, slots, unseal};
+use zerocopy::little_endian::{U16, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::bits::Bits;
+
+/// Bytes of a superblock.
+pub const PAGE: usize = esker_framing::SLOT;
+/// First byte of data, behind the two slots.
+pub const DATA_START: u64 = 2 * PAGE as u64;
+/// Halves of a mirror at most.
+pub const MEMBERS_MAX: usize = 16;
+/// Regions at most.
+pub const REGIONS_MAX: u64 = 8 * BITS_BYTES as u64;
+
+/// Generations whose lineage a superblock knows.
+const PAST: usize = 64;
+const BITS_BYTES: usize = 3472;
+
+/// The bytes behind the common header. All that the first superblock of a set says lies in the first 512 bytes, which a power cut
+/// leaves whole: a half on which it was torn is blank.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone)]
+#[repr(C)]
+struct Body {
+    data: U64,
+    region: U64,
+    generation: U64,
+    base: U64,
+    member: U16,
+    members: U16,
+    in_sync: U16,
+    reserved: [u8; 10],
+    past: [U64; PAST],
+    bits: [u8; BITS_BYTES],
+}
+
+/// What a superblock says. All halves that take part have equal ones, but for their own number.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Superblock {
+    /// The set, drawn when it was made.
+    pub set: u128,
+    /// Halves of the set.
+    pub members: u16,
+    /// Bytes of data.
+    pub data: u64,
+    /// Bytes of a region: one bit stands for as many.
+    pub region: u64,
+    /// Rises with each change of `in_sync`.
+    pub generation: u64,
+    /// `dirty` covers all changes since the superblock of this sequence: a half whose superblock is as new needs only those regions.
+    pub base: u64,
+    /// Rises with each superblock.
+    pub sequence: u64,
+    /// Bit `i`: half `i` holds all that was acknowledged.
+    pub in_sync: u16,
+    /// A word for each of the last generations, made of all before it: tells ancestors from strangers.
+    pub(crate) past: [u64; PAST],
+    /// Regions in which halves may differ.
+    pub dirty: Bits,
+}
+
+impl Superblock {
+    /// The first superblock of a set of `members` halves, all of which are in sync.
+    pub fn new(set: u128, members: u16, data: u64, region: u64) -> Superblock {
+        let regions = data.div_ceil(region);
+        debug_assert!(regions <= REGIONS_MAX && usize::from(members) <= MEMBERS_MAX, "checked by the builder");
+        let in_sync = all_of(members);
+        let mut past = [0; PAST];
+        past[1] = mix(set as u64 ^ mix((set >> 64) as u64));
+        let dirty = Bits::new(regions as usize);
+        Superblock { set, members, data, region, generation: 1, base: 0, sequence: 0, in_sync, past, dirty }
+    }
+
+    /// Whether half `member` holds all that was acknowledged.
+    pub fn has(&self, member: usize) -> bool {
+        self.in_sync >> member & 1 != 0
+    }
+
+    /// Changes who is in sync: a new generation. `sequence` must be that of the last superblock that all halves got.
+    pub fn change(&mut self, in_sync: u16) {
+        debug_assert!(in_sync != 0, "a half holds the data");
+        let everyone = all_of(self.members);
+        let word = mix(self.past[self.generation as usize % PAST] ^ mix(u64::from(in_sync) << 32 | self.sequence));
+        if self.in_sync == everyone {
+            self.base = self.sequence;
+        }
+        self.generation += 1;
+        self.in_sync = in_sync;
+        self.past[self.generation as usize % PAST] = word;
+    }
+
+    /// How this superblock stands to a later one of the same set.
+    pub fn is_ancestor_of(&self, later: &Superblock) -> bool {
+        let at = self.generation as usize % PAST;
+        let is_known = later.generation - self.generation < PAST as u64;
+        // What is too old to be known is no stranger for certain, and is copied anew as a whole.
+        !is_known || self.past[at] == later.past[at]
+    }
+
+    /// The bytes of half `member`'s superblock.
+    pub fn encode(&self, member: u16) -> Vec<u8> {
+        seal(&OnHalf { superblock: self.clone(), member })
+    }
+
+    /// First byte of the slot that this superblock goes to.
+    pub fn at(&self) -> u64 {
+        (slot(self.sequence) * PAGE) as u64
+    }
+
+    /// Reads one slot: the superblock and the number of the half on which it lies.
+    ///
+    /// # Errors
+    /// [`SuperblockError`].
+    pub fn decode(bytes: &[u8]) -> Result<(Superblock, u16), SuperblockError> {
+        unseal(bytes).and_then(OnHalf::opened)
+    }
+
+    /// The superblock of a half, and the number of that half, given its first 8 KiB.
+    ///
+    /// # Errors
+    /// [`SuperblockError`]. A damaged slot counts only where the other one does not help.
+    pub fn newest(start: &[u8]) -> Result<(Superblock, u16), SuperblockError> {
+        newest(&[slots(start)]).and_then(OnHalf::opened)
+    }
+
+    /// Whether no superblock but the first one was ever written to all halves, so that no write was answered yet.
+    pub fn is_first(&self) -> bool {
+        self.sequence <= 1
+    }
+}
+
+/// The set of the first `members` halves.
+pub fn all_of(members: u16) -> u16 {
+    ((1u32 << members) - 1) as u16
+}
+
+/// A superblock as it lies on one half.
+#[derive(PartialEq, Eq, Debug)]
+struct OnHalf {
+    superblock: Superblock,
+    member: u16,
+}
+
+impl OnHalf {
+    fn opened(found: Newest<OnHalf>) -> Result<(Superblock, u16), SuperblockError> {
+        found.writable().map(|found| (found.superblock, found.member))
+    }
+}
+
+impl esker_framing::Superblock for OnHalf {
+    const MAGIC: [u8; 8] = esker_layer_kit::media::MIRROR;
+    const VERSION: u16 = 2;
+    const KNOWN: Features = Features::NONE;
+    /// The superblocks of the other halves have higher sequences.
+    const DETECTS_STALE: bool = true;
+    const NAME: &'static str = "a mirror";
+    const LENGTHS: RangeInclusive<usize> = PAGE..=PAGE;
+
+    fn header(&self) -> Header {
+        Header { id: self.superblock.set, generation: self.superblock.sequence, features: Features::NONE }
+    }
+
+    fn encode_body(&self) -> Vec<u8> {
+        let Superblock { members, data, region, generation, base, in_sync, past, dirty, .. } = &self.superblock;
+        let mut body = Body {
+            data: (*data).into(),
+            region: (*region).into(),
+            generation: (*generation).into(),
+            base: (*base).into(),
+            member: self.member.into(),
+            members: (*members).into(),
+            in_sync: (*in_sync).into(),
+            reserved: [0; 10],
+            past: past.map(U64::new),
+            bits: [0; BITS_BYTES],
+        };
+        dirty.write(&mut body.bits);
+        body.as_bytes().to_vec()
+    }
+
+    fn decode_body(header: &Header, body: &[u8]) -> Result<OnHalf, &'static str> {
+        let body = Body::read_from_bytes(body).map_err(|_| "length")?;
+        check(header, &body)?;
+        let superblock = Superblock {
+            set: header.id,
+            members: body.members.get(),
+            data: body.data.get(),
+            region: body.region.get(),
+            generation: body.generation.get(),
+            base: body.base.get(),
+            sequence: header.generation,
+            in_sync: body.in_sync.get(),
+            past: body.past.map(U64::get),
+            dirty: Bits::read(&body.bits, body.data.get().div_ceil(body.region.get()) as usize),
+        };
+        Ok(OnHalf { superblock, member: body.member.get() })
+    }
+}
+
+/// The first rule that does not hold.
+fn check(header: &Header, body: &Body) -> Result<(), &'static str> {
+    let (members, region, data) = (body.members.get(), body.region.get(), body.data.get());
+    let generation = body.generation.get();
+    let rules = [
+        ("number of halves", (1..=MEMBERS_MAX as u16).contains(&members)),
+        ("own number", body.member < body.members),
+        ("region", region.is_power_of_two()),
+        ("size", data > 0 && data.checked_add(DATA_START).is_some() && data.div_ceil(region.max(1)) <= REGIONS_MAX),
+        ("set of halves in sync", body.in_sync != 0 && body.in_sync.get() & !all_of(members.min(16)) == 0),
+        ("generation", generation > 0 && generation < u64::MAX),
+        ("sequence", header.generation < u64::MAX && body.base.get() <= header.generation),
+    ];
+    rules.iter().find(|(_, holds)| !holds).map_or(Ok(()), |(what, _)| Err(*what))
+}
+
+#[cfg(test)]
+mod tests;
