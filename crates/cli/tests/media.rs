@@ -75,7 +75,7 @@ fn a_log_is_read_to_its_end_and_damage_is_told_with_its_place() {
 #[test]
 fn a_deduplicated_volume_is_read_in_full_and_a_changed_byte_of_its_data_is_told() {
     let folder = tempfile::tempdir().unwrap();
-    let mut image = zstd::decode_all(&include_bytes!("../../layer-dedup/golden/volume-v1.img.zst")[..]).unwrap();
+    let mut image = zstd::decode_all(&include_bytes!("../../layer-dedup/golden/volume-v2.img.zst")[..]).unwrap();
     let path = folder.path().join("dedup.img");
     fs::write(&path, &image).unwrap();
     let (status, out, err) = check(folder.path(), &["dedup.img"]);

@@ -7,12 +7,13 @@ use esker_base::ByteRange;
 use esker_block::store::SparseStore;
 use esker_block::{Bio, Buf, Done};
 use esker_dev::{Defer, Media, MemoryDevice};
+use esker_framing::superblock::reseal;
 use esker_layer_dedup::cell::{CELL, PAGE, seal};
 use esker_layer_dedup::check::{self, Verdict};
-use esker_layer_dedup::head::{HEAD, Head};
-use esker_layer_dedup::layout::{HEADS, Layout};
+use esker_layer_dedup::layout::{Layout, SUPERBLOCKS};
 use esker_layer_dedup::run::Dedup;
 use esker_layer_dedup::store::{Config, Store};
+use esker_layer_dedup::superblock::{LEN, Superblock};
 use esker_layer_kit::Io;
 use esker_rt::mem::Pool;
 use esker_rt::{Sim, SimConfig};
@@ -124,22 +125,21 @@ pub fn corpus() -> Vec<Vec<u8>> {
 fn resealed(input: &[u8]) -> Vec<u8> {
     let mut bytes = bytes_of(&media_of(input));
     for slot in 0..2 {
-        let head = &mut bytes[slot * PAGE..slot * PAGE + HEAD];
-        let sum = crc32fast::hash(&head[..HEAD - 4]).to_le_bytes();
-        head[HEAD - 4..].copy_from_slice(&sum);
+        let superblock = &mut bytes[slot * PAGE..slot * PAGE + LEN];
+        reseal(superblock);
     }
-    let Ok(head) = Head::newest(&bytes[..HEADS as usize]) else { return bytes };
-    let tables = head.layout.tables().min(SIZE) as usize;
-    let data = head.layout.data().min(SIZE) as usize;
+    let Ok(superblock) = Superblock::newest(&bytes[..SUPERBLOCKS as usize]) else { return bytes };
+    let tables = superblock.layout.tables().min(SIZE) as usize;
+    let data = superblock.layout.data().min(SIZE) as usize;
     for (number, cell) in bytes.chunks_exact_mut(CELL).enumerate() {
         let at = number * CELL;
         match at {
             _ if cell.iter().all(|byte| *byte == 0) => {}
-            at if (HEADS as usize..tables).contains(&at) => {
+            at if (SUPERBLOCKS as usize..tables).contains(&at) => {
                 let sum = crc32fast::hash(&cell[4..]).to_le_bytes();
                 cell[..4].copy_from_slice(&sum);
             }
-            at if (tables..data).contains(&at) => seal(head.set, at as u64, cell),
+            at if (tables..data).contains(&at) => seal(superblock.set, at as u64, cell),
             _ => {}
         }
     }
@@ -154,7 +154,7 @@ pub fn try_input(input: &[u8]) -> Result<bool, String> {
 /// Uses a medium: whether it was sound.
 fn try_medium(bytes: &[u8]) -> Result<bool, String> {
     let media = media_of(bytes);
-    let is_blank = bytes.iter().take(HEADS as usize).all(|byte| *byte == 0);
+    let is_blank = bytes.iter().take(SUPERBLOCKS as usize).all(|byte| *byte == 0);
     let is_sound = !is_blank && checked(&media).is_some_and(|verdict| verdict.wrong == 0);
     let used = on(&media, async |volume| {
         let before = volume.content().await;

@@ -14,7 +14,7 @@ use esker_rt::sync::Notify;
 use crate::cell::{CELL, CELLS, PAGE, is_sound, seal};
 use crate::layout::{Layout, Spot};
 
-/// Requests for tables, journal and heads.
+/// Requests for tables, journal and superblocks.
 pub const METADATA: Tag =
     Tag { trace: 0, issuer: 0, stream: 0, pid: 0, priority: 0, storage: 0, class: Class::Metadata };
 /// Pages of one write, at most.

@@ -7,12 +7,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 
+use esker_framing::SuperblockError;
+
 use crate::cell::{CELL, PAYLOAD, is_sound};
-use crate::head::{Head, HeadError};
 use crate::index;
 use crate::journal::{self, Fingerprint, JournalError, Record};
-use crate::layout::{HEADS, Layout, Spot};
+use crate::layout::{Layout, SUPERBLOCKS, Spot};
 use crate::store::Entry;
+use crate::superblock::Superblock;
 
 /// Findings that are kept; all are counted.
 const FINDINGS_MAX: usize = 100;
@@ -49,7 +51,7 @@ pub enum Finding {
     Free(u32),
     /// The bytes of this data block are not those of its fingerprint.
     Bytes(u32),
-    /// The head counts blocks of the volume, or data blocks, otherwise.
+    /// The superblock counts blocks of the volume, or data blocks, otherwise.
     Counts(u64, u64),
 }
 
@@ -63,7 +65,9 @@ impl fmt::Display for Finding {
             }
             Finding::Free(block) => write!(f, "the free map is wrong about data block {block}"),
             Finding::Bytes(block) => write!(f, "the bytes of data block {block} are not those of its fingerprint"),
-            Finding::Counts(mapped, used) => write!(f, "the head says that {mapped} blocks have {used} data blocks"),
+            Finding::Counts(mapped, used) => {
+                write!(f, "the superblock says that {mapped} blocks have {used} data blocks")
+            }
         }
     }
 }
@@ -73,7 +77,7 @@ impl fmt::Display for Finding {
 pub enum CheckError {
     /// There is none.
     #[error("the lower end {0}")]
-    Head(#[from] HeadError),
+    Superblock(#[from] SuperblockError),
     /// Its journal.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -90,19 +94,19 @@ pub type Read<'a> = &'a mut dyn FnMut(u64, &mut [u8]) -> io::Result<()>;
 /// # Errors
 /// [`CheckError`]; what is wrong with a volume that can be read is in the [`Verdict`].
 pub fn check(read: Read<'_>, bytes: bool) -> Result<Verdict, CheckError> {
-    let mut heads = vec![0; HEADS as usize];
-    read(0, &mut heads)?;
-    let head = Head::newest(&heads)?;
+    let mut superblocks = vec![0; SUPERBLOCKS as usize];
+    read(0, &mut superblocks)?;
+    let superblock = Superblock::newest(&superblocks)?;
     // Whoever names more than is there gets no memory for it.
-    read(head.layout.end() - CELL as u64, &mut [0; CELL])?;
-    let mut journal = vec![0; head.layout.journal as usize];
-    read(HEADS, &mut journal)?;
-    let records = journal::replay(head.set, head.epoch, &head.layout, &journal)?;
-    let mut checker = Checker::new(read, &head, &records);
+    read(superblock.layout.end() - CELL as u64, &mut [0; CELL])?;
+    let mut journal = vec![0; superblock.layout.journal as usize];
+    read(SUPERBLOCKS, &mut journal)?;
+    let records = journal::replay(superblock.set, superblock.epoch, &superblock.layout, &journal)?;
+    let mut checker = Checker::new(read, &superblock, &records);
     let references = checker.references()?;
     checker.blocks(&references, bytes)?;
     checker.verdict.records = records.len();
-    checker.counts(&head, &records);
+    checker.counts(&superblock, &records);
     Ok(checker.verdict)
 }
 
@@ -119,7 +123,7 @@ struct Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
-    fn new(read: Read<'a>, head: &Head, records: &[Record]) -> Checker<'a> {
+    fn new(read: Read<'a>, superblock: &Superblock, records: &[Record]) -> Checker<'a> {
         let (mut map, mut entries) = (BTreeMap::new(), BTreeMap::new());
         for record in records {
             map.insert(record.logical, record.taken.map(|taken| taken.block));
@@ -131,9 +135,9 @@ impl<'a> Checker<'a> {
                 entries.insert(taken.block, (taken.refs, Some(taken.fingerprint)));
             }
         }
-        let layout = head.layout;
+        let layout = superblock.layout;
         let verdict = Verdict { layout, records: 0, mapped: 0, used: 0, unindexed: 0, findings: Vec::new(), wrong: 0 };
-        Checker { read, set: head.set, layout, map, entries, cell: (None, [0; CELL]), verdict }
+        Checker { read, set: superblock.set, layout, map, entries, cell: (None, [0; CELL]), verdict }
     }
 
     fn find(&mut self, finding: Finding) {
@@ -220,8 +224,8 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    fn counts(&mut self, head: &Head, records: &[Record]) {
-        let (mut mapped, mut used) = (head.mapped as i64, i64::from(head.used));
+    fn counts(&mut self, superblock: &Superblock, records: &[Record]) {
+        let (mut mapped, mut used) = (superblock.mapped as i64, i64::from(superblock.used));
         for record in records {
             mapped += i64::from(record.taken.is_some()) - i64::from(record.left.is_some());
             used += i64::from(record.taken.is_some_and(|taken| taken.refs == 1));

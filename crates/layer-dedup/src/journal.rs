@@ -82,8 +82,8 @@ pub enum JournalError {
     /// A sector is damaged, and later commits are there: it was durable once.
     #[error("sector {0} of the journal is damaged, and later ones are not; restore the lower end from a copy")]
     Damaged(u64),
-    /// It goes on where the head does not.
-    #[error("sector {0} of the journal is newer than the head; restore the lower end from a copy")]
+    /// It goes on where the superblock does not.
+    #[error("sector {0} of the journal is newer than the superblock; restore the lower end from a copy")]
     Newer(u64),
     /// Numbers that no esker writes, under a right checksum.
     #[error("sector {0} of the journal has a record that is out of range; restore the lower end from a copy")]

@@ -1,4 +1,4 @@
-//! Where everything lies on the lower end: two heads, the journal, four tables in pages of eight cells, then data.
+//! Where everything lies on the lower end: two superblocks, the journal, four tables in pages of eight cells, then data.
 //!
 //! Byte rows: see the format's page. Tables are arrays of fixed entries that never cross a cell, so that a cell, which a
 //! power cut leaves whole, always holds whole entries.
@@ -6,8 +6,8 @@
 use crate::cell::{CELLS, PAGE, PAYLOAD};
 use crate::journal::Fingerprint;
 
-/// Bytes of the two heads.
-pub const HEADS: u64 = 2 * PAGE as u64;
+/// Bytes of the two slots of superblocks.
+pub const SUPERBLOCKS: u64 = 2 * PAGE as u64;
 /// Bytes of a block's entry: fingerprint, then references.
 pub const ENTRY: usize = 36;
 /// Slots of a bucket of the index; a bucket is a cell.
@@ -63,7 +63,7 @@ const SMALLEST_DATA: u64 = 16;
 pub enum PlanError {
     /// No room for data beside the tables.
     #[error(
-        "{0} bytes have no room for data beside heads, journal and tables; use a larger lower end or a smaller size"
+        "{0} bytes have no room for data beside superblocks, journal and tables; use a larger lower end or a smaller size"
     )]
     TooSmall(u64),
     /// More blocks than 32 bits count.
@@ -106,7 +106,7 @@ impl Layout {
 
     /// First byte of the tables.
     pub fn tables(&self) -> u64 {
-        HEADS + self.journal
+        SUPERBLOCKS + self.journal
     }
 
     /// Pages of all tables.
@@ -201,7 +201,7 @@ fn tables(logical: u64, physical: u64) -> [u64; 4] {
 
 fn data(block: u64, logical: u64, physical: u64, journal: u64) -> u128 {
     let pages: u128 = tables(logical, physical).iter().map(|pages| u128::from(*pages)).sum();
-    let tables = u128::from(HEADS) + u128::from(journal) + pages * PAGE as u128;
+    let tables = u128::from(SUPERBLOCKS) + u128::from(journal) + pages * PAGE as u128;
     tables.next_multiple_of(u128::from(block.max(PAGE as u64)))
 }
 

@@ -3,7 +3,7 @@
 //! Invariant: never changes or gives out a data block to which anything durable or mapped still leads; so a power cut loses at
 //! most what was not flushed, and never mixes blocks up.
 //!
-//! Reading order: [`layout`] (where everything lies), [`cell`], [`head`], [`journal`], [`index`] (the format), [`cache`] and
+//! Reading order: [`layout`] (where everything lies), [`cell`], [`superblock`], [`journal`], [`index`] (the format), [`cache`] and
 //! [`space`] (the tables in memory), [`store`] (transitions, commits, checkpoints), [`run`] (requests), [`check`].
 
 #![forbid(unsafe_code)]
@@ -11,13 +11,13 @@
 pub mod cache;
 pub mod cell;
 pub mod check;
-pub mod head;
 pub mod index;
 pub mod journal;
 pub mod layout;
 pub mod run;
 pub mod space;
 pub mod store;
+pub mod superblock;
 #[cfg(test)]
 mod tests;
 
@@ -156,14 +156,14 @@ impl Extended {
 }
 
 impl Extension for Extended {
-    /// The heads record the size, and the tables are laid out for it.
+    /// The superblocks record the size, and the tables are laid out for it.
     fn follows(&self, _: usize) -> bool {
         false
     }
 
-    /// The two heads.
+    /// The two superblocks.
     fn marks(&self) -> Vec<Mark> {
-        vec![Mark { lower: 0, range: ByteRange::new(0, layout::HEADS).expect("it begins at 0") }]
+        vec![Mark { lower: 0, range: ByteRange::new(0, layout::SUPERBLOCKS).expect("it begins at 0") }]
     }
 
     fn open(&self, opening: Opening) -> Step<Result<(), KindError>> {

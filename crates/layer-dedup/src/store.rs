@@ -2,7 +2,7 @@
 //!
 //! Lock order: the turn to change tables (`turn`), then the turn to write the journal (`commits`). Invariants: data is durable
 //! before a record that points to it is written, records are durable before a page with what they say, pages before
-//! the head that forgets the records.
+//! the superblock that forgets the records.
 
 mod commit;
 mod open;
@@ -18,11 +18,11 @@ pub use open::OpenError;
 
 use crate::cache::Cache;
 use crate::cell::PAYLOAD;
-use crate::head::Head;
 use crate::index;
 use crate::journal::{Fingerprint, Left, Record, Taken};
 use crate::layout::{BITS_PER_CELL, BITS_PER_PAGE, ENTRY, Layout, SLOT, Spot};
 use crate::space::Space;
+use crate::superblock::Superblock;
 
 /// How a volume is to behave.
 #[derive(Clone, Debug)]
@@ -110,17 +110,17 @@ pub struct Store {
 }
 
 impl Store {
-    fn of(config: Config, head: &Head, rt: &Rt) -> Store {
+    fn of(config: Config, superblock: &Superblock, rt: &Rt) -> Store {
         Store {
             rt: rt.clone(),
-            cache: Cache::new(config.layout, head.set, config.pages_max),
-            set: head.set,
+            cache: Cache::new(config.layout, superblock.set, config.pages_max),
+            set: superblock.set,
             turn: Credits::new(1),
             commits: Credits::new(1),
-            log: RefCell::new(Log { epoch: head.epoch, ..Log::default() }),
+            log: RefCell::new(Log { epoch: superblock.epoch, ..Log::default() }),
             space: RefCell::default(),
-            mapped: Cell::new(head.mapped),
-            used: Cell::new(head.used),
+            mapped: Cell::new(superblock.mapped),
+            used: Cell::new(superblock.used),
             latch: Latch::new(&config.name),
             done: Done::default(),
             config,

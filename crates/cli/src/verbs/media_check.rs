@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use esker_layer_dedup::check as dedup;
-use esker_layer_dedup::head::{Head as DedupHead, HeadError as DedupHeadError};
-use esker_layer_dedup::layout::HEADS;
+use esker_layer_dedup::layout::SUPERBLOCKS;
+use esker_layer_dedup::superblock::Superblock as DedupSuperblock;
 use esker_layer_mirror::assemble::Start;
 use esker_layer_mirror::check as mirror;
 use esker_layer_mirror::superblock::{DATA_START, Superblock};
@@ -110,15 +110,14 @@ struct Verdict {
 
 /// Reads the marks; none if there is none.
 fn what(file: &File) -> io::Result<Option<Holds>> {
-    let mut start = vec![0; DATA_START.max(AREA_START).max(HEADS) as usize];
+    let mut start = vec![0; DATA_START.max(AREA_START).max(SUPERBLOCKS) as usize];
     match file.read_exact_at(&mut start, 0) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         result => result?,
     }
     let is_half = !Superblock::newest(&start).is_err_and(|error| error.is_unmarked());
     let is_log = !matches!(Head::newest(&start), Err(HeadError::Blank | HeadError::Foreign));
-    let heads = &start[..HEADS as usize];
-    let is_dedup = !matches!(DedupHead::newest(heads), Err(DedupHeadError::Blank | DedupHeadError::Foreign));
+    let is_dedup = !DedupSuperblock::newest(&start).is_err_and(|error| error.is_unmarked());
     let is_volume = volume_media::is_volume(file)?;
     let marks = [(is_half, Holds::Half), (is_log, Holds::Log), (is_dedup, Holds::Dedup), (is_volume, Holds::Volume)];
     Ok(marks.into_iter().find_map(|(is_marked, holds)| is_marked.then_some(holds)))

@@ -5,9 +5,9 @@ use esker_layer_kit::Io;
 
 use super::{Config, Store};
 use crate::cache::METADATA;
-use crate::head::Head;
 use crate::journal::{self, SECTOR, sectors_for};
-use crate::layout::HEADS;
+use crate::layout::SUPERBLOCKS;
+use crate::superblock::Superblock;
 
 /// Bytes of one request for zeroes or the journal, at most.
 const CHUNK: u64 = 1 << 20;
@@ -62,7 +62,7 @@ impl Store {
     async fn write_journal(&self, io: &Io, first: u64, bytes: Vec<u8>) -> Result<(), BioError> {
         // A record never points to data that a power cut could still take back.
         flush(io).await?;
-        let at = HEADS + first * SECTOR as u64;
+        let at = SUPERBLOCKS + first * SECTOR as u64;
         let most = chunk(&self.config) as usize;
         for (number, piece) in bytes.chunks(most).enumerate() {
             force(io, at + (number * most) as u64, piece).await?;
@@ -90,8 +90,8 @@ impl Store {
         flush(io).await?;
         let epoch = self.log.borrow().epoch + 1;
         let (mapped, used) = (self.mapped.get(), self.used.get());
-        let head = Head { set: self.set, epoch, layout: *self.layout(), mapped, used };
-        write_head(io, &head, &self.config).await?;
+        let superblock = Superblock { set: self.set, epoch, layout: *self.layout(), mapped, used };
+        write_superblock(io, &superblock, &self.config).await?;
         let mut log = self.log.borrow_mut();
         (log.epoch, log.next) = (epoch, 0);
         self.done.checkpoints.set(self.done.checkpoints.get() + 1);
@@ -137,8 +137,8 @@ async fn force(io: &Io, at: u64, bytes: &[u8]) -> Result<(), BioError> {
     io.submit(bio).await.result.map(drop)
 }
 
-pub(super) async fn write_head(io: &Io, head: &Head, config: &Config) -> Result<(), BioError> {
-    let mut bytes = head.encode();
+pub(super) async fn write_superblock(io: &Io, superblock: &Superblock, config: &Config) -> Result<(), BioError> {
+    let mut bytes = superblock.encode();
     bytes.resize(config.unit as usize * SECTOR, 0);
-    force(io, head.at(), &bytes).await
+    force(io, superblock.at(), &bytes).await
 }

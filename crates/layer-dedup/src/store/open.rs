@@ -1,22 +1,23 @@
-//! Opening: the head, the journal replayed, the free map counted; or a new volume.
+//! Opening: the superblock, the journal replayed, the free map counted; or a new volume.
 
 use esker_block::{Bio, BioError, Buf};
+use esker_framing::SuperblockError;
 use esker_layer_kit::{Io, media};
 
-use super::commit::{chunk, flush, write_head};
+use super::commit::{chunk, flush, write_superblock};
 use super::{Config, Store};
 use crate::cache::METADATA;
-use crate::head::{Head, HeadError};
 use crate::journal::{self, JournalError, Record};
-use crate::layout::{BITS_PER_CELL, BITS_PER_PAGE, HEADS};
+use crate::layout::{BITS_PER_CELL, BITS_PER_PAGE, SUPERBLOCKS};
 use crate::space::Space;
+use crate::superblock::Superblock;
 
 /// Why a volume cannot be used. The text goes on after the words "the lower end".
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum OpenError {
-    /// No head.
+    /// No superblock.
     #[error(transparent)]
-    Head(#[from] HeadError),
+    Superblock(#[from] SuperblockError),
     /// The medium of another layer.
     #[error("holds {0}, and no deduplicated volume; if nothing there is needed, zero its first 8 KiB")]
     Medium(&'static str),
@@ -50,23 +51,23 @@ impl Store {
     /// # Errors
     /// [`OpenError`].
     pub async fn open(config: Config, io: &Io) -> Result<Store, OpenError> {
-        let start = read(io, 0, HEADS, &config).await?;
-        let head = match (Head::newest(&start), media::name_of(&start)) {
-            (Err(HeadError::Blank), _) => format(&config, io).await?,
-            (Err(HeadError::Foreign), Some(name)) => return Err(OpenError::Medium(name)),
+        let start = read(io, 0, SUPERBLOCKS, &config).await?;
+        let superblock = match (Superblock::newest(&start), media::name_of(&start)) {
+            (Err(SuperblockError::Blank), _) => format(&config, io).await?,
+            (Err(SuperblockError::Foreign(_)), Some(name)) => return Err(OpenError::Medium(name)),
             (found, _) => found?,
         };
-        let layout = head.layout;
+        let layout = superblock.layout;
         if (layout.block, layout.logical) != (config.layout.block, config.layout.logical) {
             return Err(OpenError::Other { block: layout.block, size: layout.size() });
         }
         if layout.end() > config.device {
             return Err(OpenError::Shrunk { is: config.device, needed: layout.end() });
         }
-        let journal = read(io, HEADS, layout.journal, &config).await?;
-        let records = journal::replay(head.set, head.epoch, &layout, &journal)?;
+        let journal = read(io, SUPERBLOCKS, layout.journal, &config).await?;
+        let records = journal::replay(superblock.set, superblock.epoch, &layout, &journal)?;
         drop(journal);
-        let store = Store::of(Config { layout, ..config }, &head, io.rt());
+        let store = Store::of(Config { layout, ..config }, &superblock, io.rt());
         for record in &records {
             store.redo(io, record).await?;
         }
@@ -112,7 +113,7 @@ impl Store {
         let space = Space::new(free);
         let used = physical - space.free();
         if used != u64::from(self.used.get()) {
-            let what = format!("the free map says {used} blocks are used, the head {}", self.used.get());
+            let what = format!("the free map says {used} blocks are used, the superblock {}", self.used.get());
             self.latch.set(&self.rt, what, super::commit::CHECK);
         }
         self.space.replace(space);
@@ -132,8 +133,8 @@ async fn read(io: &Io, at: u64, len: u64, config: &Config) -> Result<Vec<u8>, Bi
     Ok(bytes)
 }
 
-/// Makes a volume on a blank lower end: empty tables first, then the head, without which there is none.
-async fn format(config: &Config, io: &Io) -> Result<Head, OpenError> {
+/// Makes a volume on a blank lower end: empty tables first, then the superblock, without which there is none.
+async fn format(config: &Config, io: &Io) -> Result<Superblock, OpenError> {
     let (from, end) = (config.layout.tables(), config.layout.data());
     let most = if config.zeroes { end - from } else { chunk(config) };
     for at in (from..end).step_by(most as usize) {
@@ -145,7 +146,7 @@ async fn format(config: &Config, io: &Io) -> Result<Head, OpenError> {
         io.submit(bio.tagged(METADATA).to(io.lower(0))).await.result?;
     }
     flush(io).await?;
-    let head = Head { set: io.rt().unique(), epoch: 1, layout: config.layout, mapped: 0, used: 0 };
-    write_head(io, &head, config).await?;
-    Ok(head)
+    let superblock = Superblock { set: io.rt().unique(), epoch: 1, layout: config.layout, mapped: 0, used: 0 };
+    write_superblock(io, &superblock, config).await?;
+    Ok(superblock)
 }

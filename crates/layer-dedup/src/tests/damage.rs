@@ -4,13 +4,15 @@ use std::rc::Rc;
 
 use esker_block::store::SparseStore;
 use esker_dev::Media;
+use esker_framing::SuperblockError;
+use esker_framing::superblock::reseal;
 use esker_testkit::{Faulty, Injector};
 
 use super::*;
 use crate::cell::{CELL, PAGE, seal};
-use crate::head::{Head, HeadError};
 use crate::journal::JournalError;
-use crate::layout::{HEADS, Spot};
+use crate::layout::{SUPERBLOCKS, Spot};
+use crate::superblock::{LEN, Superblock};
 
 /// The bytes of a medium, changed.
 fn spoiled(media: &Media, at: u64, change: impl FnOnce(&mut [u8])) -> Rc<Media> {
@@ -48,33 +50,35 @@ fn byte_of(layout: &Layout, spot: Spot) -> u64 {
 
 /// Puts a right checksum on the cell around a byte.
 fn resealed(media: &Media, layout: &Layout, spot: Spot, bytes: &[u8]) -> Rc<Media> {
-    let head = Head::newest(&media.bytes(ByteRange::new(0, HEADS).unwrap())).unwrap();
+    let superblock = Superblock::newest(&media.bytes(ByteRange::new(0, SUPERBLOCKS).unwrap())).unwrap();
     let at = layout.page_at(spot.page) + (spot.cell * CELL) as u64;
     spoiled(media, at, |cell| {
         cell[spot.at..spot.at + bytes.len()].copy_from_slice(bytes);
-        seal(head.set, at, &mut cell[..CELL]);
+        seal(superblock.set, at, &mut cell[..CELL]);
     })
 }
 
 #[test]
 fn what_holds_something_else_is_never_taken() {
     let foreign = spoiled(&Media::new(64 << 10), 100, |bytes| bytes[0] = 1);
-    assert_eq!(try_open(&foreign, plain), Err(OpenError::Head(HeadError::Foreign)));
+    assert_eq!(
+        try_open(&foreign, plain),
+        Err(OpenError::Superblock(SuperblockError::Foreign("a deduplicated volume")))
+    );
     let (media, _) = written();
     let other = try_open(&media, with_size(20)).unwrap_err();
     assert!(other.to_string().contains("made with block=512 size="), "{other}");
     let newer = spoiled(&media, 0, |bytes| {
-        for head in [0, PAGE] {
-            bytes[head + 8] = 2;
-            let sum = crc32fast::hash(&bytes[head..head + 508]).to_le_bytes();
-            bytes[head + 508..head + 512].copy_from_slice(&sum);
+        for at in [0, PAGE] {
+            bytes[at + 8] = 3;
+            reseal(&mut bytes[at..at + LEN]);
         }
     });
-    assert_eq!(try_open(&newer, plain), Err(OpenError::Head(HeadError::Newer(2, 0))));
+    assert_eq!(try_open(&newer, plain), Err(OpenError::Superblock(SuperblockError::Newer(3, 0))));
     let shrunk = try_open(&media, |config| config.device = 60 << 10).unwrap_err();
     assert!(matches!(shrunk, OpenError::Shrunk { is: 61_440, .. }), "{shrunk}");
     let blind = spoiled(&media, 0, |bytes| [20, PAGE + 20].into_iter().for_each(|at| bytes[at] ^= 1));
-    assert_eq!(try_open(&blind, plain), Err(OpenError::Head(HeadError::Checksum)));
+    assert_eq!(try_open(&blind, plain), Err(OpenError::Superblock(SuperblockError::Checksum)));
 }
 
 #[test]
@@ -117,7 +121,7 @@ fn a_damaged_index_costs_duplicates_and_no_data() {
 #[test]
 fn tables_that_contradict_each_other_never_cost_a_block_in_use() {
     let (media, layout) = written();
-    // The free map says that nothing is used: the head knows better.
+    // The free map says that nothing is used: the superblock knows better.
     let emptied = resealed(&media, &layout, layout.bit(0).0, &[0; 8]);
     on(&emptied, plain, async |volume| {
         assert!(volume.dedup.store().latch.is_set());
@@ -165,14 +169,14 @@ fn a_journal_that_was_durable_and_is_damaged_is_refused() {
             flush(&volume).await;
         }
     });
-    let bad = spoiled(&media, HEADS + 512 + 80, |bytes| bytes[0] ^= 1);
+    let bad = spoiled(&media, SUPERBLOCKS + 512 + 80, |bytes| bytes[0] ^= 1);
     assert_eq!(try_open(&bad, plain), Err(OpenError::Journal(JournalError::Damaged(1))));
-    // A head from a copy made before: the journal has gone on since.
-    let head = Head::newest(&media.bytes(ByteRange::new(0, HEADS).unwrap())).unwrap();
+    // A superblock from a copy made before: the journal has gone on since.
+    let superblock = Superblock::newest(&media.bytes(ByteRange::new(0, SUPERBLOCKS).unwrap())).unwrap();
     let old = spoiled(&media, 0, |bytes| {
-        bytes[..HEADS as usize].fill(0);
-        let old = Head { epoch: head.epoch - 1, ..head.clone() };
-        bytes[old.at() as usize..][..512].copy_from_slice(&old.encode());
+        bytes[..SUPERBLOCKS as usize].fill(0);
+        let old = Superblock { epoch: superblock.epoch - 1, ..superblock.clone() };
+        bytes[old.at() as usize..][..LEN].copy_from_slice(&old.encode());
     });
     assert_eq!(try_open(&old, plain), Err(OpenError::Journal(JournalError::Newer(0))));
 }
@@ -229,10 +233,10 @@ fn each_failing_request_costs_no_promise_and_leaves_sound_tables() {
     assert!(faults > 60, "{faults}");
 }
 
-/// A medium that version 1 wrote; it must stay readable.
+/// A medium that version 2 wrote; it must stay readable.
 #[test]
 fn the_golden_image_is_read_and_written_as_it_always_was() {
-    let golden = zstd::decode_all(&include_bytes!("../../golden/volume-v1.img.zst")[..]).unwrap();
+    let golden = zstd::decode_all(&include_bytes!("../../golden/volume-v2.img.zst")[..]).unwrap();
     let mut store = SparseStore::default();
     store.write(0, &golden);
     let read_of = |media: &Rc<Media>| on(media, plain, async |volume| read(&volume, 0, 40).await);

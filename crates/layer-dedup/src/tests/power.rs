@@ -20,10 +20,10 @@ use esker_testkit::{Log, Promise};
 
 use super::{Volume, checked, config, open_on};
 use crate::journal::SECTOR;
-use crate::layout::{HEADS, Layout};
+use crate::layout::{Layout, SUPERBLOCKS};
 
 /// A volume over recorded media that lacks no room, or room now and then.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Case {
     device: u64,
     block: u32,
@@ -127,7 +127,9 @@ fn check(case: Case, seed: u64, batches: u64) -> Count {
         }
         judge.judge(point, &case.content(image)).map_err(|lost| format!("seed {seed}: {lost}"))
     });
-    count.unwrap_or_else(|broken| panic!("{broken}"))
+    let count = count.unwrap_or_else(|broken| panic!("{broken}"));
+    println!("{} crash states: {case:?}, seed {seed}", count.states);
+    count
 }
 
 fn case_size(case: Case) -> u64 {
@@ -137,7 +139,7 @@ fn case_size(case: Case) -> u64 {
 
 /// Whether there is a volume already.
 fn is_made(image: &SparseStore) -> bool {
-    bytes_of(image, ByteRange::new(0, HEADS).unwrap()).iter().any(|byte| *byte != 0)
+    bytes_of(image, ByteRange::new(0, SUPERBLOCKS).unwrap()).iter().any(|byte| *byte != 0)
 }
 
 struct Judge<'a> {
@@ -198,6 +200,7 @@ fn the_layer_in_a_stack_keeps_its_promises_in_every_crash_state() {
     };
     let count = power::check(open, Options::power_cuts(3), Bound { states_max: 8, seed: 3 });
     let count = count.unwrap_or_else(|broken| panic!("{broken}"));
+    println!("{} crash states: {text}", count.states);
     assert!(count.states > 500, "{count:?}");
 }
 
@@ -233,6 +236,7 @@ fn a_power_cut_while_a_journal_is_replayed_changes_nothing() {
         Ok(())
     });
     outcome.unwrap_or_else(|what: String| panic!("{what}"));
+    println!("{states} crash states of {replays} replays");
     assert!(replays > 10 && states > 300, "{states} states of {replays} replays");
 }
 
@@ -271,7 +275,7 @@ fn what_a_torn_commit_left_behind_its_tear_never_counts() {
     let lower = io(&media, &sim);
     sim.block_on(async move {
         let zeroes = Buf::zeroed(lower.pool(), SECTOR);
-        lower.write(lower.lower(0), HEADS, zeroes, false).await.unwrap();
+        lower.write(lower.lower(0), SUPERBLOCKS, zeroes, false).await.unwrap();
     });
     // One sector of records, where the tear was.
     run(&media, 30, 7);
