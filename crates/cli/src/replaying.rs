@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use esker_base::units::parse_size;
-use esker_trace_calls::compiled::{CompiledError, Program};
 use esker_trace_calls::import::OnBad;
-use esker_trace_calls::model::{CompileError, compile};
+use esker_trace_order::compiled::{CompiledError, Program};
+use esker_trace_order::model::{CompileError, compile};
 use esker_trace_replay::init::Progress;
 use esker_trace_replay::{InitMode, InitOptions, Job};
 

@@ -2,13 +2,13 @@
 //! believed to the point of a panic, and edges lead forward.
 
 use esker_trace_calls::Trace;
-use esker_trace_calls::compiled::Program;
 use esker_trace_calls::etrace::{self, Limits};
 use esker_trace_calls::generate::{Shape, apple_desktop};
 use esker_trace_calls::import::{OnBad, read_trace, strace};
-use esker_trace_calls::model::compile;
-use esker_trace_calls::rules::schedule::for_each;
-use esker_trace_calls::rules::{Order, Rules};
+use esker_trace_order::compiled::Program;
+use esker_trace_order::model::compile;
+use esker_trace_order::rules::schedule::for_each;
+use esker_trace_order::rules::{Order, Rules};
 
 use crate::etrace::{sealed as sealed_blocks, unpacked};
 use crate::trace::{mapped, strace_corpus, written};

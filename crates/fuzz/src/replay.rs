@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use esker_base::Nanos;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_trace_calls::Platform;
-use esker_trace_calls::compiled::Program;
 use esker_trace_calls::generate::hostile;
-use esker_trace_calls::model::compile;
-use esker_trace_calls::rules::Order;
+use esker_trace_order::compiled::Program;
+use esker_trace_order::model::compile;
+use esker_trace_order::rules::Order;
 use esker_trace_replay::{
     ExchangeBy, FsyncMeans, InitMode, InitOptions, Job, KernelOptions, ReplayOptions, RunOptions, Speed, audit, run,
 };

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use esker_base::Nanos;
 use esker_rt::real::{Reactor, RealConfig};
-use esker_trace_calls::compiled::Program;
 use esker_trace_calls::etrace::{self, Limits};
-use esker_trace_calls::model::compile;
-use esker_trace_calls::rules::{Order, Rules};
 use esker_trace_calls::{Platform, Snapshot, Trace};
+use esker_trace_order::compiled::Program;
+use esker_trace_order::model::compile;
+use esker_trace_order::rules::{Order, Rules};
 use esker_trace_record::{Gate, Method, Settings, Target, record};
 use esker_trace_replay::{
     ExchangeBy, FsyncMeans, InitMode, InitOptions, Job, KernelOptions, ReplayOptions, Report, RunOptions, Speed,

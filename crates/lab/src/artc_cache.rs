@@ -3,7 +3,7 @@
 //! thread. What was traced with each cache is replayed with each; the small one is a control group around program and replay.
 //! `--quick` has fewer reads of smaller files.
 
-use esker_trace_calls::rules::Order;
+use esker_trace_order::rules::Order;
 use esker_trace_replay::{InitMode, Speed};
 
 use crate::artc::mounted::{DISK, FileSystem, Mounted};

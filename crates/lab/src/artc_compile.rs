@@ -6,10 +6,10 @@
 use std::fs;
 use std::time::Instant;
 
-use esker_trace_calls::compiled::Program;
 use esker_trace_calls::generate::{Shape, apple_desktop};
-use esker_trace_calls::model::compile;
-use esker_trace_calls::rules::{Order, Rules};
+use esker_trace_order::compiled::Program;
+use esker_trace_order::model::compile;
+use esker_trace_order::rules::{Order, Rules};
 
 use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::machine::told_bytes;
@@ -46,7 +46,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         Ok((program, schedule))
     });
     let (program, schedule) =
-        loaded.map_err(|error: esker_trace_calls::compiled::CompiledError| LabError::Data(error.to_string()))?;
+        loaded.map_err(|error: esker_trace_order::compiled::CompiledError| LabError::Data(error.to_string()))?;
     let cost = schedule.cost();
     progress(&format!("loaded in {load_seconds:.2} s, {} waits", cost.waits));
     Ok(vec![

@@ -5,9 +5,9 @@
 //! demand, as the source counts them; ids with `kept` leave out those that others imply, for which no replay waits.
 
 use esker_base::Nanos;
-use esker_trace_calls::compiled::Program;
-use esker_trace_calls::rules::Order;
-use esker_trace_calls::rules::schedule::{RuleCount, mean_length};
+use esker_trace_order::compiled::Program;
+use esker_trace_order::rules::Order;
+use esker_trace_order::rules::schedule::{RuleCount, mean_length};
 use esker_trace_replay::{Report, Speed};
 
 use crate::artc::leveldb::{LevelDb, Load, PYTHON, Task};

@@ -10,15 +10,15 @@
 use std::collections::BTreeMap;
 
 use esker_base::{Stream, Time};
-use esker_trace_calls::model::compile;
-use esker_trace_calls::model::resource::{Resource, ResourceKind, Role, Touch};
-use esker_trace_calls::rules::schedule::for_each;
-use esker_trace_calls::rules::{Order, Outline, Rules};
 use esker_trace_calls::words::{OpenFlags, ResolveFlags};
 use esker_trace_calls::{
     Action, At, Call, Entry, EntryKind, Fd, Object, Outcome, PathBytes, Platform, Process, ProcessId, Thread, ThreadId,
     Trace,
 };
+use esker_trace_order::model::compile;
+use esker_trace_order::model::resource::{Resource, ResourceKind, Role, Touch};
+use esker_trace_order::rules::schedule::for_each;
+use esker_trace_order::rules::{Order, Outline, Rules};
 
 use crate::experiment::{Experiment, Figure, LabError, Options};
 

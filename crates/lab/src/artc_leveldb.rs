@@ -6,7 +6,7 @@
 //! and five modes take a quarter of an hour. `--quick` is less work in the modes `root`, `root_rw` and `temporal` alone, on the
 //! first three of the seven file systems: 3 x 3 pairs instead of 7 x 7.
 
-use esker_trace_calls::rules::Order;
+use esker_trace_order::rules::Order;
 use esker_trace_replay::{Report, Speed};
 
 use crate::artc::leveldb::{LevelDb, Load, Original, PYTHON, Task};

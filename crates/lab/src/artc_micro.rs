@@ -5,12 +5,12 @@
 use std::path::Path;
 
 use esker_base::Time;
-use esker_trace_calls::rules::Order;
 use esker_trace_calls::words::{OpenFlags, ReadWriteFlags, ResolveFlags, SyncKind};
 use esker_trace_calls::{
     Action, At, Call, Entry, EntryKind, Fd, Outcome, PathBytes, Platform, Process, ProcessId, Thread, ThreadId, Trace,
     Word,
 };
+use esker_trace_order::rules::Order;
 use esker_trace_replay::{FsyncMeans, Speed};
 
 use crate::artc::mounted::{DISK, FileSystem, Mounted};

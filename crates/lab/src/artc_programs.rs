@@ -7,8 +7,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use esker_trace_calls::compiled::Program;
 use esker_trace_calls::{EntryKind, Snapshot};
+use esker_trace_order::compiled::Program;
 use esker_trace_record::Method;
 use esker_trace_replay::init::TREE;
 use esker_trace_replay::{InitMode, Report, Speed};

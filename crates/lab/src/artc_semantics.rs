@@ -4,9 +4,9 @@
 //! largest count of the repetitions, as the source has it. `--quick` plays each trace once, and less of what is generated.
 
 use esker_base::Nanos;
-use esker_trace_calls::compiled::Program;
 use esker_trace_calls::generate::{Shape, apple_desktop};
-use esker_trace_calls::rules::Order;
+use esker_trace_order::compiled::Program;
+use esker_trace_order::rules::Order;
 use esker_trace_replay::report::{Mismatch, Mismatches};
 use esker_trace_replay::{InitMode, Speed};
 

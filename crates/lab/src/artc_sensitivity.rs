@@ -2,9 +2,9 @@
 //! otherwise then, as fast as possible, and how far off the time is that replays predict for LevelDB on another device.
 //! `--quick` has a few traces of few calls and less of LevelDB.
 
-use esker_trace_calls::compiled::Program;
 use esker_trace_calls::generate::{Shape, apple_desktop};
-use esker_trace_calls::rules::{Order, Rules};
+use esker_trace_order::compiled::Program;
+use esker_trace_order::rules::{Order, Rules};
 use esker_trace_replay::Speed;
 
 use crate::artc::leveldb::{LevelDb, Load, Original, PYTHON, Task};

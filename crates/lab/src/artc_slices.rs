@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use esker_trace_calls::rules::Order;
+use esker_trace_order::rules::Order;
 use esker_trace_replay::{InitMode, Speed};
 
 use crate::artc::mounted::{FileSystem, Mounted};

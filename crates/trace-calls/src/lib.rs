@@ -1,6 +1,6 @@
-//! Traces of programs: what threads asked of the file system, from whatever recorded it to what replays it.
+//! Traces of system calls: what threads asked of the file system, and the formats that are read and written.
 //!
-//! Invariant: never opens a file and never calls the system: reads bytes that it is given.
+//! Invariant: never opens a file and never makes a call: reads bytes that it is given.
 //!
 //! Reading order: [`name`] (paths and words as bytes), [`words`] (flags and choices under portable names), [`errno`],
 //! [`call`] (the closed list of calls), [`action`], [`snapshot`], [`trace`] (all together), [`spans`] (files in memory),
@@ -11,14 +11,11 @@
 pub mod action;
 pub mod anonymise;
 pub mod call;
-pub mod compiled;
 pub mod errno;
 pub mod etrace;
 pub mod generate;
 pub mod import;
-pub mod model;
 pub mod name;
-pub mod rules;
 pub mod snapshot;
 pub mod spans;
 pub mod trace;

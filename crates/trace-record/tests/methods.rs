@@ -13,12 +13,12 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use esker_skip::{Ability, skip};
-use esker_trace_calls::compiled::SlotEffect;
 use esker_trace_calls::etrace::{Limits, read};
 use esker_trace_calls::import::{OnBad, read_trace, strace::Strace};
-use esker_trace_calls::model::compile;
 use esker_trace_calls::wire::Field;
 use esker_trace_calls::{Call, Fd, Outcome, PathBytes, ThreadId, Trace, WarningKind};
+use esker_trace_order::compiled::SlotEffect;
+use esker_trace_order::model::compile;
 use esker_trace_record::{Gate, Method, RecordError, Settings, Target, calls, record};
 
 /// Works in a folder: names of all kinds, descriptors, pipes, processes.

@@ -5,9 +5,9 @@
 //! and addresses are names: they differ in every run. Entries of directories come in every file system's own order and
 //! form, so only their end is compared.
 
-use esker_trace_calls::compiled::Step;
 use esker_trace_calls::words::{FileKind, Whence};
 use esker_trace_calls::{Call, Errno, Outcome, Platform, Status};
+use esker_trace_order::compiled::Step;
 
 use crate::kernel::Answer;
 

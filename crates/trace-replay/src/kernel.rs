@@ -17,9 +17,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use esker_base::Stream;
-use esker_trace_calls::compiled::{SlotEffect, Step};
 use esker_trace_calls::words::FileKind;
 use esker_trace_calls::{At, Call, Fd, Object, Platform};
+use esker_trace_order::compiled::{SlotEffect, Step};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use esker_trace_calls::compiled::Program;
-use esker_trace_calls::rules::Order;
 use esker_trace_calls::wire::Field;
+use esker_trace_order::compiled::Program;
+use esker_trace_order::rules::Order;
 
 use crate::category::category;
 use crate::check::{expected, told};

@@ -3,7 +3,7 @@
 //! Source: ROOT's main loop. Pacing is absolute: each thread keeps the instant at which it would be free if the replay cost
 //! nothing, and computation begins there, so neither late sleeps nor the replayer's own work add up.
 
-use esker_trace_calls::rules::reduce::{completed, issued};
+use esker_trace_order::rules::reduce::{completed, issued};
 
 use crate::check::{Verdict, compare};
 use crate::kernel::{Answer, Turn};

@@ -14,7 +14,7 @@ use esker_base::Nanos;
 use esker_rt::real::work_apart;
 use esker_rt::{JoinHandle, Rt};
 use esker_trace_calls::ProcessId;
-use esker_trace_calls::rules::Wait;
+use esker_trace_order::rules::Wait;
 
 use crate::clock;
 use crate::kernel::{Answer, Hand, Kernel, KernelOptions, Turn, sharing_ns};

@@ -2,7 +2,7 @@
 //! when it was traced. Serialised as JSON, [`text`] for people, [`html`] with figures; [`compare`] sets several targets
 //! beside each other.
 
-use esker_trace_calls::compiled::LeftOut;
+use esker_trace_order::compiled::LeftOut;
 use serde::{Deserialize, Serialize};
 
 pub mod compare;

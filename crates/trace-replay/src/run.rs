@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use esker_rt::Rt;
 use esker_rt::real::Reactor;
-use esker_trace_calls::compiled::Program;
-use esker_trace_calls::rules::Order;
 use esker_trace_calls::wire::Malformed;
 use esker_trace_calls::words::AsyncKind;
 use esker_trace_calls::{Call, Snapshot};
+use esker_trace_order::compiled::Program;
+use esker_trace_order::rules::Order;
 
 use crate::init::{InitError, InitMode, InitOptions, OverlayError, Progress, check_max, initialise, overlay};
 use crate::kernel::KernelOptions;

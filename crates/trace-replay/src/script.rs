@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::str::FromStr;
 
-use esker_trace_calls::compiled::left_out::Gathering;
-use esker_trace_calls::compiled::{LeftOut, Notes, Program, Step};
-use esker_trace_calls::rules::{Order, Schedule};
 use esker_trace_calls::wire::Malformed;
 use esker_trace_calls::words::FileKind;
 use esker_trace_calls::{Call, EntryKind, Errno, Outcome, ThreadId};
+use esker_trace_order::compiled::left_out::Gathering;
+use esker_trace_order::compiled::{LeftOut, Notes, Program, Step};
+use esker_trace_order::rules::{Order, Schedule};
 
 use crate::kernel::Pipes;
 

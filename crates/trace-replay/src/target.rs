@@ -2,7 +2,7 @@
 //! system of this project in virtual time: the same player runs there, because it waits, sleeps and calls only through this
 //! trait, and whether those block a thread or a task is the target's business.
 
-use esker_trace_calls::rules::Wait;
+use esker_trace_order::rules::Wait;
 
 use crate::kernel::{Answer, Turn};
 use crate::progress::Stopped;

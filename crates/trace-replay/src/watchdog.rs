@@ -6,7 +6,7 @@
 use esker_base::Nanos;
 use esker_rt::{JoinHandle, Rt};
 use esker_trace_calls::ThreadId;
-use esker_trace_calls::compiled::Notes;
+use esker_trace_order::compiled::Notes;
 
 use crate::replay::{Session, State};
 

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use esker_trace_calls::compiled::{Program, Repairs};
-use esker_trace_calls::model::compile;
+use esker_trace_order::compiled::{Program, Repairs};
+use esker_trace_order::model::compile;
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -57,7 +57,7 @@ enum Unwritten {
     #[error("{0}: cannot be written: {1}")]
     Refused(String, std::io::Error),
     #[error("{0}: {1}")]
-    Uncompiled(String, esker_trace_calls::model::CompileError),
+    Uncompiled(String, esker_trace_order::model::CompileError),
 }
 
 impl Run for Compile {

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use esker_base::Nanos;
 use esker_base::units::span_text;
-use esker_trace_calls::compiled::inspect::{EdgeRow, ModeRow, dot, modes, timeline};
-use esker_trace_calls::compiled::{LeftOut, Program};
-use esker_trace_calls::rules::Rules;
+use esker_trace_order::compiled::inspect::{EdgeRow, ModeRow, dot, modes, timeline};
+use esker_trace_order::compiled::{LeftOut, Program};
+use esker_trace_order::rules::Rules;
 use serde_json::json;
 
 use crate::failure::Failure;

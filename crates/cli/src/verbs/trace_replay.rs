@@ -6,7 +6,7 @@ use esker_base::Nanos;
 use esker_base::units::{UnitError, parse_span};
 use esker_rt::real::{Reactor, RealConfig};
 use esker_trace_calls::Platform;
-use esker_trace_calls::rules::{NAMED, Order, Rules};
+use esker_trace_order::rules::{NAMED, Order, Rules};
 use esker_trace_replay::report::{html, text};
 use esker_trace_replay::run::without_mask;
 use esker_trace_replay::{

@@ -12,11 +12,11 @@ use std::process::Command;
 use esker_base::Stream;
 use esker_trace_calls::action::ProcessId;
 use esker_trace_calls::call::{Call, Fd, Object};
-use esker_trace_calls::model::world::ROOT_INODE;
-use esker_trace_calls::model::{Intent, World};
 use esker_trace_calls::snapshot::Snapshot;
 use esker_trace_calls::wire::Field;
 use esker_trace_calls::{Errno, ThreadId};
+use esker_trace_order::model::world::ROOT_INODE;
+use esker_trace_order::model::{Intent, World};
 
 use generate::Generator;
 use kernel::{Kernel, Seen};

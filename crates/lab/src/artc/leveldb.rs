@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use esker_trace_calls::compiled::Program;
 use esker_trace_calls::{Action, Call, Object, PathBytes, Snapshot, Trace};
+use esker_trace_order::compiled::Program;
 use esker_trace_record::Method;
 use esker_trace_replay::InitMode;
 use esker_trace_replay::init::TREE;

@@ -10,12 +10,12 @@ use std::time::Instant;
 
 use esker_base::{Stream, Time};
 use esker_rt::mem::Pool;
-use esker_trace_calls::compiled::Program;
 use esker_trace_calls::words::{OpenFlags, ReadWriteFlags, ResolveFlags};
 use esker_trace_calls::{
     Action, At, Call, Entry, EntryKind, Fd, Outcome, PathBytes, Platform, Process, ProcessId, Snapshot, Thread,
     ThreadId, Trace, Word,
 };
+use esker_trace_order::compiled::Program;
 use esker_trace_replay::{InitMode, Report};
 
 use super::{compiled, laid_out};

@@ -3,8 +3,8 @@
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use esker_trace_calls::compiled::Program;
 use esker_trace_calls::etrace::{self, Limits};
+use esker_trace_order::compiled::Program;
 
 use super::compiled;
 use crate::experiment::LabError;

@@ -12,19 +12,6 @@ fn one_seed_is_one_trace() {
 }
 
 #[test]
-fn hostile_traces_compile_whole_and_plan_no_impossible_name() {
-    for seed in 0..500 {
-        let trace = hostile(seed, "/tmp/outside");
-        assert_eq!(trace, hostile(seed, "/tmp/outside"), "seed {seed}");
-        let actions = trace.actions.len();
-        let program = crate::model::compile(trace, &mut |_| {}).unwrap();
-        assert_eq!(program.len(), actions, "seed {seed}");
-        let mut paths = program.snapshot().entries.keys();
-        assert!(paths.all(|path| !path.contains(&0)), "seed {seed}: shared memory is in no tree");
-    }
-}
-
-#[test]
 fn every_pattern_and_many_emulated_calls_are_in_it() {
     let trace = apple_desktop(Shape::tiny(1));
     let names: BTreeSet<_> = trace.actions.iter().map(|action| action.call.name()).collect();
@@ -91,19 +78,4 @@ fn descriptors_are_the_lowest_free_ones_and_pass_between_threads() {
         assert!(if opens { open.insert(fd) } else { open.remove(&fd) }, "{fd:?} at {at}");
     }
     assert!(open.is_empty());
-}
-
-/// The model of files and the scripts, which were written apart, agree on every answer.
-#[test]
-fn what_calls_answer_is_what_the_model_of_files_foretells() {
-    use crate::compiled::RepairKind;
-
-    for seed in 0..20 {
-        let trace = apple_desktop(Shape { seed, threads: 2 + seed as u32 % 5, scripts: 60 });
-        let program = crate::model::compile(trace, &mut |_| {}).expect("a sound trace");
-        let repairs = &program.about().repairs;
-        let implied = [RepairKind::EntryImplied, RepairKind::DescriptorInferred, RepairKind::SizeGrown];
-        let implied: u64 = implied.into_iter().map(|kind| repairs.count(kind)).sum();
-        assert_eq!((repairs.contradictions(), implied), (0, 0), "seed {seed}: {repairs:?}");
-    }
 }

@@ -1,8 +1,8 @@
 //! What came of a call, or why none was made.
 
-use esker_trace_calls::compiled::{Notes, Step};
 use esker_trace_calls::words::FileKind;
 use esker_trace_calls::{Call, Errno as Traced, Outcome};
+use esker_trace_order::compiled::{Notes, Step};
 use rustix::io::Errno;
 
 /// What came of a call.

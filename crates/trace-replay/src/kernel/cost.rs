@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::sync::atomic::AtomicBool;
 
 use esker_rt::real::run_apart;
-use esker_trace_calls::compiled::Step;
 use esker_trace_calls::{Call, Fd, Object, Outcome};
+use esker_trace_order::compiled::Step;
 
 use super::{Hand, Nature, Turn};
 use crate::clock;

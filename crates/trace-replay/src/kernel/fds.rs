@@ -3,9 +3,9 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use esker_trace_calls::compiled::SlotEffect;
 use esker_trace_calls::words::{CloseRangeFlags, FcntlCmd, FdSource, LockKind, OpenFlags, RecordLock};
 use esker_trace_calls::{Call, Fd};
+use esker_trace_order::compiled::SlotEffect;
 use rustix::fs::{FlockOperation, MemfdFlags, OFlags};
 use rustix::io::{Errno, FdFlags};
 use rustix::pipe::PipeFlags;

@@ -4,9 +4,9 @@ use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use esker_trace_calls::compiled::Notes;
 use esker_trace_calls::words::{FileKind, OpenFlags, RenameFlags};
 use esker_trace_calls::{At, Call, Object, PathBytes};
+use esker_trace_order::compiled::Notes;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 

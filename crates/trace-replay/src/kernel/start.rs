@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use esker_trace_calls::Snapshot;
-use esker_trace_calls::compiled::{Opened, Program};
 use esker_trace_calls::words::FileKind;
+use esker_trace_order::compiled::{Opened, Program};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

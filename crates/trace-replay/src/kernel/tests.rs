@@ -6,9 +6,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use esker_trace_calls::compiled::Notes;
 use esker_trace_calls::words::*;
 use esker_trace_calls::{AsyncOp, AsyncQueue, Errno as Traced, Outcome, PathBytes, Snapshot, Word};
+use esker_trace_order::compiled::Notes;
 
 use super::*;
 

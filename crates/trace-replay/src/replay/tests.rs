@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use esker_base::{Stream, Time};
 use esker_rt::real::{Reactor, RealConfig};
-use esker_trace_calls::compiled::Program;
-use esker_trace_calls::model::compile;
-use esker_trace_calls::rules::{Order, Rules};
 use esker_trace_calls::words::*;
 use esker_trace_calls::{
     Action, At, Call, Entry, EntryKind, Errno, Fd, Object, Outcome, PathBytes, Platform, Process, ProcessId, Thread,
     ThreadId, Trace, Word,
 };
+use esker_trace_order::compiled::Program;
+use esker_trace_order::model::compile;
+use esker_trace_order::rules::{Order, Rules};
 
 use super::*;
 use crate::init::initialise;
@@ -69,7 +69,7 @@ impl Draft {
         self.call(thread, call, Outcome::Done(fd));
     }
 
-    fn program(mut self) -> esker_trace_calls::compiled::Program {
+    fn program(mut self) -> esker_trace_order::compiled::Program {
         self.trace.actions.sort_by_key(|action| action.enter);
         compile(self.trace, &mut |_| {}).unwrap()
     }

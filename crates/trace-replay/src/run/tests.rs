@@ -1,9 +1,9 @@
 use esker_base::Nanos;
 use esker_rt::real::RealConfig;
 use esker_trace_calls::generate::{Shape, apple_desktop};
-use esker_trace_calls::model::compile;
-use esker_trace_calls::rules::Rules;
 use esker_trace_calls::{Platform, Trace};
+use esker_trace_order::model::compile;
+use esker_trace_order::rules::Rules;
 
 use super::*;
 use crate::kernel::{ExchangeBy, FsyncMeans};

@@ -13,7 +13,7 @@ pub(super) fn assert_kept(program: &Program, order: Order, finished: &Finished) 
     let stamps = stamps(finished);
     assert_eq!(stamps.len(), program.len());
     let mut edges = 0;
-    esker_trace_calls::rules::schedule::for_each(program.outline(), order, |action, candidates| {
+    esker_trace_order::rules::schedule::for_each(program.outline(), order, |action, candidates| {
         for candidate in candidates {
             let (first, then) = (stamps[&candidate.edge.from], stamps[&action]);
             let since = if candidate.edge.rules == Rules::TRACE_ORDER { first.0 } else { first.1 };
