@@ -78,6 +78,13 @@ impl<'a> Record<'a> {
         bytes
     }
 
+    /// Bytes that must be there before [`Record::unseal`] can tell whether a record lies at the front of `bytes`. The header that
+    /// says so is not checked yet, so a reader limits the number to what its log can hold.
+    pub fn needs(bytes: &[u8]) -> usize {
+        let header = RawRecord::read_from_prefix(bytes);
+        RECORD_HEADER + header.map_or(0, |(raw, _)| raw.length.get() as usize)
+    }
+
     /// The record at the front of `bytes`, if a whole one lies there, of whatever log.
     pub fn unseal(bytes: &'a [u8]) -> Option<Record<'a>> {
         let (raw, rest) = RawRecord::read_from_prefix(bytes).ok()?;
