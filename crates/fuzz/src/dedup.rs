@@ -1,5 +1,6 @@
-//! The medium of a deduplicated volume: nothing on it makes reader or checker fall, and what the checker calls sound can be gone
-//! on with. Each input is tried as it is, and once more with right checksums, so that what lies behind them is reached.
+//! The medium of a deduplicated volume: nothing on it makes reader or checker fall, and what the checker calls sound
+//! can be gone on with. Each input is tried as it is, and once more with right checksums, so that what lies behind them
+//! is reached.
 
 use std::rc::Rc;
 

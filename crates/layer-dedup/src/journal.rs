@@ -1,9 +1,10 @@
-//! The journal: what changed since the tables were last written, as records of whole transitions with absolute values, so
-//! that replaying them in order gives the same state whatever part of them the tables hold already.
+//! The journal: what changed since the tables were last written, as records of whole transitions with absolute values,
+//! so that replaying them in order gives the same state whatever part of them the tables hold already.
 //!
-//! Records lie in sectors of 512 bytes, which a power cut leaves whole: each is a log record of `framing`, whose number is that of the
-//! sector. A commit writes whole sectors behind those of the commit before and is durable before the next one begins. Invariant: a
-//! sector counts only in the epoch and at the place for which it was sealed, and only if all sectors before it count.
+//! Records lie in sectors of 512 bytes, which a power cut leaves whole: each is a log record of `framing`, whose number
+//! is that of the sector. A commit writes whole sectors behind those of the commit before and is durable before the
+//! next one begins. Invariant: a sector counts only in the epoch and at the place for which it was sealed, and only if
+//! all sectors before it count.
 
 use esker_framing::{Epochs, LogCursor, Next, RECORD_HEADER};
 use zerocopy::little_endian::U32;
@@ -100,8 +101,8 @@ pub fn encode(set: u128, epoch: u64, first: u64, unit: u64, records: &[Record]) 
     sectors.collect()
 }
 
-/// The records of `epoch` in a journal, in their order: all that were ever promised, and perhaps some of the commit that
-/// a crash cut short.
+/// The records of `epoch` in a journal, in their order: all that were ever promised, and perhaps some of the commit
+/// that a crash cut short.
 ///
 /// # Errors
 /// [`JournalError`].

@@ -89,8 +89,9 @@ impl Offload {
         }
     }
 
-    /// After a write of the log that failed: nobody knows what the device holds of it and of those behind it. A new epoch makes
-    /// certain that no restart finds them, before what they said is done at home. Nothing is off-loaded from then on.
+    /// After a write of the log that failed: nobody knows what the device holds of it and of those behind it. A new
+    /// epoch makes certain that no restart finds them, before what they said is done at home. Nothing is off-loaded
+    /// from then on.
     async fn stop(&self, io: &Io) -> Result<(), BioError> {
         self.fence_turn.take(1).await;
         let mut result = self.latch.check();

@@ -1,7 +1,8 @@
 //! The records of the log. Byte rows and trust: the format's page.
 //!
-//! A record's header lies in one sector, which a power cut leaves whole. Its payload follows in the same write and may be torn; its
-//! checksum tells. Positions rise for ever; a position modulo the area is a place in it, and a record never wraps around.
+//! A record's header lies in one sector, which a power cut leaves whole. Its payload follows in the same write and may
+//! be torn; its checksum tells. Positions rise for ever; a position modulo the area is a place in it, and a record
+//! never wraps around.
 
 use esker_base::ByteRange;
 use zerocopy::little_endian::{U16, U32, U64};

@@ -1,10 +1,11 @@
 //! `offload`: while a device should rest, what is written to it goes into a log on another one, and home again later.
 //!
-//! Invariant: a byte whose newest content is not in the log has no record in it, so replaying the log never brings back what
-//! was overwritten; and nothing is answered before a restart would find it as the medium promises.
+//! Invariant: a byte whose newest content is not in the log has no record in it, so replaying the log never brings back
+//! what was overwritten; and nothing is answered before a restart would find it as the medium promises.
 //!
-//! Reading order: [`superblock`] (where the log begins), [`format`] (records), [`replay`] (from bytes to records), [`map`] (where the newest bytes are), [`log`]
-//! (the log in memory), `open`, `run` (requests), `append` (into the log), `reclaim` (home again), [`check`].
+//! Reading order: [`superblock`] (where the log begins), [`format`] (records), [`replay`] (from bytes to records),
+//! [`map`] (where the newest bytes are), [`log`] (the log in memory), `open`, `run` (requests), `append` (into the
+//! log), `reclaim` (home again), [`check`].
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! The log in memory: which records lie where, which have come to their end, what is free.
 //!
-//! Records are answered in the order of their numbers: replaying stops at the first one that is missing, so nothing behind it
-//! may have been promised.
+//! Records are answered in the order of their numbers: replaying stops at the first one that is missing, so nothing
+//! behind it may have been promised.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -78,8 +78,8 @@ impl Log {
         self.under_way
     }
 
-    /// Room for a change of `range`; with it, if the end of the area is too near, a skip that comes first. None if it is not
-    /// there. All that are given must come to an end ([`Log::ended`]).
+    /// Room for a change of `range`; with it, if the end of the area is too near, a skip that comes first. None if it
+    /// is not there. All that are given must come to an end ([`Log::ended`]).
     pub fn reserve(
         &mut self,
         superblock: &Superblock,

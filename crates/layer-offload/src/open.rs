@@ -17,8 +17,8 @@ use crate::superblock::Superblock;
 use crate::{AWAY, Config, HOME};
 
 impl Offload {
-    /// Reads the superblock and replays the log, or makes one on a blank device. What was found is made durable, and a new
-    /// epoch begins behind it.
+    /// Reads the superblock and replays the log, or makes one on a blank device. What was found is made durable, and a
+    /// new epoch begins behind it.
     pub(crate) async fn open(config: Config, opening: Opening) -> Result<Offload, KindError> {
         let Opening { rt, pool, below, .. } = opening;
         let io = Io::new(&rt, &pool, below);

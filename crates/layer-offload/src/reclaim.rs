@@ -1,7 +1,8 @@
 //! Home again: the oldest records first, because the log gives space back at its beginning only.
 //!
-//! What a batch of records holds is copied home and flushed; then the superblock names the record behind them; and only then does the
-//! map say that the bytes are at home. From then on they may be changed there, and no replay finds the records.
+//! What a batch of records holds is copied home and flushed; then the superblock names the record behind them; and only
+//! then does the map say that the bytes are at home. From then on they may be changed there, and no replay finds the
+//! records.
 
 use std::rc::Rc;
 
@@ -87,7 +88,8 @@ impl Offload {
         }
     }
 
-    /// Frees the oldest records; only those that hold nothing of worth, unless home may be used. Whether there were any.
+    /// Frees the oldest records; only those that hold nothing of worth, unless home may be used. Whether there were
+    /// any.
     pub async fn reclaim(&self, io: &Io, may_use_home: bool) -> Result<bool, BioError> {
         self.reclaim_turn.take(1).await;
         let result = self.reclaim_in_turn(io, may_use_home).await;

@@ -1,8 +1,8 @@
 //! From the bytes of a log to its records: what must be there, and where it ends.
 //!
-//! It asks for bytes and is given them, so that the opening of a stack, the checker and the fuzzer are one code. First all
-//! headers are followed from the oldest on, until one is not the next record. Then the payloads of those are compared with
-//! their checksums that nobody has called durable; the log ends before the first that was torn.
+//! It asks for bytes and is given them, so that the opening of a stack, the checker and the fuzzer are one code. First
+//! all headers are followed from the oldest on, until one is not the next record. Then the payloads of those are
+//! compared with their checksums that nobody has called durable; the log ends before the first that was torn.
 
 use esker_base::ByteRange;
 
@@ -46,8 +46,8 @@ pub struct Damage {
 }
 
 impl Replay {
-    /// From a superblock. `whole` looks at all payloads, durable or not; at most `window` bytes, a multiple of the log's block, are
-    /// wanted at once.
+    /// From a superblock. `whole` looks at all payloads, durable or not; at most `window` bytes, a multiple of the
+    /// log's block, are wanted at once.
     pub fn new(superblock: Superblock, whole: bool, window: u64) -> Replay {
         let phase = Phase::Headers(superblock.first);
         Replay { superblock, records: Vec::new(), phase, whole, window }

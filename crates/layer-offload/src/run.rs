@@ -22,8 +22,9 @@ use crate::map::{Map, Piece, Where};
 use crate::superblock::Superblock;
 use crate::{AWAY, Config, HOME};
 
-/// A volume in use. Reads hold shared claims on their ranges and changes exclusive ones, so that nobody reads a place in the log
-/// whose record is overwritten meanwhile. Lock order: `reclaim_turn`, claims, `fence_turn`, `superblock_turn`.
+/// A volume in use. Reads hold shared claims on their ranges and changes exclusive ones, so that nobody reads a place
+/// in the log whose record is overwritten meanwhile. Lock order: `reclaim_turn`, claims, `fence_turn`,
+/// `superblock_turn`.
 pub(crate) struct Offload {
     pub config: Config,
     pub rt: Rt,
@@ -202,8 +203,8 @@ impl Offload {
         self.locks.leave(scratch >> 1);
     }
 
-    /// Whether a change belongs into the log: home rests, or the log holds older bytes, which replaying would bring back over
-    /// what home was given.
+    /// Whether a change belongs into the log: home rests, or the log holds older bytes, which replaying would bring
+    /// back over what home was given.
     fn goes_away(&self, range: ByteRange) -> bool {
         let may = !self.config.drain && self.stopped.borrow().is_none();
         may && (self.is_resting() || !self.map.borrow().is_home(range))

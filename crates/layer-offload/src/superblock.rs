@@ -1,5 +1,6 @@
-//! The superblock: where the log begins and which records are in force. It has the common header, whose generation is called the
-//! sequence here, and lies in one sector, which a power cut leaves whole. Byte rows and trust: the format's page.
+//! The superblock: where the log begins and which records are in force. It has the common header, whose generation is
+//! called the sequence here, and lies in one sector, which a power cut leaves whole. Byte rows and trust: the format's
+//! page.
 
 use std::ops::RangeInclusive;
 
@@ -92,8 +93,8 @@ impl Superblock {
     /// The superblock of a log, given the first 8 KiB of its device.
     ///
     /// # Errors
-    /// [`SuperblockError`], also if only one slot is damaged: falling back to the other one would read a log that has been
-    /// overwritten.
+    /// [`SuperblockError`], also if only one slot is damaged: falling back to the other one would read a log that has
+    /// been overwritten.
     pub fn newest(start: &[u8]) -> Result<Superblock, SuperblockError> {
         newest(&[slots(start)]).and_then(Newest::writable)
     }
