@@ -8,7 +8,8 @@ use std::process::Command;
 
 use esker_base::ByteRange;
 use esker_layer_mirror::superblock::Superblock;
-use esker_layer_offload::format::{AREA_START, Content, Head, Record, place};
+use esker_layer_offload::format::{AREA_START, Content, Record, place};
+use esker_layer_offload::superblock::Superblock as LogSuperblock;
 
 /// Exit status, standard output and standard error of `esker media check` of these files.
 fn check(folder: &Path, names: &[&str]) -> (Option<i32>, String, String) {
@@ -45,7 +46,7 @@ fn halves_of_a_mirror_are_compared_where_no_superblock_tells_of_a_difference() {
 #[test]
 fn a_log_is_read_to_its_end_and_damage_is_told_with_its_place() {
     let folder = tempfile::tempdir().unwrap();
-    let mut head = Head::new(5, 1 << 20, 8192, 512);
+    let mut head = LogSuperblock::new(5, 1 << 20, 8192, 512);
     (head.sequence, head.durable) = (2, 2);
     let mut bytes = vec![0; (AREA_START + 8192) as usize];
     bytes[..512].copy_from_slice(&head.encode());

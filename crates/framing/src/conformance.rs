@@ -1,4 +1,5 @@
-//! What every format runs in its tests: damage to its own superblocks is noticed, and the rule for a damaged slot is the declared one.
+//! What every format runs in its tests: damage to its own superblocks is noticed, and the rule for a damaged slot is
+//! the declared one.
 
 use std::fmt::Debug;
 

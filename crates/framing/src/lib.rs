@@ -1,13 +1,14 @@
 //! Framing of media: superblocks, sealed pages and log records, for all formats.
 //!
-//! Every format that owns a medium begins it with the same 64 bytes ([`superblock`]). One rule decides which of two slots
-//! counts and what a damaged slot means ([`newest()`]). A sealed [`Page`] is bound to its medium, its place and its generation.
-//! A [`Record`] is bound to its log, its place and its epoch; a [`LogCursor`] tells the end of a log from damage.
+//! Every format that owns a medium begins it with the same 64 bytes ([`superblock`]). One rule decides which of two
+//! slots counts and what a damaged slot means ([`newest()`]). A sealed [`Page`] is bound to its medium, its place and
+//! its generation. A [`Record`] is bound to its log, its place and its epoch; a [`LogCursor`] tells the end of a log
+//! from damage.
 //!
 //! Invariant: opens no device: takes bytes, and returns bytes, values and errors.
 //!
-//! Reading order: [`superblock`] (the common header), [`newest`](mod@newest) (which slot counts), [`record`] (logs), [`page`],
-//! [`conformance`] (what each format runs in its tests).
+//! Reading order: [`superblock`] (the common header), [`newest`](mod@newest) (which slot counts), [`record`] (logs),
+//! [`page`], [`conformance`] (what each format runs in its tests).
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! Which superblock of a medium counts: one rule for all formats.
 //!
-//! A superblock goes to the slot that its generation says, so the newer one never overwrites the older one. A damaged slot may have
-//! held the newest superblock. The older one serves in its place only where the format can prove it stale
+//! A superblock goes to the slot that its generation says, so the newer one never overwrites the older one. A damaged
+//! slot may have held the newest superblock. The older one serves in its place only where the format can prove it stale
 //! ([`Superblock::DETECTS_STALE`]); elsewhere the medium is refused.
 
 use crate::superblock::{Header, SLOT, Superblock, SuperblockError, slot, unseal};
@@ -43,10 +43,12 @@ struct Sound<'a, S> {
     bytes: &'a [u8],
 }
 
-/// The newest superblock of a medium. Each of `copies` holds the bytes of slot 0 and of slot 1; most formats have one copy.
+/// The newest superblock of a medium. Each of `copies` holds the bytes of slot 0 and of slot 1; most formats have one
+/// copy.
 ///
 /// # Errors
-/// - [`SuperblockError::Newer`] if any slot is of a later version or needs unknown features: what the other says would be old.
+/// - [`SuperblockError::Newer`] if any slot is of a later version or needs unknown features: what the other says would
+///   be old.
 /// - [`SuperblockError::Duplicate`] and [`SuperblockError::Shifted`] if a superblock lies where it was not written.
 /// - Why a slot is damaged, if no copy of it is sound and the format cannot prove the other slot stale.
 /// - Why neither slot is sound: the gravest of all reasons.

@@ -1,10 +1,11 @@
 //! Records of a log, and where a log ends. Byte rows: `docs/formats/superblock.md`.
 //!
-//! A log ends where the next record is missing. The same place is damage, not the end, if it was durable once: the superblock or a
-//! record further on says so, because each record tells up to which number all records were durable when it was written.
+//! A log ends where the next record is missing. The same place is damage, not the end, if it was durable once: the
+//! superblock or a record further on says so, because each record tells up to which number all records were durable
+//! when it was written.
 //!
-//! The cursor asks for nothing. It is given the bytes at its position, and afterwards bytes behind the end, so that a log of any
-//! size is read through one window.
+//! The cursor asks for nothing. It is given the bytes at its position, and afterwards bytes behind the end, so that a
+//! log of any size is read through one window.
 
 use std::mem::offset_of;
 
@@ -78,6 +79,13 @@ impl<'a> Record<'a> {
         bytes
     }
 
+    /// Bytes that must be there before [`Record::unseal`] can tell whether a record lies at the front of `bytes`. The
+    /// header that says so is not checked yet, so a reader limits the number to what its log can hold.
+    pub fn needs(bytes: &[u8]) -> usize {
+        let header = RawRecord::read_from_prefix(bytes);
+        RECORD_HEADER + header.map_or(0, |(raw, _)| raw.length.get() as usize)
+    }
+
     /// The record at the front of `bytes`, if a whole one lies there, of whatever log.
     pub fn unseal(bytes: &'a [u8]) -> Option<Record<'a>> {
         let (raw, rest) = RawRecord::read_from_prefix(bytes).ok()?;
@@ -104,7 +112,8 @@ pub struct Epochs {
     pub now: u64,
     /// First number that belongs to it. Records with lower numbers have lower epochs.
     pub since: u64,
-    /// Whether later epochs are greater, so that a greater one proves the superblock stale. False where epochs are drawn.
+    /// Whether later epochs are greater, so that a greater one proves the superblock stale. False where epochs are
+    /// drawn.
     pub rise: bool,
 }
 
@@ -188,7 +197,8 @@ impl LogCursor {
         }
     }
 
-    /// The next record, or the end. `rest` is the whole log from the cursor on; records begin at multiples of `unit` bytes in it.
+    /// The next record, or the end. `rest` is the whole log from the cursor on; records begin at multiples of `unit`
+    /// bytes in it.
     pub fn next<'a>(&mut self, rest: &'a [u8], unit: usize) -> Next<'a> {
         if let Some(record) = self.record(rest) {
             return Next::Record(record);

@@ -1,7 +1,8 @@
-//! The common header of all media, and the superblock that it begins. Byte rows and trust: `docs/formats/superblock.md`.
+//! The common header of all media, and the superblock that it begins. Byte rows and trust:
+//! `docs/formats/superblock.md`.
 //!
-//! Invariant: no field of a header is believed before the checksum is compared, but for the length that the checksum covers and,
-//! in an error text, the version.
+//! Invariant: no field of a header is believed before the checksum is compared, but for the length that the checksum
+//! covers and, in an error text, the version.
 
 use std::mem::offset_of;
 use std::ops::RangeInclusive;
@@ -70,8 +71,8 @@ pub trait Superblock: Sized {
     const VERSION: u16;
     /// Features that this program knows.
     const KNOWN: Features;
-    /// Whether the format proves a superblock stale by other means: its log or its segments carry a newer generation. Only
-    /// then may the older slot serve when the other one is damaged.
+    /// Whether the format proves a superblock stale by other means: its log or its segments carry a newer generation.
+    /// Only then may the older slot serve when the other one is damaged.
     const DETECTS_STALE: bool;
     /// What a user calls the medium, with its article: "a mirror".
     const NAME: &'static str;
@@ -91,7 +92,8 @@ pub trait Superblock: Sized {
     fn decode_body(header: &Header, body: &[u8]) -> Result<Self, &'static str>;
 }
 
-/// Why a medium has no superblock that can be used. The text goes on a sentence that begins with the name of the device.
+/// Why a medium has no superblock that can be used. The text goes on a sentence that begins with the name of the
+/// device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SuperblockError {
     /// Only zeroes.

@@ -1,5 +1,6 @@
-//! The medium of a deduplicated volume: nothing on it makes reader or checker fall, and what the checker calls sound can be gone
-//! on with. Each input is tried as it is, and once more with right checksums, so that what lies behind them is reached.
+//! The medium of a deduplicated volume: nothing on it makes reader or checker fall, and what the checker calls sound
+//! can be gone on with. Each input is tried as it is, and once more with right checksums, so that what lies behind them
+//! is reached.
 
 use std::rc::Rc;
 
@@ -7,6 +8,7 @@ use esker_base::ByteRange;
 use esker_block::store::SparseStore;
 use esker_block::{Bio, Buf, Done};
 use esker_dev::{Defer, Media, MemoryDevice};
+use esker_framing::Record;
 use esker_framing::superblock::reseal;
 use esker_layer_dedup::cell::{CELL, PAGE, seal};
 use esker_layer_dedup::check::{self, Verdict};
@@ -136,7 +138,9 @@ fn resealed(input: &[u8]) -> Vec<u8> {
         match at {
             _ if cell.iter().all(|byte| *byte == 0) => {}
             at if (SUPERBLOCKS as usize..tables).contains(&at) => {
-                let sum = crc32fast::hash(&cell[4..]).to_le_bytes();
+                let used = Record::needs(cell).min(CELL);
+                cell[..4].fill(0);
+                let sum = crc32fast::hash(&cell[..used]).to_le_bytes();
                 cell[..4].copy_from_slice(&sum);
             }
             at if (tables..data).contains(&at) => seal(superblock.set, at as u64, cell),

@@ -2,32 +2,34 @@
 
 use esker_base::ByteRange;
 use esker_layer_offload::check;
-use esker_layer_offload::format::{AREA_START, Content, Head, Record, SLOT, place};
+use esker_layer_offload::format::{AREA_START, Content, Record, SLOT, place};
+use esker_layer_offload::superblock::Superblock;
 
 const AREA: u64 = 8192;
 
-fn head() -> Head {
-    let mut head = Head::new(77, 64 << 10, AREA, 512);
-    (head.sequence, head.epoch) = (3, 2);
-    head
+fn superblock() -> Superblock {
+    let mut superblock = Superblock::new(77, 64 << 10, AREA, 512);
+    (superblock.sequence, superblock.epoch) = (3, 2);
+    superblock
 }
 
 /// A log of these contents, each of one block, in records one after the other.
-fn log(head: &Head, contents: &[Content]) -> Vec<u8> {
+fn log(superblock: &Superblock, contents: &[Content]) -> Vec<u8> {
     let mut bytes = vec![0; (AREA_START + AREA) as usize];
-    let slot = (head.sequence % 2 * SLOT) as usize;
-    bytes[slot..][..512].copy_from_slice(&head.encode());
-    let mut position = head.first;
-    for (number, content) in (head.number..).zip(contents) {
+    let slot = (superblock.sequence % 2 * SLOT) as usize;
+    bytes[slot..][..512].copy_from_slice(&superblock.encode());
+    let mut position = superblock.first;
+    for (number, content) in (superblock.number..).zip(contents) {
         let range = match content {
             Content::Skip => ByteRange::new(0, 0),
             _ => ByteRange::new(number * 512, 512),
         };
         let range = range.expect("a small number");
-        let record = Record { number, epoch: head.epoch, position, range, content: *content, durable: head.durable };
-        let at = place(head, position) as usize;
-        bytes[at..][..512].copy_from_slice(&record.encode(head));
-        position = record.end(head);
+        let record =
+            Record { number, epoch: superblock.epoch, position, range, content: *content, durable: superblock.durable };
+        let at = place(superblock, position) as usize;
+        bytes[at..][..512].copy_from_slice(&record.encode(superblock));
+        position = record.end(superblock);
     }
     bytes
 }
@@ -36,8 +38,8 @@ pub fn corpus() -> Vec<Vec<u8>> {
     // The payload of each record is zeroes.
     let data = Content::Data(crc32fast::hash(&[0; 512]));
     let zeroes = Content::Zeroes { no_unmap: true };
-    let short = head();
-    let mut late = head();
+    let short = superblock();
+    let mut late = superblock();
     (late.first, late.number, late.since, late.durable) = (3 * AREA - 2048, 40, 40, 41);
     vec![log(&short, &[data, zeroes, data]), log(&late, &[data, Content::Skip, zeroes, data]), vec![0; 9000]]
 }
@@ -64,16 +66,16 @@ pub fn try_input(input: &[u8]) -> Result<bool, String> {
 }
 
 fn sound(verdict: &check::Verdict) -> Result<(), String> {
-    let head = &verdict.head;
-    let mut position = head.first;
-    for (number, record) in (head.number..).zip(&verdict.records) {
+    let superblock = &verdict.superblock;
+    let mut position = superblock.first;
+    for (number, record) in (superblock.number..).zip(&verdict.records) {
         if (record.number, record.position) != (number, position) {
             return Err(format!("record {number} is not behind the one before"));
         }
-        if record.range.end() > head.home || record.end(head) - head.first > head.area {
+        if record.range.end() > superblock.home || record.end(superblock) - superblock.first > superblock.area {
             return Err(format!("record {number} leaves the volume or its log"));
         }
-        position = record.end(head);
+        position = record.end(superblock);
     }
     let volume = verdict.records.iter().map(|record| record.range.len()).sum::<u64>();
     match verdict.newest <= volume {

@@ -1,7 +1,7 @@
 //! Pages of the tables in memory, a bounded number of them.
 //!
-//! Invariant: a page that was changed stays until it is written; a page is read from the lower end by one task at a time,
-//! so that what is read late never replaces what was changed meanwhile. Nothing is borrowed across a wait.
+//! Invariant: a page that was changed stays until it is written; a page is read from the lower end by one task at a
+//! time, so that what is read late never replaces what was changed meanwhile. Nothing is borrowed across a wait.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,11 +1,13 @@
-//! The journal: what changed since the tables were last written, as records of whole transitions with absolute values, so
-//! that replaying them in order gives the same state whatever part of them the tables hold already.
+//! The journal: what changed since the tables were last written, as records of whole transitions with absolute values,
+//! so that replaying them in order gives the same state whatever part of them the tables hold already.
 //!
-//! Records lie in sectors of 512 bytes, which a power cut leaves whole. A commit writes whole sectors behind those of
-//! the commit before and is durable before the next one begins. Invariant: a sector counts only in the epoch and at the
-//! place for which it was sealed, and only if all sectors before it count.
+//! Records lie in sectors of 512 bytes, which a power cut leaves whole: each is a log record of `framing`, whose number
+//! is that of the sector. A commit writes whole sectors behind those of the commit before and is durable before the
+//! next one begins. Invariant: a sector counts only in the epoch and at the place for which it was sealed, and only if
+//! all sectors before it count.
 
-use zerocopy::little_endian::{U16, U32, U64};
+use esker_framing::{Epochs, LogCursor, Next, RECORD_HEADER};
+use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::layout::Layout;
@@ -16,7 +18,9 @@ pub type Fingerprint = [u8; 32];
 /// Bytes of a sector.
 pub const SECTOR: usize = 512;
 /// Records of a sector.
-pub const PER_SECTOR: usize = 7;
+pub const PER_SECTOR: usize = (SECTOR - RECORD_HEADER) / size_of::<RawRecord>();
+/// What the payload of a sector is.
+const KIND: u16 = 1;
 
 /// The data block that a volume block leaves, and the references that stay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,20 +66,6 @@ struct RawRecord {
     fingerprint: [u8; 32],
 }
 
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-struct Sector {
-    checksum: U32,
-    count: U16,
-    reserved: U16,
-    epoch: U64,
-    position: U64,
-    first: U64,
-    set: [u8; 16],
-    rest: [u8; 16],
-    records: [RawRecord; PER_SECTOR],
-}
-
 /// Why a journal cannot be replayed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum JournalError {
@@ -97,77 +87,48 @@ pub fn sectors_for(records: usize, unit: u64) -> u64 {
 
 /// The bytes of a commit whose first sector is number `first` of the journal.
 pub fn encode(set: u128, epoch: u64, first: u64, unit: u64, records: &[Record]) -> Vec<u8> {
-    let sectors = sectors_for(records.len(), unit);
-    let mut bytes = Vec::with_capacity(sectors as usize * SECTOR);
     let mut rest = records;
-    for position in first..first + sectors {
+    let sectors = (first..first + sectors_for(records.len(), unit)).flat_map(|number| {
         let (now, later) = rest.split_at(rest.len().min(PER_SECTOR));
         rest = later;
-        let mut sector = Sector {
-            checksum: 0.into(),
-            count: (now.len() as u16).into(),
-            reserved: 0.into(),
-            epoch: epoch.into(),
-            position: position.into(),
-            first: first.into(),
-            set: set.to_le_bytes(),
-            rest: [0; 16],
-            records: [RawRecord::default(); PER_SECTOR],
-        };
-        sector.records.iter_mut().zip(now).for_each(|(raw, record)| *raw = RawRecord::of(record));
-        sector.checksum = checksum(&sector).into();
-        bytes.extend_from_slice(sector.as_bytes());
-    }
-    bytes
+        let raw: Vec<RawRecord> = now.iter().map(RawRecord::of).collect();
+        let position = number * SECTOR as u64;
+        // The commits before this one were durable when it began.
+        let (log, durable) = (set, first);
+        esker_framing::Record { log, epoch, number, position, durable, kind: KIND, payload: raw.as_bytes() }
+            .seal(SECTOR)
+    });
+    sectors.collect()
 }
 
-/// The records of `epoch` in a journal, in their order: all that were ever promised, and perhaps some of the commit that
-/// a crash cut short.
+/// The records of `epoch` in a journal, in their order: all that were ever promised, and perhaps some of the commit
+/// that a crash cut short.
 ///
 /// # Errors
 /// [`JournalError`].
 pub fn replay(set: u128, epoch: u64, layout: &Layout, bytes: &[u8]) -> Result<Vec<Record>, JournalError> {
     let mut records = Vec::new();
-    let mut gap = None;
-    for (position, bytes) in (0u64..).zip(bytes.chunks_exact(SECTOR)) {
-        let Some(sector) = sealed(set, position, bytes) else {
-            gap.get_or_insert(position);
-            continue;
-        };
-        match (sector.epoch.get(), gap) {
-            (newer, _) if newer > epoch => return Err(JournalError::Newer(position)),
-            (older, _) if older < epoch => drop(gap.get_or_insert(position)),
-            // A commit that began behind the gap began when the gap was whole.
-            (_, Some(gap)) if sector.first.get() > gap => return Err(JournalError::Damaged(gap)),
-            (_, Some(_)) => {}
-            (_, None) => {
-                let count = usize::from(sector.count.get()).min(PER_SECTOR);
-                for raw in &sector.records[..count] {
-                    records.push(raw.record(layout).ok_or(JournalError::Range(position))?);
-                }
+    let mut cursor = LogCursor::new(set, Epochs { now: epoch, since: 0, rise: true }, 0, 0, 0);
+    for (number, at) in (0u64..).zip((0..=bytes.len()).step_by(SECTOR)) {
+        match cursor.next(&bytes[at..], SECTOR) {
+            Next::Record(sector) => {
+                let changes = changes(&sector, layout).ok_or(JournalError::Range(number))?;
+                records.extend(changes);
+                cursor.advance(number + 1, (at + SECTOR) as u64);
             }
+            Next::End => break,
+            Next::Damaged { at } => return Err(JournalError::Damaged(at / SECTOR as u64)),
+            Next::Stale { at } => return Err(JournalError::Newer(at / SECTOR as u64)),
         }
     }
     Ok(records)
 }
 
-/// A sector that was sealed for this place.
-fn sealed(set: u128, position: u64, bytes: &[u8]) -> Option<Sector> {
-    let (sector, _) = Sector::read_from_prefix(bytes).ok()?;
-    let is_here = sector.position.get() == position && sector.set == set.to_le_bytes();
-    (is_here && sector.checksum.get() == checksum(&sector)).then_some(sector)
-}
-
-fn checksum(sector: &Sector) -> u32 {
-    crc32fast::hash(&sector.as_bytes()[size_of::<U32>()..])
-}
-
-impl Default for RawRecord {
-    fn default() -> RawRecord {
-        let zero = U32::new(0);
-        let (reserved, fingerprint) = ([0; 12], [0; 32]);
-        RawRecord { logical: zero, left: zero, left_refs: zero, taken: zero, taken_refs: zero, reserved, fingerprint }
-    }
+/// The records of a sector; none if a number is out of range.
+fn changes(sector: &esker_framing::Record<'_>, layout: &Layout) -> Option<Vec<Record>> {
+    let raw = <[RawRecord]>::ref_from_bytes(sector.payload).ok()?;
+    let is_sound = sector.kind == KIND && raw.len() <= PER_SECTOR;
+    raw.iter().map(|raw| raw.record(layout)).collect::<Option<_>>().filter(|_| is_sound)
 }
 
 impl RawRecord {
@@ -220,17 +181,6 @@ mod tests {
 
     #[test]
     fn the_layout_is_that_of_the_page() {
-        let sector = [
-            offset_of!(Sector, checksum),
-            offset_of!(Sector, count),
-            offset_of!(Sector, epoch),
-            offset_of!(Sector, position),
-            offset_of!(Sector, first),
-            offset_of!(Sector, set),
-            offset_of!(Sector, rest),
-            offset_of!(Sector, records),
-        ];
-        assert_eq!(sector, [0, 4, 8, 16, 24, 32, 48, 64]);
         let record = [
             offset_of!(RawRecord, logical),
             offset_of!(RawRecord, left),
@@ -240,7 +190,7 @@ mod tests {
             offset_of!(RawRecord, fingerprint),
         ];
         assert_eq!(record, [0, 4, 8, 12, 16, 32]);
-        assert_eq!((size_of::<Sector>(), size_of::<RawRecord>()), (SECTOR, 64));
+        assert_eq!((PER_SECTOR, size_of::<RawRecord>()), (7, 64));
     }
 
     /// Two commits, the second one in sectors 2 and 3.

@@ -1,7 +1,8 @@
-//! Where everything lies on the lower end: two superblocks, the journal, four tables in pages of eight cells, then data.
+//! Where everything lies on the lower end: two superblocks, the journal, four tables in pages of eight cells, then
+//! data.
 //!
-//! Byte rows: see the format's page. Tables are arrays of fixed entries that never cross a cell, so that a cell, which a
-//! power cut leaves whole, always holds whole entries.
+//! Byte rows: see the format's page. Tables are arrays of fixed entries that never cross a cell, so that a cell, which
+//! a power cut leaves whole, always holds whole entries.
 
 use crate::cell::{CELLS, PAGE, PAYLOAD};
 use crate::journal::Fingerprint;

@@ -1,8 +1,8 @@
 //! The tables in use: what they say, and transitions; below, opening, and commits and checkpoints.
 //!
-//! Lock order: the turn to change tables (`turn`), then the turn to write the journal (`commits`). Invariants: data is durable
-//! before a record that points to it is written, records are durable before a page with what they say, pages before
-//! the superblock that forgets the records.
+//! Lock order: the turn to change tables (`turn`), then the turn to write the journal (`commits`). Invariants: data is
+//! durable before a record that points to it is written, records are durable before a page with what they say, pages
+//! before the superblock that forgets the records.
 
 mod commit;
 mod open;

@@ -1,5 +1,5 @@
-//! The superblock: what a volume is, and since when its journal counts. It has the common header, whose generation is the epoch,
-//! and fits one sector, which a power cut leaves whole. Byte rows and trust: see the format's page.
+//! The superblock: what a volume is, and since when its journal counts. It has the common header, whose generation is
+//! the epoch, and fits one sector, which a power cut leaves whole. Byte rows and trust: see the format's page.
 
 use std::ops::RangeInclusive;
 

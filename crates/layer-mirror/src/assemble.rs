@@ -112,7 +112,8 @@ pub enum Refusal {
     NobodyInSync(u16),
 }
 
-/// Puts a set together. `fresh` gives the superblock of a new one; `degraded` allows to go on without halves that may be newer.
+/// Puts a set together. `fresh` gives the superblock of a new one; `degraded` allows to go on without halves that may
+/// be newer.
 ///
 /// # Errors
 /// [`Refusal`].
@@ -192,8 +193,8 @@ fn half(i: usize, found: &[Found], newest: &Superblock) -> Half {
     }
 }
 
-/// A power cut may fall between the superblocks of two halves, so the superblock before the newest is as good; anything older that
-/// calls itself in sync was away without anybody's knowledge: an image from a backup, a disk that lied.
+/// A power cut may fall between the superblocks of two halves, so the superblock before the newest is as good; anything
+/// older that calls itself in sync was away without anybody's knowledge: an image from a backup, a disk that lied.
 fn start(superblock: &Superblock, member: u16, newest: &Superblock) -> Start {
     let is_present = superblock.sequence + 1 >= newest.sequence;
     match newest.has(usize::from(member)) {

@@ -15,7 +15,8 @@ pub struct Verdict {
     pub assembly: Assembly,
     /// Bytes of data that were compared.
     pub compared: u64,
-    /// Ranges of the volume (in steps of at most 64 KiB) that differ between two halves in sync although no superblock says so.
+    /// Ranges of the volume (in steps of at most 64 KiB) that differ between two halves in sync although no superblock
+    /// says so.
     pub differing: Vec<ByteRange>,
 }
 

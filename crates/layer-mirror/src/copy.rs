@@ -12,8 +12,8 @@ use crate::halves::State;
 use crate::keep::BACKGROUND;
 use crate::run::Mirror;
 
-/// Pieces ahead about which the source is asked at once, at least. With twice the window, most pieces of a volume full of data
-/// need not ask.
+/// Pieces ahead about which the source is asked at once, at least. With twice the window, most pieces of a volume full
+/// of data need not ask.
 const AHEAD_MIN: u64 = 16;
 
 /// What is copied under one claim.
@@ -35,8 +35,8 @@ enum Copied {
 }
 
 impl Mirror {
-    /// Copies all regions in which halves may differ from the source to those that may lack something. None if the stack
-    /// has ended; false if some bytes could not be copied.
+    /// Copies all regions in which halves may differ from the source to those that may lack something. None if the
+    /// stack has ended; false if some bytes could not be copied.
     pub(crate) async fn copy_all(self: &Rc<Self>, station: &Station) -> Option<bool> {
         let mut regions = self.superblock.borrow().dirty.clone();
         regions.unite(&self.suspect.borrow());
@@ -135,9 +135,9 @@ impl Mirror {
         Ok(())
     }
 
-    /// The half that is copied from, if it tells that all of `range` reads as zeroes. It is asked under the claim, so that this
-    /// stays so. `data` is where the data ends that it told of last: what lies before is copied without asking, because that
-    /// costs a request; it is right even where there are zeroes.
+    /// The half that is copied from, if it tells that all of `range` reads as zeroes. It is asked under the claim, so
+    /// that this stays so. `data` is where the data ends that it told of last: what lies before is copied without
+    /// asking, because that costs a request; it is right even where there are zeroes.
     async fn source_of_zeroes(&self, below: &Below, range: ByteRange, data: &Cell<u64>) -> Option<usize> {
         if !self.config.zeroes || !self.config.tells_extents || range.end() <= data.get() {
             return None;
@@ -159,8 +159,8 @@ impl Mirror {
         (!has_data && at >= range.end()).then_some(source)
     }
 
-    /// The part of `range` outside which half `lower` tells that it reads as zeroes: zeroing a hole would take space for it. None
-    /// if that is all of it. The half is asked under the claim, so that a hole stays one.
+    /// The part of `range` outside which half `lower` tells that it reads as zeroes: zeroing a hole would take space
+    /// for it. None if that is all of it. The half is asked under the claim, so that a hole stays one.
     async fn part_with_data(&self, below: &Below, range: ByteRange, lower: usize) -> Option<ByteRange> {
         let asked = Bio::extents(range.start(), range.len()).tagged(BACKGROUND);
         let extents = match self.config.tells_extents {

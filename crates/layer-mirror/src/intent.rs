@@ -1,5 +1,5 @@
-//! The log of intended writes: a region's bit is durable on all halves before one of them is written, and goes only when
-//! nothing was written there for a while and a flush has made all halves equal.
+//! The log of intended writes: a region's bit is durable on all halves before one of them is written, and goes only
+//! when nothing was written there for a while and a flush has made all halves equal.
 
 use std::cell::RefCell;
 use std::ops::Range;

@@ -1,6 +1,6 @@
-//! Work in the background: copying to halves that lack something, looking for halves that are out, forgetting regions that
-//! have become equal. One task does it all, one thing after the other; only of the pieces that it copies are many under way at
-//! once.
+//! Work in the background: copying to halves that lack something, looking for halves that are out, forgetting regions
+//! that have become equal. One task does it all, one thing after the other; only of the pieces that it copies are many
+//! under way at once.
 
 use std::rc::Rc;
 
@@ -73,9 +73,9 @@ impl Mirror {
         Nanos(self.config.probe.0.saturating_mul(1 << failures.min(DOUBLINGS_MAX)))
     }
 
-    /// Writes a range with what the first half that can read it holds to the others that are in sync. Clients cannot change it
-    /// meanwhile, so all hold the same, and a crash leaves nothing that differs. Where halves are suspected to differ, copying
-    /// does it anyway.
+    /// Writes a range with what the first half that can read it holds to the others that are in sync. Clients cannot
+    /// change it meanwhile, so all hold the same, and a crash leaves nothing that differs. Where halves are suspected
+    /// to differ, copying does it anyway.
     async fn repair(&self, below: &Below, range: ByteRange) {
         let ticket = self.locks.enter([range], Mode::Exclusive);
         self.locks.granted(ticket).await;
@@ -119,8 +119,8 @@ impl Mirror {
         is_back
     }
 
-    /// A half that lacks more than the dirty regions gets its superblock only after the other superblocks call all regions
-    /// dirty: the commit with it is the second one.
+    /// A half that lacks more than the dirty regions gets its superblock only after the other superblocks call all
+    /// regions dirty: the commit with it is the second one.
     async fn take_back(&self, below: &Below, lower: usize) -> bool {
         let needs_all = match find(below, self.pool(), lower).await {
             Ok((superblock, member)) => match self.knows(lower, &superblock, member) {

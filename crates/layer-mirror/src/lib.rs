@@ -3,9 +3,9 @@
 //! Invariant: never reads a half that may lack an acknowledged write, and never acknowledges a write that a half lacks
 //! before the superblocks of the others say so.
 //!
-//! Reading order: [`superblock`] (the format), [`assemble`] (from superblocks to halves), [`bits`], [`intent`] (regions in which halves
-//! may differ), [`halves`] (their states), `run` (requests), `keep` (work in the background), `copy` and `pace` (halves that catch
-//! up), [`check`].
+//! Reading order: [`superblock`] (the format), [`assemble`] (from superblocks to halves), [`bits`], [`intent`] (regions
+//! in which halves may differ), [`halves`] (their states), `run` (requests), `keep` (work in the background), `copy`
+//! and `pace` (halves that catch up), [`check`].
 
 #![forbid(unsafe_code)]
 

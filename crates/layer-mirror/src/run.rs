@@ -121,8 +121,8 @@ impl Mirror {
         }
     }
 
-    /// Says who is there and writes the first superblock. A half that needs everything gets its own only after the others'
-    /// say so, or a crash would leave it with a superblock that is better than its data.
+    /// Says who is there and writes the first superblock. A half that needs everything gets its own only after the
+    /// others' say so, or a crash would leave it with a superblock that is better than its data.
     async fn begin(&self, below: &Below) -> Result<(), BioError> {
         if self.superblock.borrow().sequence == 0 {
             self.make(below).await?;
@@ -146,8 +146,8 @@ impl Mirror {
         Ok(())
     }
 
-    /// The first superblock, without bits, so that what a crash leaves of it is known. Until a second one is on all halves, there
-    /// is no mirror.
+    /// The first superblock, without bits, so that what a crash leaves of it is known. Until a second one is on all
+    /// halves, there is no mirror.
     async fn make(&self, below: &Below) -> Result<(), BioError> {
         self.ask();
         self.commit(below).await?;
@@ -230,14 +230,16 @@ impl Mirror {
         bio.fail(error)
     }
 
-    /// A half that is gone or answers no read at all is not asked again; one that cannot read some bytes still has the others.
+    /// A half that is gone or answers no read at all is not asked again; one that cannot read some bytes still has the
+    /// others.
     fn note_failed_read(&self, lower: usize, error: &BioError) {
         if matches!(error, BioError::Gone(_) | BioError::Latched(_)) {
             self.lose(lower, error);
         }
     }
 
-    /// What one half could not read and another could is written to all again: most devices mend or move a bad sector then.
+    /// What one half could not read and another could is written to all again: most devices mend or move a bad sector
+    /// then.
     fn repair_later(&self, range: ByteRange) {
         let mut repairs = self.repairs.borrow_mut();
         if repairs.len() < REPAIRS_MAX && !repairs.contains(&range) {
@@ -405,7 +407,8 @@ impl Mirror {
         }
     }
 
-    /// Makes all changes of the superblock up to now durable. One superblock is written at a time; it serves all who wait.
+    /// Makes all changes of the superblock up to now durable. One superblock is written at a time; it serves all who
+    /// wait.
     pub(crate) async fn commit(&self, below: &Below) -> Result<(), BioError> {
         let target = self.asked.get();
         while self.durable.get() < target {

@@ -1,8 +1,8 @@
 //! The superblock of each half: which set it belongs to, which halves are in sync, and where halves may differ.
 //!
-//! It has the common header, whose generation is called the sequence here. A superblock is written whole, with force unit access,
-//! to all halves that take writes. Byte rows and trust: see the format's page. Invariants: `in_sync` is never empty; a bit
-//! stands as long as halves may differ in its region.
+//! It has the common header, whose generation is called the sequence here. A superblock is written whole, with force
+//! unit access, to all halves that take writes. Byte rows and trust: see the format's page. Invariants: `in_sync` is
+//! never empty; a bit stands as long as halves may differ in its region.
 
 use std::ops::RangeInclusive;
 
@@ -26,8 +26,8 @@ pub const REGIONS_MAX: u64 = 8 * BITS_BYTES as u64;
 const PAST: usize = 64;
 const BITS_BYTES: usize = 3472;
 
-/// The bytes behind the common header. All that the first superblock of a set says lies in the first 512 bytes, which a power cut
-/// leaves whole: a half on which it was torn is blank.
+/// The bytes behind the common header. All that the first superblock of a set says lies in the first 512 bytes, which a
+/// power cut leaves whole: a half on which it was torn is blank.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone)]
 #[repr(C)]
 struct Body {
@@ -56,7 +56,8 @@ pub struct Superblock {
     pub region: u64,
     /// Rises with each change of `in_sync`.
     pub generation: u64,
-    /// `dirty` covers all changes since the superblock of this sequence: a half whose superblock is as new needs only those regions.
+    /// `dirty` covers all changes since the superblock of this sequence: a half whose superblock is as new needs only
+    /// those regions.
     pub base: u64,
     /// Rises with each superblock.
     pub sequence: u64,

@@ -245,8 +245,8 @@ fn a_half_that_was_pulled_and_returns_gets_what_it_lacks_under_load() {
     });
 }
 
-/// Copying takes so long that writes come while each region is on its way to the half that returns, where a later write may
-/// overtake an earlier one.
+/// Copying takes so long that writes come while each region is on its way to the half that returns, where a later write
+/// may overtake an earlier one.
 #[test]
 fn what_is_written_while_it_is_copied_is_on_both_halves() {
     let text = "a = memory size=256KiB; s = delay read=5ms on a; t = memory size=256KiB; \
@@ -322,8 +322,8 @@ fn the_superblocks_tell_of_a_half_before_a_write_that_it_lacks_is_answered() {
 
 #[test]
 fn after_a_crash_only_one_half_is_read_where_they_may_differ() {
-    // The halves of a new mirror may differ everywhere, as those of any mirror where writes were under way. The slow first
-    // half keeps the copying waiting: for 10 ms it is asked for holes, for 10 ms it is read.
+    // The halves of a new mirror may differ everywhere, as those of any mirror where writes were under way. The slow
+    // first half keeps the copying waiting: for 10 ms it is asked for holes, for 10 ms it is read.
     let text = "x = memory size=256KiB; a = delay read=10ms on x; b = memory size=256KiB; \
         vol = mirror probe=1h on a, b";
     with(text, async |vol| {

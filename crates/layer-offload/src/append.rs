@@ -30,7 +30,12 @@ impl Offload {
         let writes = records.iter().map(|record| self.write(io, record, bio)).collect();
         for (record, returned) in records.iter().zip(io.all(writes, records.len()).await) {
             let is_written = returned.result.is_ok();
-            self.log.borrow_mut().ended(&self.head.borrow(), record.number, is_written, &mut self.map.borrow_mut());
+            self.log.borrow_mut().ended(
+                &self.superblock.borrow(),
+                record.number,
+                is_written,
+                &mut self.map.borrow_mut(),
+            );
             if let Err(error) = returned.result {
                 self.rt.log(Level::Error, format_args!("{}: the log cannot be written: {error}", self.config.name));
             }
@@ -54,7 +59,7 @@ impl Offload {
         let mut log = self.log.borrow_mut();
         let is_bounded = log.len() + self.map.borrow().len() + 4 <= self.config.entries;
         let reserved = match self.stopped.borrow().is_none() && is_bounded {
-            true => log.reserve(&self.head.borrow(), bio.range, content, self.durable.get()),
+            true => log.reserve(&self.superblock.borrow(), bio.range, content, self.durable.get()),
             false => None,
         };
         if reserved.is_none() {
@@ -66,26 +71,27 @@ impl Offload {
 
     /// The request that brings a record to its place.
     fn write(&self, io: &Io, record: &Record, bio: &mut Bio) -> Bio {
-        let head = self.head.borrow();
-        let header = Buf::from_bytes(&self.pool, &record.encode(&head));
+        let superblock = self.superblock.borrow();
+        let header = Buf::from_bytes(&self.pool, &record.encode(&superblock));
         let buf = match record.content {
             Content::Data(_) => Buf::chain(vec![header, bio.buf.share()]),
             _ => header,
         };
         let tag = if record.content == Content::Skip { METADATA } else { bio.tag };
-        Bio::write(place(&head, record.position), buf).tagged(tag).to(io.lower(AWAY))
+        Bio::write(place(&superblock, record.position), buf).tagged(tag).to(io.lower(AWAY))
     }
 
     fn note_fullness(&self) {
-        let head = self.head.borrow();
-        if self.log.borrow().used(&head) as f64 > self.config.full * head.area as f64 {
+        let superblock = self.superblock.borrow();
+        if self.log.borrow().used(&superblock) as f64 > self.config.full * superblock.area as f64 {
             self.emptying.set(true);
             self.wake.notify_all();
         }
     }
 
-    /// After a write of the log that failed: nobody knows what the device holds of it and of those behind it. A new epoch makes
-    /// certain that no restart finds them, before what they said is done at home. Nothing is off-loaded from then on.
+    /// After a write of the log that failed: nobody knows what the device holds of it and of those behind it. A new
+    /// epoch makes certain that no restart finds them, before what they said is done at home. Nothing is off-loaded
+    /// from then on.
     async fn stop(&self, io: &Io) -> Result<(), BioError> {
         self.fence_turn.take(1).await;
         let mut result = self.latch.check();
@@ -94,7 +100,9 @@ impl Offload {
             self.ended.wait_until(|| self.log.borrow().under_way() == 0).await;
             self.log.borrow_mut().give_up_rest();
             let next = self.log.borrow().next();
-            result = self.store_head(io, |head| (head.epoch, head.since) = (head.epoch + 1, next)).await;
+            result = self
+                .store_superblock(io, |superblock| (superblock.epoch, superblock.since) = (superblock.epoch + 1, next))
+                .await;
             let why = "off-loading has ended, since the log could not be written".to_string();
             self.rt.log(Level::Error, format_args!("{}: {why}", self.config.name));
             *self.stopped.borrow_mut() = Some(why);

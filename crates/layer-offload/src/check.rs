@@ -1,11 +1,14 @@
-//! What a log holds, and whether it is sound: its head, its records, and the checksum of each payload.
+//! What a log holds, and whether it is sound: its superblock, its records, and the checksum of each payload.
 
 use esker_base::ByteRange;
 
-use crate::format::{AREA_START, Content, Head, HeadError, Record};
+use esker_framing::SuperblockError;
+
+use crate::format::{AREA_START, Content, Record};
 use crate::log::enter;
 use crate::map::Map;
 use crate::replay::{Damage, Replay};
+use crate::superblock::Superblock;
 
 /// Bytes read at once.
 const WINDOW: u64 = 1 << 20;
@@ -13,8 +16,8 @@ const WINDOW: u64 = 1 << 20;
 /// What was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Verdict {
-    /// The head.
-    pub head: Head,
+    /// The superblock.
+    pub superblock: Superblock,
     /// All records.
     pub records: Vec<Record>,
     /// Bytes of the volume whose newest content is in the log only.
@@ -28,7 +31,7 @@ pub struct Verdict {
 pub enum CheckError {
     /// No log.
     #[error("it {0}")]
-    Head(#[from] HeadError),
+    Superblock(#[from] SuperblockError),
     /// Records that must be there are not, or have other bytes than they were written with.
     #[error(transparent)]
     Damage(#[from] Damage),
@@ -50,16 +53,16 @@ pub fn check(read: ReadLog<'_>) -> Result<Verdict, CheckError> {
         read(range.start(), &mut out).map_err(|error| CheckError::Unreadable(range.start(), error))?;
         Ok::<_, CheckError>(out)
     };
-    let heads = ByteRange::new(0, AREA_START).expect("two heads");
-    let head = Head::newest(&bytes(heads)?)?;
-    let mut replay = Replay::new(head.clone(), true, WINDOW);
+    let superblocks = ByteRange::new(0, AREA_START).expect("two superblocks");
+    let superblock = Superblock::newest(&bytes(superblocks)?)?;
+    let mut replay = Replay::new(superblock.clone(), true, WINDOW);
     while let Some(range) = replay.wants() {
         replay.feed(&bytes(range)?);
     }
     let records = replay.end()?;
     let mut map = Map::default();
-    records.iter().for_each(|record| enter(record, &head, &mut map));
+    records.iter().for_each(|record| enter(record, &superblock, &mut map));
     let payload = |record: &Record| matches!(record.content, Content::Data(_)).then_some(record.range.len());
     let compared = records.iter().filter_map(payload).sum();
-    Ok(Verdict { head, records, newest: map.bytes(), compared })
+    Ok(Verdict { superblock, records, newest: map.bytes(), compared })
 }

@@ -1,10 +1,11 @@
 //! `offload`: while a device should rest, what is written to it goes into a log on another one, and home again later.
 //!
-//! Invariant: a byte whose newest content is not in the log has no record in it, so replaying the log never brings back what
-//! was overwritten; and nothing is answered before a restart would find it as the medium promises.
+//! Invariant: a byte whose newest content is not in the log has no record in it, so replaying the log never brings back
+//! what was overwritten; and nothing is answered before a restart would find it as the medium promises.
 //!
-//! Reading order: [`format`] (head and records), [`replay`] (from bytes to records), [`map`] (where the newest bytes are), [`log`]
-//! (the log in memory), `open`, `run` (requests), `append` (into the log), `reclaim` (home again), [`check`].
+//! Reading order: [`superblock`] (where the log begins), [`format`] (records), [`replay`] (from bytes to records),
+//! [`map`] (where the newest bytes are), [`log`] (the log in memory), `open`, `run` (requests), `append` (into the
+//! log), `reclaim` (home again), [`check`].
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +18,7 @@ mod open;
 mod reclaim;
 pub mod replay;
 mod run;
+pub mod superblock;
 #[cfg(test)]
 mod tests;
 
@@ -30,8 +32,9 @@ use esker_block::{
 };
 use esker_layer_kit::Io;
 
-use crate::format::{AREA_MAX, AREA_START};
+use crate::format::AREA_START;
 use crate::run::Offload;
+use crate::superblock::AREA_MAX;
 
 const PARAMS: &[Param] = &[
     Param::with_default(
@@ -143,7 +146,7 @@ impl Extended {
 }
 
 impl Extension for Extended {
-    /// The heads of the log. Home keeps its data where it was.
+    /// The superblocks of the log. Home keeps its data where it was.
     fn marks(&self) -> Vec<Mark> {
         vec![Mark { lower: AWAY, range: ByteRange::new(0, AREA_START).expect("it begins at 0") }]
     }

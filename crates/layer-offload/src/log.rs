@@ -1,14 +1,15 @@
 //! The log in memory: which records lie where, which have come to their end, what is free.
 //!
-//! Records are answered in the order of their numbers: replaying stops at the first one that is missing, so nothing behind it
-//! may have been promised.
+//! Records are answered in the order of their numbers: replaying stops at the first one that is missing, so nothing
+//! behind it may have been promised.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use esker_base::ByteRange;
 
-use crate::format::{Content, Head, Record};
+use crate::format::{Content, Record};
 use crate::map::{Map, Where};
+use crate::superblock::Superblock;
 
 /// The log.
 pub struct Log {
@@ -39,8 +40,10 @@ pub enum Fate {
 
 impl Log {
     /// With the records that replay found.
-    pub fn new(head: &Head, records: Vec<Record>) -> Log {
-        let (tail, next) = records.last().map_or((head.first, head.number), |last| (last.end(head), last.number + 1));
+    pub fn new(superblock: &Superblock, records: Vec<Record>) -> Log {
+        let (tail, next) = records
+            .last()
+            .map_or((superblock.first, superblock.number), |last| (last.end(superblock), last.number + 1));
         let records = records.into();
         Log { records, tail, next, done: next, early: BTreeSet::new(), under_way: 0, failed: None }
     }
@@ -56,8 +59,8 @@ impl Log {
     }
 
     /// Bytes between the oldest record and the end.
-    pub fn used(&self, head: &Head) -> u64 {
-        self.tail - head.first
+    pub fn used(&self, superblock: &Superblock) -> u64 {
+        self.tail - superblock.first
     }
 
     /// All records below this number have been written.
@@ -75,32 +78,38 @@ impl Log {
         self.under_way
     }
 
-    /// Room for a change of `range`; with it, if the end of the area is too near, a skip that comes first. None if it is not
-    /// there. All that are given must come to an end ([`Log::ended`]).
-    pub fn reserve(&mut self, head: &Head, range: ByteRange, content: Content, durable: u64) -> Option<Vec<Record>> {
+    /// Room for a change of `range`; with it, if the end of the area is too near, a skip that comes first. None if it
+    /// is not there. All that are given must come to an end ([`Log::ended`]).
+    pub fn reserve(
+        &mut self,
+        superblock: &Superblock,
+        range: ByteRange,
+        content: Content,
+        durable: u64,
+    ) -> Option<Vec<Record>> {
         let record = |number, position, range, content| {
-            let epoch = head.epoch;
+            let epoch = superblock.epoch;
             Record { number, epoch, position, range, content, durable: durable.min(number) }
         };
         let mut wanted = vec![record(self.next, self.tail, range, content)];
-        let left = head.area - self.tail % head.area;
-        if wanted[0].len(head) > left {
+        let left = superblock.area - self.tail % superblock.area;
+        if wanted[0].len(superblock) > left {
             let nothing = ByteRange::new(0, 0).expect("an empty range");
             let skip = record(self.next, self.tail, nothing, Content::Skip);
             wanted = vec![skip, record(self.next + 1, self.tail + left, range, content)];
         }
         let last = wanted.last().expect("at least one");
-        if last.len(head) > head.area || last.end(head) - head.first > head.area {
+        if last.len(superblock) > superblock.area || last.end(superblock) - superblock.first > superblock.area {
             return None;
         }
-        (self.tail, self.next) = (last.end(head), last.number + 1);
+        (self.tail, self.next) = (last.end(superblock), last.number + 1);
         self.under_way += wanted.len();
         self.records.extend(wanted.iter().cloned());
         Some(wanted)
     }
 
     /// A record has been written, or could not be. What is now in the log in its order counts in the map.
-    pub fn ended(&mut self, head: &Head, number: u64, is_written: bool, map: &mut Map) {
+    pub fn ended(&mut self, superblock: &Superblock, number: u64, is_written: bool, map: &mut Map) {
         self.under_way -= 1;
         match is_written {
             true => drop(self.early.insert(number)),
@@ -108,7 +117,7 @@ impl Log {
         }
         while self.early.remove(&self.done) {
             let oldest = self.records.front().expect("it is in the log").number;
-            enter(&self.records[(self.done - oldest) as usize], head, map);
+            enter(&self.records[(self.done - oldest) as usize], superblock, map);
             self.done += 1;
         }
     }
@@ -133,10 +142,10 @@ impl Log {
     }
 
     /// The oldest records, of at most `bytes` of the log in all but at least one, as long as `takes` agrees.
-    pub fn oldest(&self, head: &Head, bytes: u64, takes: impl Fn(&Record) -> bool) -> Vec<Record> {
+    pub fn oldest(&self, superblock: &Superblock, bytes: u64, takes: impl Fn(&Record) -> bool) -> Vec<Record> {
         let mut taken = Vec::new();
         for record in self.records.iter().take_while(|record| record.number < self.done && takes(record)) {
-            if !taken.is_empty() && record.end(head) - head.first > bytes {
+            if !taken.is_empty() && record.end(superblock) - superblock.first > bytes {
                 break;
             }
             taken.push(record.clone());
@@ -153,15 +162,15 @@ impl Log {
 }
 
 /// The newest content of a record's range is in it.
-pub fn enter(record: &Record, head: &Head, map: &mut Map) {
+pub fn enter(record: &Record, superblock: &Superblock, map: &mut Map) {
     match record.content {
-        Content::Data(_) => map.set(record.range, Where::Log(record.position + u64::from(head.block))),
+        Content::Data(_) => map.set(record.range, Where::Log(record.position + u64::from(superblock.block))),
         Content::Zeroes { no_unmap } => map.set(record.range, Where::Zeroes { position: record.position, no_unmap }),
         Content::Skip => {}
     }
 }
 
 /// Whether bytes are in this record.
-pub fn holds(record: &Record, head: &Head, at: Where) -> bool {
-    at.position().is_some_and(|position| (record.position..record.end(head)).contains(&position))
+pub fn holds(record: &Record, superblock: &Superblock, at: Where) -> bool {
+    at.position().is_some_and(|position| (record.position..record.end(superblock)).contains(&position))
 }

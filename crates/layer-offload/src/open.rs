@@ -4,19 +4,21 @@ use std::cell::{Cell, RefCell};
 
 use esker_block::locks::RangeLocks;
 use esker_block::{BioError, KindError, Latch, Opening};
+use esker_framing::SuperblockError;
 use esker_layer_kit::{Io, media};
 use esker_rt::sync::{Credits, Notify};
 
-use crate::format::{AREA_START, Head, HeadError, Record};
+use crate::format::{AREA_START, Record};
 use crate::log::{Log, enter};
 use crate::map::Map;
 use crate::replay::Replay;
 use crate::run::{Counts, Offload, mover};
+use crate::superblock::Superblock;
 use crate::{AWAY, Config, HOME};
 
 impl Offload {
-    /// Reads the head and replays the log, or makes one on a blank device. What was found is made durable, and a new
-    /// epoch begins behind it.
+    /// Reads the superblock and replays the log, or makes one on a blank device. What was found is made durable, and a
+    /// new epoch begins behind it.
     pub(crate) async fn open(config: Config, opening: Opening) -> Result<Offload, KindError> {
         let Opening { rt, pool, below, .. } = opening;
         let io = Io::new(&rt, &pool, below);
@@ -24,38 +26,44 @@ impl Offload {
         let outside = |what: &dyn std::fmt::Display| KindError::Outside(format!("{name}: {what}"));
         let failed = |error: BioError| outside(&format!("the device of the log fails: {error}"));
         let slots = io.read(io.lower(AWAY), 0, AREA_START as usize).await.map_err(failed)?.to_vec();
-        let (head, records) = match Head::newest(&slots) {
-            Err(HeadError::Blank) => {
+        let (superblock, records) = match Superblock::newest(&slots) {
+            Err(SuperblockError::Blank) => {
                 check_home(&io, &config).await.map_err(|what| outside(&what))?;
-                let head = Head::new(rt.unique(), config.size, config.area, config.block);
+                let superblock = Superblock::new(rt.unique(), config.size, config.area, config.block);
                 let unfit = |error| outside(&format!("a log made here could not be opened again: it {error}"));
-                head.check_new().map_err(unfit)?;
-                (head, Vec::new())
+                superblock.check_new().map_err(unfit)?;
+                (superblock, Vec::new())
             }
             Err(error) => return Err(outside(&format!("the device of the log {}", refusal(error, &slots)))),
-            Ok(head) => {
-                check_fit(&head, &config).map_err(|what| outside(&what))?;
-                let records = replay(&io, &head, config.batch).await.map_err(|what| outside(&what))?;
-                (head, records)
+            Ok(superblock) => {
+                check_fit(&superblock, &config).map_err(|what| outside(&what))?;
+                let records = replay(&io, &superblock, config.batch).await.map_err(|what| outside(&what))?;
+                (superblock, records)
             }
         };
-        let offload = Offload::of(config, rt, pool, head, records);
+        let offload = Offload::of(config, rt, pool, superblock, records);
         offload.begin(&io).await.map_err(failed)?;
         Ok(offload)
     }
 
-    fn of(config: Config, rt: esker_rt::Rt, pool: esker_rt::mem::Pool, head: Head, records: Vec<Record>) -> Offload {
+    fn of(
+        config: Config,
+        rt: esker_rt::Rt,
+        pool: esker_rt::mem::Pool,
+        superblock: Superblock,
+        records: Vec<Record>,
+    ) -> Offload {
         let mut map = Map::default();
-        records.iter().for_each(|record| enter(record, &head, &mut map));
+        records.iter().for_each(|record| enter(record, &superblock, &mut map));
         Offload {
             read_last: Cell::new(rt.now()),
-            log: RefCell::new(Log::new(&head, records)),
+            log: RefCell::new(Log::new(&superblock, records)),
             map: RefCell::new(map),
             locks: RangeLocks::default().into(),
             mover: mover(&config),
-            durable: Cell::new(head.durable),
-            head: RefCell::new(head),
-            head_turn: Credits::new(1),
+            durable: Cell::new(superblock.durable),
+            superblock: RefCell::new(superblock),
+            superblock_turn: Credits::new(1),
             reclaim_turn: Credits::new(1),
             fence_turn: Credits::new(1),
             home_written: Cell::new(0),
@@ -77,18 +85,18 @@ impl Offload {
         // What was replayed may so far be in the device's cache only.
         self.flush_away(io).await?;
         let (size, next) = (self.config.size, self.log.borrow().next());
-        self.store_head(io, |head| {
-            head.home = size;
-            (head.epoch, head.since) = (head.epoch + 1, next);
+        self.store_superblock(io, |superblock| {
+            superblock.home = size;
+            (superblock.epoch, superblock.since) = (superblock.epoch + 1, next);
         })
         .await
     }
 }
 
 /// Why a device with this start is no log.
-fn refusal(error: HeadError, start: &[u8]) -> String {
+fn refusal(error: SuperblockError, start: &[u8]) -> String {
     match (error, media::name_of(start)) {
-        (HeadError::Foreign, Some(name)) => format!("holds {name}; to use it for a log, zero its first 8 KiB"),
+        (SuperblockError::Foreign(_), Some(name)) => format!("holds {name}; to use it for a log, zero its first 8 KiB"),
         (error, _) => error.to_string(),
     }
 }
@@ -99,8 +107,8 @@ async fn check_home(io: &Io, config: &Config) -> Result<(), String> {
     let read = io.read(io.lower(HOME), 0, len).await;
     let mut start = read.map_err(|error| format!("home fails: {error}"))?.to_vec();
     start.resize(AREA_START as usize, 0);
-    match Head::newest(&start) {
-        Err(HeadError::Blank | HeadError::Foreign) => Ok(()),
+    match Superblock::newest(&start) {
+        Err(error) if error.is_unmarked() => Ok(()),
         _ => Err("home holds a log of off-loaded writes, and the device of the log is blank: their names may be swapped; write \
                   the home first, then the log"
             .to_string()),
@@ -108,17 +116,17 @@ async fn check_home(io: &Io, config: &Config) -> Result<(), String> {
 }
 
 /// Whether the stack's devices are those of the log, as far as can be told.
-fn check_fit(head: &Head, config: &Config) -> Result<(), String> {
-    if head.home > config.size {
-        let (was, is) = (head.home, config.size);
+fn check_fit(superblock: &Superblock, config: &Config) -> Result<(), String> {
+    if superblock.home > config.size {
+        let (was, is) = (superblock.home, config.size);
         return Err(format!("the log is of a volume of {was} bytes, and home has {is}; name the home that it is of"));
     }
-    if head.area > config.area {
-        let (was, is) = (head.area + AREA_START, config.area + AREA_START);
+    if superblock.area > config.area {
+        let (was, is) = (superblock.area + AREA_START, config.area + AREA_START);
         return Err(format!("the log was made on {was} bytes, and its device has {is}; name all of it"));
     }
-    if head.block != config.block {
-        let (was, is) = (head.block, config.block);
+    if superblock.block != config.block {
+        let (was, is) = (superblock.block, config.block);
         return Err(format!(
             "the log was made for blocks of {was} bytes, and here are {is}; put `align` on the device"
         ));
@@ -126,8 +134,8 @@ fn check_fit(head: &Head, config: &Config) -> Result<(), String> {
     Ok(())
 }
 
-async fn replay(io: &Io, head: &Head, window: u64) -> Result<Vec<Record>, String> {
-    let mut replay = Replay::new(head.clone(), false, window);
+async fn replay(io: &Io, superblock: &Superblock, window: u64) -> Result<Vec<Record>, String> {
+    let mut replay = Replay::new(superblock.clone(), false, window);
     while let Some(range) = replay.wants() {
         let read = io.read(io.lower(AWAY), range.start(), range.len() as usize).await;
         replay.feed(&read.map_err(|error| format!("the log cannot be read: {error}"))?.to_vec());

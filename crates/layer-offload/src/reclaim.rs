@@ -1,7 +1,8 @@
 //! Home again: the oldest records first, because the log gives space back at its beginning only.
 //!
-//! What a batch of records holds is copied home and flushed; then the head names the record behind them; and only then does the
-//! map say that the bytes are at home. From then on they may be changed there, and no replay finds the records.
+//! What a batch of records holds is copied home and flushed; then the superblock names the record behind them; and only
+//! then does the map say that the bytes are at home. From then on they may be changed there, and no replay finds the
+//! records.
 
 use std::rc::Rc;
 
@@ -80,14 +81,15 @@ impl Offload {
     }
 
     fn note_emptied(&self, share: f64) {
-        let head = self.head.borrow();
+        let superblock = self.superblock.borrow();
         let log = self.log.borrow();
-        if log.is_empty() || log.used(&head) as f64 <= share * head.area as f64 {
+        if log.is_empty() || log.used(&superblock) as f64 <= share * superblock.area as f64 {
             self.emptying.set(false);
         }
     }
 
-    /// Frees the oldest records; only those that hold nothing of worth, unless home may be used. Whether there were any.
+    /// Frees the oldest records; only those that hold nothing of worth, unless home may be used. Whether there were
+    /// any.
     pub async fn reclaim(&self, io: &Io, may_use_home: bool) -> Result<bool, BioError> {
         self.reclaim_turn.take(1).await;
         let result = self.reclaim_in_turn(io, may_use_home).await;
@@ -98,8 +100,8 @@ impl Offload {
     async fn reclaim_in_turn(&self, io: &Io, may_use_home: bool) -> Result<bool, BioError> {
         self.latch.check()?;
         let records = {
-            let (log, head) = (self.log.borrow(), self.head.borrow());
-            log.oldest(&head, self.config.batch, |record| may_use_home || self.newest_in(record).next().is_none())
+            let (log, superblock) = (self.log.borrow(), self.superblock.borrow());
+            log.oldest(&superblock, self.config.batch, |record| may_use_home || self.newest_in(record).next().is_none())
         };
         let Some(last) = records.last() else {
             // Those under way come to their end without us.
@@ -120,8 +122,9 @@ impl Offload {
 
     /// What a record holds of the newest bytes.
     fn newest_in(&self, record: &Record) -> impl Iterator<Item = Piece> + use<> {
-        let (map, head) = (self.map.borrow(), self.head.borrow());
-        let pieces: Vec<Piece> = map.in_log(record.range).filter(|piece| holds(record, &head, piece.at)).collect();
+        let (map, superblock) = (self.map.borrow(), self.superblock.borrow());
+        let pieces: Vec<Piece> =
+            map.in_log(record.range).filter(|piece| holds(record, &superblock, piece.at)).collect();
         pieces.into_iter()
     }
 
@@ -134,8 +137,8 @@ impl Offload {
         }
         // What is not the newest goes too, so what took its place must be durable first.
         self.flush_away(io).await?;
-        let (first, number) = (last.end(&self.head.borrow()), last.number + 1);
-        self.store_head(io, |head| (head.first, head.number) = (first, number)).await?;
+        let (first, number) = (last.end(&self.superblock.borrow()), last.number + 1);
+        self.store_superblock(io, |superblock| (superblock.first, superblock.number) = (first, number)).await?;
         self.log.borrow_mut().forget(number);
         let mut map = self.map.borrow_mut();
         for piece in &pieces {
@@ -157,7 +160,7 @@ impl Offload {
                 }
                 Where::Log(position) => moves.push(Move {
                     upper: range.start(),
-                    from: Place { lower: AWAY, at: place(&self.head.borrow(), position) },
+                    from: Place { lower: AWAY, at: place(&self.superblock.borrow(), position) },
                     to: Place { lower: HOME, at: range.start() },
                     len: range.len(),
                 }),

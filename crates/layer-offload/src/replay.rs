@@ -1,16 +1,17 @@
 //! From the bytes of a log to its records: what must be there, and where it ends.
 //!
-//! It asks for bytes and is given them, so that the opening of a stack, the checker and the fuzzer are one code. First all
-//! headers are followed from the oldest on, until one is not the next record. Then the payloads of those are compared with
-//! their checksums that nobody has called durable; the log ends before the first that was torn.
+//! It asks for bytes and is given them, so that the opening of a stack, the checker and the fuzzer are one code. First
+//! all headers are followed from the oldest on, until one is not the next record. Then the payloads of those are
+//! compared with their checksums that nobody has called durable; the log ends before the first that was torn.
 
 use esker_base::ByteRange;
 
-use crate::format::{Content, Head, Record, place};
+use crate::format::{Content, Record, place};
+use crate::superblock::Superblock;
 
 /// A log that is being read.
 pub struct Replay {
-    head: Head,
+    superblock: Superblock,
     records: Vec<Record>,
     phase: Phase,
     whole: bool,
@@ -45,22 +46,24 @@ pub struct Damage {
 }
 
 impl Replay {
-    /// From a head. `whole` looks at all payloads, durable or not; at most `window` bytes, a multiple of the log's block, are
-    /// wanted at once.
-    pub fn new(head: Head, whole: bool, window: u64) -> Replay {
-        let phase = Phase::Headers(head.first);
-        Replay { head, records: Vec::new(), phase, whole, window }
+    /// From a superblock. `whole` looks at all payloads, durable or not; at most `window` bytes, a multiple of the
+    /// log's block, are wanted at once.
+    pub fn new(superblock: Superblock, whole: bool, window: u64) -> Replay {
+        let phase = Phase::Headers(superblock.first);
+        Replay { superblock, records: Vec::new(), phase, whole, window }
     }
 
     /// The bytes of the device that are needed next; none when all is known.
     pub fn wants(&self) -> Option<ByteRange> {
         let (start, len) = match &self.phase {
             Phase::Ended => return None,
-            Phase::Headers(position) => (place(&self.head, *position), self.head.area - position % self.head.area),
+            Phase::Headers(position) => {
+                (place(&self.superblock, *position), self.superblock.area - position % self.superblock.area)
+            }
             Phase::Payload { index, at, .. } => {
                 let record = &self.records[*index];
-                let payload = record.position + u64::from(self.head.block);
-                (place(&self.head, payload) + at, record.range.len() - at)
+                let payload = record.position + u64::from(self.superblock.block);
+                (place(&self.superblock, payload) + at, record.range.len() - at)
             }
         };
         ByteRange::new(start, len.min(self.window))
@@ -88,18 +91,19 @@ impl Replay {
 
     /// Reads headers as long as they lie in the window.
     fn headers(&mut self, window: u64, bytes: &[u8]) {
-        let head = &self.head;
+        let superblock = &self.superblock;
         let mut position = window;
         while let Some(header) = bytes.get((position - window) as usize..).filter(|rest| !rest.is_empty()) {
-            let number = head.number + self.records.len() as u64;
-            let record = Record::decode(header, head, number, position);
-            let Some(record) = record.filter(|record| record.end(head) - head.first <= head.area) else {
-                let durable = self.records.iter().map(|record| record.durable).fold(head.durable, u64::max);
-                let first = if self.whole { 0 } else { durable.saturating_sub(head.number) as usize };
+            let number = superblock.number + self.records.len() as u64;
+            let record = Record::decode(header, superblock, number, position);
+            let Some(record) = record.filter(|record| record.end(superblock) - superblock.first <= superblock.area)
+            else {
+                let durable = self.records.iter().map(|record| record.durable).fold(superblock.durable, u64::max);
+                let first = if self.whole { 0 } else { durable.saturating_sub(superblock.number) as usize };
                 return self.payloads(first);
             };
-            let is_at_end = record.end(head) / head.area != window / head.area;
-            position = record.end(head);
+            let is_at_end = record.end(superblock) / superblock.area != window / superblock.area;
+            position = record.end(superblock);
             self.records.push(record);
             if is_at_end {
                 break;
@@ -120,11 +124,11 @@ impl Replay {
     /// [`Damage`].
     pub fn end(self) -> Result<Vec<Record>, Damage> {
         debug_assert!(self.wants().is_none(), "the log has not been read to its end");
-        let number = self.head.number + self.records.len() as u64;
-        if number >= self.head.durable {
+        let number = self.superblock.number + self.records.len() as u64;
+        if number >= self.superblock.durable {
             return Ok(self.records);
         }
-        let position = self.records.last().map_or(self.head.first, |last| last.end(&self.head));
-        Err(Damage { at: place(&self.head, position), number, durable: self.head.durable })
+        let position = self.records.last().map_or(self.superblock.first, |last| last.end(&self.superblock));
+        Err(Damage { at: place(&self.superblock, position), number, durable: self.superblock.durable })
     }
 }

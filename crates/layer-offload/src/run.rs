@@ -16,20 +16,22 @@ use esker_rt::mem::Pool;
 use esker_rt::sync::{Credits, Notify};
 
 use crate::append::Appended;
-use crate::format::{Head, place};
+use crate::format::place;
 use crate::log::Log;
 use crate::map::{Map, Piece, Where};
+use crate::superblock::Superblock;
 use crate::{AWAY, Config, HOME};
 
-/// A volume in use. Reads hold shared claims on their ranges and changes exclusive ones, so that nobody reads a place in the log
-/// whose record is overwritten meanwhile. Lock order: `reclaim_turn`, claims, `fence_turn`, `head_turn`.
+/// A volume in use. Reads hold shared claims on their ranges and changes exclusive ones, so that nobody reads a place
+/// in the log whose record is overwritten meanwhile. Lock order: `reclaim_turn`, claims, `fence_turn`,
+/// `superblock_turn`.
 pub(crate) struct Offload {
     pub config: Config,
     pub rt: Rt,
     pub pool: Pool,
-    /// The last head that is durable.
-    pub head: RefCell<Head>,
-    pub head_turn: Credits,
+    /// The last superblock that is durable.
+    pub superblock: RefCell<Superblock>,
+    pub superblock_turn: Credits,
     pub log: RefCell<Log>,
     pub map: RefCell<Map>,
     pub locks: Rc<RangeLocks>,
@@ -136,7 +138,7 @@ impl Offload {
                 self.wake_home();
                 Some((HOME, piece.range))
             }
-            Where::Log(position) => Some((AWAY, span(place(&self.head.borrow(), position), piece.range.len()))),
+            Where::Log(position) => Some((AWAY, span(place(&self.superblock.borrow(), position), piece.range.len()))),
         }
     }
 
@@ -201,8 +203,8 @@ impl Offload {
         self.locks.leave(scratch >> 1);
     }
 
-    /// Whether a change belongs into the log: home rests, or the log holds older bytes, which replaying would bring back over
-    /// what home was given.
+    /// Whether a change belongs into the log: home rests, or the log holds older bytes, which replaying would bring
+    /// back over what home was given.
     fn goes_away(&self, range: ByteRange) -> bool {
         let may = !self.config.drain && self.stopped.borrow().is_none();
         may && (self.is_resting() || !self.map.borrow().is_home(range))
@@ -285,20 +287,20 @@ impl Offload {
         done.result.map(drop).inspect_err(|error| self.latch("a flush failed", error))
     }
 
-    /// Changes the head and makes it durable.
-    pub async fn store_head(&self, io: &Io, change: impl FnOnce(&mut Head)) -> Result<(), BioError> {
-        self.head_turn.take(1).await;
-        let mut head = self.head.borrow().clone();
-        change(&mut head);
-        head.sequence += 1;
-        head.durable = self.durable.get();
-        let buf = Buf::from_bytes(&self.pool, &head.encode());
-        let done = io.submit(Bio::write(head.slot(), buf).fua().tagged(METADATA).to(io.lower(AWAY))).await;
+    /// Changes the superblock and makes it durable.
+    pub async fn store_superblock(&self, io: &Io, change: impl FnOnce(&mut Superblock)) -> Result<(), BioError> {
+        self.superblock_turn.take(1).await;
+        let mut superblock = self.superblock.borrow().clone();
+        change(&mut superblock);
+        superblock.sequence += 1;
+        superblock.durable = self.durable.get();
+        let buf = Buf::from_bytes(&self.pool, &superblock.encode());
+        let done = io.submit(Bio::write(superblock.slot(), buf).fua().tagged(METADATA).to(io.lower(AWAY))).await;
         match &done.result {
-            Ok(_) => *self.head.borrow_mut() = head,
-            Err(error) => self.latch("the head of the log cannot be written", error),
+            Ok(_) => *self.superblock.borrow_mut() = superblock,
+            Err(error) => self.latch("the superblock of the log cannot be written", error),
         }
-        self.head_turn.give(1);
+        self.superblock_turn.give(1);
         done.result.map(drop)
     }
 
@@ -313,7 +315,7 @@ impl Offload {
             return Ok(());
         }
         self.flush_both(io).await?;
-        self.store_head(io, |_| {}).await
+        self.store_superblock(io, |_| {}).await
     }
 
     pub fn close(&self) {
@@ -323,11 +325,11 @@ impl Offload {
 
     pub fn stats(&self) -> Vec<Stat> {
         let stat = |name, value: u64| Stat { name, value: value as f64 };
-        let (log, map, head) = (self.log.borrow(), self.map.borrow(), self.head.borrow());
+        let (log, map, superblock) = (self.log.borrow(), self.map.borrow(), self.superblock.borrow());
         vec![
             stat("resting", u64::from(self.is_resting())),
-            stat("log_bytes", head.area),
-            stat("log_used_bytes", log.used(&head)),
+            stat("log_bytes", superblock.area),
+            stat("log_used_bytes", log.used(&superblock)),
             stat("log_newest_bytes", map.bytes()),
             stat("records", log.len() as u64),
             stat("ranges", map.len() as u64),

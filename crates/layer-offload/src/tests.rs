@@ -239,7 +239,7 @@ fn what_is_off_loaded_is_there_after_a_restart_and_goes_home_in_a_drain() {
         vol.stack().close().await;
         let found = verdict(1);
         assert_eq!((found.records.len(), found.newest, found.compared), (31, 25 << 10, 30 << 10));
-        assert_eq!(found.head.durable, 31);
+        assert_eq!(found.superblock.durable, 31);
     });
     let expected = |block: u64| {
         let value = if block < 5 { block + 25 } else { block } as u8;
@@ -272,7 +272,7 @@ fn what_is_no_log_or_of_another_volume_is_refused_and_nothing_is_overwritten() {
     let text = format!("{} vol = offload rest=0s on x, a", keeping(2));
     let fill = |at, bytes: &[u8]| poke(2, "a", at, bytes);
     fill(0, b"somebody's file system");
-    assert!(refusal(&text).contains("holds no log of off-loaded writes"), "{}", refusal(&text));
+    assert!(refusal(&text).contains("holds no superblock of a log of off-loaded writes"), "{}", refusal(&text));
     assert_eq!(peek(2, "a", 22)[..22], *b"somebody's file system");
     fill(0, &[0; 22]);
     with(&text, async |vol| write(&vol, 0, &[1; 4096]).await);
@@ -315,14 +315,16 @@ fn a_log_that_is_seen_4096_bytes_off_is_refused() {
 
 #[test]
 fn a_head_that_is_made_can_be_read_again_for_the_largest_devices() {
-    use crate::format::{AREA_MAX, HOME_MAX, HeadError};
-    let head = |home, area| crate::format::Head::new(9, home, area, 512);
+    use esker_framing::SuperblockError;
+
+    use crate::superblock::{AREA_MAX, HOME_MAX};
+    let superblock = |home, area| crate::superblock::Superblock::new(9, home, area, 512);
     for (home, area) in [(1 << 61, 8 << 20), (HOME_MAX - 512, AREA_MAX)] {
-        assert_eq!(head(home, area).check_new(), Ok(()));
-        let written = crate::format::Head { sequence: 1, ..head(home, area) };
-        assert_eq!(crate::format::Head::decode(&written.encode()), Ok(written));
+        assert_eq!(superblock(home, area).check_new(), Ok(()));
+        let written = crate::superblock::Superblock { sequence: 1, ..superblock(home, area) };
+        assert_eq!(crate::superblock::Superblock::decode(&written.encode()), Ok(written));
     }
-    assert_eq!(head(1 << 20, AREA_MAX + 512).check_new(), Err(HeadError::Range("area")));
+    assert_eq!(superblock(1 << 20, AREA_MAX + 512).check_new(), Err(SuperblockError::Range("area")));
     // The log of a larger device takes what it can address.
     let text =
         "h = memory size=2305843009213693952; a = memory size=4611686018427387904; vol = offload rest=0s on h, a";
@@ -350,7 +352,7 @@ fn damage_where_all_was_durable_is_refused_with_its_place() {
         "{told}"
     );
     poke(3, "a", 0, &sound);
-    // The heads are never torn.
+    // The superblocks are never torn.
     poke(3, "a", 56, &[1]);
     assert!(refusal(&text).contains("checksum is wrong"), "{}", refusal(&text));
 }

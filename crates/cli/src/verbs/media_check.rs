@@ -11,7 +11,8 @@ use esker_layer_mirror::assemble::Start;
 use esker_layer_mirror::check as mirror;
 use esker_layer_mirror::superblock::{DATA_START, Superblock};
 use esker_layer_offload::check as offload;
-use esker_layer_offload::format::{AREA_START, Head, HeadError};
+use esker_layer_offload::format::AREA_START;
+use esker_layer_offload::superblock::Superblock as LogSuperblock;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -116,7 +117,7 @@ fn what(file: &File) -> io::Result<Option<Holds>> {
         result => result?,
     }
     let is_half = !Superblock::newest(&start).is_err_and(|error| error.is_unmarked());
-    let is_log = !matches!(Head::newest(&start), Err(HeadError::Blank | HeadError::Foreign));
+    let is_log = !LogSuperblock::newest(&start).is_err_and(|error| error.is_unmarked());
     let is_dedup = !DedupSuperblock::newest(&start).is_err_and(|error| error.is_unmarked());
     let is_volume = volume_media::is_volume(file)?;
     let marks = [(is_half, Holds::Half), (is_log, Holds::Log), (is_dedup, Holds::Dedup), (is_volume, Holds::Volume)];
@@ -176,7 +177,7 @@ fn check_dedup(path: &str, file: &File) -> Verdict {
 fn check_log(path: &str, file: &File) -> Verdict {
     match offload::check(&mut |at, out| file.read_exact_at(out, at)) {
         Ok(found) => {
-            let (records, newest, size) = (found.records.len(), found.newest, found.head.home);
+            let (records, newest, size) = (found.records.len(), found.newest, found.superblock.home);
             Verdict {
                 is_sound: true,
                 text: format!(

@@ -64,6 +64,15 @@ fn a_record_reads_back_and_every_damaged_byte_is_noticed() {
 }
 
 #[test]
+fn a_reader_through_a_window_learns_how_much_a_record_needs() {
+    let payload = vec![3; 1900];
+    let whole = Record { payload: &payload, ..record(3, 0, 2) }.seal(UNIT);
+    assert_eq!([Record::needs(&[]), Record::needs(&whole[..63]), Record::needs(&whole[..UNIT])], [64, 64, 1964]);
+    assert_eq!(Record::unseal(&whole[..1963]), None);
+    assert_eq!(Record::unseal(&whole[..1964]).map(|record| record.payload.len()), Some(1900));
+}
+
+#[test]
 fn a_torn_record_is_never_taken_for_a_whole_one() {
     let payload = vec![3; 1900];
     let new = Record { payload: &payload, ..record(3, 0, 2) }.seal(UNIT);

@@ -135,7 +135,8 @@ fn unknown_features_are_refused_read_only_or_ignored_as_their_word_says() {
     assert_eq!(with(|bytes| (bytes[8], bytes[20]) = (4, 0x80)), Err(SuperblockError::Newer(4, 0x80)));
 }
 
-/// All mixtures of sectors that a power cut can leave of a superblock that is written over one of two generations before.
+/// All mixtures of sectors that a power cut can leave of a superblock that is written over one of two generations
+/// before.
 #[test]
 fn a_torn_superblock_is_never_taken_for_a_whole_one() {
     const SECTORS: usize = 4;

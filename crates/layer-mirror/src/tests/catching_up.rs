@@ -107,9 +107,8 @@ fn holes_are_zeroed_and_not_copied() {
     // Nothing is copied before all is there.
     let text = format!("{}{}s = delay read=10ms on a; vol = mirror settle=1h on s, b", half("a"), half("b"));
     with(&text, async |vol| {
-        // Islands of data in the first half, which tells of 64 KiB around each: the third lies in two pieces, one of which reads as
-        // zeroes. What the second
-        // half holds elsewhere is to vanish.
+        // Islands of data in the first half, which tells of 64 KiB around each: the third lies in two pieces, one of
+        // which reads as zeroes. What the second half holds elsewhere is to vanish.
         let (a, b) = (vol.stack().device("a").unwrap(), vol.stack().device("b").unwrap());
         for at in [100 << 10, MIB + (100 << 10), 5 * MIB, 9 * MIB + (200 << 10)] {
             write(&a, DATA_START + at, &[3; 512]).await;
@@ -152,8 +151,8 @@ fn where_not_all_halves_tell_of_holes_all_is_copied() {
     });
 }
 
-/// Many clients change ranges across pieces while a half catches up with a volume full of `content`; each block holds what was
-/// written to it last.
+/// Many clients change ranges across pieces while a half catches up with a volume full of `content`; each block holds
+/// what was written to it last.
 fn check_clients(content: u8) {
     const BLOCKS: u64 = 8192;
     const OWN: u64 = BLOCKS / 16;

@@ -46,7 +46,7 @@ async fn mend(vol: &Export) {
 
 #[test]
 fn a_log_that_cannot_be_written_takes_no_more_and_changes_go_home() {
-    // The first record that fails lies behind others; heads can be written.
+    // The first record that fails lies behind others; superblocks can be written.
     let text =
         "h = kept bed=4 size=256KiB; x = stats on h; a = kept bed=4 size=256KiB; vol = offload rest=0s full=1 on x, a";
     with(text, async |vol| {
