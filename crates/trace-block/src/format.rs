@@ -1,4 +1,4 @@
-//! The formats. Each module holds one family: its layout, its parser and its encoder.
+//! The formats. Each module holds one family: its layout, its parser, its encoder and its [`FormatInfo`].
 
 pub(crate) mod biosnoop;
 pub(crate) mod blk;
@@ -8,12 +8,12 @@ pub(crate) mod cachelib;
 pub mod detect;
 pub(crate) mod ebt;
 pub(crate) mod encoder;
-pub(crate) mod facts;
 pub(crate) mod fields;
 pub(crate) mod fio;
 pub(crate) mod foreign;
 pub(crate) mod hfplayer;
 pub(crate) mod ids;
+pub(crate) mod info;
 pub(crate) mod load;
 pub(crate) mod measured;
 pub(crate) mod named;
@@ -24,92 +24,82 @@ pub(crate) mod rows;
 pub(crate) mod varint;
 pub(crate) mod vscsi;
 
-use blk::Stage;
 use esker_base::Nanos;
+use info::FormatInfo;
 pub(crate) use parser::{Parser, Yield};
-use rows::Layout;
 use std::fmt;
 use std::str::FromStr;
 
-/// A trace format. See `docs/reference/formats/block-traces.md` for columns, bytes and what may lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Format {
+/// Names each format and where its [`FormatInfo`] stands.
+macro_rules! formats {
+    ($( $(#[$doc:meta])* $name:ident = $info:path; )*) => {
+        /// A trace format. See `docs/reference/formats/block-traces.md` for columns, bytes and what may lie.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Format { $( $(#[$doc])* $name ),* }
+
+        impl Format {
+            /// All formats.
+            pub const ALL: [Format; [$( stringify!($name) ),*].len()] = [$( Format::$name ),*];
+
+            /// What is to be known of the format.
+            pub(crate) fn info(self) -> &'static FormatInfo {
+                match self { $( Format::$name => &$info ),* }
+            }
+        }
+    };
+}
+
+formats! {
     /// blkreplay `.load`: text, times in ns, sectors of 512 bytes.
-    Load,
+    Load = load::INFO;
     /// CloudPhysics vscsi version 1: 32-byte binary records, times in µs.
-    Vscsi1,
+    Vscsi1 = vscsi::V1;
     /// CloudPhysics vscsi version 2: 40-byte binary records, times in µs.
-    Vscsi2,
+    Vscsi2 = vscsi::V2;
     /// libCacheSim oracleGeneral: 24-byte binary records, times in s, no operation.
-    OracleGeneral,
+    OracleGeneral = oracle::INFO;
     /// MSR Cambridge CSV: text, times in 100 ns, several disks.
-    Msr,
+    Msr = rows::msr::INFO;
     /// fio iolog version 2: text, no times, several files.
-    Fio2,
+    Fio2 = fio::V2;
     /// fio iolog version 3: text, times in µs, several files.
-    Fio3,
+    Fio3 = fio::V3;
     /// Alibaba cloud block storage CSV: text, times in µs, several volumes.
-    Alibaba,
+    Alibaba = rows::alibaba::INFO;
     /// Tencent cloud block storage CSV: text, times in s, sectors, several volumes.
-    Tencent,
+    Tencent = rows::tencent::INFO;
     /// FIU (IODedup): text, times in ns, sectors, several devices.
-    Fiu,
+    Fiu = rows::fiu::INFO;
     /// MQSim: text, times in ns, sectors, several devices.
-    Mqsim,
+    Mqsim = rows::mqsim::INFO;
     /// DiskSim ascii: text, times in ms with a fraction, sectors, several devices.
-    Disksim,
+    Disksim = rows::disksim::INFO;
     /// DiskSim's validation traces: text, measured service times and the idle times between them.
-    DisksimMeasured,
+    DisksimMeasured = measured::INFO;
     /// ARC `.lis`: text, runs of pages, neither times nor operations.
-    Arc,
+    Arc = rows::arc::INFO;
     /// Block numbers of 4 bytes: neither times nor operations.
-    Ids,
+    Ids = ids::INFO;
     /// blkparse's default text: times in ns, sectors, several devices.
-    Blkparse,
+    Blkparse = blkparse::INFO;
     /// blktrace's binary records: times in ns, sectors, several devices.
-    Blktrace,
+    Blktrace = blktrace::INFO;
     /// Open CAS Telemetry Framework: protocol buffers, times in ns, sectors, several devices.
-    Octf,
+    Octf = octf::INFO;
     /// The text of bcc's biosnoop: times in µs of completions, latencies, several devices.
-    Biosnoop,
+    Biosnoop = biosnoop::INFO;
     /// CacheLib's CSV of a block store: text, times in s, named blocks.
-    Cachelib,
+    Cachelib = cachelib::INFO;
     /// hfplayer's CSV of a storage controller: text, times in ns, arrivals and completions, several volumes.
-    Hfplayer,
+    Hfplayer = hfplayer::INFO;
     /// Esker's own: columns in blocks with an index, everything exact.
-    Ebt,
+    Ebt = ebt::INFO;
 }
 
 impl Format {
-    /// All formats.
-    pub const ALL: [Format; 22] = [
-        Format::Load,
-        Format::Vscsi1,
-        Format::Vscsi2,
-        Format::OracleGeneral,
-        Format::Msr,
-        Format::Fio2,
-        Format::Fio3,
-        Format::Alibaba,
-        Format::Tencent,
-        Format::Fiu,
-        Format::Mqsim,
-        Format::Disksim,
-        Format::DisksimMeasured,
-        Format::Arc,
-        Format::Ids,
-        Format::Blkparse,
-        Format::Blktrace,
-        Format::Octf,
-        Format::Biosnoop,
-        Format::Cachelib,
-        Format::Hfplayer,
-        Format::Ebt,
-    ];
-
     /// The word for this format on the command line.
     pub fn name(self) -> &'static str {
-        self.facts().name
+        self.info().name
     }
 
     /// All names, separated by commas, for messages.
@@ -130,72 +120,33 @@ impl Format {
     /// Whether traces in this format say when requests came. `fio2` traces hold pauses at most, and count as traces
     /// without times.
     pub fn has_times(self) -> bool {
-        self.facts().has_times
+        self.info().has_times
     }
 
     /// The step of recorded times; of formats without times, the step in which a reader counts.
     pub fn time_resolution(self) -> Nanos {
-        self.facts().resolution
+        self.info().resolution
     }
 
     /// Whether traces in this format tell reads from writes; otherwise all their requests are taken for reads.
     pub fn has_operations(self) -> bool {
-        self.facts().has_operations
+        self.info().has_operations
     }
 
     /// Whether the format tells volumes apart; otherwise a trace is one volume.
     pub fn has_volumes(self) -> bool {
-        self.facts().has_volumes
+        self.info().has_volumes
     }
 
     /// Whether a trace may be several files, one for each CPU, that are read as one.
     pub fn has_parts(self) -> bool {
-        self.facts().has_parts
+        self.info().has_parts
     }
 
     /// Whether Esker writes this format too. It does not write what would need facts that no request holds, such as
     /// measured service times.
     pub fn is_written(self) -> bool {
-        self.facts().is_written
-    }
-
-    /// What reads and writes the format.
-    pub(crate) fn family(self) -> Family {
-        match self {
-            Format::Load => Family::Load,
-            Format::Vscsi1 => Family::Vscsi(vscsi::Version::V1),
-            Format::Vscsi2 => Family::Vscsi(vscsi::Version::V2),
-            Format::OracleGeneral => Family::Oracle,
-            Format::Msr => Family::Rows(&rows::MSR),
-            Format::Fio2 => Family::Fio(fio::Version::V2),
-            Format::Fio3 => Family::Fio(fio::Version::V3),
-            Format::Alibaba => Family::Rows(&rows::ALIBABA),
-            Format::Tencent => Family::Rows(&rows::TENCENT),
-            Format::Fiu => Family::Rows(&rows::FIU),
-            Format::Mqsim => Family::Rows(&rows::MQSIM),
-            Format::Disksim => Family::Rows(&rows::DISKSIM),
-            Format::DisksimMeasured => Family::Measured,
-            Format::Arc => Family::Rows(&rows::ARC),
-            Format::Ids => Family::Ids,
-            Format::Blkparse => Family::Blkparse,
-            Format::Blktrace => Family::Blktrace,
-            Format::Octf => Family::Octf,
-            Format::Biosnoop => Family::Biosnoop,
-            Format::Cachelib => Family::Cachelib,
-            Format::Hfplayer => Family::Hfplayer,
-            Format::Ebt => Family::Ebt,
-        }
-    }
-
-    /// The first stage of requests that occurs in the beginning of a trace, where the format records several.
-    pub(crate) fn first_stage(self, head: &[u8]) -> Option<Stage> {
-        match self.family() {
-            Family::Blkparse => blkparse::first_stage(head),
-            Family::Blktrace => blktrace::first_stage(head),
-            Family::Load | Family::Vscsi(_) | Family::Oracle | Family::Rows(_) | Family::Fio(_) => None,
-            Family::Measured | Family::Ids | Family::Octf | Family::Biosnoop | Family::Cachelib => None,
-            Family::Hfplayer | Family::Ebt => None,
-        }
+        self.info().encoder.is_some()
     }
 }
 
@@ -203,26 +154,6 @@ impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
-}
-
-/// Formats that one module reads.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Family {
-    Load,
-    Vscsi(vscsi::Version),
-    Oracle,
-    /// Fixed columns.
-    Rows(&'static Layout),
-    Fio(fio::Version),
-    Measured,
-    Ids,
-    Blkparse,
-    Blktrace,
-    Octf,
-    Biosnoop,
-    Cachelib,
-    Hfplayer,
-    Ebt,
 }
 
 /// A word that names no format.

@@ -1,8 +1,8 @@
 //! One file of a trace: its bytes, its parser, and the records that were parsed and not yet taken.
 
 use crate::fault::{Ending, Fault, Place, Reason, Report, TraceError};
-use crate::format::{Parser, Yield};
-use crate::input::Feed;
+use crate::format::{Format, Parser, Yield};
+use crate::input::{Feed, Unit};
 use crate::names::Names;
 use crate::order::{Order, WINDOW};
 use crate::record::Record;
@@ -18,7 +18,8 @@ pub(crate) enum Step {
 pub(crate) struct Part {
     name: String,
     feed: Feed,
-    pub parser: Parser,
+    unit: Unit,
+    pub parser: Box<dyn Parser>,
     /// The rest of a block.
     block: vec::IntoIter<Record>,
     /// The next record, where parts are merged.
@@ -29,8 +30,9 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    pub fn new(name: String, feed: Feed, parser: Parser) -> Part {
-        Part { name, feed, parser, block: Vec::new().into_iter(), head: None, late: 0, late_at: None }
+    pub fn new(name: String, feed: Feed, format: Format, parser: Box<dyn Parser>) -> Part {
+        let unit = format.info().unit;
+        Part { name, feed, unit, parser, block: Vec::new().into_iter(), head: None, late: 0, late_at: None }
     }
 
     /// Takes the next record of a block, or one line or record of the data. `is_part` tells faults of several files apart.
@@ -44,7 +46,7 @@ impl Part {
         if let Some(record) = self.block.next() {
             return Ok(Step::Record(record));
         }
-        let piece = self.feed.next_piece(self.parser.unit());
+        let piece = self.feed.next_piece(self.unit);
         let piece = piece.map_err(|source| TraceError::Io { file: self.name.clone(), source })?;
         let Some(piece) = piece else {
             self.end(report, is_part);

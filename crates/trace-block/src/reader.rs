@@ -4,7 +4,7 @@ use crate::fault::{Ending, Fault, Place, Report, TraceError, WrongFormat};
 use crate::format::blk::{STAGE_HEAD, Stage};
 use crate::format::detect::detect;
 use crate::format::foreign::{self, Foreign};
-use crate::format::{Format, Parser, ebt, ids};
+use crate::format::{Format, ebt, ids};
 use crate::input::{Feed, Input};
 use crate::names::Names;
 use crate::order::{Order, WINDOW};
@@ -76,7 +76,8 @@ impl TraceReader {
             return Err(TraceError::NoParts { file: file.to_string(), format });
         }
         let counted = opened.first_stage(format)?;
-        let parts = opened.feeds.into_iter().map(|(name, feed)| Part::new(name, feed, Parser::new(format, counted)));
+        let parser = format.info().parser;
+        let parts = opened.feeds.into_iter().map(|(name, feed)| Part::new(name, feed, format, parser(counted)));
         let names = if format.has_volumes() { Names::default() } else { Names::single(file) };
         let mut reader = TraceReader::with(file, format, parts.collect(), names);
         reader.judge(looks_like)?;
@@ -96,8 +97,8 @@ impl TraceReader {
         let entry = index.block_for(from);
         let (offset, first) = entry.map_or((0, 0), |entry| (entry.offset, entry.first));
         input.seek(SeekFrom::Start(offset)).map_err(|source| TraceError::Io { file: file.to_string(), source })?;
-        let parser = Parser::Ebt(ebt::Parser::resumed(first, index.names().clone()));
-        let part = Part::new(file.to_string(), Feed::resumed(Box::new(input), offset), parser);
+        let parser = Box::new(ebt::Parser::resumed(first, index.names().clone()));
+        let part = Part::new(file.to_string(), Feed::resumed(Box::new(input), offset), Format::Ebt, parser);
         let mut reader = TraceReader::with(file, Format::Ebt, vec![part], Names::default());
         reader.from = from;
         Ok(reader)
@@ -110,7 +111,7 @@ impl TraceReader {
             parts,
             heads: BinaryHeap::new(),
             names,
-            order: format.facts().is_reordered.then(Order::default),
+            order: format.info().sorting_advice.map(|_| Order::default()),
             clock: Clock::new(format),
             report: Report::default(),
             ahead: VecDeque::new(),
@@ -235,11 +236,9 @@ impl TraceReader {
     /// Gives up if too many records came too late to be sorted in.
     fn refuse_disorder(&self) -> Result<(), TraceError> {
         let late: u64 = self.parts.iter().map(|part| part.late).sum();
-        let Some(place) = self.parts.iter().find_map(|part| part.late_at).filter(|_| late > LATE_MAX) else {
-            return Ok(());
-        };
+        let place = self.parts.iter().find_map(|part| part.late_at).filter(|_| late > LATE_MAX);
+        let (Some(place), Some(advice)) = (place, self.format.info().sorting_advice) else { return Ok(()) };
         let (file, records) = (self.file.clone(), self.report.records);
-        let advice = self.format.facts().sorting_advice;
         Err(TraceError::OutOfOrder { file, late, records, window: WINDOW, place, advice })
     }
 }
@@ -291,10 +290,11 @@ impl<'a> Opened<'a> {
 
     /// The stage of requests that counts: the first one that occurs in the beginning of any file.
     fn first_stage(&mut self, format: Format) -> Result<Stage, TraceError> {
+        let Some(first_stage) = format.info().first_stage else { return Ok(Stage::Queued) };
         let mut first = None;
         for (name, feed) in &mut self.feeds {
             let head = feed.head(STAGE_HEAD).map_err(|source| TraceError::Io { file: name.clone(), source })?;
-            first = first.into_iter().chain(format.first_stage(head)).min();
+            first = first.into_iter().chain(first_stage(head)).min();
         }
         Ok(first.unwrap_or(Stage::Queued))
     }
@@ -350,7 +350,7 @@ struct Clock {
 
 impl Clock {
     fn new(format: Format) -> Clock {
-        Clock { base: (!format.facts().is_absolute).then_some(Nanos::ZERO), last: Nanos::ZERO }
+        Clock { base: (!format.info().is_absolute).then_some(Nanos::ZERO), last: Nanos::ZERO }
     }
 
     /// The time since the start, and whether it had to be raised to the one before.

@@ -1,7 +1,7 @@
 //! Writes records in any format, one at a time, and counts what the format cannot carry.
 
-use crate::format::encoder::{Encoder, Place};
-use crate::format::{Format, oracle, unnamed};
+use crate::format::encoder::{Encoder, Place, Revisit};
+use crate::format::{Format, unnamed};
 pub use crate::loss::{Loss, Losses};
 use crate::record::Record;
 use esker_base::Nanos;
@@ -67,11 +67,11 @@ pub struct Written {
 pub struct RecordSink {
     output: Output,
     format: Format,
-    encoder: Encoder,
+    encoder: Box<dyn Encoder>,
     batch: Vec<u8>,
     /// Bytes handed on before `batch`.
     handed_on: u64,
-    revisits: Vec<oracle::Revisit>,
+    revisits: Vec<Revisit>,
     comment: Vec<u8>,
     /// Names given by the caller.
     names: BTreeMap<u32, String>,
@@ -91,10 +91,10 @@ impl RecordSink {
     /// # Errors
     /// For oracleGeneral, which needs [`RecordSink::to_file`], and as that.
     pub fn new(format: Format, output: Box<dyn Write + Send>) -> Result<RecordSink, SinkError> {
-        match format {
-            Format::OracleGeneral => Err(SinkError::NeedsSeek(format)),
-            _ => RecordSink::with(format, Output::Stream(output)),
+        if format.info().needs_seek {
+            return Err(SinkError::NeedsSeek(format));
         }
+        RecordSink::with(format, Output::Stream(output))
     }
 
     /// Writes `format` to `output`, which must be empty.
@@ -106,10 +106,11 @@ impl RecordSink {
     }
 
     fn with(format: Format, output: Output) -> Result<RecordSink, SinkError> {
+        let encoder = format.info().encoder.ok_or(SinkError::OnlyRead(format))?;
         Ok(RecordSink {
             output,
             format,
-            encoder: Encoder::new(format).ok_or(SinkError::OnlyRead(format))?,
+            encoder: encoder(),
             batch: Vec::with_capacity(BATCH + 1024),
             handed_on: 0,
             revisits: Vec::new(),
@@ -207,7 +208,7 @@ impl RecordSink {
     }
 
     /// Corrects a field that is still in the batch, or keeps the correction for later.
-    fn correct(&mut self, revisit: Option<oracle::Revisit>) {
+    fn correct(&mut self, revisit: Option<Revisit>) {
         let Some(revisit) = revisit else { return };
         match revisit.at.checked_sub(self.handed_on) {
             Some(at) => self.batch[at as usize..][..8].copy_from_slice(&revisit.next.to_le_bytes()),

@@ -8,6 +8,8 @@
 mod fds;
 mod kinds;
 mod parts;
+mod roles;
 
 pub use kinds::Call;
 pub use parts::{AsyncOp, AsyncQueue, At, Fd, Object, Status};
+pub use roles::{Category, Compared, Effect};

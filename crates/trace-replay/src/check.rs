@@ -5,7 +5,8 @@
 //! and addresses are names: they differ in every run. Entries of directories come in every file system's own order and
 //! form, so only their end is compared.
 
-use esker_trace_calls::words::{FileKind, Whence};
+use esker_trace_calls::call::Compared;
+use esker_trace_calls::words::FileKind;
 use esker_trace_calls::{Call, Errno, Outcome, Platform, Status};
 use esker_trace_order::compiled::Step;
 
@@ -87,22 +88,10 @@ fn same(call: &Call, then: Result<i64, Errno>, answer: &Answer) -> bool {
 }
 
 fn same_value(call: &Call, then: i64, now: i64) -> bool {
-    match call {
-        Call::Read { .. }
-        | Call::Write { .. }
-        | Call::Pread { .. }
-        | Call::Pwrite { .. }
-        | Call::SendFile { .. }
-        | Call::CopyRange { .. }
-        | Call::Splice { .. }
-        | Call::Tee { .. }
-        | Call::ReadLink { .. }
-        | Call::GetXattr { .. }
-        | Call::GetXattrAt { .. }
-        | Call::AsyncReturn { .. }
-        | Call::Seek { whence: Whence::Set | Whence::Current | Whence::End, .. } => then == now,
-        Call::ReadDir { .. } => (then == 0) == (now == 0),
-        _ => true,
+    match call.compared() {
+        Compared::Exactly => then == now,
+        Compared::AtEnd => (then == 0) == (now == 0),
+        Compared::Never => true,
     }
 }
 

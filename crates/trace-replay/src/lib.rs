@@ -12,7 +12,6 @@
 #![deny(unsafe_code)]
 
 pub mod audit;
-pub mod category;
 pub mod check;
 mod clock;
 mod content;

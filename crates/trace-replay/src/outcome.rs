@@ -6,7 +6,6 @@ use esker_trace_calls::wire::Field;
 use esker_trace_order::compiled::Program;
 use esker_trace_order::rules::Order;
 
-use crate::category::category;
 use crate::check::{expected, told};
 use crate::kernel::{ExchangeBy, FsyncMeans, KernelOptions};
 use crate::player::{Deviation, Played, Stamp};
@@ -107,7 +106,7 @@ fn spans<'a>(script: &'a Script, stamps: &'a [Stamp]) -> impl Iterator<Item = Sp
         let (step, instant) = (script.step(stamp.action), script.program().instant(stamp.action));
         Span {
             call: step.call.name(),
-            category: category(&step.call),
+            category: step.call.category().name(),
             issue_ns: stamp.issue_ns,
             done_ns: stamp.done_ns,
             traced_ns: instant.leave - instant.enter,

@@ -6,12 +6,22 @@
 use super::Yield;
 use super::blkparse::operation;
 use super::fields::{flushed, scaled, seconds, time, whole};
+use super::info::{FormatInfo, Signs, US};
 use super::named::{Table, Wanted};
 use crate::fault::Reason;
+use crate::input::Unit;
 use crate::names::Names;
 use crate::record::Op;
 use esker_base::Nanos;
 use esker_base::units::SECTOR;
+
+pub(crate) static INFO: FormatInfo = FormatInfo {
+    signs: Signs { header: Some(|line| COLUMNS.is_header(line)), ..Signs::NONE },
+    has_volumes: true,
+    is_absolute: true,
+    sorting_advice: Some("give each recording on its own"),
+    ..FormatInfo::of("biosnoop", Unit::Line, 10 * US, |_| Box::new(Parser::default()))
+};
 
 static COLUMNS: Wanted<7> = Wanted {
     separator: b' ',
@@ -25,7 +35,7 @@ static COLUMNS: Wanted<7> = Wanted {
 const HEADROOM: Nanos = Nanos::secs(86_400);
 
 #[derive(Debug)]
-pub(crate) struct Parser(Table<7>);
+struct Parser(Table<7>);
 
 impl Default for Parser {
     fn default() -> Parser {
@@ -33,8 +43,8 @@ impl Default for Parser {
     }
 }
 
-impl Parser {
-    pub fn parse(&mut self, line: &[u8], names: &mut Names) -> Result<Yield, Reason> {
+impl super::Parser for Parser {
+    fn parse(&mut self, line: &[u8], names: &mut Names) -> Result<Yield, Reason> {
         let Some(columns) = self.0.columns(line)? else { return Ok(Yield::Nothing) };
         let [end, disk, letters, sector, bytes, latency, queued] = columns;
         let queued = if queued.is_empty() { Nanos::ZERO } else { time(queued, 6, "QUE(ms)")? };
@@ -60,12 +70,7 @@ impl Parser {
         flushed(is_flush, at, volume, op, offset, len)
     }
 
-    pub fn missing_mark(&self) -> Option<Reason> {
+    fn missing_mark(&self) -> Option<Reason> {
         self.0.missing_mark()
     }
-}
-
-/// Whether `line` names the columns.
-pub(crate) fn is_header(line: &[u8]) -> bool {
-    COLUMNS.is_header(line)
 }

@@ -2,6 +2,7 @@
 
 use super::Yield;
 use super::fields::flushed;
+use super::major_minor;
 use crate::fault::Reason;
 use crate::names::Names;
 use crate::record::Op;
@@ -17,6 +18,9 @@ pub(crate) enum Stage {
     /// C: it came back.
     Completed,
 }
+
+/// The first stage that occurs in the beginning of a trace.
+pub(crate) type FirstStage = fn(&[u8]) -> Option<Stage>;
 
 /// Bytes of the beginning in which the first of the stages is looked for.
 pub(crate) const STAGE_HEAD: usize = 64 << 10;
@@ -51,4 +55,10 @@ impl Event {
         let volume = names.number(&key, |_| format!("{major},{minor}"))?;
         flushed(self.is_flush, self.at, volume, op, self.offset, len)
     }
+}
+
+/// How volume `number` called `name` is written: `major,minor`.
+pub(crate) fn device_name(name: &str, number: u32, attempt: u32) -> String {
+    let [major, minor] = major_minor(name, number, attempt);
+    format!("{major},{minor}")
 }

@@ -4,31 +4,40 @@
 //! not, and the summary that starts with a `CPU` line ends the trace.
 
 use super::Yield;
-use super::blk::{Event, Stage};
+use super::blk::{Event, Stage, device_name};
+use super::encoder::{Encoder, Place, Revisit};
 use super::fields::{fill, is_remark, scaled, seconds, whole};
+use super::info::{FormatInfo, Signs};
 use crate::fault::Reason;
+use crate::input::Unit;
 use crate::names::Names;
 use crate::record::{Op, Record};
 use crate::sink::{Loss, Losses};
 use esker_base::units::SECTOR;
 use std::io::Write;
 
+pub(crate) static INFO: FormatInfo = FormatInfo {
+    encoder: Some(|| Box::new(Lines)),
+    endings: &[".blkparse"],
+    signs: Signs { line: Some(|line| event(line).is_ok()), ..Signs::NONE },
+    first_stage: Some(first_stage),
+    has_volumes: true,
+    sorting_advice: Some("sort it first: sort -k4,4n"),
+    ..FormatInfo::of("blkparse", Unit::Line, 1, |counted| Box::new(Parser { counted, is_over: false }))
+};
+
 /// Actions that are no stage of a request.
 const OTHERS: [&[u8]; 14] = [b"A", b"B", b"F", b"G", b"I", b"M", b"P", b"R", b"S", b"U", b"UT", b"T", b"X", b"m"];
 
 #[derive(Debug)]
-pub(crate) struct Parser {
+struct Parser {
     counted: Stage,
     /// The summary at the end was reached.
     is_over: bool,
 }
 
-impl Parser {
-    pub fn new(counted: Stage) -> Parser {
-        Parser { counted, is_over: false }
-    }
-
-    pub fn parse(&mut self, line: &[u8], names: &mut Names) -> Result<Yield, Reason> {
+impl super::Parser for Parser {
+    fn parse(&mut self, line: &[u8], names: &mut Names) -> Result<Yield, Reason> {
         let line = line.trim_ascii();
         self.is_over |= line.starts_with(b"CPU");
         if self.is_over || is_remark(line) {
@@ -103,24 +112,32 @@ pub(crate) fn operation(letters: &[u8]) -> Result<(bool, Option<Op>), Reason> {
 }
 
 /// The first stage that occurs in the beginning of a trace.
-pub(crate) fn first_stage(head: &[u8]) -> Option<Stage> {
+fn first_stage(head: &[u8]) -> Option<Stage> {
     let lines = head.split(|b| *b == b'\n');
     lines.filter_map(|line| event(line.trim_ascii()).ok().flatten()).map(|e| e.stage).min()
 }
 
-/// Whether `line` could be one of this format.
-pub(crate) fn fits(line: &[u8]) -> bool {
-    event(line).is_ok()
+/// Lines stand alone.
+struct Lines;
+
+impl Encoder for Lines {
+    fn volume(&self, name: &str, number: u32, attempt: u32) -> Option<String> {
+        Some(device_name(name, number, attempt))
+    }
+
+    fn put(
+        &mut self,
+        place: &Place<'_>,
+        r: &Record,
+        losses: &mut Losses,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Revisit>, Loss> {
+        encode(place.volume, place.serial, r, losses, out).map(|()| None)
+    }
 }
 
 /// Writes one queued request to the device called `volume` (`major,minor`).
-pub(crate) fn encode(
-    volume: &str,
-    serial: u64,
-    r: &Record,
-    losses: &mut Losses,
-    out: &mut Vec<u8>,
-) -> Result<(), Loss> {
+fn encode(volume: &str, serial: u64, r: &Record, losses: &mut Losses, out: &mut Vec<u8>) -> Result<(), Loss> {
     let range = losses.whole_sectors(r)?;
     let letters = match r.op {
         Op::Read => "R",

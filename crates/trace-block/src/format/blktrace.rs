@@ -4,16 +4,30 @@
 //! Layout and numbers after `include/uapi/linux/blktrace_api.h`, version 7 of the format.
 
 use super::Yield;
-use super::blk::{Event, Stage};
+use super::blk::{Event, Stage, device_name};
+use super::encoder::{Encoder, Place, Revisit};
 use super::fields::scaled;
+use super::info::{FormatInfo, Signs};
 use crate::fault::Reason;
-use crate::input::{Framing, Length};
+use crate::input::{Framing, Length, Unit};
 use crate::names::Names;
 use crate::record::{Op, Record};
 use crate::sink::{Loss, Losses};
 use esker_base::Nanos;
 use esker_base::codec::{Reader, Short};
 use esker_base::units::SECTOR;
+
+pub(crate) static INFO: FormatInfo = FormatInfo {
+    encoder: Some(|| Box::new(Records)),
+    endings: &[".blktrace", ".blktrace.0"],
+    signs: Signs { mark: Some(fits), ..Signs::NONE },
+    first_stage: Some(first_stage),
+    has_volumes: true,
+    has_parts: true,
+    is_absolute: true,
+    sorting_advice: Some("give the files of all CPUs unjoined, or merge them with blkparse"),
+    ..FormatInfo::of("blktrace", Unit::Frame(&FRAMING), 1, |counted| Box::new(Parser { counted }))
+};
 
 const HEAD_BYTES: usize = 48;
 const MAGIC: u32 = 0x6561_7400;
@@ -81,7 +95,7 @@ fn fields(mut words: Words<'_>) -> Result<Raw, Short> {
 }
 
 /// How the bytes are cut.
-pub(crate) static FRAMING: Framing = Framing { head: HEAD_BYTES, length, next_start };
+static FRAMING: Framing = Framing { head: HEAD_BYTES, length, next_start };
 
 fn length(bytes: &[u8]) -> Length {
     if bytes.len() < HEAD_BYTES {
@@ -125,20 +139,27 @@ fn event(piece: &[u8]) -> Result<Option<Event>, Reason> {
     Ok(Some(Event { stage, at: Nanos(raw.nanos), device, is_flush, op, offset, len: u64::from(raw.bytes) }))
 }
 
-pub(crate) fn parse(counted: Stage, piece: &[u8], names: &mut Names) -> Result<Yield, Reason> {
-    match event(piece)? {
-        Some(event) => event.request(counted, names),
-        None => Ok(Yield::Nothing),
+#[derive(Debug)]
+struct Parser {
+    counted: Stage,
+}
+
+impl super::Parser for Parser {
+    fn parse(&mut self, piece: &[u8], names: &mut Names) -> Result<Yield, Reason> {
+        match event(piece)? {
+            Some(event) => event.request(self.counted, names),
+            None => Ok(Yield::Nothing),
+        }
     }
 }
 
 /// Whether `bytes` start with a record.
-pub(crate) fn fits(bytes: &[u8]) -> bool {
+fn fits(bytes: &[u8]) -> bool {
     head(bytes).is_some_and(|raw| raw.version == VERSION)
 }
 
 /// The first stage that occurs in the beginning of a trace.
-pub(crate) fn first_stage(mut bytes: &[u8]) -> Option<Stage> {
+fn first_stage(mut bytes: &[u8]) -> Option<Stage> {
     let mut first = None;
     while let Length::Whole(len) = length(bytes)
         && len <= bytes.len()
@@ -150,14 +171,27 @@ pub(crate) fn first_stage(mut bytes: &[u8]) -> Option<Stage> {
     first
 }
 
+/// Records stand alone.
+struct Records;
+
+impl Encoder for Records {
+    fn volume(&self, name: &str, number: u32, attempt: u32) -> Option<String> {
+        Some(device_name(name, number, attempt))
+    }
+
+    fn put(
+        &mut self,
+        place: &Place<'_>,
+        r: &Record,
+        losses: &mut Losses,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Revisit>, Loss> {
+        encode(place.volume, place.serial, r, losses, out).map(|()| None)
+    }
+}
+
 /// Writes one queued request, little-endian, to the device called `volume` (`major,minor`).
-pub(crate) fn encode(
-    volume: &str,
-    serial: u64,
-    r: &Record,
-    losses: &mut Losses,
-    out: &mut Vec<u8>,
-) -> Result<(), Loss> {
+fn encode(volume: &str, serial: u64, r: &Record, losses: &mut Losses, out: &mut Vec<u8>) -> Result<(), Loss> {
     let range = losses.whole_sectors(r)?;
     let bytes = u32::try_from(range.len()).map_err(|_| Loss::Length)?;
     let category = match r.op {

@@ -5,10 +5,19 @@
 
 use super::Yield;
 use super::fields::{request, seconds, whole};
+use super::info::{FormatInfo, SECOND, Signs};
 use super::named::{Table, Wanted};
 use crate::fault::Reason;
+use crate::input::Unit;
+use crate::names::Names;
 use crate::record::Op;
 use std::collections::BTreeMap;
+
+pub(crate) static INFO: FormatInfo = FormatInfo {
+    signs: Signs { header: Some(|line| COLUMNS.is_header(line)), ..Signs::NONE },
+    is_absolute: true,
+    ..FormatInfo::of("cachelib", Unit::Line, SECOND, |_| Box::new(Parser::default()))
+};
 
 static COLUMNS: Wanted<7> = Wanted {
     separator: b',',
@@ -28,7 +37,7 @@ const BLOCKS_MAX: usize = 4 << 20;
 const REPEATS_MAX: u64 = 1000;
 
 #[derive(Debug)]
-pub(crate) struct Parser {
+struct Parser {
     table: Table<7>,
     /// The number of each block, by the hash of its name.
     blocks: BTreeMap<u128, u32>,
@@ -40,8 +49,8 @@ impl Default for Parser {
     }
 }
 
-impl Parser {
-    pub fn parse(&mut self, line: &[u8]) -> Result<Yield, Reason> {
+impl super::Parser for Parser {
+    fn parse(&mut self, line: &[u8], _: &mut Names) -> Result<Yield, Reason> {
         let Some(columns) = self.table.columns(line)? else { return Ok(Yield::Nothing) };
         let [second, block, size, offset, name, count, shard] = columns;
         let at = seconds(second, "op_time")?;
@@ -59,6 +68,12 @@ impl Parser {
         Ok(if count == 1 { Yield::One(record) } else { Yield::Many(vec![record; count as usize]) })
     }
 
+    fn missing_mark(&self) -> Option<Reason> {
+        self.table.missing_mark()
+    }
+}
+
+impl Parser {
     /// The number of a block in order of first appearance.
     fn number(&mut self, block: &[u8], shard: &[u8]) -> Result<u64, Reason> {
         if block.is_empty() {
@@ -73,10 +88,6 @@ impl Parser {
         }
         self.blocks.insert(key, next as u32);
         Ok(next as u64)
-    }
-
-    pub fn missing_mark(&self) -> Option<Reason> {
-        self.table.missing_mark()
     }
 }
 
@@ -95,11 +106,6 @@ fn hash(block: &[u8], shard: &[u8]) -> u128 {
     bytes.fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash, byte| {
         (hash ^ u128::from(*byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
     })
-}
-
-/// Whether `line` names the columns.
-pub(crate) fn is_header(line: &[u8]) -> bool {
-    COLUMNS.is_header(line)
 }
 
 #[cfg(test)]

@@ -10,13 +10,21 @@ mod parser;
 mod writer;
 
 pub(crate) use parser::Parser;
-pub(crate) use writer::Writer;
 
+use super::info::{FormatInfo, Signs};
 use crate::fault::Reason;
-use crate::input::{FRAME_MAX, Framing, Length};
+use crate::input::{FRAME_MAX, Framing, Length, Unit};
 use esker_base::Nanos;
 use esker_base::codec::{Reader, Short};
 use memchr::memmem;
+
+pub(crate) static INFO: FormatInfo = FormatInfo {
+    encoder: Some(|| Box::new(writer::Writer::default())),
+    endings: &[".ebt"],
+    signs: Signs { mark: Some(|head| head.starts_with(&MAGIC)), ..Signs::NONE },
+    has_volumes: true,
+    ..FormatInfo::of("ebt", Unit::Frame(&FRAMING), 1, |_| Box::new(Parser::default()))
+};
 
 /// The first bytes: not text, and spoilt by every change of line ends (after PNG's signature).
 pub(crate) const MAGIC: [u8; 8] = *b"\x89EBT\r\n\x1a\n";
@@ -191,7 +199,7 @@ fn sound<'a>(bytes: &'a [u8], mark: &[u8], len: usize) -> Result<&'a [u8], Reaso
 }
 
 /// How the bytes are cut.
-pub(crate) static FRAMING: Framing = Framing { head: BLOCK_HEAD_BYTES, length, next_start };
+static FRAMING: Framing = Framing { head: BLOCK_HEAD_BYTES, length, next_start };
 
 fn length(bytes: &[u8]) -> Length {
     let needed = |len: usize| if bytes.len() < len { Length::Unknown } else { Length::Whole(len) };

@@ -1,22 +1,44 @@
 //! fio iolog: first line `fio version 2 iolog` or `fio version 3 iolog`, then file lines (`name add|open|close`) and
 //! request lines (`name action offset length`, bytes). Version 3 puts a time in µs before each line.
 
+use super::encoder::{Encoder, Place, Revisit};
 use super::fields::{request, scaled, whole};
+use super::info::{FormatInfo, Signs, US};
+use super::{Yield, numbered};
 use crate::fault::Reason;
+use crate::input::Unit;
 use crate::names::Names;
 use crate::record::{Op, Record};
 use crate::sink::{Loss, Losses};
 use esker_base::Nanos;
+use std::collections::BTreeMap;
 use std::io::Write;
 
+pub(crate) static V2: FormatInfo = FormatInfo {
+    encoder: Some(|| Box::new(Version::V2)),
+    endings: &[".fio2"],
+    signs: Signs { first_line: Some(Version::V2.first_line()), ..Signs::NONE },
+    has_times: false,
+    has_volumes: true,
+    ..FormatInfo::of("fio2", Unit::Line, US, |_| Box::new(Parser::new(Version::V2)))
+};
+
+pub(crate) static V3: FormatInfo = FormatInfo {
+    encoder: Some(|| Box::new(Version::V3)),
+    endings: &[".fio3", ".iolog"],
+    signs: Signs { first_line: Some(Version::V3.first_line()), ..Signs::NONE },
+    has_volumes: true,
+    ..FormatInfo::of("fio3", Unit::Line, US, |_| Box::new(Parser::new(Version::V3)))
+};
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Version {
+enum Version {
     V2,
     V3,
 }
 
 impl Version {
-    pub fn first_line(self) -> &'static str {
+    const fn first_line(self) -> &'static str {
         match self {
             Version::V2 => "fio version 2 iolog",
             Version::V3 => "fio version 3 iolog",
@@ -25,19 +47,25 @@ impl Version {
 }
 
 #[derive(Debug)]
-pub(crate) struct Parser {
+struct Parser {
     version: Version,
     is_first: bool,
     /// Version 2: the sum of all waits so far.
     waited: Nanos,
 }
 
+impl super::Parser for Parser {
+    fn parse(&mut self, line: &[u8], names: &mut Names) -> Result<Yield, Reason> {
+        self.request(line, names).map(Yield::from)
+    }
+}
+
 impl Parser {
-    pub fn new(version: Version) -> Parser {
+    fn new(version: Version) -> Parser {
         Parser { version, is_first: true, waited: Nanos::ZERO }
     }
 
-    pub fn parse(&mut self, line: &[u8], names: &mut Names) -> Result<Option<Record>, Reason> {
+    fn request(&mut self, line: &[u8], names: &mut Names) -> Result<Option<Record>, Reason> {
         let line = line.trim_ascii();
         if std::mem::take(&mut self.is_first) {
             let wanted = self.version.first_line();
@@ -77,8 +105,38 @@ impl Parser {
     }
 }
 
+impl Encoder for Version {
+    fn volume(&self, name: &str, number: u32, attempt: u32) -> Option<String> {
+        Some(file_name(&numbered(name, number, attempt)))
+    }
+
+    fn start(&self, _: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(self.first_line().as_bytes());
+        out.push(b'\n');
+    }
+
+    fn introduce(&mut self, file: &str, _: u32, at: Nanos, out: &mut Vec<u8>) {
+        encode_file(*self, file, at, &["add", "open"], out);
+    }
+
+    fn put(
+        &mut self,
+        place: &Place<'_>,
+        r: &Record,
+        losses: &mut Losses,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Revisit>, Loss> {
+        encode(*self, place.volume, r, losses, out);
+        Ok(None)
+    }
+
+    fn finish(&mut self, files: &BTreeMap<u32, String>, last: Nanos, _: u64, out: &mut Vec<u8>) {
+        files.values().for_each(|file| encode_file(*self, file, last, &["close"], out));
+    }
+}
+
 /// A file name without the characters that end one.
-pub(crate) fn file_name(name: &str) -> String {
+fn file_name(name: &str) -> String {
     let clean = name.replace(|c: char| c.is_whitespace() || c.is_control(), "_");
     if clean.is_empty() { "_".to_string() } else { clean }
 }
@@ -92,7 +150,7 @@ fn stamp(version: Version, at: Nanos, losses: &mut Losses, out: &mut Vec<u8>) {
 }
 
 /// Writes a file line: `actions` (add, open, close) in turn. They carry no request, so that no loss is counted.
-pub(crate) fn encode_file(version: Version, file: &str, at: Nanos, actions: &[&str], out: &mut Vec<u8>) {
+fn encode_file(version: Version, file: &str, at: Nanos, actions: &[&str], out: &mut Vec<u8>) {
     for action in actions {
         stamp(version, at, &mut Losses::default(), out);
         writeln!(out, "{file} {action}").expect("a vector takes all");
@@ -100,7 +158,7 @@ pub(crate) fn encode_file(version: Version, file: &str, at: Nanos, actions: &[&s
 }
 
 /// Writes one request to `file`.
-pub(crate) fn encode(version: Version, file: &str, r: &Record, losses: &mut Losses, out: &mut Vec<u8>) {
+fn encode(version: Version, file: &str, r: &Record, losses: &mut Losses, out: &mut Vec<u8>) {
     stamp(version, r.at, losses, out);
     let action = match r.op {
         Op::Read => "read",

@@ -3,13 +3,23 @@
 //! Times are µs with a fraction; the clock's ticks stand beside them. The first line of some traces has 0 µs at a tick that
 //! is not 0: its time is computed from the ticks of the line after it.
 
+use super::Yield;
 use super::fields::{request, scaled, time, whole};
+use super::info::{FormatInfo, Signs};
 use super::named::{Table, Wanted};
 use crate::fault::Reason;
+use crate::input::Unit;
 use crate::names::Names;
 use crate::record::{Op, Record};
 use esker_base::Nanos;
 use esker_base::units::SECTOR;
+
+pub(crate) static INFO: FormatInfo = FormatInfo {
+    signs: Signs { header: Some(|line| COLUMNS.is_header(line)), ..Signs::NONE },
+    has_volumes: true,
+    is_absolute: true,
+    ..FormatInfo::of("hfplayer", Unit::Line, 1, |_| Box::new(Parser::default()))
+};
 
 static COLUMNS: Wanted<6> = Wanted {
     separator: b',',
@@ -20,7 +30,7 @@ static COLUMNS: Wanted<6> = Wanted {
 };
 
 #[derive(Debug)]
-pub(crate) struct Parser {
+struct Parser {
     table: Table<6>,
     start: Start,
 }
@@ -40,8 +50,18 @@ impl Default for Parser {
     }
 }
 
+impl super::Parser for Parser {
+    fn parse(&mut self, line: &[u8], names: &mut Names) -> Result<Yield, Reason> {
+        self.request(line, names).map(Yield::from)
+    }
+
+    fn missing_mark(&self) -> Option<Reason> {
+        self.table.missing_mark()
+    }
+}
+
 impl Parser {
-    pub fn parse(&mut self, line: &[u8], names: &mut Names) -> Result<Option<Record>, Reason> {
+    fn request(&mut self, line: &[u8], names: &mut Names) -> Result<Option<Record>, Reason> {
         let Some(columns) = self.table.columns(line)? else { return Ok(None) };
         let [micros, command, volume, block, blocks, ticks] = columns;
         let op = match command.trim_ascii() {
@@ -75,13 +95,4 @@ impl Parser {
             Start::Unknown | Start::Tick(_) => Nanos::ZERO,
         }
     }
-
-    pub fn missing_mark(&self) -> Option<Reason> {
-        self.table.missing_mark()
-    }
-}
-
-/// Whether `line` names the columns.
-pub(crate) fn is_header(line: &[u8]) -> bool {
-    COLUMNS.is_header(line)
 }

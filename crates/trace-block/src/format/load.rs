@@ -1,7 +1,12 @@
 //! blkreplay `.load`: a free comment, the header line, then `start s ; sector ; length (sectors) ; op ; 0.0 ; 0.0`.
 
+use super::Yield;
+use super::encoder::{self, Place, Revisit};
 use super::fields::{fill, is_remark, request, scaled, seconds, whole};
+use super::info::{FormatInfo, Signs};
 use crate::fault::Reason;
+use crate::input::Unit;
+use crate::names::Names;
 use crate::record::{Op, Record};
 use crate::sink::{Loss, Losses};
 use esker_base::units::SECTOR;
@@ -16,16 +21,37 @@ const COMMENT_BYTES_MAX: usize = 16 << 10;
 /// The header line as blkreplay's own converter writes it.
 const HEADER: &str = "start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0";
 
+pub(crate) static INFO: FormatInfo = FormatInfo {
+    encoder: Some(|| Box::new(Encoder)),
+    endings: &[".load"],
+    signs: Signs { below_comment: Some(is_header), by_ending: true, ..Signs::NONE },
+    ..FormatInfo::of("load", Unit::Line, 1, |_| Box::new(Parser::default()))
+};
+
 #[derive(Debug, Default)]
-pub(crate) struct Parser {
+struct Parser {
     /// The header line or a first record was seen.
     started: bool,
     comment_lines: u64,
     comment: Vec<u8>,
 }
 
+impl super::Parser for Parser {
+    fn parse(&mut self, line: &[u8], _: &mut Names) -> Result<Yield, Reason> {
+        self.request(line).map(Yield::from)
+    }
+
+    fn comment(&self) -> &[u8] {
+        &self.comment
+    }
+
+    fn missing_mark(&self) -> Option<Reason> {
+        (!self.started).then_some(Reason::NoHeader(self.comment_lines))
+    }
+}
+
 impl Parser {
-    pub fn parse(&mut self, line: &[u8]) -> Result<Option<Record>, Reason> {
+    fn request(&mut self, line: &[u8]) -> Result<Option<Record>, Reason> {
         if self.started {
             return if is_remark(line.trim_ascii()) { Ok(None) } else { record(line).map(Some) };
         }
@@ -53,18 +79,10 @@ impl Parser {
         }
         Ok(None)
     }
-
-    pub fn comment(&self) -> &[u8] {
-        &self.comment
-    }
-
-    pub fn missing_mark(&self) -> Option<Reason> {
-        (!self.started).then_some(Reason::NoHeader(self.comment_lines))
-    }
 }
 
 /// Whether `line` is the header line, however it is spaced.
-pub(crate) fn is_header(line: &[u8]) -> bool {
+fn is_header(line: &[u8]) -> bool {
     let mut columns = line.split(|b| *b == b';').map(<[u8]>::trim_ascii);
     columns.next() == Some(b"start") && columns.next() == Some(b"sector")
 }
@@ -86,8 +104,26 @@ fn operation(letters: &[u8]) -> Result<Op, Reason> {
     }
 }
 
+struct Encoder;
+
+impl encoder::Encoder for Encoder {
+    fn start(&self, comment: &[u8], out: &mut Vec<u8>) {
+        encode_header(comment, out);
+    }
+
+    fn put(
+        &mut self,
+        _: &Place<'_>,
+        r: &Record,
+        losses: &mut Losses,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Revisit>, Loss> {
+        encode(r, losses, out).map(|()| None)
+    }
+}
+
 /// Writes the comment and the header line.
-pub(crate) fn encode_header(comment: &[u8], out: &mut Vec<u8>) {
+fn encode_header(comment: &[u8], out: &mut Vec<u8>) {
     let own = "Block trace written by esker.\n\n#################################################################\n";
     let text = if comment.is_empty() { own.as_bytes() } else { comment };
     out.extend_from_slice(text);
@@ -96,7 +132,7 @@ pub(crate) fn encode_header(comment: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Writes one record; ranges grow outwards to whole sectors.
-pub(crate) fn encode(r: &Record, losses: &mut Losses, out: &mut Vec<u8>) -> Result<(), Loss> {
+fn encode(r: &Record, losses: &mut Losses, out: &mut Vec<u8>) -> Result<(), Loss> {
     let op = match r.op {
         Op::Read => 'R',
         Op::Write => 'W',

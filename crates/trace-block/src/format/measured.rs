@@ -2,27 +2,38 @@
 //!
 //! The disk had one request at a time: each came `idle_us` after the end of the one before it. Times are sums of both.
 
+use super::Yield;
 use super::fields::{fill, is_remark, request, scaled, time, whole};
+use super::info::{FormatInfo, Signs};
 use crate::fault::Reason;
+use crate::input::Unit;
+use crate::names::Names;
 use crate::record::{Op, Record};
 use esker_base::Nanos;
 use esker_base::units::SECTOR;
 
+pub(crate) static INFO: FormatInfo = FormatInfo {
+    signs: Signs { line: Some(|line| Parser::default().request(line).is_ok()), ..Signs::NONE },
+    ..FormatInfo::of("disksim-measured", Unit::Line, 1, |_| Box::new(Parser::default()))
+};
+
 /// When the last request ended.
 #[derive(Debug, Default)]
-pub(crate) struct Parser(Nanos);
+struct Parser(Nanos);
 
-impl Parser {
-    pub fn parse(&mut self, line: &[u8]) -> Result<Option<Record>, Reason> {
+impl super::Parser for Parser {
+    fn parse(&mut self, line: &[u8], _: &mut Names) -> Result<Yield, Reason> {
         let line = line.trim_ascii();
         if is_remark(line) {
-            return Ok(None);
+            return Ok(Yield::Nothing);
         }
         let (record, end) = self.request(line)?;
         self.0 = end;
-        Ok(Some(record))
+        Ok(Yield::One(record))
     }
+}
 
+impl Parser {
     /// The request of a line, and when it ended.
     fn request(&self, line: &[u8]) -> Result<(Record, Nanos), Reason> {
         let columns = line.split(u8::is_ascii_whitespace).filter(|column| !column.is_empty());
@@ -42,9 +53,4 @@ impl Parser {
         let (offset, len) = (scaled(offset, SECTOR, "sector")?, scaled(len, SECTOR, "length")?);
         Ok((request(Nanos(at), 0, op, offset, len)?, Nanos(end)))
     }
-}
-
-/// Whether `line` could be one of this format.
-pub(crate) fn fits(line: &[u8]) -> bool {
-    Parser::default().request(line).is_ok()
 }

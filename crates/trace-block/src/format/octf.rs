@@ -3,10 +3,12 @@
 //! Messages after OCTF's `trace.proto`. An `Event` has a header (1: sequence, 2: time in ns) and one of several bodies, of
 //! which two matter: an I/O (2) and the description of a device (3). The others tell of files and completions.
 
+use super::encoder::{Encoder, Place, Revisit};
 use super::fields::{flushed, scaled};
+use super::info::{FormatInfo, Signs};
 use super::{Yield, varint};
 use crate::fault::Reason;
-use crate::input::{Framing, Length};
+use crate::input::{Framing, Length, Unit};
 use crate::names::Names;
 use crate::record::{Op, Record};
 use crate::sink::{Loss, Losses};
@@ -14,11 +16,23 @@ use esker_base::Nanos;
 use esker_base::units::SECTOR;
 use std::collections::BTreeMap;
 
+pub(crate) static INFO: FormatInfo = FormatInfo {
+    encoder: Some(|| Box::new(Messages)),
+    endings: &[".octf", "octf.trace.0"],
+    // Two events say more than the two version bytes of other records.
+    signs: Signs { records: Some(fits), ..Signs::NONE },
+    has_volumes: true,
+    has_parts: true,
+    is_absolute: true,
+    sorting_advice: Some("give the folder with the files of all queues unjoined"),
+    ..FormatInfo::of("octf", Unit::Frame(&FRAMING), 1, |_| Box::new(Parser::default()))
+};
+
 /// Longest prefix: lengths have 32 bits.
 const PREFIX_MAX: usize = 5;
 
 /// How the bytes are cut. Nothing marks a message: after a wrong length there is no way back.
-pub(crate) static FRAMING: Framing = Framing { head: PREFIX_MAX, length, next_start: |_| None };
+static FRAMING: Framing = Framing { head: PREFIX_MAX, length, next_start: |_| None };
 
 fn length(bytes: &[u8]) -> Length {
     let mut rest = bytes;
@@ -131,12 +145,12 @@ fn io(message: &[u8]) -> Result<Io, Reason> {
 
 /// Knows the names of the devices that the file has described so far.
 #[derive(Debug, Default)]
-pub(crate) struct Parser {
+struct Parser {
     devices: BTreeMap<u64, String>,
 }
 
-impl Parser {
-    pub fn parse(&mut self, piece: &[u8], names: &mut Names) -> Result<Yield, Reason> {
+impl super::Parser for Parser {
+    fn parse(&mut self, piece: &[u8], names: &mut Names) -> Result<Yield, Reason> {
         let mut message = piece;
         varint::take(&mut message).expect("the feed cuts behind lengths");
         let event = event(message)?;
@@ -161,7 +175,9 @@ impl Parser {
             .number(&io.device.to_le_bytes(), |_| name.cloned().unwrap_or_else(|| format!("device {}", io.device)))?;
         flushed(io.is_flush, at, volume, op, offset, len)
     }
+}
 
+impl Parser {
     /// Learns a device's name. A damaged trace cannot fill the memory: what could not become a volume is not kept.
     fn describe(&mut self, message: &[u8]) -> Result<(), Reason> {
         let (mut id, mut name) = (0, None);
@@ -180,7 +196,7 @@ impl Parser {
 }
 
 /// Whether `head` starts with events: the first two, as far as there are two, must be whole and have a time.
-pub(crate) fn fits(head: &[u8]) -> bool {
+fn fits(head: &[u8]) -> bool {
     let (mut rest, mut found) = (head, 0);
     while let Length::Whole(len) = length(rest)
         && len <= rest.len()
@@ -223,8 +239,27 @@ fn put_event(serial: u64, at: Nanos, kind: u64, body: &[u8], out: &mut Vec<u8>) 
     out.extend_from_slice(&event);
 }
 
+/// Messages stand alone.
+struct Messages;
+
+impl Encoder for Messages {
+    fn introduce(&mut self, volume: &str, number: u32, at: Nanos, out: &mut Vec<u8>) {
+        encode_device(number, volume, at, out);
+    }
+
+    fn put(
+        &mut self,
+        place: &Place<'_>,
+        r: &Record,
+        losses: &mut Losses,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Revisit>, Loss> {
+        encode(place.serial, r, losses, out).map(|()| None)
+    }
+}
+
 /// Writes the description of volume `number` called `name`.
-pub(crate) fn encode_device(number: u32, name: &str, at: Nanos, out: &mut Vec<u8>) {
+fn encode_device(number: u32, name: &str, at: Nanos, out: &mut Vec<u8>) {
     let mut body = Vec::new();
     put_number(1, u64::from(number) + 1, &mut body);
     put_bytes(2, name.as_bytes(), &mut body);
@@ -232,7 +267,7 @@ pub(crate) fn encode_device(number: u32, name: &str, at: Nanos, out: &mut Vec<u8
 }
 
 /// Writes one request.
-pub(crate) fn encode(serial: u64, r: &Record, losses: &mut Losses, out: &mut Vec<u8>) -> Result<(), Loss> {
+fn encode(serial: u64, r: &Record, losses: &mut Losses, out: &mut Vec<u8>) -> Result<(), Loss> {
     let range = losses.whole_sectors(r)?;
     let sectors = u32::try_from(range.len() / SECTOR).map_err(|_| Loss::Length)?;
     let mut body = Vec::with_capacity(32);

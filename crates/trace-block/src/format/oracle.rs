@@ -3,8 +3,13 @@
 //! Block traces in this format use the number of the first sector as object id, so that offset = object_id × 512.
 //! `next_access` is the number (counted from 1) of the record that next names the same object, or -1.
 
+use super::encoder::{self, Place, Revisit};
 use super::fields::{request, scaled};
+use super::info::{FormatInfo, SECOND, Signs};
+use super::{Parser, Yield};
 use crate::fault::Reason;
+use crate::input::Unit;
+use crate::names::Names;
 use crate::record::{Op, Record};
 use crate::sink::{Loss, Losses};
 use esker_base::Nanos;
@@ -12,10 +17,21 @@ use esker_base::codec::{Reader, Short};
 use esker_base::units::SECTOR;
 use std::collections::BTreeMap;
 
-pub(crate) const RECORD_BYTES: usize = 24;
+pub(crate) static INFO: FormatInfo = FormatInfo {
+    encoder: Some(|| Box::new(Encoder::default())),
+    needs_seek: true,
+    endings: &[".oracle-general"],
+    is_called: Some(|file| file.contains("oraclegeneral")),
+    signs: Signs { by_ending: true, ..Signs::NONE },
+    has_operations: false,
+    is_absolute: true,
+    ..FormatInfo::of("oracle-general", Unit::Bytes(RECORD_BYTES), SECOND, |_| Box::new(Records))
+};
+
+const RECORD_BYTES: usize = 24;
 
 /// Offset of `next_access` in a record.
-pub(crate) const NEXT_AT: u64 = 16;
+const NEXT_AT: u64 = 16;
 
 const NEVER: i64 = -1;
 
@@ -24,8 +40,18 @@ fn fields(piece: &[u8]) -> Result<(u32, u64, u32), Short> {
     Ok((r.le_u32()?, r.le_u64()?, r.le_u32()?))
 }
 
+/// Records stand alone.
+#[derive(Debug)]
+struct Records;
+
+impl Parser for Records {
+    fn parse(&mut self, piece: &[u8], _: &mut Names) -> Result<Yield, Reason> {
+        parse(piece).map(Yield::One)
+    }
+}
+
 /// The operation is not in the trace; every record is taken as a read.
-pub(crate) fn parse(piece: &[u8]) -> Result<Record, Reason> {
+fn parse(piece: &[u8]) -> Result<Record, Reason> {
     let (secs, object, bytes) = fields(piece).expect("the feed cuts whole records");
     let offset = scaled(object, SECTOR, "object id, as a sector,")?;
     request(Nanos::secs(u64::from(secs)), 0, Op::Read, offset, u64::from(bytes))
@@ -33,15 +59,21 @@ pub(crate) fn parse(piece: &[u8]) -> Result<Record, Reason> {
 
 /// Numbers the records and knows where each object was named last: memory grows with the distinct objects.
 #[derive(Debug, Default)]
-pub(crate) struct Encoder {
+struct Encoder {
     /// Byte offset of each object's last record.
     last: BTreeMap<u64, u64>,
     written: u64,
 }
 
-impl Encoder {
+impl encoder::Encoder for Encoder {
     /// Writes one record; returns the record (by number) whose `next_access` is this one.
-    pub fn encode(&mut self, r: &Record, losses: &mut Losses, out: &mut Vec<u8>) -> Result<Option<Revisit>, Loss> {
+    fn put(
+        &mut self,
+        _: &Place<'_>,
+        r: &Record,
+        losses: &mut Losses,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Revisit>, Loss> {
         match r.op {
             Op::Flush => return Err(Loss::Flush),
             Op::Discard => return Err(Loss::Discard),
@@ -62,12 +94,4 @@ impl Encoder {
         let earlier = self.last.insert(object, place);
         Ok(earlier.map(|earlier| Revisit { at: earlier + NEXT_AT, next: self.written as i64 }))
     }
-}
-
-/// A field written earlier whose value is known only now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Revisit {
-    /// Byte offset of the field in the trace.
-    pub at: u64,
-    pub next: i64,
 }

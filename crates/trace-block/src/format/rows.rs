@@ -1,9 +1,18 @@
 //! Formats of one request to a line in fixed columns, each described by a [`Layout`]: one parser and one encoder for all.
 //!
-//! Layouts after the descriptions that come with the traces: MSR Cambridge and Tencent (SNIA IOTTA), Alibaba (2020 block
-//! traces), FIU (IODedup), MQSim's and DiskSim's manuals, and the ARC authors' traces.
+//! Layouts after the descriptions that come with the traces, one module for each.
 
+pub(crate) mod alibaba;
+pub(crate) mod arc;
+pub(crate) mod disksim;
+pub(crate) mod fiu;
+pub(crate) mod mqsim;
+pub(crate) mod msr;
+pub(crate) mod tencent;
+
+use super::encoder::{Encoder, Place, Revisit};
 use super::fields::{hexadecimal, is_remark, request, scaled, time, whole};
+use super::{Parser, Yield};
 use crate::fault::Reason;
 use crate::names::Names;
 use crate::record::{Op, Record};
@@ -17,7 +26,7 @@ const COLUMNS_MAX: usize = 12;
 
 /// How a format's lines are made up.
 #[derive(Debug)]
-pub(crate) struct Layout {
+struct Layout {
     /// A comma, or a space for any run of white space.
     separator: u8,
     /// How a line that names the columns starts, if traces may have one.
@@ -64,102 +73,6 @@ enum Volume {
     /// Two columns, both numbers.
     MajorMinor,
 }
-
-/// `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`, times in 100 ns (Windows filetime).
-pub(crate) static MSR: Layout = Layout {
-    separator: b',',
-    header: b"Timestamp,Hostname,",
-    columns: &[
-        Column::Time { digits: 2, is_fractional: false },
-        Column::Volume(Volume::HostDisk),
-        Column::Op(Words { read: "Read", write: "Write", expected: "Read or Write" }),
-        Column::Offset(1),
-        Column::Length(1),
-        Column::Ignored("0"),
-    ],
-    needed: 6,
-};
-
-/// `device_id,opcode,offset,length,timestamp`, bytes and µs.
-pub(crate) static ALIBABA: Layout = Layout {
-    separator: b',',
-    header: b"device_id,",
-    columns: &[
-        Column::Volume(Volume::Number),
-        Column::Op(Words { read: "R", write: "W", expected: "R or W" }),
-        Column::Offset(1),
-        Column::Length(1),
-        Column::Time { digits: 3, is_fractional: false },
-    ],
-    needed: 5,
-};
-
-/// `Timestamp,Offset,Size,IOType,VolumeID`, s and sectors.
-pub(crate) static TENCENT: Layout = Layout {
-    separator: b',',
-    header: b"Timestamp,Offset,",
-    columns: &[
-        Column::Time { digits: 9, is_fractional: false },
-        Column::Offset(SECTOR),
-        Column::Length(SECTOR),
-        Column::Op(Words { read: "0", write: "1", expected: "0 (read) or 1 (write)" }),
-        Column::Volume(Volume::Number),
-    ],
-    needed: 5,
-};
-
-/// `ns pid process sector sectors W|R major minor md5`.
-pub(crate) static FIU: Layout = Layout {
-    separator: b' ',
-    header: b"",
-    columns: &[
-        Column::Time { digits: 0, is_fractional: false },
-        Column::Ignored("0"),
-        Column::Ignored("esker"),
-        Column::Offset(SECTOR),
-        Column::Length(SECTOR),
-        Column::Op(Words { read: "R", write: "W", expected: "R or W" }),
-        Column::Volume(Volume::MajorMinor),
-        Column::Ignored("00000000000000000000000000000000"),
-    ],
-    needed: 8,
-};
-
-/// `ns device sector sectors type`, type 0 a write and 1 a read.
-pub(crate) static MQSIM: Layout = Layout {
-    separator: b' ',
-    header: b"",
-    columns: &[
-        Column::Time { digits: 0, is_fractional: false },
-        Column::Volume(Volume::Number),
-        Column::Offset(SECTOR),
-        Column::Length(SECTOR),
-        Column::Op(Words { read: "1", write: "0", expected: "0 (write) or 1 (read)" }),
-    ],
-    needed: 5,
-};
-
-/// `ms device block blocks flags`.
-pub(crate) static DISKSIM: Layout = Layout {
-    separator: b' ',
-    header: b"",
-    columns: &[
-        Column::Time { digits: 6, is_fractional: true },
-        Column::Volume(Volume::Number),
-        Column::Offset(SECTOR),
-        Column::Length(SECTOR),
-        Column::Flags,
-    ],
-    needed: 5,
-};
-
-/// `page pages ignored request`.
-pub(crate) static ARC: Layout = Layout {
-    separator: b' ',
-    header: b"",
-    columns: &[Column::Offset(SECTOR), Column::Length(SECTOR), Column::Ignored("0"), Column::Serial],
-    needed: 4,
-};
 
 /// The text columns of a line.
 struct Fields<'a> {
@@ -241,9 +154,31 @@ impl Volume {
     }
 }
 
+impl Parser for &'static Layout {
+    fn parse(&mut self, line: &[u8], names: &mut Names) -> Result<Yield, Reason> {
+        self.request(line, names).map(Yield::from)
+    }
+}
+
+impl Encoder for &'static Layout {
+    fn volume(&self, name: &str, number: u32, attempt: u32) -> Option<String> {
+        Some(self.volume_text(name, number, attempt))
+    }
+
+    fn put(
+        &mut self,
+        place: &Place<'_>,
+        r: &Record,
+        losses: &mut Losses,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Revisit>, Loss> {
+        self.encode(place.volume, place.serial, r, losses, out).map(|()| None)
+    }
+}
+
 impl Layout {
     /// The request of one line, or `None` if it is empty, a comment or names the columns.
-    pub fn parse(&self, line: &[u8], names: &mut Names) -> Result<Option<Record>, Reason> {
+    fn request(&self, line: &[u8], names: &mut Names) -> Result<Option<Record>, Reason> {
         let line = line.trim_ascii();
         if is_remark(line) || self.is_header(line) {
             return Ok(None);
@@ -281,7 +216,7 @@ impl Layout {
     }
 
     /// Whether `line` is one of this format rather than of another one with alike columns.
-    pub fn fits(&self, line: &[u8]) -> bool {
+    fn fits(&self, line: &[u8]) -> bool {
         if self.is_header(line) {
             return true;
         }
@@ -290,11 +225,11 @@ impl Layout {
         let is_fractional = self.columns.iter().any(|c| matches!(c, Column::Time { is_fractional: true, .. }));
         (self.needed..=total).contains(&fields.count)
             && fields.get(0).contains(&b'.') == is_fractional
-            && matches!(self.parse(line, &mut Names::default()), Ok(Some(_)))
+            && matches!(self.request(line, &mut Names::default()), Ok(Some(_)))
     }
 
     /// The text columns of a volume called `name` with this `number`; another `attempt` gives another text.
-    pub fn volume(&self, name: &str, number: u32, attempt: u32) -> String {
+    fn volume_text(&self, name: &str, number: u32, attempt: u32) -> String {
         let kind = self.columns.iter().find_map(|c| if let Column::Volume(kind) = c { Some(*kind) } else { None });
         match kind {
             Some(Volume::HostDisk) => host_disk(&super::numbered(name, number, attempt)),
@@ -307,7 +242,7 @@ impl Layout {
     }
 
     /// Writes request `serial` of the volume with these text columns.
-    pub fn encode(
+    fn encode(
         &self,
         volume: &str,
         serial: u64,

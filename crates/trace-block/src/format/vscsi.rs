@@ -4,22 +4,46 @@
 //! Version 2 (40 bytes): `u16 command, u16 version, u32 serial, u32 bytes, u32 scatter_count, u64 block, u64 µs,
 //! u64 response_time`. The high byte of `version` is 1 or 2. Layouts after libCacheSim's vscsi reader.
 
+use super::blk::Stage;
+use super::encoder::{Encoder, Place, Revisit};
 use super::fields::{request, scaled};
+use super::info::{FormatInfo, Signs, US};
+use super::{Parser, Yield};
 use crate::fault::Reason;
+use crate::input::Unit;
+use crate::names::Names;
 use crate::record::{Op, Record};
 use crate::sink::{Loss, Losses};
 use esker_base::Nanos;
 use esker_base::codec::{Reader, Short};
 use esker_base::units::SECTOR;
 
+pub(crate) static V1: FormatInfo = FormatInfo {
+    encoder: Some(|| Box::new(Version::V1)),
+    endings: &[".vscsi1", ".vscsi"],
+    signs: Signs { by_ending: true, records: Some(|head| fits(Version::V1, head)), ..Signs::NONE },
+    ..info("vscsi1", Version::V1, |_| Box::new(Version::V1))
+};
+
+pub(crate) static V2: FormatInfo = FormatInfo {
+    encoder: Some(|| Box::new(Version::V2)),
+    endings: &[".vscsi2", ".vscsi"],
+    signs: Signs { by_ending: true, records: Some(|head| fits(Version::V2, head)), ..Signs::NONE },
+    ..info("vscsi2", Version::V2, |_| Box::new(Version::V2))
+};
+
+const fn info(name: &'static str, version: Version, parser: fn(Stage) -> Box<dyn Parser>) -> FormatInfo {
+    FormatInfo { is_absolute: true, ..FormatInfo::of(name, Unit::Bytes(version.record_bytes()), US, parser) }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Version {
+enum Version {
     V1,
     V2,
 }
 
 impl Version {
-    pub const fn record_bytes(self) -> usize {
+    const fn record_bytes(self) -> usize {
         match self {
             Version::V1 => 32,
             Version::V2 => 40,
@@ -31,6 +55,24 @@ impl Version {
             Version::V1 => 1,
             Version::V2 => 2,
         }
+    }
+}
+
+impl Parser for Version {
+    fn parse(&mut self, piece: &[u8], _: &mut Names) -> Result<Yield, Reason> {
+        parse(*self, piece).map(Yield::from)
+    }
+}
+
+impl Encoder for Version {
+    fn put(
+        &mut self,
+        place: &Place<'_>,
+        r: &Record,
+        losses: &mut Losses,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Revisit>, Loss> {
+        encode(*self, place.serial, r, losses, out).map(|()| None)
     }
 }
 
@@ -56,7 +98,7 @@ fn fields(version: Version, piece: &[u8]) -> Result<Raw, Short> {
     Ok(Raw { command, version: mark, bytes, block: r.le_u64()?, micros: r.le_u64()? })
 }
 
-pub(crate) fn parse(version: Version, piece: &[u8]) -> Result<Option<Record>, Reason> {
+fn parse(version: Version, piece: &[u8]) -> Result<Option<Record>, Reason> {
     let raw = fields(version, piece).expect("the feed cuts whole records");
     let found = (raw.version >> 8) as u8;
     if found != version.number() {
@@ -80,20 +122,14 @@ fn operation(command: u16) -> Option<Op> {
 }
 
 /// Whether `head` starts with records of this version (the first two, as far as there are two).
-pub(crate) fn fits(version: Version, head: &[u8]) -> bool {
+fn fits(version: Version, head: &[u8]) -> bool {
     let mut records = head.chunks_exact(version.record_bytes()).take(2).peekable();
     let is_marked = |piece| fields(version, piece).is_ok_and(|raw| (raw.version >> 8) as u8 == version.number());
     records.peek().is_some() && records.all(is_marked)
 }
 
 /// Writes one record. The length keeps its bytes; an offset inside a sector moves the start down.
-pub(crate) fn encode(
-    version: Version,
-    serial: u64,
-    r: &Record,
-    losses: &mut Losses,
-    out: &mut Vec<u8>,
-) -> Result<(), Loss> {
+fn encode(version: Version, serial: u64, r: &Record, losses: &mut Losses, out: &mut Vec<u8>) -> Result<(), Loss> {
     let is_far = r.offset / SECTOR > u64::from(u32::MAX);
     let command: u16 = match (r.op, is_far) {
         (Op::Read, false) => 0x28,

@@ -1,13 +1,15 @@
-//! The list itself. A call's number is part of the formats: numbers are never reused, new calls take new ones.
+//! The list itself. A call's number is part of the formats: numbers are never reused, new calls take new ones. In brackets
+//! stand its [`Roles`]: category, how its result is compared, effect.
 
 use super::parts::{AsyncOp, AsyncQueue, At, Fd, Object, Status};
+use super::roles::{Category, Compared, Effect, Roles};
 use crate::action::ThreadId;
 use crate::name::{PathBytes, Word};
 use crate::wire::{Decoder, Encoder, Field, Malformed, Part, PartMut};
 use crate::words::*;
 
 macro_rules! calls {
-    ($( $(#[$doc:meta])* $variant:ident = $tag:literal $name:literal {
+    ($( $(#[$doc:meta])* $variant:ident = $tag:literal $name:literal [$category:ident, $compared:ident, $effect:ident] {
         $( $(#[$fdoc:meta])* $field:ident : $type:ty ),* $(,)?
     } )*) => {
         /// A call and its arguments.
@@ -29,6 +31,20 @@ macro_rules! calls {
             /// The name of its kind.
             pub fn name(&self) -> &'static str {
                 match self { $( Call::$variant { .. } => $name ),* }
+            }
+        }
+
+        impl Call {
+            /// What its kind is to those that read traces. Arguments may say otherwise: see [`Call::category`],
+            /// [`Call::compared`] and [`Call::effect`].
+            pub(super) const fn roles(&self) -> Roles {
+                match self {
+                    $( Call::$variant { .. } => Roles {
+                        category: Category::$category,
+                        compared: Compared::$compared,
+                        effect: Effect::$effect,
+                    } ),*
+                }
             }
         }
 
@@ -77,209 +93,221 @@ macro_rules! calls {
 
 calls! {
     /// Opens a file; the result is its descriptor.
-    Open = 1 "open" { at: At, flags: OpenFlags, mode: u16, resolve: ResolveFlags }
+    Open = 1 "open" [Open, Never, Opens] { at: At, flags: OpenFlags, mode: u16, resolve: ResolveFlags }
     /// Closes a descriptor.
-    Close = 2 "close" { fd: Fd }
+    Close = 2 "close" [Close, Never, ChangesDescriptor] { fd: Fd }
     /// Closes descriptors `first` to `last`.
-    CloseRange = 3 "close_range" { first: u32, last: u32, flags: CloseRangeFlags }
+    CloseRange = 3 "close_range" [Close, Never, Changes] { first: u32, last: u32, flags: CloseRangeFlags }
     /// Doubles a descriptor at the lowest free number from `min` on: `dup` (`min` 0), `F_DUPFD`.
-    Dup = 4 "dup" { fd: Fd, min: i32, cloexec: bool }
+    Dup = 4 "dup" [Other, Never, LooksThrough] { fd: Fd, min: i32, cloexec: bool }
     /// Doubles a descriptor at `to`, which is closed first if it is open: `dup2`, `dup3` (which fails where both are the same).
-    DupTo = 5 "dup2" { fd: Fd, to: Fd, cloexec: bool, strict: bool }
+    DupTo = 5 "dup2" [Other, Never, Changes] { fd: Fd, to: Fd, cloexec: bool, strict: bool }
 
     /// Reads at the descriptor's offset; `parts` buffers, 0 for a plain `read`.
-    Read = 10 "read" { fd: Fd, len: u64, parts: u32 }
+    Read = 10 "read" [Read, Exactly, MovesOffset] { fd: Fd, len: u64, parts: u32 }
     /// Writes at the descriptor's offset.
-    Write = 11 "write" { fd: Fd, len: u64, parts: u32 }
+    Write = 11 "write" [Write, Exactly, Changes] { fd: Fd, len: u64, parts: u32 }
     /// Reads at `offset`; -1 (of `preadv2`) is the descriptor's.
-    Pread = 12 "pread" { fd: Fd, offset: i64, len: u64, parts: u32, flags: ReadWriteFlags }
+    Pread = 12 "pread" [Read, Exactly, MovesOffset] { fd: Fd, offset: i64, len: u64, parts: u32, flags: ReadWriteFlags }
     /// Writes at `offset`; -1 (of `pwritev2`) is the descriptor's.
-    Pwrite = 13 "pwrite" { fd: Fd, offset: i64, len: u64, parts: u32, flags: ReadWriteFlags }
+    Pwrite = 13 "pwrite" [Write, Exactly, Changes] { fd: Fd, offset: i64, len: u64, parts: u32, flags: ReadWriteFlags }
     /// Moves the descriptor's offset; the result is the new one.
-    Seek = 14 "lseek" { fd: Fd, offset: i64, whence: Whence }
+    Seek = 14 "lseek" [Other, Exactly, MovesOffset] { fd: Fd, offset: i64, whence: Whence }
     /// Sets a file's size.
-    Truncate = 15 "truncate" { file: Object, len: i64 }
+    Truncate = 15 "truncate" [Allocation, Never, Changes] { file: Object, len: i64 }
     /// Allocates, or changes allocation.
-    Allocate = 16 "fallocate" { fd: Fd, flags: FallocFlags, offset: i64, len: i64 }
-    /// Tells about reads to come.
-    Advise = 17 "fadvise" { fd: Fd, offset: i64, len: i64, advice: Advice }
+    Allocate = 16 "fallocate" [Allocation, Never, Changes] { fd: Fd, flags: FallocFlags, offset: i64, len: i64 }
+    /// Tells about reads to come; the kernel keeps the advice with the descriptor.
+    Advise = 17 "fadvise" [Hints, Never, ChangesDescriptor] { fd: Fd, offset: i64, len: i64, advice: Advice }
     /// Reads into the page cache.
-    ReadAhead = 18 "readahead" { fd: Fd, offset: i64, len: u64 }
+    ReadAhead = 18 "readahead" [Hints, Never, LooksThrough] { fd: Fd, offset: i64, len: u64 }
     /// Makes a descriptor's file durable.
-    Sync = 19 "fsync" { fd: Fd, kind: SyncKind }
+    Sync = 19 "fsync" [Sync, Never, Changes] { fd: Fd, kind: SyncKind }
     /// Writes back a range.
-    SyncRange = 20 "sync_file_range" { fd: Fd, offset: i64, len: i64, flags: SyncRangeFlags }
+    SyncRange = 20 "sync_file_range" [Sync, Never, Changes] { fd: Fd, offset: i64, len: i64, flags: SyncRangeFlags }
     /// Writes back everything.
-    SyncAll = 21 "sync" {}
+    SyncAll = 21 "sync" [Sync, Never, Changes] {}
     /// Copies from file to descriptor; without `offset` from the descriptor's own.
-    SendFile = 22 "sendfile" { to: Fd, from: Fd, offset: Option<i64>, len: u64 }
+    SendFile = 22 "sendfile" [Copy, Exactly, Changes] { to: Fd, from: Fd, offset: Option<i64>, len: u64 }
     /// Copies between files.
-    CopyRange = 23 "copy_file_range" { from: Fd, from_offset: Option<i64>, to: Fd, to_offset: Option<i64>, len: u64 }
+    CopyRange = 23 "copy_file_range" [Copy, Exactly, Changes] {
+        from: Fd, from_offset: Option<i64>, to: Fd, to_offset: Option<i64>, len: u64
+    }
     /// Moves between a pipe and a descriptor.
-    Splice = 24 "splice" { from: Fd, from_offset: Option<i64>, to: Fd, to_offset: Option<i64>, len: u64 }
+    Splice = 24 "splice" [Copy, Exactly, Changes] {
+        from: Fd, from_offset: Option<i64>, to: Fd, to_offset: Option<i64>, len: u64
+    }
     /// Doubles what is in a pipe.
-    Tee = 25 "tee" { from: Fd, to: Fd, len: u64 }
+    Tee = 25 "tee" [Copy, Exactly, Changes] { from: Fd, to: Fd, len: u64 }
     /// Shares extents: `FICLONE` (`len` 0 is all), `FICLONERANGE`.
-    CloneRange = 26 "ficlone" { from: Fd, to: Fd, from_offset: u64, to_offset: u64, len: u64 }
+    CloneRange = 26 "ficlone" [Copy, Never, Changes] { from: Fd, to: Fd, from_offset: u64, to_offset: u64, len: u64 }
 
     /// Asks for a file's metadata.
-    Stat = 30 "stat" { file: Object, seen: Option<Box<Status>> }
+    Stat = 30 "stat" [Stat, Never, Looks] { file: Object, seen: Option<Box<Status>> }
     /// Asks whether it may be used.
-    Access = 31 "access" { file: Object, mode: AccessMode }
+    Access = 31 "access" [Stat, Never, Looks] { file: Object, mode: AccessMode }
     /// Reads a symbolic link.
-    ReadLink = 32 "readlink" { at: At, len: u64, seen_target: Option<PathBytes> }
+    ReadLink = 32 "readlink" [Directory, Exactly, Looks] { at: At, len: u64, seen_target: Option<PathBytes> }
     /// Sets permission bits.
-    Chmod = 33 "chmod" { file: Object, mode: u16 }
+    Chmod = 33 "chmod" [Other, Never, Changes] { file: Object, mode: u16 }
     /// Sets owner and group; 2^32 - 1 leaves one as it is.
-    Chown = 34 "chown" { file: Object, uid: u32, gid: u32 }
+    Chown = 34 "chown" [Other, Never, Changes] { file: Object, uid: u32, gid: u32 }
     /// Sets times, in ns since 1970; `None` leaves one as it is, `i64::MIN` means now.
-    SetTimes = 35 "utimensat" { file: Object, accessed: Option<i64>, modified: Option<i64> }
+    SetTimes = 35 "utimensat" [Other, Never, Changes] { file: Object, accessed: Option<i64>, modified: Option<i64> }
     /// Asks for an extended attribute; `len` 0 asks for its size.
-    GetXattr = 36 "getxattr" { file: Object, name: Word, len: u64 }
+    GetXattr = 36 "getxattr" [Attributes, Exactly, Looks] { file: Object, name: Word, len: u64 }
     /// Sets one.
-    SetXattr = 37 "setxattr" { file: Object, name: Word, len: u64, flags: XattrFlags }
+    SetXattr = 37 "setxattr" [Attributes, Never, Changes] { file: Object, name: Word, len: u64, flags: XattrFlags }
     /// Asks for the names of all; `len` 0 asks for their size.
-    ListXattr = 38 "listxattr" { file: Object, len: u64 }
+    ListXattr = 38 "listxattr" [Attributes, Never, Looks] { file: Object, len: u64 }
     /// Removes one.
-    RemoveXattr = 39 "removexattr" { file: Object, name: Word }
+    RemoveXattr = 39 "removexattr" [Attributes, Never, Changes] { file: Object, name: Word }
     /// Asks for the file system's state.
-    StatFs = 40 "statfs" { file: Object }
+    StatFs = 40 "statfs" [Stat, Never, Looks] { file: Object }
     /// Asks for a file handle.
-    NameToHandle = 41 "name_to_handle_at" { file: Object }
+    NameToHandle = 41 "name_to_handle_at" [Other, Never, Looks] { file: Object }
     /// Watches.
-    Watch = 42 "inotify_add_watch" { queue: Fd, at: At, mask: u32 }
+    Watch = 42 "inotify_add_watch" [Other, Never, Changes] { queue: Fd, at: At, mask: u32 }
     /// Ends a watch.
-    Unwatch = 43 "inotify_rm_watch" { queue: Fd, watch: i32 }
+    Unwatch = 43 "inotify_rm_watch" [Other, Never, Changes] { queue: Fd, watch: i32 }
 
     /// Reads a directory.
-    ReadDir = 50 "getdents" { fd: Fd, len: u64 }
+    ReadDir = 50 "getdents" [Directory, AtEnd, Changes] { fd: Fd, len: u64 }
     /// Changes the working directory.
-    Chdir = 51 "chdir" { file: Object }
+    Chdir = 51 "chdir" [Other, Never, Changes] { file: Object }
     /// Makes a directory.
-    Mkdir = 52 "mkdir" { at: At, mode: u16 }
+    Mkdir = 52 "mkdir" [Names, Never, Changes] { at: At, mode: u16 }
     /// Makes a file, FIFO, socket or device.
-    Mknod = 53 "mknod" { at: At, kind: FileKind, mode: u16, device: u64 }
+    Mknod = 53 "mknod" [Names, Never, Changes] { at: At, kind: FileKind, mode: u16, device: u64 }
     /// Makes a symbolic link.
-    Symlink = 54 "symlink" { target: PathBytes, at: At }
+    Symlink = 54 "symlink" [Names, Never, Changes] { target: PathBytes, at: At }
     /// Gives a file one more name.
-    Link = 55 "link" { from: Object, to: At }
+    Link = 55 "link" [Names, Never, Changes] { from: Object, to: At }
     /// Removes a name.
-    Unlink = 56 "unlink" { at: At }
+    Unlink = 56 "unlink" [Names, Never, Changes] { at: At }
     /// Removes a directory.
-    Rmdir = 57 "rmdir" { at: At }
+    Rmdir = 57 "rmdir" [Names, Never, Changes] { at: At }
     /// Renames.
-    Rename = 58 "rename" { from: At, to: At, flags: RenameFlags }
+    Rename = 58 "rename" [Names, Never, Changes] { from: At, to: At, flags: RenameFlags }
     /// Sets the mask of permission bits of new files.
-    Umask = 59 "umask" { mask: u16 }
+    Umask = 59 "umask" [Other, Never, Changes] { mask: u16 }
     /// Changes the root directory.
-    Chroot = 60 "chroot" { at: At }
+    Chroot = 60 "chroot" [Other, Never, Changes] { at: At }
 
     /// Gets or sets a property of a descriptor.
-    Fcntl = 70 "fcntl" { fd: Fd, cmd: FcntlCmd, arg: i64 }
+    Fcntl = 70 "fcntl" [Other, Never, Changes] { fd: Fd, cmd: FcntlCmd, arg: i64 }
     /// Sets flags of the open file description: `F_SETFL`.
-    SetFlags = 71 "fcntl_setfl" { fd: Fd, flags: OpenFlags }
+    SetFlags = 71 "fcntl_setfl" [Other, Never, Changes] { fd: Fd, flags: OpenFlags }
     /// Locks a whole file.
-    Flock = 72 "flock" { fd: Fd, kind: LockKind, wait: bool }
+    Flock = 72 "flock" [Other, Never, Changes] { fd: Fd, kind: LockKind, wait: bool }
     /// Locks a range.
-    RangeLock = 73 "fcntl_lock" { fd: Fd, cmd: RecordLock, kind: LockKind, whence: Whence, start: i64, len: i64 }
+    RangeLock = 73 "fcntl_lock" [Other, Never, Changes] {
+        fd: Fd, cmd: RecordLock, kind: LockKind, whence: Whence, start: i64, len: i64
+    }
     /// Any other request to a driver or file system, by its symbolic name or number.
-    Ioctl = 74 "ioctl" { fd: Fd, request: Word }
+    Ioctl = 74 "ioctl" [Other, Never, Changes] { fd: Fd, request: Word }
     /// Maps memory; a descriptor of -1 is none. The result is the address.
-    Map = 75 "mmap" { fd: Fd, address: u64, len: u64, offset: u64, flags: MapFlags }
+    Map = 75 "mmap" [Other, Never, ChangesFile] { fd: Fd, address: u64, len: u64, offset: u64, flags: MapFlags }
     /// Ends a map.
-    Unmap = 76 "munmap" { address: u64, len: u64 }
+    Unmap = 76 "munmap" [Other, Never, Changes] { address: u64, len: u64 }
     /// Moves or resizes a map; the result is its address.
-    Remap = 77 "mremap" { address: u64, len: u64, new_len: u64 }
+    Remap = 77 "mremap" [Other, Never, Changes] { address: u64, len: u64, new_len: u64 }
     /// Writes a map back.
-    MapSync = 78 "msync" { address: u64, len: u64, flags: MapSyncFlags }
+    MapSync = 78 "msync" [Sync, Never, Changes] { address: u64, len: u64, flags: MapSyncFlags }
     /// Tells about accesses to come.
-    MapAdvise = 79 "madvise" { address: u64, len: u64, advice: MapAdvice }
+    MapAdvise = 79 "madvise" [Hints, Never, Changes] { address: u64, len: u64, advice: MapAdvice }
     /// A part of a mapped file was touched. Compilers make it of [`Call::PageFault`]; its descriptor is that of the map.
-    MapTouch = 80 "map_touch" { fd: Fd, offset: u64, len: u64, write: bool }
+    MapTouch = 80 "map_touch" [Read, Never, Changes] { fd: Fd, offset: u64, len: u64, write: bool }
     /// An access to mapped memory that the kernel had to bring a file's page for; `address` is the page's.
-    PageFault = 81 "page_fault" { address: u64, len: u64 }
+    PageFault = 81 "page_fault" [Read, Never, Changes] { address: u64, len: u64 }
 
     /// Makes a queue of asynchronous requests; `seen_queue` is it.
-    AsyncSetup = 90 "io_setup" { depth: u32, seen_queue: AsyncQueue }
+    AsyncSetup = 90 "io_setup" [Other, Never, Changes] { depth: u32, seen_queue: AsyncQueue }
     /// Ends one.
-    AsyncDestroy = 91 "io_destroy" { queue: AsyncQueue }
+    AsyncDestroy = 91 "io_destroy" [Other, Never, Changes] { queue: AsyncQueue }
     /// Asks; the result is how many were taken. `wait` as `lio_listio` with `LIO_WAIT`.
-    AsyncSubmit = 92 "io_submit" { queue: AsyncQueue, ops: Vec<AsyncOp>, wait: bool }
+    AsyncSubmit = 92 "io_submit" [Asynchronous, Never, Changes] { queue: AsyncQueue, ops: Vec<AsyncOp>, wait: bool }
     /// Waits for at least `min` answers; `seen_keys` are those that came.
-    AsyncReap = 93 "io_getevents" { queue: AsyncQueue, min: u32, max: u32, seen_keys: Vec<u64> }
+    AsyncReap = 93 "io_getevents" [Asynchronous, Never, Changes] {
+        queue: AsyncQueue, min: u32, max: u32, seen_keys: Vec<u64>
+    }
     /// Asks for a request's state.
-    AsyncError = 94 "aio_error" { key: u64 }
+    AsyncError = 94 "aio_error" [Other, Never, Changes] { key: u64 }
     /// Takes a request's result.
-    AsyncReturn = 95 "aio_return" { key: u64 }
+    AsyncReturn = 95 "aio_return" [Asynchronous, Exactly, Changes] { key: u64 }
     /// Waits for one of several.
-    AsyncSuspend = 96 "aio_suspend" { keys: Vec<u64> }
+    AsyncSuspend = 96 "aio_suspend" [Asynchronous, Never, Changes] { keys: Vec<u64> }
     /// Cancels one, or all of a descriptor.
-    AsyncCancel = 97 "aio_cancel" { queue: AsyncQueue, fd: Fd, key: Option<u64> }
+    AsyncCancel = 97 "aio_cancel" [Other, Never, Changes] { queue: AsyncQueue, fd: Fd, key: Option<u64> }
     /// Submits to an io_uring and waits, where the requests themselves were not seen.
-    UringEnter = 98 "io_uring_enter" { ring: Fd, submit: u32, wait: u32 }
+    UringEnter = 98 "io_uring_enter" [Asynchronous, Never, Changes] { ring: Fd, submit: u32, wait: u32 }
     /// Registers buffers, files or options with an io_uring.
-    UringRegister = 99 "io_uring_register" { ring: Fd, operation: u32 }
+    UringRegister = 99 "io_uring_register" [Other, Never, Changes] { ring: Fd, operation: u32 }
 
     /// Makes a pipe.
-    Pipe = 110 "pipe" { seen_read: Fd, seen_write: Fd, flags: OpenFlags }
+    Pipe = 110 "pipe" [Other, Never, Changes] { seen_read: Fd, seen_write: Fd, flags: OpenFlags }
     /// Makes two connected sockets.
-    SocketPair = 111 "socketpair" { seen_first: Fd, seen_second: Fd, cloexec: bool }
+    SocketPair = 111 "socketpair" [Other, Never, Changes] { seen_first: Fd, seen_second: Fd, cloexec: bool }
     /// Makes a descriptor that is no file; the result is it. `from` is what it is made from (`accept`), or -1.
-    MakeFd = 112 "make_fd" { source: FdSource, from: Fd, name: Word, cloexec: bool }
+    MakeFd = 112 "make_fd" [Other, Never, Changes] { source: FdSource, from: Fd, name: Word, cloexec: bool }
     /// Uses a socket.
-    Socket = 113 "socket_op" { fd: Fd, op: SocketOp, len: u64 }
+    Socket = 113 "socket_op" [Other, Never, Changes] { fd: Fd, op: SocketOp, len: u64 }
     /// Waits for readiness; a timeout of -1 ms is forever.
-    Poll = 114 "poll" { fds: Vec<Fd>, timeout_ms: i64 }
+    Poll = 114 "poll" [Other, Never, Changes] { fds: Vec<Fd>, timeout_ms: i64 }
     /// Adds to or removes from an epoll set.
-    EpollControl = 115 "epoll_ctl" { set: Fd, fd: Fd, op: Word }
+    EpollControl = 115 "epoll_ctl" [Other, Never, Changes] { set: Fd, fd: Fd, op: Word }
     /// Waits for one.
-    EpollWait = 116 "epoll_wait" { set: Fd, timeout_ms: i64 }
+    EpollWait = 116 "epoll_wait" [Other, Never, Changes] { set: Fd, timeout_ms: i64 }
     /// Opens shared memory by name; the result is its descriptor.
-    ShmOpen = 117 "shm_open" { name: PathBytes, flags: OpenFlags, mode: u16 }
+    ShmOpen = 117 "shm_open" [Open, Never, Changes] { name: PathBytes, flags: OpenFlags, mode: u16 }
     /// Removes its name.
-    ShmUnlink = 118 "shm_unlink" { name: PathBytes }
+    ShmUnlink = 118 "shm_unlink" [Names, Never, Changes] { name: PathBytes }
     /// Receives descriptors through a socket.
-    ReceiveFds = 119 "recvmsg" { fd: Fd, len: u64, seen_fds: Vec<Fd> }
+    ReceiveFds = 119 "recvmsg" [Other, Never, Changes] { fd: Fd, len: u64, seen_fds: Vec<Fd> }
 
     /// Makes a thread or process: `clone`, `clone3`, `fork`, `vfork`. `child` is it, if it was traced.
-    Clone = 130 "clone" { flags: CloneFlags, child: Option<ThreadId> }
+    Clone = 130 "clone" [Other, Never, Changes] { flags: CloneFlags, child: Option<ThreadId> }
     /// Runs another program: other threads of the process end, descriptors marked so are closed.
-    Exec = 131 "execve" { file: Object }
+    Exec = 131 "execve" [Open, Never, Changes] { file: Object }
     /// A thread ends; with `group` the process.
-    Exit = 132 "exit" { status: i32, group: bool }
+    Exit = 132 "exit" [Other, Never, Changes] { status: i32, group: bool }
     /// Takes tables of its own.
-    Unshare = 133 "unshare" { flags: CloneFlags }
+    Unshare = 133 "unshare" [Other, Never, Changes] { flags: CloneFlags }
     /// Waits for a child.
-    Wait = 134 "wait" { pid: i32 }
+    Wait = 134 "wait" [Other, Never, Changes] { pid: i32 }
     /// A known call without a bearing on files, or one that nobody knows.
-    Other = 135 "other" { name: Word }
+    Other = 135 "other" [Other, Never, Changes] { name: Word }
 
     /// Pseudo: attributes of a file (`getattrlist`, `fgetattrlist`, `getattrlistat`).
-    GetAttrList = 150 "getattrlist" { file: Object, len: u64 }
+    GetAttrList = 150 "getattrlist" [Stat, Never, Changes] { file: Object, len: u64 }
     /// Pseudo: sets them.
-    SetAttrList = 151 "setattrlist" { file: Object, len: u64 }
+    SetAttrList = 151 "setattrlist" [Other, Never, Changes] { file: Object, len: u64 }
     /// Pseudo: entries of a directory with their attributes (`getdirentriesattr`, `getattrlistbulk`).
-    GetDirEntriesAttr = 152 "getdirentriesattr" { fd: Fd, len: u64 }
+    GetDirEntriesAttr = 152 "getdirentriesattr" [Directory, Never, Changes] { fd: Fd, len: u64 }
     /// Pseudo: searches a volume.
-    SearchFs = 153 "searchfs" { file: Object }
+    SearchFs = 153 "searchfs" [Other, Never, Changes] { file: Object }
     /// Pseudo: a request to the file system (`fsctl`, `ffsctl`).
-    FsControl = 154 "fsctl" { file: Object, request: Word }
+    FsControl = 154 "fsctl" [Other, Never, Changes] { file: Object, request: Word }
     /// Pseudo: swaps the data of two files.
-    ExchangeData = 155 "exchangedata" { first: Object, second: Object }
+    ExchangeData = 155 "exchangedata" [Names, Never, Changes] { first: Object, second: Object }
     /// Pseudo: a hint of a Mac's `fcntl`.
-    Hinted = 156 "fcntl_hint" { fd: Fd, hint: Hint, offset: i64, len: i64 }
+    Hinted = 156 "fcntl_hint" [Hints, Never, Changes] { fd: Fd, hint: Hint, offset: i64, len: i64 }
     /// Pseudo: `F_PREALLOCATE` of a Mac's `fcntl`.
-    Preallocate = 157 "fcntl_preallocate" { fd: Fd, flags: FallocFlags, offset: i64, len: i64 }
+    Preallocate = 157 "fcntl_preallocate" [Allocation, Never, Changes] {
+        fd: Fd, flags: FallocFlags, offset: i64, len: i64
+    }
     /// Pseudo: metadata calls that no document describes.
-    Undocumented = 158 "undocumented" { file: Object, kind: Obscure }
+    Undocumented = 158 "undocumented" [Other, Never, Changes] { file: Object, kind: Obscure }
     /// Pseudo: a copy of a file by its extents (`clonefile`, `fclonefileat`).
-    CloneFile = 159 "clonefile" { from: Object, to: At }
+    CloneFile = 159 "clonefile" [Copy, Never, Changes] { from: Object, to: At }
     /// Pseudo: names of volumes (`getfsstat`).
-    GetFsStat = 160 "getfsstat" { len: u64 }
+    GetFsStat = 160 "getfsstat" [Other, Never, Changes] { len: u64 }
     /// Pseudo: the path of a file by its number (`fsgetpath`); `seen` is the path.
-    FsGetPath = 161 "fsgetpath" { seen: Option<PathBytes> }
+    FsGetPath = 161 "fsgetpath" [Other, Never, Changes] { seen: Option<PathBytes> }
     /// Pseudo: `getxattr` of a Mac at a position, with options.
-    GetXattrAt = 162 "getxattr_at" { file: Object, name: Word, len: u64, position: u32 }
+    GetXattrAt = 162 "getxattr_at" [Attributes, Exactly, Changes] { file: Object, name: Word, len: u64, position: u32 }
     /// Pseudo: `setxattr` of a Mac at a position, with options.
-    SetXattrAt = 163 "setxattr_at" { file: Object, name: Word, len: u64, position: u32, flags: XattrFlags }
+    SetXattrAt = 163 "setxattr_at" [Attributes, Never, Changes] {
+        file: Object, name: Word, len: u64, position: u32, flags: XattrFlags
+    }
 }

@@ -2,38 +2,25 @@
 //! Two of these may be replayed in either order. Whoever is not known to look is taken to change.
 
 use esker_trace_calls::action::ThreadId;
-use esker_trace_calls::call::{Call, Fd};
-use esker_trace_calls::words::{FileKind, MapFlags, OpenFlags};
+use esker_trace_calls::call::{Call, Effect, Fd};
+use esker_trace_calls::words::FileKind;
 
 use crate::rules::Looks;
 
 use super::World;
-use super::transfer::Place;
 
 impl World {
     /// What a call only looks at, before it is played.
     pub(super) fn looks(&self, thread: ThreadId, call: &Call) -> Looks {
-        match call {
-            Call::Stat { .. }
-            | Call::Access { .. }
-            | Call::ReadLink { .. }
-            | Call::StatFs { .. }
-            | Call::NameToHandle { .. }
-            | Call::GetXattr { .. }
-            | Call::ListXattr { .. } => Looks::all(),
-            Call::Pread { fd, offset, .. } if matches!(Place::of(*offset), Ok(Place::At(_))) => {
-                self.on_data(thread, *fd, Looks::all())
-            }
-            Call::ReadAhead { fd, .. } | Call::Dup { fd, .. } => self.on_data(thread, *fd, Looks::all()),
-            Call::Read { fd, .. } | Call::Pread { fd, .. } | Call::Seek { fd, .. } => self.by_offset(thread, *fd),
-            // Advice is kept with the descriptor.
-            Call::Close { fd } | Call::Advise { fd, .. } => self.on_data(thread, *fd, Looks::FILES),
-            Call::Map { fd, flags, .. } => {
-                let writes = flags.contains(MapFlags::PROT_WRITE | MapFlags::MAP_SHARED);
-                self.on_data(thread, *fd, if writes { Looks::DESCRIPTORS } else { Looks::all() })
-            }
-            Call::Open { flags, .. } if !flags.contains(OpenFlags::O_TRUNC) => Looks::FILES,
-            _ => Looks::empty(),
+        let on_fd = |looks| call.fd().map_or(Looks::empty(), |fd| self.on_data(thread, fd, looks));
+        match call.effect() {
+            Effect::Changes => Looks::empty(),
+            Effect::Looks => Looks::all(),
+            Effect::LooksThrough => on_fd(Looks::all()),
+            Effect::MovesOffset => call.fd().map_or(Looks::empty(), |fd| self.by_offset(thread, fd)),
+            Effect::ChangesDescriptor => on_fd(Looks::FILES),
+            Effect::ChangesFile => on_fd(Looks::DESCRIPTORS),
+            Effect::Opens => Looks::FILES,
         }
     }
 

@@ -27,17 +27,19 @@ impl Parser {
     pub fn resumed(next: u64, names: BTreeMap<u64, String>) -> Parser {
         Parser { names, next, ..Parser::default() }
     }
+}
 
-    pub fn comment(&self) -> &[u8] {
+impl super::super::Parser for Parser {
+    fn comment(&self) -> &[u8] {
         &self.comment
     }
 
-    /// Whether the end mark was read: without it something is missing.
-    pub fn is_ended(&self) -> bool {
-        self.is_ended
+    /// Without the end mark something is missing.
+    fn missing_end(&self) -> Option<Reason> {
+        (!self.is_ended).then_some(Reason::NoEnd)
     }
 
-    pub fn parse(&mut self, piece: &[u8], names: &mut Names) -> Result<Yield, Reason> {
+    fn parse(&mut self, piece: &[u8], names: &mut Names) -> Result<Yield, Reason> {
         if let Some(reason) = self.refused {
             return Err(reason);
         }
@@ -64,7 +66,9 @@ impl Parser {
             Kind::Index => Ok(Yield::Nothing),
         }
     }
+}
 
+impl Parser {
     /// Moves on to record number `to`.
     fn jump(&mut self, to: u64) -> Result<(), Reason> {
         let expected = std::mem::replace(&mut self.next, to);

@@ -1,9 +1,12 @@
 //! Writes the parts of a trace into a buffer, block by block.
 
+use super::super::encoder::{Encoder, Place, Revisit};
 use super::index::Entry;
 use super::{BLOCK_HEAD_BYTES, BLOCK_RECORDS, End, Head, Kind, NEEDS_ZSTD, PAYLOAD_MAX, columns, index, put_header};
 use crate::record::Record;
+use crate::sink::{Loss, Losses};
 use esker_base::Nanos;
+use std::collections::BTreeMap;
 
 /// zstd's level: as fast as its lowest ones on payloads of this kind, and smaller.
 const LEVEL: i32 = 3;
@@ -24,9 +27,8 @@ pub(crate) struct Writer {
     last: Nanos,
 }
 
-impl Writer {
-    /// Writes what stands before the first record.
-    pub fn start(comment: &[u8], out: &mut Vec<u8>) {
+impl Encoder for Writer {
+    fn start(&self, comment: &[u8], out: &mut Vec<u8>) {
         put_header(NEEDS_ZSTD, out);
         let mut first = 0;
         for part in comment.chunks(PAYLOAD_MAX) {
@@ -36,7 +38,7 @@ impl Writer {
     }
 
     /// Names the next volumes, up to `number`; those that were skipped are called by their numbers.
-    pub fn name_volume(&mut self, number: u32, name: &str) {
+    fn introduce(&mut self, name: &str, number: u32, _: Nanos, _: &mut Vec<u8>) {
         while self.names.len() < number as usize {
             self.names.push(crate::format::unnamed(self.names.len() as u32));
         }
@@ -47,16 +49,40 @@ impl Writer {
         }
     }
 
-    /// Adds a record; `offset` is the length of the trace before `out`.
-    pub fn put(&mut self, record: &Record, offset: u64, out: &mut Vec<u8>) {
-        self.records.push(*record);
+    fn put(
+        &mut self,
+        place: &Place<'_>,
+        r: &Record,
+        _: &mut Losses,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Revisit>, Loss> {
+        self.records.push(*r);
         if self.records.len() == BLOCK_RECORDS {
-            self.end_block(offset, out);
+            self.end_block(place.offset, out);
         }
+        Ok(None)
     }
 
+    fn flush(&mut self, offset: u64, out: &mut Vec<u8>) {
+        self.end_block(offset, out);
+    }
+
+    /// Writes the rest, the directory and the end mark.
+    fn finish(&mut self, _: &BTreeMap<u32, String>, _: Nanos, offset: u64, out: &mut Vec<u8>) {
+        self.end_block(offset, out);
+        let directory = offset + out.len() as u64;
+        put_names(&self.names, 0, out);
+        for (i, entries) in self.entries.chunks(BLOCK_RECORDS).enumerate() {
+            let payload = index::encode(entries);
+            put_block(Kind::Index, entries.len(), (i * BLOCK_RECORDS) as u64, entries[0].at, &payload, out);
+        }
+        End { directory, records: self.written, blocks: self.entries.len() as u64, last: self.last }.put(out);
+    }
+}
+
+impl Writer {
     /// Writes the records gathered so far as a block.
-    pub fn end_block(&mut self, offset: u64, out: &mut Vec<u8>) {
+    fn end_block(&mut self, offset: u64, out: &mut Vec<u8>) {
         let Some(first) = self.records.first() else { return };
         put_names(&self.names[self.named..], self.named, out);
         self.named = self.names.len();
@@ -67,18 +93,6 @@ impl Writer {
         self.written += self.records.len() as u64;
         self.last = self.records.iter().map(|r| r.at).max().unwrap_or(self.last).max(self.last);
         self.records.clear();
-    }
-
-    /// Writes the rest, the directory and the end mark.
-    pub fn finish(&mut self, offset: u64, out: &mut Vec<u8>) {
-        self.end_block(offset, out);
-        let directory = offset + out.len() as u64;
-        put_names(&self.names, 0, out);
-        for (i, entries) in self.entries.chunks(BLOCK_RECORDS).enumerate() {
-            let payload = index::encode(entries);
-            put_block(Kind::Index, entries.len(), (i * BLOCK_RECORDS) as u64, entries[0].at, &payload, out);
-        }
-        End { directory, records: self.written, blocks: self.entries.len() as u64, last: self.last }.put(out);
     }
 }
 

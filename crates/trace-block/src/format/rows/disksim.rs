@@ -1,0 +1,27 @@
+//! DiskSim, after its manual: `ms device block blocks flags`.
+
+use super::{Column, Layout, Volume};
+use crate::format::info::{FormatInfo, Signs};
+use crate::input::Unit;
+use esker_base::units::SECTOR;
+
+pub(crate) static INFO: FormatInfo = FormatInfo {
+    encoder: Some(|| Box::new(&LAYOUT)),
+    endings: &[".disksim", ".trace"],
+    signs: Signs { line: Some(|line| LAYOUT.fits(line)), ..Signs::NONE },
+    has_volumes: true,
+    ..FormatInfo::of("disksim", Unit::Line, 1, |_| Box::new(&LAYOUT))
+};
+
+static LAYOUT: Layout = Layout {
+    separator: b' ',
+    header: b"",
+    columns: &[
+        Column::Time { digits: 6, is_fractional: true },
+        Column::Volume(Volume::Number),
+        Column::Offset(SECTOR),
+        Column::Length(SECTOR),
+        Column::Flags,
+    ],
+    needed: 5,
+};
