@@ -46,6 +46,7 @@ mod cgroup;
 mod cleaning_policies;
 mod copy_on_write;
 mod cpu_time;
+mod data_path;
 mod device_calibration;
 pub mod evaluation;
 pub mod experiment;
@@ -97,6 +98,7 @@ pub const ALL: &[Experiment] = &[
     ssd_wa::EXPERIMENT,
     file_vs_fio::EXPERIMENT,
     nbd_vs_peers::EXPERIMENT,
+    data_path::EXPERIMENT,
     hostile_clients::EXPERIMENT,
     attach_vs_raw::EXPERIMENT,
     try_quick::EXPERIMENT,

@@ -1,20 +1,25 @@
 //! `esker serve` as an operator has it: a process of its own.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::experiment::LabError;
-use crate::ingens::bound::Bound;
+use crate::ingens::bound::{BEGUN_WITHIN, Bound};
 use crate::machine::told_bytes;
 use crate::{peer, scratch};
 
 /// What it is called in failures.
 pub const PROGRAM: &str = "esker serve";
+
+/// The same for a server that a profiler slows down fifty times.
+const SLOWED_BEGUN_WITHIN: Duration = Duration::from_secs(120);
 
 /// A server that is ready; killed when dropped.
 pub struct ServeProcess {
@@ -35,6 +40,17 @@ impl ServeProcess {
         ServeProcess::start_in(folder, text, &args, |command| command.stdout(Stdio::null()).stderr(Stdio::null()))
     }
 
+    /// The same under a program that runs another one, such as a profiler: its words, in which FOLDER is the server's folder.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn start_under(parent: &Path, runner: &[&str], text: &str) -> Result<ServeProcess, LabError> {
+        let quiet = |command: &mut Command| {
+            command.stdout(Stdio::null()).stderr(Stdio::null());
+        };
+        ServeProcess::launch(scratch::folder(parent)?, runner, text, &["--log", "error"], SLOWED_BEGUN_WITHIN, quiet)
+    }
+
     /// The same in a folder that may hold files of the stack. `ready` says where output goes.
     ///
     /// # Errors
@@ -45,14 +61,30 @@ impl ServeProcess {
         args: &[&str],
         ready: impl FnOnce(&mut Command) -> &mut Command,
     ) -> Result<ServeProcess, LabError> {
+        ServeProcess::launch(folder, &[], text, args, BEGUN_WITHIN, |command| {
+            ready(command);
+        })
+    }
+
+    fn launch(
+        folder: TempDir,
+        runner: &[&str],
+        text: &str,
+        args: &[&str],
+        within: Duration,
+        ready: impl FnOnce(&mut Command),
+    ) -> Result<ServeProcess, LabError> {
         let at = |name: &str| folder.path().join(name);
-        let in_folder = |text: &str| text.replace("FOLDER", &folder.path().display().to_string());
-        std::fs::write(at("stack.toml"), in_folder(text)).map_err(failed)?;
-        let mut program = Bound::start(std::env::current_exe().map_err(failed)?, |command| {
-            command.arg("serve").arg(at("stack.toml")).arg("--control").arg(at("control"));
-            ready(command.args(args.iter().map(|arg| in_folder(arg))))
+        let in_folder = |text: &&str| text.replace("FOLDER", &folder.path().display().to_string());
+        std::fs::write(at("stack.toml"), in_folder(&text)).map_err(failed)?;
+        let own = std::env::current_exe().map_err(failed)?;
+        let words: Vec<OsString> = runner.iter().map(|word| in_folder(word).into()).chain([own.into()]).collect();
+        let mut program = Bound::start(&words[0], |command| {
+            command.args(&words[1..]).arg("serve").arg(at("stack.toml")).arg("--control").arg(at("control"));
+            ready(command.args(args.iter().map(in_folder)));
+            command
         })?;
-        let control = BufReader::new(program.connect(&at("control"))?);
+        let control = BufReader::new(program.connect_within(&at("control"), within)?);
         let mut server = ServeProcess { program, control, folder };
         // Commands are taken when all else that belongs to the start is done.
         server.ask(&json!({ "do": "hello" }))?;
@@ -82,6 +114,16 @@ impl ServeProcess {
     /// Its number.
     pub fn pid(&self) -> u32 {
         self.program.pid()
+    }
+
+    /// Asks it to stop, as a service manager does, and waits until it has ended.
+    ///
+    /// # Errors
+    /// The kernel's, and a server that fails as it stops.
+    pub fn stop(&mut self) -> Result<(), LabError> {
+        peer::output("kill", &["-TERM".to_string(), self.pid().to_string()])?;
+        let ended = self.program.child().wait().map_err(failed)?;
+        if ended.success() { Ok(()) } else { Err(peer::fault(PROGRAM, ended)) }
     }
 
     /// Waits until it has ended.

@@ -31,6 +31,11 @@ const PEERS: &[Peer] = &[
     },
     Peer { program: "redis-server", package: "redis-server", used_by: "lab: a real store on huge pages" },
     Peer { program: "memcached", package: "memcached", used_by: "lab: a second store on huge pages" },
+    Peer {
+        program: "valgrind",
+        package: "valgrind",
+        used_by: "lab: instructions and allocations of requests, counted",
+    },
     Peer { program: "fio", package: "fio", used_by: "lab: load on a served stack and on its rivals" },
 ];
 

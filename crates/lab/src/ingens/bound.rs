@@ -33,7 +33,7 @@ pub fn connect(program: &mut Child, socket: &Path, within: Duration) -> io::Resu
 }
 
 /// A server that has not begun by then has failed.
-const BEGUN_WITHIN: Duration = Duration::from_secs(10);
+pub const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 
 /// A program that is killed with this one, and when this is dropped.
 pub struct Bound {
@@ -71,7 +71,15 @@ impl Bound {
     /// # Errors
     /// If it does not, or ends.
     pub fn connect(&mut self, socket: &Path) -> Result<UnixStream, LabError> {
-        connect(&mut self.child, socket, BEGUN_WITHIN).map_err(|error| peer::fault(&self.program, error))
+        self.connect_within(socket, BEGUN_WITHIN)
+    }
+
+    /// The same, for a program that may take so long.
+    ///
+    /// # Errors
+    /// If it does not, or ends.
+    pub fn connect_within(&mut self, socket: &Path, within: Duration) -> Result<UnixStream, LabError> {
+        connect(&mut self.child, socket, within).map_err(|error| peer::fault(&self.program, error))
     }
 }
 

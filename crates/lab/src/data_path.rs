@@ -1,0 +1,201 @@
+//! `data-path`: instructions and allocations of one request of an NBD client, on three stacks.
+//!
+//! This program serves a stack under callgrind, once with N and once with 3 N requests of fio's `nbd` engine, 4 KiB each at
+//! depth 1. The difference by 2 N is the cost of a request: start and end drop out. The instructions are those of the server
+//! in user space. The allocations are calls to `malloc` and `realloc` in the same profile.
+
+mod profile;
+
+use std::path::Path;
+
+use crate::experiment::{Experiment, Figure, LabError, Options};
+use crate::peer;
+use crate::serve_process::ServeProcess;
+use profile::Profile;
+
+/// The record.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "data-path",
+    summary: "Instructions and allocations of one NBD request of 4 KiB at depth 1, on three stacks (callgrind)",
+    source: "the project's own bars: writes of 13,200, 14,400 and 21,000 instructions and of 8, 12 and 15 allocations",
+    simulated: false,
+    rivals: &["valgrind", "fio"],
+    run,
+};
+
+/// A device behind an export, and the figures of its writes and of its reads: instructions, allocations.
+struct Case {
+    name: &'static str,
+    device: &'static str,
+    writes: [&'static str; 2],
+    reads: [&'static str; 2],
+}
+
+const CASES: [Case; 3] = [
+    Case {
+        name: "memory",
+        device: "kind = \"memory\"\nsize = \"64MiB\"\n",
+        writes: ["write_instructions_memory", "write_allocations_memory"],
+        reads: ["read_instructions_memory", "read_allocations_memory"],
+    },
+    Case {
+        name: "null",
+        device: "kind = \"null\"\nsize = \"64MiB\"\nlatency = \"10us\"\n",
+        writes: ["write_instructions_null", "write_allocations_null"],
+        reads: ["read_instructions_null", "read_allocations_null"],
+    },
+    Case {
+        name: "file",
+        device: "kind = \"file\"\npath = \"FOLDER/d.img\"\nsize = \"64MiB\"\n",
+        writes: ["write_instructions_file", "write_allocations_file"],
+        reads: ["read_instructions_file", "read_allocations_file"],
+    },
+];
+
+const UNITS: [&str; 2] = ["instructions a request", "allocations a request"];
+
+/// Sites with fewer allocations in a request are not told.
+const TOLD_MIN: f64 = 0.1;
+
+/// How a program is run under callgrind. Of the allocator, callers are told apart.
+const CALLGRIND: [&str; 5] = [
+    "valgrind",
+    "--tool=callgrind",
+    "--callgrind-out-file=FOLDER/profile",
+    "--separate-callers12=malloc",
+    "--separate-callers12=realloc",
+];
+
+fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
+    demand_optimised(cfg!(debug_assertions))?;
+    let counter = Counter { options, requests: if options.quick { 1_000 } else { 10_000 } };
+    let mut figures = Vec::new();
+    for case in &CASES {
+        for (way, ids) in [("write", case.writes), ("read", case.reads)] {
+            let cost = counter.cost(case, way)?;
+            progress(&cost.told(&format!("{way} to {}", case.name)));
+            let values = [cost.instructions, cost.allocations()];
+            figures.extend((0..ids.len()).map(|at| Figure::alone(ids[at], values[at], UNITS[at])));
+        }
+    }
+    Ok(figures)
+}
+
+/// Refuses a program for debugging, whose instructions say nothing.
+fn demand_optimised(is_debug: bool) -> Result<(), LabError> {
+    let why = "data-path counts the instructions of this program, which is built without optimisation; build it with \
+               `cargo build --release` and run that one";
+    if is_debug { Err(LabError::Data(why.to_string())) } else { Ok(()) }
+}
+
+/// The cost of one request.
+struct Cost {
+    instructions: f64,
+    /// Allocations by the function that causes them.
+    sites: Vec<(String, f64)>,
+}
+
+impl Cost {
+    /// The difference of two profiles, by the requests that one has more.
+    fn between(few: &Profile, many: &Profile, more: u64) -> Cost {
+        let each = |few: u64, many: u64| (many as f64 - few as f64) / more as f64;
+        let site = |(site, count): (&String, &u64)| {
+            let few = few.allocations.get(site).copied().unwrap_or_default();
+            (site.clone(), each(few, *count))
+        };
+        let mut sites: Vec<_> = many.allocations.iter().map(site).collect();
+        sites.sort_by(|a, b| b.1.total_cmp(&a.1));
+        Cost { instructions: each(few.instructions, many.instructions), sites }
+    }
+
+    fn allocations(&self) -> f64 {
+        self.sites.iter().map(|(_, count)| count).sum()
+    }
+
+    /// One line for each function that allocates.
+    fn told(&self, what: &str) -> String {
+        let (instructions, allocations) = (self.instructions, self.allocations());
+        let sites = self.sites.iter().filter(|(_, count)| *count >= TOLD_MIN);
+        let lines: String = sites.map(|(site, count)| format!("\n  {count:5.2} {site}")).collect();
+        format!("a {what}: {instructions:.0} instructions, {allocations:.2} allocations{lines}")
+    }
+}
+
+/// Counts requests of servers of its own.
+struct Counter<'a> {
+    options: &'a Options,
+    requests: u64,
+}
+
+impl Counter<'_> {
+    /// The cost of one request of this way to a device.
+    fn cost(&self, case: &Case, way: &str) -> Result<Cost, LabError> {
+        let [few, many] = [self.requests, 3 * self.requests];
+        Ok(Cost::between(&self.profile(case, way, few)?, &self.profile(case, way, many)?, many - few))
+    }
+
+    /// The whole profile of a server that answers so many requests.
+    fn profile(&self, case: &Case, way: &str, requests: u64) -> Result<Profile, LabError> {
+        let text = format!(
+            "[device.vol]\n{}[[export]]\nname = \"vol\"\ndevice = \"vol\"\nnbd = \"unix:FOLDER/nbd\"\n",
+            case.device
+        );
+        let mut server = ServeProcess::start_under(&self.options.scratch, &CALLGRIND, &text)?;
+        load(&server.at("nbd"), way, requests, self.options.seed)?;
+        server.stop()?;
+        let fault = |what: String| peer::fault("callgrind", what);
+        let told = std::fs::read_to_string(server.at("profile")).map_err(|error| fault(error.to_string()))?;
+        Profile::parse(&told).map_err(fault)
+    }
+}
+
+/// Sends so many requests of 4 KiB to random places, each after the answer to the one before.
+fn load(socket: &Path, way: &str, requests: u64, seed: u64) -> Result<(), LabError> {
+    let place = [
+        "--ioengine=nbd".to_string(),
+        format!("--uri=nbd+unix:///vol?socket={}", socket.display()),
+        format!("--randseed={seed}"),
+        format!("--number_ios={requests}"),
+    ];
+    let options = format!("--rw=rand{way} --bs=4k --iodepth=1 --size=64m --norandommap");
+    let report = peer::fio(&place, &options)?;
+    match report["jobs"][0][way]["total_ios"].as_u64() {
+        Some(sent) if sent == requests => Ok(()),
+        sent => Err(peer::fault("fio", format!("it sent {sent:?} of {requests} requests"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use esker_stack::Spec;
+
+    use super::*;
+
+    fn profile(instructions: u64, allocations: &[(&str, u64)]) -> Profile {
+        let allocations = allocations.iter().map(|(site, count)| (site.to_string(), *count)).collect();
+        Profile { instructions, allocations }
+    }
+
+    #[test]
+    fn the_cost_of_a_request_is_what_more_requests_cost_more() {
+        let few = profile(1_000_000, &[("start", 900), ("a", 1_000)]);
+        let many = profile(5_000_000, &[("start", 900), ("a", 3_000), ("b", 4_000)]);
+        let cost = Cost::between(&few, &many, 2_000);
+        assert_eq!((cost.instructions, cost.allocations()), (2_000.0, 3.0));
+        assert_eq!(cost.told("write"), "a write: 2000 instructions, 3.00 allocations\n   2.00 b\n   1.00 a");
+    }
+
+    #[test]
+    fn a_program_for_debugging_is_refused() {
+        assert!(demand_optimised(true).unwrap_err().to_string().contains("--release"));
+        assert!(demand_optimised(false).is_ok());
+    }
+
+    #[test]
+    fn the_stacks_are_sound() {
+        for case in &CASES {
+            let spec = Spec::parse("test", &format!("[device.vol]\n{}", case.device)).unwrap();
+            assert!(spec.check(esker_kinds::ALL).is_ok(), "{}", case.name);
+        }
+    }
+}
