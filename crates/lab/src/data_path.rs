@@ -57,6 +57,9 @@ const UNITS: [&str; 2] = ["instructions a request", "allocations a request"];
 /// Sites with fewer allocations in a request are not told.
 const TOLD_MIN: f64 = 0.1;
 
+/// Requests of 4 KiB that fill the part of the device that is used.
+const WRITTEN: u64 = 256;
+
 /// How a program is run under callgrind. Of the allocator, callers are told apart.
 const CALLGRIND: [&str; 5] = [
     "valgrind",
@@ -149,20 +152,20 @@ impl Counter<'_> {
     }
 }
 
-/// Sends so many requests of 4 KiB to random places, each after the answer to the one before.
+/// Sends so many requests of 4 KiB to random places of the first MiB, each after the answer to the one before. That part is
+/// written first, so that no request meets blocks without bytes.
 fn load(socket: &Path, way: &str, requests: u64, seed: u64) -> Result<(), LabError> {
-    let place = [
-        "--ioengine=nbd".to_string(),
-        format!("--uri=nbd+unix:///vol?socket={}", socket.display()),
-        format!("--randseed={seed}"),
-        format!("--number_ios={requests}"),
-    ];
-    let options = format!("--rw=rand{way} --bs=4k --iodepth=1 --size=64m --norandommap");
-    let report = peer::fio(&place, &options)?;
-    match report["jobs"][0][way]["total_ios"].as_u64() {
-        Some(sent) if sent == requests => Ok(()),
-        sent => Err(peer::fault("fio", format!("it sent {sent:?} of {requests} requests"))),
+    for (mode, way, requests) in [("write", "write", WRITTEN), (&*format!("rand{way}"), way, requests)] {
+        let place = ["--ioengine=nbd".to_string(), format!("--uri=nbd+unix:///vol?socket={}", socket.display())];
+        let bytes = requests * 4096;
+        let options =
+            format!("--rw={mode} --bs=4k --iodepth=1 --size=1m --norandommap --randseed={seed} --io_size={bytes}");
+        match peer::fio(&place, &options)?["jobs"][0][way]["total_ios"].as_u64() {
+            Some(sent) if sent == requests => {}
+            sent => return Err(peer::fault("fio", format!("it sent {sent:?} of {requests} requests"))),
+        }
     }
+    Ok(())
 }
 
 #[cfg(test)]

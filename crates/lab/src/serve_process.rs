@@ -116,12 +116,12 @@ impl ServeProcess {
         self.program.pid()
     }
 
-    /// Asks it to stop, as a service manager does, and waits until it has ended.
+    /// Asks it over the control socket to stop, and waits until it has ended. Under a profiler a signal may not reach it.
     ///
     /// # Errors
     /// The kernel's, and a server that fails as it stops.
     pub fn stop(&mut self) -> Result<(), LabError> {
-        peer::output("kill", &["-TERM".to_string(), self.pid().to_string()])?;
+        self.ask(&json!({ "do": "stop" }))?;
         let ended = self.program.child().wait().map_err(failed)?;
         if ended.success() { Ok(()) } else { Err(peer::fault(PROGRAM, ended)) }
     }

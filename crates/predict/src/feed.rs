@@ -47,11 +47,11 @@ impl Limit {
 pub(crate) enum Records {
     Reader(Box<Selection<TraceReader>>),
     /// And how many are behind.
-    List(Arc<[Record]>, usize),
+    List(Arc<Vec<Record>>, usize),
 }
 
 impl Records {
-    pub fn list(records: Arc<[Record]>) -> Records {
+    pub fn list(records: Arc<Vec<Record>>) -> Records {
         Records::List(records, 0)
     }
 

@@ -19,7 +19,7 @@ use crate::pareto;
 use crate::player::Bounds;
 use crate::replay::Play;
 use crate::speed::{SpeedChoice, SpeedFound};
-use crate::trace::{Reel, Scanned, Trace};
+use crate::trace::{Loaded, Reel, Trace};
 use crate::verdict::{self, Verdict};
 
 /// Is told what is being worked on and how many more requests are behind it. May be called from several threads.
@@ -31,6 +31,9 @@ pub const INFLIGHT_MAX: u64 = 65_536;
 pub const TARGET_P99: Nanos = Nanos::millis(20);
 /// The busy share of the first candidate at which the built-in traces are played.
 pub const TARGET_BUSY: f64 = 0.7;
+
+/// The default bound of the memory for records of traces, in bytes.
+pub const MEMORY: u64 = 256 << 20;
 
 /// An answer that takes longer, or ten times the target, tells that a candidate does not keep up.
 const LATENCY_MAX: Nanos = Nanos::secs(60);
@@ -62,6 +65,8 @@ pub struct Plan {
     pub against: Option<Older>,
     /// How much of them is played.
     pub limit: Limit,
+    /// Bytes of memory for the records of all traces; a trace that does not fit is decoded again for each pass.
+    pub memory: u64,
     /// The most that the 99th percentile may be.
     pub target_p99: Nanos,
     /// Requests in flight at which a candidate counts as saturated and is cut off.
@@ -92,6 +97,7 @@ impl Plan {
             against: None,
             speed: SpeedChoice::Factor(1.0),
             limit: Limit::default(),
+            memory: MEMORY,
             target_p99: TARGET_P99,
             inflight_max: INFLIGHT_MAX,
             headroom: false,
@@ -123,27 +129,32 @@ impl Plan {
         if !(0.0..=1.0).contains(&self.making.fill) {
             return Err(PredictError::Fill(self.making.fill));
         }
-        let scanned = self.scanned(watch)?;
+        let loaded = self.loaded(watch)?;
         let (mut facts, mut reels): (Vec<Facts>, Vec<Reel>) = (Vec::new(), Vec::new());
-        for (trace, scanned) in self.traces.iter().zip(scanned) {
-            reels.push(Reel::new(trace, self.limit, self.load, facts.len(), scanned.records));
-            facts.extend(scanned.facts);
+        for (trace, loaded) in self.traces.iter().zip(loaded) {
+            reels.push(Reel::new(trace, self.limit, self.load, facts.len(), loaded.records));
+            facts.extend(loaded.facts);
         }
         Facts::distinguish(&mut facts);
         self.candidates = self.made_candidates(&facts)?;
-        let mut prepared = Prepared { plan: self, reels, facts, speed: None };
+        let mut prepared = Prepared { plan: self, reels, facts, speed: None, first: None };
         prepared.check_sizes(watch)?;
-        prepared.speed = prepared.found_speed(watch)?;
+        (prepared.speed, prepared.first) = prepared.found_speed(watch)?;
         Ok(prepared)
     }
 
-    /// Looks at the traces. Traces without times are played in closed loop.
-    fn scanned(&mut self, watch: &Watch) -> Result<Vec<Scanned>, PredictError> {
-        let scan = |trace: &Trace| trace.scan(&self.limit, self.load, watch);
-        let scanned = self.traces.iter().map(scan).collect::<Result<Vec<_>, _>>()?;
-        let untimed = scanned.iter().position(|scanned| !scanned.is_timed).filter(|_| self.load == Load::Open);
+    /// Loads the traces, in their order, while memory lasts. Traces without times are played in closed loop.
+    fn loaded(&mut self, watch: &Watch) -> Result<Vec<Loaded>, PredictError> {
+        let mut memory = self.memory;
+        let mut load = |trace: &Trace| {
+            let loaded = trace.load(&self.limit, self.load, memory, watch)?;
+            memory -= loaded.bytes();
+            Ok(loaded)
+        };
+        let loaded = self.traces.iter().map(&mut load).collect::<Result<Vec<_>, PredictError>>()?;
+        let untimed = loaded.iter().position(|loaded| !loaded.is_timed).filter(|_| self.load == Load::Open);
         if let Some(untimed) = untimed.map(|at| self.traces[at].name().to_string()) {
-            if let Some(timed) = scanned.iter().position(|scanned| scanned.is_timed) {
+            if let Some(timed) = loaded.iter().position(|loaded| loaded.is_timed) {
                 return Err(PredictError::Untimed { untimed, timed: self.traces[timed].name().to_string() });
             }
             if let SpeedChoice::Busy(_) = self.speed {
@@ -151,7 +162,7 @@ impl Plan {
             }
             self.load = Load::ONE_CLIENT;
         }
-        Ok(scanned)
+        Ok(loaded)
     }
 
     /// The candidates that were given, or the default ones, and the measured disks.
@@ -179,6 +190,8 @@ pub struct Prepared {
     reels: Vec<Reel>,
     facts: Vec<Facts>,
     speed: Option<SpeedFound>,
+    /// The run of candidate 0 at that speed, if the search for the speed has played it.
+    first: Option<Run>,
 }
 
 impl Prepared {
@@ -200,7 +213,8 @@ impl Prepared {
     /// Requests that are behind the watch when every candidate was played.
     pub fn requests(&self) -> u64 {
         let runs = if self.plan.verify { 2 } else { 1 };
-        (self.total() * runs + self.headroom_requests()) * self.candidates().len() as u64
+        let played = if self.first.is_some() { self.total() } else { 0 };
+        (self.total() * runs + self.headroom_requests()) * self.candidates().len() as u64 - played
     }
 
     /// Requests of all traces.
@@ -217,14 +231,17 @@ impl Prepared {
         if self.searches_headroom() { headroom::PROBES_MAX * self.total().min(HEADROOM_REQUESTS) } else { 0 }
     }
 
-    /// Plays candidate number `at`, and searches its headroom.
+    /// Plays candidate number `at`, unless the search for the speed has played it, and searches its headroom.
     ///
     /// # Errors
     /// A stack that cannot be built, an unreadable trace, requests that are never answered, two runs that differ.
     pub fn run(&self, at: usize, watch: &Watch) -> Result<Run, PredictError> {
         let candidate = &self.plan.candidates[at];
         let play = || self.play(candidate, &self.reels, watch).run();
-        let mut run = play()?;
+        let mut run = match self.first.as_ref().filter(|_| at == 0) {
+            Some(run) => run.clone(),
+            None => play()?,
+        };
         if self.plan.verify {
             let again = play()?;
             if again != run {
@@ -289,23 +306,25 @@ impl Prepared {
         self.candidates().iter().try_for_each(|candidate| self.play(candidate, &self.reels, watch).check_sizes())
     }
 
-    /// How fast the traces are played; where recorded times do not matter there is no speed.
-    fn found_speed(&self, watch: &Watch) -> Result<Option<SpeedFound>, PredictError> {
+    /// How fast the traces are played, and the run of candidate 0 at that speed if there was a search. Where recorded times do
+    /// not matter there is no speed.
+    fn found_speed(&self, watch: &Watch) -> Result<(Option<SpeedFound>, Option<Run>), PredictError> {
         if self.plan.load != Load::Open {
-            return Ok(None);
+            return Ok((None, None));
         }
-        let found = match self.plan.speed {
-            SpeedChoice::Factor(factor) => SpeedFound::given(factor),
+        let (found, run) = match self.plan.speed {
+            SpeedChoice::Factor(factor) => (SpeedFound::given(factor)?, None),
             SpeedChoice::Busy(target) => {
                 let first = &self.candidates()[0];
                 SpeedFound::search(&first.name, target, |factor| {
                     let mut play = self.play(first, &self.reels, watch);
                     play.speed = SpeedFound::given(factor)?.speed();
-                    Ok(play.run()?.busy)
-                })
+                    let run = play.run()?;
+                    Ok((run.busy, run))
+                })?
             }
         };
-        found.map(Some)
+        Ok((Some(found), run))
     }
 
     fn play<'a>(&'a self, candidate: &'a Candidate, reels: &'a [Reel], watch: &'a Watch) -> Play<'a> {

@@ -71,26 +71,36 @@ impl SpeedFound {
         Speed::new(self.factor).expect("checked when it was chosen")
     }
 
-    /// Looks for the speed at which `busy` is `target`. Busy shares grow with speed, nearly in proportion until a
+    /// Looks for the speed at which the busy share is `target`. Busy shares grow with speed, nearly in proportion until a
     /// device is full; so the next guess is the proportional one, kept inside what is known to be too slow and too fast.
+    /// The run at the speed that was found comes back too.
     ///
     /// # Errors
-    /// Those of `busy`, which plays the traces at a factor; its `None` says that nothing tells how busy it is.
-    pub(crate) fn search(
+    /// Those of `play`, which plays the traces at a factor and returns the busy share and the run; a share of `None` says
+    /// that nothing tells how busy it is.
+    pub(crate) fn search<R>(
         name: &str,
         target: f64,
-        mut busy: impl FnMut(f64) -> Result<Option<f64>, PredictError>,
-    ) -> Result<SpeedFound, PredictError> {
+        mut play: impl FnMut(f64) -> Result<(Option<f64>, R), PredictError>,
+    ) -> Result<(SpeedFound, Option<R>), PredictError> {
         let mut probes: Vec<Probe> = Vec::new();
+        let mut best: Option<(Probe, R)> = None;
         let (mut slow, mut fast) = (FACTOR_MIN, FACTOR_MAX);
         let mut factor = 1.0;
+        let miss = |probe: &Probe| (probe.busy - target).abs();
         while probes.len() < PROBES_MAX {
-            let Some(share) = busy(factor)? else {
+            let (share, run) = play(factor)?;
+            let Some(share) = share else {
                 let why = format!("as recorded, because {name} has no model that tells how busy it is");
-                return Ok(SpeedFound { factor: 1.0, target_busy: None, probes, why });
+                let found = SpeedFound { factor: 1.0, target_busy: None, probes, why };
+                return Ok((found, (factor == 1.0).then_some(run)));
             };
-            probes.push(Probe { factor, busy: share });
-            if (share - target).abs() <= NEAR {
+            let probe = Probe { factor, busy: share };
+            probes.push(probe);
+            if best.as_ref().is_none_or(|(best, _)| miss(&probe).total_cmp(&miss(best)).is_lt()) {
+                best = Some((probe, run));
+            }
+            if miss(&probe) <= NEAR {
                 break;
             }
             if share < target {
@@ -104,9 +114,7 @@ impl SpeedFound {
             }
             factor = next;
         }
-        let miss = |probe: &&Probe| (probe.busy - target).abs();
-        let best = probes.iter().min_by(|a, b| miss(a).total_cmp(&miss(b))).expect("one probe was made");
-        let Probe { factor, busy } = *best;
+        let (Probe { factor, busy }, run) = best.expect("one probe was made");
         let why = if (busy - target).abs() <= NEAR {
             format!(
                 "so that the busiest device of {name} works {:.0} % of the time (found {:.1} %)",
@@ -120,7 +128,7 @@ impl SpeedFound {
                 busy * 100.0
             )
         };
-        Ok(SpeedFound { factor, target_busy: Some(target), probes, why })
+        Ok((SpeedFound { factor, target_busy: Some(target), probes, why }, Some(run)))
     }
 }
 
@@ -142,30 +150,37 @@ fn three_digits(x: f64) -> f64 {
 mod tests {
     use super::*;
 
+    /// Searches with runs that are their factors: the one that comes back is that of the speed that was found.
+    fn searched(busy: impl Fn(f64) -> Option<f64>) -> SpeedFound {
+        let (found, run) = SpeedFound::search("d", 0.7, |factor| Ok((busy(factor), factor))).unwrap();
+        assert_eq!(run, Some(found.factor), "{found:?}");
+        found
+    }
+
     #[test]
     fn a_proportional_load_is_found_in_few_probes_and_to_the_same_factor_each_time() {
-        let search = || SpeedFound::search("d", 0.7, |factor| Ok(Some((factor * 0.003).min(1.0)))).unwrap();
-        let found = search();
+        let found = searched(|factor| Some((factor * 0.003).min(1.0)));
         assert!((found.factor * 0.003 - 0.7).abs() <= NEAR && found.probes.len() <= 4, "{found:?}");
-        assert_eq!(found, search());
+        assert_eq!(found, searched(|factor| Some((factor * 0.003).min(1.0))));
     }
 
     #[test]
     fn an_overloaded_start_is_slowed_down() {
-        let found = SpeedFound::search("d", 0.7, |factor| Ok(Some((factor * 40.0).min(1.0)))).unwrap();
+        let found = searched(|factor| Some((factor * 40.0).min(1.0)));
         assert!((found.factor * 40.0 - 0.7).abs() <= 0.05, "{found:?}");
     }
 
     #[test]
     fn a_search_that_ends_elsewhere_says_so() {
-        let found = SpeedFound::search("d", 0.7, |factor| Ok(Some(if factor > 0.05 { 0.99 } else { 0.5 }))).unwrap();
+        let found = searched(|factor| Some(if factor > 0.05 { 0.99 } else { 0.5 }));
+        assert_ne!(found.probes.last().map(|probe| probe.factor), Some(found.factor), "{found:?}");
         assert!(found.text().contains("ended") && !found.text().contains("so that"), "{}", found.text());
         assert!(found.remark().unwrap().contains("times the recorded load"));
     }
 
     #[test]
     fn without_a_model_the_recorded_speed_stays() {
-        let found = SpeedFound::search("d", 0.7, |_| Ok(None)).unwrap();
+        let found = searched(|_| None);
         assert_eq!((found.factor, found.probes.len()), (1.0, 0));
     }
 

@@ -2,6 +2,7 @@
 
 mod calibrated;
 mod closed;
+mod loaded;
 mod older;
 
 use std::sync::Arc;
@@ -333,8 +334,8 @@ fn unaligned_writes_pay_for_reading_and_writing_back_whole_blocks() {
 
 #[test]
 fn the_embedded_traces_hold_what_their_page_says() {
-    let scan = |trace: &Trace| trace.scan(&Limit::default(), Load::Open, &silent()).unwrap().facts;
-    let facts: Vec<_> = Trace::embedded().iter().flat_map(scan).collect();
+    let load = |trace: &Trace| trace.load(&Limit::default(), Load::Open, 0, &silent()).unwrap().facts;
+    let facts: Vec<_> = Trace::embedded().iter().flat_map(load).collect();
     let told: Vec<_> = facts.iter().map(|f| (f.volume.as_str(), f.requests, f.repeats, f.damage.clone())).collect();
     assert_eq!(told, [("linux-mysql", 80_794, 0, None), ("linux-webserver-2", 269_007, 90_729, None)]);
 }

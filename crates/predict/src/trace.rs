@@ -26,8 +26,8 @@ const EMBEDDED: [(&str, &[u8]); 2] = [
     ("linux-webserver-2.load.gz", include_bytes!("../../../data/linux-webserver-2.load.gz")),
 ];
 
-/// Records of one trace that stay in memory after the first pass over it; a longer trace is read again for each pass.
-const HELD_MAX: usize = 1 << 20;
+/// Bytes of a record in memory.
+const RECORD_BYTES: u64 = size_of::<Record>() as u64;
 
 /// Requests between two reports of progress.
 pub(crate) const STRIDE: u64 = 2048;
@@ -46,7 +46,7 @@ enum Source {
     /// In some format; without one, the beginning of the bytes tells it.
     Files(Option<Format>, Open),
     /// Records in memory, in order of time.
-    Records(Arc<[Record]>),
+    Records(Arc<Vec<Record>>),
 }
 
 impl Trace {
@@ -57,7 +57,7 @@ impl Trace {
 
     /// Records in order of time, such as a generator makes.
     pub fn from_records(name: &str, records: Vec<Record>) -> Trace {
-        Trace { name: name.to_string(), volume: None, source: Source::Records(records.into()) }
+        Trace { name: name.to_string(), volume: None, source: Source::Records(Arc::new(records)) }
     }
 
     /// A trace in memory.
@@ -93,25 +93,26 @@ impl Trace {
         file.split('.').next().unwrap_or_default()
     }
 
-    /// Reads the part within `limit` once, as `load` times it.
+    /// Decodes the part within `limit` once, as `load` times it. Its records stay in memory if they take at most `memory`
+    /// bytes; a longer trace is decoded again for each pass.
     ///
     /// # Errors
     /// An unreadable trace, one without requests, or one with too many volumes.
-    pub(crate) fn scan(&self, limit: &Limit, load: Load, watch: &Watch) -> Result<Scanned, PredictError> {
+    pub(crate) fn load(&self, limit: &Limit, load: Load, memory: u64, watch: &Watch) -> Result<Loaded, PredictError> {
         let mut feed = self.feed(limit, load)?;
+        let most = memory / RECORD_BYTES;
         let (mut scan, mut records) = (Scan::default(), Some(Vec::new()));
         while let Some(record) = feed.next()? {
             scan.add(&record);
-            if records.as_ref().is_some_and(|held| held.len() == HELD_MAX) {
-                records = None;
-            }
+            // Beyond the bound all of them go: a trace that is decoded again needs none.
+            drop(records.take_if(|held| held.len() as u64 == most));
             records.iter_mut().for_each(|held| held.push(record));
             if feed.taken().is_multiple_of(STRIDE) {
                 watch(&self.name, STRIDE);
             }
         }
         let facts = scan.facts(self, &feed)?;
-        Ok(Scanned { facts, is_timed: feed.clock().is_timed(), records })
+        Ok(Loaded { facts, is_timed: feed.clock().is_timed(), records })
     }
 
     pub(crate) fn feed(&self, limit: &Limit, load: Load) -> Result<Feed, PredictError> {
@@ -127,14 +128,21 @@ impl Trace {
     }
 }
 
-/// What the first pass over a trace found.
-pub(crate) struct Scanned {
+/// A trace after the first pass over it.
+pub(crate) struct Loaded {
     /// One for each volume.
     pub facts: Vec<Facts>,
     /// Whether its requests have times.
     pub is_timed: bool,
-    /// All its records as they are played, unless there are too many.
+    /// All its records as they are played, unless they take too much memory.
     pub records: Option<Vec<Record>>,
+}
+
+impl Loaded {
+    /// Bytes of its records in memory.
+    pub fn bytes(&self) -> u64 {
+        self.records.as_ref().map_or(0, |held| held.len() as u64 * RECORD_BYTES)
+    }
 }
 
 /// A trace as it is played: the part within the limits, on the volumes from number `first` on.
@@ -152,7 +160,7 @@ impl Reel {
         Reel { trace, limit: Limit::default(), load: Load::Open, first }
     }
 
-    /// The part of `trace` that was scanned. Records in memory need no second reading.
+    /// The part of `trace` that was loaded. Records in memory need no second pass over the trace.
     pub fn new(trace: &Trace, limit: Limit, load: Load, first: usize, records: Option<Vec<Record>>) -> Reel {
         match records {
             Some(records) => Reel::whole(Trace::from_records(&trace.name, records), first),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use esker_base::Nanos;
-use esker_base::units::{UnitError, parse_span};
+use esker_base::units::{UnitError, parse_size, parse_span};
 use esker_predict::calibration::FILE;
 use esker_predict::deploy::stack_toml;
 use esker_predict::plan::TARGET_BUSY;
@@ -119,6 +119,9 @@ struct Try {
     /// Plays the first five minutes of each trace
     #[arg(long, conflicts_with = "duration")]
     quick: bool,
+    /// Memory for the records of the traces; a trace that does not fit is decoded again for each run
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "256MiB")]
+    memory: u64,
     /// Leaves out requests that repeat range and operation of one less than this before
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     dedup_window: Option<Nanos>,
@@ -215,6 +218,7 @@ impl Try {
             headroom: !self.no_headroom,
             making: Making { fill: self.fill, wraps: self.wrap },
             limit: Limit { duration, requests: self.limit, dedup_window: self.dedup_window },
+            memory: self.memory,
             target_p99: self.target_p99,
             verify: self.verify,
             ..defaults
@@ -411,7 +415,8 @@ mod tests {
     }
 
     #[test]
-    fn the_default_target_is_the_library_s() {
+    fn the_default_target_and_memory_are_the_library_s() {
         assert_eq!(parse_time("20ms"), Ok(esker_predict::plan::TARGET_P99));
+        assert_eq!(parse_size("256MiB"), Ok(esker_predict::plan::MEMORY));
     }
 }
