@@ -46,6 +46,7 @@ fn limits(make: &Make<'_>) -> Result<Limits, KindError> {
     let limits = Limits {
         size: blocks * UNIT,
         block: unit,
+        remap: unit,
         atomic: unit,
         transfer_max: lower.transfer_max / unit * unit,
         volatile_cache: true,

@@ -14,7 +14,8 @@ static COARSE: Kind = Kind::layer("coarse", "Has larger blocks than the device b
 struct Coarse;
 
 fn build_coarse(make: &Make<'_>) -> Result<Layer, KindError> {
-    let limits = Limits { block: 4096, atomic: 4096, preferred: 4096, discard: 4096, ..make.lowers[0].clone() };
+    let limits =
+        Limits { block: 4096, atomic: 4096, preferred: 4096, discard: 4096, remap: 4096, ..make.lowers[0].clone() };
     Ok(Layer::single(Coarse, limits))
 }
 

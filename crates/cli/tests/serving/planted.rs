@@ -9,7 +9,7 @@ use esker_testkit::{Ability, skip};
 use crate::harness::{ESKER, Server, check_tool, esker};
 
 /// Digits of keys: one that the stack uses, and one that stands in a text by mistake.
-const USED: &str = "00112233445566778899aabbccddeeff0f1e2d3c4b5a69788796a5b4c3d2e1f0";
+const USED: &str = "ad54c95c827c47f8e59af10a68d538c46b5abccf7174ab4fcbbd93a584313e28";
 const WRITTEN: &str = "a0b1c2d3e4f5061728394a5b6c7d8e9ffedcba98765432100123456789abcdef";
 
 fn check_hidden(what: &str, output: &[u8]) {
