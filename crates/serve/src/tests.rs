@@ -249,7 +249,7 @@ fn a_resize_is_seen_by_clients_that_are_there_and_by_those_that_come() {
         let top = status.parts.iter().find(|part| part.name == "top").unwrap();
         assert_eq!((status.exports[0].size, top.ends[0].size), (64 << 10, 64 << 10));
         for (export, bytes, words) in
-            [("raw", 16 << 20, "fixed"), ("vol", 100, "multiple of 4096"), ("no", 1, "no export")]
+            [("raw", 16 << 20, "fixed"), ("vol", 100, "multiple of 512"), ("no", 1, "no export")]
         {
             let refused = server.ask(resize(export, bytes)).await.unwrap_err().to_string();
             assert!(refused.contains(words), "{export}: {refused}");

@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn what_exists_may_be_named() {
-        let doc = "`crates/base/src/lib.rs:7` `docs/reference/kinds/` `docs/reference/kinds/NAME.md` `esker-base` `a/b` [x](layers/delay.md#top)\n\
+        let doc = "`crates/base/src/lib.rs:7` `docs/reference/kinds/` `docs/reference/kinds/NAME.md` `esker-base` `a/b` [x](reference/kinds/delay.md#top)\n\
                    [y](https://example.org/z) `cargo test -p esker-base`\n\n```sh\ncargo xtask tidy && cargo test\n```\n";
         assert_silent(check, &with(doc));
     }
