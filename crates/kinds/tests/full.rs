@@ -279,7 +279,10 @@ fn dedup_latches_where_its_records_find_no_space() {
 
 #[test]
 fn an_off_loading_layer_uses_its_home_where_its_log_has_no_space() {
-    check("a = tight BED; b = tight BED; vol = offload rest=0s on a, b", Some("the superblock of the log cannot be written"));
+    check(
+        "a = tight BED; b = tight BED; vol = offload rest=0s on a, b",
+        Some("the superblock of the log cannot be written"),
+    );
 }
 
 #[test]
