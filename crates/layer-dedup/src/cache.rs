@@ -27,6 +27,8 @@ pub struct Cache {
     layout: Layout,
     set: u128,
     pages_max: usize,
+    /// Pages of one write, at most, as requests below allow.
+    run_max: usize,
     inner: RefCell<Inner>,
     arrived: Notify,
     /// Pages used since this stamp stay.
@@ -74,11 +76,12 @@ pub struct Counts {
 
 impl Cache {
     /// At most `pages_max` pages (and a few that one operation needs at once).
-    pub fn new(layout: Layout, set: u128, pages_max: usize) -> Cache {
+    pub fn new(layout: Layout, set: u128, pages_max: usize, transfer_max: u64) -> Cache {
         Cache {
             layout,
             set,
             pages_max: pages_max.max(PAGES_MIN),
+            run_max: (transfer_max as usize / PAGE).clamp(1, RUN_MAX),
             inner: RefCell::default(),
             arrived: Notify::default(),
             held: Cell::new(u64::MAX),
@@ -194,7 +197,7 @@ impl Cache {
     /// The first that the lower end answers; what was written may be lost until a flush.
     pub async fn write_back(&self, io: &Io) -> Result<(), BioError> {
         let dirty: Vec<u32> = self.inner.borrow().dirty.iter().copied().collect();
-        let runs: Vec<&[u32]> = dirty.chunk_by(|a, b| a + 1 == *b).flat_map(|run| run.chunks(RUN_MAX)).collect();
+        let runs: Vec<&[u32]> = dirty.chunk_by(|a, b| a + 1 == *b).flat_map(|run| run.chunks(self.run_max)).collect();
         for group in runs.chunks(WIDTH) {
             let bios = group.iter().map(|run| self.write_of(io, run)).collect();
             let returned = io.all(bios, WIDTH).await;

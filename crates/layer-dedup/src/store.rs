@@ -113,7 +113,7 @@ impl Store {
     fn of(config: Config, superblock: &Superblock, rt: &Rt) -> Store {
         Store {
             rt: rt.clone(),
-            cache: Cache::new(config.layout, superblock.set, config.pages_max),
+            cache: Cache::new(config.layout, superblock.set, config.pages_max, config.transfer_max),
             set: superblock.set,
             turn: Credits::new(1),
             commits: Credits::new(1),

@@ -6,9 +6,11 @@ mod random;
 
 use std::rc::Rc;
 
-use esker_base::ByteRange;
+use esker_base::{ByteRange, Nanos};
 use esker_block::conformance::{self, Options};
-use esker_block::{Bio, BioError, Buf, Device, Done, Kind, Limits, OpKind, Step};
+use esker_block::{
+    Bio, BioError, Buf, Ctx, Device, Done, Extension, Flow, Kind, KindError, Layer, Limits, Make, OpKind, Step,
+};
 use esker_dev::{Defer, Media, MemoryDevice};
 use esker_layer_kit::Io;
 use esker_rt::Rt;
@@ -16,6 +18,7 @@ use esker_rt::mem::Pool;
 use esker_rt::sim::{Sim, SimConfig};
 use esker_rt::sync::join_all;
 use esker_stack::{Spec, Stack};
+use esker_testkit::bench;
 
 use crate::check::{self, Verdict};
 use crate::layout::Layout;
@@ -366,4 +369,32 @@ fn tables_that_do_not_fit_in_memory_are_read_again() {
     let verdict = checked(&media);
     assert_eq!((verdict.mapped, verdict.wrong, verdict.unindexed), (blocks, 0, 0));
     assert!(verdict.used < blocks, "{verdict:?}");
+}
+
+/// A device that takes requests of 64 KiB.
+static NARROW: Kind = Kind::layer("narrow", "Takes small requests.", &[], build_narrow);
+
+struct Narrow;
+
+fn build_narrow(make: &Make<'_>) -> Result<Layer, KindError> {
+    Ok(Layer::single(Narrow, Limits { transfer_max: 64 << 10, atomic: 512, ..make.lowers[0].clone() }))
+}
+
+impl Extension for Narrow {
+    fn issue(&self, _: &mut Ctx<'_>, _: &mut Bio) -> Step<Flow> {
+        Step::Now(Flow::Down)
+    }
+}
+
+#[test]
+fn tables_are_written_in_requests_that_the_device_takes() {
+    static KINDS: &[&Kind] = &[&crate::KIND, &NARROW, &esker_dev::memory::KIND];
+    bench::with(KINDS, "vol = memory size=16MiB | narrow | dedup block=512", async |vol| {
+        for request in 0..256u64 {
+            let content: Vec<u8> = (0..64).flat_map(|block| unique(request * 64 + block)).collect();
+            bench::write(&vol, request << 15, &content).await;
+        }
+        drop(vol.stack().quiesce(Nanos::secs(1)).await.unwrap());
+        assert_eq!(bench::read(&vol, 0, 512).await, unique(0));
+    });
 }
