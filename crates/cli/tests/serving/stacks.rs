@@ -154,7 +154,7 @@ fn begin(dir: &Path, sample: &Sample) -> Result<Server, String> {
 
 /// The key of every layer that encrypts.
 fn write_key(path: &Path) {
-    fs::write(path, "5a".repeat(64)).unwrap();
+    fs::write(path, ["5a".repeat(32), "a5".repeat(32)].concat()).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
 }
 
