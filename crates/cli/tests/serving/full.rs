@@ -1,50 +1,12 @@
 //! A volume on a file whose file system is full: it fails the write, opens, is read, and goes on when there is space.
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use esker_testkit::{Ability, skip};
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
-
 use crate::harness::{Server, check_esker, check_tool, tool};
+use crate::small_disk::SmallDisk;
 
 const STACK: &str = "f = file path=DIR/small/f.img size=64MiB direct=false; \
                      vol = volume size=16MiB segment=1MiB checkpoint=4MiB on f; export vol = vol nbd=unix:DIR/sock";
-
-/// A file system in memory with little space; gone when dropped.
-struct Small(PathBuf);
-
-impl Small {
-    fn mounted(dir: &Path) -> Option<Small> {
-        let at = dir.join("small");
-        fs::create_dir(&at).unwrap();
-        match mount(c"tmpfs", &at, c"tmpfs", MountFlags::empty(), c"size=12m") {
-            Ok(()) => Some(Small(at)),
-            Err(error) => {
-                skip(Ability::Attach, format_args!("no mount: {error}"));
-                None
-            }
-        }
-    }
-
-    /// Takes all space that is left.
-    fn fill(&self) {
-        let full = fs::write(self.0.join("filler"), vec![1; 12 << 20]).unwrap_err();
-        assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
-    }
-
-    fn empty(&self) {
-        fs::remove_file(self.0.join("filler")).unwrap();
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        // It goes with the machine at the latest.
-        let _gone = unmount(&self.0, UnmountFlags::DETACH);
-    }
-}
 
 fn qemu_io(server: &Server, command: &str) -> Output {
     tool("qemu-io", &["-f", "raw", "-c", command, &server.uris[0]]).output().expect("qemu-io runs")
@@ -63,7 +25,7 @@ fn check_full(server: &Server, command: &str) {
 #[test]
 fn a_volume_on_a_full_file_system_is_read_opened_and_goes_on_when_there_is_space() {
     let dir = tempfile::tempdir().unwrap();
-    let Some(small) = Small::mounted(dir.path()) else { return };
+    let Some(small) = SmallDisk::mount(dir.path(), c"size=12m") else { return };
     let mut server = Server::start(dir.path(), STACK, &[]);
     check_done(&server, "write -P 1 0 4m");
     check_done(&server, "flush");

@@ -17,6 +17,7 @@ mod planted;
 mod refusals;
 mod secured;
 mod service;
+mod small_disk;
 mod stacks;
 mod stopping;
 mod top;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::harness::{ESKER, Server, check_esker, check_tool, missing, tool};
+use crate::small_disk::SmallDisk;
 
 /// Serving `stack` fails with a message that has all of `parts`.
 fn check_refused(dir: &Path, stack: &str, parts: &[&str]) {
@@ -146,30 +147,10 @@ fn a_socket_without_permission_is_refused() {
     assert!(error.contains("no permission to listen at") && error.contains("must be writable"), "{error}");
 }
 
-/// A small file system that vanishes; needs root.
-struct Small<'a>(&'a Path);
-
-impl Small<'_> {
-    fn mount(at: &Path) -> Option<Small<'_>> {
-        let path = at.display().to_string();
-        let mounted = tool("mount", &["-t", "tmpfs", "-o", "size=2m", "none", &path]).status();
-        mounted.is_ok_and(|status| status.success()).then_some(Small(at))
-    }
-}
-
-impl Drop for Small<'_> {
-    fn drop(&mut self) {
-        let _gone = tool("umount", &["-l", &self.0.display().to_string()]).status();
-    }
-}
-
 #[test]
 fn a_full_disk_under_a_file_fails_the_write_and_heals_when_space_is_back() {
     let dir = tempfile::tempdir().unwrap();
-    let small = dir.path().join("small");
-    fs::create_dir(&small).unwrap();
-    let Some(_small) = Small::mount(&small) else {
-        esker_testkit::skip(esker_testkit::Ability::Attach, "a full disk needs root and mount");
+    let Some(small) = SmallDisk::mount(dir.path(), c"size=2m") else {
         assert!(!is_root(), "root could not mount a tmpfs");
         return;
     };
@@ -178,7 +159,7 @@ fn a_full_disk_under_a_file_fails_the_write_and_heals_when_space_is_back() {
     let uri = &server.uris[0];
     let run = |command: &str| check_qemu_io(&["-f", "raw", "-c", command, uri]);
     assert!(run("write -P 3 0 64k").contains("wrote 65536/65536 bytes"));
-    fs::write(small.join("other"), vec![1; 1 << 20]).unwrap();
+    fs::write(small.0.join("other"), vec![1; 1 << 20]).unwrap();
     let write = run("write -P 7 1M 4M");
     assert!(write.contains("No space left on device"), "{write}");
     let log = server.log();
@@ -187,7 +168,7 @@ fn a_full_disk_under_a_file_fails_the_write_and_heals_when_space_is_back() {
     assert!(run("flush").is_empty(), "a flush says nothing of a write that failed");
     let over = run("write -P 4 0 64k");
     assert!(over.contains("wrote 65536/65536 bytes"), "a write over bytes that have space goes on: {over}");
-    fs::remove_file(small.join("other")).unwrap();
+    fs::remove_file(small.0.join("other")).unwrap();
     let healed = run("write -P 9 6M 256k");
     assert!(healed.contains("wrote 262144/262144 bytes"), "{healed}");
     for command in ["read -P 4 0 64k", "read -P 9 6M 256k"] {
@@ -201,22 +182,19 @@ fn a_full_disk_under_a_file_fails_the_write_and_heals_when_space_is_back() {
 #[test]
 fn a_file_that_is_allocated_whole_needs_its_space_at_the_start_and_keeps_it() {
     let dir = tempfile::tempdir().unwrap();
-    let small = dir.path().join("small");
-    fs::create_dir(&small).unwrap();
-    let Some(_small) = Small::mount(&small) else {
-        esker_testkit::skip(esker_testkit::Ability::Attach, "a full disk needs root and mount");
+    let Some(small) = SmallDisk::mount(dir.path(), c"size=2m") else {
         assert!(!is_root(), "root could not mount a tmpfs");
         return;
     };
     let text = "d = file path=DIR/small/d.img size=SIZE allocate=true direct=false @ nbd=unix:DIR/sock";
     let refused = Server::try_start(dir.path(), &text.replace("SIZE", "8MiB"), &[]).err().expect("there is no space");
     assert!(refused.contains("its 8388608 bytes cannot be reserved: No space left"), "{refused}");
-    assert!(!small.join("d.img").exists(), "what the start made is removed");
+    assert!(!small.0.join("d.img").exists(), "what the start made is removed");
     let server = Server::start(dir.path(), &text.replace("SIZE", "1MiB"), &[]);
     let uri = &server.uris[0];
     let run = |command: &str| check_qemu_io(&["-f", "raw", "-c", command, uri]);
     assert!(run("discard 0 1M").contains("discard 1048576/1048576 bytes"));
-    assert!(fs::write(small.join("other"), vec![1; 4 << 20]).is_err(), "the rest of the disk is full");
+    assert!(fs::write(small.0.join("other"), vec![1; 4 << 20]).is_err(), "the rest of the disk is full");
     assert!(run("write -P 5 0 1M").contains("wrote 1048576/1048576 bytes"));
     server.stop();
 }

@@ -116,18 +116,35 @@ pub(super) struct Run {
     pub(super) moved: f64,
 }
 
+impl Run {
+    /// A run that has not begun, over a volume of zeroes in so many blocks or sectors.
+    pub(super) fn new(journal: &Journal, places: u64) -> Run {
+        Run {
+            journal: journal.clone(),
+            contents: vec![vec![0; places as usize]],
+            began: vec![],
+            durable: BTreeMap::new(),
+            moved: 0.0,
+        }
+    }
+
+    /// Does the next act by `perform`, which tells whether it and all before it are durable then; `apply` does it to the content.
+    pub(super) async fn step(&mut self, apply: impl FnOnce(&mut Content), perform: impl Future<Output = bool>) {
+        self.began.push(self.journal.points());
+        let mut content = self.contents.last().unwrap().clone();
+        apply(&mut content);
+        self.contents.push(content);
+        if perform.await {
+            self.durable.insert(self.journal.points(), self.began.len());
+        }
+    }
+}
+
 fn record(seed: u64, acts: usize) -> Run {
     let sim = Sim::new(SimConfig::seeded(seed));
     let (rt, journal) = (sim.rt(), Journal::default());
-    let run = Run {
-        journal: journal.clone(),
-        contents: vec![vec![0; BLOCKS as usize]],
-        began: vec![],
-        durable: BTreeMap::new(),
-        moved: 0.0,
-    };
     sim.block_on(async move {
-        let mut run = run;
+        let mut run = Run::new(&journal, BLOCKS);
         let leaf = Recorder::leaf(&journal, &rt, &media(MEDIUM), BLOCK as u32, Defer::Always(Nanos::micros(3)));
         let bench = Bench::open(&rt, leaf, SEGMENT, CHECKPOINT).await;
         // In every other run the collector works beside the acts too.
@@ -144,14 +161,7 @@ fn record(seed: u64, acts: usize) -> Run {
         let mut rng = Stream::named(seed, "acts");
         for number in 0..acts {
             let act = draw(&mut rng, number as u8 + 1);
-            run.began.push(journal.points());
-            let is_durable = perform(&bench, &act).await;
-            let mut content = run.contents.last().unwrap().clone();
-            apply_to(&mut content, &act);
-            run.contents.push(content);
-            if is_durable {
-                run.durable.insert(journal.points(), number + 1);
-            }
+            run.step(|content| apply_to(content, &act), perform(&bench, &act)).await;
         }
         assert_eq!(bench.values(0, BLOCKS).await, *run.contents.last().unwrap(), "seed {seed}");
         run.moved = bench.stat("moved_bytes");

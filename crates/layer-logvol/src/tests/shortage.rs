@@ -1,7 +1,5 @@
 //! A device below without space: at each write in turn, for one write and for many.
 
-use std::collections::BTreeMap;
-
 use esker_base::Stream;
 use esker_block::BioError;
 use esker_testkit::{Bound, Journal, Recorder, crash};
@@ -79,13 +77,7 @@ fn record(seed: u64, acts: usize, lack: Lack) -> Told {
                 Err(error) => assert!(error.contains("it cannot be written: no space"), "{error}"),
             }
         };
-        let mut run = Run {
-            journal: recorded.clone(),
-            contents: vec![vec![0; BLOCKS as usize]],
-            began: vec![],
-            durable: BTreeMap::new(),
-            moved: 0.0,
-        };
+        let mut run = Run::new(&recorded, BLOCKS);
         // Where the first act stands that failed since the last one that changed something.
         let (mut ghost, mut failed) = (None, 0);
         let mut rng = Stream::named(seed, "acts");

@@ -1,11 +1,13 @@
 //! What blktrace's text and binary forms share: actions, operations, and which of a request's events counts.
 
 use super::Yield;
+use super::encoder::{Encoder, Place, Revisit};
 use super::fields::flushed;
 use super::major_minor;
 use crate::fault::Reason;
 use crate::names::Names;
-use crate::record::Op;
+use crate::record::{Op, Record};
+use crate::sink::{Loss, Losses};
 use esker_base::Nanos;
 
 /// A step in a request's life that may stand for the request.
@@ -24,6 +26,28 @@ pub(crate) type FirstStage = fn(&[u8]) -> Option<Stage>;
 
 /// Bytes of the beginning in which the first of the stages is looked for.
 pub(crate) const STAGE_HEAD: usize = 64 << 10;
+
+/// Writes one request to a device, `major,minor`, after so many others.
+type Encode = fn(&str, u64, &Record, &mut Losses, &mut Vec<u8>) -> Result<(), Loss>;
+
+/// The encoder of a format in which requests stand alone.
+pub(crate) struct Alone(pub Encode);
+
+impl Encoder for Alone {
+    fn volume(&self, name: &str, number: u32, attempt: u32) -> Option<String> {
+        Some(device_name(name, number, attempt))
+    }
+
+    fn put(
+        &mut self,
+        place: &Place<'_>,
+        r: &Record,
+        losses: &mut Losses,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Revisit>, Loss> {
+        self.0(place.volume, place.serial, r, losses, out).map(|()| None)
+    }
+}
 
 /// One event of a request.
 pub(crate) struct Event {
@@ -58,7 +82,7 @@ impl Event {
 }
 
 /// How volume `number` called `name` is written: `major,minor`.
-pub(crate) fn device_name(name: &str, number: u32, attempt: u32) -> String {
+fn device_name(name: &str, number: u32, attempt: u32) -> String {
     let [major, minor] = major_minor(name, number, attempt);
     format!("{major},{minor}")
 }

@@ -4,8 +4,7 @@
 //! not, and the summary that starts with a `CPU` line ends the trace.
 
 use super::Yield;
-use super::blk::{Event, Stage, device_name};
-use super::encoder::{Encoder, Place, Revisit};
+use super::blk::{Alone, Event, Stage};
 use super::fields::{fill, is_remark, scaled, seconds, whole};
 use super::info::{FormatInfo, Signs};
 use crate::fault::Reason;
@@ -17,7 +16,7 @@ use esker_base::units::SECTOR;
 use std::io::Write;
 
 pub(crate) static INFO: FormatInfo = FormatInfo {
-    encoder: Some(|| Box::new(Lines)),
+    encoder: Some(|| Box::new(Alone(encode))),
     endings: &[".blkparse"],
     signs: Signs { line: Some(|line| event(line).is_ok()), ..Signs::NONE },
     first_stage: Some(first_stage),
@@ -115,25 +114,6 @@ pub(crate) fn operation(letters: &[u8]) -> Result<(bool, Option<Op>), Reason> {
 fn first_stage(head: &[u8]) -> Option<Stage> {
     let lines = head.split(|b| *b == b'\n');
     lines.filter_map(|line| event(line.trim_ascii()).ok().flatten()).map(|e| e.stage).min()
-}
-
-/// Lines stand alone.
-struct Lines;
-
-impl Encoder for Lines {
-    fn volume(&self, name: &str, number: u32, attempt: u32) -> Option<String> {
-        Some(device_name(name, number, attempt))
-    }
-
-    fn put(
-        &mut self,
-        place: &Place<'_>,
-        r: &Record,
-        losses: &mut Losses,
-        out: &mut Vec<u8>,
-    ) -> Result<Option<Revisit>, Loss> {
-        encode(place.volume, place.serial, r, losses, out).map(|()| None)
-    }
 }
 
 /// Writes one queued request to the device called `volume` (`major,minor`).

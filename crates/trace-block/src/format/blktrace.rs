@@ -4,8 +4,7 @@
 //! Layout and numbers after `include/uapi/linux/blktrace_api.h`, version 7 of the format.
 
 use super::Yield;
-use super::blk::{Event, Stage, device_name};
-use super::encoder::{Encoder, Place, Revisit};
+use super::blk::{Alone, Event, Stage};
 use super::fields::scaled;
 use super::info::{FormatInfo, Signs};
 use crate::fault::Reason;
@@ -18,7 +17,7 @@ use esker_base::codec::{Reader, Short};
 use esker_base::units::SECTOR;
 
 pub(crate) static INFO: FormatInfo = FormatInfo {
-    encoder: Some(|| Box::new(Records)),
+    encoder: Some(|| Box::new(Alone(encode))),
     endings: &[".blktrace", ".blktrace.0"],
     signs: Signs { mark: Some(fits), ..Signs::NONE },
     first_stage: Some(first_stage),
@@ -169,25 +168,6 @@ fn first_stage(mut bytes: &[u8]) -> Option<Stage> {
         bytes = &bytes[len..];
     }
     first
-}
-
-/// Records stand alone.
-struct Records;
-
-impl Encoder for Records {
-    fn volume(&self, name: &str, number: u32, attempt: u32) -> Option<String> {
-        Some(device_name(name, number, attempt))
-    }
-
-    fn put(
-        &mut self,
-        place: &Place<'_>,
-        r: &Record,
-        losses: &mut Losses,
-        out: &mut Vec<u8>,
-    ) -> Result<Option<Revisit>, Loss> {
-        encode(place.volume, place.serial, r, losses, out).map(|()| None)
-    }
 }
 
 /// Writes one queued request, little-endian, to the device called `volume` (`major,minor`).

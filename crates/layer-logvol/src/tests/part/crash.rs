@@ -1,10 +1,9 @@
 //! Power cuts between changes of sectors: what is found is what some of the changes left, the first ones, all of each.
 
-use std::collections::BTreeMap;
-
 use esker_block::store::SparseStore;
 use esker_testkit::{Count, Journal, Recorder, crash};
 
+use super::super::crash::{Content, Run, judge};
 use super::*;
 
 const BLOCKS: u64 = 6;
@@ -44,8 +43,6 @@ fn draw(rng: &mut Stream, value: u8) -> Act {
     }
 }
 
-type Content = Vec<u8>;
-
 fn apply_to(content: &mut Content, act: &Act) {
     let span = |at: u64, len: u64| at as usize..(at + len) as usize;
     match *act {
@@ -84,40 +81,18 @@ async fn perform(bench: &Bench, act: &Act) -> bool {
     }
 }
 
-struct Run {
-    journal: Journal,
-    contents: Vec<Content>,
-    /// Events below that had happened when each act began.
-    began: Vec<u64>,
-    /// Acts that were durable, by the events that had happened.
-    durable: BTreeMap<u64, usize>,
-}
-
 fn record(seed: u64, acts: usize) -> Run {
     println!("seed {seed}");
     let sim = Sim::new(SimConfig::seeded(seed));
     let (rt, journal) = (sim.rt(), Journal::default());
-    let run = Run {
-        journal: journal.clone(),
-        contents: vec![vec![0; SECTORS as usize]],
-        began: Vec::new(),
-        durable: BTreeMap::new(),
-    };
     sim.block_on(async move {
-        let mut run = run;
+        let mut run = Run::new(&journal, SECTORS);
         let leaf = Recorder::leaf(&journal, &rt, &media(MEDIUM), BLOCK as u32, Defer::Always(Nanos::micros(3)));
         let bench = open_large(&rt, leaf, SEGMENT, CHECKPOINT).await;
         let mut rng = Stream::named(seed, "acts");
         for number in 0..acts {
             let act = draw(&mut rng, number as u8 + 1);
-            run.began.push(journal.points());
-            let is_durable = perform(&bench, &act).await;
-            let mut content = run.contents.last().unwrap().clone();
-            apply_to(&mut content, &act);
-            run.contents.push(content);
-            if is_durable {
-                run.durable.insert(journal.points(), number + 1);
-            }
+            run.step(|content| apply_to(content, &act), perform(&bench, &act)).await;
         }
         assert_eq!(sectors(&bench, BLOCKS).await, *run.contents.last().unwrap());
         run
@@ -137,13 +112,7 @@ fn every_state(seed: u64) -> Count {
     let run = record(seed, 40);
     let bound = Bound { states_max: 6, seed };
     let judged = crash::for_each_state(&run.journal, bound, |point, images| {
-        let content = content_of(images[0].over(&SparseStore::default()));
-        let least = run.durable.range(..=point).next_back().map_or(0, |(_, acts)| *acts);
-        let most = run.began.partition_point(|began| *began <= point);
-        match run.contents[least..=most].contains(&content) {
-            true => Ok(()),
-            false => Err(format!("event {point}: {content:?} is not what any of acts {least} to {most} left")),
-        }
+        judge(&run, point, &content_of(images[0].over(&SparseStore::default())))
     });
     judged.unwrap_or_else(|lost| panic!("seed {seed}: {lost}"))
 }
