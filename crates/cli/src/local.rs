@@ -18,7 +18,7 @@ pub enum LocalError {
     /// The kernel's words.
     #[error(transparent)]
     Unreached(#[from] io::Error),
-    /// Another user's program listens. What it answers may be anything, and so may what it does with what it is told.
+    /// A program of another user listens. Its answers may be false, and it may misuse what a verb sends.
     #[error(
         "user {0} listens there, which is neither root nor the user of this command; if that is your server, run this \
          command as user {0}"
@@ -115,7 +115,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(600);
     const SHORT: Duration = Duration::from_millis(200);
-    /// The user of nobody, whose sockets root does not trust.
+    /// The user `nobody`, whose sockets root does not trust.
     const OTHER: u32 = 65534;
 
     fn folder() -> (tempfile::TempDir, PathBuf) {

@@ -15,7 +15,7 @@ use crate::ingens::bound::{BEGUN_WITHIN, Bound};
 use crate::machine::told_bytes;
 use crate::{peer, scratch};
 
-/// What it is called in failures.
+/// Its name in failures.
 pub const PROGRAM: &str = "esker serve";
 
 /// The same for a server that a profiler slows down fifty times.

@@ -1,4 +1,4 @@
-//! Whether a volume that nobody uses is sound: checksums, the journal, references against the map, the free map, the
+//! Whether a volume out of use is sound: checksums, the journal, references against the map, the free map, the
 //! index, and if wanted the bytes of every data block against their fingerprint.
 //!
 //! It needs four bytes of memory for each data block, and the journal.

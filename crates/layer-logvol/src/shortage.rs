@@ -110,7 +110,7 @@ impl Volume {
         log.position.block = 0;
     }
 
-    /// Makes the checkpoint from which a log that is broken off goes on, on behalf of those who wait; or tells them that there is
+    /// Makes the checkpoint from which a log that is broken off goes on, for the requests that wait; or tells them that there is
     /// no space.
     pub(crate) fn mend(self: &Rc<Self>) {
         let log = self.log.borrow();
@@ -131,7 +131,7 @@ impl Volume {
         self.rt().spawn("mend", mend).detach();
     }
 
-    /// Makes a checkpoint. For those who delete, if need be, with the space of what is free: writers would take it for themselves.
+    /// Makes a checkpoint. For a deletion, if need be, with the space of what is free: a write would use that space up.
     async fn checkpoint_for_who_waits(&self, store: &DeviceStore) -> Result<(), BioError> {
         if self.shortage.asks_back.take() {
             self.give_back(store).await;

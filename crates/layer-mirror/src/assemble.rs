@@ -1,4 +1,4 @@
-//! From the superblocks that were found to the halves of a set: who is fresh, who must catch up, and what is refused.
+//! From the superblocks that were found to the halves of a set: which are fresh, which must catch up, and what is refused.
 
 use esker_framing::SuperblockError;
 

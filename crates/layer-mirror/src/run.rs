@@ -121,7 +121,7 @@ impl Mirror {
         }
     }
 
-    /// Says who is there and writes the first superblock. A half that needs everything gets its own only after the
+    /// Says which halves are there and writes the first superblock. A half that needs everything gets its own only after the
     /// others' say so, or a crash would leave it with a superblock that is better than its data.
     async fn begin(&self, below: &Below) -> Result<(), BioError> {
         if self.superblock.borrow().sequence == 0 {
@@ -407,7 +407,7 @@ impl Mirror {
         }
     }
 
-    /// Makes all changes of the superblock up to now durable. One superblock is written at a time; it serves all who
+    /// Makes all changes of the superblock up to now durable. One superblock is written at a time; it serves all requests that
     /// wait.
     pub(crate) async fn commit(&self, below: &Below) -> Result<(), BioError> {
         let target = self.asked.get();

@@ -86,7 +86,7 @@ impl Superblock {
         self.in_sync >> member & 1 != 0
     }
 
-    /// Changes who is in sync: a new generation. `sequence` must be that of the last superblock that all halves got.
+    /// Changes which halves are in sync: a new generation. `sequence` must be that of the last superblock that all halves got.
     pub fn change(&mut self, in_sync: u16) {
         debug_assert!(in_sync != 0, "a half holds the data");
         let everyone = all_of(self.members);

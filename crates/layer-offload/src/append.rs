@@ -89,7 +89,7 @@ impl Offload {
         }
     }
 
-    /// After a write of the log that failed: nobody knows what the device holds of it and of those behind it. A new
+    /// After a write of the log that failed: the device may hold any part of it and of those behind it. A new
     /// epoch makes certain that no restart finds them, before what they said is done at home. Nothing is off-loaded
     /// from then on.
     async fn stop(&self, io: &Io) -> Result<(), BioError> {

@@ -2,7 +2,7 @@
 //!
 //! It asks for bytes and is given them, so that the opening of a stack, the checker and the fuzzer are one code. First
 //! all headers are followed from the oldest on, until one is not the next record. Then the payloads of those are
-//! compared with their checksums that nobody has called durable; the log ends before the first that was torn.
+//! compared with their checksums that no record calls durable; the log ends before the first that was torn.
 
 use esker_base::ByteRange;
 

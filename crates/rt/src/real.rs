@@ -1,10 +1,12 @@
 //! The real world: a reactor that one thread at a time enters.
 //!
-//! Reading order: [`reactor`] (the loop), [`op`] (what the kernel can be asked), [`uring`] and [`threads`] (the two
-//! backends), [`kernel`] (what devices and front ends call), [`cell`] (a stack that any thread may enter), [`apart`]
-//! (calls that this process may have to answer itself), [`credentials`] (who connected), [`descriptor`] (calls without a safe form elsewhere),
-//! [`fault_guard`] (mapped files that others shorten), [`file_map`], [`lock`] (media against other programs), [`loop_device`],
-//! [`process`] (memory of other processes), [`secrecy`] (keys of this one), [`key_memory`] (where they are).
+//! Reading order: [`reactor`] (the loop), [`op`] (what the kernel can be asked), [`uring`] and [`threads`] (the two backends).
+//! Then [`kernel`] (what devices and front ends call), [`cell`] (a stack that any thread may enter), [`apart`] (calls that this
+//! process may have to answer itself).
+//!
+//! Calls without a safe form elsewhere: [`credentials`] (of a peer), [`descriptor`], [`fault_guard`] (mapped files that others
+//! shorten), [`file_map`], [`lock`] (media against other programs), [`loop_device`], [`process`] (memory of other processes).
+//! Keys: [`secrecy`] (keeps them out of dumps and of the environment), [`key_memory`] (their pages).
 
 #![allow(
     clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! What a replay must not leave: for tests and fuzzers, and for anybody who wants to look at a run directory.
+//! What a replay must not leave: for tests, fuzzers and users that look at a run directory.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};

@@ -129,7 +129,7 @@ impl Socket for UnixStream {
     }
 }
 
-/// Whether the server still holds the connection. What it has said meanwhile is taken.
+/// Whether the server still holds the connection. Reads the bytes that the server has sent.
 fn is_held(peer: &OwnedFd) -> bool {
     let mut bytes = [0u8; 256];
     loop {

@@ -65,7 +65,7 @@ impl Papers {
 /// A certificate and its key as PEM text.
 type Pair = (String, String);
 
-/// An authority's certificate, and what it has signed for a server and for a client.
+/// The certificate of an authority, and the certificates that it signed for a server and for a client.
 fn made() -> Result<(String, Pair, Pair), rcgen::Error> {
     let key = KeyPair::generate()?;
     let mut params = CertificateParams::new(Vec::new())?;

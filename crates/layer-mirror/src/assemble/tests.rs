@@ -6,7 +6,7 @@ fn first() -> Superblock {
     superblock
 }
 
-/// The superblock after changes of who is in sync, each followed by a superblock.
+/// The superblock after changes of which halves are in sync, each followed by a superblock.
 fn after(changes: &[u16]) -> Superblock {
     changes.iter().fold(first(), |mut superblock, in_sync| {
         superblock.change(*in_sync);

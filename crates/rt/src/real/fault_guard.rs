@@ -64,7 +64,7 @@ impl FaultGuard {
         };
         let number = ALL.iter().position(free).ok_or(io::ErrorKind::OutOfMemory)?;
         let slot = &ALL[number];
-        // Nobody who saw the slot before takes these values for those of its last owner.
+        // A handler that read the slot before never takes these values for those of the last owner.
         fence(Ordering::Release);
         slot.start.store(start as usize, Ordering::Relaxed);
         slot.len.store(len, Ordering::Relaxed);
@@ -154,7 +154,7 @@ fn replace(address: usize) -> bool {
     let Some((start, len)) = found else { return false };
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
-    // SAFETY: the range is mapped and belongs to the owner of its guard, who lives, because the fault is an access to it. The owner
+    // SAFETY: the range is mapped and belongs to the owner of its guard, which lives, because the fault is an access to it. The owner
     // has said that all its bytes may change, and that no reference to them exists.
     let mapped = unsafe { libc::mmap(start as *mut libc::c_void, len, protection, flags, -1, 0) };
     mapped != libc::MAP_FAILED

@@ -275,7 +275,7 @@ calls! {
     Unshare = 133 "unshare" [Other, Never, Changes] { flags: CloneFlags }
     /// Waits for a child.
     Wait = 134 "wait" [Other, Never, Changes] { pid: i32 }
-    /// A known call without a bearing on files, or one that nobody knows.
+    /// A known call without a bearing on files, or an unknown one.
     Other = 135 "other" [Other, Never, Changes] { name: Word }
 
     /// Pseudo: attributes of a file (`getattrlist`, `fgetattrlist`, `getattrlistat`).
