@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use esker_base::digest::mix;
-use esker_rt::mem::{Mem, Part, Pool, Slab};
+use esker_rt::mem::{Mem, Pool, Slab, Slice};
 
 enum Repr {
     /// Content word `n` (8 bytes, little-endian) is a hash of seed and `n`; the seed 0 stands for zeroes.
@@ -249,11 +249,11 @@ impl Buf {
     ///
     /// # Panics
     /// If bytes are described: the builder refuses such stacks (`Kind::needs_bytes`).
-    pub fn into_parts(self) -> Vec<Part> {
+    pub fn into_parts(self) -> Vec<Slice> {
         let (start, len) = (self.start, self.len);
         match self.repr {
-            Repr::Unique(slab) => vec![Part { mem: Mem::Unique(slab), start, len }],
-            Repr::Shared(shared) => vec![Part { mem: Mem::Shared(shared), start, len }],
+            Repr::Unique(slab) => vec![Slice { mem: Mem::Unique(slab), start, len }],
+            Repr::Shared(shared) => vec![Slice { mem: Mem::Shared(shared), start, len }],
             Repr::Chain(parts) => parts.into_iter().flat_map(Buf::into_parts).collect(),
             Repr::Described(_) if len == 0 => Vec::new(),
             Repr::Described(_) => panic!("described bytes cannot be given to the kernel"),
@@ -261,14 +261,14 @@ impl Buf {
     }
 
     /// A buffer over windows that came back from the kernel.
-    pub fn from_parts(parts: Vec<Part>) -> Buf {
+    pub fn from_parts(parts: Vec<Slice>) -> Buf {
         if parts.is_empty() {
             return Buf::empty();
         }
         Buf::chain(parts.into_iter().map(Buf::from_part).collect())
     }
 
-    fn from_part(part: Part) -> Buf {
+    fn from_part(part: Slice) -> Buf {
         let repr = match part.mem {
             Mem::Unique(slab) => Repr::Unique(slab),
             Mem::Shared(shared) => Repr::Shared(shared),

@@ -81,39 +81,39 @@ impl Below {
 /// Lets an extension work by itself: on timers, after failures, to move data. Implemented by the stack.
 pub trait Enter {
     /// Waits until the stack lets work in; none if the extension has left it or the stack has ended.
-    fn enter(self: Rc<Self>) -> LocalFuture<Option<Job>>;
+    fn enter(self: Rc<Self>) -> LocalFuture<Option<WorkPermit>>;
 }
 
 /// An extension's place in a running stack. Cheap to clone.
 #[derive(Clone)]
-pub struct Station(Rc<dyn Enter>);
+pub struct LayerHandle(Rc<dyn Enter>);
 
-impl Station {
+impl LayerHandle {
     /// For the stack.
-    pub fn new(enter: Rc<dyn Enter>) -> Station {
-        Station(enter)
+    pub fn new(enter: Rc<dyn Enter>) -> LayerHandle {
+        LayerHandle(enter)
     }
 
     /// Begins a piece of work, once no change of the stack is under way. A change waits for pieces that have begun, so
     /// they should be short; and whoever waits here must hold nothing that a request waits for.
     ///
     /// None tells a background task to end: the extension has left the stack, or the stack has ended.
-    pub async fn enter(&self) -> Option<Job> {
+    pub async fn enter(&self) -> Option<WorkPermit> {
         self.0.clone().enter().await
     }
 }
 
 /// A piece of work of an extension. Like a request it keeps the arrangement of the stack under which it began, and
 /// changes of the stack wait until it is dropped.
-pub struct Job {
+pub struct WorkPermit {
     below: Below,
     leave: Option<Box<dyn FnOnce()>>,
 }
 
-impl Job {
+impl WorkPermit {
     /// For the stack: `leave` is called when the work has ended.
-    pub fn new(below: Below, leave: impl FnOnce() + 'static) -> Job {
-        Job { below, leave: Some(Box::new(leave)) }
+    pub fn new(below: Below, leave: impl FnOnce() + 'static) -> WorkPermit {
+        WorkPermit { below, leave: Some(Box::new(leave)) }
     }
 
     /// What is below the extension.
@@ -122,14 +122,14 @@ impl Job {
     }
 }
 
-impl Drop for Job {
+impl Drop for WorkPermit {
     fn drop(&mut self) {
         self.leave.take().into_iter().for_each(|leave| leave());
     }
 }
 
 /// What an extension is given when it has its place in a stack.
-pub struct Opening {
+pub struct OpenContext {
     /// The world.
     pub rt: Rt,
     /// Where buffers come from.
@@ -137,7 +137,7 @@ pub struct Opening {
     /// What is below it now: for reading what it keeps there. Nothing else passes it meanwhile.
     pub below: Below,
     /// Its place, for work that it begins later.
-    pub station: Station,
+    pub station: LayerHandle,
 }
 
 /// Bytes of a lower end by which a layer tells its medium.
@@ -245,7 +245,7 @@ pub trait Extension {
     /// # Errors
     /// Why it cannot be used, and what to do. In a stack that is built, its upper ends then refuse every request with
     /// this text, and the rest of the stack works; a live insertion is undone.
-    fn open(&self, _opening: Opening) -> Step<Result<(), KindError>> {
+    fn open(&self, _opening: OpenContext) -> Step<Result<(), KindError>> {
         Step::Now(Ok(()))
     }
 

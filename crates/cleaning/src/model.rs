@@ -84,7 +84,7 @@ pub struct Copies {
 
 /// One run.
 #[derive(Clone, Copy)]
-pub struct Plan<'a> {
+pub struct SimulationPlan<'a> {
     /// Size.
     pub shape: Shape,
     /// When it cleans.
@@ -129,7 +129,7 @@ impl Outcome {
 ///
 /// # Panics
 /// If the live data leave the cleaner no room: that is a fault of the plan.
-pub fn run(plan: &Plan<'_>) -> Outcome {
+pub fn run(plan: &SimulationPlan<'_>) -> Outcome {
     let volume = plan.shape.volume();
     let mut store = Store::new(plan);
     (0..volume).for_each(|block| store.write(0, block));

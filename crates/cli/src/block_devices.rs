@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use esker_base::units::size_human;
-use esker_dev::found::{Found, found};
+use esker_dev::found::{ProbedMedium, found};
 use esker_front_fuse::users_of;
 
 /// Why a device is not measured.
@@ -39,7 +39,7 @@ pub fn look_at(path: &Path, overwrite: bool, force: bool) -> Result<String, Devi
     judged(name, &what, overwrite, force)
 }
 
-fn judged(name: String, what: &Found, overwrite: bool, force: bool) -> Result<String, DeviceError> {
+fn judged(name: String, what: &ProbedMedium, overwrite: bool, force: bool) -> Result<String, DeviceError> {
     let (size, holds) = (size_human(what.size), what.holds.join(", "));
     match (overwrite, what.holds.is_empty(), force) {
         (false, true, _) => {
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     fn told(holds: &[&str], overwrite: bool, force: bool) -> Result<String, String> {
-        let what = Found { size: 3 << 30, holds: holds.iter().map(ToString::to_string).collect() };
+        let what = ProbedMedium { size: 3 << 30, holds: holds.iter().map(ToString::to_string).collect() };
         judged("/dev/x".to_string(), &what, overwrite, force).map_err(|error| error.to_string())
     }
 

@@ -7,7 +7,7 @@ use esker_trace_calls::import::OnBad;
 use esker_trace_order::compiled::{CompiledError, Program};
 use esker_trace_order::model::{CompileError, compile};
 use esker_trace_replay::init::Progress;
-use esker_trace_replay::{InitMode, InitOptions, Job};
+use esker_trace_replay::{InitMode, InitOptions, ReplayInput};
 
 use crate::failure::Failure;
 use crate::recording;
@@ -57,7 +57,7 @@ impl Jobs {
     ///
     /// # Errors
     /// What is wrong with which.
-    pub fn load(&self, terminal: &mut Terminal) -> Result<Vec<Job>, Failure> {
+    pub fn load(&self, terminal: &mut Terminal) -> Result<Vec<ReplayInput>, Failure> {
         self.traces.iter().map(|path| load(path, terminal)).collect()
     }
 
@@ -78,19 +78,19 @@ impl Jobs {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn load(path: &Path, terminal: &mut Terminal) -> Result<Job, Failure> {
+pub fn load(path: &Path, terminal: &mut Terminal) -> Result<ReplayInput, Failure> {
     let name = path.display().to_string();
     let head = head(path).map_err(|error| LoadError::Unread(name.clone(), error))?;
     if head == COMPILED {
         let bytes = std::fs::read(path).map_err(|error| LoadError::Unread(name.clone(), error))?;
         let program = Program::decode(&bytes).map_err(|error| LoadError::Compiled(name.clone(), error))?;
-        return Ok(Job { name, program });
+        return Ok(ReplayInput { name, program });
     }
     let trace = recording::import(path, None, OnBad::Skip)?;
     recording::complain(&trace.warnings, terminal);
     recording::refuse_lost(&trace, &name)?;
     let program = compile(trace, &mut |_| {}).map_err(|error| LoadError::Uncompiled(name.clone(), error))?;
-    Ok(Job { name, program })
+    Ok(ReplayInput { name, program })
 }
 
 /// The first bytes; none of a folder.

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use esker_rt::Rt;
-use esker_rt::mem::Part;
+use esker_rt::mem::Slice;
 use esker_rt::net::Stream;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, TERM_SIGNALS};
 use signal_hook::flag;
@@ -50,7 +50,7 @@ impl Signals {
     /// In virtual time, where there are none.
     pub fn first(self, rt: &Rt) -> io::Result<impl Future<Output = ()> + use<>> {
         let stream = Stream::from_socket(rt, self.0.into())?;
-        Ok(async move { drop(stream.read(vec![Part::heap(vec![0])]).await) })
+        Ok(async move { drop(stream.read(vec![Slice::heap(vec![0])]).await) })
     }
 }
 

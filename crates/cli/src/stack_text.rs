@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use esker_stack::Spec;
-use esker_stack::text::Plan;
+use esker_stack::text::BuildPlan;
 
 use crate::failure::Failure;
 use crate::terminal::Terminal;
@@ -49,7 +49,7 @@ impl StackText {
     ///
     /// # Errors
     /// An unreadable file, or everything that is wrong with the text.
-    pub fn load(&self, terminal: &mut Terminal) -> Result<(Spec, Plan), Failure> {
+    pub fn load(&self, terminal: &mut Terminal) -> Result<(Spec, BuildPlan), Failure> {
         let text = self.read()?;
         self.check(&text, terminal)
     }
@@ -66,7 +66,7 @@ impl StackText {
     ///
     /// # Errors
     /// Everything that is wrong with the text.
-    pub fn check(&self, text: &str, terminal: &mut Terminal) -> Result<(Spec, Plan), Failure> {
+    pub fn check(&self, text: &str, terminal: &mut Terminal) -> Result<(Spec, BuildPlan), Failure> {
         let (spec, plan) = self.parse(text)?;
         for warning in plan.warnings() {
             terminal.complain(&format!("warning: {warning}"));
@@ -82,7 +82,7 @@ impl StackText {
         Ok(self.parse(&self.read()?)?.0)
     }
 
-    fn parse(&self, text: &str) -> Result<(Spec, Plan), Failure> {
+    fn parse(&self, text: &str) -> Result<(Spec, BuildPlan), Failure> {
         let spec = Spec::parse(self.name(), text)?;
         let plan = spec.check(esker_kinds::ALL)?;
         Ok((spec, plan))

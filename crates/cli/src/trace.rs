@@ -5,7 +5,7 @@ use std::io;
 use esker_base::Nanos;
 use esker_base::units::parse_span;
 use esker_trace_block::{
-    Ending, Format, Index, IndexError, Report, Selection, SinkError, Source, Sped, Speed, TraceReader,
+    Ending, Format, Index, IndexError, Report, Rescaled, Selection, SinkError, Source, Speed, TraceReader,
 };
 use indicatif::ProgressBar;
 
@@ -50,7 +50,7 @@ pub fn written_format(word: &str) -> Result<Format, String> {
 }
 
 /// A trace that is being read.
-pub struct Trace(Sped<Selection<TraceReader>>);
+pub struct Trace(Rescaled<Selection<TraceReader>>);
 
 /// The trace's file could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -63,7 +63,7 @@ struct Unopened {
 /// The trace's index could not be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {source}")]
-struct Unsought {
+struct IndexUnreadable {
     path: String,
     source: IndexError,
 }
@@ -98,17 +98,22 @@ impl Reading {
                 reader
             }
         };
-        Ok((Trace(Sped::new(Selection::new(reader, self.volume.as_deref()), speed)), bar))
+        Ok((Trace(Rescaled::new(Selection::new(reader, self.volume.as_deref()), speed)), bar))
     }
 
     /// Opens the trace by its index, if a start is asked for and the trace has an index.
-    fn seek(&self, path: &str, files: &[trace_files::Part], bar: &ProgressBar) -> Result<Option<TraceReader>, Failure> {
+    fn seek(
+        &self,
+        path: &str,
+        files: &[trace_files::NamedFile],
+        bar: &ProgressBar,
+    ) -> Result<Option<TraceReader>, Failure> {
         let [(_, file)] = files else { return Ok(None) };
         let other = self.from.is_some_and(|format| format != Format::Ebt);
         if self.start == Nanos::ZERO || other {
             return Ok(None);
         }
-        let unsought = |source| Unsought { path: path.to_string(), source };
+        let unsought = |source| IndexUnreadable { path: path.to_string(), source };
         let mut file = file.try_clone().map_err(|e| unsought(e.into()))?;
         match Index::load(&mut file) {
             Ok(index) => Ok(Some(TraceReader::open_at(path, bar.wrap_read(file), &index, self.start)?)),

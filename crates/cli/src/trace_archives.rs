@@ -9,7 +9,7 @@ use esker_base::codec::Reader;
 use esker_trace_block::unpacked;
 use tar::{Archive, Entry};
 
-use crate::trace_files::{Part, part_number, without_packing};
+use crate::trace_files::{NamedFile, part_number, without_packing};
 
 /// Endings of archives, before that of a packing.
 const ARCHIVES: [&str; 5] = [".tar", ".tgz", ".txz", ".tbz2", ".tzst"];
@@ -31,10 +31,10 @@ pub fn is_archive(name: &str) -> bool {
 ///
 /// # Errors
 /// What the system refuses, and an archive that holds no trace or several.
-pub fn open(path: &str, member: Option<&str>) -> io::Result<Vec<Part>> {
+pub fn open(path: &str, member: Option<&str>) -> io::Result<Vec<NamedFile>> {
     let input = unpacked(path, Box::new(File::open(path)?)).map_err(io::Error::other)?;
     let mut archive = Archive::new(input);
-    let mut found = Found::default();
+    let mut found = ArchiveContent::default();
     for entry in archive.entries()? {
         let mut entry = entry?;
         if entry.header().entry_type().is_file() {
@@ -85,14 +85,14 @@ impl fmt::Display for Names {
 
 /// What an archive holds, as far as it was read.
 #[derive(Default)]
-struct Found {
+struct ArchiveContent {
     /// The folders that hold parts of traces.
     folders: BTreeSet<String>,
     /// The parts in the first of them.
-    parts: Vec<Part>,
+    parts: Vec<NamedFile>,
     /// The other files; the first one was unpacked.
     files: Names,
-    file: Option<Part>,
+    file: Option<NamedFile>,
 }
 
 /// The folder and the last part of a path.
@@ -100,7 +100,7 @@ fn split(name: &str) -> (&str, &str) {
     name.rsplit_once('/').unwrap_or(("", name))
 }
 
-impl Found {
+impl ArchiveContent {
     fn add(&mut self, name: &str, entry: &mut Entry<'_, impl Read>) -> io::Result<()> {
         let (folder, base) = split(name);
         let lower = base.to_ascii_lowercase();
@@ -128,7 +128,7 @@ impl Found {
         Ok(())
     }
 
-    fn parts(mut self, path: &str, member: Option<&str>) -> io::Result<Vec<Part>> {
+    fn parts(mut self, path: &str, member: Option<&str>) -> io::Result<Vec<NamedFile>> {
         self.parts.sort_by_key(|(name, _)| part_number(name).map(|(_, number)| number));
         let (folders, files) = (Names::from_iter(self.folders), self.files);
         let why = match (folders.count, files.count, member) {

@@ -17,14 +17,14 @@ const PACKINGS: [&str; 4] = [".gz", ".xz", ".bz2", ".zst"];
 const DEPTH_MAX: usize = 2;
 
 /// One file, and its name in messages.
-pub type Part = (String, File);
+pub type NamedFile = (String, File);
 
 /// The files of the trace at `path`: those of a folder, the file's siblings for other CPUs, the files in an archive
 /// (unpacked into scratch files that vanish), or just the file. `ARCHIVE:NAME` is a folder or file in an archive.
 ///
 /// # Errors
 /// What the system refuses, and an archive or folder that holds no trace or several.
-pub fn open(path: &str) -> io::Result<Vec<Part>> {
+pub fn open(path: &str) -> io::Result<Vec<NamedFile>> {
     let meta = match fs::metadata(path) {
         Ok(meta) => meta,
         Err(e) => {
@@ -68,10 +68,10 @@ pub fn part_number(name: &str) -> Option<(&str, u32)> {
 }
 
 /// A part by its number, its name and where it is.
-type Found = (u32, String, PathBuf);
+type NumberedFile = (u32, String, PathBuf);
 
 /// The parts of the trace in a folder, or of the only one in the folders below it.
-fn in_folder(folder: &Path) -> io::Result<Vec<Part>> {
+fn in_folder(folder: &Path) -> io::Result<Vec<NamedFile>> {
     let mut traces = BTreeMap::new();
     search(folder, DEPTH_MAX, &mut traces)?;
     let names: Names = traces.keys().map(|folder| folder.display().to_string()).collect();
@@ -87,7 +87,7 @@ fn in_folder(folder: &Path) -> io::Result<Vec<Part>> {
 }
 
 /// Finds the folders that hold parts, each with its parts; below such a folder nothing is looked for.
-fn search(folder: &Path, depth: usize, traces: &mut BTreeMap<PathBuf, Vec<Found>>) -> io::Result<()> {
+fn search(folder: &Path, depth: usize, traces: &mut BTreeMap<PathBuf, Vec<NumberedFile>>) -> io::Result<()> {
     let parts = parts_in(folder, |_| true)?;
     if !parts.is_empty() {
         traces.insert(folder.to_path_buf(), parts);
@@ -104,7 +104,7 @@ fn search(folder: &Path, depth: usize, traces: &mut BTreeMap<PathBuf, Vec<Found>
 }
 
 /// The parts in a folder, in order of their numbers.
-fn parts_in(folder: &Path, wanted: impl Fn(&str) -> bool) -> io::Result<Vec<Found>> {
+fn parts_in(folder: &Path, wanted: impl Fn(&str) -> bool) -> io::Result<Vec<NumberedFile>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -117,7 +117,7 @@ fn parts_in(folder: &Path, wanted: impl Fn(&str) -> bool) -> io::Result<Vec<Foun
     Ok(found)
 }
 
-fn opened(parts: Vec<Found>) -> io::Result<Vec<Part>> {
+fn opened(parts: Vec<NumberedFile>) -> io::Result<Vec<NamedFile>> {
     parts.into_iter().map(|(_, name, path)| Ok((name, File::open(path)?))).collect()
 }
 
@@ -128,7 +128,7 @@ mod tests {
 
     /// The files of a trace as `NAME=TEXT`, or the refusal.
     fn texts(path: &Path) -> Result<Vec<String>, String> {
-        let read = |(name, mut file): Part| {
+        let read = |(name, mut file): NamedFile| {
             let mut text = String::new();
             file.read_to_string(&mut text).expect("scratch");
             format!("{name}={text}")

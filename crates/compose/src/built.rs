@@ -25,7 +25,7 @@ pub enum Medium {
 
 /// Why a layer keeps its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Held {
+pub enum PinReason {
     /// It keeps tables on its medium.
     Tables,
     /// Data lies on its medium as it arranges or encodes them.
@@ -38,26 +38,26 @@ pub enum Held {
     Shared,
 }
 
-impl Held {
+impl PinReason {
     /// In one word, for programs.
     pub fn word(self) -> &'static str {
         match self {
-            Held::Tables => "tables",
-            Held::Arranged => "arranged",
-            Held::Shape => "shape",
-            Held::Ends => "ends",
-            Held::Shared => "shared",
+            PinReason::Tables => "tables",
+            PinReason::Arranged => "arranged",
+            PinReason::Shape => "shape",
+            PinReason::Ends => "ends",
+            PinReason::Shared => "shared",
         }
     }
 
     /// As a sentence about "it", for people.
     pub fn why(self) -> &'static str {
         match self {
-            Held::Tables => "it keeps tables of its own on what it stands on",
-            Held::Arranged => "it arranges or encodes what lies on what it stands on",
-            Held::Shape => "its upper end differs from its lower one",
-            Held::Ends => "it has several ends, and a place above or below it does not say which one is meant",
-            Held::Shared => "what it stands on has another user",
+            PinReason::Tables => "it keeps tables of its own on what it stands on",
+            PinReason::Arranged => "it arranges or encodes what lies on what it stands on",
+            PinReason::Shape => "its upper end differs from its lower one",
+            PinReason::Ends => "it has several ends, and a place above or below it does not say which one is meant",
+            PinReason::Shared => "what it stands on has another user",
         }
     }
 }
@@ -105,7 +105,7 @@ pub(crate) struct DraftLayer {
     /// How data lies below it.
     pub medium: Medium,
     /// Why it keeps its place, if it does: then it makes the volumes of its input.
-    pub held: Option<Held>,
+    pub held: Option<PinReason>,
 }
 
 /// Declarations that follow from a stack.
@@ -179,15 +179,15 @@ fn name_of(reference: &str) -> &str {
 }
 
 /// Why a layer keeps its place; none if it may change places with its neighbours.
-fn held(built: &Built, users: &BTreeMap<&str, usize>, device: &BuiltDevice) -> Option<Held> {
+fn held(built: &Built, users: &BTreeMap<&str, usize>, device: &BuiltDevice) -> Option<PinReason> {
     let ports = format!("{}.", device.name);
     let has_ports = || users.range(ports.as_str()..).next().is_some_and(|(end, _)| end.starts_with(&ports));
     match &device.on[..] {
-        _ if device.medium == Medium::Tables && !built.is_anew => Some(Held::Tables),
-        _ if device.medium == Medium::Arranged && !built.is_anew => Some(Held::Arranged),
-        _ if device.medium == Medium::Plain && !device.is_transparent => Some(Held::Shape),
-        [below] if !has_ports() => (users.get(below.as_str()) != Some(&1)).then_some(Held::Shared),
-        _ => Some(Held::Ends),
+        _ if device.medium == Medium::Tables && !built.is_anew => Some(PinReason::Tables),
+        _ if device.medium == Medium::Arranged && !built.is_anew => Some(PinReason::Arranged),
+        _ if device.medium == Medium::Plain && !device.is_transparent => Some(PinReason::Shape),
+        [below] if !has_ports() => (users.get(below.as_str()) != Some(&1)).then_some(PinReason::Shared),
+        _ => Some(PinReason::Ends),
     }
 }
 
@@ -246,7 +246,7 @@ mod tests {
         Draft::of(&built(devices, exports))
     }
 
-    fn held_of(draft: &Draft) -> Vec<(&str, Option<Held>)> {
+    fn held_of(draft: &Draft) -> Vec<(&str, Option<PinReason>)> {
         draft.layers.iter().map(|layer| (layer.name.as_str(), layer.held)).collect()
     }
 
@@ -326,11 +326,12 @@ mod tests {
             device("b", &[], false),
         ];
         let kept = built(devices, &["crypt"]);
-        let held = [Some(Held::Arranged), Some(Held::Tables), None, Some(Held::Shape), Some(Held::Tables)];
+        let held =
+            [Some(PinReason::Arranged), Some(PinReason::Tables), None, Some(PinReason::Shape), Some(PinReason::Tables)];
         let names = ["crypt", "dedup", "tap", "align", "mirror"];
         assert_eq!(held_of(&Draft::of(&kept)), names.into_iter().zip(held).collect::<Vec<_>>());
         let anew = Draft::of(&Built { is_anew: true, ..kept });
-        let held = [None, None, None, Some(Held::Shape), Some(Held::Ends)];
+        let held = [None, None, None, Some(PinReason::Shape), Some(PinReason::Ends)];
         assert_eq!(held_of(&anew), names.into_iter().zip(held).collect::<Vec<_>>());
         for name in ["crypt", "dedup", "tap"] {
             assert_eq!(domains(&anew, name), pair("align", "align"), "{name} may change places with its neighbours");
@@ -346,7 +347,7 @@ mod tests {
             device("shared", &[], false),
         ];
         let draft = Draft::of(&Built { is_anew: true, ..built(devices, &["top", "vm.two", "other"]) });
-        assert_eq!(held_of(&draft), [("top", None), ("vm", Some(Held::Ends)), ("other", Some(Held::Shared))]);
+        assert_eq!(held_of(&draft), [("top", None), ("vm", Some(PinReason::Ends)), ("other", Some(PinReason::Shared))]);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! what B *takes* from a volume in order to change it counts as a disturbance. Theorem 2 needs two amendments: nothing
 //! between may feed the lower one, and an extension that sees no request is not effective.
 
-use crate::exact::Run;
+use crate::exact::ModelRun;
 use crate::set::{ExtId, VolId, VolSet};
 use crate::setting::{Order, Setting};
 
@@ -33,7 +33,7 @@ impl Effect {
 
 /// What is known of `extension`, which stands in `order`, on each volume of its domains.
 pub fn effects(setting: &Setting, order: &Order, extension: ExtId) -> Vec<(VolId, Effect)> {
-    let run = Run::without_observers(setting, order, extension);
+    let run = ModelRun::without_observers(setting, order, extension);
     let place = order.iter().position(|id| *id == extension).expect("the extension stands in the order");
     let own = setting.extension(extension);
     let volumes = own.input() | own.output();

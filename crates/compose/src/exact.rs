@@ -82,7 +82,7 @@ pub struct Hop {
 
 /// The requests of a stack, from entry to volume.
 #[derive(Clone, Debug)]
-pub struct Run<'a> {
+pub struct ModelRun<'a> {
     setting: &'a Setting,
     order: Vec<ExtId>,
     tokens: Vec<Token>,
@@ -94,22 +94,22 @@ pub struct Run<'a> {
     handlers: Vec<Handlers>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> ModelRun<'a> {
     /// Propagates through `order`, top first. An extension stands at most once in it.
-    pub fn of(setting: &'a Setting, order: &[ExtId]) -> Run<'a> {
-        Run::propagate(setting, order, None)
+    pub fn of(setting: &'a Setting, order: &[ExtId]) -> ModelRun<'a> {
+        ModelRun::propagate(setting, order, None)
     }
 
     /// As [`Run::of`], but routes on which extensions other than `seen` only look leave no trace: who observes a
     /// request does not keep the one before from having done its work.
-    pub fn without_observers(setting: &'a Setting, order: &[ExtId], seen: ExtId) -> Run<'a> {
-        Run::propagate(setting, order, Some(seen))
+    pub fn without_observers(setting: &'a Setting, order: &[ExtId], seen: ExtId) -> ModelRun<'a> {
+        ModelRun::propagate(setting, order, Some(seen))
     }
 
-    fn propagate(setting: &'a Setting, order: &[ExtId], seen: Option<ExtId>) -> Run<'a> {
+    fn propagate(setting: &'a Setting, order: &[ExtId], seen: Option<ExtId>) -> ModelRun<'a> {
         let order = order.to_vec();
         let handlers = vec![Handlers::default(); setting.volumes.len()];
-        let mut run = Run { setting, order, tokens: Vec::new(), ends: Vec::new(), seen: Vec::new(), handlers };
+        let mut run = ModelRun { setting, order, tokens: Vec::new(), ends: Vec::new(), seen: Vec::new(), handlers };
         for at in setting.visible().iter() {
             run.ends.push(run.tokens.len());
             run.tokens.push(Token { origin: Some(at), last: None, at, how: How::Sent, parent: None, hops: 1 });

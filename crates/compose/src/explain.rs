@@ -1,8 +1,8 @@
 //! What a stack does, and for everything that somebody may have hoped for in vain, the path of a request that shows why.
 
-use crate::built::Held;
+use crate::built::PinReason;
 use crate::effect::{Effect, effects};
-use crate::exact::{Handlers, Hop, How, Run};
+use crate::exact::{Handlers, Hop, How, ModelRun};
 use crate::goals::{Priorities, Score};
 use crate::grid::{self, Claim, Disagreement};
 use crate::set::{ExtId, VolId};
@@ -14,7 +14,7 @@ pub struct Analysis<'a> {
     /// Volumes and extensions.
     pub setting: &'a Setting,
     /// The requests.
-    pub run: Run<'a>,
+    pub run: ModelRun<'a>,
     /// The score under the priorities.
     pub score: Score,
     /// Each volume.
@@ -28,7 +28,7 @@ pub struct Analysis<'a> {
     /// Each goal that is wanted.
     pub goals: Vec<GoalView>,
     /// Layers that keep their place whatever is wanted, and why.
-    pub fixed: Vec<(ExtId, Held)>,
+    pub fixed: Vec<(ExtId, PinReason)>,
 }
 
 /// One volume.
@@ -102,7 +102,7 @@ impl GoalView {
 impl<'a> Analysis<'a> {
     /// Analyses `order`, top first, as if each extension could change places.
     pub fn of(setting: &'a Setting, order: &Order, priorities: &Priorities) -> Analysis<'a> {
-        let run = Run::of(setting, order);
+        let run = ModelRun::of(setting, order);
         let claims = grid::stack(setting, order);
         let view = |(volume, claim)| VolumeView { volume, handlers: run.handlers(volume), claim };
         let volumes = setting.volume_ids().zip(claims).map(view).collect();
@@ -138,12 +138,12 @@ impl<'a> Analysis<'a> {
     }
 }
 
-fn extension_view(run: &Run<'_>, order: &Order, id: ExtId) -> ExtensionView {
+fn extension_view(run: &ModelRun<'_>, order: &Order, id: ExtId) -> ExtensionView {
     let setting = run.setting();
     let own = setting.extension(id);
     let upper = {
         let place = order.iter().position(|other| *other == id).expect("the extension stands in the order");
-        Run::of(setting, &order[..place])
+        ModelRun::of(setting, &order[..place])
     };
     let is_starved = run.starved().has(id);
     let lost = (own.input() | own.output())
@@ -153,7 +153,7 @@ fn extension_view(run: &Run<'_>, order: &Order, id: ExtId) -> ExtensionView {
     ExtensionView { id, is_starved, effects: effects(setting, order, id), lost: lost.collect() }
 }
 
-fn lost(run: &Run<'_>, upper: &Run<'_>, id: ExtId, volume: VolId, is_starved: bool) -> Lost {
+fn lost(run: &ModelRun<'_>, upper: &ModelRun<'_>, id: ExtId, volume: VolId, is_starved: bool) -> Lost {
     if is_starved && let Some(path) = upper.fate(volume) {
         return Lost { volume, cause: Cause::Starved, path };
     }
@@ -166,7 +166,7 @@ fn lost(run: &Run<'_>, upper: &Run<'_>, id: ExtId, volume: VolId, is_starved: bo
     }
 }
 
-fn goal_view(run: &Run<'_>, priorities: &Priorities, extensions: &[ExtensionView], goal: &str) -> GoalView {
+fn goal_view(run: &ModelRun<'_>, priorities: &Priorities, extensions: &[ExtensionView], goal: &str) -> GoalView {
     let serves = run.setting().with_goal(goal);
     let wanted = |volume: VolId| priorities.of(volume).iter().any(|g| g == goal);
     let server = |volume: VolId| run.handlers(volume).dominant().filter(|id| serves.has(*id));

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::exact::Run;
+use crate::exact::ModelRun;
 use crate::set::{ExtId, Member, VolId};
 use crate::setting::Setting;
 
@@ -55,7 +55,7 @@ impl Priorities {
     }
 
     /// The score of a stack.
-    pub fn score(&self, setting: &Setting, run: &Run<'_>) -> Score {
+    pub fn score(&self, setting: &Setting, run: &ModelRun<'_>) -> Score {
         let mut score = Score { ranks: vec![0; self.ranks()], live: run.order().len() - run.starved().len() };
         let table = self.table(setting);
         for volume in setting.volume_ids() {

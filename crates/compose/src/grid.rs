@@ -193,7 +193,7 @@ pub struct Disagreement {
 }
 
 /// All disagreements over a stack. Where the grid is silent or mixed there is none.
-pub fn disagreements(setting: &Setting, run: &crate::exact::Run<'_>) -> Vec<Disagreement> {
+pub fn disagreements(setting: &Setting, run: &crate::exact::ModelRun<'_>) -> Vec<Disagreement> {
     let claims = stack(setting, run.order());
     let found = setting.volume_ids().filter_map(|volume| {
         let handlers = run.handlers(volume);

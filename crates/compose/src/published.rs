@@ -1,7 +1,7 @@
 //! What the theory says of the thesis' six sample extensions ([`crate::samples::SIX`]), as tables: tests and experiments
 //! compare with them.
 
-use crate::exact::Run;
+use crate::exact::ModelRun;
 use crate::goals::Priorities;
 use crate::grid::{self, Claim};
 use crate::set::ExtId;
@@ -54,7 +54,7 @@ fn grid_word(setting: &Setting, claim: Claim) -> String {
 }
 
 /// Who handles the requests to a volume last, in the words of the tables.
-pub fn exact_word(setting: &Setting, run: &Run<'_>, volume: &str) -> String {
+pub fn exact_word(setting: &Setting, run: &ModelRun<'_>, volume: &str) -> String {
     let handlers = run.handlers(setting.find_volume(volume).unwrap());
     match handlers.dominant() {
         Some(id) => setting.extension(id).name().to_string(),
@@ -72,7 +72,7 @@ pub fn pair_words(setting: &Setting, names: &str) -> String {
     let order = named(setting, names);
     let (row, column) = grid::cell(setting, order[0], order[1]).numbers();
     let claims = grid::pair(setting, order[0], order[1]);
-    let run = Run::of(setting, &order);
+    let run = ModelRun::of(setting, &order);
     let grid = claims[..3].iter().map(|claim| grid_word(setting, *claim));
     let exact = ["D", "F", "D_r", "M"].map(|volume| exact_word(setting, &run, volume));
     let words: Vec<String> = [format!("({row},{column})")].into_iter().chain(grid).chain(exact).collect();

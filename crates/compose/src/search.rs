@@ -9,7 +9,7 @@ pub mod insertion;
 mod state;
 
 use crate::constraint::{Constraints, Contradiction};
-use crate::exact::Run;
+use crate::exact::ModelRun;
 use crate::goals::{Priorities, Score};
 use crate::set::ExtId;
 use crate::setting::{Order, Setting};
@@ -28,7 +28,7 @@ pub struct Problem<'a> {
 impl Problem<'_> {
     /// The score of an order, or none if the constraints forbid it.
     pub fn judge(&self, order: &[ExtId]) -> Option<Score> {
-        let run = Run::of(self.setting, order);
+        let run = ModelRun::of(self.setting, order);
         let is_allowed = self.constraints.allow(order, run.starved().len());
         is_allowed.then(|| self.priorities.score(self.setting, &run))
     }
@@ -36,7 +36,7 @@ impl Problem<'_> {
 
 /// The answer to a search.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Found {
+pub struct BestOrder {
     /// The best order, top first: no allowed one has better ranks. Which of equally good ones it is depends on nothing but
     /// the problem; those that starve fewer extensions are looked at first.
     pub order: Order,

@@ -18,7 +18,7 @@ mod tests;
 pub use error::{Problem, TextError, TextErrors};
 pub use sections::stack_part;
 
-use crate::built::{Built, Held};
+use crate::built::{Built, PinReason};
 use crate::constraint::Constraints;
 use crate::explain::Analysis;
 use crate::goals::Priorities;
@@ -43,7 +43,7 @@ pub struct Declaration {
     /// Extensions that are layers of a stack's text, by their names there.
     pub built: Vec<ExtId>,
     /// Layers that keep their place, and why.
-    pub fixed: Vec<(ExtId, Held)>,
+    pub fixed: Vec<(ExtId, PinReason)>,
     /// Layers on whose order it depends what lies on the media.
     pub(crate) keepers: Vec<ExtId>,
 }
@@ -121,7 +121,7 @@ impl Declaration {
 
     /// Whether layers of a stack's text stand between others only because what lies on the media holds them there.
     pub fn is_held_by_media(&self) -> bool {
-        self.fixed.iter().any(|(_, held)| matches!(held, Held::Tables | Held::Arranged))
+        self.fixed.iter().any(|(_, held)| matches!(held, PinReason::Tables | PinReason::Arranged))
     }
 
     /// Everything that is known of `order`, and which layers keep their place in it.

@@ -28,7 +28,7 @@ pub enum Fault {
 
 /// Faults that hold together.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Plan(pub Vec<Fault>);
+pub struct FaultPlan(pub Vec<Fault>);
 
 /// A plan's text that cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -48,7 +48,7 @@ impl fmt::Display for Fault {
     }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for FaultPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.iter().map(Fault::to_string).collect::<Vec<_>>().join("; "))
     }
@@ -72,12 +72,12 @@ impl FromStr for Fault {
     }
 }
 
-impl FromStr for Plan {
+impl FromStr for FaultPlan {
     type Err = PlanError;
 
-    fn from_str(text: &str) -> Result<Plan, PlanError> {
+    fn from_str(text: &str) -> Result<FaultPlan, PlanError> {
         let faults = text.split(';').filter(|part| !part.trim().is_empty());
-        faults.map(str::parse).collect::<Result<_, _>>().map(Plan)
+        faults.map(str::parse).collect::<Result<_, _>>().map(FaultPlan)
     }
 }
 

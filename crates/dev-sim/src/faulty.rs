@@ -8,12 +8,12 @@ use esker_block::{Bio, BioError, Buf, Device, Done, Limits, Op, OpKind, Step};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
-use crate::fault::{Fault, Plan};
+use crate::fault::{Fault, FaultPlan};
 
 /// Counts requests against a plan; outlives the device, so that a test can ask whether a fault struck.
 #[derive(Debug)]
 pub struct Injector {
-    plan: Plan,
+    plan: FaultPlan,
     /// Requests so far, by kind.
     seen: RefCell<[u64; OpKind::ALL.len()]>,
     fired: Cell<u64>,
@@ -24,7 +24,7 @@ pub struct Injector {
 
 impl Injector {
     /// Follows `plan` from its start.
-    pub fn new(plan: Plan) -> Rc<Injector> {
+    pub fn new(plan: FaultPlan) -> Rc<Injector> {
         let ranges = |pick: fn(&Fault) -> Option<ByteRange>| RefCell::new(plan.0.iter().filter_map(pick).collect());
         Rc::new(Injector {
             latent: ranges(|f| if let Fault::Latent(range) = f { Some(*range) } else { None }),
@@ -36,7 +36,7 @@ impl Injector {
     }
 
     /// The plan.
-    pub fn plan(&self) -> &Plan {
+    pub fn plan(&self) -> &FaultPlan {
         &self.plan
     }
 

@@ -19,7 +19,7 @@ use esker_block::{
     Bio, BioError, Buf, Device, Done, Extent, ExtentState, Latch, Limits, Make, Op, OpKind, Origin, Reply, Stat, Step,
     Support, Trouble,
 };
-use esker_rt::mem::{Mem, Part, Pool, advance_parts};
+use esker_rt::mem::{Mem, Pool, Slice, advance_parts};
 use esker_rt::real::{FallocateMode, File, Op as KernelOp};
 use esker_rt::{Level, Rt};
 
@@ -315,7 +315,7 @@ impl Shared {
         let zeroes = Arc::new(slab);
         for piece in range.split_at_multiples(ZEROES as u64) {
             let mem = Mem::Shared(zeroes.clone());
-            let part = Part { mem, start: 0, len: piece.len() as usize };
+            let part = Slice { mem, start: 0, len: piece.len() as usize };
             let (_, result) = self.transfer_parts(Direction::Write, piece.start(), vec![part]).await;
             result?;
         }
@@ -338,7 +338,7 @@ impl Shared {
     }
 
     /// Goes on after short transfers. The parts come back in their order, their windows advanced.
-    async fn transfer_parts(&self, direction: Direction, at: u64, parts: Vec<Part>) -> (Vec<Part>, io::Result<()>) {
+    async fn transfer_parts(&self, direction: Direction, at: u64, parts: Vec<Slice>) -> (Vec<Slice>, io::Result<()>) {
         let (mut at, mut left, mut done) = (at, parts, Vec::new());
         while !left.is_empty() {
             let later = left.split_off(left.len().min(PARTS_MAX));

@@ -73,7 +73,7 @@ fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
 }
 
 /// A file as it is found.
-pub(crate) enum Found {
+pub(crate) enum ExistingFile {
     /// It is there.
     Opened(Opened),
     /// It would be created.
@@ -86,14 +86,14 @@ pub(crate) enum Found {
 }
 
 /// Opens the file that the arguments name, only to read it, or checks what would be created.
-pub(crate) fn open_reading(make: &Make<'_>) -> Result<Found, KindError> {
+pub(crate) fn open_reading(make: &Make<'_>) -> Result<ExistingFile, KindError> {
     let (depth, wanted) = (depth(make)?, Wanted::of(make));
     let kernel = make.rt.kernel().map_err(|e| outside(&wanted.path, e))?;
     match wanted.find()? {
-        None => Ok(Found::Opened(Wanted { read_only: true, ..wanted }.open(&kernel, depth)?)),
+        None => Ok(ExistingFile::Opened(Wanted { read_only: true, ..wanted }.open(&kernel, depth)?)),
         Some(size) => {
             check_geometry(size, u64::from(BLOCK_MIN)).map_err(|e| outside(&wanted.path, e))?;
-            Ok(Found::Absent { size, block: BLOCK_MIN })
+            Ok(ExistingFile::Absent { size, block: BLOCK_MIN })
         }
     }
 }

@@ -11,7 +11,7 @@ use esker_base::units::{KIB, MIB};
 
 /// A file or block device and what was found on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct ProbedMedium {
     /// Its bytes.
     pub size: u64,
     /// What it holds, in words; empty if all that was looked at is zero.
@@ -56,7 +56,7 @@ const PLACES: u64 = 64;
 ///
 /// # Errors
 /// What the kernel refuses; `InvalidInput` if it is no block device.
-pub fn found(path: &Path) -> io::Result<Found> {
+pub fn found(path: &Path) -> io::Result<ProbedMedium> {
     if !fs::metadata(path)?.file_type().is_block_device() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "is not a block device"));
     }
@@ -67,12 +67,12 @@ pub fn found(path: &Path) -> io::Result<Found> {
 ///
 /// # Errors
 /// What the kernel refuses.
-pub fn found_in(path: &Path) -> io::Result<Found> {
+pub fn found_in(path: &Path) -> io::Result<ProbedMedium> {
     let file = File::open(path)?;
     let size = io::Seek::seek(&mut &file, io::SeekFrom::End(0))?;
     let mut holds: Vec<String> = partitions(path).into_iter().map(|name| format!("partition {name}")).collect();
     holds.extend(contents(size, |at, bytes| file.read_exact_at(bytes, at))?);
-    Ok(Found { size, holds })
+    Ok(ProbedMedium { size, holds })
 }
 
 /// Whether nothing but zeroes was found on a file or block device.

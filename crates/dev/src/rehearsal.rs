@@ -25,11 +25,11 @@ pub static RAW: Kind = Kind { build: Build::Device(build_raw), ..raw::KIND };
 fn build_file(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
     let found = file::open_reading(make)?;
     Ok(Rc::new(match found {
-        file::Found::Opened(opened) => Overlay::over(
+        file::ExistingFile::Opened(opened) => Overlay::over(
             Rc::new(Disk::new(make.rt, make.pool, opened, Came::found(make))),
             make.args.flag("read_only"),
         ),
-        file::Found::Absent { size, block } => Overlay::of(None, disk::limits(size, block, false)),
+        file::ExistingFile::Absent { size, block } => Overlay::of(None, disk::limits(size, block, false)),
     }))
 }
 

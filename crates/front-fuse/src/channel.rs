@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use esker_rt::mem::{Mem, Part, Pool};
+use esker_rt::mem::{Mem, Pool, Slice};
 use esker_rt::real::{Kernel, Op as KernelOp};
 use esker_rt::{Level, Rt};
 use rustix::io::Errno;
@@ -26,7 +26,7 @@ pub(crate) struct Channel {
 /// A request, and the payload of a write.
 pub(crate) struct Message {
     pub request: Request,
-    pub payload: Vec<Part>,
+    pub payload: Vec<Slice>,
 }
 
 /// Reads requests into memory that is kept for the next one where a request does not take it away.
@@ -35,7 +35,7 @@ pub(crate) struct Reader {
     pool: Pool,
     write_max: usize,
     /// The head, the small slab, and the large one if writes can be that large.
-    parts: Vec<Part>,
+    parts: Vec<Slice>,
 }
 
 impl Channel {
@@ -46,7 +46,7 @@ impl Channel {
     }
 
     /// Sends one answer. One that nobody waits for any more is no failure.
-    pub async fn answer(&self, parts: Vec<Part>) {
+    pub async fn answer(&self, parts: Vec<Slice>) {
         let sent = self.kernel.start(KernelOp::Write { fd: self.fd.clone(), at: None, parts }).await;
         match sent.and_then(|outcome| outcome.result) {
             Ok(_) => {}
@@ -89,12 +89,12 @@ impl Reader {
     /// Replaces what the last request took away.
     fn refill(&mut self) {
         if self.parts.is_empty() {
-            self.parts.push(Part::heap(vec![0; WRITE_HEAD]));
+            self.parts.push(Slice::heap(vec![0; WRITE_HEAD]));
         }
         let large = self.write_max.saturating_sub(SMALL);
         let sizes = [SMALL, large];
         for size in sizes.into_iter().filter(|size| *size > 0).skip(self.parts.len() - 1) {
-            self.parts.push(Part { mem: Mem::Unique(self.pool.slab(size)), start: 0, len: size });
+            self.parts.push(Slice { mem: Mem::Unique(self.pool.slab(size)), start: 0, len: size });
         }
     }
 
@@ -109,9 +109,9 @@ impl Reader {
     }
 
     /// The slabs that hold the payload; those that it does not reach stay for the next request.
-    fn take_payload(&mut self, size: usize) -> Vec<Part> {
+    fn take_payload(&mut self, size: usize) -> Vec<Slice> {
         let count = if size > SMALL { 2 } else { 1 };
-        let mut payload: Vec<Part> = self.parts.drain(1..=count).collect();
+        let mut payload: Vec<Slice> = self.parts.drain(1..=count).collect();
         let mut left = size;
         for part in &mut payload {
             part.len = part.len.min(left);
@@ -119,7 +119,7 @@ impl Reader {
         }
         // The large slab stays behind the small one that is to come.
         if count == 1 && self.parts.len() > 1 {
-            let small = Part { mem: Mem::Unique(self.pool.slab(SMALL)), start: 0, len: SMALL };
+            let small = Slice { mem: Mem::Unique(self.pool.slab(SMALL)), start: 0, len: SMALL };
             self.parts.insert(1, small);
         }
         payload

@@ -9,7 +9,7 @@ use std::path::Path;
 use esker_base::{ByteRange, Nanos};
 use esker_rt::Rt;
 use esker_rt::real::loop_device::{self, LoopSetup};
-use esker_rt::real::{Errand, run_apart};
+use esker_rt::real::{IsolatedCall, run_apart};
 use rustix::fs::{Advice, AtFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
@@ -49,7 +49,7 @@ pub(crate) async fn forget(rt: &Rt, device: &Path, ranges: &[ByteRange]) -> Resu
     run(rt, |words| told(&words[0], forget_apart(words)), words).await
 }
 
-async fn run(rt: &Rt, errand: Errand, words: Vec<String>) -> Result<String, String> {
+async fn run(rt: &Rt, errand: IsolatedCall, words: Vec<String>) -> Result<String, String> {
     rt.worker(Nanos::ZERO, move || run_apart(errand, words)).await
 }
 

@@ -6,7 +6,7 @@ use std::io;
 use std::rc::Rc;
 
 use esker_base::ByteRange;
-use esker_rt::mem::{Mem, Part, Pool, Slab};
+use esker_rt::mem::{Mem, Pool, Slab, Slice};
 use esker_rt::net::Stream;
 use esker_rt::sync::{self, oneshot};
 use esker_rt::{JoinHandle, Rt};
@@ -133,7 +133,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Fault`], as for every request.
-    pub async fn write(&self, at: u64, part: Part, fua: bool) -> Result<(), Fault> {
+    pub async fn write(&self, at: u64, part: Slice, fua: bool) -> Result<(), Fault> {
         let len = part.len as u64;
         let range = ByteRange::new(at, len).ok_or(Fault::TooLong(len))?;
         self.request(Op::Write { range, fua }, None, Some(part)).await.map(drop)
@@ -199,7 +199,7 @@ impl Client {
 
     /// Says goodbye. Requests under way are answered; later ones are not.
     pub fn say_goodbye(&self) {
-        self.outbox.push(vec![Part::heap(Replies::goodbye(self.remote.terms.form))], ());
+        self.outbox.push(vec![Slice::heap(Replies::goodbye(self.remote.terms.form))], ());
         self.outbox.close();
     }
 
@@ -218,7 +218,7 @@ impl Client {
         &self,
         op: Op,
         slab: Option<Slab>,
-        payload: Option<Part>,
+        payload: Option<Slice>,
     ) -> Result<(Option<Slab>, Answer), Fault> {
         let shared = &self.shared;
         if let Some(why) = &*shared.lost.borrow() {
@@ -229,7 +229,7 @@ impl Client {
         let head = shared.replies.borrow_mut().ask(Request { cookie, op }).ok_or(Fault::TooLong(len))?;
         let (sender, receiver) = oneshot();
         shared.waiting.borrow_mut().insert(cookie, Waiting { slab, start, sender });
-        self.outbox.push(std::iter::once(Part::heap(head)).chain(payload).collect(), ());
+        self.outbox.push(std::iter::once(Slice::heap(head)).chain(payload).collect(), ());
         receiver.await.unwrap_or_else(|_| Err(Fault::Lost(shared.lost.borrow().clone().unwrap_or_default())))
     }
 }
@@ -277,9 +277,9 @@ impl Shared {
     async fn receive(&self, link: &Link, cookie: u64, range: ByteRange) -> Result<(), Fault> {
         let taken = self.waiting.borrow_mut().get_mut(&cookie).and_then(|w| Some((w.slab.take()?, w.start)));
         let (slab, start) = taken.ok_or(ClientError::Cookie(cookie))?;
-        let part = Part { mem: Mem::Unique(slab), start: (range.start() - start) as usize, len: range.len() as usize };
+        let part = Slice { mem: Mem::Unique(slab), start: (range.start() - start) as usize, len: range.len() as usize };
         let back = link.read_exact(vec![part]).await?.pop();
-        let Some(Part { mem: Mem::Unique(slab), .. }) = back else {
+        let Some(Slice { mem: Mem::Unique(slab), .. }) = back else {
             unreachable!("a stream gives parts back as they were")
         };
         if let Some(waiting) = self.waiting.borrow_mut().get_mut(&cookie) {
@@ -312,11 +312,11 @@ async fn shake(link: &Link, mut handshake: Handshake, tls: Option<&ClientTls>) -
             (HandshakeStep::Ready(remote), _) => return Ok(remote),
             (HandshakeStep::Secure, Some(tls)) => {
                 link.secure(tls.session().map_err(io::Error::other)?, Rc::default()).await?;
-                link.write_all(vec![Part::heap(handshake.secured())]).await?;
+                link.write_all(vec![Slice::heap(handshake.secured())]).await?;
             }
             (HandshakeStep::Secure, None) => unreachable!("a handshake without TLS does not ask for it"),
             (HandshakeStep::Send(out), _) if out.is_empty() => {}
-            (HandshakeStep::Send(out), _) => link.write_all(vec![Part::heap(out)]).await?,
+            (HandshakeStep::Send(out), _) => link.write_all(vec![Slice::heap(out)]).await?,
         }
     }
 }
@@ -334,7 +334,7 @@ pub(crate) async fn read_message(
     if there == len {
         return Ok(Some(buffer));
     }
-    let rest = Part { start: there, len: len - there, ..Part::heap(buffer) };
+    let rest = Slice { start: there, len: len - there, ..Slice::heap(buffer) };
     let first = link.read(vec![rest]);
     let (mut parts, result) = if there > 0 { begun.during(first).await } else { first.await };
     let got = result?;

@@ -6,12 +6,12 @@ use std::rc::Rc;
 
 use esker_base::ByteRange;
 use esker_block::{Bio, BioError, Buf, Device, Done, ExtentState, OpKind, Reply, Step, Support, Tag};
-use esker_rt::mem::{Part, Pool};
+use esker_rt::mem::{Pool, Slice};
 use esker_rt::sync::join_all;
 
 use crate::proto::wire::{MAX_EXTENTS, state};
 use crate::proto::{
-    Context, Contexts, Errno, Extent, Failure, Form, Op, Part as ReadPart, ReplyTo, Request, Statuses, Terms,
+    Context, Contexts, Errno, Extent, Failure, Form, Op, ReadChunk as ReadPart, ReplyTo, Request, Statuses, Terms,
 };
 use crate::server::Shared;
 
@@ -37,14 +37,14 @@ pub(crate) struct Executor {
 /// A request that was started.
 pub(crate) enum Started {
     /// The device answered at once: the message that says so.
-    Answered(Vec<Part>),
+    Answered(Vec<Slice>),
     /// The message comes later.
-    Waits(Pin<Box<dyn Future<Output = Vec<Part>>>>),
+    Waits(Pin<Box<dyn Future<Output = Vec<Slice>>>>),
 }
 
 impl Executor {
     /// Starts `request`.
-    pub fn start(self, request: Request, mut payload: Option<Part>) -> Started {
+    pub fn start(self, request: Request, mut payload: Option<Slice>) -> Started {
         let Some(bio) = self.single(&request.op, &mut payload) else {
             return Started::Waits(Box::pin(async move { self.run(request, payload).await }));
         };
@@ -56,7 +56,7 @@ impl Executor {
     }
 
     /// The one request to the device that answers `op`, if one is enough. It takes the payload then.
-    fn single(&self, op: &Op, payload: &mut Option<Part>) -> Option<Bio> {
+    fn single(&self, op: &Op, payload: &mut Option<Slice>) -> Option<Bio> {
         let fits = |range: &ByteRange| range.len() <= self.transfer_max();
         Some(match op {
             Op::Read { range, whole } if fits(range) && (*whole || !self.may_have_holes(*range)) => {
@@ -73,28 +73,28 @@ impl Executor {
     }
 
     /// The message for a request that was a single one to the device.
-    fn answer(&self, request: &Request, outcome: Result<Done, Failure>) -> Vec<Part> {
+    fn answer(&self, request: &Request, outcome: Result<Done, Failure>) -> Vec<Slice> {
         let to = request.reply_to();
         match (outcome, &request.op) {
-            (Err(failure), _) => vec![Part::heap(self.terms.failed(to, &failure))],
+            (Err(failure), _) => vec![Slice::heap(self.terms.failed(to, &failure))],
             (Ok(done), Op::Read { range, .. }) => {
-                let mut message = vec![Part::heap(self.terms.data(to, *range))];
+                let mut message = vec![Slice::heap(self.terms.data(to, *range))];
                 message.append(&mut self.carried(done.buf).into_parts());
                 message
             }
-            (Ok(_), _) => vec![Part::heap(self.terms.done(to))],
+            (Ok(_), _) => vec![Slice::heap(self.terms.done(to))],
         }
     }
 
     /// Carries out a request that takes several ones to the device, and gives the message that answers it.
-    async fn run(&self, request: Request, payload: Option<Part>) -> Vec<Part> {
+    async fn run(&self, request: Request, payload: Option<Slice>) -> Vec<Slice> {
         let to = request.reply_to();
         let answer = match request.op {
             Op::Read { range, whole } => self.read(to, range, whole).await,
             Op::BlockStatus { range, one, contexts } => self.status(to, range, one, contexts).await,
-            other => self.change(other, payload).await.map(|()| vec![Part::heap(self.terms.done(to))]),
+            other => self.change(other, payload).await.map(|()| vec![Slice::heap(self.terms.done(to))]),
         };
-        answer.unwrap_or_else(|failure| vec![Part::heap(self.terms.failed(to, &failure))])
+        answer.unwrap_or_else(|failure| vec![Slice::heap(self.terms.failed(to, &failure))])
     }
 
     fn device(&self) -> &dyn Device {
@@ -110,7 +110,7 @@ impl Executor {
     }
 
     /// Requests whose answer is only that they succeeded.
-    async fn change(&self, op: Op, payload: Option<Part>) -> Result<(), Failure> {
+    async fn change(&self, op: Op, payload: Option<Slice>) -> Result<(), Failure> {
         match op {
             Op::Write { range, fua } => {
                 let buf = Buf::from_parts(payload.into_iter().collect());
@@ -162,15 +162,15 @@ impl Executor {
         Ok(())
     }
 
-    async fn read(&self, to: ReplyTo, range: ByteRange, whole: bool) -> Result<Vec<Part>, Failure> {
+    async fn read(&self, to: ReplyTo, range: ByteRange, whole: bool) -> Result<Vec<Slice>, Failure> {
         let parts = if whole { None } else { self.holes(range).await? };
         let Some(parts) = parts else {
-            let head = Part::heap(self.terms.data(to, range));
+            let head = Slice::heap(self.terms.data(to, range));
             return Ok(std::iter::once(head).chain(self.read_bytes(range).await?).collect());
         };
         let mut message = Vec::new();
         for (head, part) in self.terms.parts(to, &parts).into_iter().zip(&parts) {
-            message.push(Part::heap(head));
+            message.push(Slice::heap(head));
             if !part.hole {
                 message.extend(self.read_bytes(part.range).await?);
             }
@@ -194,7 +194,7 @@ impl Executor {
         known && self.terms.form != Form::Simple && range.len() >= HOLE_READ_BYTES
     }
 
-    async fn read_bytes(&self, range: ByteRange) -> Result<Vec<Part>, Failure> {
+    async fn read_bytes(&self, range: ByteRange) -> Result<Vec<Slice>, Failure> {
         if range.len() <= self.transfer_max() {
             return self.submit(self.reading(range)).await.map(|done| self.carried(done.buf).into_parts());
         }
@@ -208,7 +208,7 @@ impl Executor {
         if buf.is_described() { buf.into_unique(self.pool()) } else { buf }
     }
 
-    async fn status(&self, to: ReplyTo, range: ByteRange, one: bool, asked: Contexts) -> Result<Vec<Part>, Failure> {
+    async fn status(&self, to: ReplyTo, range: ByteRange, one: bool, asked: Contexts) -> Result<Vec<Slice>, Failure> {
         let mut statuses = Statuses::new();
         for context in asked.iter() {
             let extents = match context {
@@ -217,7 +217,7 @@ impl Executor {
             };
             statuses.push((context, extents));
         }
-        Ok(vec![Part::heap(self.terms.status(to, range, one, &statuses))])
+        Ok(vec![Slice::heap(self.terms.status(to, range, one, &statuses))])
     }
 
     fn written(&self, range: ByteRange) -> Vec<Extent> {

@@ -4,7 +4,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::io::{self, Read, Write};
 use std::rc::Rc;
 
-use esker_rt::mem::{Mem, Part};
+use esker_rt::mem::{Mem, Slice};
 use esker_rt::net::Stream;
 use esker_rt::sync::Credits;
 use rustls::Connection;
@@ -74,7 +74,7 @@ impl Link {
     }
 
     /// Reads at least one byte into the parts, in order, unless the stream has ended (0 bytes).
-    pub async fn read(&self, mut parts: Vec<Part>) -> (Vec<Part>, io::Result<usize>) {
+    pub async fn read(&self, mut parts: Vec<Slice>) -> (Vec<Slice>, io::Result<usize>) {
         match self.0.tls.get() {
             None => {
                 let (parts, result) = self.0.stream.read(parts).await;
@@ -91,13 +91,13 @@ impl Link {
     }
 
     /// Fills all parts, which come back as they were.
-    pub async fn read_exact(&self, parts: Vec<Part>) -> io::Result<Vec<Part>> {
+    pub async fn read_exact(&self, parts: Vec<Slice>) -> io::Result<Vec<Slice>> {
         let all = parts.iter().map(|part| part.len).sum();
         self.read_at_least(parts, all).await.map(|(parts, _)| parts)
     }
 
     /// Fills the first `bytes_min` bytes of the parts, which come back as they were, and maybe more. Says how many.
-    pub async fn read_at_least(&self, mut parts: Vec<Part>, bytes_min: usize) -> io::Result<(Vec<Part>, usize)> {
+    pub async fn read_at_least(&self, mut parts: Vec<Slice>, bytes_min: usize) -> io::Result<(Vec<Slice>, usize)> {
         let Inner { stream, tls, moved } = &*self.0;
         let Some(tls) = tls.get() else { return stream.read_at_least_noting(parts, bytes_min, moved).await };
         let mut left = bytes_min;
@@ -116,7 +116,7 @@ impl Link {
     }
 
     /// Writes all parts, in order.
-    pub async fn write_all(&self, parts: Vec<Part>) -> io::Result<()> {
+    pub async fn write_all(&self, parts: Vec<Slice>) -> io::Result<()> {
         match self.0.tls.get() {
             None => self.0.stream.write_all_noting(parts, &self.0.moved).await.map(drop),
             Some(tls) => tls.write_all(&self.0, &parts).await,
@@ -142,7 +142,7 @@ impl Link {
 }
 
 impl Tls {
-    async fn read(&self, link: &Inner, parts: &mut [Part]) -> io::Result<usize> {
+    async fn read(&self, link: &Inner, parts: &mut [Slice]) -> io::Result<usize> {
         let Some(first) = parts.iter_mut().find(|part| part.len > 0) else { return Ok(0) };
         let out = first.bytes_mut().unwrap_or_default();
         self.read_into(link, out).await
@@ -164,12 +164,12 @@ impl Tls {
     async fn receive(&self, link: &Inner) -> io::Result<bool> {
         if self.received.borrow().is_empty() {
             let buffer = std::mem::take(&mut self.received.borrow_mut().bytes);
-            let (parts, got) = link.stream.read(vec![Part::heap(sized(buffer))]).await;
+            let (parts, got) = link.stream.read(vec![Slice::heap(sized(buffer))]).await;
             let got = got?;
             if got > 0 {
                 (link.moved)();
             }
-            if let Some(Part { mem: Mem::Heap(mut bytes), .. }) = parts.into_iter().next() {
+            if let Some(Slice { mem: Mem::Heap(mut bytes), .. }) = parts.into_iter().next() {
                 bytes.truncate(got);
                 *self.received.borrow_mut() = Received { bytes, taken: 0 };
             }
@@ -183,7 +183,7 @@ impl Tls {
         Ok(taken > 0)
     }
 
-    async fn write_all(&self, link: &Inner, parts: &[Part]) -> io::Result<()> {
+    async fn write_all(&self, link: &Inner, parts: &[Slice]) -> io::Result<()> {
         let mut waiting = 0;
         for piece in parts.iter().flat_map(|part| part.bytes().chunks(SEND_BYTES)) {
             if waiting + piece.len() > SEND_BYTES {
@@ -219,7 +219,7 @@ impl Tls {
             if records.is_empty() {
                 return Ok(());
             }
-            link.stream.write_all_noting(vec![Part::heap(records)], &link.moved).await?;
+            link.stream.write_all_noting(vec![Slice::heap(records)], &link.moved).await?;
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
 
-use esker_rt::mem::Part;
+use esker_rt::mem::Slice;
 use esker_rt::sync::Notify;
 use esker_rt::{JoinHandle, Rt};
 
@@ -21,7 +21,7 @@ const HELD_MAX: usize = 32;
 
 /// Messages that wait for the wire. `G` is held until its message has left (or cannot leave any more): credits.
 pub(crate) struct Outbox<G> {
-    queue: RefCell<VecDeque<(Vec<Part>, G)>>,
+    queue: RefCell<VecDeque<(Vec<Slice>, G)>>,
     changed: Notify,
     closed: Cell<bool>,
     broken: Cell<bool>,
@@ -43,7 +43,7 @@ impl<G: 'static> Outbox<G> {
     }
 
     /// Queues a message. After a failure it is dropped: nobody is there to read it.
-    pub fn push(&self, parts: Vec<Part>, guard: G) {
+    pub fn push(&self, parts: Vec<Slice>, guard: G) {
         if !self.broken.get() {
             self.queue.borrow_mut().push_back((parts, guard));
             self.changed.notify_one();
@@ -81,7 +81,7 @@ impl<G: 'static> Outbox<G> {
         }
     }
 
-    fn batch(&self) -> (Vec<Part>, Vec<G>) {
+    fn batch(&self) -> (Vec<Slice>, Vec<G>) {
         let mut queue = self.queue.borrow_mut();
         let (mut parts, mut guards) = (Vec::new(), Vec::new());
         while guards.is_empty() || queue.front().is_some_and(|next| parts.len() + next.0.len() <= BATCH_PARTS) {

@@ -82,7 +82,7 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use esker_rt::mem::Part;
+    use esker_rt::mem::Slice;
     use esker_rt::net::{Address, Listener, Stream};
     use esker_rt::real::{Reactor, RealConfig};
 
@@ -91,7 +91,7 @@ mod tests {
     /// Sends a batch as an outbox does.
     async fn send(pace: &mut Pace, more: bool) {
         pace.hold(|| more).await;
-        pace.link.write_all(vec![Part::heap(vec![0; BATCH])]).await.unwrap();
+        pace.link.write_all(vec![Slice::heap(vec![0; BATCH])]).await.unwrap();
         pace.sent();
     }
 
@@ -105,7 +105,7 @@ mod tests {
             let listener = Listener::bind(&rt, &address).unwrap();
             let near = Stream::connect(&rt, &address).unwrap();
             let far = listener.accept().await.unwrap();
-            let take = |batches: usize| far.read_exact(vec![Part::heap(vec![0; batches * BATCH])]);
+            let take = |batches: usize| far.read_exact(vec![Slice::heap(vec![0; batches * BATCH])]);
             let mut pace = Pace::new(&rt, Link::new(near));
             for _ in 0..3 {
                 send(&mut pace, true).await;
@@ -128,7 +128,7 @@ mod tests {
             pace.last = 0;
             let there = far.clone();
             let busy =
-                rt.spawn("busy", async move { there.read_exact(vec![Part::heap(vec![0; BATCH])]).await.is_ok() });
+                rt.spawn("busy", async move { there.read_exact(vec![Slice::heap(vec![0; BATCH])]).await.is_ok() });
             pace.hold(|| true).await;
             assert!(busy.is_done() && pace.pause_last == 0, "it took what lay there meanwhile");
             for _ in 0..IDLE_MIN {

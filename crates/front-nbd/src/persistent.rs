@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use esker_base::{ByteRange, Nanos};
-use esker_rt::mem::{Mem, Part, Pool, Slab};
+use esker_rt::mem::{Mem, Pool, Slab, Slice};
 use esker_rt::net::Stream;
 use esker_rt::sync::Credits;
 use esker_rt::{Level, Rt};
@@ -114,7 +114,7 @@ impl Persistent {
     ///
     /// # Errors
     /// As for [`Persistent::read`].
-    pub async fn write(&self, at: u64, part: Part, fua: bool) -> Result<(), Fault> {
+    pub async fn write(&self, at: u64, part: Slice, fua: bool) -> Result<(), Fault> {
         let part = Shareable::new(part);
         self.changed(self.again(async |client| client.write(at, part.part(), fua).await).await, fua)
     }
@@ -248,7 +248,7 @@ enum Shareable {
 }
 
 impl Shareable {
-    fn new(Part { mem, start, len }: Part) -> Shareable {
+    fn new(Slice { mem, start, len }: Slice) -> Shareable {
         match mem {
             Mem::Unique(slab) => Shareable::Window { mem: Arc::new(slab), start, len },
             Mem::Shared(mem) => Shareable::Window { mem, start, len },
@@ -256,10 +256,10 @@ impl Shareable {
         }
     }
 
-    fn part(&self) -> Part {
+    fn part(&self) -> Slice {
         match self {
-            Shareable::Window { mem, start, len } => Part { mem: Mem::Shared(mem.clone()), start: *start, len: *len },
-            Shareable::Small(bytes) => Part::heap(bytes.clone()),
+            Shareable::Window { mem, start, len } => Slice { mem: Mem::Shared(mem.clone()), start: *start, len: *len },
+            Shareable::Small(bytes) => Slice::heap(bytes.clone()),
         }
     }
 }

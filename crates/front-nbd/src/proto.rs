@@ -28,7 +28,7 @@ pub use client::{ClientError, Handshake, HandshakeStep, Remote};
 pub use client_replies::{Answer, Heard, Replies};
 pub use context::{Context, Contexts};
 pub use export::{ExportError, ExportInfo, Exports};
-pub use reply::{Extent, Failure, Form, Part, ReplyTo, Statuses, Terms};
+pub use reply::{Extent, Failure, Form, ReadChunk, ReplyTo, Statuses, Terms};
 pub use request::{Op, Request};
 pub use session::{End, Session, Step, TlsMode, Violation};
 pub use wire::Errno;

@@ -92,11 +92,11 @@ pub struct Export {
     pub device: Rc<dyn Device>,
     /// What was changed of it, which `device` marks.
     changes: Rc<ChangeMap>,
-    refusal: Refusal,
+    refusal: RefusalReason,
 }
 
 /// Why an export takes no connection now; none if it does.
-pub type Refusal = Rc<dyn Fn() -> Option<String>>;
+pub type RefusalReason = Rc<dyn Fn() -> Option<String>>;
 
 impl Export {
     /// An export of all of `device` that offers what the device's limits allow. What its clients change is marked here.
@@ -128,7 +128,7 @@ impl Export {
     }
 
     /// The same; new connections are refused with the text that `refusal` gives, as long as it gives one.
-    pub fn refused_by(self, refusal: Refusal) -> Export {
+    pub fn refused_by(self, refusal: RefusalReason) -> Export {
         Export { refusal, ..self }
     }
 
@@ -150,7 +150,7 @@ pub(crate) struct Shared {
     pub devices: Vec<Rc<dyn Device>>,
     /// What was changed, for each export.
     pub changes: Vec<Rc<ChangeMap>>,
-    refusals: Vec<Refusal>,
+    refusals: Vec<RefusalReason>,
     pub config: Config,
     pub tls: Option<ServerTls>,
     /// Bytes that TLS copied.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use esker_base::Nanos;
 use esker_block::Tag;
-use esker_rt::mem::{Mem, Part};
+use esker_rt::mem::{Mem, Slice};
 use esker_rt::net::Stream;
 use esker_rt::{Level, Rt};
 
@@ -20,7 +20,7 @@ use crate::proto::{End, Need, Op, Request, Session, Step, Terms, TlsMode, Violat
 use crate::server::Shared;
 use crate::slots::GaveWay;
 use crate::subject;
-use crate::watch::{Verdict, Watch};
+use crate::watch::{ConnectionWatch, Verdict};
 
 /// Unwanted bytes are read in pieces of this size.
 const SKIP_BYTES: usize = 64 << 10;
@@ -130,7 +130,7 @@ impl Connection {
 
     /// Serves until the client or the server ends it. Requests under way are finished first, whatever the reason.
     pub async fn run(mut self) -> Closing {
-        let watch = Watch::start(&self.server.rt, self.link.clone(), self.server.config.patience());
+        let watch = ConnectionWatch::start(&self.server.rt, self.link.clone(), self.server.config.patience());
         let (outbox, writer) = Outbox::start(&self.server.rt, self.link.clone(), watch.sending.clone());
         let end = self.converse(&outbox, &watch).await;
         watch.chosen();
@@ -154,7 +154,7 @@ impl Connection {
         }
     }
 
-    async fn converse(&mut self, outbox: &Rc<Outbox<Ticket>>, watch: &Watch) -> Result<End, Closing> {
+    async fn converse(&mut self, outbox: &Rc<Outbox<Ticket>>, watch: &ConnectionWatch) -> Result<End, Closing> {
         self.send(outbox, Session::greeting()).await;
         loop {
             let step = match self.session.need() {
@@ -266,13 +266,18 @@ impl Connection {
     async fn send(&self, outbox: &Outbox<Ticket>, reply: Vec<u8>) {
         if !reply.is_empty() {
             let ticket = self.limits.admit(0).await;
-            outbox.push(vec![Part::heap(reply)], ticket);
+            outbox.push(vec![Slice::heap(reply)], ticket);
         }
     }
 
     /// Receives the payload of a write straight into its slab, and starts the request. Only one that must wait becomes a
     /// task.
-    async fn serve(&mut self, outbox: &Rc<Outbox<Ticket>>, watch: &Watch, request: Request) -> Result<(), Closing> {
+    async fn serve(
+        &mut self,
+        outbox: &Rc<Outbox<Ticket>>,
+        watch: &ConnectionWatch,
+        request: Request,
+    ) -> Result<(), Closing> {
         let Some(Chosen { export, terms }) = self.chosen else { return Ok(()) };
         note(&self.server.rt, &request);
         self.account.began();
@@ -304,17 +309,17 @@ impl Connection {
 
     /// Receives a payload, and what is there already of the message behind it: a request's head has a fixed length, so
     /// no byte of another payload can come with it.
-    async fn payload(&mut self, len: usize) -> Result<Part, Closing> {
+    async fn payload(&mut self, len: usize) -> Result<Slice, Closing> {
         // What follows is the next request: there is nothing to send.
         let _next = self.session.taken();
         let Need::Message(next) = self.session.need() else { unreachable!("a request follows a payload") };
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.resize(next, 0);
-        let payload = Part { mem: Mem::Unique(self.server.pool.slab(len)), start: 0, len };
-        let (parts, got) = self.link.read_at_least(vec![payload, Part::heap(buffer)], len).await?;
+        let payload = Slice { mem: Mem::Unique(self.server.pool.slab(len)), start: 0, len };
+        let (parts, got) = self.link.read_at_least(vec![payload, Slice::heap(buffer)], len).await?;
         let mut parts = parts.into_iter();
         let payload = parts.next().expect("two parts went in");
-        if let Some(Part { mem: Mem::Heap(bytes), .. }) = parts.next() {
+        if let Some(Slice { mem: Mem::Heap(bytes), .. }) = parts.next() {
             (self.buffer, self.there) = (bytes, got - len);
         }
         Ok(payload)
@@ -331,7 +336,7 @@ fn note(rt: &Rt, request: &Request) {
 async fn skip(link: &Link, mut len: usize) -> io::Result<()> {
     while len > 0 {
         let piece = len.min(SKIP_BYTES);
-        link.read_exact(vec![Part::heap(vec![0; piece])]).await?;
+        link.read_exact(vec![Slice::heap(vec![0; piece])]).await?;
         len -= piece;
     }
     Ok(())

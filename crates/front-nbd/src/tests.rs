@@ -13,7 +13,7 @@ mod virtual_time;
 use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos, Stream as Random};
-use esker_rt::mem::{Mem, Part, Pool};
+use esker_rt::mem::{Mem, Pool, Slice};
 use esker_rt::net::{Stream, pipe};
 use esker_rt::sync::join_all;
 use esker_rt::{JoinHandle, Rt};
@@ -59,13 +59,13 @@ impl Site {
 }
 
 /// `len` bytes in a slab of `pool`.
-fn payload(pool: &Pool, len: usize, fill: impl FnOnce(&mut [u8])) -> Part {
+fn payload(pool: &Pool, len: usize, fill: impl FnOnce(&mut [u8])) -> Slice {
     let mut slab = pool.slab(len);
     fill(&mut slab[..len]);
-    Part { mem: Mem::Unique(slab), start: 0, len }
+    Slice { mem: Mem::Unique(slab), start: 0, len }
 }
 
-fn bytes(pool: &Pool, len: usize, byte: u8) -> Part {
+fn bytes(pool: &Pool, len: usize, byte: u8) -> Slice {
     payload(pool, len, |out| out.fill(byte))
 }
 

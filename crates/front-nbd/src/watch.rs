@@ -45,7 +45,7 @@ pub(crate) enum Verdict {
 }
 
 /// The watch over one connection.
-pub(crate) struct Watch {
+pub(crate) struct ConnectionWatch {
     pub receiving: Rc<Stage>,
     pub sending: Rc<Stage>,
     chosen: Rc<Gate>,
@@ -53,10 +53,10 @@ pub(crate) struct Watch {
     verdict: Rc<Cell<Option<Verdict>>>,
 }
 
-impl Watch {
-    pub fn start(rt: &Rt, link: Link, patience: Patience) -> Watch {
+impl ConnectionWatch {
+    pub fn start(rt: &Rt, link: Link, patience: Patience) -> ConnectionWatch {
         let gate = || Rc::new(Gate::closed());
-        let watch = Watch {
+        let watch = ConnectionWatch {
             receiving: Rc::default(),
             sending: Rc::default(),
             chosen: gate(),

@@ -48,19 +48,19 @@ impl Deref for Guest {
 
 /// Memory that the monitor keeps beside that of the guest.
 #[derive(Debug)]
-pub struct Kept {
+pub struct MonitorMemory {
     // Before the region: what is watched is mapped.
     guard: FaultGuard,
     region: MmapRegion<()>,
 }
 
-impl Kept {
+impl MonitorMemory {
     /// Takes a region that was mapped for it.
     ///
     /// # Errors
     /// As for [`Guest::new`].
-    pub fn new(region: MmapRegion<()>) -> io::Result<Kept> {
-        Ok(Kept { guard: watch(&region)?, region })
+    pub fn new(region: MmapRegion<()>) -> io::Result<MonitorMemory> {
+        Ok(MonitorMemory { guard: watch(&region)?, region })
     }
 
     /// Whether it is gone.
@@ -69,7 +69,7 @@ impl Kept {
     }
 }
 
-impl Deref for Kept {
+impl Deref for MonitorMemory {
     type Target = MmapRegion<()>;
 
     fn deref(&self) -> &MmapRegion<()> {

@@ -21,7 +21,7 @@ use vm_memory::{FileOffset, GuestAddress, GuestRegionMmap, MmapRegion};
 
 use crate::Memory;
 use crate::disk::{Disk, SECTOR, feature};
-use crate::guest::{Guest, Kept};
+use crate::guest::{Guest, MonitorMemory};
 use crate::inflight::area_bytes;
 use crate::mailbox::Asker;
 use crate::ring::{Addresses, RING_LEN_MAX, RingError};
@@ -42,7 +42,7 @@ pub(crate) enum Command {
     },
     Memory(Arc<Guest>),
     Track {
-        region: Arc<Kept>,
+        region: Arc<MonitorMemory>,
         len: u16,
     },
     Len {
@@ -336,7 +336,7 @@ impl VhostUserBackendReqHandlerMut for Handler {
         let len = usize::try_from(given.mmap_size).map_err(|_| Error::InvalidParam)?;
         hold(&file, given.mmap_offset, given.mmap_size)?;
         let region = MmapRegion::from_file(FileOffset::new(file, given.mmap_offset), len).map_err(other)?;
-        let region = Kept::new(region).map_err(Error::ReqHandlerError)?;
+        let region = MonitorMemory::new(region).map_err(Error::ReqHandlerError)?;
         self.ask(Command::Track { region: Arc::new(region), len: given.queue_size }).map(drop)
     }
 

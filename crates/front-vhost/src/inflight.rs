@@ -22,7 +22,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use vm_memory::{Bytes, VolatileMemory};
 
-use crate::guest::Kept;
+use crate::guest::MonitorMemory;
 
 /// Bytes before the first descriptor.
 const HEADER_BYTES: usize = 16;
@@ -45,7 +45,7 @@ pub fn area_bytes(len: u16) -> usize {
 /// The area of one ring.
 #[derive(Clone, Debug)]
 pub struct Area {
-    region: Arc<Kept>,
+    region: Arc<MonitorMemory>,
     at: usize,
     len: u16,
     counter: u64,
@@ -53,7 +53,7 @@ pub struct Area {
 
 impl Area {
     /// The area of ring `index` in a region for rings of `len` descriptors; none if the region is too small.
-    pub fn new(region: &Arc<Kept>, index: u16, len: u16) -> Option<Area> {
+    pub fn new(region: &Arc<MonitorMemory>, index: u16, len: u16) -> Option<Area> {
         let bytes = area_bytes(len);
         let at = bytes.checked_mul(usize::from(index))?;
         (at + bytes <= region.size()).then(|| Area { region: region.clone(), at, len, counter: 0 })

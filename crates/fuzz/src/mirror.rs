@@ -1,6 +1,6 @@
 //! Heads of mirrors' halves: what is taken as a superblock is written back alike, and sets are put together or refused.
 
-use esker_layer_mirror::assemble::{Found, Trouble, assemble};
+use esker_layer_mirror::assemble::{ProbeError, Probed, assemble};
 use esker_layer_mirror::superblock::{DATA_START, PAGE, Superblock};
 
 fn superblock() -> Superblock {
@@ -34,7 +34,7 @@ pub fn try_input(input: &[u8]) -> Result<bool, String> {
         }
     }
     let heads = input.chunks_exact(DATA_START as usize).take(8);
-    let found: Vec<Found> = heads.map(|head| Superblock::newest(head).map_err(Trouble::Superblock)).collect();
+    let found: Vec<Probed> = heads.map(|head| Superblock::newest(head).map_err(ProbeError::Superblock)).collect();
     if found.is_empty() {
         return Ok(false);
     }

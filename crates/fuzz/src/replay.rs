@@ -11,7 +11,8 @@ use esker_trace_order::compiled::Program;
 use esker_trace_order::model::compile;
 use esker_trace_order::rules::Order;
 use esker_trace_replay::{
-    ExchangeBy, FsyncMeans, InitMode, InitOptions, Job, KernelOptions, ReplayOptions, RunOptions, Speed, audit, run,
+    ExchangeBy, FsyncMeans, InitMode, InitOptions, KernelOptions, ReplayInput, ReplayOptions, RunOptions, Speed, audit,
+    run,
 };
 use tempfile::TempDir;
 
@@ -62,7 +63,7 @@ impl Scene {
     /// Whether the trace was played to its end.
     fn play(&self, program: Program) -> Result<bool, String> {
         let run_dir = self.dir.path().join("run");
-        let jobs = vec![Job { name: "hostile".to_string(), program }];
+        let jobs = vec![ReplayInput { name: "hostile".to_string(), program }];
         let played = run(jobs, &run_dir, options(), &self.reactor, &mut |_| {});
         let now = audit::picture(&self.dir.path().join("outside")).map_err(|error| error.to_string())?;
         if now != self.before {

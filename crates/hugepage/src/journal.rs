@@ -6,7 +6,7 @@ use esker_base::Time;
 use serde_json::{Map, Value, json};
 
 use crate::manager::{Asker, Decision};
-use crate::view::Place;
+use crate::view::RegionAddress;
 
 /// Writes decisions.
 pub struct Journal<W> {
@@ -38,7 +38,7 @@ impl<W: Write> Journal<W> {
 /// What a decision is and why, as fields.
 fn fields(decision: &Decision) -> Map<String, Value> {
     let seconds = |time: &Time| time.0 as f64 / 1e9;
-    let at = |place: &Place| format!("{:#x}", place.region.0 * crate::REGION_BYTES);
+    let at = |place: &RegionAddress| format!("{:#x}", place.region.0 * crate::REGION_BYTES);
     let value = match decision {
         Decision::Met(pid) => json!({ "do": "manage", "pid": pid.0 }),
         Decision::Lost(pid) => json!({ "do": "let_go", "pid": pid.0 }),
@@ -56,7 +56,7 @@ fn fields(decision: &Decision) -> Map<String, Value> {
         }),
         Decision::Sharing { pid, from, count, mergeable } => json!({
             "do": if *mergeable { "share" } else { "stop_sharing" }, "pid": pid.0,
-            "address": at(&Place { pid: *pid, region: *from }), "regions": count,
+            "address": at(&RegionAddress { pid: *pid, region: *from }), "regions": count,
             "because": if *mergeable { "not_hot" } else { "hot_or_to_be_promoted" },
         }),
         Decision::Excluded { pid, until } => json!({
@@ -88,14 +88,14 @@ mod tests {
 
     use super::*;
     use crate::policy::Reason;
-    use crate::view::{Pid, Refusal, Region};
+    use crate::view::{ChangeError, Pid, Region};
 
     #[test]
     fn every_decision_is_one_line_with_what_and_why() {
-        let place = Place { pid: Pid(7), region: Region(3) };
+        let place = RegionAddress { pid: Pid(7), region: Region(3) };
         let decisions = [
             Decision::Changed { place, promoted: true, used: 461, asker: Asker::Signal, took: Nanos::micros(500) },
-            Decision::Refused { place, refusal: Refusal::Pinned, again: Some(Time(1_500_000_000)) },
+            Decision::Refused { place, refusal: ChangeError::Pinned, again: Some(Time(1_500_000_000)) },
             Decision::Left { place, used: 9, reason: Reason::Sparse },
             Decision::Excluded { pid: Pid(7), until: Time(2_000_000_000) },
         ];

@@ -39,7 +39,7 @@ pub use manager::Manager;
 pub use policy::Policy;
 pub use status::Status;
 pub use util::{Threshold, Util};
-pub use view::{Backing, Look, Pid, Place, ProcView, Refusal, Region, Skip};
+pub use view::{Backing, ChangeError, Pid, ProcView, Region, RegionAddress, RegionView, Skip};
 
 /// Bytes of a base page.
 pub const PAGE_BYTES: u64 = 4 << 10;

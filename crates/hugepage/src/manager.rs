@@ -17,7 +17,7 @@ use crate::record::{Counts, Record};
 use crate::share::{Claim, imbalance};
 use crate::starvation::{FEW_BLOCKS, MADE_RESTS, Starvation};
 use crate::urgent::Urgent;
-use crate::view::{Outcome, Pid, Place, ProcView, Refusal, Region};
+use crate::view::{ChangeError, Outcome, Pid, ProcView, Region, RegionAddress};
 
 use heat::Watched;
 use scan::Quantum;
@@ -41,7 +41,7 @@ pub enum Decision {
     /// A region became huge or base pages.
     Changed {
         /// Which.
-        place: Place,
+        place: RegionAddress,
         /// True: huge.
         promoted: bool,
         /// Pages in use.
@@ -54,16 +54,16 @@ pub enum Decision {
     /// A change was refused.
     Refused {
         /// Where.
-        place: Place,
+        place: RegionAddress,
         /// Why.
-        refusal: Refusal,
+        refusal: ChangeError,
         /// When it is tried again.
         again: Option<Time>,
     },
     /// A region that was asked for is left as it is.
     Left {
         /// Where.
-        place: Place,
+        place: RegionAddress,
         /// Pages in use.
         used: u32,
         /// Why.
@@ -258,7 +258,7 @@ impl Manager {
     }
 
     /// The request that comes first: of all who wait, that of who deserves the next huge page most.
-    fn next_urgent(&mut self, now: Time) -> Option<Place> {
+    fn next_urgent(&mut self, now: Time) -> Option<RegionAddress> {
         let has_room = self.has_room();
         self.urgent.again(now).or_else(|| {
             let pid = self.first_of(self.urgent.who(has_room))?;
@@ -267,7 +267,14 @@ impl Manager {
     }
 
     /// Looks at a region and does what the policy says. Returns how long that took.
-    fn decide(&mut self, now: Time, place: Place, asker: Asker, view: &mut impl ProcView, tell: Tell<'_>) -> Nanos {
+    fn decide(
+        &mut self,
+        now: Time,
+        place: RegionAddress,
+        asker: Asker,
+        view: &mut impl ProcView,
+        tell: Tell<'_>,
+    ) -> Nanos {
         let (Some(record), Some(look)) = (self.records.get(&place.pid), view.look(place)) else {
             self.urgent.done(place);
             return Nanos(0);
@@ -292,7 +299,7 @@ impl Manager {
             action => {
                 let promoted = action == Action::Promote;
                 let outcome = match promoted {
-                    true if !self.has_room() => Outcome { result: Err(Refusal::NoContiguity), took: Nanos(0) },
+                    true if !self.has_room() => Outcome { result: Err(ChangeError::NoContiguity), took: Nanos(0) },
                     true => self.promote(now, place, view, tell),
                     false => view.demote(place),
                 };
@@ -318,7 +325,7 @@ impl Manager {
         self.starved.is_none() && self.policy.budget.is_none_or(|budget| huge() < budget)
     }
 
-    fn note_change(&mut self, now: Time, place: Place, promoted: bool) {
+    fn note_change(&mut self, now: Time, place: RegionAddress, promoted: bool) {
         self.urgent.done(place);
         let Some(record) = self.records.get_mut(&place.pid) else { return };
         record.note(place.region, promoted, &self.policy.tracking);
@@ -330,19 +337,19 @@ impl Manager {
         record.promoted_in_pass += u64::from(promoted);
     }
 
-    fn note_refusal(&mut self, now: Time, place: Place, refusal: Refusal, asker: Asker, tell: Tell<'_>) {
+    fn note_refusal(&mut self, now: Time, place: RegionAddress, refusal: ChangeError, asker: Asker, tell: Tell<'_>) {
         let Some(record) = self.records.get_mut(&place.pid) else { return };
         *record.counts.refused.entry(refusal).or_default() += 1;
         let tries = self.urgent.tries(place);
-        let again = (refusal == Refusal::Pinned && tries < self.policy.retries)
+        let again = (refusal == ChangeError::Pinned && tries < self.policy.retries)
             .then(|| now + self.policy.retry_after * (1 << tries.min(16)));
         match again {
             Some(at) => self.urgent.ask_again(place, at),
             // What a signal tells is told once.
-            None if refusal == Refusal::NoContiguity && asker == Asker::Signal => self.urgent.want(place),
+            None if refusal == ChangeError::NoContiguity && asker == Asker::Signal => self.urgent.want(place),
             None => self.urgent.done(place),
         }
-        if refusal == Refusal::NoContiguity && asker == Asker::Scan {
+        if refusal == ChangeError::NoContiguity && asker == Asker::Scan {
             // Nobody else would get one either; where the scan stopped, it goes on once there may be some.
             if record.cursor == Region(place.region.0 + 1) {
                 record.cursor = place.region;
@@ -351,7 +358,7 @@ impl Manager {
             self.next_quantum = now + self.policy.quantum_sleep;
         }
         tell(now, &Decision::Refused { place, refusal, again });
-        if refusal == Refusal::Limit {
+        if refusal == ChangeError::Limit {
             // Its group is full: more would be refused too, or push out what is in use.
             let until = now + self.policy.exclusion;
             record.excluded_until = Some(until);
@@ -369,7 +376,7 @@ impl Manager {
         }
         // One that took no time was not tried.
         let most = match result {
-            Err(Refusal::NoContiguity) if took > Nanos(0) => self.policy.no_contiguity_rest,
+            Err(ChangeError::NoContiguity) if took > Nanos(0) => self.policy.no_contiguity_rest,
             Ok(()) if took > self.policy.slow => self.policy.no_contiguity_rest.min(took * MADE_RESTS),
             _ => return,
         };

@@ -7,7 +7,7 @@ use crate::access::Tracking;
 use crate::share::Tau;
 use crate::sharing::SharingPolicy;
 use crate::util::Threshold;
-use crate::view::{Backing, Look, Skip};
+use crate::view::{Backing, RegionView, Skip};
 
 /// In which order the background scan visits processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -194,7 +194,7 @@ impl Policy {
     }
 
     /// Decides about a region. `cooling`: it was changed just now; `greedy`: contiguity is plentiful.
-    pub fn judge(&self, look: &Look, cooling: bool, greedy: bool) -> Action {
+    pub fn judge(&self, look: &RegionView, cooling: bool, greedy: bool) -> Action {
         let used = look.used.count();
         let enough = if greedy { 1 } else { self.promote.pages() };
         let too_few = if greedy { 0 } else { self.demote.pages() };
@@ -223,10 +223,10 @@ mod tests {
     use super::*;
     use crate::util::Util;
 
-    fn look(used: u32, backing: Backing) -> Look {
+    fn look(used: u32, backing: Backing) -> RegionView {
         let mut pages = Util::EMPTY;
         pages.set_range(0..used);
-        Look { used: pages, backing, skip: None }
+        RegionView { used: pages, backing, skip: None }
     }
 
     fn check(used: u32, backing: Backing, expected: Action) {
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn with_plenty_of_contiguity_every_region_in_use_is_promoted_and_none_demoted() {
-        let judge = |look: Look| Policy::ingens().judge(&look, false, true);
+        let judge = |look: RegionView| Policy::ingens().judge(&look, false, true);
         assert_eq!(judge(look(1, Backing::Base)), Action::Promote);
         assert_eq!(judge(look(0, Backing::Base)), Action::Leave(Reason::Sparse));
         assert_eq!(judge(look(1, Backing::Huge)), Action::Leave(Reason::Huge));
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn regions_that_cannot_be_huge_are_left_with_the_reason() {
         for skip in [Skip::Advised, Skip::File, Skip::Partial, Skip::Special] {
-            let look = Look { skip: Some(skip), ..look(512, Backing::Base) };
+            let look = RegionView { skip: Some(skip), ..look(512, Backing::Base) };
             assert_eq!(Policy::ingens().judge(&look, false, false), Action::Leave(Reason::Skipped(skip)));
         }
     }

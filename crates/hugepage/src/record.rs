@@ -7,7 +7,7 @@ use esker_base::{Nanos, Time};
 use crate::access::{Access, Tracking};
 use crate::policy::Reason;
 use crate::share::Claim;
-use crate::view::{Refusal, Region};
+use crate::view::{ChangeError, Region};
 
 /// What was done in a process, or in all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Counts {
     /// Regions that the background scan looked at.
     pub looked: u64,
     /// Changes that were refused, by reason.
-    pub refused: BTreeMap<Refusal, u64>,
+    pub refused: BTreeMap<ChangeError, u64>,
     /// Regions that were left alone, by reason.
     pub left: BTreeMap<Reason, u64>,
     /// Hot huge pages whose access bit was cleared, and read at the end of the interval.

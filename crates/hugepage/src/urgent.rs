@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use esker_base::Time;
 
-use crate::view::{Pid, Place, Region};
+use crate::view::{Pid, Region, RegionAddress};
 
 /// Regions of one process that wait at most: 128 GiB. More are dropped, and the background scan finds them.
 const REGIONS_MAX: usize = 1 << 16;
@@ -18,8 +18,8 @@ const REGIONS_MAX: usize = 1 << 16;
 pub struct Urgent {
     lines: BTreeMap<Pid, Line>,
     /// Those that are tried again, by when, with how often they were.
-    later: BTreeSet<(Time, Place)>,
-    tries: BTreeMap<Place, u32>,
+    later: BTreeSet<(Time, RegionAddress)>,
+    tries: BTreeMap<RegionAddress, u32>,
     /// Places that were dropped because too many waited.
     pub dropped: u64,
 }
@@ -43,17 +43,17 @@ impl Line {
 
 impl Urgent {
     /// Asks for a place. False if it waits already, or too many of its process do.
-    pub fn ask(&mut self, place: Place) -> bool {
+    pub fn ask(&mut self, place: RegionAddress) -> bool {
         !self.tries.contains_key(&place) && self.wait(place, |line| &mut line.asked)
     }
 
     /// Has a place that deserves a huge page wait until there is room for one.
-    pub fn want(&mut self, place: Place) {
+    pub fn want(&mut self, place: RegionAddress) {
         self.tries.remove(&place);
         self.wait(place, |line| &mut line.wanting);
     }
 
-    fn wait(&mut self, place: Place, queue: fn(&mut Line) -> &mut VecDeque<Region>) -> bool {
+    fn wait(&mut self, place: RegionAddress, queue: fn(&mut Line) -> &mut VecDeque<Region>) -> bool {
         let line = self.lines.entry(place.pid).or_default();
         if line.waiting.contains(&place.region) {
             return false;
@@ -68,23 +68,23 @@ impl Urgent {
     }
 
     /// Asks for a place again at `at`.
-    pub fn ask_again(&mut self, place: Place, at: Time) {
+    pub fn ask_again(&mut self, place: RegionAddress, at: Time) {
         *self.tries.entry(place).or_default() += 1;
         self.later.insert((at, place));
     }
 
     /// How often a place was asked for again since it was last done with.
-    pub fn tries(&self, place: Place) -> u32 {
+    pub fn tries(&self, place: RegionAddress) -> u32 {
         self.tries.get(&place).copied().unwrap_or(0)
     }
 
     /// A place is done with.
-    pub fn done(&mut self, place: Place) {
+    pub fn done(&mut self, place: RegionAddress) {
         self.tries.remove(&place);
     }
 
     /// A place that is to be tried again by now.
-    pub fn again(&mut self, now: Time) -> Option<Place> {
+    pub fn again(&mut self, now: Time) -> Option<RegionAddress> {
         let (at, place) = self.later.first().copied().filter(|(at, _)| *at <= now)?;
         self.later.remove(&(at, place));
         Some(place)
@@ -96,7 +96,7 @@ impl Urgent {
     }
 
     /// The next place of a process.
-    pub fn take(&mut self, pid: Pid, has_room: bool) -> Option<Place> {
+    pub fn take(&mut self, pid: Pid, has_room: bool) -> Option<RegionAddress> {
         let line = self.lines.get_mut(&pid)?;
         let wanted = if has_room { line.wanting.pop_front() } else { None };
         let region = wanted.or_else(|| line.asked.pop_front())?;
@@ -104,7 +104,7 @@ impl Urgent {
         if line.waiting.is_empty() {
             self.lines.remove(&pid);
         }
-        Some(Place { pid, region })
+        Some(RegionAddress { pid, region })
     }
 
     /// When the next one is due; the beginning of time if one is already.
@@ -137,8 +137,8 @@ impl Urgent {
 mod tests {
     use super::*;
 
-    fn place(pid: u32, region: u64) -> Place {
-        Place { pid: Pid(pid), region: Region(region) }
+    fn place(pid: u32, region: u64) -> RegionAddress {
+        RegionAddress { pid: Pid(pid), region: Region(region) }
     }
 
     fn who(urgent: &Urgent, has_room: bool) -> Vec<u32> {
@@ -150,7 +150,7 @@ mod tests {
         let mut urgent = Urgent::default();
         let asked = [place(1, 5), place(2, 1), place(1, 3), place(1, 5)].map(|place| urgent.ask(place));
         assert_eq!((asked, who(&urgent, false)), ([true, true, true, false], vec![1, 2]));
-        let got: Vec<Place> = std::iter::from_fn(|| urgent.take(Pid(1), false)).collect();
+        let got: Vec<RegionAddress> = std::iter::from_fn(|| urgent.take(Pid(1), false)).collect();
         assert_eq!((got, who(&urgent, false)), (vec![place(1, 5), place(1, 3)], vec![2]));
         assert!(urgent.ask(place(1, 5)), "it may be asked for again once it was taken");
     }

@@ -14,7 +14,7 @@ pub struct Region(pub u64);
 
 /// A region of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct RegionAddress {
     /// Whose.
     pub pid: Pid,
     /// Which.
@@ -60,7 +60,7 @@ impl Skip {
 
 /// A region as it is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct RegionView {
     /// Pages that hold memory. Pages that were only read before any write do not count.
     pub used: Util,
     /// What holds them.
@@ -71,7 +71,7 @@ pub struct Look {
 
 /// Why a region was not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Refusal {
+pub enum ChangeError {
     /// Somebody holds pages of it; later it may work.
     Pinned,
     /// The limit of its group is reached.
@@ -90,18 +90,18 @@ pub enum Refusal {
     Mergeable,
 }
 
-impl Refusal {
+impl ChangeError {
     /// It in a word.
     pub fn word(self) -> &'static str {
         match self {
-            Refusal::Pinned => "pinned",
-            Refusal::Limit => "group_limit",
-            Refusal::NoContiguity => "no_contiguity",
-            Refusal::Changed => "changed",
-            Refusal::NothingDone => "nothing_done",
-            Refusal::Gone => "gone",
-            Refusal::Denied => "denied",
-            Refusal::Mergeable => "still_mergeable",
+            ChangeError::Pinned => "pinned",
+            ChangeError::Limit => "group_limit",
+            ChangeError::NoContiguity => "no_contiguity",
+            ChangeError::Changed => "changed",
+            ChangeError::NothingDone => "nothing_done",
+            ChangeError::Gone => "gone",
+            ChangeError::Denied => "denied",
+            ChangeError::Mergeable => "still_mergeable",
         }
     }
 }
@@ -110,7 +110,7 @@ impl Refusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Whether it was done, which was looked at afterwards.
-    pub result: Result<(), Refusal>,
+    pub result: Result<(), ChangeError>,
     /// Time of the call.
     pub took: Nanos,
 }
@@ -121,19 +121,19 @@ pub trait ProcView {
     fn processes(&mut self) -> Vec<(Pid, u64)>;
 
     /// A region, or nothing if process or mapping are gone.
-    fn look(&mut self, place: Place) -> Option<Look>;
+    fn look(&mut self, place: RegionAddress) -> Option<RegionView>;
 
     /// The next region at or after `from` that holds memory.
-    fn next(&mut self, pid: Pid, from: Region) -> Option<(Region, Look)>;
+    fn next(&mut self, pid: Pid, from: Region) -> Option<(Region, RegionView)>;
 
     /// The regions that a huge page backs, in order.
     fn huge(&mut self, pid: Pid) -> Vec<Region>;
 
     /// Makes the region's memory one huge page.
-    fn promote(&mut self, place: Place) -> Outcome;
+    fn promote(&mut self, place: RegionAddress) -> Outcome;
 
     /// Makes it base pages, and gives back those that are not in use.
-    fn demote(&mut self, place: Place) -> Outcome;
+    fn demote(&mut self, place: RegionAddress) -> Outcome;
 
     /// A number that changes as soon as a process does anything; nothing where that cannot be told.
     fn activity(&mut self, pid: Pid) -> Option<u64>;
@@ -145,7 +145,7 @@ pub trait ProcView {
     fn accessed(&mut self, pid: Pid, regions: &[Region]) -> Vec<Option<bool>>;
 
     /// Regions whose use has crossed a threshold since the last call.
-    fn signals(&mut self) -> Vec<Place>;
+    fn signals(&mut self) -> Vec<RegionAddress>;
 
     /// How fragmented free memory is, from 0 to 1.
     fn fragmentation(&mut self) -> f64;
@@ -175,5 +175,5 @@ pub trait ProcView {
     fn set_mergeable(&mut self, pid: Pid, from: Region, count: u64, mergeable: bool) -> bool;
 
     /// Whether pages of a region are shared.
-    fn is_merged(&mut self, place: Place) -> bool;
+    fn is_merged(&mut self, place: RegionAddress) -> bool;
 }

@@ -7,14 +7,14 @@ use esker_base::{ByteRange, Nanos};
 use esker_block::{Bio, Buf, Device, OpKind, RangeOp, Support};
 use esker_rt::mem::Pool;
 use esker_rt::{Sim, SimConfig};
-use esker_stack::{DeviceSpec, Export, Place, Spec, Stack};
+use esker_stack::{DeviceSpec, Export, Location, Spec, Stack};
 
 const PATIENCE: Nanos = Nanos::secs(5);
 const TEXT: &str = "d = memory block=4096 size=64MiB; vm = volumes segment=1MiB ports=\"web=8MiB,db=8MiB\" on d; \
                     export web = vm.web; export db = vm.db";
 
 fn stats(name: &str) -> DeviceSpec {
-    DeviceSpec::new(name, "stats", Vec::new(), BTreeMap::new(), Place::new("test", 1))
+    DeviceSpec::new(name, "stats", Vec::new(), BTreeMap::new(), Location::new("test", 1))
 }
 
 async fn write(end: &Export, value: u8) {

@@ -13,10 +13,10 @@ use std::rc::Rc;
 
 use esker_base::{Nanos, Stream};
 use esker_block::{
-    Arity, Bio, Buf, Ctx, Extension, Flow, Kind, KindError, Layer, Make, OpKind, OpSet, Opening, Param, ParamType,
+    Arity, Bio, Buf, Ctx, Extension, Flow, Kind, KindError, Layer, Make, OpKind, OpSet, OpenContext, Param, ParamType,
     Role, Step, Upper,
 };
-use esker_compose::exact::{Handlers, Run};
+use esker_compose::exact::{Handlers, ModelRun};
 use esker_compose::set::{ExtId, ExtSet, VolId};
 use esker_compose::{Declaration, Setting};
 use esker_layer_kit::registrar::built;
@@ -171,7 +171,7 @@ fn compare(seed: u64, setting: &Setting, order: &[ExtId], foretold: &[ExtId]) ->
     stack.watch(watching).map_err(|e| LabError::Data(e.to_string()))?;
     sim.block_on(send_all(stack.clone(), setting.clone(), numbers(setting)))?;
     let handled = stack.handled();
-    let predicted = Run::of(setting, foretold);
+    let predicted = ModelRun::of(setting, foretold);
     let mut compared = Compared { requests: handled.iter().map(|h| h.requests).sum(), ..Compared::default() };
     for volume in setting.volume_ids() {
         let (top, leaf) = (&real.tops[index(volume)], format!("d-{}", setting.volume(volume).name));
@@ -208,7 +208,7 @@ fn text_mismatches(spec: &Spec, handled: &[Handled], kinds: &[&'static Kind]) ->
     let plan = spec.check(kinds).map_err(|e| wrong(e.to_string()))?;
     let declared = Declaration::of_stack("stack", &built(spec, &plan, kinds)).map_err(|e| wrong(e.to_string()))?;
     let setting = &declared.setting;
-    let predicted = Run::of(setting, &declared.order);
+    let predicted = ModelRun::of(setting, &declared.order);
     let differs = |volume: &VolId| {
         let name = &setting.volume(*volume).name;
         let seen = observed(setting, handled, |h| {
@@ -319,7 +319,7 @@ impl Extension for Routed {
         })
     }
 
-    fn open(&self, opening: Opening) -> Step<Result<(), KindError>> {
+    fn open(&self, opening: OpenContext) -> Step<Result<(), KindError>> {
         if self.by_itself > 0 {
             let targets: BTreeSet<usize> = self.ports.iter().flat_map(|port| &port.generate).copied().collect();
             let (station, numbers) = (opening.station, self.by_itself);

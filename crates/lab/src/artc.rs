@@ -12,8 +12,8 @@ use esker_trace_order::model::compile;
 use esker_trace_order::rules::{Order, Rules};
 use esker_trace_record::{Gate, Method, Settings, Target, record};
 use esker_trace_replay::{
-    ExchangeBy, FsyncMeans, InitMode, InitOptions, Job, KernelOptions, ReplayOptions, Report, RunOptions, Speed,
-    initialise, run,
+    ExchangeBy, FsyncMeans, InitMode, InitOptions, KernelOptions, ReplayInput, ReplayOptions, Report, RunOptions,
+    Speed, initialise, run,
 };
 
 use crate::experiment::LabError;
@@ -131,7 +131,7 @@ pub fn replayed(program: &Program, dir: &Path, how: How) -> Result<Report, LabEr
         repeat: how.repeat,
     };
     let reactor = Reactor::new(RealConfig::seeded(how.seed))?;
-    let job = Job { name: "experiment".to_string(), program: program.clone() };
+    let job = ReplayInput { name: "experiment".to_string(), program: program.clone() };
     let reports = run(vec![job], dir, options, &reactor, &mut |_| {});
     let mut reports = reports.map_err(|error| LabError::Data(error.to_string()))?;
     Ok(reports.remove(0))

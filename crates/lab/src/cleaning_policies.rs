@@ -10,7 +10,7 @@
 
 use esker_cleaning::analytic;
 use esker_cleaning::model::load::{Load, Skew, TEN_NINETY};
-use esker_cleaning::model::{Cleaner, Copies, Placement, Plan, Shape, Victims, run as simulate};
+use esker_cleaning::model::{Cleaner, Copies, Placement, Shape, SimulationPlan, Victims, run as simulate};
 use esker_cleaning::policy::{Greedy, named};
 
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
@@ -100,7 +100,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     skewed(options, progress, &mut figures);
     for (theta, names) in ZIPF {
         let load = Load::steady(Skew::Zipf { theta });
-        let values = METHODS.map(|method| amplification(&Plan { load, ..plan(options, 0.8, method) }));
+        let values = METHODS.map(|method| amplification(&SimulationPlan { load, ..plan(options, 0.8, method) }));
         progress(&format!("Zipf {theta} at 80 %: {values:.3?}"));
         figures.push(Figure::alone(names[0], values[GREEDY], UNIT));
         figures.push(Figure::alone(names[1], least(&values), UNIT));
@@ -108,7 +108,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     for (drift, names) in DRIFT {
         let load = Load { skew: TEN_NINETY, drift: Some(drift) };
         let methods = [METHODS[GREEDY], METHODS[METHODS.len() - 1]];
-        let values = methods.map(|method| amplification(&Plan { load, ..plan(options, 0.75, method) }));
+        let values = methods.map(|method| amplification(&SimulationPlan { load, ..plan(options, 0.75, method) }));
         progress(&format!("the hot set moves after {drift} volumes, 75 %: greedy and lifetime {values:.3?}"));
         figures.extend(names.into_iter().zip(values).map(|(id, value)| Figure::alone(id, value, UNIT)));
     }
@@ -117,9 +117,9 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
 }
 
 /// The store in which the policies were calibrated; a quick run is shorter.
-fn plan(options: &Options, live: f64, (policy, placement): (&str, Placement)) -> Plan<'static> {
+fn plan(options: &Options, live: f64, (policy, placement): (&str, Placement)) -> SimulationPlan<'static> {
     let rounds = if options.quick { 10.0 } else { 30.0 };
-    Plan {
+    SimulationPlan {
         shape: Shape { segments: SEGMENTS, blocks: BLOCKS, live },
         cleaner: Cleaner { low: FREE, high: 0, victims: 4 },
         victims: Victims::Best(named(policy).expect("the list names policies of the crate")),
@@ -131,7 +131,7 @@ fn plan(options: &Options, live: f64, (policy, placement): (&str, Placement)) ->
     }
 }
 
-fn amplification(plan: &Plan<'_>) -> f64 {
+fn amplification(plan: &SimulationPlan<'_>) -> f64 {
     simulate(plan).write_amplification()
 }
 
@@ -148,7 +148,7 @@ fn uniform(options: &Options, progress: &mut dyn FnMut(&str), figures: &mut Vec<
     let mut worst: f64 = 0.0;
     for (live, id) in UNIFORM {
         let load = Load::steady(Skew::Uniform);
-        let value = amplification(&Plan { load, rounds: 6.0, ..plan(options, live, METHODS[GREEDY]) });
+        let value = amplification(&SimulationPlan { load, rounds: 6.0, ..plan(options, live, METHODS[GREEDY]) });
         let expected = analytic::uniform(usable(live));
         worst = worst.max((value / expected - 1.0).abs());
         progress(&format!("{id}: {value:.3}, formula {expected:.3}"));
@@ -161,7 +161,8 @@ fn sampled(options: &Options, progress: &mut dyn FnMut(&str), figures: &mut Vec<
     let mut worst: f64 = 0.0;
     for (choices, id) in CHOICES {
         let (load, victims) = (Load::steady(Skew::Uniform), Victims::Sampled(&Greedy, choices));
-        let value = amplification(&Plan { load, victims, rounds: 6.0, ..plan(options, 0.8, METHODS[GREEDY]) });
+        let value =
+            amplification(&SimulationPlan { load, victims, rounds: 6.0, ..plan(options, 0.8, METHODS[GREEDY]) });
         let expected = analytic::choices(usable(0.8), choices);
         worst = worst.max((value / expected - 1.0).abs());
         progress(&format!("{id}: {value:.3}, mean field {expected:.3}"));
@@ -200,7 +201,7 @@ fn copies(options: &Options, progress: &mut dyn FnMut(&str), figures: &mut Vec<F
     for (keep, written, names) in COPIES {
         for (id, method) in names.into_iter().zip(WITH_COPIES) {
             let copies = Some(Copies { every: 0.1, keep, written });
-            let outcome = simulate(&Plan { copies, ..plan(options, 0.65, method) });
+            let outcome = simulate(&SimulationPlan { copies, ..plan(options, 0.65, method) });
             let value = outcome.write_amplification();
             progress(&format!("{id}: {value:.3} with {:.1} % live", outcome.live * 100.0));
             let name = format!("formula for uniform overwrites at {:.1} % live", outcome.live * 100.0);

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use esker_base::{Nanos, Stream, Time};
 use esker_hugepage::policy::Policy;
 use esker_hugepage::sim::{self, Costs, Freeing, Machine, Physical};
-use esker_hugepage::{Manager, Pid, Place, REGION_PAGES, Region, Threshold};
+use esker_hugepage::{Manager, Pid, REGION_PAGES, Region, RegionAddress, Threshold};
 
 use crate::experiment::{Experiment, Figure, LabError, Options};
 
@@ -280,7 +280,7 @@ fn free_dead(machine: &mut Machine, pid: Pid, layout: &Layout, alive: &[u64]) {
 /// GETs per second of random ones of the keys `drawn`.
 fn speed(machine: &Machine, pid: Pid, layout: &Layout, table: &Table, drawn: &[u64], rng: &mut Stream) -> f64 {
     const GETS: u32 = 50_000;
-    let region = |page: u64| Place { pid, region: Region(page / u64::from(REGION_PAGES)) };
+    let region = |page: u64| RegionAddress { pid, region: Region(page / u64::from(REGION_PAGES)) };
     let cost = |page: u64| if machine.is_huge(region(page)) { HUGE_NS } else { BASE_NS };
     let mut ns = 0.0;
     for _ in 0..GETS {

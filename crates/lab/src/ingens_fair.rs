@@ -8,7 +8,7 @@
 use esker_base::Time;
 use esker_hugepage::policy::{Order, Policy};
 use esker_hugepage::sim::{self, Costs, Freeing, Machine, Physical};
-use esker_hugepage::{Manager, Pid, Place, Region};
+use esker_hugepage::{Manager, Pid, Region, RegionAddress};
 
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 
@@ -109,7 +109,7 @@ fn worker(machine: &mut Machine, regions: u64) -> Pid {
 
 /// Uses all regions; returns how many are huge.
 fn use_all(machine: &mut Machine, pid: Pid, regions: u64) -> u64 {
-    let place = |region| Place { pid, region: Region(region) };
+    let place = |region| RegionAddress { pid, region: Region(region) };
     (0..regions).for_each(|region| machine.use_region(place(region)));
     (0..regions).filter(|region| machine.is_huge(place(*region))).count() as u64
 }

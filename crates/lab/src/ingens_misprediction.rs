@@ -15,7 +15,7 @@ use esker_base::{Nanos, Stream, Time};
 use esker_hugepage::policy::Policy;
 use esker_hugepage::record::Counts;
 use esker_hugepage::sim::{self, Costs, Freeing, Machine, Physical};
-use esker_hugepage::{Manager, Place, ProcView, REGION_BYTES, Region};
+use esker_hugepage::{Manager, ProcView, REGION_BYTES, Region, RegionAddress};
 
 use crate::asked::Asked;
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
@@ -123,7 +123,7 @@ fn measure(sampled: bool, seconds: u64, seed: u64, uses: &dyn Fn(u64, &mut Strea
             before = manager.counts();
         }
         for region in (0..REGIONS).filter(|region| uses(*region, &mut rng)) {
-            machine.use_region(Place { pid, region: Region(region) });
+            machine.use_region(RegionAddress { pid, region: Region(region) });
         }
         let (from, until) = (Time(second * 1_000_000_000), Time((second + 1) * 1_000_000_000));
         sim::run(&mut manager, &mut machine, from, until, &mut |_, _| {});

@@ -22,7 +22,7 @@ use esker_base::Nanos;
 use esker_base::units::{GIB, KIB, MIB};
 use esker_predict::known_error::{Frozen, frozen};
 use esker_predict::outcome::Latency;
-use esker_predict::{Candidate, Load, Plan, Run, SpeedChoice, Trace, Watch};
+use esker_predict::{Candidate, CandidateRun, ComparisonPlan, Load, SpeedChoice, Trace, Watch};
 use esker_report::KnownError;
 use esker_stack::Spec;
 use esker_trace_block::sink::TAP_FORMAT;
@@ -232,20 +232,20 @@ fn parts(records: &[Record], jobs: usize) -> Result<Vec<Vec<Record>>, LabError> 
 }
 
 /// The same requests in virtual time, on the model alone.
-fn predicted(job: &Job, records: Vec<Record>, seed: u64) -> Result<Run, LabError> {
+fn predicted(job: &Job, records: Vec<Record>, seed: u64) -> Result<CandidateRun, LabError> {
     let spec = Spec::parse("paced-ext4", &format!("vol = {DISK} @")).expect("the experiment's own text");
-    let plan = Plan {
+    let plan = ComparisonPlan {
         candidates: vec![Candidate { name: "disk".to_string(), what: DISK.to_string(), spec }],
         seed,
         load: Load::Closed { depth: job.depth, think: Nanos::ZERO },
         speed: SpeedChoice::Factor(1.0),
-        ..Plan::of(vec![Trace::from_records("requests", records)])
+        ..ComparisonPlan::of(vec![Trace::from_records("requests", records)])
     };
     let silent: Watch = Arc::new(|_, _| {});
     Ok(plan.prepare(&silent)?.run(0, &silent)?)
 }
 
-fn compared(job: &Job, real: &Reported, predicted: &Run) -> Vec<Figure> {
+fn compared(job: &Job, real: &Reported, predicted: &CandidateRun) -> Vec<Figure> {
     let Latency { mean_ns, p50_ns, p99_ns, .. } = predicted.reads;
     let latencies = job.ids.into_iter().zip([mean_ns, p50_ns, p99_ns]).zip(real.latencies);
     let mut figures: Vec<Figure> =

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use esker_predict::{Comparison, Limit, Plan, PredictError, Watch};
+use esker_predict::{Comparison, ComparisonPlan, Limit, PredictError, Watch};
 
 use crate::experiment::{Experiment, Figure, LabError, Options};
 
@@ -23,7 +23,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 const PREFIX: u64 = 20_000;
 
 fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let mut plan = Plan::embedded();
+    let mut plan = ComparisonPlan::embedded();
     plan.seed = options.seed;
     if options.quick {
         plan.limit = Limit { requests: Some(PREFIX), ..Limit::default() };
@@ -37,7 +37,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     Ok(figures(&first, took, first.to_json() == again.to_json()))
 }
 
-fn compare(plan: &Plan) -> Result<Comparison, PredictError> {
+fn compare(plan: &ComparisonPlan) -> Result<Comparison, PredictError> {
     let watch: Watch = Arc::new(|_, _| {});
     plan.clone().compare(&watch)
 }

@@ -17,7 +17,8 @@ use esker_base::units::{KIB, MIB};
 use esker_base::{Nanos, Stream};
 use esker_predict::calibrate::{Options as CalibrateOptions, Part, TRIES, undisturbed};
 use esker_predict::{
-    Calibration, Calibrator, Candidate, Latencies, Load, Plan, PredictError, Prepared, Run, SpeedChoice, Trace, Watch,
+    Calibration, Calibrator, Candidate, CandidateRun, ComparisonPlan, Latencies, Load, PredictError, Prepared,
+    SpeedChoice, Trace, Watch,
 };
 use esker_stack::Spec;
 use esker_trace_block::{Op, Record};
@@ -231,7 +232,7 @@ const SSD_READS: Case = Case {
 type Measured = [f64; FIGURES];
 
 /// The runs of one case.
-type Runs = Vec<Run>;
+type Runs = Vec<CandidateRun>;
 
 fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
     let dir = scratch::folder(&options.scratch)?;
@@ -284,7 +285,7 @@ fn interwoven(
     calibrator: &mut Calibrator,
     class: &Class,
     cases: &mut [(&Case, &mut Runs)],
-    run: impl Fn(&Case, u64) -> Result<Run, PredictError>,
+    run: impl Fn(&Case, u64) -> Result<CandidateRun, PredictError>,
 ) -> Result<(), PredictError> {
     let (mut ran, mut failure) = (0, None);
     let mut next = || {
@@ -314,7 +315,7 @@ fn silent() -> Watch {
     Arc::new(|_, _| {})
 }
 
-fn measured(runs: &[Run]) -> Measured {
+fn measured(runs: &[CandidateRun]) -> Measured {
     let latency = Latencies::pooled(runs.iter().map(|run| &run.latencies)).summary();
     let elapsed: u64 = runs.iter().map(|run| run.elapsed_ns).sum();
     [latency.requests as f64 / Nanos(elapsed).as_secs_f64(), latency.p50_ns as f64, latency.p99_ns as f64]
@@ -335,13 +336,13 @@ impl Case {
             0 => Load::Open,
             depth => Load::Closed { depth, think: Nanos::ZERO },
         };
-        let plan = Plan {
+        let plan = ComparisonPlan {
             candidates: vec![candidate],
             seed,
             load,
             speed: SpeedChoice::Factor(1.0),
             calibration: calibration.map(|calibration| ("this run".to_string(), calibration)),
-            ..Plan::of(vec![Trace::from_records("requests", self.records(seed, round))])
+            ..ComparisonPlan::of(vec![Trace::from_records("requests", self.records(seed, round))])
         };
         plan.prepare(&silent())
     }
@@ -370,7 +371,7 @@ fn repeated(case: &Case, runs: Runs) -> Vec<f64> {
 }
 
 /// The errors of a case, with what was predicted and what was real.
-fn compared(case: &Case, predicted: &[Run], real: &[Run]) -> Vec<(&'static Class, Figure)> {
+fn compared(case: &Case, predicted: &[CandidateRun], real: &[CandidateRun]) -> Vec<(&'static Class, Figure)> {
     let units = ["requests/s", "ns", "ns"];
     // In open loop the requests themselves say how many there are in a second.
     let first = usize::from(case.depth == 0);

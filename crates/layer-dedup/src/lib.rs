@@ -29,7 +29,7 @@ use esker_base::{ByteRange, Nanos};
 use esker_block::locks::Mode;
 use esker_block::{
     Below, Bio, BioError, Ctx, Done, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind, OpSet,
-    Opening, Param, ParamType, Role, Stat, Step, Support, Trouble,
+    OpenContext, Param, ParamType, Role, Stat, Step, Support, Trouble,
 };
 use esker_layer_kit::Io;
 use esker_rt::Rt;
@@ -167,10 +167,10 @@ impl Extension for Extended {
         vec![Mark { lower: 0, range: ByteRange::new(0, layout::SUPERBLOCKS).expect("it begins at 0") }]
     }
 
-    fn open(&self, opening: Opening) -> Step<Result<(), KindError>> {
+    fn open(&self, opening: OpenContext) -> Step<Result<(), KindError>> {
         let (config, slot) = (self.config.clone(), self.opened.clone());
         Step::later(async move {
-            let Opening { rt, pool, below, .. } = opening;
+            let OpenContext { rt, pool, below, .. } = opening;
             let name = config.name.clone();
             let store = Store::open(config, &Io::new(&rt, &pool, below)).await;
             let store = store.map_err(|error| KindError::Outside(format!("{name}: the lower end {error}")))?;

@@ -87,7 +87,7 @@ struct Round {
 
 /// Bytes of a volume that lie one after the other below; none below if they are zeroes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Run {
+struct StoredExtent {
     /// First byte of the lower end.
     at: Option<u64>,
     /// Bytes.
@@ -130,13 +130,13 @@ impl Dedup {
         first
     }
 
-    async fn runs(&self, io: &Io, range: ByteRange) -> Result<Vec<Run>, BioError> {
-        let mut runs: Vec<Run> = Vec::new();
+    async fn runs(&self, io: &Io, range: ByteRange) -> Result<Vec<StoredExtent>, BioError> {
+        let mut runs: Vec<StoredExtent> = Vec::new();
         for logical in self.blocks(range) {
             let at = self.store.block_of(io, logical).await?.map(|block| self.store.layout().block_at(block));
             match runs.last_mut() {
                 Some(last) if last.at.map(|at| at + last.len) == at => last.len += self.block(),
-                _ => runs.push(Run { at, len: self.block() }),
+                _ => runs.push(StoredExtent { at, len: self.block() }),
             }
         }
         Ok(runs)
@@ -174,7 +174,7 @@ impl Dedup {
             Ok(runs) => runs,
             Err(error) => return bio.fail(error),
         };
-        if let [Run { at: Some(at), .. }] = runs[..] {
+        if let [StoredExtent { at: Some(at), .. }] = runs[..] {
             bio.range = ByteRange::new(at, bio.len()).expect("inside the lower end");
             return io.submit(bio.to(io.lower(0))).await;
         }
@@ -471,7 +471,7 @@ impl Dedup {
     }
 }
 
-fn extents(runs: &[Run]) -> Box<[Extent]> {
+fn extents(runs: &[StoredExtent]) -> Box<[Extent]> {
     let mut extents: Vec<Extent> = Vec::new();
     for run in runs {
         let state = if run.at.is_some() { ExtentState::Data } else { ExtentState::Hole };

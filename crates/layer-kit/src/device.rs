@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use esker_block::{Bio, BioError, Device, Done, Limits, Op};
 use esker_dev::{Defer, Media, MemoryDevice, NullDevice};
-use esker_dev_sim::fault::Plan;
+use esker_dev_sim::fault::FaultPlan;
 use esker_dev_sim::faulty::{Faulty, Injector};
 use esker_rt::Rt;
 
@@ -28,7 +28,7 @@ pub enum Way {
 
 /// Where the arm of a device probably is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Head {
+pub struct ArmState {
     /// The byte after the last one that was asked for.
     pub at: u64,
     /// Which way it went to get there.
@@ -62,7 +62,7 @@ pub struct State {
     /// Those of them that failed.
     pub failed: u64,
     /// Where its arm probably is.
-    pub head: Head,
+    pub head: ArmState,
 }
 
 /// Something that happened to a lower end.
@@ -90,7 +90,7 @@ struct Lower {
     in_flight: Cell<u64>,
     answered: Cell<u64>,
     failed: Cell<u64>,
-    head: Cell<Head>,
+    head: Cell<ArmState>,
 }
 
 type Handler = Rc<dyn Fn(usize, Event)>;
@@ -153,7 +153,7 @@ impl Lowers {
         lower.in_flight.set(lower.in_flight.get() + 1);
         if matches!(bio.op, Op::Read | Op::Write | Op::Zero) {
             let way = if bio.offset() < lower.head.get().at { Way::Down } else { Way::Up };
-            lower.head.set(Head { at: bio.range.end(), way });
+            lower.head.set(ArmState { at: bio.range.end(), way });
         }
         Ok(())
     }
@@ -273,7 +273,7 @@ pub struct BadSize(u64);
 ///
 /// # Errors
 /// A size that no disk has.
-pub fn simulated(rt: &Rt, keeps: Simulated, size: u64, plan: Plan) -> Result<SimulatedDisk, BadSize> {
+pub fn simulated(rt: &Rt, keeps: Simulated, size: u64, plan: FaultPlan) -> Result<SimulatedDisk, BadSize> {
     if size == 0 || !size.is_multiple_of(512) {
         return Err(BadSize(size));
     }

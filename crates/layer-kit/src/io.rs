@@ -57,7 +57,7 @@ pub fn retry(tries: u32) -> impl FnMut(Returned) -> After + Clone + 'static {
 
 /// A request without its payload: what must be kept to send it again.
 #[derive(Clone, Debug)]
-struct Head {
+struct RequestHead {
     op: Op,
     range: ByteRange,
     flags: Flags,
@@ -65,13 +65,13 @@ struct Head {
     tag: Tag,
 }
 
-impl Head {
-    fn of(bio: &Bio) -> Head {
-        Head { op: bio.op.clone(), range: bio.range, flags: bio.flags, dest: bio.dest, tag: bio.tag }
+impl RequestHead {
+    fn of(bio: &Bio) -> RequestHead {
+        RequestHead { op: bio.op.clone(), range: bio.range, flags: bio.flags, dest: bio.dest, tag: bio.tag }
     }
 
     fn with(self, buf: Buf) -> Bio {
-        let Head { op, range, flags, dest, tag } = self;
+        let RequestHead { op, range, flags, dest, tag } = self;
         Bio { op, range, flags, dest, buf, tag }
     }
 
@@ -137,7 +137,7 @@ impl Io {
             Op::Read => bio.buf.like(&self.pool, bio.buf.len()),
             _ => bio.buf.share(),
         };
-        Head::of(bio).with(buf)
+        RequestHead::of(bio).with(buf)
     }
 
     /// As [`Io::clone_bio`], but with a payload of its own, which may be changed. A copy: counted as a bounce.
@@ -147,7 +147,7 @@ impl Io {
         }
         let mut buf = Buf::unique(&self.pool, bio.buf.len());
         buf.bounce(0, &bio.buf);
-        Head::of(bio).with(buf)
+        RequestHead::of(bio).with(buf)
     }
 
     /// Sends a request, whose destination is one of the lower volumes. What the extension may not send, and what breaks
@@ -158,7 +158,7 @@ impl Io {
 
     /// Sends a request and gives it back with its buffer.
     pub async fn send(&self, bio: Bio) -> Returned {
-        let head = Head::of(&bio);
+        let head = RequestHead::of(&bio);
         head.returned(self.submit(bio).await)
     }
 
@@ -166,7 +166,7 @@ impl Io {
     /// nothing below waits, nothing here does.
     pub fn submit_then(&self, mut bio: Bio, mut complete: impl FnMut(Returned) -> After + 'static) -> Step<Done> {
         loop {
-            let head = Head::of(&bio);
+            let head = RequestHead::of(&bio);
             match self.submit(bio) {
                 Step::Now(done) => match complete(head.returned(done)) {
                     After::Again(again) => bio = again,
@@ -196,9 +196,9 @@ impl Io {
 
     /// Sends requests in order, `width` of them under way at once, and gives them back in that order.
     pub async fn all(&self, bios: Vec<Bio>, width: usize) -> Vec<Returned> {
-        let mut heads: Vec<Head> = Vec::with_capacity(bios.len());
+        let mut heads: Vec<RequestHead> = Vec::with_capacity(bios.len());
         let mut dones = Vec::with_capacity(bios.len());
-        heads.extend(bios.iter().map(Head::of));
+        heads.extend(bios.iter().map(RequestHead::of));
         let steps = bios.into_iter().map(|bio| self.submit(bio));
         flight::windowed(&self.rt, width, steps, |done| {
             dones.push(done);

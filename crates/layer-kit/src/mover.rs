@@ -18,12 +18,12 @@ use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::locks::{Mode, RangeLocks};
-use esker_block::{Bio, BioError, Class, Ctx, Flow, Job, Op, Station, Step, Tag};
+use esker_block::{Bio, BioError, Class, Ctx, Flow, LayerHandle, Op, Step, Tag, WorkPermit};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
 use crate::io::Io;
-use crate::split::{Place, Run, pieces, redirect, span};
+use crate::split::{LowerAddress, LowerExtent, pieces, redirect, span};
 
 pub use order::BadMoves;
 
@@ -61,9 +61,9 @@ pub struct Move {
     /// Where the extension's clients find them, before and after.
     pub upper: u64,
     /// Where they lie.
-    pub from: Place,
+    pub from: LowerAddress,
     /// Where they shall lie.
-    pub to: Place,
+    pub to: LowerAddress,
     /// How many they are (> 0).
     pub len: u64,
 }
@@ -92,7 +92,7 @@ pub struct Report {
 /// How a mover gets to what is below the extension.
 pub enum Way {
     /// By itself: each batch is a piece of work of its own, so that changes of the stack need not wait for all.
-    Station(Rt, Pool, Station),
+    Station(Rt, Pool, LayerHandle),
     /// Inside a request or piece of work.
     Io(Io),
 }
@@ -105,7 +105,7 @@ impl Way {
         }
     }
 
-    async fn enter(&self) -> Option<(Option<Job>, Io)> {
+    async fn enter(&self) -> Option<(Option<WorkPermit>, Io)> {
         match self {
             Way::Io(io) => Some((None, io.clone())),
             Way::Station(rt, pool, station) => {
@@ -156,7 +156,7 @@ impl Mover {
     /// Passes a client's request, waiting while its bytes are being moved: to where `map` says that they lie then, in
     /// parts if they lie apart. [`Mover::complete`] must follow in the extension's `complete`. Flushes and range vectors
     /// are the extension's own business.
-    pub fn pass(&self, ctx: &mut Ctx<'_>, bio: &mut Bio, map: impl Fn(u64) -> Run + 'static) -> Step<Flow> {
+    pub fn pass(&self, ctx: &mut Ctx<'_>, bio: &mut Bio, map: impl Fn(u64) -> LowerExtent + 'static) -> Step<Flow> {
         if matches!(bio.op, Op::Flush | Op::Ranges(_)) {
             return Step::Now(Flow::Down);
         }
@@ -252,7 +252,7 @@ impl Mover {
     }
 
     /// Moves one batch; the job is held until it is done.
-    async fn batch(&self, job: Option<Job>, io: Io, batch: Vec<Move>, moved: Moved<'_>, report: &mut Report) {
+    async fn batch(&self, job: Option<WorkPermit>, io: Io, batch: Vec<Move>, moved: Moved<'_>, report: &mut Report) {
         let ticket = self.locks.enter(batch.iter().map(Move::upper_range), Mode::Exclusive);
         self.locks.granted(ticket).await;
         transfer::batch(&io, &self.settings, batch, moved, report).await;

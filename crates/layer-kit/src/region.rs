@@ -101,7 +101,7 @@ pub enum RegionError {
 }
 
 /// The result of something that waits for the medium.
-pub type Kept<T> = LocalFuture<Result<T, RegionError>>;
+pub type RegionFuture<T> = LocalFuture<Result<T, RegionError>>;
 
 /// Memory that survives.
 pub trait Region {
@@ -129,7 +129,7 @@ pub trait Region {
     ///
     /// # Errors
     /// [`RegionError::Io`], and [`RegionError::Latched`] from then on.
-    fn commit(self: Rc<Self>, io: &Io) -> Kept<()>;
+    fn commit(self: Rc<Self>, io: &Io) -> RegionFuture<()>;
 }
 
 /// Where regions come from.
@@ -138,20 +138,20 @@ pub trait Regions {
     ///
     /// # Errors
     /// A name or size that cannot be, a name that is taken, no room, and what the lower end answers.
-    fn malloc(&self, io: &Io, name: &str, size: u64) -> Kept<Rc<dyn Region>>;
+    fn malloc(&self, io: &Io, name: &str, size: u64) -> RegionFuture<Rc<dyn Region>>;
 
     /// The region of that name as it was last committed, or none if there is no such region. Asked twice, it gives the
     /// same region.
     ///
     /// # Errors
     /// [`RegionError::Corrupt`], and what the lower end answers.
-    fn restore(&self, io: &Io, name: &str) -> Kept<Option<Rc<dyn Region>>>;
+    fn restore(&self, io: &Io, name: &str) -> RegionFuture<Option<Rc<dyn Region>>>;
 
     /// Gives a region's room back. Whoever still holds the region must not commit it.
     ///
     /// # Errors
     /// [`RegionError::Unknown`], and what the lower end answers.
-    fn free(&self, io: &Io, name: &str) -> Kept<()>;
+    fn free(&self, io: &Io, name: &str) -> RegionFuture<()>;
 
     /// What is held.
     fn usage(&self) -> Usage;

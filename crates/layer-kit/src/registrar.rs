@@ -9,11 +9,11 @@ use esker_compose::goals::Score;
 use esker_compose::setting::Properties;
 use esker_compose::text::TextErrors;
 use esker_compose::{Built, BuiltDevice, Declaration, Medium};
-use esker_stack::text::Plan;
+use esker_stack::text::BuildPlan;
 use esker_stack::{DeviceSpec, LiveError, Spec, Stack};
 
 /// What the theory needs to know of a stack's text: domains from its references, maps and properties from its kinds.
-pub fn built(spec: &Spec, plan: &Plan, kinds: &[&Kind]) -> Built {
+pub fn built(spec: &Spec, plan: &BuildPlan, kinds: &[&Kind]) -> Built {
     let device = |at: usize| built_device(&spec.devices[at], kinds);
     let devices = plan.uppers_first().map(device).collect();
     let exports = spec.exports.iter().map(|export| export.device.clone()).collect();

@@ -8,25 +8,25 @@ use crate::io::{Io, WIDTH};
 
 /// A byte of one of an extension's lower ends.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Place {
+pub struct LowerAddress {
     /// Number of the lower end.
     pub lower: usize,
     /// Byte of it.
     pub at: u64,
 }
 
-impl Place {
+impl LowerAddress {
     /// The place `bytes` further on.
-    pub fn plus(self, bytes: u64) -> Place {
-        Place { at: self.at + bytes, ..self }
+    pub fn plus(self, bytes: u64) -> LowerAddress {
+        LowerAddress { at: self.at + bytes, ..self }
     }
 }
 
 /// Where a byte lies, and how many from there on (> 0) lie one after the other both above and below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Run {
+pub struct LowerExtent {
     /// Where the first byte lies.
-    pub place: Place,
+    pub place: LowerAddress,
     /// Bytes.
     pub len: u64,
 }
@@ -37,14 +37,14 @@ pub struct Piece {
     /// Bytes as the client names them.
     pub part: ByteRange,
     /// Where they lie.
-    pub place: Place,
+    pub place: LowerAddress,
 }
 
 /// Cuts `range` into pieces, as few as possible; `map` tells where a byte lies.
 ///
 /// # Panics
 /// If `map` gives an empty run.
-pub fn pieces(range: ByteRange, map: impl Fn(u64) -> Run) -> Vec<Piece> {
+pub fn pieces(range: ByteRange, map: impl Fn(u64) -> LowerExtent) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     let mut at = range.start();
     while at < range.end() {

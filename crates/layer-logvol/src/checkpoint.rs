@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use esker_block::{BioError, Buf, Station, flight};
+use esker_block::{BioError, Buf, LayerHandle, flight};
 
 use crate::format::{Page, PageId, Position, Slot, slots_of};
 use crate::map::Node;
@@ -26,7 +26,7 @@ const WIDTH: usize = 8;
 const PAGE_COST: Nanos = Nanos(1_500);
 
 /// What is to be written, as it was at one moment.
-struct Plan {
+struct CheckpointPlan {
     seq: u64,
     position: Position,
     root: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Unwritten {
 }
 
 /// Makes checkpoints in the background, until the volume leaves its stack.
-pub(crate) async fn keep(volume: Rc<Volume>, station: Station) {
+pub(crate) async fn keep(volume: Rc<Volume>, station: LayerHandle) {
     loop {
         volume.wake.wait_until(|| volume.is_over() || volume.wants_checkpoint()).await;
         if volume.is_over() {
@@ -97,7 +97,7 @@ impl Volume {
     }
 
     /// Gives all dirty nodes their pages. From here on the map changes without harm to the plan: nodes are copied.
-    fn plan(&self) -> Result<Plan, BioError> {
+    fn plan(&self) -> Result<CheckpointPlan, BioError> {
         let mut log = self.log.borrow_mut();
         let mut map = self.map.borrow_mut();
         let mut segments = self.segments.borrow_mut();
@@ -123,7 +123,7 @@ impl Volume {
         let stale = [left.stale, map.take_stale()].concat();
         let superseded: BTreeSet<u64> = stale.iter().copied().collect();
         let pages = left.pages.into_iter().filter(|(page, _)| !superseded.contains(page)).chain(written).collect();
-        Ok(Plan {
+        Ok(CheckpointPlan {
             seq,
             position,
             root: map.root_page(),
@@ -139,7 +139,7 @@ impl Volume {
 
     /// Without space below, nothing that was durable has changed, and what is missing is written with the next checkpoint:
     /// pages of this one that are there already, and a slot of it, are as those of one that a power cut broke off.
-    async fn carry_out_or_keep(&self, store: &DeviceStore, plan: Plan) -> Result<(), BioError> {
+    async fn carry_out_or_keep(&self, store: &DeviceStore, plan: CheckpointPlan) -> Result<(), BioError> {
         let written = self.carry_out(store, &plan).await;
         match &written {
             Ok(()) => {
@@ -153,7 +153,7 @@ impl Volume {
         written
     }
 
-    async fn carry_out(&self, store: &DeviceStore, plan: &Plan) -> Result<(), BioError> {
+    async fn carry_out(&self, store: &DeviceStore, plan: &CheckpointPlan) -> Result<(), BioError> {
         let generation = self.generation.get() + 1;
         let written = self.write_pages(store, &plan.pages, generation).await;
         written.map_err(|error| self.broken("a page of the map", error))?;

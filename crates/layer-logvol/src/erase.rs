@@ -7,10 +7,10 @@
 use std::rc::Rc;
 
 use esker_base::Nanos;
-use esker_block::Station;
+use esker_block::LayerHandle;
 
 use crate::store::{DeviceStore, SegmentStore as _};
-use crate::volume::{Taker, Volume, add};
+use crate::volume::{ReserveClass, Volume, add};
 
 /// Nobody has written for so long.
 const QUIET: Nanos = Nanos::millis(100);
@@ -18,7 +18,7 @@ const QUIET: Nanos = Nanos::millis(100);
 const AT_ONCE: u64 = 64 << 20;
 
 /// Gives back what is free whenever nobody writes, until the volume leaves its stack.
-pub(crate) async fn erase_on(volume: Rc<Volume>, station: Station) {
+pub(crate) async fn erase_on(volume: Rc<Volume>, station: LayerHandle) {
     loop {
         volume.unerased.wait_until(|| volume.is_over() || volume.may_erase() > 0).await;
         if volume.is_over() {
@@ -42,7 +42,7 @@ impl Volume {
             return 0;
         }
         let segments = self.segments.borrow();
-        let spare = segments.free().saturating_sub(self.kept_back(Taker::Writers));
+        let spare = segments.free().saturating_sub(self.kept_back(ReserveClass::Writers));
         spare.min((AT_ONCE / self.geometry.segment_bytes()).max(1)).min(segments.unerased())
     }
 

@@ -13,7 +13,7 @@ mod tests;
 pub use batch::{BATCH_HEAD, Batch, BatchError, RECORD, Record, records_per};
 pub use copied::CopyHead;
 pub use page::{PAGE_HEAD, Page, PageError, PageId};
-pub use slot::{Head, Position, SLOT, SLOTS, Slot, SlotError};
+pub use slot::{Position, SLOT, SLOTS, SegmentHeader, Slot, SlotError};
 
 use std::ops::Range;
 

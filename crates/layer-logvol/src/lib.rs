@@ -40,7 +40,7 @@ use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
-    Below, Bio, BioError, Ctx, Done, Ends, Extension, Flow, Kind, KindError, Layer, Make, Mark, Op, OpSet, Opening,
+    Below, Bio, BioError, Ctx, Done, Ends, Extension, Flow, Kind, KindError, Layer, Make, Mark, Op, OpSet, OpenContext,
     Param, ParamType, Role, Routes, Stat, Step, Trouble,
 };
 
@@ -130,10 +130,10 @@ impl Extended {
 }
 
 impl Extension for Extended {
-    fn open(&self, opening: Opening) -> Step<Result<(), KindError>> {
+    fn open(&self, opening: OpenContext) -> Step<Result<(), KindError>> {
         let (config, opened, named) = (self.config.clone(), self.volume.clone(), self.named.clone());
         Step::later(async move {
-            let Opening { rt, pool, below, station } = opening;
+            let OpenContext { rt, pool, below, station } = opening;
             let name = config.name.clone();
             let outside = |error: &dyn std::fmt::Display| KindError::Outside(format!("{name}: {error}"));
             let volume = Volume::open(config, &rt, &pool, below.clone()).await.map_err(|e| outside(&e))?;

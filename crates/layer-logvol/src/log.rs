@@ -13,11 +13,11 @@ use esker_block::{Below, BioError, Buf, Tag};
 use esker_rt::sync::{Receiver, Sender, oneshot};
 
 use crate::apply::{Change, apply};
-use crate::format::{Batch, Head, Position, Record, records_per};
+use crate::format::{Batch, Position, Record, SegmentHeader, records_per};
 use crate::segments::{Stage, State};
 use crate::shortage::is_short;
 use crate::store::SegmentStore;
-use crate::volume::{Taker, Volume};
+use crate::volume::{ReserveClass, Volume};
 
 /// Batches on their way at once.
 const FLIGHTS_MAX: usize = 4;
@@ -43,8 +43,8 @@ impl Item {
         self.records.iter().all(|record| matches!(record, Record::Delete { .. }))
     }
 
-    fn taker(&self) -> Taker {
-        if self.only_frees() { Taker::Deleters } else { Taker::Writers }
+    fn taker(&self) -> ReserveClass {
+        if self.only_frees() { ReserveClass::Deleters } else { ReserveClass::Writers }
     }
 
     fn data_blocks(&self) -> u64 {
@@ -237,7 +237,7 @@ impl Volume {
     /// Whether what waits could make the map larger than the space that a checkpoint has for it: then no checkpoint could be
     /// made any more, and nothing would become free.
     fn outgrows(&self, log: &Log) -> bool {
-        log.growth > 0 && self.segments.borrow().free() <= self.kept_for(log.growth, Taker::Writers)
+        log.growth > 0 && self.segments.borrow().free() <= self.kept_for(log.growth, ReserveClass::Writers)
     }
 
     /// Starts as many batches as may start now.
@@ -281,7 +281,7 @@ impl Volume {
         let head_of = |records: usize| (Batch::head_bytes(records, block) / block) as u64;
         let needs = |records: usize, data: u64| head_of(records) + data;
         let (taker, needed) = (first.taker(), needs(first.records.len(), first.data_blocks()));
-        if taker == Taker::Writers && self.is_cleaner_behind() {
+        if taker == ReserveClass::Writers && self.is_cleaner_behind() {
             return Err(Obstacle::Cleaner);
         }
         let needs_segment = !log.is_open || log.position.block + needed > g.segment;
@@ -289,7 +289,7 @@ impl Volume {
             return Err(Obstacle::NoRoom);
         }
         let who = if self.is_reserved(&log) { Who::Deleters } else { who };
-        if taker == Taker::Writers && who == Who::Deleters {
+        if taker == ReserveClass::Writers && who == Who::Deleters {
             return Err(Obstacle::NoRoom);
         }
         let is_first = log.position.block == 0;
@@ -326,8 +326,8 @@ impl Volume {
         Ok(Formed { number, segment, block, buf, below, tag })
     }
 
-    fn head_at(&self, log: &Log) -> Head {
-        Head {
+    fn head_at(&self, log: &Log) -> SegmentHeader {
+        SegmentHeader {
             volume: self.identity,
             segment: log.position.segment,
             seq: log.seq,
@@ -339,7 +339,7 @@ impl Volume {
     }
 
     /// The bytes of a batch: the segment's head if it is the first in one, its records, its data.
-    fn encode(&self, items: &mut [Item], seq: u64, head_bytes: usize, head: Option<Head>) -> Buf {
+    fn encode(&self, items: &mut [Item], seq: u64, head_bytes: usize, head: Option<SegmentHeader>) -> Buf {
         let records = items.iter().flat_map(|item| item.records.iter().copied()).collect();
         let batch = Batch { epoch: self.epoch, seq, durable: self.durable.get(), records };
         let mut front = Buf::unique(self.pool(), head_bytes);
@@ -350,7 +350,7 @@ impl Volume {
     }
 
     /// Moves the head of the log to a free segment. False if none may be taken.
-    fn open_segment(&self, log: &mut Log, taker: Taker) -> bool {
+    fn open_segment(&self, log: &mut Log, taker: ReserveClass) -> bool {
         let mut segments = self.segments.borrow_mut();
         if segments.free() <= self.kept_back(taker) {
             return false;
@@ -363,7 +363,7 @@ impl Volume {
         log.position = Position { segment: segment as u64, block: 0 };
         log.is_open = true;
         // It counted as free until now.
-        log.is_of_reserve = segments.free() < self.kept_back(Taker::Writers);
+        log.is_of_reserve = segments.free() < self.kept_back(ReserveClass::Writers);
         drop(segments);
         self.note_space();
         true
@@ -371,7 +371,7 @@ impl Volume {
 
     /// Whether the head of the log is for those who delete alone: nothing else was left when one of them opened it, nor is now.
     fn is_reserved(&self, log: &Log) -> bool {
-        log.is_of_reserve && self.segments.borrow().free() <= self.kept_back(Taker::Writers)
+        log.is_of_reserve && self.segments.borrow().free() <= self.kept_back(ReserveClass::Writers)
     }
 
     /// A batch came back. What is now complete from the front on goes into the map and is answered.
@@ -505,7 +505,7 @@ impl Volume {
     fn refuse_writers(&self) {
         let error = || self.no_space();
         self.fail_queue(error, |only_frees| !only_frees);
-        if self.segments.borrow().free() <= self.kept_back(Taker::Deleters) {
+        if self.segments.borrow().free() <= self.kept_back(ReserveClass::Deleters) {
             self.fail_queue(error, |_| true);
         }
     }

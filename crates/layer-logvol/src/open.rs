@@ -14,7 +14,7 @@ use crate::pages::Pages;
 use crate::recover::{RecoverError, Recovery};
 use crate::segments::Segments;
 use crate::store::DeviceStore;
-use crate::volume::{Config, Found, Volume};
+use crate::volume::{Config, StartState, Volume};
 use esker_block::BioError;
 
 /// Bytes of the largest request, and with it of the largest write that a power cut leaves whole or undone.
@@ -201,8 +201,8 @@ fn epoch_of(unique: u128, generation: u64) -> u64 {
     (unique >> 64) as u64 ^ unique as u64 ^ generation.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-fn fresh(geometry: Geometry, identity: u128, epoch: u64) -> Found {
-    Found {
+fn fresh(geometry: Geometry, identity: u128, epoch: u64) -> StartState {
+    StartState {
         geometry,
         identity,
         epoch,

@@ -9,13 +9,13 @@ use esker_block::{Below, Bio, BioError, Buf, Ctx, Done, Flow, Reply, Step, Tag, 
 
 use crate::map::Extent;
 use crate::store::SegmentStore;
-use crate::volume::{Hold, Volume};
+use crate::volume::{SegmentPin, Volume};
 
 /// Pieces of one read under way at once.
 const WIDTH: usize = 128;
 
 /// A part of a read.
-enum Part {
+enum ReadPart {
     Hole(u64),
     At(Extent),
 }
@@ -52,34 +52,34 @@ impl Volume {
         }
     }
 
-    fn parts(self: &Rc<Self>, range: Range<u64>) -> Vec<(Part, Option<Hold>)> {
+    fn parts(self: &Rc<Self>, range: Range<u64>) -> Vec<(ReadPart, Option<SegmentPin>)> {
         let (mut parts, mut at) = (Vec::new(), range.start);
         let pieces = self.pieces(range.clone());
         for piece in pieces {
             if at < piece.lba {
-                parts.push((Part::Hole(piece.lba - at), None));
+                parts.push((ReadPart::Hole(piece.lba - at), None));
             }
-            parts.push((Part::At(piece), Some(self.hold(self.geometry.segment_of(piece.pba)))));
+            parts.push((ReadPart::At(piece), Some(self.hold(self.geometry.segment_of(piece.pba)))));
             at = piece.end();
         }
         if at < range.end {
-            parts.push((Part::Hole(range.end - at), None));
+            parts.push((ReadPart::Hole(range.end - at), None));
         }
         parts
     }
 
     /// Reads several pieces; what they read is the chain that comes back.
-    async fn join(self: Rc<Self>, below: Below, bio: Bio, parts: Vec<(Part, Option<Hold>)>) -> Done {
+    async fn join(self: Rc<Self>, below: Below, bio: Bio, parts: Vec<(ReadPart, Option<SegmentPin>)>) -> Done {
         let store = self.store(below);
         let block = self.geometry.block as usize;
         let (mut result, mut bufs) = (Ok(Reply::Empty), Vec::with_capacity(parts.len()));
-        let (parts, holds): (Vec<Part>, Vec<Option<Hold>>) = parts.into_iter().unzip();
+        let (parts, holds): (Vec<ReadPart>, Vec<Option<SegmentPin>>) = parts.into_iter().unzip();
         let steps = parts.iter().map(|part| match part {
-            Part::Hole(blocks) => {
+            ReadPart::Hole(blocks) => {
                 let buf = Buf::zeroed(self.pool(), *blocks as usize * block);
                 Step::Now(Done { result: Ok(Reply::Empty), buf })
             }
-            Part::At(extent) => {
+            ReadPart::At(extent) => {
                 let buf = Buf::unique(self.pool(), extent.len as usize * block);
                 let segment = self.geometry.segment_of(extent.pba) as u64;
                 store.read(segment, extent.pba % self.geometry.segment, buf, bio.tag)

@@ -13,14 +13,16 @@ use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
 use crate::apply::apply;
-use crate::format::{Batch, BatchError, CopyHead, Head, Position, Record, SLOT, SLOTS, Slot, SlotError, slots_of};
+use crate::format::{
+    Batch, BatchError, CopyHead, Position, Record, SLOT, SLOTS, SegmentHeader, Slot, SlotError, slots_of,
+};
 use crate::load::{Loader, MapError};
 use crate::log::Log;
 use crate::map::Map;
 use crate::pages::Pages;
 use crate::segments::{Segments, State};
 use crate::store::{DeviceStore, METADATA, SegmentStore};
-use crate::volume::Found;
+use crate::volume::StartState;
 
 /// Heads read at once.
 const WIDTH: usize = 64;
@@ -244,7 +246,7 @@ impl Recovery<'_> {
         &self,
         slot: &Slot,
         store: &DeviceStore,
-    ) -> Result<(Vec<Option<Head>>, Vec<CopyHead>), RecoverError> {
+    ) -> Result<(Vec<Option<SegmentHeader>>, Vec<CopyHead>), RecoverError> {
         let g = slot.geometry;
         let (mut heads, mut copies, mut failed) = (Vec::with_capacity(g.segments as usize), Vec::new(), None);
         let steps =
@@ -254,7 +256,7 @@ impl Recovery<'_> {
                 Ok(_) => {
                     let (bytes, segment) = (done.buf.to_vec(), heads.len() as u64);
                     copies.extend(CopyHead::decode(&bytes, slot.volume, segment));
-                    heads.push(Head::decode(&bytes, slot.volume, segment));
+                    heads.push(SegmentHeader::decode(&bytes, slot.volume, segment));
                 }
                 Err(error) => failed = Some(error),
             }
@@ -266,7 +268,14 @@ impl Recovery<'_> {
 }
 
 /// Segments of the log: those that are referred to, those that were replayed, and the head.
-fn claim_log(segments: &mut Segments, map: &Map, heads: &[Option<Head>], logged: &[Logged], seq: u64, end: Position) {
+fn claim_log(
+    segments: &mut Segments,
+    map: &Map,
+    heads: &[Option<SegmentHeader>],
+    logged: &[Logged],
+    seq: u64,
+    end: Position,
+) {
     let first = |segment: usize| heads[segment].map_or(0, |head| head.seq).min(seq);
     let close = |segments: &mut Segments, segment: usize| {
         if segments.get(segment).state == State::Free {
@@ -308,13 +317,18 @@ struct Walk<'a> {
     recovery: &'a Recovery<'a>,
     slot: &'a Slot,
     store: &'a DeviceStore,
-    heads: &'a [Option<Head>],
+    heads: &'a [Option<SegmentHeader>],
     /// Bytes of a segment from a block on.
     window: (Position, Vec<u8>),
 }
 
 impl<'a> Walk<'a> {
-    fn new(recovery: &'a Recovery<'a>, slot: &'a Slot, store: &'a DeviceStore, heads: &'a [Option<Head>]) -> Walk<'a> {
+    fn new(
+        recovery: &'a Recovery<'a>,
+        slot: &'a Slot,
+        store: &'a DeviceStore,
+        heads: &'a [Option<SegmentHeader>],
+    ) -> Walk<'a> {
         Walk { recovery, slot, store, heads, window: (Position::default(), Vec::new()) }
     }
 
@@ -336,7 +350,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn begins(&self, head: &Head, seq: u64) -> bool {
+    fn begins(&self, head: &SegmentHeader, seq: u64) -> bool {
         head.epoch == self.slot.epoch && head.seq == seq
     }
 
@@ -436,7 +450,7 @@ impl<'a> Walk<'a> {
     /// The highest number that something of this epoch behind the end of the log calls durable: a head, or a batch in the
     /// rest of the last segment.
     async fn known(&mut self, end: Position, seq: u64) -> Result<u64, RecoverError> {
-        let is_later = |head: &&Head| head.epoch == self.slot.epoch && head.seq >= seq;
+        let is_later = |head: &&SegmentHeader| head.epoch == self.slot.epoch && head.seq >= seq;
         let mut known = self.heads.iter().flatten().filter(is_later).map(|head| head.durable).fold(0, u64::max);
         let (block, epoch) = (self.slot.geometry.block as usize, self.slot.epoch);
         let mut at = end;
@@ -456,10 +470,10 @@ impl<'a> Walk<'a> {
 
 impl Recovered {
     /// What a volume goes on with, under an epoch of its own.
-    pub(crate) fn into_found(self, epoch: u64) -> Found {
+    pub(crate) fn into_found(self, epoch: u64) -> StartState {
         let replayed = self.replayed.iter().map(|logged| logged.batch.records.len() as u64).sum();
         let log = Log::at(self.seq, self.end);
-        Found {
+        StartState {
             geometry: self.slot.geometry,
             identity: self.slot.volume,
             epoch,

@@ -95,7 +95,7 @@ pub struct Volume {
 }
 
 /// What recovery found, or a new volume begins with.
-pub(crate) struct Found {
+pub(crate) struct StartState {
     pub geometry: Geometry,
     pub identity: u128,
     pub epoch: u64,
@@ -144,7 +144,7 @@ const RESERVE: [u64; 2] = [2, 2];
 
 /// Who takes a segment: the earlier in this list, the more are left to them when there are few.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Taker {
+pub(crate) enum ReserveClass {
     /// The collector, who gives back more than it takes, and without whom nobody would find space again.
     Collector,
     /// Those who delete.
@@ -154,7 +154,7 @@ pub(crate) enum Taker {
 }
 
 impl Volume {
-    pub(crate) fn of(config: Config, rt: Rt, pool: Pool, found: Found) -> Volume {
+    pub(crate) fn of(config: Config, rt: Rt, pool: Pool, found: StartState) -> Volume {
         let seq = found.log.seq;
         let counts = Counts::default();
         counts.replayed.set(found.replayed);
@@ -220,9 +220,9 @@ impl Volume {
     }
 
     /// Keeps a segment's bytes until the hold is dropped.
-    pub fn hold(self: &Rc<Self>, segment: usize) -> Hold {
+    pub fn hold(self: &Rc<Self>, segment: usize) -> SegmentPin {
         self.segments.borrow_mut().hold(segment);
-        Hold { volume: self.clone(), segment }
+        SegmentPin { volume: self.clone(), segment }
     }
 
     /// Points mappings at a new place where they still have the old one, as [`Map::remap_if`]: only in memory, so it is for
@@ -255,12 +255,12 @@ impl Volume {
     }
 
     /// Segments that may not be taken now: those that a whole rewrite of the map could need, and what is left to others.
-    pub(crate) fn kept_back(&self, taker: Taker) -> u64 {
+    pub(crate) fn kept_back(&self, taker: ReserveClass) -> u64 {
         self.kept_for(0, taker)
     }
 
     /// The same for a map with `more` nodes.
-    pub(crate) fn kept_for(&self, more: u64, taker: Taker) -> u64 {
+    pub(crate) fn kept_for(&self, more: u64, taker: ReserveClass) -> u64 {
         // A quarter more than there is, for what is written meanwhile.
         let nodes = self.map.borrow().nodes() + more;
         let pages = (nodes + nodes / 4 + 16).saturating_sub(self.pages.borrow().free());
@@ -458,12 +458,12 @@ pub(crate) fn sum_of(buf: &Buf) -> u32 {
 }
 
 /// Keeps a segment's bytes in place as long as it lives.
-pub struct Hold {
+pub struct SegmentPin {
     volume: Rc<Volume>,
     segment: usize,
 }
 
-impl Drop for Hold {
+impl Drop for SegmentPin {
     fn drop(&mut self) {
         self.volume.segments.borrow_mut().drop_hold(self.segment);
     }

@@ -6,11 +6,11 @@ use crate::bits::Bits;
 use crate::superblock::{Superblock, all_of};
 
 /// What the head of one lower end gave.
-pub type Found = Result<(Superblock, u16), Trouble>;
+pub type Probed = Result<(Superblock, u16), ProbeError>;
 
 /// Why a lower end gave no superblock.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum ProbeError {
     /// It holds none.
     #[error(transparent)]
     Superblock(#[from] SuperblockError),
@@ -22,12 +22,12 @@ pub enum Trouble {
     Unreadable(String),
 }
 
-impl Trouble {
+impl ProbeError {
     /// Why a lower end with this head gave no superblock.
-    pub fn of(error: SuperblockError, head: &[u8]) -> Trouble {
+    pub fn of(error: SuperblockError, head: &[u8]) -> ProbeError {
         match (error, esker_layer_kit::media::name_of(head)) {
-            (SuperblockError::Foreign(_), Some(name)) => Trouble::Other(name),
-            (error, _) => Trouble::Superblock(error),
+            (SuperblockError::Foreign(_), Some(name)) => ProbeError::Other(name),
+            (error, _) => ProbeError::Superblock(error),
         }
     }
 }
@@ -47,7 +47,7 @@ pub enum Start {
 
 /// Lower end `i` is this half of the set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Half {
+pub struct AssembledMember {
     /// Its number in the set; none if it is not known.
     pub member: Option<u16>,
     /// How it begins.
@@ -60,21 +60,21 @@ pub struct Assembly {
     /// What holds now; `in_sync` without the halves that are missing.
     pub superblock: Superblock,
     /// By lower end.
-    pub halves: Vec<Half>,
+    pub halves: Vec<AssembledMember>,
     /// Regions in which halves that are in sync may differ.
     pub suspect: Bits,
 }
 
 /// Why a set cannot be used. The text says what to do.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Refusal {
+pub enum AssembleError {
     /// No superblock anywhere, and not all lower ends are blank.
     #[error("no lower end has a superblock that can be used: lower end {lower} {trouble}")]
     NoSuperblock {
         /// Lower end.
         lower: usize,
         /// Why it has none.
-        trouble: Trouble,
+        trouble: ProbeError,
     },
     /// Superblocks of different mirrors.
     #[error("lower ends {0} and {1} are halves of different mirrors; name the halves of one")]
@@ -117,7 +117,11 @@ pub enum Refusal {
 ///
 /// # Errors
 /// [`Refusal`].
-pub fn assemble(found: &[Found], fresh: impl FnOnce() -> Superblock, degraded: bool) -> Result<Assembly, Refusal> {
+pub fn assemble(
+    found: &[Probed],
+    fresh: impl FnOnce() -> Superblock,
+    degraded: bool,
+) -> Result<Assembly, AssembleError> {
     let superblocks: Vec<(usize, &Superblock, u16)> = found
         .iter()
         .enumerate()
@@ -130,16 +134,16 @@ pub fn assemble(found: &[Found], fresh: impl FnOnce() -> Superblock, degraded: b
     };
     check_identity(&superblocks, newest, found.len())?;
     if let Some((at, ..)) = superblocks.iter().find(|(_, superblock, _)| !superblock.is_ancestor_of(newest)) {
-        return Err(Refusal::Split(*at, newest_at));
+        return Err(AssembleError::Split(*at, newest_at));
     }
-    let halves: Vec<Half> = (0..found.len()).map(|i| half(i, found, newest)).collect();
+    let halves: Vec<AssembledMember> = (0..found.len()).map(|i| half(i, found, newest)).collect();
     let superblock = merge(newest, &superblocks, &halves);
     let present = present(&halves);
     if let Some(member) = missing(newest, present).filter(|_| !degraded) {
-        return Err(Refusal::Missing { member, why: why_missing(member, &halves, found) });
+        return Err(AssembleError::Missing { member, why: why_missing(member, &halves, found) });
     }
     match newest.in_sync & present {
-        0 => Err(Refusal::NobodyInSync(missing(newest, present).expect("somebody is in sync"))),
+        0 => Err(AssembleError::NobodyInSync(missing(newest, present).expect("somebody is in sync"))),
         in_sync => {
             let suspect =
                 if in_sync.count_ones() > 1 { superblock.dirty.clone() } else { Bits::new(superblock.dirty.len()) };
@@ -148,13 +152,13 @@ pub fn assemble(found: &[Found], fresh: impl FnOnce() -> Superblock, degraded: b
     }
 }
 
-fn make_new(found: &[Found], superblock: Superblock) -> Result<Assembly, Refusal> {
-    let trouble = |(i, found): (usize, &Found)| found.as_ref().err().map(|trouble| (i, trouble.clone()));
-    let blank = Trouble::Superblock(SuperblockError::Blank);
+fn make_new(found: &[Probed], superblock: Superblock) -> Result<Assembly, AssembleError> {
+    let trouble = |(i, found): (usize, &Probed)| found.as_ref().err().map(|trouble| (i, trouble.clone()));
+    let blank = ProbeError::Superblock(SuperblockError::Blank);
     match found.iter().enumerate().filter_map(trouble).find(|(_, trouble)| *trouble != blank) {
-        Some((lower, trouble)) => Err(Refusal::NoSuperblock { lower, trouble }),
+        Some((lower, trouble)) => Err(AssembleError::NoSuperblock { lower, trouble }),
         None => {
-            let half = |i| Half { member: Some(i as u16), start: Start::InSync };
+            let half = |i| AssembledMember { member: Some(i as u16), start: Start::InSync };
             let suspect = superblock.dirty.clone();
             Ok(Assembly { halves: (0..found.len()).map(half).collect(), suspect, superblock })
         }
@@ -165,31 +169,33 @@ fn check_identity(
     superblocks: &[(usize, &Superblock, u16)],
     newest: &Superblock,
     lowers: usize,
-) -> Result<(), Refusal> {
+) -> Result<(), AssembleError> {
     for (n, (i, superblock, member)) in superblocks.iter().enumerate() {
         for (j, other, number) in &superblocks[..n] {
             let is_one_set =
                 superblock.set == other.set && superblock.data == other.data && superblock.region == other.region;
             if !is_one_set || superblock.members != other.members {
-                return Err(Refusal::Strangers(*j, *i));
+                return Err(AssembleError::Strangers(*j, *i));
             }
             if member == number {
-                return Err(Refusal::Twice(*j, *i));
+                return Err(AssembleError::Twice(*j, *i));
             }
         }
     }
     match lowers > usize::from(newest.members) {
-        true => Err(Refusal::TooMany { members: newest.members, lowers }),
+        true => Err(AssembleError::TooMany { members: newest.members, lowers }),
         false => Ok(()),
     }
 }
 
-fn half(i: usize, found: &[Found], newest: &Superblock) -> Half {
+fn half(i: usize, found: &[Probed], newest: &Superblock) -> AssembledMember {
     match &found[i] {
-        Ok((superblock, member)) => Half { member: Some(*member), start: start(superblock, *member, newest) },
+        Ok((superblock, member)) => {
+            AssembledMember { member: Some(*member), start: start(superblock, *member, newest) }
+        }
         // Its number is what the others leave.
-        Err(Trouble::Superblock(SuperblockError::Blank)) => Half { member: None, start: Start::Full },
-        Err(_) => Half { member: None, start: Start::Out },
+        Err(ProbeError::Superblock(SuperblockError::Blank)) => AssembledMember { member: None, start: Start::Full },
+        Err(_) => AssembledMember { member: None, start: Start::Out },
     }
 }
 
@@ -204,7 +210,7 @@ fn start(superblock: &Superblock, member: u16, newest: &Superblock) -> Start {
     }
 }
 
-fn merge(newest: &Superblock, superblocks: &[(usize, &Superblock, u16)], halves: &[Half]) -> Superblock {
+fn merge(newest: &Superblock, superblocks: &[(usize, &Superblock, u16)], halves: &[AssembledMember]) -> Superblock {
     let mut superblock = newest.clone();
     for (i, other, _) in superblocks {
         if halves[*i].start == Start::InSync {
@@ -215,7 +221,7 @@ fn merge(newest: &Superblock, superblocks: &[(usize, &Superblock, u16)], halves:
 }
 
 /// The halves that hold all that was acknowledged.
-fn present(halves: &[Half]) -> u16 {
+fn present(halves: &[AssembledMember]) -> u16 {
     let in_sync = halves.iter().filter(|half| half.start == Start::InSync).filter_map(|half| half.member);
     in_sync.fold(0, |set, member| set | 1 << member)
 }
@@ -225,7 +231,7 @@ fn missing(newest: &Superblock, present: u16) -> Option<u16> {
     (0..newest.members).find(|member| newest.has(usize::from(*member)) && present >> member & 1 == 0)
 }
 
-fn why_missing(member: u16, halves: &[Half], found: &[Found]) -> String {
+fn why_missing(member: u16, halves: &[AssembledMember], found: &[Probed]) -> String {
     if halves.iter().any(|half| half.member == Some(member)) {
         return "its superblock is older than it should be".to_string();
     }
@@ -234,10 +240,10 @@ fn why_missing(member: u16, halves: &[Half], found: &[Found]) -> String {
 }
 
 /// Gives the halves without a superblock the numbers that are left.
-fn numbered(halves: Vec<Half>, newest: &Superblock) -> Vec<Half> {
+fn numbered(halves: Vec<AssembledMember>, newest: &Superblock) -> Vec<AssembledMember> {
     let taken = halves.iter().filter_map(|half| half.member).fold(0u16, |set, member| set | 1 << member);
     let mut left = (0..newest.members).filter(|member| (all_of(newest.members) & !taken) >> member & 1 != 0);
-    halves.into_iter().map(|half| Half { member: half.member.or_else(|| left.next()), ..half }).collect()
+    halves.into_iter().map(|half| AssembledMember { member: half.member.or_else(|| left.next()), ..half }).collect()
 }
 
 #[cfg(test)]

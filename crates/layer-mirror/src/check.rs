@@ -2,7 +2,7 @@
 
 use esker_base::ByteRange;
 
-use crate::assemble::{Assembly, Found, Refusal, Start, Trouble, assemble};
+use crate::assemble::{AssembleError, Assembly, ProbeError, Probed, Start, assemble};
 use crate::superblock::{DATA_START, Superblock};
 
 /// Bytes compared at once.
@@ -25,7 +25,7 @@ pub struct Verdict {
 pub enum CheckError {
     /// Their superblocks do not fit together.
     #[error(transparent)]
-    Refusal(#[from] Refusal),
+    Refusal(#[from] AssembleError),
     /// All are blank, or a first superblock was never followed by a second.
     #[error("the halves are blank: there is no mirror yet")]
     Blank,
@@ -42,7 +42,7 @@ pub type ReadHalf<'a> = &'a mut dyn FnMut(usize, u64, &mut [u8]) -> std::io::Res
 /// # Errors
 /// [`CheckError`].
 pub fn check(halves: usize, read: ReadHalf<'_>) -> Result<Verdict, CheckError> {
-    let found: Vec<Found> = (0..halves).map(|half| superblock_of(half, read)).collect();
+    let found: Vec<Probed> = (0..halves).map(|half| superblock_of(half, read)).collect();
     if found.iter().all(|found| found.as_ref().map_or(true, |(superblock, _)| superblock.is_first())) {
         return Err(CheckError::Blank);
     }
@@ -64,10 +64,10 @@ pub fn check(halves: usize, read: ReadHalf<'_>) -> Result<Verdict, CheckError> {
     Ok(Verdict { assembly, compared, differing })
 }
 
-fn superblock_of(half: usize, read: ReadHalf<'_>) -> Found {
+fn superblock_of(half: usize, read: ReadHalf<'_>) -> Probed {
     let mut slots = vec![0; DATA_START as usize];
-    read(half, 0, &mut slots).map_err(|error| Trouble::Unreadable(error.to_string()))?;
-    Superblock::newest(&slots).map_err(|error| Trouble::of(error, &slots))
+    read(half, 0, &mut slots).map_err(|error| ProbeError::Unreadable(error.to_string()))?;
+    Superblock::newest(&slots).map_err(|error| ProbeError::of(error, &slots))
 }
 
 fn are_equal(halves: &[usize], range: ByteRange, read: ReadHalf<'_>) -> Result<bool, CheckError> {
@@ -130,6 +130,6 @@ mod tests {
         assert!(matches!(run(&[vec![0; 80_000], vec![0; 80_000]]), Err(CheckError::Blank)));
         let mut halves = halves();
         halves[1] = halves[0].clone();
-        assert!(matches!(run(&halves), Err(CheckError::Refusal(Refusal::Twice(0, 1)))));
+        assert!(matches!(run(&halves), Err(CheckError::Refusal(AssembleError::Twice(0, 1)))));
     }
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use esker_base::ByteRange;
 use esker_block::flight::windowed;
 use esker_block::locks::Mode;
-use esker_block::{Below, Bio, BioError, Buf, ExtentState, Op, Reply, Station, Step};
+use esker_block::{Below, Bio, BioError, Buf, ExtentState, LayerHandle, Op, Reply, Step};
 
 use crate::halves::State;
 use crate::keep::BACKGROUND;
@@ -37,7 +37,7 @@ enum Copied {
 impl Mirror {
     /// Copies all regions in which halves may differ from the source to those that may lack something. None if the
     /// stack has ended; false if some bytes could not be copied.
-    pub(crate) async fn copy_all(self: &Rc<Self>, station: &Station) -> Option<bool> {
+    pub(crate) async fn copy_all(self: &Rc<Self>, station: &LayerHandle) -> Option<bool> {
         let mut regions = self.superblock.borrow().dirty.clone();
         regions.unite(&self.suspect.borrow());
         let data = Rc::new(Cell::new(0));
@@ -89,7 +89,7 @@ impl Mirror {
     }
 
     /// Copies a piece. No client changes it meanwhile, or a half would get the older of two contents last.
-    async fn copy(&self, station: &Station, piece: &Piece, data: &Cell<u64>) -> Copied {
+    async fn copy(&self, station: &LayerHandle, piece: &Piece, data: &Cell<u64>) -> Copied {
         let _turn = self.pace.piece().await;
         let Some(job) = station.enter().await else { return Copied::Ended };
         if self.closing.get() || self.latch.is_set() || !self.has_copying() {

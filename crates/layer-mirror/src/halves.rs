@@ -14,7 +14,7 @@ pub enum State {
 }
 
 /// One half.
-pub struct Half {
+pub struct Member {
     /// Its number in the set; none for one that held something else.
     pub member: Option<u16>,
     state: Cell<State>,
@@ -23,17 +23,17 @@ pub struct Half {
 }
 
 /// All halves, by lower end.
-pub struct Halves(Vec<Half>);
+pub struct Halves(Vec<Member>);
 
 impl Halves {
     /// From numbers and states.
     pub fn new(halves: impl IntoIterator<Item = (Option<u16>, State)>) -> Halves {
-        let half = |(member, state)| Half { member, state: Cell::new(state), head: Cell::new(0) };
+        let half = |(member, state)| Member { member, state: Cell::new(state), head: Cell::new(0) };
         Halves(halves.into_iter().map(half).collect())
     }
 
     /// Half at lower end `lower`.
-    pub fn get(&self, lower: usize) -> &Half {
+    pub fn get(&self, lower: usize) -> &Member {
         &self.0[lower]
     }
 

@@ -5,13 +5,13 @@
 use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
-use esker_block::Station;
+use esker_block::LayerHandle;
 use esker_block::locks::Mode;
 use esker_block::{Below, Bio, BioError, Class, Tag};
 use esker_framing::SuperblockError;
 use esker_rt::Level;
 
-use crate::assemble::Trouble;
+use crate::assemble::ProbeError;
 use crate::halves::State;
 use crate::run::{Mirror, find};
 use crate::superblock::Superblock;
@@ -23,7 +23,7 @@ pub(crate) const BACKGROUND: Tag =
     Tag { trace: 0, issuer: 0, stream: 0, pid: 0, priority: 0, storage: 0, class: Class::Background };
 
 /// Runs until the mirror leaves its stack.
-pub(crate) async fn keep(mirror: Rc<Mirror>, station: Station) {
+pub(crate) async fn keep(mirror: Rc<Mirror>, station: LayerHandle) {
     let mut failures = 0;
     loop {
         mirror.wake.wait_until(|| mirror.closing.get() || mirror.has_work()).await;
@@ -127,7 +127,7 @@ impl Mirror {
                 true => superblock.sequence < self.superblock.borrow().base,
                 false => return false,
             },
-            Err(Trouble::Superblock(SuperblockError::Blank)) if self.halves.get(lower).member.is_some() => true,
+            Err(ProbeError::Superblock(SuperblockError::Blank)) if self.halves.get(lower).member.is_some() => true,
             Err(_) => return false,
         };
         if needs_all {

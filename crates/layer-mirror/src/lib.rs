@@ -29,7 +29,7 @@ use std::rc::Rc;
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
     Arity, Below, Bio, BioError, Ctx, Ends, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind,
-    OpSet, Opening, Param, ParamType, Role, Routes, Stat, Step, Support, Trouble,
+    OpSet, OpenContext, Param, ParamType, Role, Routes, Stat, Step, Support, Trouble,
 };
 
 use crate::run::Mirror;
@@ -182,7 +182,7 @@ impl Extension for Extended {
         false
     }
 
-    fn open(&self, opening: Opening) -> Step<Result<(), KindError>> {
+    fn open(&self, opening: OpenContext) -> Step<Result<(), KindError>> {
         let (config, opened) = (self.config.clone(), self.mirror.clone());
         Step::later(async move {
             let station = opening.station.clone();

@@ -7,13 +7,13 @@ use std::rc::Rc;
 
 use esker_base::ByteRange;
 use esker_block::locks::{Mode, RangeLocks};
-use esker_block::{Below, Bio, BioError, Buf, Class, Done, KindError, Latch, Op, Opening, Reply, Step, Tag};
+use esker_block::{Below, Bio, BioError, Buf, Class, Done, KindError, Latch, Op, OpenContext, Reply, Step, Tag};
 use esker_rt::mem::Pool;
 use esker_rt::sync::{Notify, join_all};
 use esker_rt::{Level, Rt};
 
 use crate::Config;
-use crate::assemble::{Assembly, Found, Start, Trouble, assemble};
+use crate::assemble::{Assembly, ProbeError, Probed, Start, assemble};
 use crate::bits::Bits;
 use crate::counts::Counts;
 use crate::halves::{Halves, State};
@@ -67,8 +67,8 @@ const METADATA: Tag = Tag { trace: 0, issuer: 0, stream: 0, pid: 0, priority: 0,
 
 impl Mirror {
     /// Reads the superblocks, puts the set together and makes what holds now durable.
-    pub(crate) async fn open(config: Config, opening: Opening) -> Result<Mirror, KindError> {
-        let Opening { rt, pool, below, .. } = opening;
+    pub(crate) async fn open(config: Config, opening: OpenContext) -> Result<Mirror, KindError> {
+        let OpenContext { rt, pool, below, .. } = opening;
         let outside = |what: &dyn std::fmt::Display| KindError::Outside(format!("{}: {what}", config.name));
         let found = join_all((0..config.lowers).map(|lower| find(&below, &pool, lower))).await;
         let fresh = || Superblock::new(rt.unique(), config.lowers as u16, config.data, config.region);
@@ -478,14 +478,14 @@ fn placed(bio: Bio) -> Bio {
 }
 
 /// Reads the superblock of one half.
-pub(crate) async fn find(below: &Below, pool: &Pool, lower: usize) -> Found {
+pub(crate) async fn find(below: &Below, pool: &Pool, lower: usize) -> Probed {
     let bio = Bio::read(0, Buf::unique(pool, DATA_START as usize)).tagged(METADATA).to(below.lower(lower));
     let done = below.submit(bio).await;
     match done.result {
         Ok(_) => {
             let head = done.buf.to_vec();
-            Superblock::newest(&head).map_err(|error| Trouble::of(error, &head))
+            Superblock::newest(&head).map_err(|error| ProbeError::of(error, &head))
         }
-        Err(error) => Err(Trouble::Unreadable(error.to_string())),
+        Err(error) => Err(ProbeError::Unreadable(error.to_string())),
     }
 }

@@ -28,7 +28,7 @@ use std::rc::Rc;
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
     Arity, Below, Bio, BioError, Ctx, Done, Ends, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op,
-    OpKind, OpSet, Opening, Param, ParamType, Role, Routes, Stat, Step, Support, Trouble,
+    OpKind, OpSet, OpenContext, Param, ParamType, Role, Routes, Stat, Step, Support, Trouble,
 };
 use esker_layer_kit::Io;
 
@@ -151,7 +151,7 @@ impl Extension for Extended {
         vec![Mark { lower: AWAY, range: ByteRange::new(0, AREA_START).expect("it begins at 0") }]
     }
 
-    fn open(&self, opening: Opening) -> Step<Result<(), KindError>> {
+    fn open(&self, opening: OpenContext) -> Step<Result<(), KindError>> {
         let (config, opened) = (self.config.clone(), self.offload.clone());
         Step::later(async move {
             let station = opening.station.clone();

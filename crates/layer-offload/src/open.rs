@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use esker_block::locks::RangeLocks;
-use esker_block::{BioError, KindError, Latch, Opening};
+use esker_block::{BioError, KindError, Latch, OpenContext};
 use esker_framing::SuperblockError;
 use esker_layer_kit::{Io, media};
 use esker_rt::sync::{Credits, Notify};
@@ -19,8 +19,8 @@ use crate::{AWAY, Config, HOME};
 impl Offload {
     /// Reads the superblock and replays the log, or makes one on a blank device. What was found is made durable, and a
     /// new epoch begins behind it.
-    pub(crate) async fn open(config: Config, opening: Opening) -> Result<Offload, KindError> {
-        let Opening { rt, pool, below, .. } = opening;
+    pub(crate) async fn open(config: Config, opening: OpenContext) -> Result<Offload, KindError> {
+        let OpenContext { rt, pool, below, .. } = opening;
         let io = Io::new(&rt, &pool, below);
         let name = config.name.clone();
         let outside = |what: &dyn std::fmt::Display| KindError::Outside(format!("{name}: {what}"));

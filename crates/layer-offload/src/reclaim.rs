@@ -8,11 +8,11 @@ use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::locks::Mode;
-use esker_block::{Bio, BioError, Class, Station, Tag};
+use esker_block::{Bio, BioError, Class, LayerHandle, Tag};
 use esker_layer_kit::Io;
 use esker_layer_kit::io::WIDTH;
 use esker_layer_kit::mover::{Move, Way, nothing};
-use esker_layer_kit::split::Place;
+use esker_layer_kit::split::LowerAddress;
 use esker_rt::Level;
 
 use crate::format::{Record, place};
@@ -28,7 +28,7 @@ const BACKGROUND: Tag =
     Tag { trace: 0, issuer: 0, stream: 0, pid: 0, priority: 0, storage: 0, class: Class::Background };
 
 /// Runs until the layer leaves its stack.
-pub(crate) async fn keep(offload: Rc<Offload>, station: Station) {
+pub(crate) async fn keep(offload: Rc<Offload>, station: LayerHandle) {
     loop {
         offload.wake.wait_until(|| offload.is_over() || offload.has_work()).await;
         if offload.is_over() {
@@ -160,8 +160,8 @@ impl Offload {
                 }
                 Where::Log(position) => moves.push(Move {
                     upper: range.start(),
-                    from: Place { lower: AWAY, at: place(&self.superblock.borrow(), position) },
-                    to: Place { lower: HOME, at: range.start() },
+                    from: LowerAddress { lower: AWAY, at: place(&self.superblock.borrow(), position) },
+                    to: LowerAddress { lower: HOME, at: range.start() },
                     len: range.len(),
                 }),
             }

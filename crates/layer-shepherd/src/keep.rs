@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use esker_base::Nanos;
-use esker_block::{Bio, Buf, Station};
+use esker_block::{Bio, Buf, LayerHandle};
 use esker_layer_kit::Io;
 use esker_rt::mem::Pool;
 use esker_rt::sync::{Either, race};
@@ -18,7 +18,7 @@ const CHUNK: u64 = 256 << 10;
 const PAUSE_MIN: Nanos = Nanos::millis(1);
 
 /// Runs until the layer leaves its stack.
-pub(crate) async fn keep(shepherd: Rc<Shepherd>, pool: Pool, station: Station) {
+pub(crate) async fn keep(shepherd: Rc<Shepherd>, pool: Pool, station: LayerHandle) {
     let config = &shepherd.config;
     let chunk = CHUNK.min(u64::from(config.lower.transfer_max)) / config.block * config.block;
     let pause = Nanos((u128::from(config.scrub.0) * u128::from(chunk) / u128::from(config.size)) as u64).max(PAUSE_MIN);

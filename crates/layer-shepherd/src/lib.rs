@@ -18,8 +18,8 @@ use std::rc::Rc;
 
 use esker_base::Nanos;
 use esker_block::{
-    Bio, BioError, Ctx, Ends, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind, OpSet, Opening,
-    Param, ParamType, Role, Routes, Stat, Step, Trouble,
+    Bio, BioError, Ctx, Ends, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind, OpSet,
+    OpenContext, Param, ParamType, Role, Routes, Stat, Step, Trouble,
 };
 use esker_layer_kit::Io;
 
@@ -123,7 +123,7 @@ impl Extension for Extended {
         false
     }
 
-    fn open(&self, opening: Opening) -> Step<Result<(), KindError>> {
+    fn open(&self, opening: OpenContext) -> Step<Result<(), KindError>> {
         let (config, opened) = (self.config.clone(), self.shepherd.clone());
         Step::later(async move {
             let station = opening.station.clone();

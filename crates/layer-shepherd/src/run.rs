@@ -7,7 +7,7 @@ use std::rc::Rc;
 use esker_base::ByteRange;
 use esker_block::locks::{Mode, RangeLocks, Ticket};
 use esker_block::{
-    Bio, BioError, Buf, Class, Done, Flow, KindError, Latch, Op, Opening, Reply, Stat, Step, Tag, Trouble,
+    Bio, BioError, Buf, Class, Done, Flow, KindError, Latch, Op, OpenContext, Reply, Stat, Step, Tag, Trouble,
 };
 use esker_layer_kit::region::{Area, Region, RegionError, Regions};
 use esker_layer_kit::split::{pieces, redirect};
@@ -73,8 +73,8 @@ fn may_pass(done: &Done) -> bool {
 
 impl Shepherd {
     /// Reads the table, or makes one on a device whose end is blank.
-    pub async fn open(config: Config, opening: Opening) -> Result<Shepherd, KindError> {
-        let Opening { rt, pool, below, .. } = opening;
+    pub async fn open(config: Config, opening: OpenContext) -> Result<Shepherd, KindError> {
+        let OpenContext { rt, pool, below, .. } = opening;
         let io = Io::new(&rt, &pool, below);
         let outside = |what: &dyn std::fmt::Display| KindError::Outside(format!("{}: {what}", config.name));
         let kept = restore(&io, &config).await.map_err(|error| outside(&error))?;
@@ -127,10 +127,10 @@ impl Shepherd {
     /// Runs a request under a claim, at once if it can be; `then` does something about an error that may pass.
     fn claimed<F>(self: &Rc<Self>, mode: Mode, io: &Io, mut bio: Bio, then: F) -> Step<Done>
     where
-        F: AsyncFnOnce(Rc<Shepherd>, Io, Head, Done) -> Done + 'static,
+        F: AsyncFnOnce(Rc<Shepherd>, Io, RequestHead, Done) -> Done + 'static,
     {
         let ticket = self.locks.enter([bio.range], mode);
-        let head = Head::of(&mut bio);
+        let head = RequestHead::of(&mut bio);
         let first = if self.locks.is_granted(ticket) { Ok(self.send(io, bio)) } else { Err(bio) };
         if let Ok(Step::Now(done)) = first {
             if !may_pass(&done) {
@@ -177,7 +177,7 @@ impl Shepherd {
     }
 
     /// Tries a failed request again, up to so often.
-    async fn again(self: &Rc<Self>, io: &Io, head: &mut Head, mut done: Done) -> Done {
+    async fn again(self: &Rc<Self>, io: &Io, head: &mut RequestHead, mut done: Done) -> Done {
         for _ in 0..self.config.tries {
             add(&self.counts.retries, 1);
             self.rt.sleep(self.config.pause).await;
@@ -190,7 +190,7 @@ impl Shepherd {
         done
     }
 
-    fn lose(&self, head: &Head, error: &BioError) {
+    fn lose(&self, head: &RequestHead, error: &BioError) {
         add(&self.counts.lost, 1);
         let (name, range, what) = (&self.config.name, head.range, head.op.clone());
         self.rt.log(Level::Error, format_args!("{name}: {what:?} of bytes {range} cannot be helped: {error}"));
@@ -209,12 +209,12 @@ impl Shepherd {
     pub async fn refresh(self: &Rc<Self>, io: &Io, range: ByteRange) {
         let ticket = self.locks.enter([range], Mode::Exclusive);
         self.locks.granted(ticket).await;
-        let mut head = Head::of(&mut Bio::read(range.start(), Buf::empty()).tagged(BACKGROUND));
+        let mut head = RequestHead::of(&mut Bio::read(range.start(), Buf::empty()).tagged(BACKGROUND));
         head.range = range;
         let read = self.send(io, head.part(io, range)).await;
         let read = if may_pass(&read) { self.again(io, &mut head, read).await } else { read };
         if read.result.is_ok() {
-            let mut head = Head::of(&mut Bio::write(range.start(), read.buf).tagged(BACKGROUND));
+            let mut head = RequestHead::of(&mut Bio::write(range.start(), read.buf).tagged(BACKGROUND));
             let result = self.in_parts(io, &mut head, false).await;
             add(&self.counts.refreshed, if result.is_ok() { range.len() } else { 0 });
         }
@@ -240,7 +240,7 @@ impl Shepherd {
     }
 
     /// Halves what fails until single blocks fail, which are moved. `has_failed` says that of the whole.
-    async fn in_parts(self: &Rc<Self>, io: &Io, head: &mut Head, has_failed: bool) -> Result<Reply, BioError> {
+    async fn in_parts(self: &Rc<Self>, io: &Io, head: &mut RequestHead, has_failed: bool) -> Result<Reply, BioError> {
         let block = self.config.block;
         let mut open = vec![(head.range, has_failed)];
         while let Some((part, has_failed)) = open.pop() {
@@ -264,14 +264,14 @@ impl Shepherd {
     }
 
     /// The block is durable on its spare before the table says so, and the table before anybody is led there.
-    async fn move_block(&self, io: &Io, head: &mut Head, part: ByteRange) -> Result<(), BioError> {
+    async fn move_block(&self, io: &Io, head: &mut RequestHead, part: ByteRange) -> Result<(), BioError> {
         self.turn.take(1).await;
         let result = self.move_in_turn(io, head, part).await;
         self.turn.give(1);
         result
     }
 
-    async fn move_in_turn(&self, io: &Io, head: &mut Head, part: ByteRange) -> Result<(), BioError> {
+    async fn move_in_turn(&self, io: &Io, head: &mut RequestHead, part: ByteRange) -> Result<(), BioError> {
         loop {
             let Some(spare) = self.table.borrow().free() else {
                 return Err(BioError::io(format!("{}: no spare block is left; replace the device", self.config.name)));
@@ -378,7 +378,7 @@ async fn check_unused(io: &Io, config: &Config) -> Result<(), OpenError> {
 }
 
 /// What must be kept of a request to send it, or a part of it, again.
-pub(crate) struct Head {
+pub(crate) struct RequestHead {
     op: Op,
     range: ByteRange,
     flags: esker_block::Flags,
@@ -387,10 +387,10 @@ pub(crate) struct Head {
     payload: Buf,
 }
 
-impl Head {
-    fn of(bio: &mut Bio) -> Head {
+impl RequestHead {
+    fn of(bio: &mut Bio) -> RequestHead {
         let payload = if bio.op == Op::Write { bio.buf.share() } else { Buf::empty() };
-        Head { op: bio.op.clone(), range: bio.range, flags: bio.flags, tag: bio.tag, payload }
+        RequestHead { op: bio.op.clone(), range: bio.range, flags: bio.flags, tag: bio.tag, payload }
     }
 
     /// The request for a part of it; a read gets a buffer of its own.

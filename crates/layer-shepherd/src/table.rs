@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use esker_layer_kit::split::{Place, Run};
+use esker_layer_kit::split::{LowerAddress, LowerExtent};
 
 /// The spare itself cannot be written.
 pub const BAD: u64 = u64::MAX;
@@ -74,17 +74,20 @@ impl Table {
     }
 
     /// Where byte `at` lies when spares begin at `spares`, and how many bytes from there on lie together.
-    pub fn run(&self, at: u64, block: u64, spares: u64) -> Run {
+    pub fn run(&self, at: u64, block: u64, spares: u64) -> LowerExtent {
         let number = at / block;
         let next = self.moved.range(number..).next();
         match next {
             Some((moved, spare)) if *moved == number => {
                 let within = at % block;
-                Run { place: Place { lower: 0, at: spares + spare * block + within }, len: block - within }
+                LowerExtent {
+                    place: LowerAddress { lower: 0, at: spares + spare * block + within },
+                    len: block - within,
+                }
             }
             next => {
                 let end = next.map_or(u64::MAX, |(moved, _)| moved * block);
-                Run { place: Place { lower: 0, at }, len: end - at }
+                LowerExtent { place: LowerAddress { lower: 0, at }, len: end - at }
             }
         }
     }
@@ -105,8 +108,8 @@ mod tests {
         let golden: Vec<u8> = [8u64, u64::MAX, 0, 0].iter().flat_map(|word| word.to_le_bytes()).collect();
         assert_eq!(table.encode(), golden);
         let run = |at| table.run(at, 512, 100_000);
-        assert_eq!(run(512), Run { place: Place { lower: 0, at: 512 }, len: 6 * 512 });
-        assert_eq!(run(7 * 512 + 100), Run { place: Place { lower: 0, at: 100_100 }, len: 412 });
+        assert_eq!(run(512), LowerExtent { place: LowerAddress { lower: 0, at: 512 }, len: 6 * 512 });
+        assert_eq!(run(7 * 512 + 100), LowerExtent { place: LowerAddress { lower: 0, at: 100_100 }, len: 412 });
         assert_eq!(run(8 * 512).place.at, 8 * 512);
     }
 

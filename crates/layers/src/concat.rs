@@ -2,7 +2,7 @@
 
 use esker_block::{Arity, Kind, KindError, Layer, Make};
 
-use crate::split::{self, Layout, Place, Split};
+use crate::split::{self, Layout, LowerAddress, Split};
 
 /// The manifest.
 pub static KIND: Kind = Kind {
@@ -38,9 +38,9 @@ impl Layout for Concat {
         self.ends.len()
     }
 
-    fn place(&self, offset: u64) -> Place {
+    fn place(&self, offset: u64) -> LowerAddress {
         let lower = self.ends.partition_point(|end| *end <= offset).min(self.ends.len() - 1);
-        Place { lower, at: offset - self.start(lower), run: self.ends[lower].saturating_sub(offset) }
+        LowerAddress { lower, at: offset - self.start(lower), run: self.ends[lower].saturating_sub(offset) }
     }
 
     fn before(&self, lower: usize, offset: u64) -> u64 {

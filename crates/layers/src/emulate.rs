@@ -119,7 +119,7 @@ impl Emulate {
             return Step::Now(Flow::Done(bio.fail(BioError::invalid("a destination beyond 64 bits"))));
         };
         let ranges = touched.into_iter().flat_map(|(src, dst)| src.into_iter().chain([dst]));
-        self.claimed(ctx, bio, ranges, Mode::Exclusive, async move |job: Job, whole: &Bio| {
+        self.claimed(ctx, bio, ranges, Mode::Exclusive, async move |job: EmulatedRequest, whole: &Bio| {
             for op in ops {
                 job.apply(whole, op).await?;
             }
@@ -129,7 +129,9 @@ impl Emulate {
 
     fn zero(&self, ctx: &Ctx<'_>, bio: Bio) -> Step<Flow> {
         let range = bio.range;
-        self.claimed(ctx, bio, [range], Mode::Shared, async move |job: Job, whole: &Bio| job.erase(whole, range).await)
+        self.claimed(ctx, bio, [range], Mode::Shared, async move |job: EmulatedRequest, whole: &Bio| {
+            job.erase(whole, range).await
+        })
     }
 
     /// Answers a request by `work` under a claim.
@@ -139,9 +141,14 @@ impl Emulate {
         bio: Bio,
         ranges: impl IntoIterator<Item = ByteRange>,
         mode: Mode,
-        work: impl AsyncFnOnce(Job, &Bio) -> Result<(), BioError> + 'static,
+        work: impl AsyncFnOnce(EmulatedRequest, &Bio) -> Result<(), BioError> + 'static,
     ) -> Step<Flow> {
-        let job = Job { rt: ctx.rt.clone(), pool: ctx.pool.clone(), below: ctx.below(), tools: self.tools.clone() };
+        let job = EmulatedRequest {
+            rt: ctx.rt.clone(),
+            pool: ctx.pool.clone(),
+            below: ctx.below(),
+            tools: self.tools.clone(),
+        };
         let locks = self.tools.locks.clone();
         let ticket = locks.enter(ranges, mode);
         Step::later(async move {
@@ -154,14 +161,14 @@ impl Emulate {
 }
 
 /// One emulated request.
-struct Job {
+struct EmulatedRequest {
     rt: Rt,
     pool: Pool,
     below: Below,
     tools: Tools,
 }
 
-impl Job {
+impl EmulatedRequest {
     async fn apply(&self, whole: &Bio, op: RangeOp) -> Result<(), BioError> {
         match op {
             RangeOp::Clone { src, dst } => self.copy(whole, src, dst).await,

@@ -17,7 +17,7 @@ pub const PASSES: OpSet =
 
 /// Where a byte of the upper end lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct LowerAddress {
     /// Lower end.
     pub lower: usize,
     /// Byte of that lower end.
@@ -32,7 +32,7 @@ pub trait Layout: 'static {
     fn lowers(&self) -> usize;
 
     /// Where the byte at `offset` lies.
-    fn place(&self, offset: u64) -> Place;
+    fn place(&self, offset: u64) -> LowerAddress;
 
     /// Bytes of a lower end that belong before `offset`. Any range of the upper end is therefore *one* range of each
     /// lower end.

@@ -2,7 +2,7 @@
 
 use esker_block::{Arity, Kind, KindError, Layer, Limits, Make, Param, ParamType};
 
-use crate::split::{self, Layout, Place, Split};
+use crate::split::{self, Layout, LowerAddress, Split};
 
 const PARAMS: &[Param] =
     &[Param::with_default("chunk", ParamType::Size, "64KiB", "Bytes that lie together on one device; a power of two.")];
@@ -41,10 +41,10 @@ impl Layout for Stripe {
         self.lowers as usize
     }
 
-    fn place(&self, offset: u64) -> Place {
+    fn place(&self, offset: u64) -> LowerAddress {
         let (chunk, inside) = (offset >> self.shift, offset & ((1 << self.shift) - 1));
         let (row, lower) = (chunk / self.lowers, chunk % self.lowers);
-        Place { lower: lower as usize, at: (row << self.shift) + inside, run: (1 << self.shift) - inside }
+        LowerAddress { lower: lower as usize, at: (row << self.shift) + inside, run: (1 << self.shift) - inside }
     }
 
     fn before(&self, lower: usize, offset: u64) -> u64 {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::PredictError;
-use crate::outcome::{Comparison, Latency, Run, WRITTEN_BY};
+use crate::outcome::{CandidateRun, Comparison, Latency, WRITTEN_BY};
 
 /// What is taken from an older result.
 #[derive(Clone, Debug, Deserialize)]
@@ -147,7 +147,7 @@ impl Older {
     }
 }
 
-fn differences(old: &OldRun, new: &Run) -> Differences {
+fn differences(old: &OldRun, new: &CandidateRun) -> Differences {
     let latency = |of: fn(&Latency) -> u64, old: &Latency, new: &Latency| {
         let value = |latency: &Latency| (latency.requests > 0).then(|| of(latency) as f64);
         (value(new), value(old))

@@ -7,7 +7,7 @@ use esker_block::Args;
 use esker_dev_sim::catalogue;
 use esker_dev_sim::disk_model::{self, DiskSpec, File, disksim};
 use esker_dev_sim::ssd_model::{self, SsdSpec};
-use esker_stack::{DeviceSpec, ExportSpec, Place, Spec};
+use esker_stack::{DeviceSpec, ExportSpec, Location, Spec};
 
 use crate::error::PredictError;
 use crate::facts::Facts;
@@ -196,7 +196,7 @@ fn striped(name: &str, model: &Model, volumes: &Volumes) -> Candidate {
 
 /// Devices of these sizes, what joins them if they are several, small blocks on top, and a window for each trace.
 fn arranged(name: &str, model: &Model, sizes: Vec<u64>, join: (&str, &[(&str, String)]), volumes: &Volumes) -> Spec {
-    let place = || Place::new(name, 0);
+    let place = || Location::new(name, 0);
     let part = |name: &str, kind: &str, on: Vec<String>, args: &[(&str, String)]| {
         let args: BTreeMap<_, _> = args.iter().map(|(key, value)| (key.to_string(), value.clone())).collect();
         DeviceSpec::new(name, kind, on, args, place())

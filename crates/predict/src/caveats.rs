@@ -5,7 +5,7 @@ use esker_base::Nanos;
 use crate::facts::{Facts, REPEAT_WINDOW};
 use crate::feed::Limit;
 use crate::load::Load;
-use crate::outcome::Run;
+use crate::outcome::CandidateRun;
 
 /// Repeats above this share of a trace are worth a word.
 const REPEATS_NOTED: f64 = 0.01;
@@ -16,7 +16,7 @@ pub(crate) struct Told<'a> {
     pub limit: &'a Limit,
     pub fill: f64,
     pub facts: &'a [Facts],
-    pub runs: &'a [Run],
+    pub runs: &'a [CandidateRun],
 }
 
 /// A sentence or two for each thing to know.
@@ -38,7 +38,7 @@ pub(crate) fn of(told: &Told<'_>) -> Vec<String> {
     out.extend(facts.iter().filter_map(|facts| repeats(facts, told.limit)));
     let damage = |facts: &Facts| facts.damage.as_ref().map(|damage| format!("{}: {damage}", facts.name));
     out.extend(facts.iter().filter_map(damage));
-    let fitted = |run: &Run| Some(run.fitted.text()).filter(|text| !text.is_empty());
+    let fitted = |run: &CandidateRun| Some(run.fitted.text()).filter(|text| !text.is_empty());
     out.extend(runs.iter().filter_map(|run| Some(format!("{}: requests {}.", run.name, fitted(run)?))));
     out.extend(headroom(runs));
     out
@@ -103,7 +103,7 @@ fn timing(facts: &Facts, load: &Load) -> Option<String> {
     }
 }
 
-fn headroom(runs: &[Run]) -> Option<String> {
+fn headroom(runs: &[CandidateRun]) -> Option<String> {
     let requests = runs.iter().find_map(|run| run.headroom?.requests)?;
     Some(format!("Headroom was searched on the first {requests} requests of each trace."))
 }

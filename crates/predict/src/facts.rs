@@ -6,7 +6,7 @@ use esker_trace_block::{Op, Record};
 use serde::Serialize;
 
 use crate::error::PredictError;
-use crate::feed::{Clock, Feed, Repeats};
+use crate::feed::{Clock, RecordIter, Repeats};
 use crate::trace::Trace;
 
 /// Requests that repeat range and operation of one this short before are counted.
@@ -175,7 +175,7 @@ impl Scan {
     ///
     /// # Errors
     /// A trace without requests or with too many volumes.
-    pub fn facts(self, trace: &Trace, feed: &Feed) -> Result<Vec<Facts>, PredictError> {
+    pub fn facts(self, trace: &Trace, feed: &RecordIter) -> Result<Vec<Facts>, PredictError> {
         if self.beyond > 0 {
             let named = feed.volumes().iter().take(VOLUMES_NAMED).cloned().collect::<Vec<_>>().join(", ");
             return Err(PredictError::TooManyVolumes { name: trace.name().to_string(), volumes: self.beyond, named });

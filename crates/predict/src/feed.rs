@@ -93,7 +93,7 @@ impl Clock {
 }
 
 /// The records of one pass.
-pub(crate) struct Feed {
+pub(crate) struct RecordIter {
     records: Records,
     limit: Limit,
     load: Load,
@@ -105,11 +105,11 @@ pub(crate) struct Feed {
     ahead: Option<Record>,
 }
 
-impl Feed {
-    pub fn new(records: Records, limit: Limit, load: Load) -> Feed {
+impl RecordIter {
+    pub fn new(records: Records, limit: Limit, load: Load) -> RecordIter {
         let repeats = limit.dedup_window.map(Repeats::new);
         let clock = records.clock();
-        Feed { records, limit, load, clock, taken: 0, repeats, spread: VecDeque::new(), ahead: None }
+        RecordIter { records, limit, load, clock, taken: 0, repeats, spread: VecDeque::new(), ahead: None }
     }
 
     /// Records so far.

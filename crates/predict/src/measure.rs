@@ -138,18 +138,18 @@ impl VolumeTally {
     }
 }
 
-struct Slice {
+struct TimeSlice {
     latencies: Latencies,
     answered_bytes: u64,
     inflight_max: u64,
 }
 
-impl Slice {
-    fn new() -> Slice {
-        Slice { latencies: Latencies::new(INTERVAL_DIGITS), answered_bytes: 0, inflight_max: 0 }
+impl TimeSlice {
+    fn new() -> TimeSlice {
+        TimeSlice { latencies: Latencies::new(INTERVAL_DIGITS), answered_bytes: 0, inflight_max: 0 }
     }
 
-    fn add(&mut self, later: &Slice) {
+    fn add(&mut self, later: &TimeSlice) {
         self.latencies.add(&later.latencies);
         self.answered_bytes += later.answered_bytes;
         self.inflight_max = self.inflight_max.max(later.inflight_max);
@@ -160,7 +160,7 @@ impl Slice {
 pub(crate) struct Tally {
     pub volumes: Vec<VolumeTally>,
     start: Time,
-    slices: Vec<Slice>,
+    slices: Vec<TimeSlice>,
     slice: Nanos,
     /// Whether intervals become longer when the run does.
     grows: bool,
@@ -192,7 +192,7 @@ impl Tally {
         Tally {
             volumes: (0..volumes).map(|_| VolumeTally::new()).collect(),
             start: Time::ZERO,
-            slices: (0..INTERVALS).map(|_| Slice::new()).collect(),
+            slices: (0..INTERVALS).map(|_| TimeSlice::new()).collect(),
             slice: Nanos(span.0 / INTERVALS as u64 + 1),
             grows: false,
             sent: 0,
@@ -223,7 +223,7 @@ impl Tally {
     }
 
     /// The interval of an instant; the last one may be over already.
-    fn slice_of(&mut self, at: Time) -> Option<&mut Slice> {
+    fn slice_of(&mut self, at: Time) -> Option<&mut TimeSlice> {
         let at = at.since(self.start).0;
         while self.grows && at / self.slice.0 >= INTERVALS as u64 {
             self.slice = Nanos(self.slice.0 * 2);
@@ -232,7 +232,7 @@ impl Tally {
                 first.add(&second);
                 self.slices.push(first);
             }
-            self.slices.resize_with(INTERVALS, Slice::new);
+            self.slices.resize_with(INTERVALS, TimeSlice::new);
         }
         self.slices.get_mut((at / self.slice.0) as usize)
     }
@@ -290,7 +290,7 @@ impl Tally {
     }
 
     pub fn intervals(&self) -> Vec<Interval> {
-        let interval = |(at, slice): (usize, &Slice)| {
+        let interval = |(at, slice): (usize, &TimeSlice)| {
             let latency = slice.latencies.summary();
             Interval {
                 at_ns: at as u64 * self.slice.0,
@@ -300,7 +300,7 @@ impl Tally {
                 inflight_max: slice.inflight_max,
             }
         };
-        let unused = |slice: &&Slice| slice.latencies.histogram.is_empty() && slice.answered_bytes == 0;
+        let unused = |slice: &&TimeSlice| slice.latencies.histogram.is_empty() && slice.answered_bytes == 0;
         let trailing = if self.grows { self.slices.iter().rev().take_while(unused).count() } else { 0 };
         self.slices[..self.slices.len() - trailing].iter().enumerate().map(interval).collect()
     }

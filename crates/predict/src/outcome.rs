@@ -41,7 +41,7 @@ pub struct Comparison {
     /// The traces, in the order of the exports.
     pub traces: Vec<Facts>,
     /// One run for each candidate.
-    pub runs: Vec<Run>,
+    pub runs: Vec<CandidateRun>,
     /// Which is best, and why.
     pub verdict: Verdict,
     /// Names of the candidates that no other one beats in everything.
@@ -86,7 +86,7 @@ impl Comparison {
     }
 
     /// The run of the best candidate.
-    pub fn winner(&self) -> &Run {
+    pub fn winner(&self) -> &CandidateRun {
         &self.runs[self.verdict.winner]
     }
 }
@@ -104,7 +104,7 @@ pub struct CalibrationUsed {
 
 /// What one candidate did.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Run {
+pub struct CandidateRun {
     /// Short name of the candidate.
     pub name: String,
     /// What it is.
@@ -167,7 +167,7 @@ pub struct Run {
     pub intervals: Vec<Interval>,
 }
 
-impl Run {
+impl CandidateRun {
     /// Whether its energy rests on estimated figures of power.
     pub fn energy_is_estimated(&self) -> bool {
         self.products().any(|product| product.power_is_estimated)

@@ -14,7 +14,7 @@ use crate::facts::Facts;
 use crate::feed::Limit;
 use crate::headroom::{self, Headroom};
 use crate::load::Load;
-use crate::outcome::{CalibrationUsed, Comparison, Run, WRITTEN_BY};
+use crate::outcome::{CalibrationUsed, CandidateRun, Comparison, WRITTEN_BY};
 use crate::pareto;
 use crate::player::Bounds;
 use crate::replay::Play;
@@ -46,7 +46,7 @@ const HEADROOM_TARGETS: u64 = 10;
 
 /// What is to be compared, and how.
 #[derive(Clone)]
-pub struct Plan {
+pub struct ComparisonPlan {
     /// The traces; each of their volumes needs an export.
     pub traces: Vec<Trace>,
     /// The stacks; the default ones if there are none.
@@ -79,15 +79,15 @@ pub struct Plan {
     pub verify: bool,
 }
 
-impl Plan {
+impl ComparisonPlan {
     /// The comparison of the built-in traces, at a speed at which they need more than one disk.
-    pub fn embedded() -> Plan {
-        Plan { speed: SpeedChoice::Busy(TARGET_BUSY), ..Plan::of(Trace::embedded()) }
+    pub fn embedded() -> ComparisonPlan {
+        ComparisonPlan { speed: SpeedChoice::Busy(TARGET_BUSY), ..ComparisonPlan::of(Trace::embedded()) }
     }
 
     /// The comparison of these traces as they were recorded.
-    pub fn of(traces: Vec<Trace>) -> Plan {
-        Plan {
+    pub fn of(traces: Vec<Trace>) -> ComparisonPlan {
+        ComparisonPlan {
             traces,
             candidates: Vec::new(),
             disks: Vec::new(),
@@ -113,7 +113,8 @@ impl Plan {
     pub fn compare(self, watch: &Watch) -> Result<Comparison, PredictError> {
         let prepared = self.prepare(watch)?;
         prepared.check_built(watch)?;
-        let runs: Result<Vec<Run>, _> = (0..prepared.candidates().len()).map(|at| prepared.run(at, watch)).collect();
+        let runs: Result<Vec<CandidateRun>, _> =
+            (0..prepared.candidates().len()).map(|at| prepared.run(at, watch)).collect();
         Ok(prepared.conclude(runs?))
     }
 
@@ -186,12 +187,12 @@ impl Plan {
 /// A plan whose traces were looked at and whose speed is known. Its candidates can be played in any order, also by
 /// several threads.
 pub struct Prepared {
-    plan: Plan,
+    plan: ComparisonPlan,
     reels: Vec<Reel>,
     facts: Vec<Facts>,
     speed: Option<SpeedFound>,
     /// The run of candidate 0 at that speed, if the search for the speed has played it.
-    first: Option<Run>,
+    first: Option<CandidateRun>,
 }
 
 impl Prepared {
@@ -235,7 +236,7 @@ impl Prepared {
     ///
     /// # Errors
     /// A stack that cannot be built, an unreadable trace, requests that are never answered, two runs that differ.
-    pub fn run(&self, at: usize, watch: &Watch) -> Result<Run, PredictError> {
+    pub fn run(&self, at: usize, watch: &Watch) -> Result<CandidateRun, PredictError> {
         let candidate = &self.plan.candidates[at];
         let play = || self.play(candidate, &self.reels, watch).run();
         let mut run = match self.first.as_ref().filter(|_| at == 0) {
@@ -261,7 +262,7 @@ impl Prepared {
     }
 
     /// Of a long trace only the beginning is played, again and again.
-    fn headroom(&self, candidate: &Candidate, run: &mut Run, watch: &Watch) -> Result<Headroom, PredictError> {
+    fn headroom(&self, candidate: &Candidate, run: &mut CandidateRun, watch: &Watch) -> Result<Headroom, PredictError> {
         let told = watch.clone();
         let searching: Watch = Arc::new(move |what, more| told(&format!("headroom of {what}"), more));
         let (target, total) = (self.plan.target_p99, self.total());
@@ -308,7 +309,7 @@ impl Prepared {
 
     /// How fast the traces are played, and the run of candidate 0 at that speed if there was a search. Where recorded times do
     /// not matter there is no speed.
-    fn found_speed(&self, watch: &Watch) -> Result<(Option<SpeedFound>, Option<Run>), PredictError> {
+    fn found_speed(&self, watch: &Watch) -> Result<(Option<SpeedFound>, Option<CandidateRun>), PredictError> {
         if self.plan.load != Load::Open {
             return Ok((None, None));
         }
@@ -347,12 +348,12 @@ impl Prepared {
     ///
     /// # Errors
     /// As [`Prepared::run`], and what the kernel refuses.
-    pub fn run_really(&self, at: usize, watch: &Watch) -> Result<Run, PredictError> {
+    pub fn run_really(&self, at: usize, watch: &Watch) -> Result<CandidateRun, PredictError> {
         self.play(&self.plan.candidates[at], &self.reels, watch).run_really()
     }
 
     /// Judges the runs of all candidates, in their order.
-    pub fn conclude(self, runs: Vec<Run>) -> Comparison {
+    pub fn conclude(self, runs: Vec<CandidateRun>) -> Comparison {
         let remark = self.speed.as_ref().and_then(SpeedFound::remark);
         let verdict = Verdict::of(&runs, self.plan.target_p99, remark.as_deref());
         let (load, limit, fill) = (self.plan.load, &self.plan.limit, self.plan.making.fill);

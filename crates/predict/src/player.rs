@@ -18,7 +18,7 @@ use esker_trace_block::{Op, Record, Speed};
 use crate::calibration::ClientCost;
 use crate::calibration::times::Mix;
 use crate::error::PredictError;
-use crate::feed::Feed;
+use crate::feed::RecordIter;
 use crate::load::Load;
 use crate::measure::{Answered, Tally};
 use crate::outcome::Fitted;
@@ -87,7 +87,7 @@ pub(crate) type Exports = Rc<[Export]>;
 pub(crate) async fn play_all(
     player: Rc<Player>,
     exports: Exports,
-    feeds: Vec<(usize, Feed)>,
+    feeds: Vec<(usize, RecordIter)>,
 ) -> Result<(), PredictError> {
     let mut clients: Vec<JoinHandle<_>> = Vec::new();
     for (first, feed) in feeds {
@@ -119,7 +119,12 @@ pub(crate) async fn play_all(
     Ok(())
 }
 
-async fn play_open(player: Rc<Player>, first: usize, exports: Exports, mut feed: Feed) -> Result<(), PredictError> {
+async fn play_open(
+    player: Rc<Player>,
+    first: usize,
+    exports: Exports,
+    mut feed: RecordIter,
+) -> Result<(), PredictError> {
     while let Some(record) = player.next(&mut feed)? {
         let due = player.start + player.speed.apply(record.at);
         let slept = due.since(player.rt.now());
@@ -146,7 +151,7 @@ async fn play_closed(
     player: Rc<Player>,
     first: usize,
     exports: Exports,
-    feed: Rc<RefCell<Feed>>,
+    feed: Rc<RefCell<RecordIter>>,
 ) -> Result<(), PredictError> {
     let Load::Closed { depth, think } = player.load else { unreachable!("clients wait for answers in closed loop") };
     let mut last = None;
@@ -176,7 +181,7 @@ async fn play_closed(
 }
 
 impl Player {
-    fn next(&self, feed: &mut Feed) -> Result<Option<Record>, PredictError> {
+    fn next(&self, feed: &mut RecordIter) -> Result<Option<Record>, PredictError> {
         let record = feed.next()?;
         if record.is_some() && feed.taken().is_multiple_of(STRIDE) {
             (self.watch)(&self.name, STRIDE);
@@ -185,7 +190,7 @@ impl Player {
     }
 
     /// Reports what was played since the last report.
-    fn told(&self, feed: &Feed) {
+    fn told(&self, feed: &RecordIter) {
         (self.watch)(&self.name, feed.taken() % STRIDE);
     }
 

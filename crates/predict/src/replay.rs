@@ -16,11 +16,11 @@ use crate::calibration::{Calibration, ClientCost, twin};
 use crate::candidate::Candidate;
 use crate::error::PredictError;
 use crate::facts::Facts;
-use crate::feed::Feed;
+use crate::feed::RecordIter;
 use crate::known_error;
 use crate::load::Load;
 use crate::measure::{Tally, VolumeTally};
-use crate::outcome::{DeviceRun, Run, VolumeRun};
+use crate::outcome::{CandidateRun, DeviceRun, VolumeRun};
 use crate::plan::Watch;
 use crate::player::{Bounds, Exports, Player, Stop, play_all};
 use crate::product::Product;
@@ -91,7 +91,7 @@ impl Play<'_> {
     ///
     /// # Errors
     /// A stack that cannot be built or has the wrong exports, an unreadable trace, requests that are never answered.
-    pub fn run(&self) -> Result<Run, PredictError> {
+    pub fn run(&self) -> Result<CandidateRun, PredictError> {
         let world = World::in_virtual_time(self.seed);
         let built = self.build(&world)?;
         Ok(self.conclude(&world, &built, &self.play_on(&world, &built)?))
@@ -117,7 +117,7 @@ impl Play<'_> {
     ///
     /// # Errors
     /// As [`Play::run`], and what the kernel refuses.
-    pub fn run_really(&self) -> Result<Run, PredictError> {
+    pub fn run_really(&self) -> Result<CandidateRun, PredictError> {
         let world = World::real(self.seed)?;
         let built = self.build(&world)?;
         self.fill(&world, &built)?;
@@ -198,7 +198,7 @@ impl Play<'_> {
         let exports = self.exports(&built.stack);
         // Reading a trace is no part of what is measured in real time.
         let feed = |reel: &Reel| Ok((reel.first, if rt.is_sim() { reel.feed()? } else { reel.loaded()? }));
-        let feeds: Result<Vec<(usize, Feed)>, PredictError> = self.reels.iter().map(feed).collect();
+        let feeds: Result<Vec<(usize, RecordIter)>, PredictError> = self.reels.iter().map(feed).collect();
         let player = Rc::new(self.player(&rt, built, tally(exports.len())));
         let start = player.start;
         world.run(&self.candidate.name, play_all(player.clone(), exports, feeds?))??;
@@ -253,14 +253,14 @@ impl Play<'_> {
         self.candidate.spec.exports.iter().map(export).collect()
     }
 
-    fn conclude(&self, world: &World, built: &Built, played: &Played) -> Run {
+    fn conclude(&self, world: &World, built: &Built, played: &Played) -> CandidateRun {
         let (tally, elapsed, player) = (played.tally(), played.elapsed, &played.player);
         let all = tally.all();
         let drain = tally.last_answer.since(tally.last_due);
         let devices = self.devices(&built.stack, elapsed);
         let is_model = !devices.is_empty();
         let per_second = |count: u64| if elapsed == Nanos::ZERO { 0.0 } else { count as f64 / elapsed.as_secs_f64() };
-        Run {
+        CandidateRun {
             name: self.candidate.name.clone(),
             what: self.candidate.what.clone(),
             stack: self.candidate.spec.to_toml(),

@@ -13,7 +13,9 @@ use esker_trace_block::Format;
 
 use crate::deploy::stack_toml;
 use crate::report::{Origin, page, text};
-use crate::{Candidate, Comparison, Limit, Load, Making, Plan, PredictError, Run, SpeedChoice, Trace, Watch};
+use crate::{
+    Candidate, CandidateRun, Comparison, ComparisonPlan, Limit, Load, Making, PredictError, SpeedChoice, Trace, Watch,
+};
 
 fn silent() -> Watch {
     Arc::new(|_, _| {})
@@ -46,11 +48,11 @@ fn candidate(name: &str, stack: &str) -> Candidate {
     Candidate { name: name.to_string(), what: stack.to_string(), spec: Spec::parse(name, stack).unwrap() }
 }
 
-fn plan(traces: Vec<Trace>, candidates: Vec<Candidate>) -> Plan {
-    Plan { candidates, speed: SpeedChoice::Factor(1.0), ..Plan::of(traces) }
+fn plan(traces: Vec<Trace>, candidates: Vec<Candidate>) -> ComparisonPlan {
+    ComparisonPlan { candidates, speed: SpeedChoice::Factor(1.0), ..ComparisonPlan::of(traces) }
 }
 
-fn compared(plan: Plan) -> Comparison {
+fn compared(plan: ComparisonPlan) -> Comparison {
     plan.compare(&silent()).unwrap()
 }
 
@@ -70,7 +72,7 @@ fn reads_of_an_idle_drive_take_exactly_what_its_numbers_add_up_to() {
 
 #[test]
 fn speed_divides_the_recorded_times() {
-    let faster = Plan {
+    let faster = ComparisonPlan {
         speed: SpeedChoice::Factor(10.0),
         ..plan(vec![steady("steady", 100)], vec![candidate("m", "vol = memory size=1MiB @")])
     };
@@ -81,11 +83,11 @@ fn speed_divides_the_recorded_times() {
 
 #[test]
 fn one_plan_gives_the_same_bytes_twice_and_another_speed_other_digests() {
-    let plan = || Plan { verify: true, ..plan(vec![busy("a", 900), busy("b", 300)], Vec::new()) };
+    let plan = || ComparisonPlan { verify: true, ..plan(vec![busy("a", 900), busy("b", 300)], Vec::new()) };
     let (first, second) = (compared(plan()), compared(plan()));
     assert_eq!(first.to_json(), second.to_json());
     assert_eq!(first.runs.len(), 5);
-    let other = compared(Plan { speed: SpeedChoice::Factor(2.0), ..plan() });
+    let other = compared(ComparisonPlan { speed: SpeedChoice::Factor(2.0), ..plan() });
     assert_ne!(first.runs[0].digest, other.runs[0].digest);
 }
 
@@ -102,7 +104,7 @@ fn every_request_of_every_trace_is_answered_on_its_own_volume() {
 
 #[test]
 fn the_searched_speed_makes_the_first_candidate_as_busy_as_asked() {
-    let searched = Plan { speed: SpeedChoice::Busy(0.7), ..plan(vec![busy("a", 6000)], Vec::new()) };
+    let searched = ComparisonPlan { speed: SpeedChoice::Busy(0.7), ..plan(vec![busy("a", 6000)], Vec::new()) };
     let comparison = compared(searched);
     let busy = comparison.runs[0].busy.unwrap();
     assert!((busy - 0.7).abs() < 0.05, "{:?}", comparison.speed);
@@ -116,8 +118,11 @@ fn the_searched_speed_makes_the_first_candidate_as_busy_as_asked() {
 #[test]
 fn a_load_above_what_a_disk_serves_is_called_saturated_and_stays_in_bounds() {
     let slow = candidate("slow", "vol = disk-model size=16GiB cache=off @");
-    let flood =
-        Plan { speed: SpeedChoice::Factor(50.0), inflight_max: 64, ..plan(vec![busy("a", 20_000)], vec![slow]) };
+    let flood = ComparisonPlan {
+        speed: SpeedChoice::Factor(50.0),
+        inflight_max: 64,
+        ..plan(vec![busy("a", 20_000)], vec![slow])
+    };
     let comparison = compared(flood);
     let run = &comparison.runs[0];
     assert_eq!((run.all.requests < 20_000, run.inflight_max, run.failed), (true, 64, 0), "what was sent is answered");
@@ -131,7 +136,8 @@ fn a_load_above_what_a_disk_serves_is_called_saturated_and_stays_in_bounds() {
 #[test]
 fn a_stack_that_falls_behind_below_the_bound_is_saturated_too() {
     let slow = candidate("slow", "vol = disk-model size=16GiB cache=off @");
-    let run = &compared(Plan { speed: SpeedChoice::Factor(20.0), ..plan(vec![busy("a", 2000)], vec![slow]) }).runs[0];
+    let run = &compared(ComparisonPlan { speed: SpeedChoice::Factor(20.0), ..plan(vec![busy("a", 2000)], vec![slow]) })
+        .runs[0];
     assert!(run.saturated.as_deref().is_some_and(|why| why.contains("after the last arrival")), "{:?}", run.saturated);
 }
 
@@ -150,7 +156,7 @@ fn headroom_is_how_many_times_the_load_a_candidate_bears() {
     let one_a_ms = candidate("m", "vol = memory size=1MiB | rate iops=1000 burst=1us @");
     let borne = |target_ms| {
         let plan = plan(vec![bursts.clone()], vec![one_a_ms.clone()]);
-        let searched = Plan { headroom: true, target_p99: Nanos::millis(target_ms), ..plan };
+        let searched = ComparisonPlan { headroom: true, target_p99: Nanos::millis(target_ms), ..plan };
         compared(searched).runs[0].headroom.unwrap()
     };
     let room = borne(70);
@@ -161,13 +167,16 @@ fn headroom_is_how_many_times_the_load_a_candidate_bears() {
 
 #[test]
 fn a_candidate_bears_what_it_meets_and_misses_the_next_multiple() {
-    let plan =
-        |speed| Plan { headroom: true, speed: SpeedChoice::Factor(speed), ..plan(vec![busy("a", 3000)], Vec::new()) };
+    let plan = |speed| ComparisonPlan {
+        headroom: true,
+        speed: SpeedChoice::Factor(speed),
+        ..plan(vec![busy("a", 3000)], Vec::new())
+    };
     let first = compared(plan(1.0));
     for run in &first.runs {
         let room = run.headroom.unwrap();
         let met = |factor: f64| {
-            let again = compared(Plan { headroom: false, ..plan(factor) });
+            let again = compared(ComparisonPlan { headroom: false, ..plan(factor) });
             let run = again.runs.iter().find(|other| other.name == run.name).unwrap().clone();
             run.saturated.is_none() && run.all.p99_ns <= again.verdict.target_p99_ns
         };
@@ -210,7 +219,8 @@ fn the_volumes_of_a_trace_are_served_by_exports_of_their_own() {
     assert!(both.runs.iter().all(|run| run.volumes[1].reads.requests == 30));
     let one = compared(plan(vec![iolog().only(Some("b"))], Vec::new()));
     assert_eq!((one.traces.len(), one.traces[0].volume.as_str(), one.traces[0].requests), (1, "two", 30));
-    let closed = Plan { load: Load::Closed { depth: 4, think: Nanos::ZERO }, ..plan(vec![iolog()], Vec::new()) };
+    let closed =
+        ComparisonPlan { load: Load::Closed { depth: 4, think: Nanos::ZERO }, ..plan(vec![iolog()], Vec::new()) };
     let closed = compared(closed);
     assert!(closed.runs.iter().all(|run| (run.volumes[0].reads.requests, run.inflight_max) == (60, 4)));
 }
@@ -227,11 +237,11 @@ fn a_trace_without_times_is_played_by_one_client_or_at_a_rate() {
     let closed = compared(plan(vec![pages()], Vec::new()));
     assert_eq!((closed.load, closed.speed.is_none(), closed.runs[0].inflight_max), (Load::ONE_CLIENT, true, 1));
     assert!(closed.caveats.iter().any(|line| line.contains("has no times")), "{:?}", closed.caveats);
-    let steady = compared(Plan { load: Load::Steady { per_s: 50.0 }, ..plan(vec![pages()], Vec::new()) });
+    let steady = compared(ComparisonPlan { load: Load::Steady { per_s: 50.0 }, ..plan(vec![pages()], Vec::new()) });
     assert_eq!(steady.traces[0].duration_ns, 199 * 20_000_000);
-    let refused = |plan: Plan| plan.compare(&silent()).unwrap_err().to_string();
+    let refused = |plan: ComparisonPlan| plan.compare(&silent()).unwrap_err().to_string();
     assert!(refused(plan(vec![pages(), steady_trace()], Vec::new())).contains("those of steady have"));
-    let searched = Plan { speed: SpeedChoice::Busy(0.5), ..plan(vec![pages()], Vec::new()) };
+    let searched = ComparisonPlan { speed: SpeedChoice::Busy(0.5), ..plan(vec![pages()], Vec::new()) };
     assert!(refused(searched).contains("no speed can be searched"));
 }
 
@@ -260,10 +270,13 @@ fn requests_of_one_second_of_a_coarse_clock_are_spread_over_it() {
 #[test]
 fn a_candidate_smaller_than_the_data_is_refused_unless_requests_may_be_moved() {
     let small = || vec![candidate("small", "vol = disk-model size=1MiB @")];
-    let refused = |plan: Plan| plan.compare(&silent()).unwrap_err().to_string();
+    let refused = |plan: ComparisonPlan| plan.compare(&silent()).unwrap_err().to_string();
     let message = refused(plan(vec![steady("t", 300)], small()));
     assert!(message.contains("small: export vol has 1.0 MiB, but t reaches to 1.2 MiB"), "{message}");
-    let wraps = |candidates, trace| Plan { making: Making { wraps: true, fill: 0.0 }, ..plan(vec![trace], candidates) };
+    let wraps = |candidates, trace| ComparisonPlan {
+        making: Making { wraps: true, fill: 0.0 },
+        ..plan(vec![trace], candidates)
+    };
     assert_eq!(compared(wraps(small(), steady("t", 300))).runs[0].fitted.wrapped, 44);
     let far = || trace("far", [(0, 1 << 53, 8, 'R')].into_iter());
     assert!(refused(plan(vec![far()], Vec::new())).contains("more than 64 drives hold"));
@@ -278,11 +291,11 @@ fn drives_are_named_with_their_price_and_filled_on_demand() {
     }
     let drive = || candidate("d", "vol = ssd-model capacity=8GiB erase_block=1MiB @");
     let making = |fill| Making { fill, wraps: true };
-    let filled = |fill| compared(Plan { making: making(fill), ..plan(vec![busy("a", 400)], vec![drive()]) });
+    let filled = |fill| compared(ComparisonPlan { making: making(fill), ..plan(vec![busy("a", 400)], vec![drive()]) });
     let (new, used) = (filled(0.0), filled(1.0));
     assert!(text(&used).contains("100 % of their capacity") && used.runs[0].stack.contains("fill = 1"));
     assert_ne!(new.runs[0].digest, used.runs[0].digest, "a drive that was written in full moves blocks");
-    let refused = Plan { making: making(2.0), ..plan(vec![busy("a", 4)], Vec::new()) };
+    let refused = ComparisonPlan { making: making(2.0), ..plan(vec![busy("a", 4)], Vec::new()) };
     assert!(refused.compare(&silent()).unwrap_err().to_string().contains("fill 2 is out of range"));
 }
 
@@ -290,7 +303,7 @@ fn drives_are_named_with_their_price_and_filled_on_demand() {
 fn limits_cut_traces_by_time_and_count() {
     let cut = |limit| {
         let plan = plan(vec![steady("steady", 100)], vec![candidate("m", "vol = memory size=1MiB @")]);
-        compared(Plan { limit, ..plan }).runs[0].all.requests
+        compared(ComparisonPlan { limit, ..plan }).runs[0].all.requests
     };
     assert_eq!(cut(Limit { duration: Some(Nanos::millis(200)), ..Limit::default() }), 20);
     assert_eq!(cut(Limit { requests: Some(7), ..Limit::default() }), 7);
@@ -305,7 +318,7 @@ fn repeats_are_counted_told_and_left_out_on_demand() {
     assert_eq!((comparison.traces[0].repeats, comparison.runs[0].all.requests), (50, 100));
     assert!(comparison.caveats.iter().any(|line| line.contains("50 of 100 requests (50.0 %)")));
     let limit = Limit { dedup_window: Some(Nanos::millis(1)), ..Limit::default() };
-    let without = compared(Plan { limit, ..plan(vec![pairs()], memory()) });
+    let without = compared(ComparisonPlan { limit, ..plan(vec![pairs()], memory()) });
     assert_eq!((without.traces[0].repeats, without.runs[0].all.requests), (0, 50));
 }
 
@@ -315,7 +328,7 @@ fn unaligned_writes_pay_for_reading_and_writing_back_whole_blocks() {
         let writes = trace("t", (0..100u64).map(|i| (i * 10_000, i * 64 + first, sectors, 'W')));
         compared(plan(vec![writes], Vec::new()))
     };
-    let moved = |run: &Run| {
+    let moved = |run: &CandidateRun| {
         let devices = run.devices.iter();
         devices.fold((0, 0), |(read, written), d| (read + d.read_bytes, written + d.written_bytes))
     };
@@ -385,8 +398,8 @@ fn the_page_is_whole_and_asks_nothing_of_the_network() {
 
 #[test]
 fn what_cannot_be_compared_is_refused_with_the_reason() {
-    let refused = |plan: Plan| plan.compare(&silent()).unwrap_err().to_string();
-    assert!(refused(Plan::of(Vec::new())).contains("name at least one"));
+    let refused = |plan: ComparisonPlan| plan.compare(&silent()).unwrap_err().to_string();
+    assert!(refused(ComparisonPlan::of(Vec::new())).contains("name at least one"));
     let two = candidate("two", "a = memory size=1MiB @\nb = memory size=1MiB @");
     assert!(
         refused(plan(vec![steady("t", 9)], vec![two])).contains("two: exports 2, but the traces have 1 volumes (t)")
@@ -394,7 +407,9 @@ fn what_cannot_be_compared_is_refused_with_the_reason() {
     let real = candidate("real", "vol = file path=x size=1MiB @");
     assert!(refused(plan(vec![steady("t", 9)], vec![real])).contains("only in the real world"));
     let none = Limit { requests: Some(0), ..Limit::default() };
-    assert!(refused(Plan { limit: none, ..plan(vec![steady("t", 9)], Vec::new()) }).contains("holds no request"));
+    assert!(
+        refused(ComparisonPlan { limit: none, ..plan(vec![steady("t", 9)], Vec::new()) }).contains("holds no request")
+    );
     let words = Trace::from_bytes("words", Some(Format::Load), b"no trace at all\n".to_vec());
     assert!(refused(plan(vec![words], Vec::new())).contains("words"));
     let fio: String = (0..300).map(|i| format!("0 f{i} add\n{i} f{i} read 0 512\n")).collect();

@@ -7,7 +7,7 @@ use esker_trace_block::{Format, Record, Selection, TraceReader};
 
 use crate::error::PredictError;
 use crate::facts::{Facts, Scan};
-use crate::feed::{Feed, Limit, Records};
+use crate::feed::{Limit, RecordIter, Records};
 use crate::load::Load;
 use crate::plan::Watch;
 
@@ -15,10 +15,10 @@ use crate::plan::Watch;
 pub type Bytes = Box<dyn Read + Send>;
 
 /// A file of a trace: its name in messages, and its bytes.
-pub type Part = (String, Bytes);
+pub type NamedInput = (String, Bytes);
 
 /// Opens all files of a trace from their start; called once for each pass over it.
-pub type Open = Arc<dyn Fn() -> io::Result<Vec<Part>> + Send + Sync>;
+pub type Open = Arc<dyn Fn() -> io::Result<Vec<NamedInput>> + Send + Sync>;
 
 /// The traces that are part of this program: name and packed bytes. Their terms are in `data/README.md`.
 const EMBEDDED: [(&str, &[u8]); 2] = [
@@ -115,7 +115,7 @@ impl Trace {
         Ok(Loaded { facts, is_timed: feed.clock().is_timed(), records })
     }
 
-    pub(crate) fn feed(&self, limit: &Limit, load: Load) -> Result<Feed, PredictError> {
+    pub(crate) fn feed(&self, limit: &Limit, load: Load) -> Result<RecordIter, PredictError> {
         let records = match &self.source {
             Source::Records(list) => Records::list(list.clone()),
             Source::Files(format, open) => {
@@ -124,7 +124,7 @@ impl Trace {
                 Records::Reader(Box::new(Selection::new(reader, self.volume.as_deref())))
             }
         };
-        Ok(Feed::new(records, *limit, load))
+        Ok(RecordIter::new(records, *limit, load))
     }
 }
 
@@ -174,12 +174,12 @@ impl Reel {
         Reel { limit: Limit { requests: Some(requests), ..self.limit }, ..self.clone() }
     }
 
-    pub fn feed(&self) -> Result<Feed, PredictError> {
+    pub fn feed(&self) -> Result<RecordIter, PredictError> {
         self.trace.feed(&self.limit, self.load)
     }
 
     /// As [`Reel::feed`], with all records in memory before the first is asked for.
-    pub fn loaded(&self) -> Result<Feed, PredictError> {
+    pub fn loaded(&self) -> Result<RecordIter, PredictError> {
         let (mut feed, mut records) = (self.feed()?, Vec::new());
         while let Some(record) = feed.next()? {
             records.push(record);

@@ -7,7 +7,7 @@
 use esker_base::Nanos;
 use serde::Serialize;
 
-use crate::outcome::Run;
+use crate::outcome::CandidateRun;
 
 /// Which candidate is best, and why.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -31,7 +31,7 @@ pub struct Verdict {
 impl Verdict {
     /// Judges runs (at least one) by their 99th percentile against `target`; `remark` says at which load, unless it is the
     /// recorded one.
-    pub fn of(runs: &[Run], target: Nanos, remark: Option<&str>) -> Verdict {
+    pub fn of(runs: &[CandidateRun], target: Nanos, remark: Option<&str>) -> Verdict {
         let winner = choose(runs, target);
         let run = &runs[winner];
         let met = meets(run, target);
@@ -47,20 +47,20 @@ impl Verdict {
     }
 }
 
-fn keeps_up(run: &Run) -> bool {
+fn keeps_up(run: &CandidateRun) -> bool {
     run.saturated.is_none() && run.failed == 0
 }
 
-pub(crate) fn meets(run: &Run, target: Nanos) -> bool {
+pub(crate) fn meets(run: &CandidateRun, target: Nanos) -> bool {
     keeps_up(run) && run.all.p99() <= target
 }
 
 /// An unknown price counts as the highest.
-fn price(run: &Run) -> f64 {
+fn price(run: &CandidateRun) -> f64 {
     run.price_usd.unwrap_or(f64::INFINITY)
 }
 
-fn choose(runs: &[Run], target: Nanos) -> usize {
+fn choose(runs: &[CandidateRun], target: Nanos) -> usize {
     let all = || 0..runs.len();
     let p99 = |at: &usize| runs[*at].all.p99();
     let cheapest = all().filter(|at| meets(&runs[*at], target));
@@ -69,11 +69,11 @@ fn choose(runs: &[Run], target: Nanos) -> usize {
     cheapest.or_else(fastest).or_else(|| all().min_by_key(p99)).expect("there is at least one run")
 }
 
-fn money(run: &Run) -> String {
+fn money(run: &CandidateRun) -> String {
     run.price_usd.map_or("an unknown price".to_string(), |usd| format!("${usd:.0}"))
 }
 
-fn headline(run: &Run, target: Nanos, met: bool, remark: Option<&str>) -> String {
+fn headline(run: &CandidateRun, target: Nanos, met: bool, remark: Option<&str>) -> String {
     let (name, what, p99) = (&run.name, &run.what, run.all.p99());
     let remark = remark.map_or(String::new(), |remark| format!(", {remark}"));
     match met {
@@ -94,19 +94,19 @@ fn headline(run: &Run, target: Nanos, met: bool, remark: Option<&str>) -> String
 }
 
 /// How many times the load it bears, after a comma.
-fn bears(run: &Run) -> String {
+fn bears(run: &CandidateRun) -> String {
     run.headroom.map_or(String::new(), |headroom| format!(", {}", headroom.sentence()))
 }
 
 /// The 99th percentile of each kind of request that occurs.
-fn by_operation(run: &Run) -> String {
+fn by_operation(run: &CandidateRun) -> String {
     let kinds = [("reads", &run.reads), ("writes", &run.writes), ("flushes", &run.flushes)];
     let known = kinds.iter().filter(|(_, latency)| latency.requests > 0);
     known.map(|(name, latency)| format!("{name} {}", latency.p99())).collect::<Vec<_>>().join(", ")
 }
 
 /// Why this candidate was chosen or not.
-fn reason(run: &Run, winner: &Run, is_winner: bool, target: Nanos) -> String {
+fn reason(run: &CandidateRun, winner: &CandidateRun, is_winner: bool, target: Nanos) -> String {
     let facts = format!("{}: p99 {} ({}), {}{}", run.name, run.all.p99(), by_operation(run), money(run), bears(run));
     let judged = match (&run.saturated, run.failed) {
         _ if is_winner => "chosen".to_string(),
@@ -135,7 +135,7 @@ fn reason(run: &Run, winner: &Run, is_winner: bool, target: Nanos) -> String {
 }
 
 /// The targets at which another candidate would win: the choice is constant between the candidates' percentiles.
-fn changes(runs: &[Run], target: Nanos) -> Vec<String> {
+fn changes(runs: &[CandidateRun], target: Nanos) -> Vec<String> {
     let mut steps: Vec<Nanos> = runs.iter().filter(|run| keeps_up(run)).map(|run| run.all.p99()).collect();
     steps.sort();
     steps.dedup();

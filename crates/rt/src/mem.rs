@@ -180,7 +180,7 @@ impl fmt::Debug for Mem {
 
 /// A window of some memory: what one element of a vectored operation covers.
 #[derive(Debug)]
-pub struct Part {
+pub struct Slice {
     /// The memory.
     pub mem: Mem,
     /// First byte of the window.
@@ -189,11 +189,11 @@ pub struct Part {
     pub len: usize,
 }
 
-impl Part {
+impl Slice {
     /// A window of all of `bytes`.
-    pub fn heap(bytes: Vec<u8>) -> Part {
+    pub fn heap(bytes: Vec<u8>) -> Slice {
         let len = bytes.len();
-        Part { mem: Mem::Heap(bytes), start: 0, len }
+        Slice { mem: Mem::Heap(bytes), start: 0, len }
     }
 
     /// The window's bytes.
@@ -221,8 +221,8 @@ impl Part {
 }
 
 /// Takes `n` transferred bytes off the front of `parts`, moving finished parts to `done`.
-pub fn advance_parts(parts: &mut Vec<Part>, mut n: usize, done: &mut Vec<Part>) {
-    let whole = |part: &&Part| {
+pub fn advance_parts(parts: &mut Vec<Slice>, mut n: usize, done: &mut Vec<Slice>) {
+    let whole = |part: &&Slice| {
         let fits = part.len <= n;
         n -= if fits { part.len } else { 0 };
         fits
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn partial_transfers_advance_over_part_borders() {
-        let mut parts = vec![Part::heap(vec![0; 3]), Part::heap(vec![0; 5])];
+        let mut parts = vec![Slice::heap(vec![0; 3]), Slice::heap(vec![0; 5])];
         let mut done = Vec::new();
         advance_parts(&mut parts, 4, &mut done);
         assert_eq!((done.len(), parts.len(), parts[0].start, parts[0].len), (1, 1, 1, 4));

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::handle::Rt;
-use crate::mem::{Part, advance_parts};
+use crate::mem::{Slice, advance_parts};
 use crate::real::{Kernel, Op};
 use crate::sync::Notify;
 
@@ -89,7 +89,7 @@ impl Pipe {
         self.changed.notify_all();
     }
 
-    async fn read(&self, parts: &mut [Part]) -> usize {
+    async fn read(&self, parts: &mut [Slice]) -> usize {
         self.changed.wait_until(|| !self.bytes.borrow().is_empty() || self.closed.get()).await;
         let mut bytes = self.bytes.borrow_mut();
         let mut total = 0;
@@ -103,7 +103,7 @@ impl Pipe {
         total
     }
 
-    async fn write(&self, parts: &[Part]) -> io::Result<usize> {
+    async fn write(&self, parts: &[Slice]) -> io::Result<usize> {
         self.changed.wait_until(|| self.bytes.borrow().len() < self.capacity || self.closed.get()).await;
         if self.closed.get() {
             return Err(io::ErrorKind::BrokenPipe.into());
@@ -151,7 +151,7 @@ impl Stream {
     }
 
     /// Reads at least one byte into the parts, in order, unless the stream has ended (0 bytes).
-    pub async fn read(&self, mut parts: Vec<Part>) -> (Vec<Part>, io::Result<usize>) {
+    pub async fn read(&self, mut parts: Vec<Slice>) -> (Vec<Slice>, io::Result<usize>) {
         match &self.0 {
             Kind::Pipe { reads, .. } => {
                 let n = reads.read(&mut parts).await;
@@ -175,7 +175,7 @@ impl Stream {
     ///
     /// # Errors
     /// `UnexpectedEof` when the stream ends first, and the kernel's errors. The parts are lost with an error.
-    pub async fn read_exact(&self, parts: Vec<Part>) -> io::Result<Vec<Part>> {
+    pub async fn read_exact(&self, parts: Vec<Slice>) -> io::Result<Vec<Slice>> {
         let all = parts.iter().map(|part| part.len).sum();
         self.read_at_least(parts, all).await.map(|(parts, _)| parts)
     }
@@ -185,7 +185,7 @@ impl Stream {
     ///
     /// # Errors
     /// As for [`Stream::read_exact`].
-    pub async fn read_at_least(&self, parts: Vec<Part>, bytes_min: usize) -> io::Result<(Vec<Part>, usize)> {
+    pub async fn read_at_least(&self, parts: Vec<Slice>, bytes_min: usize) -> io::Result<(Vec<Slice>, usize)> {
         self.read_at_least_noting(parts, bytes_min, &|| {}).await
     }
 
@@ -195,10 +195,10 @@ impl Stream {
     /// As for [`Stream::read_exact`].
     pub async fn read_at_least_noting(
         &self,
-        parts: Vec<Part>,
+        parts: Vec<Slice>,
         bytes_min: usize,
         moved: &dyn Fn(),
-    ) -> io::Result<(Vec<Part>, usize)> {
+    ) -> io::Result<(Vec<Slice>, usize)> {
         let windows = Windows::of(&parts);
         let (mut left, mut done, mut bytes) = (parts, Vec::new(), 0);
         while bytes < bytes_min {
@@ -221,7 +221,7 @@ impl Stream {
     ///
     /// # Errors
     /// The kernel's; `BrokenPipe` when the peer went away.
-    pub async fn write_all(&self, parts: Vec<Part>) -> io::Result<Vec<Part>> {
+    pub async fn write_all(&self, parts: Vec<Slice>) -> io::Result<Vec<Slice>> {
         self.write_all_noting(parts, &|| {}).await
     }
 
@@ -229,7 +229,7 @@ impl Stream {
     ///
     /// # Errors
     /// As for [`Stream::write_all`].
-    pub async fn write_all_noting(&self, parts: Vec<Part>, moved: &dyn Fn()) -> io::Result<Vec<Part>> {
+    pub async fn write_all_noting(&self, parts: Vec<Slice>, moved: &dyn Fn()) -> io::Result<Vec<Slice>> {
         let sent = self.send_now(&parts)?;
         if sent > 0 {
             moved();
@@ -255,7 +255,7 @@ impl Stream {
     }
 
     /// What a socket takes without waiting: mostly everything, which spares it the way through the kernel's queue.
-    fn send_now(&self, parts: &[Part]) -> io::Result<usize> {
+    fn send_now(&self, parts: &[Slice]) -> io::Result<usize> {
         let Kind::Socket { fd, .. } = &self.0 else { return Ok(0) };
         let sent = crate::real::send_now(fd, parts);
         if is_not_yet(&sent) { Ok(0) } else { sent }
@@ -270,7 +270,7 @@ impl Stream {
         }
     }
 
-    async fn write(&self, parts: Vec<Part>) -> (Vec<Part>, io::Result<usize>) {
+    async fn write(&self, parts: Vec<Slice>) -> (Vec<Slice>, io::Result<usize>) {
         match &self.0 {
             Kind::Pipe { writes, .. } => {
                 let result = writes.write(&parts).await;
@@ -299,11 +299,11 @@ impl Stream {
 struct Windows(Vec<(usize, usize)>);
 
 impl Windows {
-    fn of(parts: &[Part]) -> Windows {
+    fn of(parts: &[Slice]) -> Windows {
         Windows(parts.iter().map(|part| (part.start, part.len)).collect())
     }
 
-    fn restored(self, mut parts: Vec<Part>) -> Vec<Part> {
+    fn restored(self, mut parts: Vec<Slice>) -> Vec<Slice> {
         parts.iter_mut().zip(self.0).for_each(|(part, (start, len))| (part.start, part.len) = (start, len));
         parts
     }
@@ -314,7 +314,7 @@ fn is_not_yet(result: &io::Result<usize>) -> bool {
     result.as_ref().is_err_and(|e| matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted))
 }
 
-async fn run(kernel: &Kernel, op: Op) -> (Vec<Part>, io::Result<usize>) {
+async fn run(kernel: &Kernel, op: Op) -> (Vec<Slice>, io::Result<usize>) {
     match kernel.start(op).await {
         Ok(outcome) => (outcome.op.into_parts(), outcome.result.map(|n| n as usize)),
         Err(e) => (Vec::new(), Err(e)),

@@ -9,7 +9,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use line::{Line, Place};
+use line::{Line, LineTicket};
 
 /// The sender of a oneshot went away without a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -133,7 +133,7 @@ impl Notify {
 /// A wait for a [`Notify`], which stands in its line from its first poll on.
 struct Notified<'a> {
     notify: &'a Notify,
-    waiter: Option<Rc<Place<Waiter>>>,
+    waiter: Option<Rc<LineTicket<Waiter>>>,
 }
 
 impl Notified<'_> {
@@ -243,7 +243,7 @@ impl Credits {
 
 struct Waiting<'a> {
     credits: &'a Credits,
-    claim: Rc<Place<Claim>>,
+    claim: Rc<LineTicket<Claim>>,
 }
 
 impl Waiting<'_> {

@@ -44,18 +44,18 @@ pub(crate) struct Due {
 /// A place in the heap, whose one number sorts by deadline, then counter: comparing it takes two instructions, where
 /// three fields take a dozen.
 #[derive(Clone, Copy)]
-struct Place(u128);
+struct HeapKey(u128);
 
 /// Bits of a [`Place`] that number the event's slot: at most 16 million events are pending at once.
 const SLOT_BITS: u32 = 24;
 /// Bits that number the event: three days of events at 4 million a second.
 const COUNTER_BITS: u32 = 40;
 
-impl Place {
+impl HeapKey {
     #[inline]
-    fn new(at: Time, counter: u64, slot: u32) -> Place {
+    fn new(at: Time, counter: u64, slot: u32) -> HeapKey {
         assert!(counter >> COUNTER_BITS == 0 && slot >> SLOT_BITS == 0, "a world has more events than it can number");
-        Place(u128::from(at.0) << 64 | u128::from(counter << SLOT_BITS | u64::from(slot)))
+        HeapKey(u128::from(at.0) << 64 | u128::from(counter << SLOT_BITS | u64::from(slot)))
     }
 
     #[inline]
@@ -104,7 +104,7 @@ impl Timers {
                 (self.slots.len() - 1) as u32
             }
         };
-        let place = Place::new(at, counter, slot).0;
+        let place = HeapKey::new(at, counter, slot).0;
         match self.lane.back() {
             Some(last) if place < *last => self.heap.push(Reverse(place)),
             _ => self.lane.push_back(place),
@@ -130,7 +130,7 @@ impl Timers {
     fn sweep(&mut self) {
         let Timers { lane, heap, slots, free, .. } = self;
         let mut is_live = |place: u128| {
-            let slot = Place(place).slot();
+            let slot = HeapKey(place).slot();
             let is_live = slots[slot as usize].wakes.is_some();
             free.extend((!is_live).then_some(slot));
             is_live
@@ -153,26 +153,26 @@ impl Timers {
     }
 
     #[inline]
-    fn front(&self) -> Option<Place> {
+    fn front(&self) -> Option<HeapKey> {
         match (self.lane.front(), self.heap.peek()) {
-            (Some(a), Some(Reverse(b))) => Some(Place(*a.min(b))),
-            (Some(a), None) => Some(Place(*a)),
-            (None, b) => b.map(|Reverse(b)| Place(*b)),
+            (Some(a), Some(Reverse(b))) => Some(HeapKey(*a.min(b))),
+            (Some(a), None) => Some(HeapKey(*a)),
+            (None, b) => b.map(|Reverse(b)| HeapKey(*b)),
         }
     }
 
     #[inline]
-    fn take_front(&mut self) -> Option<Place> {
+    fn take_front(&mut self) -> Option<HeapKey> {
         match (self.lane.front(), self.heap.peek()) {
-            (Some(a), b) if b.is_none_or(|Reverse(b)| a < b) => self.lane.pop_front().map(Place),
-            _ => self.heap.pop().map(|Reverse(place)| Place(place)),
+            (Some(a), b) if b.is_none_or(|Reverse(b)| a < b) => self.lane.pop_front().map(HeapKey),
+            _ => self.heap.pop().map(|Reverse(place)| HeapKey(place)),
         }
     }
 
     /// The instant of the first live event.
     #[inline]
     pub fn next_deadline(&self) -> Option<Time> {
-        self.front().map(Place::at)
+        self.front().map(HeapKey::at)
     }
 
     /// Takes the first event if its instant is not after `limit`.

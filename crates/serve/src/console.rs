@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use esker_base::Nanos;
-use esker_rt::mem::{Mem, Part};
+use esker_rt::mem::{Mem, Slice};
 use esker_rt::net::{Listener, Stream};
 use esker_rt::sync::{Either, race};
 
@@ -51,9 +51,9 @@ async fn converse(shared: &Rc<Shared>, stream: &Stream, works: &Cell<bool>) {
             }
             continue;
         }
-        let read = stream.read(vec![Part::heap(vec![0; READ_BYTES])]);
+        let read = stream.read(vec![Slice::heap(vec![0; READ_BYTES])]);
         let Either::Left((parts, Ok(count @ 1..))) = race(read, shared.rt.sleep(IDLE_MAX)).await else { return };
-        if let Some(Part { mem: Mem::Heap(bytes), .. }) = parts.first() {
+        if let Some(Slice { mem: Mem::Heap(bytes), .. }) = parts.first() {
             lines.feed(&bytes[..count]);
         }
     }
@@ -61,6 +61,6 @@ async fn converse(shared: &Rc<Shared>, stream: &Stream, works: &Cell<bool>) {
 
 /// Whether the client took it in time.
 async fn send(shared: &Shared, stream: &Stream, line: String) -> bool {
-    let write = stream.write_all(vec![Part::heap(line.into_bytes())]);
+    let write = stream.write_all(vec![Slice::heap(line.into_bytes())]);
     matches!(race(write, shared.rt.sleep(IDLE_MAX)).await, Either::Left(Ok(_)))
 }

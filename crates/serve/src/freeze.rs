@@ -8,7 +8,7 @@ use esker_base::{ByteRange, Nanos, Time};
 use esker_block::Device;
 use esker_rt::Level;
 use esker_rt::sync::{Either, join_all, race};
-use esker_stack::Held;
+use esker_stack::FrozenStack;
 
 use crate::refusal::Refusal;
 use crate::server::Shared;
@@ -26,7 +26,7 @@ struct Frozen {
     since: Time,
     until: Time,
     /// Lets requests in when it is dropped.
-    _held: Held,
+    _held: FrozenStack,
 }
 
 /// What the status tells about a freeze.

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use esker_base::{Nanos, Time};
 use esker_rt::Rt;
-use esker_rt::mem::{Mem, Part};
+use esker_rt::mem::{Mem, Slice};
 use esker_rt::net::{Listener, Stream};
 use esker_rt::sync::{Either, race};
 
@@ -76,7 +76,7 @@ fn route(method: Option<&str>, path: Option<&str>, paths: &[&'static str]) -> As
 }
 
 /// A page as it was last made.
-struct Kept {
+struct CachedPage {
     made: Time,
     content_type: &'static str,
     text: Rc<str>,
@@ -86,7 +86,7 @@ struct Kept {
 struct Shelf {
     rt: Rt,
     pages: Rc<dyn Pages>,
-    kept: RefCell<BTreeMap<&'static str, Kept>>,
+    kept: RefCell<BTreeMap<&'static str, CachedPage>>,
 }
 
 /// Answers requests without end. A connection outlives this by [`CLIENT_TIME_MAX`] twice at most.
@@ -107,7 +107,7 @@ impl Shelf {
             Either::Left(None) => return,
             Either::Right(()) => self.respond(Asked::Refused("408 Request Timeout")),
         };
-        let write = stream.write_all(vec![Part::heap(response)]);
+        let write = stream.write_all(vec![Slice::heap(response)]);
         // One that does not take it in time loses it.
         drop(race(write, self.rt.sleep(CLIENT_TIME_MAX)).await);
     }
@@ -142,7 +142,7 @@ impl Shelf {
             _ => {
                 let (content_type, text) = self.pages.page(path);
                 let text: Rc<str> = text.into();
-                kept.insert(path, Kept { made: now, content_type, text: text.clone() });
+                kept.insert(path, CachedPage { made: now, content_type, text: text.clone() });
                 (content_type, text)
             }
         }
@@ -154,9 +154,9 @@ async fn read_request(stream: &Stream, paths: &[&'static str]) -> Option<Asked> 
     let mut head = Vec::new();
     loop {
         let room = HEAD_MAX - head.len();
-        let (parts, count) = stream.read(vec![Part::heap(vec![0; room])]).await;
+        let (parts, count) = stream.read(vec![Slice::heap(vec![0; room])]).await;
         let count = count.ok().filter(|count| *count > 0)?;
-        let Some(Part { mem: Mem::Heap(bytes), .. }) = parts.first() else { return None };
+        let Some(Slice { mem: Mem::Heap(bytes), .. }) = parts.first() else { return None };
         head.extend_from_slice(&bytes[..count]);
         match asked(&head, paths) {
             Asked::More => {}

@@ -16,7 +16,7 @@ use esker_rt::net::{Address, Listener};
 use esker_rt::sync::{Either, join_all, race};
 use esker_rt::{Level, Rt};
 use esker_stack::text::{address, split_reference};
-use esker_stack::{BuildError, Export, ExportSpec, Measure, Place, Spec, Stack};
+use esker_stack::{BuildError, Export, ExportSpec, Location, Measure, Spec, Stack};
 
 use crate::console;
 use crate::freeze::Freezer;
@@ -87,7 +87,7 @@ pub enum ServeError {
     #[error("{at}: export \"{export}\": {source}")]
     Listen {
         /// The export's place.
-        at: Place,
+        at: Location,
         /// Its name.
         export: String,
         /// What stands in the way.
@@ -97,7 +97,7 @@ pub enum ServeError {
     #[error("{at}: {source}")]
     Export {
         /// The place of the first export at that address.
-        at: Place,
+        at: Location,
         /// What cannot be offered.
         source: ExportError,
     },
@@ -105,7 +105,7 @@ pub enum ServeError {
     #[error("{at}: export \"{export}\": {why}; write unix:PATH or tcp:HOST:PORT")]
     Address {
         /// The export's place.
-        at: Place,
+        at: Location,
         /// Its name.
         export: String,
         /// What is wrong.
@@ -155,7 +155,7 @@ impl From<Ready> for Offer {
 }
 
 /// One address: a listener and the server behind it.
-pub(crate) struct Door {
+pub(crate) struct ListeningServer {
     pub server: nbd::Server,
     listener: Rc<Listener>,
 }
@@ -165,7 +165,7 @@ pub(crate) struct Shared {
     pub stack: Rc<Stack>,
     /// What the start has created: it goes again unless clients are served.
     created: Created,
-    pub doors: Vec<Door>,
+    pub doors: Vec<ListeningServer>,
     pub ready: Vec<Ready>,
     fronts: RefCell<Vec<Rc<dyn Front>>>,
     pub io: String,
@@ -370,7 +370,7 @@ impl Served {
         shared.created.keep();
         let own = shared.clone();
         shared.rt.spawn("measure", async move { start_measuring(&own).await }).detach();
-        for Door { server, listener } in &shared.doors {
+        for ListeningServer { server, listener } in &shared.doors {
             let (server, listener, stack) = (server.clone(), listener.clone(), shared.stack.clone());
             let serve = async move {
                 // Volumes tell their size when they are open.
@@ -455,7 +455,7 @@ fn label_models(stack: &Rc<Stack>, spec: &Spec) {
 }
 
 /// Why new clients of an export are refused now.
-fn refusal(stack: &Rc<Stack>, export: &str) -> nbd::Refusal {
+fn refusal(stack: &Rc<Stack>, export: &str) -> nbd::RefusalReason {
     let (stack, export) = (Rc::downgrade(stack), export.to_string());
     Rc::new(move || stack.upgrade()?.unusable(&export))
 }
@@ -486,7 +486,7 @@ fn open(
     specs: &[&ExportSpec],
     keeping: &BTreeSet<&str>,
     config: &Config,
-) -> Result<(Door, Vec<Ready>), ServeError> {
+) -> Result<(ListeningServer, Vec<Ready>), ServeError> {
     let stack = &shared.stack;
     let first = specs[0];
     let (at, name) = (first.at.clone(), first.name.clone());
@@ -515,5 +515,5 @@ fn open(
         read_only: export.is_read_only(),
     });
     let ready = ready.collect();
-    Ok((Door { server, listener: Rc::new(listener) }, ready))
+    Ok((ListeningServer { server, listener: Rc::new(listener) }, ready))
 }

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use esker_base::{Nanos, Time};
 use esker_rt::Level;
-use esker_rt::mem::Part;
+use esker_rt::mem::Slice;
 use esker_rt::net::Stream;
 use esker_rt::sync::{Notify, join_all, race};
 use esker_stack::QuiesceError;
@@ -90,6 +90,6 @@ fn left(shared: &Shared, began: Time, patience: Nanos) -> Nanos {
 async fn say_farewell(shared: &Shared, error: &StopError) {
     let line = answer(Err(Refusal::new("stop_failed", &error.to_string())));
     let clients = shared.stop.waiting.take();
-    let told = clients.iter().map(|client| client.write_all(vec![Part::heap(line.clone().into_bytes())]));
+    let told = clients.iter().map(|client| client.write_all(vec![Slice::heap(line.clone().into_bytes())]));
     race(join_all(told), shared.rt.sleep(FAREWELL_MAX)).await;
 }

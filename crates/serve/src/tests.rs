@@ -8,7 +8,7 @@ use esker_base::{ByteRange, Nanos};
 use esker_front_nbd::listen::Access;
 use esker_front_nbd::proto::Context;
 use esker_front_nbd::{Client, server as nbd};
-use esker_rt::mem::{Part, Pool};
+use esker_rt::mem::{Pool, Slice};
 use esker_rt::net::{Address, Stream};
 use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::sync::Notify;
@@ -81,10 +81,10 @@ impl Running {
 }
 
 async fn say(stream: &Stream, line: &[u8]) -> Result<Value, Refusal> {
-    stream.write_all(vec![Part::heap(line.to_vec())]).await.unwrap();
+    stream.write_all(vec![Slice::heap(line.to_vec())]).await.unwrap();
     let mut answer = Vec::new();
     while !answer.ends_with(b"\n") {
-        let (parts, count) = stream.read(vec![Part::heap(vec![0; 4096])]).await;
+        let (parts, count) = stream.read(vec![Slice::heap(vec![0; 4096])]).await;
         match count.unwrap() {
             0 => panic!("closed after {:?}", String::from_utf8_lossy(&answer)),
             count => answer.extend_from_slice(&parts[0].bytes()[..count]),
@@ -131,7 +131,7 @@ fn commands_change_and_describe_the_stack() {
         assert_eq!(server.ask(insert.clone()).await, Ok(Value::Null));
         assert!(server.ask(insert).await.unwrap_err().contains("of this name already"));
         let client = server.client("vol").await;
-        client.write(4096, Part::heap(vec![7; 4096]), true).await.unwrap();
+        client.write(4096, Slice::heap(vec![7; 4096]), true).await.unwrap();
         let status = server.ask(Command::Status {}).await.unwrap();
         assert_eq!((status["connections"].as_u64(), status["changes"].as_u64()), (Some(1), Some(1)));
         let stats = status["parts"].as_array().unwrap().iter().find(|part| part["name"] == "st").unwrap();
@@ -154,7 +154,7 @@ fn ranges_are_changed_all_or_none_and_clients_are_told() {
         let text = "m = memory size=1MiB; d = emulate on m; export vol = d nbd=unix:DIR/sock; export ro = d nbd=unix:DIR/sock read_only=true; export bare = m nbd=unix:DIR/sock";
         let server = Running::new(&rt, &dir, text);
         let client = server.client("vol").await;
-        client.write(0, Part::heap(vec![7; 65536]), false).await.unwrap();
+        client.write(0, Slice::heap(vec![7; 65536]), false).await.unwrap();
         let ranges = |export: &str, ops| Command::Ranges { export: export.into(), ops };
         let clone = |from, to| RangeCommand::Clone { from, len: 65536, to };
         let done = server.ask(ranges("vol", vec![clone(0, 131_072), RangeCommand::Delete { at: 0, len: 4096 }])).await;
@@ -206,7 +206,7 @@ fn nonsense_is_answered_and_an_endless_line_ends_the_connection() {
         assert!(say(&stream, b"{\"do\":\"status\"}\n").await.is_ok(), "the connection goes on");
         let error = say(&stream, &vec![b'x'; LINE_MAX + 1]).await.unwrap_err().to_string();
         assert!(error.contains("a line of more than 65536 bytes"), "{error}");
-        let (_, count) = stream.read(vec![Part::heap(vec![0; 1])]).await;
+        let (_, count) = stream.read(vec![Slice::heap(vec![0; 1])]).await;
         assert!(!matches!(count, Ok(1..)), "closed");
         assert!(server.ask(Command::Status {}).await.is_ok(), "others are served");
     });
@@ -237,7 +237,7 @@ fn a_resize_is_seen_by_clients_that_are_there_and_by_those_that_come() {
         let resize = |export: &str, bytes| Command::Resize { export: export.into(), bytes, patience_ms: 1000 };
         let told = server.ask(resize("vol", 1 << 20)).await.unwrap();
         assert_eq!((&told["before_bytes"], &told["bytes"]), (&Value::from(64 << 10), &Value::from(1 << 20)));
-        client.write((1 << 20) - 4096, Part::heap(vec![7; 4096]), false).await.unwrap();
+        client.write((1 << 20) - 4096, Slice::heap(vec![7; 4096]), false).await.unwrap();
         assert_eq!(server.client("vol").await.remote().size, 1 << 20);
         let words = ["resize", "db", "2MiB"].map(String::from).to_vec();
         server.ask(Command::Ask { device: "vm".into(), words }).await.unwrap();
@@ -275,14 +275,14 @@ fn a_freeze_flushes_and_holds_requests_until_the_thaw() {
     in_world(|rt, dir| async move {
         let server = Running::new(&rt, &dir, FLUSHED);
         let client = Rc::new(server.client("vol").await);
-        client.write(0, Part::heap(vec![7; 4096]), false).await.unwrap();
+        client.write(0, Slice::heap(vec![7; 4096]), false).await.unwrap();
         let frozen = server.ask(freeze(60_000)).await.unwrap();
         let number = frozen["freeze"].as_u64();
         let status = server.status().await;
         assert_eq!(status.frozen.as_ref().map(|frozen| frozen.freeze), number);
         assert!(status.parts[1].stats["flushes"] >= 1.0 && status.inflight == 0, "{status:?}");
         let writer = client.clone();
-        let write = rt.spawn("w", async move { writer.write(4096, Part::heap(vec![8; 4096]), false).await });
+        let write = rt.spawn("w", async move { writer.write(4096, Slice::heap(vec![8; 4096]), false).await });
         rt.sleep(Nanos::millis(30)).await;
         assert_eq!(server.status().await.parts[1].stats["writes"], 1.0, "the second one waits");
         assert_eq!(code(server.try_ask(freeze(1000)).await), "frozen");
@@ -305,7 +305,7 @@ fn a_forgotten_freeze_ends_by_itself_and_says_so() {
         let client = server.client("vol").await;
         let frozen = server.ask(freeze(50)).await.unwrap();
         let began = rt.now();
-        client.write(0, Part::heap(vec![7; 4096]), false).await.unwrap();
+        client.write(0, Slice::heap(vec![7; 4096]), false).await.unwrap();
         assert!(rt.now().since(began) >= Nanos::millis(30), "it was held");
         let late = server.try_ask(Command::Thaw { freeze: frozen["freeze"].as_u64() }).await.unwrap_err();
         assert!(late.code == "not_frozen" && late.to_string().contains("may not be consistent"), "{late}");
@@ -320,7 +320,7 @@ fn a_stop_ends_a_freeze_and_answers_what_it_held() {
         let client = Rc::new(server.client("vol").await);
         server.ask(freeze(600_000)).await.unwrap();
         let writer = client.clone();
-        let write = rt.spawn("w", async move { writer.write(0, Part::heap(vec![8; 4096]), false).await });
+        let write = rt.spawn("w", async move { writer.write(0, Slice::heap(vec![8; 4096]), false).await });
         rt.sleep(Nanos::millis(20)).await;
         let began = rt.now();
         server.stop.notify_one();
@@ -341,7 +341,7 @@ fn a_drain_ends_with_everything_flushed_or_changes_nothing() {
         let read = rt.spawn("r", async move { reader.read(ByteRange::new(0, 4096).unwrap()).await });
         rt.sleep(Nanos::millis(20)).await;
         assert_eq!(code(server.try_ask(Command::Drain { patience_ms: 10 }).await), "timed_out");
-        client.write(0, Part::heap(vec![7; 4096]), false).await.expect("requests go on");
+        client.write(0, Slice::heap(vec![7; 4096]), false).await.expect("requests go on");
         read.await.unwrap();
     });
 }
@@ -351,7 +351,7 @@ fn what_is_measured_can_be_chosen_and_counts_go_on() {
     in_world(|rt, dir| async move {
         let server = Running::new(&rt, &dir, "vol = memory size=1MiB | pass @ nbd=unix:DIR/sock");
         let client = server.client("vol").await;
-        let write = |at| client.write(at, Part::heap(vec![7; 4096]), false);
+        let write = |at| client.write(at, Slice::heap(vec![7; 4096]), false);
         let counts = |status: &Status| {
             let writes = |load: Option<&Load>| load.map(|load| load.op("write").map_or(0, |op| op.count));
             let [memory, pass] = [0, 1].map(|part| writes(status.parts[part].ends[0].load.as_ref()));

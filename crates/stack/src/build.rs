@@ -12,7 +12,7 @@ use crate::numbers::Number;
 use crate::snapshot::{Handle, Instance, Leaf, Shared, Slot, Snapshot};
 use crate::stack::{EndStats, Parts, Stack, Volume};
 use crate::text::check::{self as rules, lowers_first};
-use crate::text::{DeviceSpec, Place, Spec, split_reference};
+use crate::text::{DeviceSpec, Location, Spec, split_reference};
 use crate::watch::watched;
 
 /// Why a stack could not be built, and where in its text.
@@ -20,7 +20,7 @@ use crate::watch::watched;
 #[error("{}:{}: {what}", .at.file, .at.line)]
 pub struct BuildError {
     /// The device or export that is at fault.
-    pub at: Place,
+    pub at: Location,
     /// What is wrong and what to do.
     pub what: String,
 }

@@ -7,7 +7,7 @@ use esker_base::ByteRange;
 use esker_block::{Bio, BioError, Limits, Op, OpKind, RangeOp, Support};
 
 /// The part of some limits that reads and writes are checked against at every hop, in half a cache line.
-pub(crate) struct Fence {
+pub(crate) struct LimitsCheck {
     size: Cell<u64>,
     block_mask: u64,
     transfer_max: u64,
@@ -16,14 +16,14 @@ pub(crate) struct Fence {
     described: bool,
 }
 
-impl Fence {
+impl LimitsCheck {
     /// Admits nothing.
-    pub fn closed() -> Fence {
-        Fence { size: Cell::new(0), block_mask: 0, transfer_max: 0, able: [false; 7], described: false }
+    pub fn closed() -> LimitsCheck {
+        LimitsCheck { size: Cell::new(0), block_mask: 0, transfer_max: 0, able: [false; 7], described: false }
     }
 
-    pub fn new(limits: &Limits) -> Fence {
-        Fence {
+    pub fn new(limits: &Limits) -> LimitsCheck {
+        LimitsCheck {
             size: Cell::new(limits.size),
             block_mask: u64::from(limits.block) - 1,
             transfer_max: u64::from(limits.transfer_max),
@@ -163,7 +163,7 @@ mod tests {
     fn refused(bio: Bio, why: &str) {
         let error = check(&limits(), &bio).unwrap_err().to_string();
         assert!(error.contains(why), "{error:?} should say {why:?}");
-        assert!(!Fence::new(&limits()).admits(&bio), "the fence admits what the contract refuses: {error}");
+        assert!(!LimitsCheck::new(&limits()).admits(&bio), "the fence admits what the contract refuses: {error}");
     }
 
     #[test]
@@ -189,7 +189,9 @@ mod tests {
     #[test]
     fn what_keeps_it_passes() {
         let whole = Buf::from_bytes(&esker_rt::mem::Pool::default(), &[0; 65536]);
-        assert!(Fence::new(&limits()).admits(&Bio::read(4096, Buf::zeroed(&esker_rt::mem::Pool::default(), 4096))));
+        assert!(
+            LimitsCheck::new(&limits()).admits(&Bio::read(4096, Buf::zeroed(&esker_rt::mem::Pool::default(), 4096)))
+        );
         let bios = [
             Bio::write((1 << 20) - 65536, whole),
             Bio::flush(),

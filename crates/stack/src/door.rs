@@ -9,7 +9,7 @@ use esker_rt::sync::{Credits, Notify};
 const ADMITTED_MAX: u64 = 4096;
 
 /// Admission to one stack.
-pub(crate) struct Door {
+pub(crate) struct Admission {
     closed: Cell<bool>,
     /// Closed until the layers are opened.
     opening: Cell<bool>,
@@ -20,9 +20,9 @@ pub(crate) struct Door {
     admitted: [Credits; Class::COUNT],
 }
 
-impl Default for Door {
-    fn default() -> Door {
-        Door {
+impl Default for Admission {
+    fn default() -> Admission {
+        Admission {
             closed: Cell::new(false),
             opening: Cell::new(false),
             ended: Cell::new(false),
@@ -33,7 +33,7 @@ impl Default for Door {
     }
 }
 
-impl Door {
+impl Admission {
     /// Lets a request in now, if the door is open and the class has a credit.
     #[inline]
     pub fn try_enter(&self, class: Class) -> bool {

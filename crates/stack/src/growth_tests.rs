@@ -7,7 +7,7 @@ use std::rc::Rc;
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
     Arity, Bio, BioError, Buf, Build, Ctx, Device, Done, Durability, Extension, Flow, Kind, KindError, Layer, Limits,
-    Make, Medium, OpSet, Opening, Param, ParamType, Role, Routes, Stat, Step, VolumeId, Worlds,
+    Make, Medium, OpSet, OpenContext, Param, ParamType, Role, Routes, Stat, Step, VolumeId, Worlds,
 };
 use esker_rt::mem::Pool;
 use esker_rt::sim::{SimConfig, twice};
@@ -15,7 +15,7 @@ use esker_rt::{Rt, Sim};
 
 use crate::numbers::GONE;
 use crate::text::check::DEPTH_MAX;
-use crate::{DeviceSpec, Handled, Measure, Place, Spec, Stack, Watching};
+use crate::{DeviceSpec, Handled, Location, Measure, Spec, Stack, Watching};
 
 const SIZE: u64 = 1 << 20;
 const PATIENCE: Nanos = Nanos::secs(10);
@@ -92,7 +92,7 @@ impl Extension for Part {
         Step::Now(Flow::Down)
     }
 
-    fn open(&self, opening: Opening) -> Step<Result<(), KindError>> {
+    fn open(&self, opening: OpenContext) -> Step<Result<(), KindError>> {
         let (is_open, mode) = (self.is_open.clone(), self.mode.clone());
         Step::later(async move {
             opening.rt.sleep(Nanos(1)).await;
@@ -171,7 +171,7 @@ fn chain(rt: &Rt, parts: u32) -> Rc<Stack> {
 }
 
 fn part(name: &str) -> DeviceSpec {
-    DeviceSpec::new(name, "part", Vec::new(), [].into(), Place::new("test", 1))
+    DeviceSpec::new(name, "part", Vec::new(), [].into(), Location::new("test", 1))
 }
 
 fn number(stack: &Stack, name: &str) -> VolumeId {

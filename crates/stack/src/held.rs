@@ -8,13 +8,13 @@ use esker_rt::Level;
 use esker_rt::sync::{Either, join_all, race};
 
 use crate::live::LiveError;
-use crate::run::Run;
+use crate::run::InFlightRequest;
 use crate::stack::Stack;
 
 /// Keeps a stack at rest until it is dropped.
-pub struct Held(Rc<Stack>);
+pub struct FrozenStack(Rc<Stack>);
 
-impl Drop for Held {
+impl Drop for FrozenStack {
     fn drop(&mut self) {
         self.0.shared.door.open();
     }
@@ -35,14 +35,14 @@ impl Stack {
     ///
     /// # Errors
     /// [`LiveError::Busy`] if it is held already, [`LiveError::TimedOut`] if requests do not end in time; then it runs on.
-    pub async fn hold(self: &Rc<Self>, patience: Nanos) -> Result<Held, LiveError> {
+    pub async fn hold(self: &Rc<Self>, patience: Nanos) -> Result<FrozenStack, LiveError> {
         self.rest(patience).await?;
-        Ok(Held(self.clone()))
+        Ok(FrozenStack(self.clone()))
     }
 
     /// Holds new requests back; none if they are held already.
-    pub(crate) fn hold_now(self: &Rc<Self>) -> Option<Held> {
-        self.shared.door.close().then(|| Held(self.clone()))
+    pub(crate) fn hold_now(self: &Rc<Self>) -> Option<FrozenStack> {
+        self.shared.door.close().then(|| FrozenStack(self.clone()))
     }
 
     /// Closes the door and waits until nobody is in; opens it again if that takes longer.
@@ -89,7 +89,7 @@ impl Stack {
 
     async fn flush(&self, volume: VolumeId) -> Result<(), BioError> {
         let snapshot = self.snapshot.borrow().clone();
-        Run::fresh(snapshot, 0, Some(Bio::flush().to(volume))).into_step().await.result.map(drop)
+        InFlightRequest::fresh(snapshot, 0, Some(Bio::flush().to(volume))).into_step().await.result.map(drop)
     }
 
     /// Exports, and leaves, with the volumes to which they lead now.

@@ -3,7 +3,7 @@
 
 use esker_block::VolumeId;
 
-use crate::contract::Fence;
+use crate::contract::LimitsCheck;
 
 /// Where a request goes next.
 #[derive(Clone, Copy)]
@@ -15,7 +15,7 @@ pub(crate) enum Target {
 
 /// What a request meets that is addressed to one volume.
 pub(crate) struct Hop {
-    pub fence: Fence,
+    pub fence: LimitsCheck,
     pub target: Target,
     /// The last position from which it is met: behind its own, a request meets the next hop of its volume.
     until: u16,
@@ -28,18 +28,18 @@ const NOWHERE: u32 = 0;
 
 impl Hop {
     /// Into an upper end of the slot `index`.
-    pub fn slot(fence: Fence, index: u16, port: u16) -> Hop {
+    pub fn slot(fence: LimitsCheck, index: u16, port: u16) -> Hop {
         Hop { fence, target: Target::Slot { index, port }, until: index }
     }
 
     /// To the leaf `index`, which every slot is above.
-    pub fn leaf(fence: Fence, index: u16) -> Hop {
+    pub fn leaf(fence: LimitsCheck, index: u16) -> Hop {
         Hop { fence, target: Target::Leaf(index), until: LAST }
     }
 
     /// Nothing keeps to the contract of a volume that is not there.
     fn nowhere() -> Hop {
-        Hop { fence: Fence::closed(), target: Target::Nowhere, until: LAST }
+        Hop { fence: LimitsCheck::closed(), target: Target::Nowhere, until: LAST }
     }
 }
 
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     fn slot(volume: u16, index: u16) -> (VolumeId, Hop) {
-        (VolumeId(volume), Hop::slot(Fence::closed(), index, 0))
+        (VolumeId(volume), Hop::slot(LimitsCheck::closed(), index, 0))
     }
 
     /// Where requests to `volume` go from each of the first positions: a slot's number, -1 for a leaf, -2 for nowhere.
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_request_meets_the_first_slot_that_is_not_behind_it() {
-        let leaf = (VolumeId(0), Hop::leaf(Fence::closed(), 0));
+        let leaf = (VolumeId(0), Hop::leaf(LimitsCheck::closed(), 0));
         let hops = Hops::new(vec![slot(0, 3), leaf, slot(2, 1), slot(2, 2), slot(1, 0)], 4);
         assert_eq!(ways(&hops, 0), [3, 3, 3, 3, -1], "a meter stands on the leaf");
         assert_eq!(ways(&hops, 1), [0, -2, -2, -2, -2]);

@@ -79,7 +79,7 @@ pub enum InitError {
         /// The layer.
         name: String,
         /// Where it stands in the text.
-        at: crate::text::Place,
+        at: crate::text::Location,
         /// What is in the way.
         what: String,
     },
@@ -89,7 +89,7 @@ pub enum InitError {
         /// The layer.
         name: String,
         /// Where it stands in the text.
-        at: crate::text::Place,
+        at: crate::text::Location,
         /// Why.
         what: String,
     },

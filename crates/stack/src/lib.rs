@@ -41,12 +41,12 @@ pub mod watch;
 
 pub use ask::AskError;
 pub use build::BuildError;
-pub use held::{FlushError, Held};
+pub use held::{FlushError, FrozenStack};
 pub use init::{InitError, Making, Medium, Wanted};
 pub use live::LiveError;
 pub use meters::Measure;
 pub use quiesce::QuiesceError;
 pub use resize::ResizeError;
 pub use stack::{EndStats, Export, PartStats, Request, Stack};
-pub use text::{DeviceSpec, ExportSpec, Place, Spec};
+pub use text::{DeviceSpec, ExportSpec, Location, Spec};
 pub use watch::{Handled, Watching, Work};

@@ -14,7 +14,7 @@ use esker_base::{Nanos, Time};
 use esker_rt::Rt;
 use esker_rt::sync::{Credits, Either, race};
 
-use crate::held::{FlushError, Held};
+use crate::held::{FlushError, FrozenStack};
 use crate::stack::Stack;
 
 /// Why a stack is not at rest.
@@ -96,7 +96,7 @@ impl Stack {
     ///
     /// # Errors
     /// [`QuiesceError`]; requests go on then.
-    pub async fn quiesce(self: &Rc<Self>, patience: Nanos) -> Result<Held, QuiesceError> {
+    pub async fn quiesce(self: &Rc<Self>, patience: Nanos) -> Result<FrozenStack, QuiesceError> {
         let (rt, deadline) = (self.rt(), Deadline::after(self.rt(), patience));
         deadline.wait(rt, self.opened(), opening).await?;
         let held = self.hold_now().ok_or(QuiesceError::Busy)?;

@@ -14,7 +14,7 @@ use esker_rt::{Rt, sync};
 
 use stage::{KINDS, Trace, note, read, stack, trace_of, violations, write};
 
-use crate::{DeviceSpec, Handled, LiveError, Place, Spec, Stack, Watching};
+use crate::{DeviceSpec, Handled, LiveError, Location, Spec, Stack, Watching};
 
 #[test]
 fn item_1_and_2_requests_go_down_and_their_completions_come_back_in_reverse() {
@@ -167,7 +167,7 @@ async fn client(rt: Rt, stack: Rc<Stack>, number: u64, stop: Rc<Cell<bool>>) -> 
 
 fn layer(name: &str) -> DeviceSpec {
     let args = BTreeMap::from([("mode".to_string(), "slow".to_string())]);
-    DeviceSpec::new(name, "looker", vec![], args, Place::default())
+    DeviceSpec::new(name, "looker", vec![], args, Location::default())
 }
 
 #[test]

@@ -43,7 +43,7 @@ enum Wait {
 }
 
 /// One request inside a snapshot.
-pub(crate) struct Run {
+pub(crate) struct InFlightRequest {
     snapshot: Handle,
     /// The request, while no leaf has taken it. It is changed in place: moving it costs more than most slots do.
     bio: Option<Bio>,
@@ -77,10 +77,10 @@ enum Stop {
     Nowhere,
 }
 
-impl Run {
+impl InFlightRequest {
     /// The request `bio`, about to enter `snapshot` at `position`.
-    pub fn fresh(snapshot: Handle, position: u16, bio: Option<Bio>) -> Run {
-        Run {
+    pub fn fresh(snapshot: Handle, position: u16, bio: Option<Bio>) -> InFlightRequest {
+        InFlightRequest {
             snapshot,
             bio,
             answer: None,
@@ -200,7 +200,7 @@ impl Run {
 
     /// The common case as one tight loop: slots that simply pass the request down to their first lower end.
     fn descend(&mut self) -> Stop {
-        let Run { snapshot, bio, frames, position, issued_len, checked, .. } = self;
+        let InFlightRequest { snapshot, bio, frames, position, issued_len, checked, .. } = self;
         let bio = bio.as_mut().expect(ON_ITS_WAY_DOWN);
         let mut ctx = snapshot.ctx();
         let cpu = ctx.rt.cpu();
@@ -439,7 +439,7 @@ impl Run {
     }
 }
 
-impl Future for Run {
+impl Future for InFlightRequest {
     type Output = Done;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Done> {
@@ -448,7 +448,7 @@ impl Future for Run {
     }
 }
 
-impl Drop for Run {
+impl Drop for InFlightRequest {
     fn drop(&mut self) {
         let shared = &self.snapshot.shared;
         if !matches!(self.wait, Wait::Nothing) && !shared.rt.is_killed() {

@@ -15,28 +15,28 @@ use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::sync::Credits;
 
-use crate::contract::Fence;
-use crate::door::Door;
+use crate::contract::LimitsCheck;
+use crate::door::Admission;
 use crate::hops::{Hop, Hops};
 use crate::numbers::Number;
-use crate::run::{Run, note_answer};
+use crate::run::{InFlightRequest, note_answer};
 use crate::station::Unusable;
 use crate::tracked::Tracked;
-use crate::watch::{Watch, Work};
+use crate::watch::{HandlerAudit, Work};
 
 /// What all snapshots of one stack share.
 pub(crate) struct Shared {
     pub rt: Rt,
     pub pool: Pool,
-    pub door: Door,
-    pub watch: Rc<Watch>,
+    pub door: Admission,
+    pub watch: Rc<HandlerAudit>,
     pub tracked: Tracked,
     latch: Latch,
     /// Whether requests of clients are to be looked at when they come: the stack is latched, or who handles them is watched.
     special: Cell<bool>,
     /// Requests that ended, kept so that the next ones need no allocation.
     #[expect(clippy::vec_box, reason = "a request stays in its box when it is reused")]
-    spare: RefCell<Vec<Box<Run>>>,
+    spare: RefCell<Vec<Box<InFlightRequest>>>,
     spare_max: Cell<usize>,
 }
 
@@ -48,7 +48,7 @@ impl Shared {
         Shared {
             rt,
             pool,
-            door: Door::default(),
+            door: Admission::default(),
             watch: Rc::default(),
             tracked: Tracked::default(),
             latch: Latch::new("the stack"),
@@ -67,9 +67,9 @@ impl Shared {
 
     /// A request for `volume` about to enter `snapshot` at its top.
     #[inline(always)]
-    pub fn run(&self, snapshot: &Handle, volume: VolumeId, bio: &mut Option<Bio>) -> Box<Run> {
+    pub fn run(&self, snapshot: &Handle, volume: VolumeId, bio: &mut Option<Bio>) -> Box<InFlightRequest> {
         let spare = self.spare.borrow_mut().pop();
-        let mut run = spare.unwrap_or_else(|| Box::new(Run::fresh(snapshot.clone(), 0, None)));
+        let mut run = spare.unwrap_or_else(|| Box::new(InFlightRequest::fresh(snapshot.clone(), 0, None)));
         run.renew(snapshot, volume, bio);
         run
     }
@@ -83,7 +83,7 @@ impl Shared {
 
     /// Keeps an ended request for reuse.
     #[inline]
-    pub fn spare(&self, run: Box<Run>) {
+    pub fn spare(&self, run: Box<InFlightRequest>) {
         let mut spare = self.spare.borrow_mut();
         if spare.len() < self.spare_max.get() {
             spare.push(run);
@@ -265,7 +265,7 @@ impl Snapshot {
         }
         for (index, slot) in slots.iter().enumerate().rev() {
             for (port, (volume, upper)) in slot.uppers.iter().zip(&slot.instance.uppers).enumerate() {
-                met.push((*volume, Hop::slot(Fence::new(&upper.limits), index as u16, port as u16)));
+                met.push((*volume, Hop::slot(LimitsCheck::new(&upper.limits), index as u16, port as u16)));
                 limits[volume.0 as usize] = Some(RefCell::new(upper.limits.clone()));
             }
         }
@@ -403,8 +403,8 @@ pub(crate) struct Cut {
 }
 
 /// Where arrivals are counted, nothing simply passes the fence of a leaf: the full check is where they are seen.
-fn leaf_fence(shared: &Shared, limits: &Limits) -> Fence {
-    if shared.watch.what.get().handlers { Fence::closed() } else { Fence::new(limits) }
+fn leaf_fence(shared: &Shared, limits: &Limits) -> LimitsCheck {
+    if shared.watch.what.get().handlers { LimitsCheck::closed() } else { LimitsCheck::new(limits) }
 }
 
 impl Submit for Snapshot {
@@ -417,7 +417,7 @@ impl Submit for Snapshot {
             found => return Step::Now(refuse(instance, found, bio)),
         }
         self.shared.watch.left(&instance.name);
-        Run::fresh(Handle(self), slot + 1, Some(bio)).into_step()
+        InFlightRequest::fresh(Handle(self), slot + 1, Some(bio)).into_step()
     }
 
     fn lowers_of(&self, slot: u16) -> &[VolumeId] {

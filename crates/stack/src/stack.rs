@@ -19,7 +19,7 @@ use crate::meters::{Measure, Meters};
 use crate::numbers::{GONE, Number, Numbers};
 use crate::quiesce::Flushes;
 use crate::resize::{CUT_PATIENCE, ResizeError, Sizes};
-use crate::run::Run;
+use crate::run::InFlightRequest;
 use crate::snapshot::{Cut, Handle, Instance, Leaf, Shared};
 use crate::text::Spec;
 use crate::tracked::Changes;
@@ -329,7 +329,7 @@ impl Export {
 
     /// Takes a request that was let in and sends it down the present arrangement, or refuses it.
     #[inline(always)]
-    fn enter(&self, bio: &mut Option<Bio>) -> Box<Run> {
+    fn enter(&self, bio: &mut Option<Bio>) -> Box<InFlightRequest> {
         let shared = &self.stack.shared;
         let is_special = shared.is_special() || self.end.read_only && bio.as_ref().is_some_and(Bio::changes_data);
         let mut run = shared.run(&self.stack.snapshot.borrow(), self.end.volume.get(), bio);
@@ -342,7 +342,7 @@ impl Export {
 
     /// The stack is latched, its handlers are watched, or a read-only export is to be changed.
     #[cold]
-    fn enter_specially(&self, run: &mut Run) {
+    fn enter_specially(&self, run: &mut InFlightRequest) {
         let is_refused = self.stack.shared.check().is_err() || self.end.read_only && run.changes_data();
         match is_refused {
             false => run.start_watched(),
@@ -400,7 +400,7 @@ struct Outside {
 /// Everything is behind a pointer, so that the future is small to move.
 enum Stage {
     Outside(Box<Outside>),
-    Inside(Box<Run>),
+    Inside(Box<InFlightRequest>),
     Over,
 }
 

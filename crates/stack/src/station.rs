@@ -3,7 +3,9 @@
 use std::rc::{Rc, Weak};
 
 use esker_block::step::LocalFuture;
-use esker_block::{Below, Bio, Ctx, Done, Enter, Extension, Flow, Job, KindError, Opening, Station, Step};
+use esker_block::{
+    Below, Bio, Ctx, Done, Enter, Extension, Flow, KindError, LayerHandle, OpenContext, Step, WorkPermit,
+};
 use esker_rt::Level;
 
 use crate::build::arrange;
@@ -11,14 +13,14 @@ use crate::snapshot::{Instance, Shared};
 use crate::stack::Stack;
 
 /// The place of one layer. Holds neither the stack nor the layer, which holds this.
-struct Place {
+struct LayerPosition {
     shared: Rc<Shared>,
     stack: Weak<Stack>,
     instance: Weak<Instance>,
 }
 
-impl Enter for Place {
-    fn enter(self: Rc<Self>) -> LocalFuture<Option<Job>> {
+impl Enter for LayerPosition {
+    fn enter(self: Rc<Self>) -> LocalFuture<Option<WorkPermit>> {
         Box::pin(async move {
             if !self.shared.door.enter_job().await {
                 return None;
@@ -27,7 +29,7 @@ impl Enter for Place {
             let shared = self.shared.clone();
             let leave = move || shared.door.leave_job();
             match self.below() {
-                Some(below) => Some(Job::new(below, leave)),
+                Some(below) => Some(WorkPermit::new(below, leave)),
                 None => {
                     leave();
                     None
@@ -37,7 +39,7 @@ impl Enter for Place {
     }
 }
 
-impl Place {
+impl LayerPosition {
     fn below(&self) -> Option<Below> {
         self.stack.upgrade()?.below(&self.instance.upgrade()?)
     }
@@ -106,9 +108,14 @@ impl Stack {
         let Some((instance, below)) = instance.and_then(|i| self.below(&i).map(|below| (i, below))) else {
             return Step::Now(Ok(()));
         };
-        let place = Place { shared: self.shared.clone(), stack: self.me.clone(), instance: Rc::downgrade(&instance) };
-        let opening =
-            Opening { rt: self.rt().clone(), pool: self.pool().clone(), below, station: Station::new(Rc::new(place)) };
+        let place =
+            LayerPosition { shared: self.shared.clone(), stack: self.me.clone(), instance: Rc::downgrade(&instance) };
+        let opening = OpenContext {
+            rt: self.rt().clone(),
+            pool: self.pool().clone(),
+            below,
+            station: LayerHandle::new(Rc::new(place)),
+        };
         instance.ext.open(opening)
     }
 

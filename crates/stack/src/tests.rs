@@ -13,7 +13,7 @@ use esker_rt::mem::Pool;
 use esker_rt::sim::{SimConfig, twice};
 use esker_rt::{Rt, sync};
 
-use crate::{DeviceSpec, ExportSpec, LiveError, Place, Spec, Stack};
+use crate::{DeviceSpec, ExportSpec, LiveError, Location, Spec, Stack};
 
 const SIZE: u64 = 1 << 20;
 
@@ -162,7 +162,7 @@ static KINDS: [&Kind; 3] = [&LEAF, &WATCHER, &CROSSING];
 fn device(name: &str, kind: &str, on: &[&str], arg: Option<(&str, &str)>) -> DeviceSpec {
     let on = on.iter().map(ToString::to_string).collect();
     let args = arg.into_iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    DeviceSpec::new(name, kind, on, args, Place::new("test.toml", 7))
+    DeviceSpec::new(name, kind, on, args, Location::new("test.toml", 7))
 }
 
 fn export(name: &str, device: &str) -> ExportSpec {
@@ -171,7 +171,7 @@ fn export(name: &str, device: &str) -> ExportSpec {
         device: device.to_string(),
         nbd: None,
         read_only: false,
-        at: Place::new("test.toml", 1),
+        at: Location::new("test.toml", 1),
     }
 }
 

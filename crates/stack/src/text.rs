@@ -21,30 +21,30 @@ use std::fmt;
 
 use esker_block::kind::{Kind, NOT_SHOWN};
 
-pub use check::Plan;
+pub use check::BuildPlan;
 pub use error::{Problem, TextError, TextErrors};
 
 /// Where something stands.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub struct Place {
+pub struct Location {
     /// The file's name as the user gave it, or a word for where else the text came from.
     pub file: String,
     /// Line, from 1; 0 if unknown.
     pub line: u32,
 }
 
-impl Place {
+impl Location {
     /// Line `line` of `file`.
-    pub fn new(file: &str, line: u32) -> Place {
-        Place { file: file.to_string(), line }
+    pub fn new(file: &str, line: u32) -> Location {
+        Location { file: file.to_string(), line }
     }
 
-    fn with_line(&self, line: u32) -> Place {
-        Place { file: self.file.clone(), line }
+    fn with_line(&self, line: u32) -> Location {
+        Location { file: self.file.clone(), line }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file, self.line)
     }
@@ -62,14 +62,14 @@ pub struct DeviceSpec {
     /// Its parameters as written.
     pub args: BTreeMap<String, String>,
     /// Where it begins.
-    pub at: Place,
+    pub at: Location,
     /// Lines of `kind`, `on` and the parameters, where they are not the line of `at`.
     lines: BTreeMap<String, u32>,
 }
 
 impl DeviceSpec {
     /// A device that stands at `at`.
-    pub fn new(name: &str, kind: &str, on: Vec<String>, args: BTreeMap<String, String>, at: Place) -> DeviceSpec {
+    pub fn new(name: &str, kind: &str, on: Vec<String>, args: BTreeMap<String, String>, at: Location) -> DeviceSpec {
         DeviceSpec { name: name.to_string(), kind: kind.to_string(), on, args, at, lines: BTreeMap::new() }
     }
 
@@ -89,7 +89,7 @@ impl DeviceSpec {
     }
 
     /// Where `key` (`kind`, `on` or a parameter) stands; the device's own place if it was not written.
-    pub fn place_of(&self, key: &str) -> Place {
+    pub fn place_of(&self, key: &str) -> Location {
         self.lines.get(key).map_or_else(|| self.at.clone(), |line| self.at.with_line(*line))
     }
 }
@@ -112,7 +112,7 @@ pub struct ExportSpec {
     /// Whether writes are refused.
     pub read_only: bool,
     /// Where it begins.
-    pub at: Place,
+    pub at: Location,
 }
 
 impl PartialEq for ExportSpec {

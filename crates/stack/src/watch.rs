@@ -66,7 +66,7 @@ type Key = (Option<VolumeId>, Option<String>, Option<VolumeId>);
 
 /// What all watched slots of one stack share.
 #[derive(Default)]
-pub(crate) struct Watch {
+pub(crate) struct HandlerAudit {
     pub what: Cell<Watching>,
     handled: RefCell<BTreeMap<Key, u64>>,
     /// Who has handled the request last that is on its way right now. A request goes from a slot to the next or to its
@@ -76,7 +76,7 @@ pub(crate) struct Watch {
     inside: Cell<Nanos>,
 }
 
-impl Watch {
+impl HandlerAudit {
     /// A client's request enters.
     pub fn enter(&self) {
         *self.last.borrow_mut() = None;
@@ -167,13 +167,13 @@ struct Inner {
     inner: Rc<dyn Extension>,
     instance: Rc<Instance>,
     lowers: Vec<VolumeId>,
-    watch: Rc<Watch>,
+    watch: Rc<HandlerAudit>,
     strict: bool,
     cost: Nanos,
 }
 
 /// A slot whose extension is watched, if anything of it is.
-pub(crate) fn watched(mut slot: Slot, watch: &Rc<Watch>) -> Slot {
+pub(crate) fn watched(mut slot: Slot, watch: &Rc<HandlerAudit>) -> Slot {
     let what = watch.what.get();
     let strict = what.strict || slot.instance.strict.get();
     if strict || what.work || what.handlers {

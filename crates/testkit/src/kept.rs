@@ -29,7 +29,7 @@ fn beds() -> MutexGuard<'static, BTreeMap<Key, Vec<u8>>> {
     BEDS.lock().unwrap_or_else(|e| panic!("another test panicked: {e}"))
 }
 
-struct Kept {
+struct Retained {
     inner: Rc<dyn Device>,
     media: Rc<Media>,
     bed: Key,
@@ -41,10 +41,10 @@ fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
     media.write(0, &Buf::from_bytes(make.pool, &peek(bed.0, &bed.1, size)));
     let memory = Rc::new(MemoryDevice::over(make.rt, media.clone(), 512, Defer::Never));
     let plan = format!("gone {}", make.args.int("gone")).parse().expect("a plan");
-    Ok(Rc::new(Kept { inner: Faulty::over(make.rt, memory, &Injector::new(plan)), media, bed }))
+    Ok(Rc::new(Retained { inner: Faulty::over(make.rt, memory, &Injector::new(plan)), media, bed }))
 }
 
-impl Device for Kept {
+impl Device for Retained {
     fn limits(&self) -> &Limits {
         self.inner.limits()
     }

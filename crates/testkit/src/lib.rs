@@ -23,7 +23,7 @@ pub mod spoil;
 pub mod sweep;
 
 pub use crash::{Bound, Count, Image};
-pub use esker_dev_sim::fault::{Fault, Plan, PlanError};
+pub use esker_dev_sim::fault::{Fault, FaultPlan, PlanError};
 pub use esker_dev_sim::faulty::{Faulty, Injector};
 pub use esker_skip::{Ability, skip};
 pub use kept::KEPT;

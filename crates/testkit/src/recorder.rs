@@ -27,7 +27,7 @@ struct Pages {
 
 /// Whose log.
 #[derive(Clone, Copy)]
-enum Place {
+enum LogOwner {
     Leaf(usize),
     Top,
 }
@@ -61,28 +61,28 @@ impl Journal {
         self.pages().top.clone().expect("a recorder on top")
     }
 
-    fn add_leaf(&self, unit: u32) -> Place {
+    fn add_leaf(&self, unit: u32) -> LogOwner {
         let mut pages = self.pages();
         pages.leaves.push(Log::new(unit));
-        Place::Leaf(pages.leaves.len() - 1)
+        LogOwner::Leaf(pages.leaves.len() - 1)
     }
 
-    fn add_top(&self, unit: u32) -> Place {
+    fn add_top(&self, unit: u32) -> LogOwner {
         let before = self.pages().top.replace(Log::new(unit));
         assert!(before.is_none(), "a journal has one recorder on top");
-        Place::Top
+        LogOwner::Top
     }
 
     /// Adds to a log; `add` gets the stamp. What happens at the end of a stack is an event.
-    fn note<T>(&self, place: Place, add: impl FnOnce(&mut Log, u64) -> T) -> T {
+    fn note<T>(&self, place: LogOwner, add: impl FnOnce(&mut Log, u64) -> T) -> T {
         let mut pages = self.pages();
         let stamp = pages.clock;
         match place {
-            Place::Leaf(number) => {
+            LogOwner::Leaf(number) => {
                 pages.clock += 1;
                 add(&mut pages.leaves[number], stamp)
             }
-            Place::Top => add(pages.top.as_mut().expect("its log"), stamp),
+            LogOwner::Top => add(pages.top.as_mut().expect("its log"), stamp),
         }
     }
 }
@@ -98,7 +98,7 @@ pub struct Recorder {
 #[derive(Clone)]
 struct Page {
     journal: Journal,
-    place: Place,
+    place: LogOwner,
     before: SparseStore,
     /// Whether what is answered is durable.
     stable: bool,
@@ -120,7 +120,7 @@ impl Recorder {
         Rc::new(Recorder::new(journal, journal.add_top(limits.block), device, limits, before))
     }
 
-    fn new(journal: &Journal, place: Place, inner: Rc<dyn Device>, limits: Limits, before: SparseStore) -> Recorder {
+    fn new(journal: &Journal, place: LogOwner, inner: Rc<dyn Device>, limits: Limits, before: SparseStore) -> Recorder {
         let page = Page { journal: journal.clone(), place, before, stable: !limits.volatile_cache };
         Recorder { inner, limits, page }
     }

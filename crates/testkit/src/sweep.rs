@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use esker_block::OpKind;
-use esker_dev_sim::fault::{Fault, Plan};
+use esker_dev_sim::fault::{Fault, FaultPlan};
 use esker_dev_sim::faulty::Injector;
 
 /// Requests of one scenario that are made to fail, at most: a scenario that never ends is a bug.
@@ -16,7 +16,7 @@ const RUNS_MAX: u64 = 100_000;
 /// If more than 100 000 runs have a fault; and whenever the scenario does.
 pub fn for_each_fault(kind: Option<OpKind>, mut scenario: impl FnMut(Rc<Injector>)) -> u64 {
     for nth in 1..=RUNS_MAX {
-        let injector = Injector::new(Plan(vec![Fault::Error(kind, nth)]));
+        let injector = Injector::new(FaultPlan(vec![Fault::Error(kind, nth)]));
         scenario(injector.clone());
         if injector.fired() == 0 {
             return nth - 1;

@@ -286,9 +286,9 @@ fn a_device_without_a_volatile_cache_keeps_what_it_answered() {
 #[test]
 fn plans_read_back_and_bad_ones_are_refused() {
     let text = "error write 3; error any 1; full 2; latent 4096+512; corrupt 8192+4096; slow 2ms; gone 10";
-    assert_eq!(text.parse::<Plan>().unwrap().to_string(), text);
+    assert_eq!(text.parse::<FaultPlan>().unwrap().to_string(), text);
     for bad in ["error write", "error jump 1", "gone 0", "latent 5", "latent 5+0", "slow 2", "flood 1"] {
-        let error = bad.parse::<Plan>().unwrap_err().to_string();
+        let error = bad.parse::<FaultPlan>().unwrap_err().to_string();
         assert!(error.contains(bad) && error.contains("START+LEN"), "{error}");
     }
 }

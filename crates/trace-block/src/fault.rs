@@ -12,18 +12,18 @@ const EXCERPT_MAX: usize = 80;
 
 /// Where in a trace (after unpacking) something stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum TracePosition {
     /// Line of a text format, counted from 1.
     Line(u64),
     /// Byte offset in a binary format.
     Offset(u64),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TracePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Line(n) => write!(f, "line {n}"),
-            Place::Offset(n) => write!(f, "byte {n}"),
+            TracePosition::Line(n) => write!(f, "line {n}"),
+            TracePosition::Offset(n) => write!(f, "byte {n}"),
         }
     }
 }
@@ -131,7 +131,7 @@ pub struct Fault {
     /// The part of a trace of several files, if it is one.
     pub part: Option<String>,
     /// Where it stands.
-    pub place: Place,
+    pub place: TracePosition,
     /// Why it is not a request.
     pub reason: Reason,
     /// Its text (or bytes in hexadecimal), shortened and without control characters.
@@ -139,10 +139,10 @@ pub struct Fault {
 }
 
 impl Fault {
-    pub(crate) fn new(place: Place, reason: Reason, raw: &[u8]) -> Fault {
+    pub(crate) fn new(place: TracePosition, reason: Reason, raw: &[u8]) -> Fault {
         let excerpt = match place {
-            Place::Line(_) => text_excerpt(raw),
-            Place::Offset(_) => hex_excerpt(raw),
+            TracePosition::Line(_) => text_excerpt(raw),
+            TracePosition::Offset(_) => hex_excerpt(raw),
         };
         Fault { part: None, place, reason, excerpt }
     }
@@ -323,7 +323,7 @@ pub enum TraceError {
         /// How late a record may come.
         window: usize,
         /// Where the last late one stands.
-        place: Place,
+        place: TracePosition,
         /// What to do.
         advice: &'static str,
     },

@@ -1,6 +1,6 @@
 //! Bytes of a trace: unpacking by magic number, and cutting into lines or fixed-size records in one buffer.
 
-use crate::fault::{Ending, Place, Reason, TraceError};
+use crate::fault::{Ending, Reason, TraceError, TracePosition};
 use bzip2::read::MultiBzDecoder;
 use flate2::read::MultiGzDecoder;
 use lzma_rust2::XzReader;
@@ -98,7 +98,7 @@ pub(crate) enum Length {
 
 /// One line (without its end) or record.
 pub(crate) struct Piece<'a> {
-    pub place: Place,
+    pub place: TracePosition,
     pub bytes: &'a [u8],
     /// Why these bytes (or the beginning of more that were passed over) are no line or record.
     pub flaw: Option<Reason>,
@@ -114,7 +114,7 @@ enum Data {
 }
 
 /// Yields the pieces of a trace from one buffer.
-pub(crate) struct Feed {
+pub(crate) struct PieceReader {
     input: Input,
     buf: Vec<u8>,
     start: usize,
@@ -127,14 +127,23 @@ pub(crate) struct Feed {
     excerpt: Vec<u8>,
 }
 
-impl Feed {
-    pub fn open(file: &str, input: Input) -> Result<Feed, TraceError> {
-        Ok(Feed::resumed(unpacked(file, input)?, 0))
+impl PieceReader {
+    pub fn open(file: &str, input: Input) -> Result<PieceReader, TraceError> {
+        Ok(PieceReader::resumed(unpacked(file, input)?, 0))
     }
 
     /// The rest of an unpacked trace of which the first `offset` bytes were passed over.
-    pub fn resumed(input: Input, offset: u64) -> Feed {
-        Feed { input, buf: vec![0; BUFFER], start: 0, end: 0, offset, line: 0, data: Data::More, excerpt: Vec::new() }
+    pub fn resumed(input: Input, offset: u64) -> PieceReader {
+        PieceReader {
+            input,
+            buf: vec![0; BUFFER],
+            start: 0,
+            end: 0,
+            offset,
+            line: 0,
+            data: Data::More,
+            excerpt: Vec::new(),
+        }
     }
 
     /// How the trace ended; meaningful once a piece was asked for in vain.
@@ -201,7 +210,7 @@ impl Feed {
                 return Ok(None);
             }
         }
-        Ok(Some(Piece { place: Place::Offset(from), bytes: &self.excerpt, flaw: Some(Reason::NoMark) }))
+        Ok(Some(Piece { place: TracePosition::Offset(from), bytes: &self.excerpt, flaw: Some(Reason::NoMark) }))
     }
 
     fn next_line(&mut self) -> io::Result<Option<Piece<'_>>> {
@@ -229,7 +238,7 @@ impl Feed {
         self.consume(consumed);
         let line = &self.buf[from..from + len];
         let bytes = line.strip_suffix(b"\r").unwrap_or(line);
-        Piece { place: Place::Line(self.line), bytes, flaw: None }
+        Piece { place: TracePosition::Line(self.line), bytes, flaw: None }
     }
 
     /// Keeps the head of the line for the report and passes over the rest.
@@ -243,7 +252,11 @@ impl Feed {
                 break;
             }
         }
-        Ok(Piece { place: Place::Line(self.line), bytes: &self.excerpt, flaw: Some(Reason::LineTooLong(LINE_MAX)) })
+        Ok(Piece {
+            place: TracePosition::Line(self.line),
+            bytes: &self.excerpt,
+            flaw: Some(Reason::LineTooLong(LINE_MAX)),
+        })
     }
 
     fn next_block(&mut self, n: usize) -> io::Result<Option<Piece<'_>>> {
@@ -253,7 +266,7 @@ impl Feed {
                 return Ok(None);
             }
         }
-        let (from, place) = (self.start, Place::Offset(self.offset));
+        let (from, place) = (self.start, TracePosition::Offset(self.offset));
         self.consume(n);
         Ok(Some(Piece { place, bytes: &self.buf[from..from + n], flaw: None }))
     }

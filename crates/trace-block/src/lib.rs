@@ -30,7 +30,7 @@ pub mod stats;
 mod tests;
 
 pub use convert::{Conversion, convert};
-pub use fault::{Ending, Fault, Place, Reason, Report, TraceError};
+pub use fault::{Ending, Fault, Reason, Report, TraceError, TracePosition};
 pub use format::Format;
 pub use format::detect::{detect, named};
 pub use format::ebt::index::{Entry, Index, IndexError, Origin};
@@ -39,5 +39,5 @@ pub use merge::Merged;
 pub use reader::TraceReader;
 pub use record::{Op, Record};
 pub use sink::{Loss, Losses, RecordSink, SinkError, Written};
-pub use source::{OneVolume, Selection, Source, Sped, Speed};
+pub use source::{Rescaled, Selection, Source, Speed, VolumeFilter};
 pub use stats::{Stats, Summary};

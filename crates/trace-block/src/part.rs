@@ -1,8 +1,8 @@
 //! One file of a trace: its bytes, its parser, and the records that were parsed and not yet taken.
 
-use crate::fault::{Ending, Fault, Place, Reason, Report, TraceError};
+use crate::fault::{Ending, Fault, Reason, Report, TraceError, TracePosition};
 use crate::format::{Format, Parser, Yield};
-use crate::input::{Feed, Unit};
+use crate::input::{PieceReader, Unit};
 use crate::names::Names;
 use crate::order::{Order, WINDOW};
 use crate::record::Record;
@@ -15,9 +15,9 @@ pub(crate) enum Step {
     End,
 }
 
-pub(crate) struct Part {
+pub(crate) struct TraceSegment {
     name: String,
-    feed: Feed,
+    feed: PieceReader,
     unit: Unit,
     pub parser: Box<dyn Parser>,
     /// The rest of a block.
@@ -26,13 +26,13 @@ pub(crate) struct Part {
     pub head: Option<Record>,
     /// Records that came too late to be sorted in, and where the last one stands.
     pub late: u64,
-    pub late_at: Option<Place>,
+    pub late_at: Option<TracePosition>,
 }
 
-impl Part {
-    pub fn new(name: String, feed: Feed, format: Format, parser: Box<dyn Parser>) -> Part {
+impl TraceSegment {
+    pub fn new(name: String, feed: PieceReader, format: Format, parser: Box<dyn Parser>) -> TraceSegment {
         let unit = format.info().unit;
-        Part { name, feed, unit, parser, block: Vec::new().into_iter(), head: None, late: 0, late_at: None }
+        TraceSegment { name, feed, unit, parser, block: Vec::new().into_iter(), head: None, late: 0, late_at: None }
     }
 
     /// Takes the next record of a block, or one line or record of the data. `is_part` tells faults of several files apart.

@@ -1,14 +1,14 @@
 //! The streaming reader of all formats.
 
-use crate::fault::{Ending, Fault, Place, Report, TraceError, WrongFormat};
+use crate::fault::{Ending, Fault, Report, TraceError, TracePosition, WrongFormat};
 use crate::format::blk::{STAGE_HEAD, Stage};
 use crate::format::detect::detect;
 use crate::format::foreign::{self, Foreign};
 use crate::format::{Format, ebt, ids};
-use crate::input::{Feed, Input};
+use crate::input::{Input, PieceReader};
 use crate::names::Names;
 use crate::order::{Order, WINDOW};
-use crate::part::{Part, Step};
+use crate::part::{Step, TraceSegment};
 use crate::record::Record;
 use crate::source::Source;
 use esker_base::Nanos;
@@ -33,7 +33,7 @@ const LATE_MAX: u64 = 100;
 pub struct TraceReader {
     file: String,
     format: Format,
-    parts: Vec<Part>,
+    parts: Vec<TraceSegment>,
     /// The parts whose next record is known, by time, if there are several parts.
     heads: BinaryHeap<Reverse<(Nanos, usize)>>,
     names: Names,
@@ -77,7 +77,7 @@ impl TraceReader {
         }
         let counted = opened.first_stage(format)?;
         let parser = format.info().parser;
-        let parts = opened.feeds.into_iter().map(|(name, feed)| Part::new(name, feed, format, parser(counted)));
+        let parts = opened.feeds.into_iter().map(|(name, feed)| TraceSegment::new(name, feed, format, parser(counted)));
         let names = if format.has_volumes() { Names::default() } else { Names::single(file) };
         let mut reader = TraceReader::with(file, format, parts.collect(), names);
         reader.judge(looks_like)?;
@@ -98,13 +98,14 @@ impl TraceReader {
         let (offset, first) = entry.map_or((0, 0), |entry| (entry.offset, entry.first));
         input.seek(SeekFrom::Start(offset)).map_err(|source| TraceError::Io { file: file.to_string(), source })?;
         let parser = Box::new(ebt::Parser::resumed(first, index.names().clone()));
-        let part = Part::new(file.to_string(), Feed::resumed(Box::new(input), offset), Format::Ebt, parser);
+        let part =
+            TraceSegment::new(file.to_string(), PieceReader::resumed(Box::new(input), offset), Format::Ebt, parser);
         let mut reader = TraceReader::with(file, Format::Ebt, vec![part], Names::default());
         reader.from = from;
         Ok(reader)
     }
 
-    fn with(file: &str, format: Format, parts: Vec<Part>, names: Names) -> TraceReader {
+    fn with(file: &str, format: Format, parts: Vec<TraceSegment>, names: Names) -> TraceReader {
         TraceReader {
             file: file.to_string(),
             format,
@@ -170,7 +171,7 @@ impl TraceReader {
             && let Some(reason) = self.parts[0].parser.missing_mark()
         {
             let head = self.comment().split(|b| *b == b'\n').next().unwrap_or_default();
-            (fault, bad) = (Some(Fault::new(Place::Line(1), reason, head)), 1);
+            (fault, bad) = (Some(Fault::new(TracePosition::Line(1), reason, head)), 1);
         }
         let Some(fault) = fault.filter(|_| bad > good) else { return Ok(()) };
         let (file, format, judged) = (self.file.clone(), self.format, good + bad);
@@ -246,7 +247,7 @@ impl TraceReader {
 /// The files of a trace before their format is known; those without a byte are left out.
 struct Opened<'a> {
     file: &'a str,
-    feeds: Vec<(String, Feed)>,
+    feeds: Vec<(String, PieceReader)>,
 }
 
 impl<'a> Opened<'a> {
@@ -254,7 +255,7 @@ impl<'a> Opened<'a> {
         let mut feeds = Vec::with_capacity(inputs.len());
         let mut empty = None;
         for (name, input) in inputs {
-            let mut feed = Feed::open(&name, input)?;
+            let mut feed = PieceReader::open(&name, input)?;
             let is_empty = feed.head(1).map_err(|source| TraceError::Io { file: name.clone(), source })?.is_empty();
             if is_empty {
                 empty.get_or_insert(feed.ending());

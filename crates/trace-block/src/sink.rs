@@ -1,6 +1,6 @@
 //! Writes records in any format, one at a time, and counts what the format cannot carry.
 
-use crate::format::encoder::{Encoder, Place, Revisit};
+use crate::format::encoder::{Encoder, RecordContext, Revisit};
 use crate::format::{Format, unnamed};
 pub use crate::loss::{Loss, Losses};
 use crate::record::Record;
@@ -190,7 +190,7 @@ impl RecordSink {
             self.introduce(r);
         }
         let volume = self.files.get(&r.volume).map_or("", String::as_str);
-        let place = Place { volume, serial: self.written.records, offset: self.handed_on };
+        let place = RecordContext { volume, serial: self.written.records, offset: self.handed_on };
         let revisit = self.encoder.put(&place, r, &mut self.written.losses, &mut self.batch)?;
         self.correct(revisit);
         Ok(())

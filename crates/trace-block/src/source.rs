@@ -66,15 +66,15 @@ impl Speed {
 }
 
 /// A source with its times divided by a factor.
-pub struct Sped<S> {
+pub struct Rescaled<S> {
     inner: S,
     speed: Speed,
 }
 
-impl<S: Source> Sped<S> {
+impl<S: Source> Rescaled<S> {
     /// Runs `inner` at `speed`.
-    pub fn new(inner: S, speed: Speed) -> Sped<S> {
-        Sped { inner, speed }
+    pub fn new(inner: S, speed: Speed) -> Rescaled<S> {
+        Rescaled { inner, speed }
     }
 
     /// The source as recorded, for instance to read its report.
@@ -83,7 +83,7 @@ impl<S: Source> Sped<S> {
     }
 }
 
-impl<S: Source> Source for Sped<S> {
+impl<S: Source> Source for Rescaled<S> {
     fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
         let record = self.inner.next_record()?;
         Ok(record.map(|r| Record { at: self.speed.apply(r.at), ..r }))
@@ -103,16 +103,16 @@ impl<S: Source> Source for Sped<S> {
 }
 
 /// The requests to one volume of a source, as volume 0.
-pub struct OneVolume<S> {
+pub struct VolumeFilter<S> {
     inner: S,
     wanted: [String; 1],
     number: Option<u32>,
 }
 
-impl<S: Source> OneVolume<S> {
+impl<S: Source> VolumeFilter<S> {
     /// Only the requests to the volume called `name`.
-    pub fn new(inner: S, name: &str) -> OneVolume<S> {
-        OneVolume { inner, wanted: [name.to_string()], number: None }
+    pub fn new(inner: S, name: &str) -> VolumeFilter<S> {
+        VolumeFilter { inner, wanted: [name.to_string()], number: None }
     }
 
     /// The source with all its volumes.
@@ -126,7 +126,7 @@ impl<S: Source> OneVolume<S> {
     }
 }
 
-impl<S: Source> Source for OneVolume<S> {
+impl<S: Source> Source for VolumeFilter<S> {
     /// # Errors
     /// At the end of the trace if the volume never occurred.
     fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
@@ -160,7 +160,7 @@ pub enum Selection<S> {
     /// Those to all volumes.
     All(S),
     /// Those to one.
-    One(OneVolume<S>),
+    One(VolumeFilter<S>),
 }
 
 impl<S: Source> Selection<S> {
@@ -168,7 +168,7 @@ impl<S: Source> Selection<S> {
     pub fn new(inner: S, volume: Option<&str>) -> Selection<S> {
         match volume {
             None => Selection::All(inner),
-            Some(volume) => Selection::One(OneVolume::new(inner, volume)),
+            Some(volume) => Selection::One(VolumeFilter::new(inner, volume)),
         }
     }
 

@@ -14,7 +14,7 @@ mod scripts;
 use esker_base::Stream;
 
 use crate::trace::Trace;
-use desk::Desk;
+use desk::ScriptRunner;
 pub use hostile::hostile;
 
 /// How much is made.
@@ -38,7 +38,7 @@ impl Shape {
 /// A trace of an Apple desktop program, with its snapshot.
 pub fn apple_desktop(shape: Shape) -> Trace {
     let threads = shape.threads.max(2);
-    let mut desk = Desk::new(threads, Stream::named(shape.seed, "desk"));
+    let mut desk = ScriptRunner::new(threads, Stream::named(shape.seed, "desk"));
     let mut choice = Stream::named(shape.seed, "scripts");
     for number in 0..shape.scripts.max(1) {
         // Every pattern comes once before chance decides.

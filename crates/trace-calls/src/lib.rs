@@ -30,4 +30,4 @@ pub use name::{PathBytes, Word};
 pub use snapshot::{Entry, EntryKind, Snapshot, Xattr};
 pub use spans::Spans;
 pub use trace::{Inherited, Platform, Process, Thread, Trace};
-pub use warning::{Place, WarningKind, Warnings};
+pub use warning::{TracePosition, WarningKind, Warnings};

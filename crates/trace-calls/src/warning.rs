@@ -65,12 +65,12 @@ choices! {
 word_fields! { choices: WarningKind; flags: }
 structs! {
     Tally { count, places }
-    Place { at, text }
+    TracePosition { at, text }
 }
 
 /// Where something was: a line, an offset, and what stood there.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Place {
+pub struct TracePosition {
     /// Line from 1 (text) or byte offset (binary).
     pub at: u64,
     /// What stood there, shortened.
@@ -83,7 +83,7 @@ pub struct Tally {
     /// How often.
     pub count: u64,
     /// The first places.
-    pub places: Vec<Place>,
+    pub places: Vec<TracePosition>,
 }
 
 /// All warnings of one reading.
@@ -108,7 +108,7 @@ impl Warnings {
             if let Some((end, _)) = text.char_indices().nth(TEXT_MAX) {
                 text.truncate(end);
             }
-            tally.places.push(Place { at, text });
+            tally.places.push(TracePosition { at, text });
         }
     }
 

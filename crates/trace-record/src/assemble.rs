@@ -83,7 +83,7 @@ struct Owner {
 struct Pending {
     spec: &'static Spec,
     args: [u64; 6],
-    entry: Kept,
+    entry: OwnedItems,
     enter: Time,
     /// When it was interrupted: it begins again, or has failed.
     interrupted: Option<Time>,
@@ -110,14 +110,14 @@ impl Pending {
 
 /// Items, owned: their ends in one buffer.
 #[derive(Debug, Default)]
-struct Kept {
+struct OwnedItems {
     bytes: Vec<u8>,
     lengths: [Option<usize>; ITEMS_MAX],
 }
 
-impl Kept {
-    fn of(items: &Items<'_>) -> Kept {
-        let mut kept = Kept::default();
+impl OwnedItems {
+    fn of(items: &Items<'_>) -> OwnedItems {
+        let mut kept = OwnedItems::default();
         for (length, item) in kept.lengths.iter_mut().zip(items) {
             *length = item.map(<[u8]>::len);
         }
@@ -279,7 +279,7 @@ impl Assembler {
             sink.warning(WarningKind::Restarted, 1, time, pending.spec.name().to_string());
             return;
         }
-        let pending = Pending { spec, args, entry: Kept::of(items), enter: time, interrupted: None };
+        let pending = Pending { spec, args, entry: OwnedItems::of(items), enter: time, interrupted: None };
         let owner = self.processes.get(&traced.process);
         if let Some(owner) = owner.filter(|_| pending.names_files()) {
             pending.touch(&owner.places, sink);
@@ -317,7 +317,7 @@ impl Assembler {
             return;
         }
         let exit = if seen.late {
-            pending.entry = Kept::of(&seen.items);
+            pending.entry = OwnedItems::of(&seen.items);
             Items::default()
         } else {
             seen.items

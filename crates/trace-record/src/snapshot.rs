@@ -74,7 +74,7 @@ impl Snapshot {
                 Ok(children) => {
                     for child in children {
                         let below = self.take(node, &child, give);
-                        let is_folder = |look: &Look| look.kind() == FileKind::Directory && look.device() == device;
+                        let is_folder = |look: &FileStat| look.kind() == FileKind::Directory && look.device() == device;
                         if look(&child).is_ok_and(|look| is_folder(&look)) {
                             folders.push((child, below));
                         }
@@ -163,7 +163,7 @@ impl Snapshot {
         node
     }
 
-    fn entry(&mut self, path: &Path, look: &Look, target: Option<&Path>) -> Entry {
+    fn entry(&mut self, path: &Path, look: &FileStat, target: Option<&Path>) -> Entry {
         let kind = match look.kind() {
             FileKind::Directory => EntryKind::Directory,
             FileKind::Symlink => {
@@ -198,14 +198,14 @@ fn components(path: &Path) -> Vec<OsString> {
 }
 
 /// What the kernel tells of a file.
-struct Look(Statx);
+struct FileStat(Statx);
 
-fn look(path: &Path) -> io::Result<Look> {
+fn look(path: &Path) -> io::Result<FileStat> {
     let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
-    Ok(Look(statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT, mask)?))
+    Ok(FileStat(statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT, mask)?))
 }
 
-impl Look {
+impl FileStat {
     fn kind(&self) -> FileKind {
         kind_of_mode(u32::from(self.0.stx_mode))
     }

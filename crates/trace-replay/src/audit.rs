@@ -9,7 +9,7 @@ use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::init::scan;
-use crate::root::{Place, is, proc_path_in};
+use crate::root::{ParentDir, is, proc_path_in};
 use crate::xattrs;
 
 /// Attributes that the system itself gives every file where it labels them.
@@ -68,13 +68,13 @@ fn opened(dir: &Path) -> Result<OwnedFd, Errno> {
 }
 
 /// What is called with a place and the path to it.
-type See<'a> = &'a mut dyn FnMut(&Place, &[u8]) -> Result<(), Errno>;
+type See<'a> = &'a mut dyn FnMut(&ParentDir, &[u8]) -> Result<(), Errno>;
 
 /// Calls `see` for all entries below an open directory; links are not followed.
 fn visit(dir: &OwnedFd, path: &[u8], see: See<'_>) -> Result<(), Errno> {
     for name in scan::names_of(dir)? {
         let here = [path, b"/", name.as_bytes()].concat();
-        let place = Place { dir: Rc::new(rustix::io::fcntl_dupfd_cloexec(dir.as_fd(), 0)?), leaf: name };
+        let place = ParentDir { dir: Rc::new(rustix::io::fcntl_dupfd_cloexec(dir.as_fd(), 0)?), leaf: name };
         see(&place, &here)?;
         if is_directory(dir, &place.leaf)? {
             visit(&scan::enter(dir, &place.leaf)?, &here, see)?;

@@ -24,7 +24,7 @@ use rustix::fs::Mode;
 use rustix::io::Errno;
 
 use crate::privilege;
-use crate::root::{Base, Cache, Place, Root};
+use crate::root::{Base, Cache, ParentDir, Root};
 use crate::special::Specials;
 use crate::tally::Tally;
 
@@ -121,7 +121,7 @@ pub struct Kernel {
 }
 
 /// What one thread of a replay has for itself.
-pub struct Hand<'a> {
+pub struct CallExecutor<'a> {
     kernel: &'a Kernel,
     cache: Cache,
     buffers: Buffers,
@@ -149,11 +149,11 @@ impl AsFd for Target {
     }
 }
 
-impl<'a> Hand<'a> {
+impl<'a> CallExecutor<'a> {
     /// For thread number `thread`.
-    pub fn new(kernel: &'a Kernel, thread: u32) -> Hand<'a> {
+    pub fn new(kernel: &'a Kernel, thread: u32) -> CallExecutor<'a> {
         let random = Stream::named(kernel.options.seed, &format!("replay thread {thread}"));
-        Hand {
+        CallExecutor {
             kernel,
             cache: Cache::empty(),
             buffers: Buffers::new(random),
@@ -165,7 +165,7 @@ impl<'a> Hand<'a> {
     }
 
     /// Times the system calls of frequent calls themselves: what is paced needs it.
-    pub fn timed(mut self) -> Hand<'a> {
+    pub fn timed(mut self) -> CallExecutor<'a> {
         self.watch = Stopwatch::on();
         self
     }
@@ -387,7 +387,7 @@ impl<'a> Hand<'a> {
     }
 
     /// The directory of the last component of `at`, and that component.
-    fn place(&mut self, at: &At) -> Result<Place, Fail> {
+    fn place(&mut self, at: &At) -> Result<ParentDir, Fail> {
         let start = self.start(at)?;
         Ok(self.kernel.root.place(&mut self.cache, base(start.as_deref()), &at.path)?)
     }

@@ -40,6 +40,6 @@ pub use kernel::{ExchangeBy, FsyncMeans, KernelOptions};
 pub use outcome::{Heading, report};
 pub use replay::{Finished, ReplayError, ReplayOptions, replay};
 pub use report::Report;
-pub use run::{Job, RunError, RunOptions, run};
+pub use run::{ReplayInput, RunError, RunOptions, run};
 pub use script::{Script, Speed};
 pub use watchdog::Stuck;

@@ -17,7 +17,7 @@ use esker_trace_calls::ProcessId;
 use esker_trace_order::rules::Wait;
 
 use crate::clock;
-use crate::kernel::{Answer, Hand, Kernel, KernelOptions, Turn, sharing_ns};
+use crate::kernel::{Answer, CallExecutor, Kernel, KernelOptions, Turn, sharing_ns};
 use crate::player::{Played, play};
 use crate::progress::{Counter, Stopped};
 use crate::root::{Root, RootPath};
@@ -107,7 +107,7 @@ struct OnKernel<'a> {
     session: &'a Session,
     player: u32,
     action: u32,
-    hand: Hand<'a>,
+    hand: CallExecutor<'a>,
     overhead: Overhead,
 }
 
@@ -241,7 +241,7 @@ fn blocking<T>(future: impl Future<Output = T>) -> T {
 
 /// As fast as possible, nothing is paced.
 fn cost_ns(script: &Script, kernel: &Kernel) -> u64 {
-    if script.speed() == Speed::Afap { 0 } else { Hand::new(kernel, 0).cost_ns() }
+    if script.speed() == Speed::Afap { 0 } else { CallExecutor::new(kernel, 0).cost_ns() }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -268,7 +268,7 @@ impl Session {
 
     async fn play(&self, kernel: &Kernel, player: u32, overhead: Overhead) {
         clock::wake_on_time();
-        let hand = Hand::new(kernel, player);
+        let hand = CallExecutor::new(kernel, player);
         let mut hand = if self.script.speed() == Speed::Afap { hand } else { hand.timed() };
         let room = self.script.room(player);
         hand.make_room(room.read, room.write);

@@ -50,7 +50,7 @@ pub enum Base<'a> {
 }
 
 /// The directory that holds the last component of a path, and that component.
-pub struct Place {
+pub struct ParentDir {
     /// The directory.
     pub dir: Rc<OwnedFd>,
     /// One component; `.` if the path names the directory itself.
@@ -165,33 +165,39 @@ impl Root {
     ///
     /// # Errors
     /// The kernel's; `NOENT` for an empty path, `NOTDIR` for a slash behind a file.
-    pub fn place(&self, cache: &mut Cache, base: Base<'_>, path: &[u8]) -> Result<Place, Errno> {
+    pub fn place(&self, cache: &mut Cache, base: Base<'_>, path: &[u8]) -> Result<ParentDir, Errno> {
         if path.is_empty() {
             return Err(Errno::NOENT);
         }
         let (parent, leaf, slash) = split(path);
         if leaf.is_empty() || leaf == b"." || leaf == b".." {
             let dir = Rc::new(self.open_at(base, path, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?);
-            return Ok(Place { dir, leaf: c".".to_owned() });
+            return Ok(ParentDir { dir, leaf: c".".to_owned() });
         }
         let dir = self.parent(cache, base, parent)?;
         let name = CString::new(leaf).map_err(|_| Errno::INVAL)?;
         if slash {
             return self.directory_place(base, path, dir, name);
         }
-        Ok(Place { dir, leaf: name })
+        Ok(ParentDir { dir, leaf: name })
     }
 
     /// A name with a slash behind it stands for a directory, and goes through a link: the kernel would follow it out of the
     /// tree, so it is resolved here.
-    fn directory_place(&self, base: Base<'_>, path: &[u8], dir: Rc<OwnedFd>, leaf: CString) -> Result<Place, Errno> {
+    fn directory_place(
+        &self,
+        base: Base<'_>,
+        path: &[u8],
+        dir: Rc<OwnedFd>,
+        leaf: CString,
+    ) -> Result<ParentDir, Errno> {
         match rustix::fs::statat(&dir, &leaf, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if is(&stat, FileType::Symlink) => {
                 let dir = Rc::new(self.open_at(base, path, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?);
-                Ok(Place { dir, leaf: c".".to_owned() })
+                Ok(ParentDir { dir, leaf: c".".to_owned() })
             }
             Ok(stat) if !is(&stat, FileType::Directory) => Err(Errno::NOTDIR),
-            _ => Ok(Place { dir, leaf }),
+            _ => Ok(ParentDir { dir, leaf }),
         }
     }
 
@@ -277,7 +283,7 @@ pub fn proc_path(fd: &impl AsFd) -> String {
 
 /// The path of `leaf` in an open directory, for calls that take no directory; the leaf is not followed by calls that do not
 /// follow.
-pub fn proc_path_in(place: &Place) -> Vec<u8> {
+pub fn proc_path_in(place: &ParentDir) -> Vec<u8> {
     [proc_path(&place.dir).as_bytes(), b"/", place.leaf.as_bytes()].concat()
 }
 

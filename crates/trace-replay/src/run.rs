@@ -20,7 +20,7 @@ use crate::root::Root;
 use crate::script::{Script, Speed};
 
 /// A trace to be replayed.
-pub struct Job {
+pub struct ReplayInput {
     /// What reports call it.
     pub name: String,
     /// The compiled trace.
@@ -68,7 +68,7 @@ pub enum RunError {
 ///
 /// # Errors
 /// If two traces have different things at one path.
-pub fn tree(jobs: &[Job]) -> Result<(Snapshot, Vec<String>), OverlayError> {
+pub fn tree(jobs: &[ReplayInput]) -> Result<(Snapshot, Vec<String>), OverlayError> {
     let snapshots: Vec<&Snapshot> = jobs.iter().map(|job| job.program.snapshot()).collect();
     let (tree, conflicts) = overlay(&snapshots)?;
     let note = |conflict: crate::init::Conflict| {
@@ -84,14 +84,15 @@ pub fn tree(jobs: &[Job]) -> Result<(Snapshot, Vec<String>), OverlayError> {
 /// # Errors
 /// [`RunError`]; calls that come out otherwise are no error.
 pub fn run(
-    jobs: Vec<Job>,
+    jobs: Vec<ReplayInput>,
     dir: &Path,
     options: RunOptions,
     reactor: &Reactor,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<Report>, RunError> {
     let (snapshot, notes) = tree(&jobs)?;
-    let parts: Vec<Part> = jobs.into_iter().map(|job| Part::new(job, options)).collect::<Result<_, _>>()?;
+    let parts: Vec<ScriptedTrace> =
+        jobs.into_iter().map(|job| ScriptedTrace::new(job, options)).collect::<Result<_, _>>()?;
     let written = parts.iter().map(|part| part.written).fold(0, u64::saturating_add);
     check_max(dir, &snapshot, written, options.init.max_bytes)?;
     let mut reports: Vec<Vec<Report>> = parts.iter().map(|_| Vec::new()).collect();
@@ -133,19 +134,19 @@ fn bytes_written(call: &Call) -> u64 {
 
 /// A trace, cast.
 #[derive(Clone)]
-struct Part {
+struct ScriptedTrace {
     name: String,
     script: Arc<Script>,
     /// Bytes that its calls write at most.
     written: u64,
 }
 
-impl Part {
-    fn new(job: Job, options: RunOptions) -> Result<Part, RunError> {
+impl ScriptedTrace {
+    fn new(job: ReplayInput, options: RunOptions) -> Result<ScriptedTrace, RunError> {
         let script = Script::new(job.program, options.order, options.speed);
         let script = script.map_err(|source| RunError::Malformed { name: job.name.clone(), source })?;
         let written = written(&script);
-        Ok(Part { name: job.name, script: Arc::new(script), written })
+        Ok(ScriptedTrace { name: job.name, script: Arc::new(script), written })
     }
 
     fn options(&self, kernel: KernelOptions) -> KernelOptions {
@@ -165,7 +166,7 @@ impl Part {
 
 async fn play_all(
     rt: Rt,
-    parts: Vec<Part>,
+    parts: Vec<ScriptedTrace>,
     root: Arc<Root>,
     options: ReplayOptions,
 ) -> Result<Vec<Finished>, ReplayError> {

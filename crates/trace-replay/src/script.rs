@@ -89,7 +89,7 @@ pub struct Script {
 
 /// Who issues an action: its traced thread, and how many of that thread came before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ScriptPosition {
     /// The traced thread.
     pub thread: u32,
     /// Number within it.
@@ -205,8 +205,8 @@ impl Script {
     }
 
     /// Whose an action is.
-    pub fn place(&self, action: u32) -> Place {
-        Place { thread: self.program.instant(action).thread, local: self.program.outline().local(action) }
+    pub fn place(&self, action: u32) -> ScriptPosition {
+        ScriptPosition { thread: self.program.instant(action).thread, local: self.program.outline().local(action) }
     }
 
     /// One action.

@@ -7,7 +7,7 @@ use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
 use crate::content::Content;
-use crate::root::{Place, proc_path_in};
+use crate::root::{ParentDir, proc_path_in};
 
 /// Name spaces of Linux.
 const SPACES: [&[u8]; 4] = [b"user.", b"trusted.", b"security.", b"system."];
@@ -26,7 +26,7 @@ pub fn name(platform: Platform, traced: &[u8]) -> Vec<u8> {
 ///
 /// # Errors
 /// The kernel's, when the attributes there cannot be listed.
-pub fn restore(place: &Place, wanted: &[Xattr], content: &mut Content) -> Result<Vec<(String, Errno)>, Errno> {
+pub fn restore(place: &ParentDir, wanted: &[Xattr], content: &mut Content) -> Result<Vec<(String, Errno)>, Errno> {
     let path = proc_path_in(place);
     let there = list(&path)?;
     let mut refused = Vec::new();

@@ -5,12 +5,12 @@ use std::rc::Rc;
 
 use esker_block::locks::{Mode, RangeLocks};
 use esker_block::{
-    Bio, BioError, Buf, Ctx, Done, Extension, Flow, Kind, KindError, Layer, Limits, Make, Op, OpKind, Opening, Reply,
-    Stat, Step,
+    Bio, BioError, Buf, Ctx, Done, Extension, Flow, Kind, KindError, Layer, Limits, Make, Op, OpKind, OpenContext,
+    Reply, Stat, Step,
 };
 use esker_layer_kit::Io;
 use esker_layer_kit::region::{Area, Region, RegionError, Regions};
-use esker_layer_kit::split::{Place, Run, pieces, redirect};
+use esker_layer_kit::split::{LowerAddress, LowerExtent, pieces, redirect};
 
 use super::{AREA, Table, UNIT, blocks, fingerprint, full, limits, manifest, span, zeroes};
 
@@ -37,7 +37,7 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
 }
 
 impl Extension for Dedup {
-    fn open(&self, opening: Opening) -> Step<Result<(), KindError>> {
+    fn open(&self, opening: OpenContext) -> Step<Result<(), KindError>> {
         let io = Io::new(&opening.rt, &opening.pool, opening.below);
         let (size, lower, slot) = (self.size, self.lower.clone(), self.kept.clone());
         Step::later(async move {
@@ -97,7 +97,7 @@ impl Kept {
     async fn read(&self, io: &Io, mut bio: Bio) -> Done {
         let place = |at: u64| {
             let at = self.table.borrow().place(at / UNIT) + at % UNIT;
-            Run { place: Place { lower: 0, at }, len: UNIT - at % UNIT }
+            LowerExtent { place: LowerAddress { lower: 0, at }, len: UNIT - at % UNIT }
         };
         let pieces = pieces(bio.range, place);
         match redirect(io, &mut bio, &pieces).await {

@@ -8,8 +8,8 @@ use std::rc::Rc;
 use esker_base::ByteRange;
 use esker_base::digest::mix;
 use esker_block::{
-    Below, Bio, BioError, Buf, Ctx, Done, Extension, Flow, Kind, KindError, Layer, Make, Op, OpKind, Opening, Reply,
-    Stat, Step,
+    Below, Bio, BioError, Buf, Ctx, Done, Extension, Flow, Kind, KindError, Layer, Make, Op, OpKind, OpenContext,
+    Reply, Stat, Step,
 };
 use esker_rt::mem::Pool;
 use esker_rt::sync::{Notify, join_all};
@@ -53,8 +53,8 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
 }
 
 impl Extension for Dedup {
-    fn open(&self, opening: Opening) -> Step<Result<(), KindError>> {
-        let Opening { pool, below, .. } = opening;
+    fn open(&self, opening: OpenContext) -> Step<Result<(), KindError>> {
+        let OpenContext { pool, below, .. } = opening;
         let state = self.state.clone();
         Step::later(async move {
             let kept = load(&below, &pool, state.size, state.area).await;

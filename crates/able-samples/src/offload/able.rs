@@ -4,12 +4,13 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 
 use esker_block::{
-    Bio, BioError, Ctx, Done, Extension, Flow, Kind, KindError, Layer, Limits, Make, Op, OpKind, Opening, Reply, Step,
+    Bio, BioError, Ctx, Done, Extension, Flow, Kind, KindError, Layer, Limits, Make, Op, OpKind, OpenContext, Reply,
+    Step,
 };
 use esker_layer_kit::Io;
 use esker_layer_kit::mover::{Move, Mover, Settings, Way};
 use esker_layer_kit::region::{Area, Region, RegionError, Regions};
-use esker_layer_kit::split::{Place, Run};
+use esker_layer_kit::split::{LowerAddress, LowerExtent};
 
 use super::{AREA, BACKUP, DISK, PARAMS, UNIT, limits, manifest, span, units};
 
@@ -37,8 +38,8 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
 }
 
 impl Extension for Offload {
-    fn open(&self, opening: Opening) -> Step<Result<(), KindError>> {
-        let Opening { rt, pool, below, station } = opening;
+    fn open(&self, opening: OpenContext) -> Step<Result<(), KindError>> {
+        let OpenContext { rt, pool, below, station } = opening;
         let (rests, size, backup) = (self.rests, self.size, self.backup.clone());
         let (mover, slot) = (self.mover.clone(), self.dirty.clone());
         Step::later(async move {
@@ -121,7 +122,7 @@ async fn commit(dirty: Rc<dyn Region>, io: &Io) -> Result<(), BioError> {
 async fn go_home(mover: Rc<Mover>, way: Way, dirty: Rc<dyn Region>, size: u64) {
     let home = |unit: u64| {
         let at = unit * UNIT;
-        Move { upper: at, from: Place { lower: BACKUP, at }, to: Place { lower: DISK, at }, len: UNIT }
+        Move { upper: at, from: LowerAddress { lower: BACKUP, at }, to: LowerAddress { lower: DISK, at }, len: UNIT }
     };
     let moves = units(span(0, size)).filter(|unit| is_set(&*dirty, *unit)).map(home).collect();
     let moved = |io: &Io, moves: &[Move]| {
@@ -133,9 +134,9 @@ async fn go_home(mover: Rc<Mover>, way: Way, dirty: Rc<dyn Region>, size: u64) {
     let _left_there = mover.copy(&way, moves, &moved).await;
 }
 
-fn place(dirty: &dyn Region, at: u64) -> Run {
+fn place(dirty: &dyn Region, at: u64) -> LowerExtent {
     let lower = if is_set(dirty, at / UNIT) { BACKUP } else { DISK };
-    Run { place: Place { lower, at }, len: UNIT - at % UNIT }
+    LowerExtent { place: LowerAddress { lower, at }, len: UNIT - at % UNIT }
 }
 
 fn is_set(dirty: &dyn Region, unit: u64) -> bool {

@@ -8,8 +8,8 @@ use std::rc::Rc;
 use esker_base::ByteRange;
 use esker_base::digest::mix;
 use esker_block::{
-    Below, Bio, BioError, Buf, Ctx, Done, Extension, Flow, Kind, KindError, Layer, Make, Op, OpKind, Opening, Reply,
-    Station, Step,
+    Below, Bio, BioError, Buf, Ctx, Done, Extension, Flow, Kind, KindError, Layer, LayerHandle, Make, Op, OpKind,
+    OpenContext, Reply, Step,
 };
 use esker_rt::mem::Pool;
 use esker_rt::sync::{Notify, join_all};
@@ -55,8 +55,8 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
 }
 
 impl Extension for Offload {
-    fn open(&self, opening: Opening) -> Step<Result<(), KindError>> {
-        let Opening { rt, pool, below, station } = opening;
+    fn open(&self, opening: OpenContext) -> Step<Result<(), KindError>> {
+        let OpenContext { rt, pool, below, station } = opening;
         let state = self.state.clone();
         Step::later(async move {
             let bits = load(&below, &pool, state.size).await;
@@ -273,7 +273,7 @@ async fn routed(state: &State, below: &Below, pool: &Pool, mut bio: Bio) -> Done
     Done { result, buf }
 }
 
-async fn go_home(state: Rc<State>, pool: Pool, station: Station) {
+async fn go_home(state: Rc<State>, pool: Pool, station: LayerHandle) {
     for unit in units(span(0, state.size)).filter(|unit| state.bits().has(*unit)).collect::<Vec<_>>() {
         let Some(job) = station.enter().await else { return };
         let range = span(unit * UNIT, UNIT);

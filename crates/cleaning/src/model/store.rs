@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use esker_base::Stream;
 
-use super::{Placement, Plan, Victims};
+use super::{Placement, SimulationPlan, Victims};
 use crate::{Class, Selection, Separator, Situation, Summary, sampled};
 
 /// No version, or no slot.
@@ -61,7 +61,7 @@ pub struct Counts {
 }
 
 pub struct Store<'a> {
-    plan: &'a Plan<'a>,
+    plan: &'a SimulationPlan<'a>,
     segments: Vec<Segment>,
     clean: VecDeque<u32>,
     open: [Option<u32>; Class::COUNT],
@@ -78,7 +78,7 @@ pub struct Store<'a> {
 }
 
 impl<'a> Store<'a> {
-    pub fn new(plan: &'a Plan<'a>) -> Store<'a> {
+    pub fn new(plan: &'a SimulationPlan<'a>) -> Store<'a> {
         let slots = plan.shape.segments as usize * plan.shape.blocks as usize;
         Store {
             plan,

@@ -4,8 +4,8 @@ use crate::analytic;
 use crate::policy::named;
 
 /// The store of the calibration: 600 segments of 256 blocks, six kept free, four victims at a time.
-fn plan(live: f64, policy: &str) -> Plan<'static> {
-    Plan {
+fn plan(live: f64, policy: &str) -> SimulationPlan<'static> {
+    SimulationPlan {
         shape: Shape { segments: 600, blocks: 256, live },
         cleaner: Cleaner { low: 6, high: 0, victims: 4 },
         victims: Victims::Best(named(policy).expect("a known policy")),
@@ -17,7 +17,7 @@ fn plan(live: f64, policy: &str) -> Plan<'static> {
     }
 }
 
-fn amplification(plan: &Plan<'_>) -> f64 {
+fn amplification(plan: &SimulationPlan<'_>) -> f64 {
     run(plan).write_amplification()
 }
 
@@ -27,24 +27,24 @@ fn usable(live: f64) -> f64 {
 }
 
 /// Write amplification within `tolerance` of what was calibrated.
-fn check(plan: &Plan<'_>, expected: f64, tolerance: f64) {
+fn check(plan: &SimulationPlan<'_>, expected: f64, tolerance: f64) {
     let value = amplification(plan);
     assert!((value / expected - 1.0).abs() <= tolerance, "{value:.3} instead of {expected:.3}");
 }
 
-fn uniform(live: f64, policy: &str) -> Plan<'static> {
-    Plan { load: Load::steady(Skew::Uniform), rounds: 4.0, ..plan(live, policy) }
+fn uniform(live: f64, policy: &str) -> SimulationPlan<'static> {
+    SimulationPlan { load: Load::steady(Skew::Uniform), rounds: 4.0, ..plan(live, policy) }
 }
 
 /// A cleaner that goes on until so many segments are clean.
-fn target(live: f64, high: u32, policy: &str) -> Plan<'static> {
+fn target(live: f64, high: u32, policy: &str) -> SimulationPlan<'static> {
     let base = plan(live, policy);
-    Plan { cleaner: Cleaner { high, ..base.cleaner }, ..base }
+    SimulationPlan { cleaner: Cleaner { high, ..base.cleaner }, ..base }
 }
 
-fn snapshots(keep: usize, placement: Placement) -> Plan<'static> {
+fn snapshots(keep: usize, placement: Placement) -> SimulationPlan<'static> {
     let copies = Some(Copies { every: 0.1, keep, written: 0.0 });
-    Plan { copies, placement, rounds: 10.0, ..plan(0.55, "cost-benefit") }
+    SimulationPlan { copies, placement, rounds: 10.0, ..plan(0.55, "cost-benefit") }
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn uniform_writes_follow_the_formula() {
 fn samples_follow_their_mean_field() {
     for choices in [1, 2, 10] {
         let victims = Victims::Sampled(&crate::Greedy, choices);
-        check(&Plan { victims, ..uniform(0.80, "greedy") }, analytic::choices(usable(0.80), choices), 0.03);
+        check(&SimulationPlan { victims, ..uniform(0.80, "greedy") }, analytic::choices(usable(0.80), choices), 0.03);
     }
 }
 
@@ -104,7 +104,7 @@ fn adaptive_is_near_the_better_one_everywhere() {
 fn a_hot_set_that_moves_fast_leaves_no_time_to_age() {
     let drifting = |drift, policy| {
         let load = Load { skew: TEN_NINETY, drift: Some(drift) };
-        amplification(&Plan { load, ..plan(0.75, policy) })
+        amplification(&SimulationPlan { load, ..plan(0.75, policy) })
     };
     let [fast, slow] = [0.1, 1.0].map(|drift| (drifting(drift, "greedy"), drifting(drift, "cost-benefit")));
     assert!(fast.0 < 0.98 * fast.1, "{fast:?}: calibrated 2.38 and 2.49");
@@ -113,7 +113,7 @@ fn a_hot_set_that_moves_fast_leaves_no_time_to_age() {
 
 #[test]
 fn sorting_and_a_log_for_moved_blocks_help_as_calibrated() {
-    let placed = |placement, live| Plan { placement, ..plan(live, "cost-benefit") };
+    let placed = |placement, live| SimulationPlan { placement, ..plan(live, "cost-benefit") };
     check(&placed(Placement::OneLogSorted, 0.75), 1.69, 0.02);
     check(&placed(Placement::OneLogSorted, 0.90), 3.29, 0.02);
     check(&placed(Placement::MovedApart, 0.75), 1.69, 0.02);
@@ -123,7 +123,7 @@ fn sorting_and_a_log_for_moved_blocks_help_as_calibrated() {
 #[test]
 fn inferred_lifetimes_come_near_to_perfect_separation() {
     let over_floor = |live| {
-        let plan = Plan { placement: Placement::Lifetime, ..plan(live, "cost-benefit") };
+        let plan = SimulationPlan { placement: Placement::Lifetime, ..plan(live, "cost-benefit") };
         amplification(&plan) / analytic::separated(usable(live), 0.1, 0.9)
     };
     let (sparse, full) = (over_floor(0.75), over_floor(0.90));
@@ -132,7 +132,7 @@ fn inferred_lifetimes_come_near_to_perfect_separation() {
 
 #[test]
 fn snapshots_fill_the_store_and_go_again() {
-    let plain = run(&Plan { copies: None, ..snapshots(0, Placement::OneLog) });
+    let plain = run(&SimulationPlan { copies: None, ..snapshots(0, Placement::OneLog) });
     let kept = [0, 1, 4].map(|keep| run(&snapshots(keep, Placement::OneLog)));
     assert!((kept[0].live - plain.live).abs() < 1e-3, "none is kept: {} {}", kept[0].live, plain.live);
     assert!(plain.live < kept[1].live && kept[1].live < kept[2].live && kept[2].live < 1.0, "{kept:?}");
@@ -141,10 +141,10 @@ fn snapshots_fill_the_store_and_go_again() {
 
 #[test]
 fn a_seed_decides_the_run_and_the_books_balance() {
-    let small = Plan { shape: Shape { segments: 150, blocks: 64, live: 0.7 }, ..plan(0.7, "greedy") };
+    let small = SimulationPlan { shape: Shape { segments: 150, blocks: 64, live: 0.7 }, ..plan(0.7, "greedy") };
     let outcome = run(&small);
     assert_eq!(outcome, run(&small));
-    assert_ne!(outcome, run(&Plan { seed: 2, ..small }));
+    assert_ne!(outcome, run(&SimulationPlan { seed: 2, ..small }));
     let gained = outcome.cleaned as f64 * 64.0 - (outcome.new + outcome.moved) as f64;
     assert!(gained.abs() < 150.0 * 64.0, "what was cleaned was written again: {gained}");
     assert!((outcome.histogram.iter().sum::<f64>() - 1.0).abs() < 1e-9);
@@ -154,7 +154,7 @@ fn a_seed_decides_the_run_and_the_books_balance() {
 fn what_only_snapshots_hold_is_better_kept_apart() {
     let [unaware, aware] = [Placement::LifetimeUnaware, Placement::Lifetime].map(|placement| {
         let plan = snapshots(4, placement);
-        run(&Plan { shape: Shape { live: 0.65, ..plan.shape }, ..plan })
+        run(&SimulationPlan { shape: Shape { live: 0.65, ..plan.shape }, ..plan })
     });
     assert!((aware.live - unaware.live).abs() < 1e-3, "the same blocks are held");
     let (aware, unaware) = (aware.write_amplification(), unaware.write_amplification());

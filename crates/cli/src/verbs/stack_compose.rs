@@ -6,7 +6,7 @@ use esker_compose::report::{json, text};
 use esker_compose::search::branch::{LOOKS_MAX, compose};
 use esker_compose::search::census::census;
 use esker_compose::search::insertion::insert;
-use esker_compose::search::{Found, NoOrder};
+use esker_compose::search::{BestOrder, NoOrder};
 use esker_compose::set::ExtId;
 use esker_compose::{Analysis, Declaration};
 
@@ -118,7 +118,7 @@ fn write(
 }
 
 impl Compose {
-    fn find(&self, declared: &Declaration) -> Result<Found, Failure> {
+    fn find(&self, declared: &Declaration) -> Result<BestOrder, Failure> {
         let found = match &self.insert {
             Some(name) => insert(&declared.problem(), &declared.order, declared.extension(name)?, self.looks),
             None => compose(&declared.problem(), self.looks),
@@ -133,7 +133,7 @@ impl Compose {
     fn tell(
         &self,
         declared: &Declaration,
-        found: &Found,
+        found: &BestOrder,
         analysis: &Analysis<'_>,
         terminal: &mut Terminal,
     ) -> Result<(), Failure> {

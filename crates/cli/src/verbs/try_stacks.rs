@@ -16,8 +16,8 @@ use esker_predict::plan::TARGET_BUSY;
 use esker_predict::report::{Origin, page, text};
 use esker_predict::trace::Bytes;
 use esker_predict::{
-    Calibration, Candidate, Comparison, Limit, Load, Making, MeasuredDisk, Older, Plan, PredictError, Prepared,
-    Run as CandidateRun, SpeedChoice, Trace,
+    Calibration, Candidate, CandidateRun, Comparison, ComparisonPlan, Limit, Load, Making, MeasuredDisk, Older,
+    PredictError, Prepared, SpeedChoice, Trace,
 };
 use esker_stack::Spec;
 use esker_trace_block::Format;
@@ -190,10 +190,10 @@ impl Run for Try {
 }
 
 impl Try {
-    fn plan(&self, terminal: &mut Terminal) -> Result<Plan, Failure> {
+    fn plan(&self, terminal: &mut Terminal) -> Result<ComparisonPlan, Failure> {
         let defaults = match self.traces.as_slice() {
-            [] => Plan::embedded(),
-            paths => Plan::of(paths.iter().map(|path| self.trace(path)).collect()),
+            [] => ComparisonPlan::embedded(),
+            paths => ComparisonPlan::of(paths.iter().map(|path| self.trace(path)).collect()),
         };
         let mut candidates = Vec::new();
         for stack in &self.stacks {
@@ -207,7 +207,7 @@ impl Try {
             _ => defaults.speed,
         };
         let duration = self.duration.or(self.quick.then_some(QUICK));
-        Ok(Plan {
+        Ok(ComparisonPlan {
             candidates,
             disks: self.disks.iter().map(|folder| measured_disk(folder)).collect::<Result<_, _>>()?,
             seed: self.seed,
@@ -236,7 +236,7 @@ impl Try {
     fn trace(&self, path: &str) -> Trace {
         let file = path.to_string();
         let open = move || {
-            let part = |(name, file): trace_files::Part| (name, Box::new(file) as Bytes);
+            let part = |(name, file): trace_files::NamedFile| (name, Box::new(file) as Bytes);
             Ok(trace_files::open(&file)?.into_iter().map(part).collect())
         };
         Trace::new(path, self.from, Arc::new(open)).only(self.volume.as_deref())
@@ -338,7 +338,7 @@ fn candidate(source: &StackText, spec: Spec, others: &[Candidate]) -> Candidate 
 }
 
 /// Reads the traces and finds the speed.
-fn prepare(plan: Plan, terminal: &Terminal) -> Result<Prepared, PredictError> {
+fn prepare(plan: ComparisonPlan, terminal: &Terminal) -> Result<Prepared, PredictError> {
     let spinner = terminal.spinner();
     spinner.set_message("reading the traces");
     let watch = watch(&spinner);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use esker_base::{ByteRange, Stream};
 use esker_front_nbd::{Client, Uri};
-use esker_rt::mem::{Part, Pool};
+use esker_rt::mem::{Pool, Slice};
 use esker_rt::net;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::sync::join_all;
@@ -171,7 +171,7 @@ async fn write_and_read(client: &Client, piece: u64, seed: u64) {
     let mut bytes = vec![0; PIECE];
     Stream::seeded(seed).fill(&mut bytes);
     let range = ByteRange::new(piece * PIECE as u64, PIECE as u64).unwrap();
-    client.write(range.start(), Part::heap(bytes.clone()), false).await.unwrap();
+    client.write(range.start(), Slice::heap(bytes.clone()), false).await.unwrap();
     client.flush().await.unwrap();
     let slab = client.read(range).await.unwrap();
     assert!(slab[..PIECE] == bytes, "piece {piece} is not what was written");

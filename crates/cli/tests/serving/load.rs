@@ -8,7 +8,7 @@ use esker_base::{ByteRange, Nanos, Stream};
 use esker_front_nbd::client::Fault;
 use esker_front_nbd::{Client, Uri};
 use esker_rt::Rt;
-use esker_rt::mem::{Part, Pool};
+use esker_rt::mem::{Pool, Slice};
 use esker_rt::net;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::sync::{Either, race};
@@ -51,7 +51,7 @@ pub fn size_of(uri: &str) -> u64 {
 pub fn clear(uri: &str, base: u64, bytes: u64) {
     with_client(uri, move |client| async move {
         for at in (0..bytes).step_by(CHECK_BYTES as usize) {
-            client.write(base + at, Part::heap(vec![0; CHECK_BYTES as usize]), false).await.unwrap();
+            client.write(base + at, Slice::heap(vec![0; CHECK_BYTES as usize]), false).await.unwrap();
         }
         client.flush().await.unwrap();
     });
@@ -154,7 +154,7 @@ impl Load {
     async fn write_once(&self, random: &mut Stream, durable: bool) -> Result<(), Fault> {
         let (at, bytes) = self.choose(random);
         let (write, content) = self.book.borrow_mut().send(at, bytes as usize);
-        let went = self.client.write(self.base + at, Part::heap(content), durable).await;
+        let went = self.client.write(self.base + at, Slice::heap(content), durable).await;
         if went.is_ok() {
             self.book.borrow_mut().answer(write, durable);
         }

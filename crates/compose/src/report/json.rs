@@ -6,8 +6,8 @@ use crate::effect::Effect;
 use crate::exact::{Hop, How};
 use crate::explain::{Analysis, Cause, ExtensionView, GoalView, Lost};
 use crate::report::claim_text;
-use crate::search::Found;
-use crate::search::insertion::Place;
+use crate::search::BestOrder;
+use crate::search::insertion::InsertPoint;
 use crate::set::{ExtId, VolId, VolSet};
 use crate::setting::Setting;
 
@@ -46,7 +46,7 @@ pub fn analysis(analysis: &Analysis<'_>) -> Value {
 }
 
 /// What a search found: the analysis of its order, and how it was found.
-pub fn found(found: &Found, of: &Analysis<'_>) -> Value {
+pub fn found(found: &BestOrder, of: &Analysis<'_>) -> Value {
     let mut value = analysis(of);
     // Of an order in which some layers could not move, nothing is proven but that the others cannot do better.
     let (of_all, of_movable) = (found.is_proven && of.fixed.is_empty(), found.is_proven);
@@ -55,7 +55,7 @@ pub fn found(found: &Found, of: &Analysis<'_>) -> Value {
 }
 
 /// One place of an insertion; `of` analyses its order.
-pub fn place(place: &Place, of: &Analysis<'_>) -> Value {
+pub fn place(place: &InsertPoint, of: &Analysis<'_>) -> Value {
     let mut value = analysis(of);
     value["place"] = json!(place.at);
     value["allowed"] = json!(place.score.is_some());

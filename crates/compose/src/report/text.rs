@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use crate::built::Held;
+use crate::built::PinReason;
 use crate::effect::Effect;
 use crate::explain::{Analysis, ExtensionView, GoalView, Lost, lost_text};
 use crate::goals::{Priorities, Score};
 use crate::grid::Claim;
 use crate::report::{claim_text, handlers_text};
-use crate::search::insertion::Place;
-use crate::search::{Found, NoOrder};
+use crate::search::insertion::InsertPoint;
+use crate::search::{BestOrder, NoOrder};
 use crate::set::{ExtId, VolId};
 use crate::setting::Setting;
 use crate::text::contradiction_text;
@@ -52,7 +52,7 @@ pub fn score_text(priorities: &Priorities, score: &Score) -> String {
 }
 
 /// What a search did, and what its answer is the best of; `of` analyses its order.
-pub fn search_text(found: &Found, of: &Analysis<'_>) -> String {
+pub fn search_text(found: &BestOrder, of: &Analysis<'_>) -> String {
     let looked = format!("{} stacks and parts of stacks", found.looked_at);
     let (movable, fixed) = (count_text(of.movable(), "extension"), count_text(of.fixed.len(), "fixed layer"));
     match (of.fixed.is_empty(), found.is_proven) {
@@ -118,7 +118,8 @@ fn extensions(analysis: &Analysis<'_>) -> String {
 }
 
 fn fixed(analysis: &Analysis<'_>) -> String {
-    let line = |(id, held): &(ExtId, Held)| format!("  {}: {}\n", analysis.setting.extension(*id).name(), held.why());
+    let line =
+        |(id, held): &(ExtId, PinReason)| format!("  {}: {}\n", analysis.setting.extension(*id).name(), held.why());
     match analysis.fixed.is_empty() {
         true => String::new(),
         false => {
@@ -240,7 +241,7 @@ pub fn no_order(setting: &Setting, why: &NoOrder) -> String {
 }
 
 /// All places of an insertion with what each would bring; `analyses` are those of the places' orders.
-pub fn places(places: &[Place], analyses: &[Analysis<'_>], priorities: &Priorities) -> String {
+pub fn places(places: &[InsertPoint], analyses: &[Analysis<'_>], priorities: &Priorities) -> String {
     let mut rows =
         vec![row(&["place", "order (top to bottom)", "volumes dominated", "goals met", "dominant", "starved"])];
     for (place, of) in places.iter().zip(analyses) {

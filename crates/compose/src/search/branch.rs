@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::goals::Score;
 use crate::search::state::{State, Tables};
-use crate::search::{Found, NoOrder, Problem};
+use crate::search::{BestOrder, NoOrder, Problem};
 use crate::set::ExtId;
 use crate::setting::Order;
 
@@ -20,7 +20,7 @@ const REMEMBERED_MAX: usize = 200_000;
 ///
 /// # Errors
 /// Constraints that contradict each other, or that no order (met so far) keeps.
-pub fn compose(problem: &Problem<'_>, looks_max: u64) -> Result<Found, NoOrder> {
+pub fn compose(problem: &Problem<'_>, looks_max: u64) -> Result<BestOrder, NoOrder> {
     problem.constraints.check(problem.setting)?;
     let tables = Tables::of(problem);
     let mut search =
@@ -28,7 +28,7 @@ pub fn compose(problem: &Problem<'_>, looks_max: u64) -> Result<Found, NoOrder> 
     search.descend(&tables.start(), 0);
     let is_proven = search.looked_at < looks_max;
     match search.best {
-        Some((score, order)) => Ok(Found { order, score, looked_at: search.looked_at, is_proven }),
+        Some((score, order)) => Ok(BestOrder { order, score, looked_at: search.looked_at, is_proven }),
         None if is_proven => Err(NoOrder::Forbidden),
         None => Err(NoOrder::GaveUp(looks_max)),
     }

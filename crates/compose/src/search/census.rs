@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::exact::Run;
+use crate::exact::ModelRun;
 use crate::goals::Score;
 use crate::search::state::{State, Tables};
 use crate::search::{NoOrder, Problem};
@@ -129,7 +129,7 @@ pub fn classes(setting: &Setting, merged: bool) -> Result<usize, NoOrder> {
     check_count(setting)?;
     let mut seen = BTreeSet::new();
     each_order(setting, &mut |order| {
-        let dominance = Run::of(setting, order).dominance();
+        let dominance = ModelRun::of(setting, order).dominance();
         seen.insert(match merged {
             false => dominance.iter().map(|handlers| (handlers.extensions, handlers.unhandled)).collect(),
             true => dominance

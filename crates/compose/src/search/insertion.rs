@@ -2,13 +2,13 @@
 //! as good as composing anew.
 
 use crate::goals::Score;
-use crate::search::{Found, NoOrder, Problem};
+use crate::search::{BestOrder, NoOrder, Problem};
 use crate::set::ExtId;
 use crate::setting::Order;
 
 /// One place that the extension can take.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Place {
+pub struct InsertPoint {
     /// How many extensions stand above it.
     pub at: usize,
     /// The stack with the extension at that place, top first.
@@ -18,7 +18,7 @@ pub struct Place {
 }
 
 /// All places that `extension` can take in `live`, from the top to the bottom.
-pub fn places(problem: &Problem<'_>, live: &[ExtId], extension: ExtId) -> Vec<Place> {
+pub fn places(problem: &Problem<'_>, live: &[ExtId], extension: ExtId) -> Vec<InsertPoint> {
     each_place(problem, live, extension).collect()
 }
 
@@ -26,14 +26,14 @@ fn each_place<'p>(
     problem: &'p Problem<'_>,
     live: &[ExtId],
     extension: ExtId,
-) -> impl ExactSizeIterator<Item = Place> + use<'p> {
+) -> impl ExactSizeIterator<Item = InsertPoint> + use<'p> {
     let others: Order = live.iter().copied().filter(|id| *id != extension).collect();
     let count = others.len() + 1;
     (0..count).map(move |at: usize| {
         let mut order = others.clone();
         order.insert(at, extension);
         let score = problem.judge(&order);
-        Place { at, order, score }
+        InsertPoint { at, order, score }
     })
 }
 
@@ -41,7 +41,7 @@ fn each_place<'p>(
 ///
 /// # Errors
 /// If constraints forbid them all, or those that were looked at.
-pub fn insert(problem: &Problem<'_>, live: &[ExtId], extension: ExtId, looks_max: u64) -> Result<Found, NoOrder> {
+pub fn insert(problem: &Problem<'_>, live: &[ExtId], extension: ExtId, looks_max: u64) -> Result<BestOrder, NoOrder> {
     let places = each_place(problem, live, extension);
     let is_proven = places.len() as u64 <= looks_max;
     let (mut best, mut looked_at): (Option<(Score, Order)>, _) = (None, 0);
@@ -52,7 +52,7 @@ pub fn insert(problem: &Problem<'_>, live: &[ExtId], extension: ExtId, looks_max
         }
     }
     match best {
-        Some((score, order)) => Ok(Found { order, score, looked_at, is_proven }),
+        Some((score, order)) => Ok(BestOrder { order, score, looked_at, is_proven }),
         None if is_proven => Err(NoOrder::Forbidden),
         None => Err(NoOrder::GaveUp(looks_max)),
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::{Size, setting};
-use crate::exact::{Handlers, Run};
+use crate::exact::{Handlers, ModelRun};
 use crate::set::{ExtId, Member, VolId};
 use crate::setting::Setting;
 
@@ -74,7 +74,7 @@ fn check(setting: &Setting) -> Result<(), TestCaseError> {
     let order: Vec<ExtId> = setting.ids().collect();
     let mut router = Router { setting, order: order.clone(), ends: BTreeSet::new(), met: BTreeSet::new() };
     router.run();
-    let run = Run::of(setting, &order);
+    let run = ModelRun::of(setting, &order);
     for volume in setting.volume_ids() {
         prop_assert_eq!(run.handlers(volume), router.handlers(volume.index()), "{:?}", volume);
     }

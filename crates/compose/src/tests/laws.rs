@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::{GOALS, Size, extension, setting};
 use crate::constraint::Constraints;
 use crate::effect::effects;
-use crate::exact::Run;
+use crate::exact::ModelRun;
 use crate::goals::Priorities;
 use crate::grid::{self, Claim};
 use crate::search::branch::{LOOKS_MAX, compose};
@@ -131,7 +131,7 @@ proptest! {
         prop_assume!(setting.extension(order[at]).commutes_with(setting.extension(order[at + 1])));
         let mut swapped = order.clone();
         swapped.swap(at, at + 1);
-        let (one, other) = (Run::of(&setting, &order), Run::of(&setting, &swapped));
+        let (one, other) = (ModelRun::of(&setting, &order), ModelRun::of(&setting, &swapped));
         prop_assert_eq!(one.dominance(), other.dominance());
         prop_assert_eq!(one.starved(), other.starved());
     }
@@ -170,7 +170,7 @@ proptest! {
         setting.volumes.iter_mut().for_each(|volume| volume.visible = true);
         let pair: Vec<ExtId> = setting.ids().collect();
         let cell = grid::cell(&setting, pair[0], pair[1]);
-        for found in grid::disagreements(&setting, &Run::of(&setting, &pair)) {
+        for found in grid::disagreements(&setting, &ModelRun::of(&setting, &pair)) {
             let is_of_b = found.grid == Claim::Dominant(pair[1]);
             let is_wrong = matches!(found.grid, Claim::Dominant(_));
             prop_assert!(!is_wrong || (is_of_b && cell.column == grid::Column::Partly), "{:?} {:?}", cell, found);
@@ -180,7 +180,7 @@ proptest! {
     #[test]
     fn every_lost_dominance_has_a_witness_that_is_a_path(setting in setting(SMALL)) {
         let order: Vec<ExtId> = setting.ids().collect();
-        let run = Run::of(&setting, &order);
+        let run = ModelRun::of(&setting, &order);
         for (id, volume) in setting.ids().flat_map(|id| setting.volume_ids().map(move |v| (id, v))) {
             let handlers = run.handlers(volume);
             let path = run.witness(id, volume);

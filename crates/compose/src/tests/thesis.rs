@@ -3,7 +3,7 @@
 use super::{order, read, six};
 use crate::constraint::Constraints;
 use crate::effect::{Effect, effects};
-use crate::exact::Run;
+use crate::exact::ModelRun;
 use crate::goals::Priorities;
 use crate::grid::{self, Cell, Claim};
 use crate::search::branch::{LOOKS_MAX, compose};
@@ -29,7 +29,7 @@ fn no_dominance_that_the_grid_claims_for_a_pair_is_wrong_and_five_are_missed() {
     let setting = six();
     let mut missed = Vec::new();
     for (a, b) in setting.ids().flat_map(|a| setting.ids().map(move |b| (a, b))).filter(|(a, b)| a != b) {
-        for found in grid::disagreements(&setting, &Run::of(&setting, &[a, b])) {
+        for found in grid::disagreements(&setting, &ModelRun::of(&setting, &[a, b])) {
             assert_eq!(found.grid, Claim::Nobody);
             missed.push(format!("{} {}", setting.names(&[a, b]).join(" "), setting.volume(found.volume).name));
         }
@@ -92,7 +92,7 @@ fn the_first_two_columns_hold_for_all_domains_over_four_volumes() {
             judged += 1;
             setting.extensions = vec![worst("A", *input, *output), worst("B", *input_b, *output_b)];
             let order: Vec<ExtId> = setting.ids().collect();
-            let run = Run::of(&setting, &order);
+            let run = ModelRun::of(&setting, &order);
             let found = grid::disagreements(&setting, &run);
             assert!(found.iter().all(|found| found.grid == Claim::Nobody), "{:?}", setting.extensions);
             // The other way of "if and only if": where the side condition fails, A is not dominant on all of its input.
@@ -106,7 +106,7 @@ fn the_first_two_columns_hold_for_all_domains_over_four_volumes() {
 }
 
 fn dominance(setting: &Setting, names: &str) -> Vec<String> {
-    let run = Run::of(setting, &order(setting, names));
+    let run = ModelRun::of(setting, &order(setting, names));
     setting.volumes.iter().map(|volume| published::exact_word(setting, &run, &volume.name)).collect()
 }
 
@@ -179,7 +179,7 @@ fn caching_below_shepherding_takes_all_and_above_it_splits() {
     assert_eq!((cell("IS EX"), cell("EX IS")), ((2, 2), (2, 3)));
     assert_eq!(dominance(&setting, "IS EX"), ["EX", "EX"]);
     assert_eq!(dominance(&setting, "EX IS"), ["split", "EX"]);
-    let run = Run::of(&setting, &order(&setting, "EX IS"));
+    let run = ModelRun::of(&setting, &order(&setting, "EX IS"));
     let handlers = run.handlers(setting.find_volume("D").unwrap());
     assert_eq!((handlers.extensions.len(), handlers.unhandled), (2, false));
 }
@@ -190,7 +190,7 @@ fn offloading_starves_a_cache_below_unless_somebody_between_writes_to_the_disk()
     let text = format!("{}[extension.X]\ninput = \"F\"\noutput = [\"D\", \"F\"]\n", samples::SIX);
     let setting = read(&text).setting;
     let cache = setting.find("LC").unwrap();
-    let starved = |names: &str| Run::of(&setting, &order(&setting, names)).starved().has(cache);
+    let starved = |names: &str| ModelRun::of(&setting, &order(&setting, names)).starved().has(cache);
     assert!(starved("IO LC"));
     assert!(!starved("IO X LC"));
     let of = |names: &str| effects(&setting, &order(&setting, names), cache)[0].1;
@@ -219,7 +219,7 @@ fn the_third_column_errs_and_the_disagreement_is_found() {
     assert_eq!(grid::cell(&setting, pair[0], pair[1]).numbers(), (1, 3));
     let claims = grid::pair(&setting, pair[0], pair[1]);
     assert_eq!(claims[0], Claim::Dominant(pair[1]));
-    let run = Run::of(&setting, &pair);
+    let run = ModelRun::of(&setting, &pair);
     assert_eq!(run.handlers(setting.find_volume("v0").unwrap()).extensions.len(), 2);
     let found = grid::disagreements(&setting, &run);
     assert_eq!((found.len(), found[0].grid), (1, Claim::Dominant(pair[1])));

@@ -9,8 +9,8 @@ use esker_block::{Bio, BioError, Device, Done, Limits, Op, OpKind, Stat, Step, S
 use esker_rt::Rt;
 use esker_rt::sync::{self, Receiver, Sender};
 
-use super::dirty::{Dirty, Run};
-use super::model::{DiskModel, Head, Placed, Plan};
+use super::dirty::{Dirty, DirtyExtent};
+use super::model::{AccessPlan, ArmState, DiskModel, Placed};
 use crate::Setup;
 use crate::access::{self, Access};
 use crate::meter::Meter;
@@ -41,16 +41,16 @@ struct Core {
 }
 
 struct State {
-    head: Head,
+    head: ArmState,
     /// Commands among which the arm chooses, and those that came when it was full.
     queue: Vec<Command>,
     overflow: VecDeque<Command>,
     dirty: Dirty,
-    destaging: Option<Run>,
+    destaging: Option<DirtyExtent>,
     /// Where the last access ended.
     last_byte: u64,
     /// Cached writes that wait for room.
-    stalled: VecDeque<(Run, Sender<Time>)>,
+    stalled: VecDeque<(DirtyExtent, Sender<Time>)>,
     /// Flushes with the number of the last write that they cover, which never falls from one to the next.
     flushes: VecDeque<(u64, Sender<Time>)>,
     /// The host interface is taken until then.
@@ -101,7 +101,7 @@ impl Disk {
     pub fn new(rt: &Rt, model: DiskModel, setup: DiskSetup) -> Disk {
         let limits = setup.common.limits().with(OpKind::Discard, Support::No);
         let state = State {
-            head: Head::default(),
+            head: ArmState::default(),
             queue: Vec::new(),
             overflow: VecDeque::new(),
             dirty: Dirty::default(),
@@ -215,7 +215,7 @@ impl Core {
         let overhead = self.model.cached_write(&state.head);
         state.head.note(true);
         let until = self.take_link(&mut state, &bio, overhead);
-        let run = Run { range: bio.range, oldest: state.writes, newest, ready: until };
+        let run = DirtyExtent { range: bio.range, oldest: state.writes, newest, ready: until };
         let fits = state.stalled.is_empty() && state.dirty.bytes() + bio.range.len() <= buffer;
         let step = if fits {
             state.dirty.insert(run);
@@ -293,7 +293,7 @@ impl Core {
         let access = command.placed.access;
         state.head.note(access.write);
         let finish = state.sent(plan.finish, self.model.host(access.range.len()));
-        state.follow(&Plan { finish, ..plan }, access, now);
+        state.follow(&AccessPlan { finish, ..plan }, access, now);
         let settles = access.write.then_some(command.write);
         Some(Work { free: plan.free, finish, range: access.range, settles, done: Some(command.done) })
     }
@@ -316,8 +316,9 @@ impl Core {
     /// for them, the one with the shortest positioning time.
     fn begin_destage(&self, state: &mut State, now: Time) -> Option<Work> {
         let angle = self.model.geometry().angle(now);
-        let place = |run: &Run| (*run, self.model.locate(Access { range: run.range, write: true }));
-        let cost = |(run, placed): &(Run, Placed)| self.model.positioning(&state.head, placed, run.ready, now, angle);
+        let place = |run: &DirtyExtent| (*run, self.model.locate(Access { range: run.range, write: true }));
+        let cost =
+            |(run, placed): &(DirtyExtent, Placed)| self.model.positioning(&state.head, placed, run.ready, now, angle);
         let nearest = if state.flushes.is_empty() {
             state.dirty.sweep(state.last_byte).take(DESTAGE_CHOICES).map(place).min_by_key(cost)
         } else {
@@ -328,7 +329,7 @@ impl Core {
         state.dirty.remove(&run);
         state.counts.destages += 1;
         state.destaging = Some(run);
-        state.follow(&Plan { finish: plan.free, ..plan }, placed.access, now);
+        state.follow(&AccessPlan { finish: plan.free, ..plan }, placed.access, now);
         Some(Work { free: plan.free, finish: plan.free, range: run.range, settles: Some(run.newest), done: None })
     }
 
@@ -376,7 +377,7 @@ impl State {
         self.link
     }
 
-    fn follow(&mut self, plan: &Plan, access: Access, now: Time) {
+    fn follow(&mut self, plan: &AccessPlan, access: Access, now: Time) {
         self.last_byte = access.range.end();
         self.meter.work(now, plan.finish);
         let bytes = if access.write { &mut self.meter.written } else { &mut self.meter.read };

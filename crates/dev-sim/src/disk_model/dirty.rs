@@ -9,7 +9,7 @@ const JOINED_MAX: u64 = 1 << 20;
 
 /// A run of cached bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Run {
+pub struct DirtyExtent {
     /// The bytes.
     pub range: ByteRange,
     /// Number of the oldest write in it: what a flush waits for.
@@ -23,7 +23,7 @@ pub struct Run {
 /// Disjoint runs.
 #[derive(Default)]
 pub struct Dirty {
-    runs: BTreeMap<u64, Run>,
+    runs: BTreeMap<u64, DirtyExtent>,
     ages: BTreeSet<(u64, u64)>,
     bytes: u64,
 }
@@ -31,15 +31,15 @@ pub struct Dirty {
 impl Dirty {
     /// Adds a run. Overlapping runs become one that is as old as the oldest: what it replaced is no longer anywhere,
     /// so a flush that waited for the old bytes must wait for the new ones.
-    pub fn insert(&mut self, run: Run) {
+    pub fn insert(&mut self, run: DirtyExtent) {
         let mut all = run;
         let near = self.runs.range(..=run.range.end()).rev().take_while(|(_, r)| r.range.end() >= run.range.start());
-        let near: Vec<Run> = near.map(|(_, r)| *r).collect();
+        let near: Vec<DirtyExtent> = near.map(|(_, r)| *r).collect();
         for old in near {
             let joined = union(all.range, old.range);
             if old.range.overlaps(run.range) || joined.len() <= JOINED_MAX {
                 self.remove(&old);
-                all = Run {
+                all = DirtyExtent {
                     range: joined,
                     oldest: all.oldest.min(old.oldest),
                     newest: all.newest.max(old.newest),
@@ -53,19 +53,19 @@ impl Dirty {
     }
 
     /// Takes a run out.
-    pub fn remove(&mut self, run: &Run) {
+    pub fn remove(&mut self, run: &DirtyExtent) {
         self.runs.remove(&run.range.start());
         self.ages.remove(&(run.oldest, run.range.start()));
         self.bytes -= run.range.len();
     }
 
     /// The runs in the order of a sweep that begins at byte `at` and starts over at the outer edge (C-LOOK).
-    pub fn sweep(&self, at: u64) -> impl Iterator<Item = &Run> {
+    pub fn sweep(&self, at: u64) -> impl Iterator<Item = &DirtyExtent> {
         self.runs.range(at..).chain(self.runs.range(..at)).map(|(_, run)| run)
     }
 
     /// The runs from the oldest on.
-    pub fn by_age(&self) -> impl Iterator<Item = &Run> {
+    pub fn by_age(&self) -> impl Iterator<Item = &DirtyExtent> {
         self.ages.iter().map(|(_, start)| &self.runs[start])
     }
 
@@ -101,8 +101,8 @@ mod tests {
 
     use super::*;
 
-    fn run(start: u64, len: u64, number: u64) -> Run {
-        Run { range: ByteRange::new(start, len).unwrap(), oldest: number, newest: number, ready: Time::ZERO }
+    fn run(start: u64, len: u64, number: u64) -> DirtyExtent {
+        DirtyExtent { range: ByteRange::new(start, len).unwrap(), oldest: number, newest: number, ready: Time::ZERO }
     }
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
         dirty.insert(run(5, 5, 3));
         assert_eq!((dirty.oldest(), dirty.bytes()), (Some(1), 20));
         let first = *dirty.by_age().next().unwrap();
-        assert_eq!(first, Run { newest: 3, ..run(0, 10, 1) });
+        assert_eq!(first, DirtyExtent { newest: 3, ..run(0, 10, 1) });
         dirty.remove(&first);
         assert_eq!(dirty.oldest(), Some(2));
     }
@@ -137,7 +137,7 @@ mod tests {
             }
             prop_assert_eq!(dirty.bytes(), flat.iter().filter(|b| **b).count() as u64);
             prop_assert_eq!(dirty.oldest(), Some(0));
-            let runs: Vec<Run> = dirty.sweep(0).copied().collect();
+            let runs: Vec<DirtyExtent> = dirty.sweep(0).copied().collect();
             for run in runs {
                 dirty.remove(&run);
                 flat[run.range.start() as usize..run.range.end() as usize].fill(false);

@@ -42,7 +42,7 @@ pub enum DiskSimError {
 const MARK: &str = "== ";
 
 /// A block with the file that it is from.
-struct Found<'a> {
+struct NamedBlock<'a> {
     file: &'a str,
     block: Block,
 }
@@ -136,16 +136,16 @@ pub fn split(text: &str) -> Vec<File> {
 }
 
 /// All blocks of `kind` in files whose names end in `ending`.
-fn find<'a>(files: &'a [File], ending: &str, kind: &str) -> Result<Vec<Found<'a>>, DiskSimError> {
+fn find<'a>(files: &'a [File], ending: &str, kind: &str) -> Result<Vec<NamedBlock<'a>>, DiskSimError> {
     let mut found = Vec::new();
     for (file, text) in files.iter().filter(|(name, _)| name.ends_with(ending)) {
         let all = blocks(text).map_err(|wrong| at(file, wrong))?;
-        found.extend(all.into_iter().filter(|block| block.kind == kind).map(|block| Found { file, block }));
+        found.extend(all.into_iter().filter(|block| block.kind == kind).map(|block| NamedBlock { file, block }));
     }
     Ok(found)
 }
 
-fn one<'a>(mut found: Vec<Found<'a>>, what: &str) -> Result<Found<'a>, DiskSimError> {
+fn one<'a>(mut found: Vec<NamedBlock<'a>>, what: &str) -> Result<NamedBlock<'a>, DiskSimError> {
     match found.len() {
         1 => Ok(found.remove(0)),
         n => Err(DiskSimError::Files(format!("expected one {what}, found {n}; give each disk its own folder"))),
@@ -160,7 +160,7 @@ fn file<'a>(files: &'a [File], name: &str) -> Option<&'a File> {
     files.iter().find(|(other, _)| other == name)
 }
 
-impl<'a> Found<'a> {
+impl<'a> NamedBlock<'a> {
     fn wrong<T>(&self, field: &str, text: &str) -> Result<T, DiskSimError> {
         let line = self.block.fields.get(field).map_or(self.block.line, |(line, _)| *line);
         Err(at(self.file, Wrong { line, text: format!("{field}: {text}") }))
@@ -227,9 +227,9 @@ impl<'a> Found<'a> {
     }
 
     /// The part that a field holds, or the one in the file that it names with `source`.
-    fn part(&self, files: &'a [File], name: &str, ending: &str, kind: &str) -> Result<Found<'a>, DiskSimError> {
+    fn part(&self, files: &'a [File], name: &str, ending: &str, kind: &str) -> Result<NamedBlock<'a>, DiskSimError> {
         let found = match self.field(name)? {
-            Value::Block(block) => Found { file: self.file, block: block.clone() },
+            Value::Block(block) => NamedBlock { file: self.file, block: block.clone() },
             Value::Text(text) => {
                 let source = text.trim_start_matches("source").trim();
                 let Some((file, _)) = file(files, source) else {
@@ -244,7 +244,7 @@ impl<'a> Found<'a> {
     }
 }
 
-fn seek_curve(mechanics: &Found<'_>, files: &[File]) -> Result<SeekCurve, DiskSimError> {
+fn seek_curve(mechanics: &NamedBlock<'_>, files: &[File]) -> Result<SeekCurve, DiskSimError> {
     let millis = |ms: f64| ms * 1e6;
     match mechanics.text("Seek type")? {
         "extracted" => {
@@ -281,7 +281,7 @@ fn seek_curve(mechanics: &Found<'_>, files: &[File]) -> Result<SeekCurve, DiskSi
     }
 }
 
-fn read_layout(found: &Found<'_>, heads: u32) -> Result<Layout, DiskSimError> {
+fn read_layout(found: &NamedBlock<'_>, heads: u32) -> Result<Layout, DiskSimError> {
     let backwards = match found.count("LBN-to-PBN mapping scheme", 2)? {
         0 => Backwards::Never,
         1 => Backwards::OddOfZone,
@@ -302,7 +302,7 @@ fn read_layout(found: &Found<'_>, heads: u32) -> Result<Layout, DiskSimError> {
     let mut zones: Vec<ZoneSpec> = Vec::new();
     for item in items {
         let Value::Block(block) = item else { return found.wrong("Zones", "expected a list of blocks") };
-        let zone = Found { file: found.file, block: block.clone() };
+        let zone = NamedBlock { file: found.file, block: block.clone() };
         zones.push(read_zone(&zone, zones.last(), heads, sparing)?);
     }
     if zones.is_empty() || heads == 0 {
@@ -315,7 +315,12 @@ fn read_layout(found: &Found<'_>, heads: u32) -> Result<Layout, DiskSimError> {
 const CYLINDERS_MAX: u64 = 10_000_000;
 const SECTORS_MAX: u64 = 1_000_000;
 
-fn read_zone(zone: &Found<'_>, before: Option<&ZoneSpec>, heads: u32, at: Sparing) -> Result<ZoneSpec, DiskSimError> {
+fn read_zone(
+    zone: &NamedBlock<'_>,
+    before: Option<&ZoneSpec>,
+    heads: u32,
+    at: Sparing,
+) -> Result<ZoneSpec, DiskSimError> {
     let (first, last) = ("First cylinder number", "Last cylinder number");
     let spec = ZoneSpec {
         first: zone.count(first, CYLINDERS_MAX)? as u32,
@@ -355,14 +360,14 @@ fn read_zone(zone: &Found<'_>, before: Option<&ZoneSpec>, heads: u32, at: Sparin
     Ok(spec)
 }
 
-fn ascending(zone: &Found<'_>, name: &str) -> Result<Vec<u64>, DiskSimError> {
+fn ascending(zone: &NamedBlock<'_>, name: &str) -> Result<Vec<u64>, DiskSimError> {
     let mut numbers = whole(zone, name)?;
     numbers.sort_unstable();
     numbers.dedup();
     Ok(numbers)
 }
 
-fn whole(zone: &Found<'_>, name: &str) -> Result<Vec<u64>, DiskSimError> {
+fn whole(zone: &NamedBlock<'_>, name: &str) -> Result<Vec<u64>, DiskSimError> {
     let numbers = zone.numbers(name)?;
     if numbers.iter().any(|number| *number < 0.0 || number.fract() != 0.0 || *number > 1e15) {
         return zone.wrong(name, "expected whole numbers");
@@ -370,7 +375,7 @@ fn whole(zone: &Found<'_>, name: &str) -> Result<Vec<u64>, DiskSimError> {
     Ok(numbers.into_iter().map(|number| number as u64).collect())
 }
 
-fn remaps(zone: &Found<'_>) -> Result<Vec<(u64, u64)>, DiskSimError> {
+fn remaps(zone: &NamedBlock<'_>) -> Result<Vec<(u64, u64)>, DiskSimError> {
     let numbers = whole(zone, "defects")?;
     if !numbers.len().is_multiple_of(2) {
         return zone.wrong("defects", "expected pairs of a defect and what replaces it");
@@ -389,7 +394,7 @@ fn bus_rate(files: &[File]) -> Result<Nanos, DiskSimError> {
     Ok(slowest)
 }
 
-fn interface(spec: &Found<'_>, bus: Nanos) -> Result<Interface, DiskSimError> {
+fn interface(spec: &NamedBlock<'_>, bus: Nanos) -> Result<Interface, DiskSimError> {
     let scale = spec.number_or("Time scale for overheads", 1.0)?.clamp(0.0, 1e3);
     let span = |name: &str| spec.millis(name).map(|span| Nanos((span.0 as f64 * scale) as u64));
     let always = span("Per-request overhead time")?;
@@ -413,7 +418,7 @@ fn interface(spec: &Found<'_>, bus: Nanos) -> Result<Interface, DiskSimError> {
     })
 }
 
-fn buffer(spec: &Found<'_>) -> Result<BufferSpec, DiskSimError> {
+fn buffer(spec: &NamedBlock<'_>) -> Result<BufferSpec, DiskSimError> {
     if !spec.flag("Enable caching in buffer")? {
         return Ok(BufferSpec::NONE);
     }

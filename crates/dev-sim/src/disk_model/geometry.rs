@@ -49,7 +49,7 @@ pub struct Geometry {
 
 /// A position on the medium.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Place {
+pub struct MediumPosition {
     /// Ticks along the way of a head that reads everything.
     pub at: u64,
     /// Ticks since the begin of its track.
@@ -69,7 +69,7 @@ pub struct Approach {
     pub late: u64,
 }
 
-impl Place {
+impl MediumPosition {
     /// Angle in ticks, below [`TURN`].
     pub fn angle(&self) -> u64 {
         self.at % TURN
@@ -120,18 +120,18 @@ impl Geometry {
 
     /// Where the sector that holds byte `offset` begins.
     #[inline]
-    pub fn place(&self, offset: u64) -> Place {
+    pub fn place(&self, offset: u64) -> MediumPosition {
         self.place_of(offset / SECTOR).0
     }
 
     /// Where the bytes before `offset` end: behind their last sector, not at the begin of the next.
     #[inline]
-    pub fn end(&self, offset: u64) -> Place {
+    pub fn end(&self, offset: u64) -> MediumPosition {
         let (place, width) = self.place_of(offset.div_ceil(SECTOR).saturating_sub(1));
-        Place { at: place.at + width, into: place.into + width, ..place }
+        MediumPosition { at: place.at + width, into: place.into + width, ..place }
     }
 
-    fn place_of(&self, sector: u64) -> (Place, u64) {
+    fn place_of(&self, sector: u64) -> (MediumPosition, u64) {
         let zone = self.zone_of(sector);
         let slot = zone.slot((sector - zone.start).min(zone.data.saturating_sub(1)));
         let cylinder = zone.first + slot.cylinder as u32;
@@ -143,22 +143,22 @@ impl Geometry {
         let surface = if backwards { self.heads - 1 - slot.head } else { slot.head } as u32;
         let into = slot.sector * TURN / zone.sectors;
         let width = (slot.sector + 1) * TURN / zone.sectors - into;
-        (Place { at: zone.base + zone.ticks(&slot), into, cylinder, surface }, width)
+        (MediumPosition { at: zone.base + zone.ticks(&slot), into, cylinder, surface }, width)
     }
 
     /// Ticks in which the head passes from one place to a later one.
     #[inline]
-    pub fn pass(&self, from: &Place, to: &Place) -> u64 {
+    pub fn pass(&self, from: &MediumPosition, to: &MediumPosition) -> u64 {
         to.at.saturating_sub(from.at)
     }
 
     /// The byte that follows what a head has read that was at `from` a while ago.
-    pub fn offset_after(&self, from: &Place, span: Nanos) -> u64 {
+    pub fn offset_after(&self, from: &MediumPosition, span: Nanos) -> u64 {
         self.offset_at(from.at + self.ticks(span))
     }
 
     /// The byte under a head that waits `wait` ticks for `place`, if it is on that track by then, or the track's first.
-    pub fn offset_before(&self, place: &Place, wait: u64) -> u64 {
+    pub fn offset_before(&self, place: &MediumPosition, wait: u64) -> u64 {
         // A sector that has begun to pass is lost: the next one is the first that is read whole.
         let zone = &self.zones[self.zones.partition_point(|zone| zone.base <= place.at).saturating_sub(1)];
         let width = TURN / zone.sectors;

@@ -3,7 +3,7 @@
 use esker_base::units::SECTOR;
 use esker_base::{Nanos, Time};
 
-use super::geometry::{Approach, Geometry, Place, TURN};
+use super::geometry::{Approach, Geometry, MediumPosition, TURN};
 use super::parts::{DiskParts, ReadsOn};
 use super::segments::{Segment, Segments};
 use crate::access::Access;
@@ -19,13 +19,13 @@ pub struct DiskModel {
 pub struct Placed {
     /// What is accessed.
     pub access: Access,
-    begin: Place,
-    end: Place,
+    begin: MediumPosition,
+    end: MediumPosition,
 }
 
 /// What moves: the arm, and the buffer that reading fills.
 #[derive(Clone, PartialEq, Default, Debug)]
-pub struct Head {
+pub struct ArmState {
     cylinder: u32,
     surface: u32,
     segments: Segments,
@@ -35,7 +35,7 @@ pub struct Head {
 
 /// How one access will be served.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Plan {
+pub struct AccessPlan {
     /// Time of the seek or head switch; zero for hits.
     pub seek: Nanos,
     /// Rotational latency; zero for hits.
@@ -48,7 +48,7 @@ pub struct Plan {
     pub hit: bool,
 }
 
-impl Head {
+impl ArmState {
     /// Notes whether the host's last command wrote, on which overheads depend.
     #[inline]
     pub fn note(&mut self, wrote: bool) {
@@ -87,19 +87,19 @@ impl DiskModel {
 
     /// Overhead of a write that the cache takes.
     #[inline]
-    pub fn cached_write(&self, head: &Head) -> Nanos {
+    pub fn cached_write(&self, head: &ArmState) -> Nanos {
         self.parts.interface.write_hit[usize::from(head.wrote)] + self.parts.interface.completion[1]
     }
 
     /// Overhead of a read that the write cache serves, or of a command that moves no data.
     #[inline]
-    pub fn cached_read(&self, head: &Head) -> Nanos {
+    pub fn cached_read(&self, head: &ArmState) -> Nanos {
         self.parts.interface.read_hit[usize::from(head.wrote)] + self.parts.interface.completion[0]
     }
 
     /// When the command that arrived at `arrived` may begin to move the arm.
     #[inline]
-    fn ready(&self, head: &Head, access: &Access, arrived: Time) -> Time {
+    fn ready(&self, head: &ArmState, access: &Access, arrived: Time) -> Time {
         let interface = &self.parts.interface;
         let overhead = if access.write { interface.write_miss } else { interface.read_miss };
         arrived + overhead[usize::from(head.wrote)]
@@ -108,7 +108,7 @@ impl DiskModel {
     /// Ticks from `now`, when the heads are at `angle`, until `placed` could be transferred, if the command came at
     /// `arrived`: what the scheduler compares.
     #[inline]
-    pub fn positioning(&self, head: &Head, placed: &Placed, arrived: Time, now: Time, angle: u64) -> u64 {
+    pub fn positioning(&self, head: &ArmState, placed: &Placed, arrived: Time, now: Time, angle: u64) -> u64 {
         let geometry = &self.parts.geometry;
         let lag = self.ready(head, &placed.access, arrived).since(now);
         if head.segments.serving(&placed.access).is_some() {
@@ -119,7 +119,7 @@ impl DiskModel {
     }
 
     #[inline]
-    fn seek_to(&self, head: &Head, placed: &Placed) -> Nanos {
+    fn seek_to(&self, head: &ArmState, placed: &Placed) -> Nanos {
         let arm = self.parts.seek.time(head.cylinder.abs_diff(placed.begin.cylinder));
         let switch = if head.surface == placed.begin.surface { Nanos::ZERO } else { self.parts.head_switch };
         let moved = arm.max(switch);
@@ -128,7 +128,7 @@ impl DiskModel {
     }
 
     /// Serves `placed`, a command that arrived at `arrived`, from `now` on, and moves the head.
-    pub fn serve(&self, head: &mut Head, placed: &Placed, arrived: Time, now: Time) -> Plan {
+    pub fn serve(&self, head: &mut ArmState, placed: &Placed, arrived: Time, now: Time) -> AccessPlan {
         let serving = head.segments.serving(&placed.access);
         match serving.filter(|at| self.reaches(&head.segments.get(*at), placed, now)) {
             Some(at) => self.serve_hit(head, at, placed, arrived, now),
@@ -143,7 +143,7 @@ impl DiskModel {
     }
 
     /// Positions the arm, waits for the sector and transfers.
-    fn serve_mechanical(&self, head: &mut Head, placed: &Placed, start: Time) -> Plan {
+    fn serve_mechanical(&self, head: &mut ArmState, placed: &Placed, start: Time) -> AccessPlan {
         let (range, geometry, interface) = (placed.access.range, &self.parts.geometry, &self.parts.interface);
         if let Some(stream) = head.segments.stream() {
             let reached = geometry.offset_after(&stream.place, start.since(stream.at));
@@ -169,7 +169,7 @@ impl DiskModel {
         self.fill(head, placed, approach.wait, media);
         (head.cylinder, head.surface) = (placed.end.cylinder, placed.end.surface);
         let wait = geometry.span(approach.wait);
-        Plan { seek: moved, wait, free: media, finish: finish + interface.completion[write], hit: false }
+        AccessPlan { seek: moved, wait, free: media, finish: finish + interface.completion[write], hit: false }
     }
 
     /// Ticks in which sectors are read as they pass, if that is the disk's way and the head arrives among them.
@@ -187,7 +187,7 @@ impl DiskModel {
     }
 
     /// What the buffer holds after an access to the medium.
-    fn fill(&self, head: &mut Head, placed: &Placed, waited: u64, media: Time) {
+    fn fill(&self, head: &mut ArmState, placed: &Placed, waited: u64, media: Time) {
         let (spec, range) = (&self.parts.buffer, placed.access.range);
         if spec.segments == 0 || (placed.access.write && spec.write_segments == 0) {
             return;
@@ -210,7 +210,7 @@ impl DiskModel {
     }
 
     /// Serves from the buffer, waiting for bytes that the head has yet to pass.
-    fn serve_hit(&self, head: &mut Head, at: usize, placed: &Placed, arrived: Time, now: Time) -> Plan {
+    fn serve_hit(&self, head: &mut ArmState, at: usize, placed: &Placed, arrived: Time, now: Time) -> AccessPlan {
         let (range, interface) = (placed.access.range, &self.parts.interface);
         let start = now.max(arrived + interface.read_hit[usize::from(head.wrote)]);
         let mut finish = start + self.host(range.len());
@@ -226,10 +226,10 @@ impl DiskModel {
         }
         head.segments.used(at, segment);
         let done = finish + interface.completion[0];
-        Plan { seek: Nanos::ZERO, wait: Nanos::ZERO, free: finish, finish: done, hit: true }
+        AccessPlan { seek: Nanos::ZERO, wait: Nanos::ZERO, free: finish, finish: done, hit: true }
     }
 
-    fn span_to(&self, segment: &Segment, to: &Place) -> Nanos {
+    fn span_to(&self, segment: &Segment, to: &MediumPosition) -> Nanos {
         self.parts.geometry.span(self.parts.geometry.pass(&segment.place, to))
     }
 

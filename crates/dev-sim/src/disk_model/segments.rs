@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use esker_base::Time;
 
-use super::geometry::Place;
+use super::geometry::MediumPosition;
 use super::parts::BufferSpec;
 use crate::access::Access;
 
@@ -16,7 +16,7 @@ pub struct Segment {
     /// Byte after the last one read at `at`.
     pub next: u64,
     /// Where the head was then.
-    pub place: Place,
+    pub place: MediumPosition,
     /// When.
     pub at: Time,
     /// Where reading on stops.

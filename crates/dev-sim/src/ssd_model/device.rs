@@ -9,7 +9,7 @@ use esker_base::{ByteRange, Time};
 use esker_block::{Bio, BioError, Device, Done, Limits, Op, OpKind, Stat, Step, Usage};
 use esker_rt::Rt;
 
-use super::model::{Ack, FtlSetup, Plan, SsdModel, SsdState};
+use super::model::{AccessPlan, Ack, FtlSetup, SsdModel, SsdState};
 use crate::access;
 use crate::meter::Meter;
 use crate::setup::Setup;
@@ -150,7 +150,7 @@ impl Core {
 
     /// Arranges that what was written is settled when flash holds it, at the request's end or after it.
     #[inline]
-    fn then(&self, state: &mut State, bio: &Bio, plan: &Plan, number: u64, durable: bool) -> Then {
+    fn then(&self, state: &mut State, bio: &Bio, plan: &AccessPlan, number: u64, durable: bool) -> Then {
         if self.setup.content.is_described() {
             return Then::Nothing;
         }

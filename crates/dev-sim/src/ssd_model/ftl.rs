@@ -15,7 +15,7 @@ mod map;
 mod tests;
 
 pub use blocks::Cleaner;
-pub use map::{Held, Place};
+pub use map::{PhysicalUnit, UnitState};
 
 use blocks::Blocks;
 use fill::Aged;
@@ -121,20 +121,20 @@ pub const RESERVE: u32 = LOW as u32 + 3;
 #[derive(Clone, Copy)]
 struct Point {
     block: u32,
-    place: Place,
-    end: Place,
+    place: PhysicalUnit,
+    end: PhysicalUnit,
     die: u32,
 }
 
 /// The place of a closed point is in no page.
-const CLOSED: Point = Point { block: 0, place: Place::MAX, end: Place::MAX, die: 0 };
+const CLOSED: Point = Point { block: 0, place: PhysicalUnit::MAX, end: PhysicalUnit::MAX, die: 0 };
 
 /// The block that is being cleaned.
 #[derive(Clone, Copy)]
 struct Victim {
     block: u32,
-    next: Place,
-    end: Place,
+    next: PhysicalUnit,
+    end: PhysicalUnit,
     /// Page whose units are taken, and its die.
     page: u32,
     die: u32,
@@ -208,11 +208,11 @@ impl Ftl {
 
     /// Where `unit` is.
     #[inline]
-    pub fn locate(&self, unit: u32) -> Held {
+    pub fn locate(&self, unit: u32) -> UnitState {
         match (self.map.get(unit), &self.aged) {
-            (Held::Never, Some(aged)) => match aged.find(unit) {
-                Some((block, inside)) => Held::At(self.blocks.start(block) + inside),
-                None => Held::Never,
+            (UnitState::Never, Some(aged)) => match aged.find(unit) {
+                Some((block, inside)) => UnitState::At(self.blocks.start(block) + inside),
+                None => UnitState::Never,
             },
             (held, _) => held,
         }
@@ -220,18 +220,18 @@ impl Ftl {
 
     /// The page of a place, by a number that no other page of the drive has.
     #[inline]
-    pub fn page_of(&self, place: Place) -> u32 {
+    pub fn page_of(&self, place: PhysicalUnit) -> u32 {
         place >> self.page_shift
     }
 
     /// The die of a place.
     #[inline]
-    pub fn die_of(&self, place: Place) -> u32 {
+    pub fn die_of(&self, place: PhysicalUnit) -> u32 {
         self.page_in_block(place) % self.geometry.dies
     }
 
     #[inline]
-    fn page_in_block(&self, place: Place) -> u32 {
+    fn page_in_block(&self, place: PhysicalUnit) -> u32 {
         (place - self.blocks.start(self.blocks.of(place))) >> self.page_shift
     }
 
@@ -244,7 +244,7 @@ impl Ftl {
     /// The number of the host's page that holds `place`: at least [`Ftl::host_pages`] if it is not yet full, and below
     /// zero for what the collector wrote.
     #[inline]
-    pub fn host_page(&self, place: Place) -> i64 {
+    pub fn host_page(&self, place: PhysicalUnit) -> i64 {
         self.first_page[self.blocks.of(place) as usize] + i64::from(self.page_in_block(place))
     }
 
@@ -259,12 +259,12 @@ impl Ftl {
             self.open(Writer::Host);
         }
         let old = match self.locate(unit) {
-            Held::At(old) if self.page_of(old) == self.page_of(self.host.place) => {
+            UnitState::At(old) if self.page_of(old) == self.page_of(self.host.place) => {
                 self.counts.absorbed += 1;
                 return false;
             }
-            Held::At(old) => Some(old),
-            Held::Never | Held::Trimmed => None,
+            UnitState::At(old) => Some(old),
+            UnitState::Never | UnitState::Trimmed => None,
         };
         self.append(Writer::Host, unit, old, flash);
         self.unpaced += 1;
@@ -295,8 +295,8 @@ impl Ftl {
     pub fn trim(&mut self, first: u32, end: u32) {
         // What the map does not know of must be in it to be forgotten.
         for unit in first..if self.aged.is_some() { end } else { first } {
-            if self.map.get(unit) == Held::Never
-                && let Held::At(place) = self.locate(unit)
+            if self.map.get(unit) == UnitState::Never
+                && let UnitState::At(place) = self.locate(unit)
             {
                 self.map.put(unit, place);
             }
@@ -323,7 +323,7 @@ impl Ftl {
 
     /// Puts a unit that was at `old` behind the last one of an open point.
     #[inline]
-    fn append(&mut self, writer: Writer, unit: u32, old: Option<Place>, flash: &mut impl Flash) {
+    fn append(&mut self, writer: Writer, unit: u32, old: Option<PhysicalUnit>, flash: &mut impl Flash) {
         let point = self.point(writer);
         let place = point.place;
         point.place += 1;

@@ -3,7 +3,7 @@
 use esker_base::{ByteRange, Nanos, Stream, Time};
 use esker_block::KindError;
 
-use super::ftl::{Cleaner, Ftl, Geometry, Held, Moved};
+use super::ftl::{Cleaner, Ftl, Geometry, Moved, UnitState};
 use super::nand::{Nand, Wire};
 use super::spec::{SsdSpec, UNIT};
 
@@ -40,7 +40,7 @@ pub struct SsdState {
 
 /// How one access is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Plan {
+pub struct AccessPlan {
     /// When it is answered.
     pub finish: Time,
     /// When flash holds what it wrote; `None` while a part is in a page that is not yet full.
@@ -71,7 +71,7 @@ enum Source {
 const BEFORE: u64 = 1 << 32;
 
 /// A part of a read that comes from one source.
-struct Run {
+struct ReadExtent {
     source: Source,
     bytes: u64,
 }
@@ -113,31 +113,31 @@ impl SsdModel {
 
     /// Reads `range` from `now` on.
     #[inline]
-    pub fn read(&self, state: &mut SsdState, range: ByteRange, now: Time) -> Plan {
+    pub fn read(&self, state: &mut SsdState, range: ByteRange, now: Time) -> AccessPlan {
         let start = now + self.spec.overhead;
         let link = self.take_link(state, now, range.len());
         state.nand.begin(now);
         let (mut first, mut last, mut tail) = (Time(u64::MAX), start, 0);
-        let mut end_run = |state: &mut SsdState, run: Run| {
+        let mut end_run = |state: &mut SsdState, run: ReadExtent| {
             let there = match run.source {
                 Source::Buffer => start,
                 Source::Page(_, die) => state.nand.read(die, start, run.bytes),
             };
             (first, last, tail) = (first.min(there), last.max(there), run.bytes);
         };
-        let mut run = Run { source: Source::Buffer, bytes: 0 };
+        let mut run = ReadExtent { source: Source::Buffer, bytes: 0 };
         for part in range.split_at_multiples(UNIT) {
             let source = self.source(state, (part.start() / UNIT) as u32);
             if source != run.source && run.bytes > 0 {
                 end_run(state, run);
-                run = Run { source, bytes: 0 };
+                run = ReadExtent { source, bytes: 0 };
             }
-            run = Run { source, bytes: run.bytes + part.len() };
+            run = ReadExtent { source, bytes: run.bytes + part.len() };
         }
         end_run(state, run);
         let streamed = if first < last { first + state.host.span(range.len()) } else { last };
         let finish = (last + state.host.span(tail)).max(streamed).max(link);
-        Plan { finish, stable: Some(finish), closed: None }
+        AccessPlan { finish, stable: Some(finish), closed: None }
     }
 
     /// Where `unit` is read from. What was never written is data from before the world began, in the order of its
@@ -146,10 +146,12 @@ impl SsdModel {
     fn source(&self, state: &SsdState, unit: u32) -> Source {
         let ftl = &state.ftl;
         match ftl.locate(unit) {
-            Held::Trimmed => Source::Buffer,
-            Held::At(place) if ftl.host_page(place) >= ftl.host_pages() - state.nand.leaving() as i64 => Source::Buffer,
-            Held::At(place) => Source::Page(u64::from(ftl.page_of(place)), ftl.die_of(place)),
-            Held::Never => {
+            UnitState::Trimmed => Source::Buffer,
+            UnitState::At(place) if ftl.host_page(place) >= ftl.host_pages() - state.nand.leaving() as i64 => {
+                Source::Buffer
+            }
+            UnitState::At(place) => Source::Page(u64::from(ftl.page_of(place)), ftl.die_of(place)),
+            UnitState::Never => {
                 let page = unit / self.geometry.page_units;
                 Source::Page(BEFORE + u64::from(page), page % self.geometry.dies)
             }
@@ -158,7 +160,7 @@ impl SsdModel {
 
     /// Writes `range` from `now` on.
     #[inline]
-    pub fn write(&self, state: &mut SsdState, range: ByteRange, ack: Ack, now: Time) -> Plan {
+    pub fn write(&self, state: &mut SsdState, range: ByteRange, ack: Ack, now: Time) -> AccessPlan {
         let arrived = self.take_link(state, now, range.len());
         state.nand.begin(now);
         let mut accepted = arrived;
@@ -182,30 +184,30 @@ impl SsdModel {
         let last = programs.map(|(_, last)| last);
         let stable = if state.nand.open_units() == 0 { last } else { None };
         let finish = if ack == Ack::Stable { last.map_or(accepted, |last| last.max(accepted)) } else { accepted };
-        Plan { finish, stable, closed: programs.map(|(first, _)| first) }
+        AccessPlan { finish, stable, closed: programs.map(|(first, _)| first) }
     }
 
     /// Makes all that was written stable.
-    pub fn flush(&self, state: &mut SsdState, now: Time) -> Plan {
+    pub fn flush(&self, state: &mut SsdState, now: Time) -> AccessPlan {
         state.nand.begin(now);
         state.ftl.pad(&mut state.nand);
         let finish = state.nand.programmed().max(now + self.spec.overhead) + self.spec.flush;
-        Plan { finish, stable: Some(finish), closed: Some(finish) }
+        AccessPlan { finish, stable: Some(finish), closed: Some(finish) }
     }
 
     /// Forgets the whole units of `range`: zeroing and discarding change the map only.
-    pub fn trim(&self, state: &mut SsdState, range: ByteRange, now: Time) -> Plan {
+    pub fn trim(&self, state: &mut SsdState, range: ByteRange, now: Time) -> AccessPlan {
         let (first, end) = (range.start().div_ceil(UNIT), range.end() / UNIT);
         if first < end {
             state.ftl.trim(first as u32, end as u32);
         }
-        Plan { stable: None, ..self.command(now) }
+        AccessPlan { stable: None, ..self.command(now) }
     }
 
     /// A command that moves no data and changes nothing.
-    pub fn command(&self, now: Time) -> Plan {
+    pub fn command(&self, now: Time) -> AccessPlan {
         let finish = now + self.spec.overhead;
-        Plan { finish, stable: Some(finish), closed: None }
+        AccessPlan { finish, stable: Some(finish), closed: None }
     }
 }
 

@@ -60,7 +60,7 @@ impl Failure {
 
 /// One part of a read's answer. Parts follow each other without gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
+pub struct ReadChunk {
     /// Its bytes in the export.
     pub range: ByteRange,
     /// All of them are zeroes and are not sent.
@@ -117,10 +117,10 @@ impl Terms {
 
     /// Heads of a successful read in parts. A head of a part that is no hole is followed by the part's bytes. Holes
     /// need chunks and a client that did not ask for one whole chunk; there must be at least one part.
-    pub fn parts(self, to: ReplyTo, parts: &[Part]) -> Vec<Vec<u8>> {
+    pub fn parts(self, to: ReplyTo, parts: &[ReadChunk]) -> Vec<Vec<u8>> {
         debug_assert!(self.form != Form::Simple, "holes were made for a client that cannot read them");
         let last = parts.len().saturating_sub(1);
-        let head = |(i, part): (usize, &Part)| {
+        let head = |(i, part): (usize, &ReadChunk)| {
             if part.hole {
                 self.hole_head(to, part.range, i == last)
             } else {

@@ -42,7 +42,7 @@ fn a_client_that_sends_half_a_payload_is_closed_after_a_while() {
         let site = Site::new(&rt, Disk::fast(&rt), Config::production());
         let (near, closing) = site.wire().await;
         let write = Header { flags: 0, command: cmd::WRITE, cookie: 1, offset: 0, len: 4096 }.encode(Form::Simple);
-        near.write_all(vec![Part::heap([hello(), write, vec![0; 100]].concat())]).await.unwrap();
+        near.write_all(vec![Slice::heap([hello(), write, vec![0; 100]].concat())]).await.unwrap();
         let before = rt.now();
         let closing = closing.await;
         assert!(matches!(closing, Closing::Stalled), "{closing}");
@@ -60,7 +60,7 @@ fn a_client_that_takes_no_replies_is_closed_and_others_are_served() {
         let (near, far) = pipe(4096);
         let closing = site.server.attach(far).await;
         let read = Header { flags: 0, command: cmd::READ, cookie: 1, offset: 0, len: 1 << 20 }.encode(Form::Simple);
-        near.write_all(vec![Part::heap([hello(), read].concat())]).await.unwrap();
+        near.write_all(vec![Slice::heap([hello(), read].concat())]).await.unwrap();
         for _ in 0..10 {
             rt.sleep(Nanos::secs(5)).await;
             let before = rt.now();
@@ -80,7 +80,7 @@ fn requests_of_a_client_that_is_gone_stay_on_the_wire() {
         let site = Site::new(&rt, Disk::fast(&rt), Config::production());
         let (near, closing) = site.wire().await;
         let read = Header { flags: 0, command: cmd::READ, cookie: 1, offset: 0, len: 512 }.encode(Form::Simple);
-        near.write_all(vec![Part::heap([hello(), read.repeat(10_000)].concat())]).await.unwrap();
+        near.write_all(vec![Slice::heap([hello(), read.repeat(10_000)].concat())]).await.unwrap();
         near.shutdown();
         let closing = closing.await;
         assert!(!closing.is_clean(), "{closing}");
@@ -151,7 +151,7 @@ fn clients_that_ask_nothing_give_way_however_new_they_are() {
             rt.sleep(Nanos::millis(10)).await;
             for _ in 0..4 {
                 let (near, _) = site.wire().await;
-                near.write_all(vec![Part::heap([hello(), vec![0x25, 0x60]].concat())]).await.unwrap();
+                near.write_all(vec![Slice::heap([hello(), vec![0x25, 0x60]].concat())]).await.unwrap();
             }
             let (newcomer, _) = site.client().await;
             newcomer.read(r(0, 512)).await.unwrap();
@@ -194,10 +194,10 @@ fn clients_that_are_served_do_not_give_way() {
         // This one sends a payload, slowly.
         let (near, closing) = site.wire().await;
         let write = Header { flags: 0, command: cmd::WRITE, cookie: 1, offset: 0, len: 4096 }.encode(Form::Simple);
-        near.write_all(vec![Part::heap([hello(), write].concat())]).await.unwrap();
+        near.write_all(vec![Slice::heap([hello(), write].concat())]).await.unwrap();
         for _ in 0..16 {
             rt.sleep(Nanos::millis(900)).await;
-            near.write_all(vec![Part::heap(vec![1; 256])]).await.unwrap();
+            near.write_all(vec![Slice::heap(vec![1; 256])]).await.unwrap();
             let (other, _other_closing) = site.wire().await;
             let refused = Client::connect(&rt, &site.pool, other, "disk").await.err().unwrap().to_string();
             assert!(refused.contains("as many connections as it takes"), "{refused}");
@@ -213,7 +213,7 @@ fn a_client_that_sends_half_a_request_is_closed_after_a_while() {
     in_world(|rt| async move {
         let site = Site::new(&rt, Disk::fast(&rt), Config::production());
         let (near, closing) = site.wire().await;
-        near.write_all(vec![Part::heap([hello(), vec![0x25, 0x60]].concat())]).await.unwrap();
+        near.write_all(vec![Slice::heap([hello(), vec![0x25, 0x60]].concat())]).await.unwrap();
         let before = rt.now();
         let closing = closing.await;
         assert!(matches!(closing, Closing::Stalled), "{closing}");

@@ -81,9 +81,9 @@ fn a_stop_answers_what_is_under_way_and_refuses_what_comes() {
 async fn shout(stream: Stream, request: Header, times: usize) {
     let go = [&[0, 0, 0, 4][..], b"disk", &[0, 0]].concat();
     let hello = [3u32.to_be_bytes().to_vec(), encode(opt::GO, &go)].concat();
-    stream.write_all(vec![Part::heap(hello)]).await.unwrap();
+    stream.write_all(vec![Slice::heap(hello)]).await.unwrap();
     for _ in 0..times {
-        stream.write_all(vec![Part::heap(request.encode(Form::Simple))]).await.unwrap();
+        stream.write_all(vec![Slice::heap(request.encode(Form::Simple))]).await.unwrap();
     }
 }
 

@@ -185,7 +185,7 @@ fn what_is_sent_in_the_clear_after_the_agreement_ends_the_connection() {
         let site = secure_site(&rt, ServerTls::new(TlsMode::On, papers.identity(), None).unwrap());
         let (near, closing) = site.wire().await;
         let sneaked = [&3u32.to_be_bytes()[..], &encode(opt::STARTTLS, &[]), &encode(opt::LIST, &[])].concat();
-        near.write_all(vec![Part::heap(sneaked)]).await.unwrap();
+        near.write_all(vec![Slice::heap(sneaked)]).await.unwrap();
         let closing = closing.await;
         assert!(matches!(closing, Closing::Failed(_)), "{closing}");
     });

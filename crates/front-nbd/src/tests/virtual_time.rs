@@ -188,7 +188,7 @@ fn noise_on_the_wire_drops_only_its_connection() {
             let mut noise = vec![0; 1 + random.below(200) as usize];
             random.fill(&mut noise);
             let head = if round % 2 == 0 { vec![0, 0, 0, 3] } else { Vec::new() };
-            near.write_all(vec![Part::heap([head, noise].concat())]).await.ok();
+            near.write_all(vec![Slice::heap([head, noise].concat())]).await.ok();
             near.shutdown();
             let closing = closing.await;
             let noticed =
@@ -205,11 +205,11 @@ fn a_broken_protocol_is_named_when_the_connection_ends() {
     in_world(|rt| async move {
         let site = Site::new(&rt, Disk::fast(&rt), Config::production());
         let (near, closing) = site.wire().await;
-        near.write_all(vec![Part::heap(b"\0\0\0\x03GET / HTTP/1.1\r\n".to_vec())]).await.unwrap();
+        near.write_all(vec![Slice::heap(b"\0\0\0\x03GET / HTTP/1.1\r\n".to_vec())]).await.unwrap();
         let closing = closing.await;
         assert!(matches!(closing, Closing::Dropped(Violation::OptionMagic(_))), "{closing}");
         let greeting = Session::greeting().len();
-        let (_, heard) = near.read(vec![Part::heap(vec![0; 100])]).await;
+        let (_, heard) = near.read(vec![Slice::heap(vec![0; 100])]).await;
         assert_eq!(heard.unwrap(), greeting);
     });
 }

@@ -9,7 +9,7 @@ use vm_memory::{FileOffset, GuestAddress, MmapRegion};
 use super::driver::{
     Bed, DATA, DISK_BYTES, Driver, HEADER, INDIRECT, MEMORY_BYTES, NEXT, RING_LEN, STATUS, WRITE, check,
 };
-use crate::guest::Kept;
+use crate::guest::MonitorMemory;
 use crate::inflight::Area;
 use crate::request::kind;
 use crate::{Config, Guest, Memory};
@@ -220,7 +220,7 @@ fn an_area_of_requests_under_way_that_is_taken_away_is_told() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(4096).unwrap();
         let region = MmapRegion::from_file(FileOffset::new(file.try_clone().unwrap(), 0), 4096).unwrap();
-        bed.ring.set_area(Area::new(&Arc::new(Kept::new(region).unwrap()), 0, RING_LEN));
+        bed.ring.set_area(Area::new(&Arc::new(MonitorMemory::new(region).unwrap()), 0, RING_LEN));
         bed.ring.start(None).unwrap();
         driver.request(0, kind::IN, 0, &[(DATA, 512, true)]);
         file.set_len(0).unwrap();

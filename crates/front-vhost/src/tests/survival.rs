@@ -6,15 +6,15 @@ use vm_memory::{FileOffset, MmapRegion};
 
 use super::driver::{Bed, DATA, Driver, RING_LEN, check};
 use crate::Config;
-use crate::guest::Kept;
+use crate::guest::MonitorMemory;
 use crate::inflight::{Area, area_bytes};
 use crate::request::kind;
 
-fn region() -> Arc<Kept> {
+fn region() -> Arc<MonitorMemory> {
     let file = tempfile::tempfile().unwrap();
     let bytes = 2 * area_bytes(RING_LEN);
     file.set_len(bytes as u64).unwrap();
-    Arc::new(Kept::new(MmapRegion::from_file(FileOffset::new(file, 0), bytes).unwrap()).unwrap())
+    Arc::new(MonitorMemory::new(MmapRegion::from_file(FileOffset::new(file, 0), bytes).unwrap()).unwrap())
 }
 
 #[test]

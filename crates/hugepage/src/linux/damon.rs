@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::knobs::{KnobError, Knobs, read};
 use crate::REGION_BYTES;
-use crate::view::Place;
+use crate::view::RegionAddress;
 
 const ADMIN: &str = "/sys/kernel/mm/damon/admin/kdamonds";
 /// The kernel takes no fewer.
@@ -28,10 +28,10 @@ const PATIENCE: f64 = 1.05;
 pub struct Damon {
     root: PathBuf,
     window: Duration,
-    pending: BTreeMap<u64, Place>,
+    pending: BTreeMap<u64, RegionAddress>,
     running: Option<JoinHandle<io::Result<BTreeMap<u64, bool>>>>,
-    places: BTreeMap<u64, Place>,
-    bits: BTreeMap<Place, bool>,
+    places: BTreeMap<u64, RegionAddress>,
+    bits: BTreeMap<RegionAddress, bool>,
     /// Why the last window gave nothing.
     pub trouble: Option<String>,
 }
@@ -66,7 +66,7 @@ impl Damon {
     }
 
     /// Asks for the huge page of a place, at a physical address, in the next window.
-    pub fn ask(&mut self, place: Place, physical: u64) {
+    pub fn ask(&mut self, place: RegionAddress, physical: u64) {
         self.pending.insert(physical, place);
     }
 
@@ -83,7 +83,7 @@ impl Damon {
     }
 
     /// Whether a place was used in the window; nothing if it was not watched, or the window is not over.
-    pub fn bit(&mut self, place: Place) -> Option<bool> {
+    pub fn bit(&mut self, place: RegionAddress) -> Option<bool> {
         if self.running.as_ref().is_some_and(JoinHandle::is_finished) {
             self.collect();
         }

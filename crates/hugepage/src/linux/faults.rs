@@ -16,7 +16,7 @@ use esker_bpf::load::{ArrayMap, HashMap};
 use esker_bpf::{BpfError, Code, Helper, If, Loaded, Map, MapKind, Op, Program, Reg, Ring, Size};
 
 use crate::util::Util;
-use crate::view::{Pid, Place, Region};
+use crate::view::{Pid, Region, RegionAddress};
 use crate::{REGION_BYTES, REGION_PAGES};
 
 /// Processes that are watched: a bit for each number that one may have. Every fault of the machine asks for one.
@@ -186,7 +186,7 @@ impl Faults {
     ///
     /// # Errors
     /// If there are too many.
-    pub fn set_mergeable(&mut self, place: Place, mergeable: bool) -> Result<(), FaultsError> {
+    pub fn set_mergeable(&mut self, place: RegionAddress, mergeable: bool) -> Result<(), FaultsError> {
         let key = [u64::from(place.pid.0), place.region.0];
         match mergeable {
             true => Ok(self.mergeable.insert(key, 0)?),
@@ -198,7 +198,7 @@ impl Faults {
     }
 
     /// Says which pages of a region are in use: what was freed of it was not seen.
-    pub fn correct(&mut self, place: Place, used: &Util) {
+    pub fn correct(&mut self, place: RegionAddress, used: &Util) {
         let mut words = [0; WORDS];
         used.pages().for_each(|page| words[page as usize / 64] |= 1 << (page % 64));
         words[WORDS - 1] = u64::from(used.count());
@@ -207,12 +207,12 @@ impl Faults {
     }
 
     /// Forgets which pages of a region are in use: it is of no interest any more.
-    pub fn forget_region(&mut self, place: Place) {
+    pub fn forget_region(&mut self, place: RegionAddress) {
         self.used.remove(&[u64::from(place.pid.0), place.region.0]);
     }
 
     /// Regions of which enough was written since the last call, or a shared page.
-    pub fn told(&mut self) -> Vec<Place> {
+    pub fn told(&mut self) -> Vec<RegionAddress> {
         let Faults { ring, mergeable, .. } = self;
         let mut places = Vec::new();
         ring.drain(|record| {
@@ -222,7 +222,7 @@ impl Faults {
                 // Full it cannot be: the key is there.
                 drop(mergeable.insert(key, 0));
             }
-            places.push(Place { pid: Pid(key[0] as u32), region: Region(key[1]) });
+            places.push(RegionAddress { pid: Pid(key[0] as u32), region: Region(key[1]) });
         });
         places
     }

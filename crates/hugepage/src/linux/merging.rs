@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use esker_base::Nanos;
 
 use super::knobs::{KnobError, Knobs, number, read};
-use super::preload::Door;
+use super::preload::RequestSocket;
 use crate::PAGE_BYTES;
 
 const FOLDER: &str = "/sys/kernel/mm/ksm";
@@ -25,7 +25,7 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct Merging {
     /// Who is connected.
-    pub door: Door,
+    pub door: RequestSocket,
 }
 
 /// What sharing saves.
@@ -48,7 +48,7 @@ impl Merging {
     /// [`KnobError`].
     pub fn open(settings: &Settings, knobs: &mut Knobs) -> Result<Merging, KnobError> {
         let failed = |source| KnobError::Socket { path: settings.socket.clone(), source };
-        let door = Door::open(&settings.socket).map_err(failed)?;
+        let door = RequestSocket::open(&settings.socket).map_err(failed)?;
         let knob = |name: &str| Path::new(FOLDER).join(name);
         if let Some(pages) = settings.pages {
             knobs.set(&knob("pages_to_scan"), &pages.to_string())?;

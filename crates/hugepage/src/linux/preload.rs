@@ -44,7 +44,7 @@ const ACCOUNT_SHARE: u32 = 20;
 
 /// The socket, and the processes that are connected.
 #[derive(Debug)]
-pub struct Door {
+pub struct RequestSocket {
     path: PathBuf,
     listener: OwnedFd,
     /// Those that have not greeted yet, and since when they could have.
@@ -77,12 +77,12 @@ impl Account {
     }
 }
 
-impl Door {
+impl RequestSocket {
     /// Opens the socket, in the place of one whose manager is gone.
     ///
     /// # Errors
     /// The kernel's; `AddrInUse` if another manager listens there.
-    pub fn open(path: &Path) -> io::Result<Door> {
+    pub fn open(path: &Path) -> io::Result<RequestSocket> {
         let address = SocketAddrUnix::new(path)?;
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
@@ -101,7 +101,7 @@ impl Door {
         // Programs of all users may be managed. Other processes are turned away.
         fs::set_permissions(path, Permissions::from_mode(0o666))?;
         let (silent, open, accounts) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Ok(Door { path: path.to_path_buf(), listener, silent, open, accounts, refused: 0 })
+        Ok(RequestSocket { path: path.to_path_buf(), listener, silent, open, accounts, refused: 0 })
     }
 
     /// Takes connections that wait, one of each managed process, without waiting for any. Returns the processes that have
@@ -188,7 +188,7 @@ impl Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for RequestSocket {
     fn drop(&mut self) {
         // Who starts next replaces one that stays behind.
         drop(fs::remove_file(&self.path));
@@ -251,8 +251,8 @@ mod tests {
     }
 
     /// A door with a connection of this process that has greeted.
-    fn met(path: &Path) -> (Door, OwnedFd) {
-        let mut door = Door::open(path).unwrap();
+    fn met(path: &Path) -> (RequestSocket, OwnedFd) {
+        let mut door = RequestSocket::open(path).unwrap();
         let own = knock(path);
         say(&own, HELLO);
         assert_eq!(door.admit(Instant::now(), |pid| pid == me()), BTreeSet::from([me()]));
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn a_process_that_is_not_managed_is_turned_away() {
         let (_folder, path) = folder();
-        let mut door = Door::open(&path).unwrap();
+        let mut door = RequestSocket::open(&path).unwrap();
         let own = knock(&path);
         say(&own, HELLO);
         let admitted = door.admit(Instant::now(), |_| false);
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn another_greeting_is_turned_away_and_a_late_one_is_heard_within_its_time() {
         let (_folder, path) = folder();
-        let mut door = Door::open(&path).unwrap();
+        let mut door = RequestSocket::open(&path).unwrap();
         let start = Instant::now();
         let wrong = knock(&path);
         say(&wrong, HELLO + 1);
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn a_process_has_one_connection() {
         let (_folder, path) = folder();
-        let mut door = Door::open(&path).unwrap();
+        let mut door = RequestSocket::open(&path).unwrap();
         let now = Instant::now();
         let silent: Vec<_> = (0..WAITING_MAX).map(|_| knock(&path)).collect();
         assert!(door.admit(now, |_| true).is_empty());
@@ -328,7 +328,7 @@ mod tests {
             return;
         }
         let (_folder, path) = folder();
-        let mut door = Door::open(&path).unwrap();
+        let mut door = RequestSocket::open(&path).unwrap();
         let name = "linux::preload::tests::silent_processes_keep_no_other_out";
         let this = std::env::current_exe().unwrap();
         let child = |_| Command::new(&this).args(["--exact", name]).env(CHILD, &path).stdout(Stdio::null()).spawn();
@@ -399,14 +399,14 @@ mod tests {
     #[test]
     fn a_socket_that_is_left_is_replaced_and_one_in_use_is_not() {
         let (_folder, path) = folder();
-        let door = Door::open(&path).unwrap();
-        assert_eq!(Door::open(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        let door = RequestSocket::open(&path).unwrap();
+        assert_eq!(RequestSocket::open(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);
         drop(door);
         assert!(!path.exists());
         // As a manager leaves it that is killed.
         let left = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         bind(&left, &SocketAddrUnix::new(&path).unwrap()).unwrap();
         drop(left);
-        assert!(path.exists() && Door::open(&path).is_ok());
+        assert!(path.exists() && RequestSocket::open(&path).is_ok());
     }
 }

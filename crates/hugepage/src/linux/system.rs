@@ -21,7 +21,7 @@ use super::tracked::{Tracked, Use};
 use super::young::Young;
 use crate::contiguity;
 use crate::util::Threshold;
-use crate::view::{Look, Outcome, Pid, Place, ProcView, Refusal, Region};
+use crate::view::{ChangeError, Outcome, Pid, ProcView, Region, RegionAddress, RegionView};
 use crate::{PAGE_BYTES, REGION_BYTES};
 
 /// Where faults of huge pages are allowed, for this size alone; before Linux 6.8 for all.
@@ -74,7 +74,7 @@ pub struct System {
     /// Nothing where the kernel takes no program: then page tables are looked through as often as configured.
     faults: Option<Faults>,
     /// Regions that the program in the kernel has told and that nobody has looked at since.
-    asked: BTreeSet<Place>,
+    asked: BTreeSet<RegionAddress>,
     /// Whether well used regions are signalled.
     listens: bool,
     /// Dropped, and thereby ended, before the settings are put back.
@@ -244,9 +244,9 @@ impl System {
             let Some(tracked) = self.tracked.get_mut(&pid) else { continue };
             tracked.learn_mergeable();
             let regions: Vec<Region> = tracked.mergeable.iter().copied().collect();
-            regions
-                .into_iter()
-                .for_each(|region| watch_writes(&mut self.faults, &mut self.troubles, Place { pid, region }, true));
+            regions.into_iter().for_each(|region| {
+                watch_writes(&mut self.faults, &mut self.troubles, RegionAddress { pid, region }, true)
+            });
         }
     }
 
@@ -274,7 +274,7 @@ impl System {
     }
 
     /// Regions of which the program in the kernel says that enough was written.
-    fn told(&mut self) -> Vec<Place> {
+    fn told(&mut self) -> Vec<RegionAddress> {
         let mut places = self.faults.as_mut().map(Faults::told).unwrap_or_default();
         places.retain(|place| self.tracked.get_mut(&place.pid).map(|tracked| tracked.expect(place.region)).is_some());
         self.asked.extend(&places);
@@ -295,7 +295,7 @@ impl ProcView for System {
         self.tracked.iter().map(|(pid, tracked)| (*pid, tracked.shares)).collect()
     }
 
-    fn look(&mut self, place: Place) -> Option<Look> {
+    fn look(&mut self, place: RegionAddress) -> Option<RegionView> {
         let look = self.tracked.get_mut(&place.pid)?.look(place.region, self.kpageflags.as_ref())?;
         if self.asked.remove(&place)
             && look.used.count() < self.settings.promote.pages()
@@ -306,17 +306,17 @@ impl ProcView for System {
         Some(look)
     }
 
-    fn next(&mut self, pid: Pid, from: Region) -> Option<(Region, Look)> {
+    fn next(&mut self, pid: Pid, from: Region) -> Option<(Region, RegionView)> {
         let region = self.tracked.get_mut(&pid)?.next(from)?;
-        self.look(Place { pid, region }).map(|look| (region, look))
+        self.look(RegionAddress { pid, region }).map(|look| (region, look))
     }
 
     fn huge(&mut self, pid: Pid) -> Vec<Region> {
         self.tracked.get_mut(&pid).map(Tracked::huge).unwrap_or_default()
     }
 
-    fn promote(&mut self, place: Place) -> Outcome {
-        let gone = Outcome { result: Err(Refusal::Gone), took: Nanos(0) };
+    fn promote(&mut self, place: RegionAddress) -> Outcome {
+        let gone = Outcome { result: Err(ChangeError::Gone), took: Nanos(0) };
         let outcome = self.tracked.get_mut(&place.pid).map_or(gone, |tracked| tracked.promote(place.region));
         if outcome.result.is_ok() {
             self.faults.iter_mut().for_each(|faults| faults.forget_region(place));
@@ -324,8 +324,8 @@ impl ProcView for System {
         outcome
     }
 
-    fn demote(&mut self, place: Place) -> Outcome {
-        let gone = Outcome { result: Err(Refusal::Gone), took: Nanos(0) };
+    fn demote(&mut self, place: RegionAddress) -> Outcome {
+        let gone = Outcome { result: Err(ChangeError::Gone), took: Nanos(0) };
         let flags = self.kpageflags.as_ref();
         self.tracked.get_mut(&place.pid).map_or(gone, |tracked| tracked.demote(place.region, flags))
     }
@@ -342,7 +342,7 @@ impl ProcView for System {
         let Some(damon) = &mut self.damon else { return };
         for (region, physical) in regions.iter().zip(tracked.physical(regions)) {
             if let Some(physical) = physical.filter(|physical| physical.is_multiple_of(REGION_BYTES)) {
-                damon.ask(Place { pid, region: *region }, physical);
+                damon.ask(RegionAddress { pid, region: *region }, physical);
             }
         }
     }
@@ -351,13 +351,15 @@ impl ProcView for System {
         let System { young, damon, tracked, .. } = self;
         match (young, damon, tracked.get(&pid)) {
             (Some(young), _, Some(tracked)) => young.accessed(pid, regions, tracked.table()),
-            (None, Some(damon), _) => regions.iter().map(|region| damon.bit(Place { pid, region: *region })).collect(),
+            (None, Some(damon), _) => {
+                regions.iter().map(|region| damon.bit(RegionAddress { pid, region: *region })).collect()
+            }
             _ => vec![None; regions.len()],
         }
     }
 
     /// What the kernel tells, and what is found in the tables of processes that had faults.
-    fn signals(&mut self) -> Vec<Place> {
+    fn signals(&mut self) -> Vec<RegionAddress> {
         let mut places = self.told();
         let times = if self.faults.is_some() { SELDOM } else { 1 };
         let pages = self.listens.then(|| self.settings.promote.pages());
@@ -375,7 +377,7 @@ impl ProcView for System {
             if let (None, Some(flags)) = (&self.faults, flags) {
                 new.extend(tracked.newly_private(flags));
             }
-            places.extend(new.into_iter().map(|region| Place { pid: *pid, region }));
+            places.extend(new.into_iter().map(|region| RegionAddress { pid: *pid, region }));
             let took = begun.elapsed();
             self.polls = (self.polls.0 + 1, self.polls.1 + Nanos(took.as_nanos() as u64));
             let rest = took.div_f64(self.settings.poll_share).max(Duration::from_nanos(self.settings.poll.0) * times);
@@ -451,20 +453,20 @@ impl ProcView for System {
         for region in (from.0..from.0 + count).map(Region) {
             let is_new = if mergeable { tracked.mergeable.insert(region) } else { tracked.mergeable.remove(&region) };
             if is_new {
-                watch_writes(&mut self.faults, &mut self.troubles, Place { pid, region }, mergeable);
+                watch_writes(&mut self.faults, &mut self.troubles, RegionAddress { pid, region }, mergeable);
             }
         }
         true
     }
 
-    fn is_merged(&mut self, place: Place) -> bool {
+    fn is_merged(&mut self, place: RegionAddress) -> bool {
         let (Some(flags), Some(tracked)) = (&self.kpageflags, self.tracked.get(&place.pid)) else { return false };
         tracked.is_merged(place.region, flags)
     }
 }
 
 /// Has the kernel tell of writes to shared pages of a region, or no longer.
-fn watch_writes(faults: &mut Option<Faults>, troubles: &mut Vec<String>, place: Place, mergeable: bool) {
+fn watch_writes(faults: &mut Option<Faults>, troubles: &mut Vec<String>, place: RegionAddress, mergeable: bool) {
     if let Some(Err(error)) = faults.as_mut().map(|faults| faults.set_mergeable(place, mergeable)) {
         troubles.push(format!("process {}: writes to shared pages are not told: {error}", place.pid.0));
     }

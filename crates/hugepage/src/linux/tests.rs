@@ -11,7 +11,7 @@ use super::tracked::Tracked;
 use super::{Settings, System, doctor};
 use crate::manager::Manager;
 use crate::policy::{Action, Reason};
-use crate::view::{Backing, Pid, Place, ProcView, Refusal, Region, Skip};
+use crate::view::{Backing, ChangeError, Pid, ProcView, Region, RegionAddress, Skip};
 use crate::{PAGE_BYTES, Policy, REGION_BYTES};
 use esker_base::{Nanos, Time};
 use esker_rt::real::{Reactor, RealConfig};
@@ -206,7 +206,7 @@ fn item_5_a_mapping_that_refuses_is_left_alone_once_that_is_known() {
     puppet.tell("refuse 0 512");
     puppet.tell("write 0 1024");
     assert_eq!(tracked.look(region, None).unwrap().skip, None, "the short form does not tell");
-    assert_eq!(tracked.promote(region).result, Err(Refusal::Changed));
+    assert_eq!(tracked.promote(region).result, Err(ChangeError::Changed));
     assert_eq!(tracked.look(region, None).unwrap().skip, Some(Skip::Advised));
     assert_eq!(tracked.promote(puppet.region(1)).result, Ok(()));
 }
@@ -218,7 +218,7 @@ fn who_has_ended_is_gone() {
     assert!(!tracked.has_ended());
     drop(puppet);
     assert!(tracked.has_ended());
-    assert_eq!(tracked.promote(region).result, Err(Refusal::Gone));
+    assert_eq!(tracked.promote(region).result, Err(ChangeError::Gone));
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn item_21_damon_tells_what_is_used_from_what_is_not() {
     let (mut knobs, _) = Knobs::open(&folder.path().join("state.json")).unwrap();
     let mut damon = Damon::take(&mut knobs, std::time::Duration::from_secs(2)).unwrap();
     let pid = puppet.pid();
-    let place = |region: Region| Place { pid, region };
+    let place = |region: Region| RegionAddress { pid, region };
     for (region, physical) in regions.iter().zip(tracked.physical(&regions)) {
         damon.ask(place(*region), physical.unwrap());
     }
@@ -393,7 +393,7 @@ fn the_kernel_tells_of_the_461st_page_once_and_of_no_other_process() {
     assert_eq!(faults.told(), [], "one page less than enough, however often; what is only read is not used");
     puppet.tell("write 460 461");
     let region = puppet.region(0);
-    assert_eq!(faults.told(), [Place { pid, region }]);
+    assert_eq!(faults.told(), [RegionAddress { pid, region }]);
     puppet.tell("write 461 512");
     assert_eq!(faults.told(), [], "once");
     faults.forget(pid);
@@ -405,7 +405,7 @@ fn the_kernel_tells_of_the_461st_page_once_and_of_no_other_process() {
 fn a_region_that_was_freed_is_told_at_its_461st_page_again() {
     let Some(mut puppet) = Puppet::start(4) else { return };
     let Some(mut faults) = faults() else { return };
-    let place = Place { pid: puppet.pid(), region: puppet.region(0) };
+    let place = RegionAddress { pid: puppet.pid(), region: puppet.region(0) };
     faults.watch(place.pid).unwrap();
     for life in 0..3 {
         puppet.tell("write 0 460");
@@ -432,7 +432,7 @@ fn a_region_that_was_freed_is_told_at_its_461st_page_again() {
 fn writes_to_shared_pages_are_told_also_while_nothing_else_is() {
     let Some(mut puppet) = Puppet::start(4) else { return };
     let Some(mut faults) = faults() else { return };
-    let place = Place { pid: puppet.pid(), region: puppet.region(0) };
+    let place = RegionAddress { pid: puppet.pid(), region: puppet.region(0) };
     faults.watch(place.pid).unwrap();
     faults.set_mergeable(place, true).unwrap();
     // Pages of zeroes are there and may not be written, as shared ones are.
@@ -451,7 +451,7 @@ fn writes_to_shared_pages_are_told_also_while_nothing_else_is() {
     puppet.tell("write 9 10");
     assert_eq!(faults.told(), [place]);
     puppet.tell("write 1024 1485");
-    assert_eq!(faults.told(), [Place { region: puppet.region(2), ..place }]);
+    assert_eq!(faults.told(), [RegionAddress { region: puppet.region(2), ..place }]);
 }
 
 #[test]

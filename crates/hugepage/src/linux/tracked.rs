@@ -12,7 +12,7 @@ use esker_rt::real::process::{Advice, PageRun, PageTable, Process, Wanted, page_
 use super::maps::{self, Mapping};
 use super::merging;
 use crate::util::Util;
-use crate::view::{Backing, Look, Outcome, Refusal, Region, Skip};
+use crate::view::{Backing, ChangeError, Outcome, Region, RegionView, Skip};
 use crate::{PAGE_BYTES, REGION_BYTES, REGION_PAGES};
 
 /// Mappings are read again when they are older.
@@ -156,7 +156,7 @@ impl Tracked {
     }
 
     /// A region as it is now; nothing if nothing is mapped there.
-    pub fn look(&mut self, region: Region, kpageflags: Option<&File>) -> Option<Look> {
+    pub fn look(&mut self, region: Region, kpageflags: Option<&File>) -> Option<RegionView> {
         let skip = maps::skip_of(self.mappings(), region)?;
         let mut room = [PageRun::default(); REGION_PAGES as usize];
         let (start, end) = maps::bytes_of(region);
@@ -178,7 +178,7 @@ impl Tracked {
         {
             backing = Backing::Split;
         }
-        Some(Look { used, backing, skip })
+        Some(RegionView { used, backing, skip })
     }
 
     /// Whether the page at an address is part of a huge page in physical memory.
@@ -328,10 +328,10 @@ impl Tracked {
         let took = Nanos(begun.elapsed().as_nanos() as u64);
         let result = match done {
             Ok(_) if self.look(region, None).is_some_and(|look| look.backing == Backing::Huge) => Ok(()),
-            Ok(_) => Err(Refusal::NothingDone),
+            Ok(_) => Err(ChangeError::NothingDone),
             Err(error) => Err(refusal(&error)),
         };
-        if result == Err(Refusal::Changed) {
+        if result == Err(ChangeError::Changed) {
             self.learn_refusals();
         }
         Outcome { result, took }
@@ -344,15 +344,15 @@ impl Tracked {
         Outcome { result, took: Nanos(begun.elapsed().as_nanos() as u64) }
     }
 
-    fn split(&mut self, region: Region, kpageflags: Option<&File>) -> Result<(), Refusal> {
-        let look = self.look(region, kpageflags).ok_or(Refusal::Changed)?;
-        let page = look.used.pages().next().ok_or(Refusal::Changed)?;
+    fn split(&mut self, region: Region, kpageflags: Option<&File>) -> Result<(), ChangeError> {
+        let look = self.look(region, kpageflags).ok_or(ChangeError::Changed)?;
+        let page = look.used.pages().next().ok_or(ChangeError::Changed)?;
         let address = maps::bytes_of(region).0 + u64::from(page) * PAGE_BYTES;
         self.process.advise(address, PAGE_BYTES, Advice::Cold).map_err(|error| refusal(&error))?;
         match self.look(region, kpageflags) {
             Some(after) if after.backing == Backing::Base => Ok(()),
-            Some(_) => Err(Refusal::NothingDone),
-            None => Err(Refusal::Changed),
+            Some(_) => Err(ChangeError::NothingDone),
+            None => Err(ChangeError::Changed),
         }
     }
 
@@ -382,15 +382,15 @@ impl Tracked {
 }
 
 /// What the kernel's answer to an advice means (measured on Linux 6.18).
-fn refusal(error: &io::Error) -> Refusal {
+fn refusal(error: &io::Error) -> ChangeError {
     use rustix::io::Errno;
     match error.raw_os_error().map(Errno::from_raw_os_error) {
-        Some(Errno::AGAIN) => Refusal::Pinned,
-        Some(Errno::BUSY) => Refusal::Limit,
-        Some(Errno::NOMEM) => Refusal::NoContiguity,
-        Some(Errno::SRCH) => Refusal::Gone,
-        Some(Errno::PERM | Errno::ACCESS) => Refusal::Denied,
-        _ => Refusal::Changed,
+        Some(Errno::AGAIN) => ChangeError::Pinned,
+        Some(Errno::BUSY) => ChangeError::Limit,
+        Some(Errno::NOMEM) => ChangeError::NoContiguity,
+        Some(Errno::SRCH) => ChangeError::Gone,
+        Some(Errno::PERM | Errno::ACCESS) => ChangeError::Denied,
+        _ => ChangeError::Changed,
     }
 }
 

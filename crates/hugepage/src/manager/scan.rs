@@ -6,7 +6,7 @@ use esker_base::{Nanos, Time};
 
 use super::{Asker, Decision, Manager, Tell};
 use crate::policy::Order;
-use crate::view::{Backing, Pid, Place, ProcView, Region};
+use crate::view::{Backing, Pid, ProcView, Region, RegionAddress};
 
 /// A part of the background scan.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ impl Manager {
         record.counts.looked += u64::from(cost);
         let left = quantum.left - cost;
         self.quantum = Some(Quantum { left, ..quantum });
-        let place = Place { pid: quantum.pid, region };
+        let place = RegionAddress { pid: quantum.pid, region };
         let took = self.decide(now, place, Asker::Scan, view, tell);
         if left == 0 {
             self.end_quantum(now);

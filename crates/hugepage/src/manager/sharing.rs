@@ -10,7 +10,7 @@ use esker_base::Time;
 use super::{Asker, Decision, Manager, Tell};
 use crate::record::Record;
 use crate::sharing::{Candidate, SharingPolicy, Verdict};
-use crate::view::{Outcome, Pid, Place, ProcView, Refusal, Region};
+use crate::view::{ChangeError, Outcome, Pid, ProcView, Region, RegionAddress};
 use esker_base::Nanos;
 
 /// Runs of regions of one process whose pages may be shared: each costs the process up to two mappings, of which it may
@@ -56,7 +56,7 @@ impl Manager {
         let before: BTreeSet<Region> = record.mergeable.keys().copied().collect();
         record.was_base = regions.iter().filter(|(_, is_huge)| !is_huge).map(|(region, _)| *region).collect();
         let hot: Vec<Region> = hot_base(record, &self.policy.tracking).collect();
-        for place in hot.into_iter().map(|region| Place { pid, region }) {
+        for place in hot.into_iter().map(|region| RegionAddress { pid, region }) {
             if view.look(place).is_some_and(|look| look.used.count() >= self.policy.promote.pages()) {
                 self.urgent.ask(place);
             }
@@ -94,21 +94,27 @@ impl Manager {
 
     /// Whether a region that is used well enough stays in base pages because some are shared. A write to one of them, or
     /// heat, asks for its promotion; the background scan does not, nor does anybody where all duplicates are shared.
-    pub(super) fn stays_shared(&self, place: Place, asker: Asker, view: &mut impl ProcView) -> bool {
+    pub(super) fn stays_shared(&self, place: RegionAddress, asker: Asker, view: &mut impl ProcView) -> bool {
         self.is_mergeable(place)
             && (asker == Asker::Scan || self.policy.sharing == SharingPolicy::All)
             && view.is_merged(place)
     }
 
-    fn is_mergeable(&self, place: Place) -> bool {
+    fn is_mergeable(&self, place: RegionAddress) -> bool {
         self.records.get(&place.pid).is_some_and(|record| record.mergeable.contains_key(&place.region))
     }
 
     /// Makes a region huge, after its pages were made private.
-    pub(super) fn promote(&mut self, now: Time, place: Place, view: &mut impl ProcView, tell: Tell<'_>) -> Outcome {
+    pub(super) fn promote(
+        &mut self,
+        now: Time,
+        place: RegionAddress,
+        view: &mut impl ProcView,
+        tell: Tell<'_>,
+    ) -> Outcome {
         if self.is_mergeable(place) && self.policy.sharing != SharingPolicy::All {
             if !self.set_mergeable(now, place.pid, (place.region, 1), false, view, tell) {
-                return Outcome { result: Err(Refusal::Mergeable), took: Nanos(0) };
+                return Outcome { result: Err(ChangeError::Mergeable), took: Nanos(0) };
             }
             if let Some(record) = self.records.get_mut(&place.pid) {
                 record.mergeable.remove(&place.region);

@@ -26,8 +26,8 @@ fn dense(machine: &mut Machine, shares: u64, regions: u64) -> Pid {
     pid
 }
 
-fn place(pid: Pid, region: u64) -> Place {
-    Place { pid, region: Region(region) }
+fn place(pid: Pid, region: u64) -> RegionAddress {
+    RegionAddress { pid, region: Region(region) }
 }
 
 /// Runs second by second, with `each` at the beginning of every second.

@@ -9,7 +9,7 @@ use super::costs::Costs;
 use super::physical::{Frame, Physical};
 use crate::contiguity::HUGE_ORDER;
 use crate::util::{Threshold, Util};
-use crate::view::{Backing, Look, Outcome, Pid, Place, ProcView, Refusal, Region, Skip};
+use crate::view::{Backing, ChangeError, Outcome, Pid, ProcView, Region, RegionAddress, RegionView, Skip};
 use crate::{PAGE_BYTES, REGION_BYTES, REGION_PAGES};
 
 /// What the system does when a page inside a huge page is freed.
@@ -65,7 +65,7 @@ pub struct Machine {
     demote: Threshold,
     freeing: Freeing,
     greedy: bool,
-    signals: Vec<Place>,
+    signals: Vec<RegionAddress>,
     listens: bool,
     /// Faults that took a huge page.
     pub huge_faults: u64,
@@ -125,7 +125,7 @@ impl Machine {
     }
 
     /// Unmaps a region.
-    pub fn unmap(&mut self, place: Place) {
+    pub fn unmap(&mut self, place: RegionAddress) {
         let Some(process) = self.processes.get_mut(&place.pid) else { return };
         if let Some(range) = process.ranges.remove(&place.region) {
             give_all(&mut self.physical, range.memory);
@@ -133,7 +133,7 @@ impl Machine {
     }
 
     /// Says that a region cannot be huge, or has pinned pages. It must have been touched.
-    pub fn mark(&mut self, place: Place, skip: Option<Skip>, pinned: bool) {
+    pub fn mark(&mut self, place: RegionAddress, skip: Option<Skip>, pinned: bool) {
         let range = self.range_mut(place).expect("only a region that was touched is marked");
         (range.skip, range.pinned) = (skip, pinned);
     }
@@ -141,7 +141,7 @@ impl Machine {
     /// A write to a virtual page. Returns what its fault cost, 0 without one. Nothing if memory is full.
     pub fn touch(&mut self, pid: Pid, page: u64) -> Option<Nanos> {
         let (region, at) = split_page(page);
-        let place = Place { pid, region };
+        let place = RegionAddress { pid, region };
         let cost = self.map(place)?;
         let process = self.processes.get_mut(&pid)?;
         process.activity += 1;
@@ -169,7 +169,7 @@ impl Machine {
     }
 
     /// Makes sure that a region is there. Returns what the first fault in it cost beyond a base page.
-    fn map(&mut self, place: Place) -> Option<Nanos> {
+    fn map(&mut self, place: RegionAddress) -> Option<Nanos> {
         let process = self.processes.get_mut(&place.pid)?;
         let Entry::Vacant(vacant) = process.ranges.entry(place.region) else { return Some(Nanos(0)) };
         let block = if self.greedy { self.physical.take_huge() } else { None };
@@ -199,7 +199,7 @@ impl Machine {
     /// The process gives a page back.
     pub fn free(&mut self, pid: Pid, page: u64) {
         let (region, at) = split_page(page);
-        let place = Place { pid, region };
+        let place = RegionAddress { pid, region };
         let (freeing, demote) = (self.freeing, self.demote.pages());
         let Some(range) = self.range_mut(place) else { return };
         if !range.used.clear(at) {
@@ -218,14 +218,14 @@ impl Machine {
     }
 
     /// The kernel finds a duplicate of a page of a region, which splits its huge page. False if its pages may not be shared.
-    pub fn merge(&mut self, place: Place) -> bool {
+    pub fn merge(&mut self, place: RegionAddress) -> bool {
         let Some(range) = self.range_mut(place).filter(|range| range.mergeable) else { return false };
         range.merged = true;
         self.demote(place).result.is_ok()
     }
 
     /// The process uses a region.
-    pub fn use_region(&mut self, place: Place) {
+    pub fn use_region(&mut self, place: RegionAddress) {
         let Some(process) = self.processes.get_mut(&place.pid) else { return };
         process.activity += 1;
         if let Some(range) = process.ranges.get_mut(&place.region) {
@@ -234,7 +234,7 @@ impl Machine {
     }
 
     /// Whether a huge page backs a region.
-    pub fn is_huge(&self, place: Place) -> bool {
+    pub fn is_huge(&self, place: RegionAddress) -> bool {
         let range = self.processes.get(&place.pid).and_then(|process| process.ranges.get(&place.region));
         range.is_some_and(Range::is_huge)
     }
@@ -253,7 +253,7 @@ impl Machine {
         self.greedy
     }
 
-    fn range_mut(&mut self, place: Place) -> Option<&mut Range> {
+    fn range_mut(&mut self, place: RegionAddress) -> Option<&mut Range> {
         self.processes.get_mut(&place.pid)?.ranges.get_mut(&place.region)
     }
 }
@@ -269,12 +269,12 @@ fn give_all(physical: &mut Physical, memory: Memory) {
     }
 }
 
-fn look_at(range: &Range) -> Look {
+fn look_at(range: &Range) -> RegionView {
     let backing = match &range.memory {
         Memory::Huge(_) => Backing::Huge,
         Memory::Base(_) => Backing::Base,
     };
-    Look { used: range.used, backing, skip: range.skip }
+    RegionView { used: range.used, backing, skip: range.skip }
 }
 
 impl ProcView for Machine {
@@ -282,11 +282,11 @@ impl ProcView for Machine {
         self.processes.iter().map(|(pid, process)| (*pid, process.shares)).collect()
     }
 
-    fn look(&mut self, place: Place) -> Option<Look> {
+    fn look(&mut self, place: RegionAddress) -> Option<RegionView> {
         self.range_mut(place).map(|range| look_at(range))
     }
 
-    fn next(&mut self, pid: Pid, from: Region) -> Option<(Region, Look)> {
+    fn next(&mut self, pid: Pid, from: Region) -> Option<(Region, RegionView)> {
         let mut ranges = self.processes.get(&pid)?.ranges.range(from..);
         ranges.find(|(_, range)| range.used.count() > 0).map(|(region, range)| (*region, look_at(range)))
     }
@@ -296,34 +296,34 @@ impl ProcView for Machine {
         process.ranges.iter().filter(|(_, range)| range.is_huge()).map(|(region, _)| *region).collect()
     }
 
-    fn promote(&mut self, place: Place) -> Outcome {
+    fn promote(&mut self, place: RegionAddress) -> Outcome {
         let delay = self.delay;
         let refused = |refusal| Outcome { result: Err(refusal), took: Nanos::micros(1) };
         let Some(range) = self.processes.get_mut(&place.pid).and_then(|process| process.ranges.get_mut(&place.region))
         else {
-            return refused(Refusal::Gone);
+            return refused(ChangeError::Gone);
         };
         if range.skip.is_some() || range.used.count() == 0 {
-            return refused(Refusal::Changed);
+            return refused(ChangeError::Changed);
         }
         if range.pinned {
-            return refused(Refusal::Pinned);
+            return refused(ChangeError::Pinned);
         }
         self.promoted_mergeable += u64::from(range.mergeable);
         let Memory::Base(frames) = &mut range.memory else {
             return Outcome { result: Ok(()), took: Nanos(300) };
         };
-        let Some(block) = self.physical.take_huge() else { return refused(Refusal::NoContiguity) };
+        let Some(block) = self.physical.take_huge() else { return refused(ChangeError::NoContiguity) };
         frames.iter_mut().filter_map(Option::take).for_each(|frame| self.physical.give_base(frame));
         range.memory = Memory::Huge(block);
         range.accessed = true;
         Outcome { result: Ok(()), took: self.costs.promotion(range.used.count()) + delay }
     }
 
-    fn demote(&mut self, place: Place) -> Outcome {
+    fn demote(&mut self, place: RegionAddress) -> Outcome {
         let Some(range) = self.processes.get_mut(&place.pid).and_then(|process| process.ranges.get_mut(&place.region))
         else {
-            return Outcome { result: Err(Refusal::Gone), took: Nanos::micros(1) };
+            return Outcome { result: Err(ChangeError::Gone), took: Nanos::micros(1) };
         };
         let Memory::Huge(block) = range.memory else {
             return Outcome { result: Ok(()), took: Nanos(300) };
@@ -342,18 +342,19 @@ impl ProcView for Machine {
     fn clear_accessed(&mut self, pid: Pid, regions: &[Region]) {
         self.cleared += regions.len() as u64;
         for region in regions {
-            if let Some(range) = self.range_mut(Place { pid, region: *region }) {
+            if let Some(range) = self.range_mut(RegionAddress { pid, region: *region }) {
                 range.accessed = false;
             }
         }
     }
 
     fn accessed(&mut self, pid: Pid, regions: &[Region]) -> Vec<Option<bool>> {
-        let mut bit = |region: &Region| self.range_mut(Place { pid, region: *region }).map(|range| range.accessed);
+        let mut bit =
+            |region: &Region| self.range_mut(RegionAddress { pid, region: *region }).map(|range| range.accessed);
         regions.iter().map(&mut bit).collect()
     }
 
-    fn signals(&mut self) -> Vec<Place> {
+    fn signals(&mut self) -> Vec<RegionAddress> {
         std::mem::take(&mut self.signals)
     }
 
@@ -367,7 +368,7 @@ impl ProcView for Machine {
         for one in &moved {
             let ((pid, page), to) = (one.owner, one.to);
             let (region, at) = split_page(page);
-            let range = self.range_mut(Place { pid, region }).expect("who owns a frame is alive");
+            let range = self.range_mut(RegionAddress { pid, region }).expect("who owns a frame is alive");
             let Memory::Base(frames) = &mut range.memory else { panic!("a base page of a huge range was moved") };
             frames[at as usize] = Some(to);
         }
@@ -384,7 +385,7 @@ impl ProcView for Machine {
             |range: &Range| !range.is_huge() && !range.merged && range.used.count() >= self.promote.pages();
         for (pid, process) in self.processes.iter().filter(|_| on) {
             let regions = process.ranges.iter().filter(|(_, range)| is_well_used(range));
-            self.signals.extend(regions.map(|(region, _)| Place { pid: *pid, region: *region }));
+            self.signals.extend(regions.map(|(region, _)| RegionAddress { pid: *pid, region: *region }));
         }
     }
 
@@ -411,7 +412,7 @@ impl ProcView for Machine {
         true
     }
 
-    fn is_merged(&mut self, place: Place) -> bool {
+    fn is_merged(&mut self, place: RegionAddress) -> bool {
         self.range_mut(place).is_some_and(|range| range.merged)
     }
 }

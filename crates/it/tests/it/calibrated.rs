@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use esker_base::Nanos;
 use esker_base::units::{KIB, MIB};
 use esker_predict::calibrate::{Options, Part, RawDevice};
-use esker_predict::{Calibration, Calibrator, Candidate, Load, Plan, PredictError, Run, Trace, Watch};
+use esker_predict::{
+    Calibration, Calibrator, Candidate, CandidateRun, ComparisonPlan, Load, PredictError, Trace, Watch,
+};
 use esker_rt::real::loop_device::{self, LoopSetup};
 use esker_stack::Spec;
 use esker_trace_block::{Op, Record};
@@ -58,16 +60,16 @@ fn measured(device: &Path, overwrite: bool) -> Calibration {
 }
 
 /// Reads and writes in turn, on a stack that names the device.
-fn predicted(device: &Path, calibration: Calibration) -> Result<Run, PredictError> {
+fn predicted(device: &Path, calibration: Calibration) -> Result<CandidateRun, PredictError> {
     let op = |at| if at % 2 == 0 { Op::Read } else { Op::Write };
     let record = |at| Record { at: Nanos(at), volume: 0, op: op(at), offset: at * 4 * KIB, len: 4 * KIB };
     let text = format!("vol = raw path={} | stats @", device.display());
     let spec = Spec::parse("raw", &text).expect("the test's own text");
-    let plan = Plan {
+    let plan = ComparisonPlan {
         candidates: vec![Candidate { name: "raw".to_string(), what: String::new(), spec }],
         load: Load::Closed { depth: 1, think: Nanos::ZERO },
         calibration: Some(("test".to_string(), calibration)),
-        ..Plan::of(vec![Trace::from_records("half", (0..400).map(record).collect())])
+        ..ComparisonPlan::of(vec![Trace::from_records("half", (0..400).map(record).collect())])
     };
     let silent: Watch = std::sync::Arc::new(|_, _| {});
     Ok(plan.compare(&silent)?.runs.remove(0))

@@ -9,7 +9,7 @@ use esker_base::{ByteRange, Nanos, Stream as Random};
 use esker_front_nbd::listen::Access;
 use esker_front_nbd::{Client, server as nbd};
 use esker_layer_mirror::check;
-use esker_rt::mem::{Part, Pool};
+use esker_rt::mem::{Pool, Slice};
 use esker_rt::net::{Address, Stream};
 use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::{Rt, Secret};
@@ -155,7 +155,7 @@ async fn load(client: Client, blocks: Rc<std::cell::RefCell<Vec<Versions>>>, mut
         let version = blocks.borrow()[block as usize].sent + 1;
         blocks.borrow_mut()[block as usize].sent = version;
         let bytes = sector(block, version).repeat(LEN as usize / SECTOR);
-        if client.write(block * LEN, Part::heap(bytes), false).await.is_err() {
+        if client.write(block * LEN, Slice::heap(bytes), false).await.is_err() {
             return;
         }
         blocks.borrow_mut()[block as usize].answered = version;
@@ -173,10 +173,10 @@ async fn load(client: Client, blocks: Rc<std::cell::RefCell<Vec<Versions>>>, mut
 async fn told(rt: &Rt, dir: &Path, name: &str) -> f64 {
     let stream = Stream::connect(rt, &control(dir)).unwrap();
     let line = esker_serve::Command::Status {}.line();
-    stream.write_all(vec![Part::heap(line.into_bytes())]).await.unwrap();
+    stream.write_all(vec![Slice::heap(line.into_bytes())]).await.unwrap();
     let mut answer = Vec::new();
     while !answer.ends_with(b"\n") {
-        let (parts, count) = stream.read(vec![Part::heap(vec![0; 4096])]).await;
+        let (parts, count) = stream.read(vec![Slice::heap(vec![0; 4096])]).await;
         answer.extend_from_slice(&parts[0].bytes()[..count.unwrap()]);
     }
     let text = String::from_utf8(answer).unwrap();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use esker_base::units::{GIB, KIB};
 use esker_base::{ByteRange, Nanos, Stream as Random};
 use esker_front_nbd::Client;
-use esker_predict::{Candidate, Load, Plan, Run, Trace};
+use esker_predict::{Candidate, CandidateRun, ComparisonPlan, Load, Trace};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::net::{Address, Stream};
@@ -28,14 +28,14 @@ fn offsets() -> Vec<u64> {
 }
 
 /// What virtual time says of the same reads, one after the other.
-fn predicted() -> Run {
+fn predicted() -> CandidateRun {
     let record = |(at, offset)| Record { at: Nanos(at), volume: 0, op: Op::Read, offset, len: LEN };
     let records = (0..).zip(offsets()).map(record).collect();
     let spec = Spec::parse("paced", &format!("{DISK} @")).unwrap();
-    let plan = Plan {
+    let plan = ComparisonPlan {
         candidates: vec![Candidate { name: "disk".to_string(), what: String::new(), spec }],
         load: Load::Closed { depth: 1, think: Nanos::ZERO },
-        ..Plan::of(vec![Trace::from_records("reads", records)])
+        ..ComparisonPlan::of(vec![Trace::from_records("reads", records)])
     };
     plan.compare(&(Arc::new(|_: &str, _| {}) as esker_predict::Watch)).unwrap().runs.remove(0)
 }
@@ -69,10 +69,10 @@ async fn served(rt: Rt, dir: &Path) -> (Vec<Nanos>, serde_json::Value) {
 async fn status(rt: &Rt, control: &Address) -> serde_json::Value {
     let stream = Stream::connect(rt, control).unwrap();
     let line = esker_serve::Command::Status {}.line();
-    stream.write_all(vec![esker_rt::mem::Part::heap(line.into_bytes())]).await.unwrap();
+    stream.write_all(vec![esker_rt::mem::Slice::heap(line.into_bytes())]).await.unwrap();
     let mut answer = Vec::new();
     while !answer.ends_with(b"\n") {
-        let (parts, count) = stream.read(vec![esker_rt::mem::Part::heap(vec![0; 4096])]).await;
+        let (parts, count) = stream.read(vec![esker_rt::mem::Slice::heap(vec![0; 4096])]).await;
         answer.extend_from_slice(&parts[0].bytes()[..count.unwrap()]);
     }
     serde_json::from_slice(&answer).unwrap()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use esker_base::units::{GIB, KIB};
 use esker_base::{Nanos, Stream};
-use esker_predict::{Candidate, Plan, SpeedChoice, Trace, Watch};
+use esker_predict::{Candidate, ComparisonPlan, SpeedChoice, Trace, Watch};
 use esker_stack::Spec;
 use esker_trace_block::{Op, Record};
 
@@ -76,7 +76,7 @@ impl Load {
         }
     }
 
-    fn plan(&self, seed: u64, requests: u64) -> Plan {
+    fn plan(&self, seed: u64, requests: u64) -> ComparisonPlan {
         let spec = Spec::parse(self.id, self.stack).unwrap_or_else(|e| panic!("the experiment's own text: {e}"));
         let candidate = Candidate { name: "vol".to_string(), what: self.stack.to_string(), spec };
         let mut random = Stream::named(seed, self.id);
@@ -87,7 +87,7 @@ impl Load {
             offset: random.below((REACH - LEN) / self.grain) * self.grain,
             len: LEN,
         };
-        let mut plan = Plan::of(vec![Trace::from_records("requests", (0..requests).map(record).collect())]);
+        let mut plan = ComparisonPlan::of(vec![Trace::from_records("requests", (0..requests).map(record).collect())]);
         plan.candidates = vec![candidate];
         plan.seed = seed;
         plan.speed = SpeedChoice::Factor(1.0);

@@ -18,12 +18,12 @@ fn read(at: u64) -> Bio {
 #[test]
 fn the_arm_is_where_the_last_request_left_it() {
     let lowers = lowers(2);
-    assert_eq!(lowers.state(0).unwrap().head, Head { at: 0, way: Way::Unknown });
+    assert_eq!(lowers.state(0).unwrap().head, ArmState { at: 0, way: Way::Unknown });
     lowers.sent(0, &read(8192)).unwrap();
-    assert_eq!(lowers.state(0).unwrap().head, Head { at: 8704, way: Way::Up });
+    assert_eq!(lowers.state(0).unwrap().head, ArmState { at: 8704, way: Way::Up });
     lowers.sent(0, &read(4096)).unwrap();
     lowers.sent(0, &Bio::flush()).unwrap();
-    assert_eq!(lowers.state(0).unwrap().head, Head { at: 4608, way: Way::Down });
+    assert_eq!(lowers.state(0).unwrap().head, ArmState { at: 4608, way: Way::Down });
     assert_eq!(lowers.state(0).unwrap().in_flight, 3);
 }
 
@@ -95,7 +95,7 @@ fn simulated_disks_keep_what_they_say_and_follow_their_plan() {
         assert_eq!(held, expected, "{keeps:?}");
     }
     let sim = Sim::new(SimConfig::seeded(1));
-    let error = simulated(&sim.rt(), Simulated::Memory, 513, Plan::default()).map(drop).unwrap_err().to_string();
+    let error = simulated(&sim.rt(), Simulated::Memory, 513, FaultPlan::default()).map(drop).unwrap_err().to_string();
     assert_eq!(error, "a simulated disk of 513 bytes cannot be made; use a positive multiple of 512");
-    assert!(simulated(&sim.rt(), Simulated::Nothing, 0, Plan::default()).is_err());
+    assert!(simulated(&sim.rt(), Simulated::Nothing, 0, FaultPlan::default()).is_err());
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::mover::{Move, Shape};
-use crate::split::Place;
+use crate::split::LowerAddress;
 
 /// Moves that contradict each other. Nothing was moved.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -33,7 +33,7 @@ pub fn check(moves: &[Move]) -> Result<(), BadMoves> {
 }
 
 /// A side of a move: where it is, which move, and whether it is written.
-type Side = (Place, u64, usize, bool);
+type Side = (LowerAddress, u64, usize, bool);
 
 fn check_overlaps(moves: &[Move]) -> Result<(), BadMoves> {
     let sides = |(at, one): (usize, &Move)| [(one.from, one.len, at, false), (one.to, one.len, at, true)];
@@ -93,7 +93,7 @@ fn cut(one: Move, max: u64) -> Vec<Move> {
 }
 
 /// Sorts `moves` by `place` and groups those that lie one after the other, up to `max` bytes.
-pub fn runs(moves: &mut [Move], place: fn(&Move) -> Place, max: u64) -> Vec<Range<usize>> {
+pub fn runs(moves: &mut [Move], place: fn(&Move) -> LowerAddress, max: u64) -> Vec<Range<usize>> {
     moves.sort_by_key(place);
     let mut runs: Vec<Range<usize>> = Vec::new();
     let mut len = 0;
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     fn moving(from: u64, to: u64, len: u64) -> Move {
-        Move { upper: from, from: Place { lower: 0, at: from }, to: Place { lower: 0, at: to }, len }
+        Move { upper: from, from: LowerAddress { lower: 0, at: from }, to: LowerAddress { lower: 0, at: to }, len }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use esker_base::{Nanos, Stream, Time};
-use esker_block::{Arity, Buf, Device, Extension, Kind, KindError, Layer, Make, Opening, Role, Routes, VolumeId};
+use esker_block::{Arity, Buf, Device, Extension, Kind, KindError, Layer, Make, OpenContext, Role, Routes, VolumeId};
 use esker_dev::{Defer, Media, MemoryDevice};
 use esker_dev_sim::disk_model;
 use esker_rt::sim::{SimConfig, twice};
@@ -24,13 +24,13 @@ fn shuffle(rng: &mut Stream, list: &mut [u64]) {
 /// A map of units over two lower ends, which a mover changes.
 struct Mapped {
     mover: Rc<Mover>,
-    map: Rc<RefCell<BTreeMap<u64, Place>>>,
+    map: Rc<RefCell<BTreeMap<u64, LowerAddress>>>,
 }
 
-fn place(map: &BTreeMap<u64, Place>, at: u64) -> Run {
+fn place(map: &BTreeMap<u64, LowerAddress>, at: u64) -> LowerExtent {
     let (unit, inside) = (at / UNIT, at % UNIT);
-    let home = Place { lower: 0, at: unit * UNIT };
-    Run { place: map.get(&unit).copied().unwrap_or(home).plus(inside), len: UNIT - inside }
+    let home = LowerAddress { lower: 0, at: unit * UNIT };
+    LowerExtent { place: map.get(&unit).copied().unwrap_or(home).plus(inside), len: UNIT - inside }
 }
 
 impl Extension for Mapped {
@@ -43,8 +43,8 @@ impl Extension for Mapped {
         self.mover.complete(ctx);
     }
 
-    fn open(&self, opening: Opening) -> Step<Result<(), KindError>> {
-        let Opening { rt, pool, station, .. } = opening;
+    fn open(&self, opening: OpenContext) -> Step<Result<(), KindError>> {
+        let OpenContext { rt, pool, station, .. } = opening;
         let (mover, map, world) = (self.mover.clone(), self.map.clone(), rt.clone());
         drop(rt.spawn("moving", async move {
             move_about(&world, &mover, &map, Way::Station(world.clone(), pool, station)).await
@@ -54,7 +54,7 @@ impl Extension for Mapped {
 }
 
 /// Moves every unit to the other end and back, in ever other orders, until the stack has ended.
-async fn move_about(rt: &Rt, mover: &Mover, map: &RefCell<BTreeMap<u64, Place>>, way: Way) {
+async fn move_about(rt: &Rt, mover: &Mover, map: &RefCell<BTreeMap<u64, LowerAddress>>, way: Way) {
     let mut rng = rt.rng("moving");
     loop {
         let mut targets: Vec<u64> = (0..UNITS).collect();
@@ -62,7 +62,7 @@ async fn move_about(rt: &Rt, mover: &Mover, map: &RefCell<BTreeMap<u64, Place>>,
         let moves: Vec<Move> = (0..UNITS)
             .map(|unit| {
                 let from = place(&map.borrow(), unit * UNIT).place;
-                let to = Place { lower: 1 - from.lower, at: targets[unit as usize] * UNIT };
+                let to = LowerAddress { lower: 1 - from.lower, at: targets[unit as usize] * UNIT };
                 Move { upper: unit * UNIT, from, to, len: UNIT }
             })
             .collect();
@@ -193,7 +193,7 @@ proptest! {
             .map(|i| {
                 let (far, near) = (units[i as usize] * UNIT, i * UNIT);
                 let (from, to) = if shape == 2 { (near, far) } else { (far, near) };
-                Move { upper: from, from: Place { lower: 0, at: from }, to: Place { lower: 1, at: to }, len: UNIT }
+                Move { upper: from, from: LowerAddress { lower: 0, at: from }, to: LowerAddress { lower: 1, at: to }, len: UNIT }
             })
             .collect();
         let before: Vec<Vec<u8>> = media.iter().map(|m| m.bytes(span(0, UNITS * UNIT))).collect();
@@ -225,7 +225,7 @@ fn what_cannot_be_read_or_written_stays_where_it_is_and_is_reported() {
         let injector = esker_testkit::Injector::new("latent 8192+512; error write 2".parse().unwrap());
         let memory = Rc::new(MemoryDevice::over(&rt, Media::new(UNITS * UNIT), 512, Defer::Never));
         let io = Io::over(&rt, &Pool::default(), vec![esker_testkit::Faulty::over(&rt, memory, &injector)]);
-        let at = |unit: u64| Place { lower: 0, at: unit * UNIT };
+        let at = |unit: u64| LowerAddress { lower: 0, at: unit * UNIT };
         let moves = (0..8).map(|i| Move { upper: i * UNIT, from: at(i), to: at(20 + 2 * i), len: UNIT }).collect();
         let mover = Mover::new(Settings { batch: 1 << 20, ..Settings::tiny() });
         let changed = RefCell::new(Vec::new());
@@ -283,7 +283,12 @@ fn gathered(blocks: u64, naive: bool) -> (f64, usize) {
     let moves: Vec<Move> = (0..blocks)
         .map(|i| {
             let (from, to) = (sources[i as usize], i * UNIT);
-            Move { upper: from, from: Place { lower: 0, at: from }, to: Place { lower: 0, at: to }, len: UNIT }
+            Move {
+                upper: from,
+                from: LowerAddress { lower: 0, at: from },
+                to: LowerAddress { lower: 0, at: to },
+                len: UNIT,
+            }
         })
         .collect();
     sim.block_on(async move {

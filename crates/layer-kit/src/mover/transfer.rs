@@ -7,7 +7,7 @@ use esker_block::{Bio, BioError, Buf};
 use super::order::runs;
 use super::{Move, Moved, Report, Settings};
 use crate::io::Io;
-use crate::split::Place;
+use crate::split::LowerAddress;
 
 /// Bytes of one request at most; larger ones gain nothing.
 const REQUEST_MAX: u64 = 1 << 20;
@@ -40,7 +40,7 @@ async fn read_all(
     batch: &mut [Move],
     failed: &mut Failed,
     report: &mut Report,
-) -> BTreeMap<Place, Buf> {
+) -> BTreeMap<LowerAddress, Buf> {
     let runs = runs(batch, |one| one.from, REQUEST_MAX);
     let request = |moves: &[Move]| {
         let len = moves.iter().map(|one| one.len).sum::<u64>();
@@ -70,7 +70,7 @@ async fn read_all(
     held
 }
 
-fn hand_out(held: &mut BTreeMap<Place, Buf>, moves: &[Move], mut buf: Buf) {
+fn hand_out(held: &mut BTreeMap<LowerAddress, Buf>, moves: &[Move], mut buf: Buf) {
     if let [one] = moves {
         held.insert(one.to, buf);
         return;
@@ -87,14 +87,14 @@ async fn write_all(
     io: &Io,
     settings: &Settings,
     batch: &mut Vec<Move>,
-    held: &mut BTreeMap<Place, Buf>,
+    held: &mut BTreeMap<LowerAddress, Buf>,
     failed: &mut Failed,
     report: &mut Report,
 ) {
     let runs = runs(batch, |one| one.to, REQUEST_MAX);
     let mut request = |moves: &[Move]| {
         let bufs = moves.iter().map(|one| held.remove(&one.to).expect("only what was read is written")).collect();
-        let first: Place = moves[0].to;
+        let first: LowerAddress = moves[0].to;
         Bio::write(first.at, Buf::chain(bufs)).to(io.lower(first.lower)).tagged(settings.tag)
     };
     let returned = io.all(runs.iter().map(|run| request(&batch[run.clone()])).collect(), settings.width).await;

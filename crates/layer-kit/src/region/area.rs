@@ -11,7 +11,7 @@ use esker_rt::sync::Credits;
 use super::directory::{DIRECTORY_SIZE, Directory, Entry, REGIONS_MAX};
 use super::header::{GRAIN_MIN, HEADER_SLOT, grain_for, grains_max};
 use super::pair::{Layout, Pair, place};
-use super::{Kept, NAME_MAX, Region, RegionError, Regions, Usage};
+use super::{NAME_MAX, Region, RegionError, RegionFuture, Regions, Usage};
 use crate::io::Io;
 
 /// Bytes that the directory takes.
@@ -198,7 +198,7 @@ impl Inner {
 }
 
 impl Regions for Area {
-    fn malloc(&self, io: &Io, name: &str, size: u64) -> Kept<Rc<dyn Region>> {
+    fn malloc(&self, io: &Io, name: &str, size: u64) -> RegionFuture<Rc<dyn Region>> {
         let (inner, io, name) = (self.0.clone(), io.clone(), name.to_string());
         Box::pin(async move {
             inner.turn.take(1).await;
@@ -208,7 +208,7 @@ impl Regions for Area {
         })
     }
 
-    fn restore(&self, io: &Io, name: &str) -> Kept<Option<Rc<dyn Region>>> {
+    fn restore(&self, io: &Io, name: &str) -> RegionFuture<Option<Rc<dyn Region>>> {
         let (inner, io, name) = (self.0.clone(), io.clone(), name.to_string());
         Box::pin(async move {
             inner.turn.take(1).await;
@@ -218,7 +218,7 @@ impl Regions for Area {
         })
     }
 
-    fn free(&self, io: &Io, name: &str) -> Kept<()> {
+    fn free(&self, io: &Io, name: &str) -> RegionFuture<()> {
         let (inner, io, name) = (self.0.clone(), io.clone(), name.to_string());
         Box::pin(async move {
             inner.turn.take(1).await;

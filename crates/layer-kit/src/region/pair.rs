@@ -11,7 +11,7 @@ use esker_block::{BioError, Buf};
 use esker_rt::sync::Credits;
 
 use super::header::{HEADER_SLOT, Header, HeaderError};
-use super::{Kept, Region, RegionError};
+use super::{Region, RegionError, RegionFuture};
 use crate::io::Io;
 
 /// Bytes of one write of an image, at most.
@@ -266,7 +266,7 @@ impl Region for Pair {
         state.changes += 1;
     }
 
-    fn commit(self: Rc<Self>, io: &Io) -> Kept<()> {
+    fn commit(self: Rc<Self>, io: &Io) -> RegionFuture<()> {
         let io = io.clone();
         Box::pin(async move { self.commit_now(&io).await })
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use esker_block::{Bio, Ctx, Extension, Flow, KindError, Layer, Make, Routes, Step};
 use esker_rt::mem::Pool;
 use esker_rt::sim::{SimConfig, twice};
-use esker_stack::Place;
+use esker_stack::Location;
 
 use super::*;
 
@@ -38,7 +38,7 @@ const GOALS: &str =
     "goals = [\"space\", \"security\"]\n[extension.c]\ngoal = \"security\"\n[extension.m]\ngoal = \"space\"\n";
 
 fn layer(name: &str, kind: &str) -> DeviceSpec {
-    DeviceSpec::new(name, kind, vec![], BTreeMap::new(), Place::default())
+    DeviceSpec::new(name, kind, vec![], BTreeMap::new(), Location::default())
 }
 
 fn above(position: &Position) -> &str {

@@ -16,15 +16,15 @@ const BLOCK: u64 = 512;
 const PAGE: u64 = 8 * BLOCK;
 
 /// A map of pages: what is not in it lies on lower end 0 where the client thinks it does.
-fn map(pages: &BTreeMap<u64, Place>, at: u64) -> Run {
+fn map(pages: &BTreeMap<u64, LowerAddress>, at: u64) -> LowerExtent {
     let (page, inside) = (at / PAGE, at % PAGE);
-    let place = pages.get(&page).map_or(Place { lower: 0, at }, |place| place.plus(inside));
-    Run { place, len: PAGE - inside }
+    let place = pages.get(&page).map_or(LowerAddress { lower: 0, at }, |place| place.plus(inside));
+    LowerExtent { place, len: PAGE - inside }
 }
 
 /// Page 0 (block 0) lies at block 40 of the second device, page 2 (block 16) at its block 24; page 1 is not mapped.
-fn thesis() -> BTreeMap<u64, Place> {
-    BTreeMap::from([(0, Place { lower: 1, at: 40 * BLOCK }), (2, Place { lower: 1, at: 24 * BLOCK })])
+fn thesis() -> BTreeMap<u64, LowerAddress> {
+    BTreeMap::from([(0, LowerAddress { lower: 1, at: 40 * BLOCK }), (2, LowerAddress { lower: 1, at: 24 * BLOCK })])
 }
 
 /// The pieces of blocks `[first, first + count)` as (first block, blocks, lower end, block there).
@@ -86,7 +86,7 @@ proptest! {
     fn pieces_cover_the_range_in_order_and_agree_with_the_map(
         pages in prop::collection::btree_map(0u64..8, (0usize..3, 0u64..64), 0..6), first in 0u64..60, count in 1u64..40,
     ) {
-        let pages = pages.into_iter().map(|(k, (lower, block))| (k, Place { lower, at: block * BLOCK })).collect();
+        let pages = pages.into_iter().map(|(k, (lower, block))| (k, LowerAddress { lower, at: block * BLOCK })).collect();
         let range = span(first * BLOCK, count * BLOCK);
         let pieces = pieces(range, |at| map(&pages, at));
         let mut at = range.start();

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use esker_block::{BioError, Buf, Class as Who, Tag, flight};
 
 use super::Breather;
-use super::copies::Place;
+use super::copies::CopyTarget;
 use super::look::runs;
 use super::pass::place;
 use super::victim::{Forward, Victim};
@@ -28,7 +28,7 @@ const TAG: Tag = Tag { class: Who::Background, ..METADATA };
 
 /// Why a segment was not cleaned.
 #[derive(Debug)]
-enum Trouble {
+enum CleanError {
     /// No segment may be taken for copies.
     NoRoom,
     /// A block cannot be read.
@@ -114,7 +114,7 @@ impl Volume {
         self.end_cleaning(segment, &before, result)
     }
 
-    async fn clean(self: &Rc<Self>, store: &DeviceStore, segment: usize, before: &Segment) -> Result<(), Trouble> {
+    async fn clean(self: &Rc<Self>, store: &DeviceStore, segment: usize, before: &Segment) -> Result<(), CleanError> {
         // New mappings may come while it is cleaned.
         while let Some(mappings) = self.take_mappings(segment).filter(|mappings| !mappings.is_empty()) {
             self.move_mapped(store, before, mappings).await?;
@@ -134,7 +134,7 @@ impl Volume {
     }
 
     /// Leaves a segment. True if it was worth it.
-    fn end_cleaning(&self, segment: usize, before: &Segment, result: Result<(), Trouble>) -> bool {
+    fn end_cleaning(&self, segment: usize, before: &Segment, result: Result<(), CleanError>) -> bool {
         let mut segments = self.segments.borrow_mut();
         let mut state = self.collector.state.borrow_mut();
         let is_copied = matches!(state.victims.get(&segment), Some(Victim::Copied(_)));
@@ -152,14 +152,14 @@ impl Volume {
                 add(&self.collector.counts.cleaned, 1);
                 true
             }
-            Err(Trouble::Unreadable(error)) => {
+            Err(CleanError::Unreadable(error)) => {
                 let name = &self.config.name;
                 let text = format_args!("{name}: segment {segment} is not cleaned, because it cannot be read: {error}");
                 self.rt().log(esker_rt::Level::Warn, text);
                 state.unreadable.insert(segment);
                 true
             }
-            Err(Trouble::NoRoom | Trouble::Broken) => false,
+            Err(CleanError::NoRoom | CleanError::Broken) => false,
         }
     }
 
@@ -169,11 +169,11 @@ impl Volume {
         store: &DeviceStore,
         victim: &Segment,
         mappings: Vec<Packed>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), CleanError> {
         let mut progress = Progress::new(mappings);
         loop {
             let class = self.class_of_copies(victim);
-            let place = self.room_for(class, victim).ok_or(Trouble::NoRoom)?;
+            let place = self.room_for(class, victim).ok_or(CleanError::NoRoom)?;
             let chunk = self.next_chunk(&mut progress, self.chunk_blocks().min(place.blocks)).await;
             if chunk.blocks == 0 {
                 return Ok(());
@@ -244,10 +244,10 @@ impl Volume {
     async fn copy(
         self: &Rc<Self>,
         store: &DeviceStore,
-        place: Place,
+        place: CopyTarget,
         runs: &Runs,
         blocks: u64,
-    ) -> Result<Vec<(Range<u64>, u64)>, Trouble> {
+    ) -> Result<Vec<(Range<u64>, u64)>, CleanError> {
         let block = u64::from(self.geometry.block);
         // Twice, so that writers who are held go on in shorter turns.
         self.earn(blocks * block).await;
@@ -264,7 +264,7 @@ impl Volume {
         })
         .await;
         if let Some(error) = failed {
-            return Err(Trouble::Unreadable(error));
+            return Err(CleanError::Unreadable(error));
         }
         self.earn(blocks * block).await;
         let (mut to, head) = self.take_place(place, blocks);
@@ -279,10 +279,10 @@ impl Volume {
         if let Err(error) = written.result {
             self.segments.borrow_mut().end(place.segment);
             if is_short(&error) {
-                return Err(Trouble::NoRoom);
+                return Err(CleanError::NoRoom);
             }
             self.latch("a copy could not be written", &error);
-            return Err(Trouble::Broken);
+            return Err(CleanError::Broken);
         }
         add(&self.collector.counts.moved_blocks, blocks);
         Ok(copies)
@@ -312,12 +312,12 @@ impl Volume {
         victim: &Segment,
         mut forward: Forward,
         mut runs: Vec<Range<u64>>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), CleanError> {
         let base = segment as u64 * self.geometry.segment;
         runs.reverse();
         while let Some(last) = runs.last() {
             let class = self.class_of_copies(victim);
-            let place = self.room_for(class, victim).ok_or(Trouble::NoRoom)?;
+            let place = self.room_for(class, victim).ok_or(CleanError::NoRoom)?;
             let most = self.chunk_blocks().min(place.blocks);
             let (mut chunk, mut blocks, mut next) = (Runs::new(), 0, Some(last.clone()));
             while let Some(run) = next.filter(|_| blocks < most) {

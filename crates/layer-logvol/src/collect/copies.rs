@@ -9,7 +9,7 @@ use esker_cleaning::Class;
 use super::Separation;
 use crate::format::CopyHead;
 use crate::segments::{Segment, Segments, State as Use};
-use crate::volume::{Taker, Volume};
+use crate::volume::{ReserveClass, Volume};
 
 /// A segment that is being filled.
 #[derive(Clone, Copy)]
@@ -29,7 +29,7 @@ pub(super) struct Copies {
 
 /// Room for copies: so many blocks from `block` of a segment on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct CopyTarget {
     pub segment: usize,
     pub block: u64,
     pub blocks: u64,
@@ -59,9 +59,9 @@ impl Volume {
     }
 
     /// Room for copies of a class from a victim: at least a block. None if no segment may be taken.
-    pub(super) fn room_for(&self, class: Class, victim: &Segment) -> Option<Place> {
+    pub(super) fn room_for(&self, class: Class, victim: &Segment) -> Option<CopyTarget> {
         let g = self.geometry;
-        let kept = (self.kept_back(Taker::Collector), self.kept_back(Taker::Writers));
+        let kept = (self.kept_back(ReserveClass::Collector), self.kept_back(ReserveClass::Writers));
         let mut segments = self.segments.borrow_mut();
         let open = &mut self.collector.state.borrow_mut().copies.open;
         // Where there is little space, classes share what is open.
@@ -72,12 +72,12 @@ impl Volume {
             open[at] = segments.take_for_copies(class, victim.first).map(|segment| Open { segment, next: 0 });
         }
         // The first block is the head's.
-        open[at].map(|Open { segment, next }| Place { segment, block: next, blocks: g.segment - next.max(1) })
+        open[at].map(|Open { segment, next }| CopyTarget { segment, block: next, blocks: g.segment - next.max(1) })
     }
 
     /// Takes the first `blocks` of a place, which counts as under way; with the head of the segment if it is the first there.
     /// A segment that is full drains: until all of it is in the map.
-    pub(super) fn take_place(&self, place: Place, blocks: u64) -> (u64, Option<Buf>) {
+    pub(super) fn take_place(&self, place: CopyTarget, blocks: u64) -> (u64, Option<Buf>) {
         let now = self.log.borrow().seq;
         let mut segments = self.segments.borrow_mut();
         let open = &mut self.collector.state.borrow_mut().copies.open;

@@ -12,7 +12,7 @@ const IGNORED: u32 = u32::MAX;
 const REPORTED: u32 = u32::MAX - 1;
 
 /// What to look for, and bitmaps of live blocks.
-pub(super) struct Look {
+pub(super) struct ScanWorker {
     geometry: Geometry,
     roles: Vec<u32>,
     /// Segments that are counted.
@@ -35,14 +35,14 @@ pub(super) fn words(geometry: &Geometry) -> usize {
     geometry.segment.div_ceil(64) as usize
 }
 
-impl Look {
+impl ScanWorker {
     /// Counts some segments, and reports the mappings into others.
-    pub fn new(geometry: Geometry, counted: Vec<usize>, reported: &[usize]) -> Look {
+    pub fn new(geometry: Geometry, counted: Vec<usize>, reported: &[usize]) -> ScanWorker {
         let mut roles = vec![IGNORED; geometry.segments as usize];
         reported.iter().for_each(|segment| roles[*segment] = REPORTED);
         counted.iter().enumerate().for_each(|(i, segment)| roles[*segment] = i as u32);
         let bits = (0..counted.len() * words(&geometry)).map(|_| AtomicU64::new(0)).collect();
-        Look { geometry, roles, counted, bits }
+        ScanWorker { geometry, roles, counted, bits }
     }
 
     /// Looks at all mappings of a range.

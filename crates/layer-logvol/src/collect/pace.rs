@@ -13,7 +13,7 @@ use esker_cleaning::Pacing;
 use esker_rt::sync::{Notify, race};
 
 use super::clean::CHUNK;
-use crate::volume::{Taker, Volume, add};
+use crate::volume::{ReserveClass, Volume, add};
 
 /// Nobody has written for so long: the device is the cleaner's.
 const IDLE: Nanos = Nanos::millis(1);
@@ -100,7 +100,7 @@ impl Pace {
 impl Volume {
     /// Space was taken or came back.
     pub(crate) fn note_space(&self) {
-        let kept = self.kept_back(Taker::Writers);
+        let kept = self.kept_back(ReserveClass::Writers);
         let segments = self.segments.borrow();
         // What a checkpoint would free is as good as free.
         let spare = segments.free().saturating_sub(kept) + segments.dead_count(u64::MAX);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use esker_cleaning::{Selection, Situation, Summary, sampled};
 
-use super::look::{Look, Seen, words};
+use super::look::{ScanWorker, Seen, words};
 use super::sweep::{Sharing, sweep};
 use super::victim::{Reverse, Victim};
 use super::{Breather, State, Vain};
@@ -42,7 +42,7 @@ impl Volume {
     }
 
     /// What is to be noted, and the map as it is at the same moment.
-    fn begin_pass(&self) -> (Snapshot, Look) {
+    fn begin_pass(&self) -> (Snapshot, ScanWorker) {
         let mut segments = self.segments.borrow_mut();
         let mut state = self.collector.state.borrow_mut();
         let mut reported = Vec::new();
@@ -70,7 +70,7 @@ impl Volume {
         let start = all.partition_point(|segment| *segment < state.rotation);
         let counted: Vec<usize> = all[start..].iter().chain(&all[..start]).take(most).copied().collect();
         state.rotation = counted.last().map_or(state.rotation, |last| last + 1);
-        let look = Look::new(self.geometry, counted, &reported);
+        let look = ScanWorker::new(self.geometry, counted, &reported);
         (self.snapshot(), look)
     }
 
@@ -133,7 +133,7 @@ impl Volume {
     }
 
     /// Chooses what the next pass prepares: the best of those that were counted, as many as may be and as memory allows.
-    fn choose(&self, look: &Look, limit: f64, released: u64) {
+    fn choose(&self, look: &ScanWorker, limit: f64, released: u64) {
         let mut segments = self.segments.borrow_mut();
         let mut state = self.collector.state.borrow_mut();
         let least = self.least_dead(limit);
@@ -213,7 +213,7 @@ impl State {
 
     /// Takes a segment as victim if there is memory for it, with a list of its mappings or, if that could never be, without:
     /// what the collector does with it from now on.
-    fn admit(&mut self, segment: usize, look: &Look, at: usize, references: u64, memory: u64) -> Option<Stage> {
+    fn admit(&mut self, segment: usize, look: &ScanWorker, at: usize, references: u64, memory: u64) -> Option<Stage> {
         let bits = look.bits(at);
         let (mapped, listed) = (Victim::bytes_mapped(&bits, references), Victim::bytes_listed(&bits));
         let spare = memory.saturating_sub(self.memory);

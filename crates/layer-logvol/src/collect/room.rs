@@ -3,12 +3,12 @@
 use std::future::ready;
 use std::rc::Rc;
 
-use esker_block::{BioError, Job, Station};
+use esker_block::{BioError, LayerHandle, WorkPermit};
 use esker_rt::sync::{Either, race};
 
 use crate::segments::Stage;
 use crate::store::DeviceStore;
-use crate::volume::{Taker, Volume};
+use crate::volume::{ReserveClass, Volume};
 
 /// Segments ready to be cleaned at which no further pass is begun.
 const READY_ENOUGH: usize = 4;
@@ -18,7 +18,7 @@ const LIMIT_LEAST: f64 = 0.5;
 const WORTH_A_PASS: u64 = 8;
 
 /// Makes passes in the background, until the volume leaves its stack.
-pub(crate) async fn scan_on(volume: Rc<Volume>, station: Station) {
+pub(crate) async fn scan_on(volume: Rc<Volume>, station: LayerHandle) {
     loop {
         volume.collector.wake.wait_until(|| volume.is_over() || volume.wants_pass()).await;
         if volume.is_over() {
@@ -30,7 +30,7 @@ pub(crate) async fn scan_on(volume: Rc<Volume>, station: Station) {
 }
 
 /// Cleans segments in the background, until the volume leaves its stack.
-pub(crate) async fn clean_on(volume: Rc<Volume>, station: Station) {
+pub(crate) async fn clean_on(volume: Rc<Volume>, station: LayerHandle) {
     volume.collector.pace.attend();
     loop {
         let is_due = || volume.collector.ready() > 0 && volume.collector.pace.share() > 0.0;
@@ -55,7 +55,7 @@ impl Volume {
 
     /// Begins a piece of work in the stack. A change of the stack waits for writers, so while one keeps the collector out,
     /// no writer waits for it.
-    async fn let_in(self: &Rc<Self>, station: &Station) -> Option<Job> {
+    async fn let_in(self: &Rc<Self>, station: &LayerHandle) -> Option<WorkPermit> {
         if let Either::Left(job) = race(station.enter(), ready(())).await {
             return job;
         }
@@ -152,7 +152,7 @@ impl Volume {
 
     /// Whether so much is dead that a checkpoint should free it: the less is free, the sooner.
     pub(crate) fn is_checkpoint_worth_it(&self) -> bool {
-        let spare = self.segments.borrow().free().saturating_sub(self.kept_back(Taker::Writers));
+        let spare = self.segments.borrow().free().saturating_sub(self.kept_back(ReserveClass::Writers));
         let dead = self.dead_now();
         dead > 0 && dead >= spare / 2
     }
@@ -171,7 +171,7 @@ impl Volume {
     pub(crate) async fn make_room(
         self: &Rc<Self>,
         store: &DeviceStore,
-        taker: Taker,
+        taker: ReserveClass,
         growth: u64,
     ) -> Result<bool, BioError> {
         loop {

@@ -169,7 +169,7 @@ impl Slot {
 
 /// The first block of a segment in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Head {
+pub struct SegmentHeader {
     /// The volume's number.
     pub volume: u128,
     /// Its own number.
@@ -186,7 +186,7 @@ pub struct Head {
     pub durable: u64,
 }
 
-impl Head {
+impl SegmentHeader {
     /// Its bytes, in a block of `block` bytes.
     pub fn encode(&self, block: usize) -> Vec<u8> {
         let mut bytes = vec![0; block];
@@ -202,11 +202,11 @@ impl Head {
     }
 
     /// Reads a head; none if the bytes are no head of this volume and segment.
-    pub fn decode(bytes: &[u8], volume: u128, segment: u64) -> Option<Head> {
+    pub fn decode(bytes: &[u8], volume: u128, segment: u64) -> Option<SegmentHeader> {
         let used = bytes.get(..HEAD_USED)?;
         let is_whole = get(used, 0, 4) == HEAD_MAGIC && get(used, 4, 4) == u64::from(checksum(used, 4));
         let word = |i: usize| get(used, 24 + 8 * i, 8);
-        let head = Head {
+        let head = SegmentHeader {
             volume: u128::from_le_bytes(used[8..24].try_into().expect("16 bytes")),
             segment: word(0),
             seq: word(1),

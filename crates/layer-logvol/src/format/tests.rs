@@ -99,9 +99,12 @@ fn what_is_written_reads_back() {
     let [leaf, inner] = pages();
     assert_eq!(Page::decode(&page_bytes(&leaf), ID, 0, 0..u64::MAX), Ok(leaf));
     assert_eq!(Page::decode(&page_bytes(&inner), ID, 2, 0..1000), Ok(inner));
-    let head = Head { volume: 9, segment: 4, seq: 5, epoch: 6, previous: 7, generation: 8, durable: 3 };
-    assert_eq!(Head::decode(&head.encode(512), 9, 4), Some(head));
-    assert_eq!((Head::decode(&head.encode(512), 9, 5), Head::decode(&head.encode(512), 8, 4)), (None, None));
+    let head = SegmentHeader { volume: 9, segment: 4, seq: 5, epoch: 6, previous: 7, generation: 8, durable: 3 };
+    assert_eq!(SegmentHeader::decode(&head.encode(512), 9, 4), Some(head));
+    assert_eq!(
+        (SegmentHeader::decode(&head.encode(512), 9, 5), SegmentHeader::decode(&head.encode(512), 8, 4)),
+        (None, None)
+    );
 }
 
 /// What version 1 wrote; it must stay readable.

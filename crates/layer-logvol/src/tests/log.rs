@@ -190,9 +190,9 @@ fn a_forced_write_is_flushed_and_an_ordinary_one_is_not() {
 
 #[test]
 fn a_failed_batch_latches_and_reads_go_on() {
-    use esker_testkit::{Fault, Faulty, Injector, Plan};
+    use esker_testkit::{Fault, FaultPlan, Faulty, Injector};
     run(async |rt| {
-        let injector = Injector::new(Plan(vec![Fault::Error(Some(OpKind::Write), 40)]));
+        let injector = Injector::new(FaultPlan(vec![Fault::Error(Some(OpKind::Write), 40)]));
         let faulty = Faulty::over(&rt, device(&rt, &media(1 << 20)), &injector);
         let bench = Bench::open(&rt, faulty, 64 << 10, 1 << 30).await;
         let mut written = 0;

@@ -15,15 +15,15 @@ fn after(changes: &[u16]) -> Superblock {
     })
 }
 
-fn blank() -> Found {
-    Err(Trouble::Superblock(SuperblockError::Blank))
+fn blank() -> Probed {
+    Err(ProbeError::Superblock(SuperblockError::Blank))
 }
 
-fn go(found: &[Found]) -> Result<Assembly, Refusal> {
+fn go(found: &[Probed]) -> Result<Assembly, AssembleError> {
     assemble(found, first, false)
 }
 
-fn starts(found: &[Found], degraded: bool) -> Vec<Start> {
+fn starts(found: &[Probed], degraded: bool) -> Vec<Start> {
     let assembly = assemble(found, first, degraded).unwrap_or_else(|refusal| panic!("{refusal}"));
     assembly.halves.iter().map(|half| half.start).collect()
 }
@@ -31,8 +31,8 @@ fn starts(found: &[Found], degraded: bool) -> Vec<Start> {
 #[test]
 fn blank_halves_make_a_new_mirror_and_anything_else_does_not() {
     assert_eq!(starts(&[blank(), blank()], false), [Start::InSync; 2]);
-    let refused = go(&[blank(), Err(Trouble::Superblock(SuperblockError::Foreign("a mirror")))]);
-    assert!(matches!(refused, Err(Refusal::NoSuperblock { lower: 1, .. })), "{refused:?}");
+    let refused = go(&[blank(), Err(ProbeError::Superblock(SuperblockError::Foreign("a mirror")))]);
+    assert!(matches!(refused, Err(AssembleError::NoSuperblock { lower: 1, .. })), "{refused:?}");
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn a_mirror_that_was_not_made_to_its_end_is_made_again() {
         assert_eq!(starts(&found, false), [Start::InSync; 2]);
     }
     let refused = go(&[Ok((first(), 0)), blank()]);
-    assert!(matches!(refused, Err(Refusal::Missing { member: 1, .. })), "{refused:?}");
+    assert!(matches!(refused, Err(AssembleError::Missing { member: 1, .. })), "{refused:?}");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_half_that_was_out_needs_the_dirty_regions_or_everything() {
     let older = Superblock { sequence: 9, ..old.clone() };
     assert_eq!(starts(&[Ok((degraded.clone(), 0)), Ok((older, 1))], false), [Start::InSync, Start::Full]);
     assert_eq!(starts(&[Ok((degraded.clone(), 0)), blank()], false), [Start::InSync, Start::Full]);
-    let damaged = Err(Trouble::Superblock(SuperblockError::Checksum));
+    let damaged = Err(ProbeError::Superblock(SuperblockError::Checksum));
     assert_eq!(starts(&[Ok((degraded.clone(), 0)), damaged], false), [Start::InSync, Start::Out]);
     assert_eq!(starts(&[Ok((degraded, 0))], false), [Start::InSync], "nobody misses a half that is known to be out");
 }
@@ -74,34 +74,34 @@ fn a_stale_half_is_never_taken_as_fresh() {
     let (old, degraded) = (first(), after(&[0b01]));
     // Alone it cannot know that it is stale, so it is refused unless the operator vouches for it.
     let alone = go(&[Ok((old.clone(), 1))]);
-    assert!(matches!(alone, Err(Refusal::Missing { member: 0, .. })), "{alone:?}");
+    assert!(matches!(alone, Err(AssembleError::Missing { member: 0, .. })), "{alone:?}");
     assert_eq!(starts(&[Ok((old.clone(), 1))], true), [Start::InSync]);
     // The half that is in sync is gone: nobody holds all data.
-    assert!(matches!(go(&[Ok((degraded, 1))]), Err(Refusal::Missing { member: 0, .. })));
+    assert!(matches!(go(&[Ok((degraded, 1))]), Err(AssembleError::Missing { member: 0, .. })));
     let nobody = assemble(&[Ok((after(&[0b01]), 1))], first, true);
-    assert!(matches!(nobody, Err(Refusal::NobodyInSync(0))), "{nobody:?}");
+    assert!(matches!(nobody, Err(AssembleError::NobodyInSync(0))), "{nobody:?}");
     // An image from a backup that still calls itself in sync.
     let present = Superblock { sequence: 20, ..old.clone() };
     let found = [Ok((present, 0)), Ok((old, 1))];
-    assert!(matches!(go(&found), Err(Refusal::Missing { member: 1, .. })));
+    assert!(matches!(go(&found), Err(AssembleError::Missing { member: 1, .. })));
     assert_eq!(starts(&found, true), [Start::InSync, Start::Full]);
 }
 
 #[test]
 fn halves_that_went_on_alone_are_a_split() {
     let found = [Ok((after(&[0b01]), 0)), Ok((after(&[0b10]), 1))];
-    assert!(matches!(assemble(&found, first, true), Err(Refusal::Split(..))));
+    assert!(matches!(assemble(&found, first, true), Err(AssembleError::Split(..))));
     let found = [Ok((after(&[0b01]), 0)), Ok((after(&[0b10, 0b11, 0b10]), 1))];
-    assert_eq!(assemble(&found, first, true), Err(Refusal::Split(0, 1)));
+    assert_eq!(assemble(&found, first, true), Err(AssembleError::Split(0, 1)));
 }
 
 #[test]
 fn halves_of_other_mirrors_and_doubles_are_refused() {
     let stranger = Superblock::new(6, 2, 1 << 20, 4096);
-    assert_eq!(go(&[Ok((first(), 0)), Ok((stranger, 1))]), Err(Refusal::Strangers(0, 1)));
-    assert_eq!(go(&[Ok((first(), 1)), Ok((first(), 1))]), Err(Refusal::Twice(0, 1)));
+    assert_eq!(go(&[Ok((first(), 0)), Ok((stranger, 1))]), Err(AssembleError::Strangers(0, 1)));
+    assert_eq!(go(&[Ok((first(), 1)), Ok((first(), 1))]), Err(AssembleError::Twice(0, 1)));
     let three = [Ok((first(), 0)), Ok((first(), 1)), blank()];
-    assert_eq!(go(&three), Err(Refusal::TooMany { members: 2, lowers: 3 }));
+    assert_eq!(go(&three), Err(AssembleError::TooMany { members: 2, lowers: 3 }));
 }
 
 #[test]
@@ -109,5 +109,5 @@ fn halves_keep_their_numbers_in_any_order() {
     let assembly = go(&[Ok((first(), 1)), Ok((first(), 0))]).unwrap();
     assert_eq!(assembly.halves.iter().map(|half| half.member).collect::<Vec<_>>(), [Some(1), Some(0)]);
     let replaced = go(&[blank(), Ok((after(&[0b10]), 1))]).unwrap();
-    assert_eq!(replaced.halves[0], Half { member: Some(0), start: Start::Full });
+    assert_eq!(replaced.halves[0], AssembledMember { member: Some(0), start: Start::Full });
 }

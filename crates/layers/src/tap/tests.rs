@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use esker_base::Nanos;
 use esker_block::{Bio, Buf, Device, Kind, KindError, Layer, Make, Param, ParamType};
 use esker_rt::Rt;
-use esker_rt::mem::{Part, Pool};
+use esker_rt::mem::{Pool, Slice};
 use esker_rt::real::{File, OpenMode, Reactor, RealConfig};
 use esker_rt::sim::{SimConfig, twice};
 use esker_rt::sync::{Either, race};
@@ -177,7 +177,7 @@ fn a_file_gets_the_trace_and_none_is_overwritten() {
         let mode = OpenMode { read_only: true, direct: false, create_new: false, exclusive: false };
         let file = File::open(&rt.kernel().unwrap(), &path, mode).unwrap();
         let size = file.size().unwrap() as usize;
-        file.read(0, vec![Part::heap(vec![0; size])]).await.unwrap()
+        file.read(0, vec![Slice::heap(vec![0; size])]).await.unwrap()
     });
     let bytes = trace.op.into_parts()[0].bytes().to_vec();
     assert_eq!(ops(bytes).iter().map(|(_, op, at, len)| (*op, *at, *len)).collect::<Vec<_>>(), [(Op::Write, 512, 512)]);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use esker_base::{Nanos, Stream};
-use esker_stack::{DeviceSpec, ExportSpec, Place, Spec};
+use esker_stack::{DeviceSpec, ExportSpec, Location, Spec};
 use esker_trace_block::{Op, Record, Speed};
 
 use crate::calibration::times::MIXED_SHARE;
@@ -80,7 +80,13 @@ impl Taken {
 /// A leaf below the volume, or the volume itself.
 pub fn device(name: &str, kind: &str, on: &[&str], args: &[(&str, &str)]) -> DeviceSpec {
     let args = args.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-    DeviceSpec::new(name, kind, on.iter().map(|lower| lower.to_string()).collect(), args, Place::new("calibration", 0))
+    DeviceSpec::new(
+        name,
+        kind,
+        on.iter().map(|lower| lower.to_string()).collect(),
+        args,
+        Location::new("calibration", 0),
+    )
 }
 
 impl Bench {
@@ -90,7 +96,7 @@ impl Bench {
     /// What cannot be built.
     pub fn new(devices: Vec<DeviceSpec>, seed: u64) -> Result<Bench, PredictError> {
         let top = devices.last().map(|device| device.name.clone()).unwrap_or_default();
-        let at = Place::new("calibration", 0);
+        let at = Location::new("calibration", 0);
         let export = ExportSpec { name: VOLUME.to_string(), device: top, nbd: None, read_only: false, at };
         let spec = Spec { devices, exports: vec![export] };
         let candidate = Candidate { name: "calibration".to_string(), what: String::new(), spec };

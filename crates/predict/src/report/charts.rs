@@ -2,7 +2,7 @@
 
 use esker_report::{Axis, Figure, Series, Style};
 
-use crate::outcome::{Comparison, Interval, Run};
+use crate::outcome::{CandidateRun, Comparison, Interval};
 
 /// Title of an axis.
 const PRICE: &str = "price in US dollars";
@@ -15,8 +15,8 @@ pub fn of(comparison: &Comparison) -> Vec<Figure> {
 }
 
 /// Figures with a line for each candidate.
-fn lines(runs: &[Run]) -> [Figure; 4] {
-    let figure = |title: &str, says: &str, x, y, points: &dyn Fn(&Run) -> Points| {
+fn lines(runs: &[CandidateRun]) -> [Figure; 4] {
+    let figure = |title: &str, says: &str, x, y, points: &dyn Fn(&CandidateRun) -> Points| {
         let series = runs.iter().map(|run| Series::line(&run.name, points(run))).collect();
         Figure { title: title.to_string(), says: says.to_string(), x, y, series }
     };
@@ -53,12 +53,12 @@ fn lines(runs: &[Run]) -> [Figure; 4] {
     ]
 }
 
-fn distribution(run: &Run) -> Points {
+fn distribution(run: &CandidateRun) -> Points {
     run.cdf.iter().map(|(ns, share)| (*ns as f64 / 1e6, share * 100.0)).collect()
 }
 
 /// A point for the middle of each interval; without requests there is none.
-fn in_intervals(run: &Run, value: fn(&Interval, f64) -> f64) -> Points {
+fn in_intervals(run: &CandidateRun, value: fn(&Interval, f64) -> f64) -> Points {
     let seconds = run.intervals.get(1).map_or(1.0, |second| second.at_ns as f64 / 1e9);
     let point = |interval: &Interval| (interval.at_ns as f64 / 1e9 + seconds / 2.0, value(interval, seconds));
     run.intervals.iter().filter(|interval| interval.requests > 0).map(point).collect()
@@ -71,8 +71,8 @@ struct Scatter {
     x: &'static str,
     y: Axis,
     /// What is paid; less is better.
-    cost: fn(&Run) -> Option<f64>,
-    gain: fn(&Run) -> f64,
+    cost: fn(&CandidateRun) -> Option<f64>,
+    gain: fn(&CandidateRun) -> f64,
     /// Whether a larger gain is better.
     up: bool,
     /// A line at this gain.
@@ -80,10 +80,10 @@ struct Scatter {
 }
 
 impl Scatter {
-    fn figure(&self, runs: &[Run]) -> Figure {
-        let point = |run: &Run| (self.cost)(run).map(|cost| (cost, (self.gain)(run)));
+    fn figure(&self, runs: &[CandidateRun]) -> Figure {
+        let point = |run: &CandidateRun| (self.cost)(run).map(|cost| (cost, (self.gain)(run)));
         let points: Points = runs.iter().filter_map(point).collect();
-        let mark = |run: &Run| Series::marks(&run.name, point(run).into_iter().collect());
+        let mark = |run: &CandidateRun| Series::marks(&run.name, point(run).into_iter().collect());
         let target = self.target.map(|target| Series::help(Style::Dashed, across(&points, target)));
         let front = Series::help(Style::Guide, self.front(points));
         let series = runs.iter().map(mark).chain(target).chain([front]).collect();

@@ -9,7 +9,7 @@ use super::words::{changed, columns, energy, percent, products};
 use crate::against::{Against, Difference, Differences};
 use crate::error::PredictError;
 use crate::facts::Facts;
-use crate::outcome::{Comparison, DeviceRun, Run, WRITTEN_BY};
+use crate::outcome::{CandidateRun, Comparison, DeviceRun, WRITTEN_BY};
 
 /// How the comparison was asked for.
 #[derive(Clone, Debug, Default)]
@@ -129,7 +129,7 @@ fn traces(traces: &[Facts]) -> String {
     section("Traces", &table(&titles(&names), &traces.iter().map(row).collect::<Vec<_>>(), None))
 }
 
-fn devices(runs: &[Run]) -> String {
+fn devices(runs: &[CandidateRun]) -> String {
     let names = [
         "candidate",
         "device",
@@ -143,7 +143,7 @@ fn devices(runs: &[Run]) -> String {
         "read",
         "written",
     ];
-    let row = |run: &Run, device: &DeviceRun| {
+    let row = |run: &CandidateRun, device: &DeviceRun| {
         let product = device.product.as_ref();
         let year = product.and_then(|product| product.price_year);
         vec![

@@ -3,7 +3,7 @@
 use esker_base::Nanos;
 
 use crate::against::Difference;
-use crate::outcome::{Latency, Run};
+use crate::outcome::{CandidateRun, Latency};
 
 /// A column of the comparison.
 pub struct Column {
@@ -12,10 +12,10 @@ pub struct Column {
     /// What the title means.
     pub means: &'static str,
     /// What it says of a candidate.
-    pub cell: fn(&Run) -> String,
+    pub cell: fn(&CandidateRun) -> String,
 }
 
-const fn column(title: &'static str, means: &'static str, cell: fn(&Run) -> String) -> Column {
+const fn column(title: &'static str, means: &'static str, cell: fn(&CandidateRun) -> String) -> Column {
     Column { title, means, cell }
 }
 
@@ -40,8 +40,8 @@ const FLUSHES: [Column; 4] = [
 ];
 
 /// The columns for these runs: operations that do not occur have none, and percentiles number `left_out` of the others neither.
-pub fn columns(runs: &[Run], left_out: Option<usize>) -> Vec<Column> {
-    let occurs = |latency: fn(&Run) -> &Latency| runs.iter().any(|run| latency(run).requests > 0);
+pub fn columns(runs: &[CandidateRun], left_out: Option<usize>) -> Vec<Column> {
+    let occurs = |latency: fn(&CandidateRun) -> &Latency| runs.iter().any(|run| latency(run).requests > 0);
     let operations =
         [(READS, occurs(|run| &run.reads)), (WRITES, occurs(|run| &run.writes)), (FLUSHES, occurs(|run| &run.flushes))];
     let mut columns = vec![column("candidate", "name of the stack", name)];
@@ -69,7 +69,7 @@ pub fn columns(runs: &[Run], left_out: Option<usize>) -> Vec<Column> {
     columns
 }
 
-fn name(run: &Run) -> String {
+fn name(run: &CandidateRun) -> String {
     format!("{}{}", run.name, if run.saturated.is_some() { " (saturated)" } else { "" })
 }
 
@@ -78,7 +78,7 @@ fn span(latency: &Latency, percentile: fn(&Latency) -> u64) -> String {
 }
 
 /// The products of all candidates, each once: maker, model and capacity, price and its year.
-pub fn products(runs: &[Run]) -> Vec<String> {
+pub fn products(runs: &[CandidateRun]) -> Vec<String> {
     let mut told: Vec<String> = Vec::new();
     for device in runs.iter().flat_map(|run| &run.devices) {
         let Some(product) = &device.product else { continue };

@@ -31,8 +31,8 @@ fn calibration(kind: &str, on_cpu: bool) -> Calibration {
     }
 }
 
-fn with(calibration: Calibration, depth: u32, stack: &str) -> Plan {
-    Plan {
+fn with(calibration: Calibration, depth: u32, stack: &str) -> ComparisonPlan {
+    ComparisonPlan {
         load: Load::Closed { depth, think: Nanos::ZERO },
         calibration: Some(("c.toml".to_string(), calibration)),
         ..plan(vec![steady("steady", 200)], vec![candidate("one", stack)])
@@ -69,7 +69,7 @@ fn a_file_is_predicted_with_its_times_and_refused_without() {
     assert!(run.stack.contains("nowhere.img"), "the report shows the real stack");
     let between_two = compared(with(calibration("file", false), 2, file)).runs.remove(0);
     assert!(between_two.all.max_ns >= 2000 && between_two.all.max_ns < 2200, "{:?}", between_two.all);
-    let refused = |plan: Plan| plan.compare(&silent()).unwrap_err();
+    let refused = |plan: ComparisonPlan| plan.compare(&silent()).unwrap_err();
     let unmeasured = refused(with(calibration("memory", true), 1, file));
     assert!(matches!(unmeasured, PredictError::Calibration(CalibrationError::NotMeasured { .. })), "{unmeasured}");
     let sizeless = refused(with(calibration("file", false), 1, "vol = file path=nowhere.img @"));
@@ -109,7 +109,7 @@ fn reads_and_writes_take_each_others_time_as_far_as_they_are_mixed() {
     let of = |write_every: u64| {
         let op = |at: u64| if at % write_every == write_every - 1 { 'W' } else { 'R' };
         let records = trace("t", (0..4000).map(|at| (at, at % 256 * 8, 8, op(at))));
-        let plan = Plan { traces: vec![records], ..with(mixed.clone(), 1, "vol = memory size=1MiB @") };
+        let plan = ComparisonPlan { traces: vec![records], ..with(mixed.clone(), 1, "vol = memory size=1MiB @") };
         compared(plan).runs.remove(0)
     };
     let near = |ns: u64, told: f64| assert!((ns as f64 / told - 1.0).abs() < 0.03, "{ns} instead of {told}");
@@ -124,7 +124,7 @@ fn reads_and_writes_take_each_others_time_as_far_as_they_are_mixed() {
 #[test]
 fn a_calibrated_prediction_is_the_same_twice_and_says_what_it_rests_on() {
     let stack = "a = memory size=4MiB; b = memory size=4MiB; s = stripe on a,b; t = stats on s; export vol = t";
-    let make = || Plan { verify: true, ..with(calibration("memory", true), 4, stack) };
+    let make = || ComparisonPlan { verify: true, ..with(calibration("memory", true), 4, stack) };
     let comparison = compared(make());
     assert_eq!(comparison.to_json(), compared(make()).to_json());
     assert!(text(&comparison).contains("c.toml, measured on a test"));
@@ -137,7 +137,7 @@ fn the_same_plan_runs_in_real_time_on_carried_bytes_and_paced_models() {
     for stack in ["vol = memory size=8MiB | stats @", model] {
         let load = Load::Closed { depth: 2, think: Nanos::ZERO };
         let making = Making { wraps: true, fill: 0.0 };
-        let plan = Plan { load, making, ..plan(vec![busy("t", 40)], vec![candidate("real", stack)]) };
+        let plan = ComparisonPlan { load, making, ..plan(vec![busy("t", 40)], vec![candidate("real", stack)]) };
         let prepared = plan.prepare(&silent()).unwrap();
         let run = prepared.run_really(0, &silent()).unwrap();
         assert_eq!((run.all.requests, run.failed, run.digest.as_deref()), (40, 0, None), "{stack}");

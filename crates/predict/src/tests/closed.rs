@@ -3,10 +3,10 @@
 use super::*;
 use crate::Load;
 
-fn closed(depth: u32, think: Nanos, stack: &str) -> Run {
+fn closed(depth: u32, think: Nanos, stack: &str) -> CandidateRun {
     let load = Load::Closed { depth, think };
     let plan = plan(vec![steady("steady", 400)], vec![candidate("one", stack)]);
-    compared(Plan { load, ..plan }).runs.remove(0)
+    compared(ComparisonPlan { load, ..plan }).runs.remove(0)
 }
 
 const IDLE_SSD: &str = "vol = ssd-model size=1GiB overhead=10us read=40us unit_rate=1GB host_rate=4GB @";
@@ -48,7 +48,8 @@ fn intervals_grow_with_a_run_of_unknown_length() {
 #[test]
 fn every_volume_has_its_own_clients_and_the_page_says_how_requests_came() {
     let load = Load::Closed { depth: 3, think: Nanos::ZERO };
-    let comparison = compared(Plan { load, verify: true, ..plan(vec![busy("a", 300), busy("b", 90)], Vec::new()) });
+    let comparison =
+        compared(ComparisonPlan { load, verify: true, ..plan(vec![busy("a", 300), busy("b", 90)], Vec::new()) });
     for run in &comparison.runs {
         let requests = run.volumes.iter().map(|volume| volume.reads.requests + volume.writes.requests);
         assert_eq!((requests.collect::<Vec<_>>(), run.inflight_max), (vec![300, 90], 6), "{}", run.name);
@@ -62,6 +63,6 @@ fn every_volume_has_its_own_clients_and_the_page_says_how_requests_came() {
 #[test]
 fn no_depth_is_refused() {
     let load = Load::Closed { depth: 0, think: Nanos::ZERO };
-    let refused = Plan { load, ..plan(vec![steady("t", 9)], Vec::new()) }.compare(&silent()).unwrap_err();
+    let refused = ComparisonPlan { load, ..plan(vec![steady("t", 9)], Vec::new()) }.compare(&silent()).unwrap_err();
     assert!(refused.to_string().contains("depth 0 is out of range; choose 1 to 4096"));
 }

@@ -24,7 +24,7 @@ fn counted(trace: &str, requests: u64) -> (Trace, Arc<AtomicU64>) {
 fn within(memory: u64) -> (String, [u64; 2]) {
     let [(a, opened_a), (b, opened_b)] = ["a", "b"].map(|name| counted(name, 300));
     let stack = |name| candidate(name, "x = memory size=1GiB @\ny = memory size=1GiB @");
-    let plan = Plan { memory, ..plan(vec![a, b], vec![stack("one"), stack("two")]) };
+    let plan = ComparisonPlan { memory, ..plan(vec![a, b], vec![stack("one"), stack("two")]) };
     (compared(plan).to_json(), [opened_a, opened_b].map(|opened| opened.load(Ordering::Relaxed)))
 }
 
@@ -46,7 +46,7 @@ fn played(verify: bool) -> (Comparison, u64, u64) {
     let watch: Watch = Arc::new(move |_, more| {
         counter.fetch_add(more, Ordering::Relaxed);
     });
-    let searched = Plan { speed: SpeedChoice::Busy(0.7), verify, ..plan(vec![busy("a", 6000)], Vec::new()) };
+    let searched = ComparisonPlan { speed: SpeedChoice::Busy(0.7), verify, ..plan(vec![busy("a", 6000)], Vec::new()) };
     let prepared = searched.prepare(&watch).unwrap();
     let planned = prepared.requests();
     told.store(0, Ordering::Relaxed);
@@ -63,6 +63,7 @@ fn the_run_at_the_speed_that_was_found_is_the_first_candidate_s() {
     assert_eq!(once.runs, twice.runs);
     // The same speed without a search plays all of them.
     let factor = once.speed.as_ref().map_or(f64::NAN, |speed| speed.factor);
-    let given = compared(Plan { speed: SpeedChoice::Factor(factor), ..plan(vec![busy("a", 6000)], Vec::new()) });
+    let given =
+        compared(ComparisonPlan { speed: SpeedChoice::Factor(factor), ..plan(vec![busy("a", 6000)], Vec::new()) });
     assert_eq!(once.runs, given.runs);
 }

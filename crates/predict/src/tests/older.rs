@@ -9,7 +9,7 @@ fn memory_and_ssd(speed: f64) -> Comparison {
         candidate("disk", "vol = disk-model size=16GiB @"),
         candidate("dear", "vol = disk-model size=16GiB price_usd=9999 active_w=99 idle_w=99 @"),
     ];
-    compared(Plan { speed: SpeedChoice::Factor(speed), ..plan(vec![busy("t", 300)], candidates) })
+    compared(ComparisonPlan { speed: SpeedChoice::Factor(speed), ..plan(vec![busy("t", 300)], candidates) })
 }
 
 fn against(old: &str, speed: f64) -> Result<Comparison, PredictError> {
@@ -19,7 +19,7 @@ fn against(old: &str, speed: f64) -> Result<Comparison, PredictError> {
         candidate("new", "vol = ssd-model size=16GiB @"),
     ];
     let plan = plan(vec![busy("t", 300)], candidates);
-    Plan { against: older, speed: SpeedChoice::Factor(speed), ..plan }.compare(&silent())
+    ComparisonPlan { against: older, speed: SpeedChoice::Factor(speed), ..plan }.compare(&silent())
 }
 
 #[test]

@@ -3,7 +3,7 @@ use crate::headroom::Headroom;
 use crate::measure::Latencies;
 use crate::outcome::{Fitted, Latency};
 
-fn run(name: &str, p99_ms: u64, price: f64) -> Run {
+fn run(name: &str, p99_ms: u64, price: f64) -> CandidateRun {
     let latency = Latency {
         requests: 100,
         mean_ns: 0,
@@ -13,7 +13,7 @@ fn run(name: &str, p99_ms: u64, price: f64) -> Run {
         p999_ns: 0,
         max_ns: 0,
     };
-    Run {
+    CandidateRun {
         name: name.to_string(),
         what: String::new(),
         stack: String::new(),
@@ -46,7 +46,7 @@ fn run(name: &str, p99_ms: u64, price: f64) -> Run {
     }
 }
 
-fn chosen(runs: &[Run], target_ms: u64) -> Verdict {
+fn chosen(runs: &[CandidateRun], target_ms: u64) -> Verdict {
     Verdict::of(runs, Nanos::millis(target_ms), None)
 }
 
@@ -62,7 +62,7 @@ fn the_cheapest_that_meets_the_target_wins() {
 
 #[test]
 fn an_unknown_price_is_not_compared() {
-    let raw = Run { price_usd: None, ..run("raw", 1, 0.0) };
+    let raw = CandidateRun { price_usd: None, ..run("raw", 1, 0.0) };
     let verdict = chosen(&[raw, run("disk", 2, 150.0)], 20);
     assert_eq!(verdict.name, "disk");
     assert!(verdict.reasons[0].contains("its price is not known to be below that of disk"), "{:?}", verdict.reasons);
@@ -118,7 +118,7 @@ fn changes_tell_the_thresholds_on_both_sides() {
 #[test]
 fn a_verdict_at_another_load_says_at_which_and_how_much_more_is_borne() {
     let headroom = Headroom { factor: 3.25, missed: Some(3.5), requests: None };
-    let run = Run { headroom: Some(headroom), ..run("a", 5, 100.0) };
+    let run = CandidateRun { headroom: Some(headroom), ..run("a", 5, 100.0) };
     let verdict = Verdict::of(&[run], Nanos::millis(10), Some("at 3.69 times the recorded load"));
     for words in ["at 3.69 times the recorded load", "bears 3.2 times this load"] {
         assert!(verdict.headline.contains(words), "{}", verdict.headline);

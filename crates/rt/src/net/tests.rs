@@ -9,9 +9,9 @@ fn written_parts_come_back_with_their_windows() {
     let windows = twice(SimConfig::seeded(1), |rt| async move {
         // A pipe smaller than the parts, so that they leave in pieces.
         let (near, far) = pipe(3);
-        let reader = rt.spawn("reader", async move { far.read_exact(vec![Part::heap(vec![0; 9])]).await });
-        let second = Part { start: 2, len: 4, ..Part::heap(b"xxabcdxx".to_vec()) };
-        let parts = near.write_all(vec![Part::heap(b"12345".to_vec()), second]).await.unwrap();
+        let reader = rt.spawn("reader", async move { far.read_exact(vec![Slice::heap(vec![0; 9])]).await });
+        let second = Slice { start: 2, len: 4, ..Slice::heap(b"xxabcdxx".to_vec()) };
+        let parts = near.write_all(vec![Slice::heap(b"12345".to_vec()), second]).await.unwrap();
         assert_eq!(reader.await.unwrap()[0].bytes(), b"12345abcd");
         parts.iter().map(|part| (part.start, part.len)).collect::<Vec<_>>()
     });
@@ -50,13 +50,13 @@ fn what_is_there_behind_the_bytes_that_are_needed_comes_with_them() {
         let rt = reactor.rt();
         reactor.block_on(async move {
             let (near, far) = local_pair(&rt);
-            let empty = || vec![Part::heap(vec![0; 4]), Part::heap(vec![0; 8])];
-            far.write_all(vec![Part::heap(b"12345678".to_vec())]).await.unwrap();
+            let empty = || vec![Slice::heap(vec![0; 4]), Slice::heap(vec![0; 8])];
+            far.write_all(vec![Slice::heap(b"12345678".to_vec())]).await.unwrap();
             assert!(far.untaken() > 0, "nobody has read it");
             let (parts, got) = near.read_at_least(empty(), 4).await.unwrap();
             assert_eq!((got, parts[0].bytes(), &parts[1].bytes()[..4]), (8, &b"1234"[..], &b"5678"[..]));
             assert_eq!(far.untaken(), 0);
-            far.write_all(vec![Part::heap(b"123".to_vec())]).await.unwrap();
+            far.write_all(vec![Slice::heap(b"123".to_vec())]).await.unwrap();
             far.shutdown();
             let error = near.read_at_least(empty(), 4).await.err().map(|e| e.kind());
             assert_eq!(error, Some(io::ErrorKind::UnexpectedEof), "{backend:?}");
@@ -72,10 +72,10 @@ fn a_busy_socket_brings_every_byte_in_order_and_lets_other_tasks_run() {
         reactor.block_on(async move {
             let (near, far) = local_pair(&rt);
             // All there at once: the reader never has to wait, and must let the other task run all the same.
-            far.write_all(vec![Part::heap((0..200).collect())]).await.unwrap();
+            far.write_all(vec![Slice::heap((0..200).collect())]).await.unwrap();
             let other = rt.spawn("other", std::future::ready(7));
             for wanted in 0..200 {
-                let parts = near.read_exact(vec![Part::heap(vec![0])]).await.unwrap();
+                let parts = near.read_exact(vec![Slice::heap(vec![0])]).await.unwrap();
                 assert_eq!(parts[0].bytes(), [wanted]);
             }
             assert!(other.is_done(), "{backend:?}: starved");

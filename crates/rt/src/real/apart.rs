@@ -10,7 +10,7 @@ use std::thread;
 
 /// What is to be done, with texts in and a text out, so that no descriptor can cross over: an `Errand` must use none
 /// but those that it opens (and the standard ones). It must not wake tasks of a world: that takes a descriptor too.
-pub type Errand = fn(&[String]) -> Result<String, String>;
+pub type IsolatedCall = fn(&[String]) -> Result<String, String>;
 
 /// The first descriptor that is not a standard one.
 const FIRST_OWN: libc::c_uint = 3;
@@ -26,7 +26,7 @@ pub unsafe trait NoDescriptors: Send + 'static {}
 ///
 /// # Errors
 /// What the errand says, or why its thread could not be made or set apart.
-pub fn run_apart(errand: Errand, words: Vec<String>) -> Result<String, String> {
+pub fn run_apart(errand: IsolatedCall, words: Vec<String>) -> Result<String, String> {
     in_own_table(move || errand(&words)).map_err(|error| error.to_string())?
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::lock;
 use super::op::{FallocateMode, Op, Outcome};
 use crate::handle::Rt;
-use crate::mem::Part;
+use crate::mem::Slice;
 
 /// Starts operations on one real world.
 #[derive(Clone, Debug)]
@@ -208,12 +208,12 @@ impl File {
     }
 
     /// Reads into `parts`, one after the other, from offset `at`. May read less than asked.
-    pub fn read(&self, at: u64, parts: Vec<Part>) -> InFlight {
+    pub fn read(&self, at: u64, parts: Vec<Slice>) -> InFlight {
         self.kernel.start(Op::Read { fd: self.fd.clone(), at: Some(at), parts })
     }
 
     /// Writes `parts`, one after the other, at offset `at`. May write less than asked.
-    pub fn write(&self, at: u64, parts: Vec<Part>) -> InFlight {
+    pub fn write(&self, at: u64, parts: Vec<Slice>) -> InFlight {
         self.kernel.start(Op::Write { fd: self.fd.clone(), at: Some(at), parts })
     }
 

@@ -33,26 +33,26 @@ const READER: (&[i64], &[i64]) = (&[CONSISTENT_READ], &[WRITE, RESIZE]);
 
 /// Which program has the lock that stands in the way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Held {
+pub enum LockHolder {
     /// One that locks whole files, such as Esker.
     Whole,
     /// One that locks as qemu does.
     Bytes,
 }
 
-impl fmt::Display for Held {
+impl fmt::Display for LockHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Held::Whole => "another program serves this file; stop it first",
-            Held::Bytes => "qemu, or another program that locks as qemu does, uses this file; stop it first",
+            LockHolder::Whole => "another program serves this file; stop it first",
+            LockHolder::Bytes => "qemu, or another program that locks as qemu does, uses this file; stop it first",
         })
     }
 }
 
-impl std::error::Error for Held {}
+impl std::error::Error for LockHolder {}
 
-impl From<Held> for io::Error {
-    fn from(held: Held) -> io::Error {
+impl From<LockHolder> for io::Error {
+    fn from(held: LockHolder) -> io::Error {
         io::Error::new(io::ErrorKind::WouldBlock, held)
     }
 }
@@ -67,7 +67,7 @@ pub(crate) fn lock_whole(file: BorrowedFd<'_>, exclusive: bool) -> io::Result<()
         false => FlockOperation::NonBlockingLockShared,
     };
     match rustix::fs::flock(file, how) {
-        Err(Errno::WOULDBLOCK) => Err(Held::Whole.into()),
+        Err(Errno::WOULDBLOCK) => Err(LockHolder::Whole.into()),
         other => Ok(other?),
     }
 }
@@ -98,7 +98,7 @@ fn take(file: BorrowedFd<'_>, (used, unshared): (&[i64], &[i64])) -> io::Result<
     let opposite = used.iter().map(|bit| UNSHARED + bit).chain(unshared.iter().map(|bit| USED + bit));
     for byte in opposite {
         if is_held(file, byte)? {
-            return Err(Held::Bytes.into());
+            return Err(LockHolder::Bytes.into());
         }
     }
     Ok(())
@@ -111,7 +111,9 @@ fn is_without_locks(error: &io::Error) -> bool {
 fn set(file: BorrowedFd<'_>, kind: libc::c_int, start: i64, len: i64) -> io::Result<()> {
     match command(file, libc::F_OFD_SETLK, &mut range(kind, start, len)) {
         // Another program holds the byte for itself alone, as qemu never does.
-        Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Err(Held::Bytes.into()),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => {
+            Err(LockHolder::Bytes.into())
+        }
         other => other,
     }
 }

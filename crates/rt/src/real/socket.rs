@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags};
 
 use super::credentials::Credentials;
-use crate::mem::Part;
+use crate::mem::Slice;
 use crate::net::{Address, KeepAlive};
 
 /// A listening socket and its address with the port that the kernel chose.
@@ -87,8 +87,8 @@ pub(crate) fn peer_name(fd: &impl AsFd) -> String {
 ///
 /// # Errors
 /// `WouldBlock` if nothing is there, and the kernel's.
-pub(crate) fn receive_now(fd: &OwnedFd, parts: &mut [Part]) -> io::Result<usize> {
-    let slice = |part| IoSliceMut::new(Part::bytes_mut(part).expect("a read needs memory with one owner"));
+pub(crate) fn receive_now(fd: &OwnedFd, parts: &mut [Slice]) -> io::Result<usize> {
+    let slice = |part| IoSliceMut::new(Slice::bytes_mut(part).expect("a read needs memory with one owner"));
     let mut slices: Vec<IoSliceMut<'_>> = parts.iter_mut().map(slice).collect();
     let mut nothing = RecvAncillaryBuffer::default();
     Ok(rustix::net::recvmsg(fd, &mut slices, &mut nothing, RecvFlags::DONTWAIT)?.bytes)
@@ -98,7 +98,7 @@ pub(crate) fn receive_now(fd: &OwnedFd, parts: &mut [Part]) -> io::Result<usize>
 ///
 /// # Errors
 /// `WouldBlock` if it takes nothing, and the kernel's.
-pub(crate) fn send_now(fd: &OwnedFd, parts: &[Part]) -> io::Result<usize> {
+pub(crate) fn send_now(fd: &OwnedFd, parts: &[Slice]) -> io::Result<usize> {
     let slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part.bytes())).collect();
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     Ok(rustix::net::sendmsg(fd, &slices, &mut SendAncillaryBuffer::default(), flags)?)

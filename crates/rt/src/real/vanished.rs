@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use esker_base::Nanos;
 
 use super::{Reactor, RealConfig};
-use crate::mem::Part;
+use crate::mem::Slice;
 use crate::net::{Address, KeepAlive, Listener};
 use crate::sync::{Either, race};
 
@@ -114,9 +114,9 @@ fn connections_of_a_machine_that_vanishes_end() {
         let (quiet, told) = (listener.accept().await.unwrap(), listener.accept().await.unwrap());
         machine.vanish();
         // To one, a reply is on its way. The other is idle.
-        told.write_all(vec![Part::heap(vec![7; 4096])]).await.unwrap();
+        told.write_all(vec![Slice::heap(vec![7; 4096])]).await.unwrap();
         for (name, stream) in [("quiet", quiet), ("told", told)] {
-            let read = stream.read(vec![Part::heap(vec![0; 1])]);
+            let read = stream.read(vec![Slice::heap(vec![0; 1])]);
             // Far more than the kernel needs, and far less than it takes without being asked.
             let Either::Left((_, end)) = race(read, rt.sleep(Nanos::secs(20))).await else {
                 panic!("the {name} connection is still there");

@@ -7,12 +7,12 @@ use std::ops::Deref;
 use std::rc::Rc;
 
 /// A waiter's place in a [`Line`].
-pub(super) struct Place<T> {
+pub(super) struct LineTicket<T> {
     is_left: Cell<bool>,
     waiter: T,
 }
 
-impl<T> Deref for Place<T> {
+impl<T> Deref for LineTicket<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -25,7 +25,7 @@ impl<T> Deref for Place<T> {
 /// A place that its waiter left stays until it comes to the front, or until more places are left than taken: then one sweep
 /// removes them all, which costs each of them a constant. The first place is never a left one.
 pub(super) struct Line<T> {
-    places: VecDeque<Rc<Place<T>>>,
+    places: VecDeque<Rc<LineTicket<T>>>,
     /// How many of them are left.
     left: usize,
     /// Places that were looked at so far: the cost, for tests.
@@ -46,8 +46,8 @@ impl<T> Default for Line<T> {
 
 impl<T> Line<T> {
     /// A place behind all others.
-    pub fn join(&mut self, waiter: T) -> Rc<Place<T>> {
-        let place = Rc::new(Place { is_left: Cell::new(false), waiter });
+    pub fn join(&mut self, waiter: T) -> Rc<LineTicket<T>> {
+        let place = Rc::new(LineTicket { is_left: Cell::new(false), waiter });
         self.places.push_back(place.clone());
         place
     }
@@ -58,7 +58,7 @@ impl<T> Line<T> {
     }
 
     /// Takes the next waiter out.
-    pub fn serve(&mut self) -> Option<Rc<Place<T>>> {
+    pub fn serve(&mut self) -> Option<Rc<LineTicket<T>>> {
         let first = self.places.pop_front();
         self.note(1);
         self.drop_left_in_front();
@@ -66,12 +66,12 @@ impl<T> Line<T> {
     }
 
     /// Takes all waiters out, in order.
-    pub fn serve_all(&mut self) -> impl Iterator<Item = Rc<Place<T>>> + use<T> {
+    pub fn serve_all(&mut self) -> impl Iterator<Item = Rc<LineTicket<T>>> + use<T> {
         std::mem::take(self).places.into_iter().filter(|place| !place.is_left.get())
     }
 
     /// Gives up a place that stands in this line.
-    pub fn leave(&mut self, place: &Place<T>) {
+    pub fn leave(&mut self, place: &LineTicket<T>) {
         let was_left = place.is_left.replace(true);
         debug_assert!(!was_left, "a place is left once");
         self.left += 1;

@@ -25,7 +25,7 @@ async fn changed(server: &Running, export: &str) -> Vec<u64> {
 
 async fn write(server: &Running, export: &str, piece: u64) {
     let client = server.client(export).await;
-    client.write(piece * PIECE, Part::heap(vec![7; 4096]), false).await.unwrap();
+    client.write(piece * PIECE, Slice::heap(vec![7; 4096]), false).await.unwrap();
 }
 
 async fn order(server: &Running, text: &str) {

@@ -22,7 +22,7 @@ impl Pages for Long {
 }
 
 async fn read_some(stream: &Stream) -> usize {
-    stream.read(vec![Part::heap(vec![0; 1 << 20])]).await.1.unwrap_or(0)
+    stream.read(vec![Slice::heap(vec![0; 1 << 20])]).await.1.unwrap_or(0)
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn an_answer_under_way_does_not_give_way_to_others() {
         let listener = Rc::new(Listener::bind(&rt, &address).unwrap());
         rt.spawn("pages", http::serve(rt.clone(), listener, Rc::new(Long))).detach();
         let asks = Stream::connect(&rt, &address).unwrap();
-        asks.write_all(vec![Part::heap(b"GET /long HTTP/1.1\r\n\r\n".to_vec())]).await.unwrap();
+        asks.write_all(vec![Slice::heap(b"GET /long HTTP/1.1\r\n\r\n".to_vec())]).await.unwrap();
         let mut got = read_some(&asks).await;
         let silent: Vec<_> = (0..CONNECTIONS_MAX).map(|_| Stream::connect(&rt, &address).unwrap()).collect();
         assert_eq!(read_some(&silent[0]).await, 0, "the oldest of those that ask nothing gives way");

@@ -10,7 +10,7 @@ async fn with_writes_that_wait(rt: &Rt, dir: &Path, layer: &str) -> Running {
     let client = Rc::new(server.client("vol").await);
     for at in 0..4 {
         let client = client.clone();
-        rt.spawn("w", async move { client.write(at << 16, Part::heap(vec![7; 65536]), false).await }).detach();
+        rt.spawn("w", async move { client.write(at << 16, Slice::heap(vec![7; 65536]), false).await }).detach();
     }
     while server.status().await.inflight < 3 {
         rt.sleep(Nanos::millis(5)).await;
@@ -82,10 +82,10 @@ fn a_drain_and_a_freeze_give_up_a_flush_that_outlasts_their_patience_and_request
         for _ in 0..2 {
             let refused = server.try_ask(Command::Drain { patience_ms: 50 }).await.unwrap_err();
             assert!(refused.code == "timed_out" && refused.what.contains("a flush of \"vol\""), "{refused}");
-            client.write(0, Part::heap(vec![7; 4096]), false).await.expect("requests go on");
+            client.write(0, Slice::heap(vec![7; 4096]), false).await.expect("requests go on");
         }
         assert_eq!(code(server.try_ask(Command::Freeze { limit_ms: 1000, patience_ms: 50 }).await), "timed_out");
-        client.write(0, Part::heap(vec![8; 4096]), false).await.expect("requests go on");
+        client.write(0, Slice::heap(vec![8; 4096]), false).await.expect("requests go on");
         assert_eq!(server.status().await.dead, None);
         assert_eq!(code(server.try_ask(Command::Thaw { freeze: None }).await), "not_frozen");
     });

@@ -23,7 +23,7 @@ fn a_start_that_fails_leaves_nothing_and_the_next_one_works() {
         assert!(start(&rt, &dir, &right.replace("DIR/sock", "DIR/none/sock")).is_err());
         assert_eq!(files(&dir), [""; 0], "no socket can be made there");
         let server = Running::new(&rt, &dir, &right);
-        server.client("v").await.write(0, Part::heap(vec![7; 4096]), true).await.unwrap();
+        server.client("v").await.write(0, Slice::heap(vec![7; 4096]), true).await.unwrap();
         server.stop.notify_one();
         server.end.await.unwrap();
         assert_eq!(files(&dir), ["a.img", "b.img", "t.ebt"], "what served stays");
@@ -74,7 +74,7 @@ fn the_port_of_a_snapshot_is_offered_read_only() {
         assert!(client.remote().read_only());
         let offers_written = |client: &Client| client.remote().contexts.iter().any(|(_, c)| *c == Context::Written);
         assert!(!offers_written(&client) && offers_written(&server.client("v").await));
-        let refused = client.write(0, Part::heap(vec![7; 4096]), false).await.unwrap_err().to_string();
+        let refused = client.write(0, Slice::heap(vec![7; 4096]), false).await.unwrap_err().to_string();
         assert!(refused.contains("EPERM") || refused.contains("read-only"), "{refused}");
     });
 }

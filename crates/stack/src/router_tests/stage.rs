@@ -6,7 +6,8 @@ use std::rc::Rc;
 use esker_base::{Nanos, Time};
 use esker_block::{
     Arity, Bio, BioError, Buf, Build, Ctx, Device, Done, Durability, Ends, Extension, Flow, Kind, KindError, Layer,
-    Limits, Make, OpKind, OpSet, Opening, Param, ParamType, Role, Routes, Stat, Step, Support, Upper, VolumeId, Worlds,
+    Limits, Make, OpKind, OpSet, OpenContext, Param, ParamType, Role, Routes, Stat, Step, Support, Upper, VolumeId,
+    Worlds,
 };
 use esker_rt::handle::LogSink;
 use esker_rt::mem::Pool;
@@ -154,7 +155,7 @@ impl Extension for Actor {
         }
     }
 
-    fn open(&self, opening: Opening) -> Step<Result<(), KindError>> {
+    fn open(&self, opening: OpenContext) -> Step<Result<(), KindError>> {
         note(&self.rt, format_args!("{} opens", self.name));
         match self.mode.as_str() {
             "unusable" => Step::Now(Err(KindError::Outside("its metadata is damaged".into()))),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use esker_block::kind::{Args, Arity, Kind, KindError};
 
 use super::error::{Problem, TextError, TextErrors};
-use super::{DeviceSpec, ExportSpec, Place, Spec, address, is_sound_name, split_reference};
+use super::{DeviceSpec, ExportSpec, Location, Spec, address, is_sound_name, split_reference};
 
 /// More names than this are not listed in a message.
 const LISTED_MAX: usize = 40;
@@ -18,12 +18,12 @@ const ALIKE: f64 = 0.8;
 
 /// The outcome of a check: the order to build in, and what is odd but no error.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Plan {
+pub struct BuildPlan {
     order: Vec<usize>,
     warnings: Vec<TextError>,
 }
 
-impl Plan {
+impl BuildPlan {
     /// Indices of the devices, each after everything that it stands on; the order of the text decides otherwise.
     pub fn lowers_first(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
         self.order.iter().copied()
@@ -46,7 +46,7 @@ impl Spec {
     ///
     /// # Errors
     /// All of what is wrong, in the order of the text.
-    pub fn check(&self, kinds: &[&Kind]) -> Result<Plan, TextErrors> {
+    pub fn check(&self, kinds: &[&Kind]) -> Result<BuildPlan, TextErrors> {
         let index = Index::new(self);
         let mut found = Vec::new();
         self.check_names(&mut found);
@@ -68,13 +68,13 @@ impl Spec {
             index.cycles(&order).into_iter().map(|(at, path)| Problem::Cycle(path).at(self.devices[at].place_of("on"))),
         );
         TextErrors::none(found)?;
-        Ok(Plan { order, warnings: self.unused() })
+        Ok(BuildPlan { order, warnings: self.unused() })
     }
 
     fn check_names(&self, found: &mut Vec<TextError>) {
         let devices = self.devices.iter().map(|d| ("device", d.name.as_str(), &d.at));
         let exports = self.exports.iter().map(|e| ("export", e.name.as_str(), &e.at));
-        let mut known: BTreeMap<(&str, &str), &Place> = BTreeMap::new();
+        let mut known: BTreeMap<(&str, &str), &Location> = BTreeMap::new();
         for (what, name, at) in devices.chain(exports) {
             if !is_sound_name(name) {
                 found.push(Problem::UnsoundName(name.to_string()).at(at.clone()));
@@ -105,7 +105,7 @@ fn check_kind(device: &DeviceSpec, kinds: &[&Kind], found: &mut Vec<TextError>) 
         found.push(Problem::UnknownKind { name: device.kind.clone(), advice }.at(device.place_of("kind")));
         return;
     };
-    let mut refuse = |at: Place, source: KindError| {
+    let mut refuse = |at: Location, source: KindError| {
         found.push(Problem::Param { device: device.name.clone(), source }.at(at));
     };
     let given = match strictness(kind, &device.args) {

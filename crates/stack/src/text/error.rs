@@ -4,7 +4,7 @@ use std::fmt;
 
 use esker_block::kind::KindError;
 
-use super::Place;
+use super::Location;
 use super::check::DEPTH_MAX;
 
 /// Something wrong, and where.
@@ -12,7 +12,7 @@ use super::check::DEPTH_MAX;
 #[error("{place}: {problem}")]
 pub struct TextError {
     /// Where.
-    pub place: Place,
+    pub place: Location,
     /// What, and how to mend it.
     pub problem: Problem,
 }
@@ -52,7 +52,7 @@ pub enum Problem {
         /// The name.
         name: String,
         /// The one before.
-        first: Place,
+        first: Location,
     },
     /// A kind that is not in the list.
     #[error("unknown kind \"{name}\"; {advice}")]
@@ -122,7 +122,7 @@ impl Problem {
         Problem::Syntax { what: what.into(), fix: fix.into() }
     }
 
-    pub(super) fn at(self, place: Place) -> TextError {
+    pub(super) fn at(self, place: Location) -> TextError {
         TextError { place, problem: self }
     }
 }

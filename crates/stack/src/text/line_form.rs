@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::error::{Problem, TextError, TextErrors};
-use super::{DeviceSpec, ExportSpec, Place, Spec};
+use super::{DeviceSpec, ExportSpec, Location, Spec};
 
 /// Characters that end a word. Values may hold more of them than names: see [`Reader::value`].
 const ENDS_WORD: &[char] = &['=', '|', ';', '@', ',', '"', '#'];
@@ -49,7 +49,7 @@ struct Link {
     kind: String,
     on: Vec<String>,
     args: BTreeMap<String, String>,
-    at: Place,
+    at: Location,
     lines: BTreeMap<String, u32>,
 }
 
@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `KIND ... | KIND ... [@ ...]`: the last link has the statement's name, those below it a number behind it.
-    fn chain(&mut self, name: &str, at: Place, spec: &mut Spec) -> Parsed<()> {
+    fn chain(&mut self, name: &str, at: Location, spec: &mut Spec) -> Parsed<()> {
         let mut links = vec![self.link()?];
         while self.take_after_lines('|') {
             links.push(self.link()?);
@@ -130,7 +130,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The options of an export, behind its device or `@`.
-    fn export(&mut self, name: String, device: String, at: Place) -> Parsed<ExportSpec> {
+    fn export(&mut self, name: String, device: String, at: Location) -> Parsed<ExportSpec> {
         let mut export = ExportSpec { name, device, nbd: None, read_only: false, at };
         let mut seen = Vec::new();
         while self.more_options() {
@@ -325,8 +325,8 @@ impl<'a> Reader<'a> {
         true
     }
 
-    fn place(&self) -> Place {
-        Place { file: self.file.clone(), line: self.line }
+    fn place(&self) -> Location {
+        Location { file: self.file.clone(), line: self.line }
     }
 
     fn syntax(&self, what: impl Into<String>, fix: impl Into<String>) -> TextError {

@@ -328,7 +328,7 @@ fn value() -> impl Strategy<Value = String> {
 }
 
 fn spec() -> impl Strategy<Value = Spec> {
-    let at = || Place::new("s", 1);
+    let at = || Location::new("s", 1);
     let key = name().prop_filter("words of the form itself", |key| key != "on" && key != "kind");
     let args = proptest::collection::btree_map(key, value(), 0..4);
     let device = ("[a-z][a-z0-9-]{0,8}", proptest::collection::vec(reference(), 0..4), args);

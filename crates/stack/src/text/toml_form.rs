@@ -6,7 +6,7 @@ use toml::Spanned;
 use toml::de::{DeArray, DeInteger, DeTable, DeValue};
 
 use super::error::{Problem, TextError, TextErrors};
-use super::{DeviceSpec, ExportSpec, Place, Spec};
+use super::{DeviceSpec, ExportSpec, Location, Spec};
 
 type Key<'i> = Spanned<toml::de::DeString<'i>>;
 type Item<'i> = Spanned<DeValue<'i>>;
@@ -49,8 +49,8 @@ impl Reader {
         self.starts.partition_point(|start| *start <= offset) as u32
     }
 
-    fn place(&self, offset: usize) -> Place {
-        Place { file: self.file.clone(), line: self.line(offset) }
+    fn place(&self, offset: usize) -> Location {
+        Location { file: self.file.clone(), line: self.line(offset) }
     }
 
     fn error(&mut self, offset: usize, problem: Problem) {

@@ -1,7 +1,7 @@
 //! What blktrace's text and binary forms share: actions, operations, and which of a request's events counts.
 
 use super::Yield;
-use super::encoder::{Encoder, Place, Revisit};
+use super::encoder::{Encoder, RecordContext, Revisit};
 use super::fields::flushed;
 use super::major_minor;
 use crate::fault::Reason;
@@ -40,7 +40,7 @@ impl Encoder for Alone {
 
     fn put(
         &mut self,
-        place: &Place<'_>,
+        place: &RecordContext<'_>,
         r: &Record,
         losses: &mut Losses,
         out: &mut Vec<u8>,

@@ -78,7 +78,7 @@ impl Kind {
 
 /// The head of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Head {
+struct EbtHeader {
     kind: Kind,
     is_packed: bool,
     /// Records, names, bytes of comment, or entries of the index.
@@ -94,7 +94,7 @@ struct Head {
     at: Nanos,
 }
 
-impl Head {
+impl EbtHeader {
     fn put(&self, out: &mut Vec<u8>) {
         let from = out.len();
         out.extend_from_slice(&BLOCK_MARK);
@@ -109,15 +109,15 @@ impl Head {
     }
 
     /// Reads a head; the mark, the checksum and all limits were checked if it is `Ok`.
-    fn take(bytes: &[u8]) -> Result<Head, Reason> {
+    fn take(bytes: &[u8]) -> Result<EbtHeader, Reason> {
         let bytes = sound(bytes, &BLOCK_MARK, BLOCK_HEAD_BYTES)?;
-        let (code, packing, words, first, at) = Head::words(bytes).map_err(|_| Reason::NoMark)?;
+        let (code, packing, words, first, at) = EbtHeader::words(bytes).map_err(|_| Reason::NoMark)?;
         let kind = Kind::of(code).ok_or(Reason::Unknown("kind of block"))?;
         if packing > 1 {
             return Err(Reason::Unknown("packing"));
         }
         let [items, stored, raw, payload_crc] = words;
-        let head = Head { kind, is_packed: packing == 1, items, stored, raw, payload_crc, first, at: Nanos(at) };
+        let head = EbtHeader { kind, is_packed: packing == 1, items, stored, raw, payload_crc, first, at: Nanos(at) };
         let is_small = stored as usize <= PAYLOAD_MAX && raw as usize <= PAYLOAD_MAX;
         if is_small { Ok(head) } else { Err(Reason::TooLarge("block")) }
     }
@@ -209,7 +209,7 @@ fn length(bytes: &[u8]) -> Length {
         Some(mark) if mark == END_MARK => needed(END_BYTES),
         Some(mark) if mark == BLOCK_MARK && bytes.len() < BLOCK_HEAD_BYTES => Length::Unknown,
         // The length of a damaged head may lie: only the mark behind can be relied on.
-        Some(_) => Head::take(bytes).map_or(Length::Lost, |h| Length::Whole(BLOCK_HEAD_BYTES + h.stored as usize)),
+        Some(_) => EbtHeader::take(bytes).map_or(Length::Lost, |h| Length::Whole(BLOCK_HEAD_BYTES + h.stored as usize)),
     }
 }
 

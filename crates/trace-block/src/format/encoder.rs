@@ -6,7 +6,7 @@ use esker_base::Nanos;
 use std::collections::BTreeMap;
 
 /// What is known when a record is written.
-pub(crate) struct Place<'a> {
+pub(crate) struct RecordContext<'a> {
     /// The volume as it is written; empty where the format has one volume.
     pub volume: &'a str,
     /// Records before this one.
@@ -45,7 +45,7 @@ pub(crate) trait Encoder: Send {
     /// Writes one record; the correction is one of an earlier record.
     fn put(
         &mut self,
-        place: &Place<'_>,
+        place: &RecordContext<'_>,
         r: &Record,
         losses: &mut Losses,
         out: &mut Vec<u8>,

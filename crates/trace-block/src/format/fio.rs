@@ -1,7 +1,7 @@
 //! fio iolog: first line `fio version 2 iolog` or `fio version 3 iolog`, then file lines (`name add|open|close`) and
 //! request lines (`name action offset length`, bytes). Version 3 puts a time in µs before each line.
 
-use super::encoder::{Encoder, Place, Revisit};
+use super::encoder::{Encoder, RecordContext, Revisit};
 use super::fields::{request, scaled, whole};
 use super::info::{FormatInfo, Signs, US};
 use super::{Yield, numbered};
@@ -121,7 +121,7 @@ impl Encoder for Version {
 
     fn put(
         &mut self,
-        place: &Place<'_>,
+        place: &RecordContext<'_>,
         r: &Record,
         losses: &mut Losses,
         out: &mut Vec<u8>,

@@ -4,7 +4,7 @@ use memchr::memmem;
 
 /// A kind of file.
 pub(crate) struct Foreign {
-    is: fn(&Head<'_>) -> bool,
+    is: fn(&FileHead<'_>) -> bool,
     /// What it is: completes "FILE is ...".
     pub what: &'static str,
     /// What to do: a sentence without its full stop.
@@ -158,12 +158,12 @@ const IMAGES: [&[u8]; 9] = [
 
 /// What the file that begins with `bytes` is, if it is known to hold no block requests.
 pub(crate) fn recognise(bytes: &[u8]) -> Option<&'static Foreign> {
-    let head = Head::of(bytes);
+    let head = FileHead::of(bytes);
     KINDS.iter().find(|kind| (kind.is)(&head))
 }
 
 /// The beginning of a file.
-struct Head<'a> {
+struct FileHead<'a> {
     bytes: &'a [u8],
     /// Its first lines that are not empty, without spaces around them; none if the bytes are no text.
     lines: Vec<&'a str>,
@@ -175,11 +175,11 @@ const LINES_MAX: usize = 60;
 /// Lines by which a format without a header is judged.
 const JUDGED: usize = 10;
 
-impl<'a> Head<'a> {
-    fn of(bytes: &'a [u8]) -> Head<'a> {
+impl<'a> FileHead<'a> {
+    fn of(bytes: &'a [u8]) -> FileHead<'a> {
         let text = if bytes.contains(&0) { &[] } else { bytes };
         let lines = text.split(|b| *b == b'\n').map(|line| std::str::from_utf8(line).unwrap_or_default().trim());
-        Head { bytes, lines: lines.filter(|line| !line.is_empty()).take(LINES_MAX).collect() }
+        FileHead { bytes, lines: lines.filter(|line| !line.is_empty()).take(LINES_MAX).collect() }
     }
 
     fn starts(&self, mark: &[u8]) -> bool {

@@ -1,7 +1,7 @@
 //! blkreplay `.load`: a free comment, the header line, then `start s ; sector ; length (sectors) ; op ; 0.0 ; 0.0`.
 
 use super::Yield;
-use super::encoder::{self, Place, Revisit};
+use super::encoder::{self, RecordContext, Revisit};
 use super::fields::{fill, is_remark, request, scaled, seconds, whole};
 use super::info::{FormatInfo, Signs};
 use crate::fault::Reason;
@@ -113,7 +113,7 @@ impl encoder::Encoder for Encoder {
 
     fn put(
         &mut self,
-        _: &Place<'_>,
+        _: &RecordContext<'_>,
         r: &Record,
         losses: &mut Losses,
         out: &mut Vec<u8>,

@@ -3,7 +3,7 @@
 //! Messages after OCTF's `trace.proto`. An `Event` has a header (1: sequence, 2: time in ns) and one of several bodies, of
 //! which two matter: an I/O (2) and the description of a device (3). The others tell of files and completions.
 
-use super::encoder::{Encoder, Place, Revisit};
+use super::encoder::{Encoder, RecordContext, Revisit};
 use super::fields::{flushed, scaled};
 use super::info::{FormatInfo, Signs};
 use super::{Yield, varint};
@@ -249,7 +249,7 @@ impl Encoder for Messages {
 
     fn put(
         &mut self,
-        place: &Place<'_>,
+        place: &RecordContext<'_>,
         r: &Record,
         losses: &mut Losses,
         out: &mut Vec<u8>,

@@ -3,7 +3,7 @@
 //! Block traces in this format use the number of the first sector as object id, so that offset = object_id × 512.
 //! `next_access` is the number (counted from 1) of the record that next names the same object, or -1.
 
-use super::encoder::{self, Place, Revisit};
+use super::encoder::{self, RecordContext, Revisit};
 use super::fields::{request, scaled};
 use super::info::{FormatInfo, SECOND, Signs};
 use super::{Parser, Yield};
@@ -69,7 +69,7 @@ impl encoder::Encoder for Encoder {
     /// Writes one record; returns the record (by number) whose `next_access` is this one.
     fn put(
         &mut self,
-        _: &Place<'_>,
+        _: &RecordContext<'_>,
         r: &Record,
         losses: &mut Losses,
         out: &mut Vec<u8>,

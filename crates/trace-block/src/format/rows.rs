@@ -10,7 +10,7 @@ pub(crate) mod mqsim;
 pub(crate) mod msr;
 pub(crate) mod tencent;
 
-use super::encoder::{Encoder, Place, Revisit};
+use super::encoder::{Encoder, RecordContext, Revisit};
 use super::fields::{hexadecimal, is_remark, request, scaled, time, whole};
 use super::{Parser, Yield};
 use crate::fault::Reason;
@@ -167,7 +167,7 @@ impl Encoder for &'static Layout {
 
     fn put(
         &mut self,
-        place: &Place<'_>,
+        place: &RecordContext<'_>,
         r: &Record,
         losses: &mut Losses,
         out: &mut Vec<u8>,

@@ -5,7 +5,7 @@
 //! u64 response_time`. The high byte of `version` is 1 or 2. Layouts after libCacheSim's vscsi reader.
 
 use super::blk::Stage;
-use super::encoder::{Encoder, Place, Revisit};
+use super::encoder::{Encoder, RecordContext, Revisit};
 use super::fields::{request, scaled};
 use super::info::{FormatInfo, Signs, US};
 use super::{Parser, Yield};
@@ -67,7 +67,7 @@ impl Parser for Version {
 impl Encoder for Version {
     fn put(
         &mut self,
-        place: &Place<'_>,
+        place: &RecordContext<'_>,
         r: &Record,
         losses: &mut Losses,
         out: &mut Vec<u8>,

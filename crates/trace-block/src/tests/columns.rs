@@ -157,7 +157,7 @@ fn a_single_time_beyond_the_window_is_a_fault_of_its_line() {
     let (records, reader) = read_all(at_times((1..=n).chain([1]).chain(n + 1..=2 * n)), Format::Alibaba);
     let report = reader.report();
     assert_eq!((records.len() as u64, report.malformed, report.times_clamped), (2 * n, 1, 0));
-    assert_eq!(report.faults[0].place, crate::Place::Line(n + 1));
+    assert_eq!(report.faults[0].place, crate::TracePosition::Line(n + 1));
     assert_eq!(report.faults[0].reason, Reason::Late(WINDOW));
 }
 

@@ -1,7 +1,7 @@
 //! Malformed lines, wrong formats, truncation, failing reads and arbitrary bytes.
 
 use super::read_all;
-use crate::fault::{FAULTS_KEPT, Place};
+use crate::fault::{FAULTS_KEPT, TracePosition};
 use crate::input::LINE_MAX;
 use crate::names::VOLUMES_MAX;
 use crate::{Ending, Format, Reason, TraceError, TraceReader};
@@ -20,7 +20,7 @@ pub(super) fn reason(format: Format, prefix: &str, good: &str, bad: &str) -> Rea
     assert_eq!(records.len(), 2, "the good lines around \"{bad}\" must be read");
     assert_eq!(reader.report().malformed, 1, "{bad}");
     let fault = &reader.report().faults[0];
-    assert_eq!(fault.place, Place::Line(prefix.lines().count() as u64 + 2));
+    assert_eq!(fault.place, TracePosition::Line(prefix.lines().count() as u64 + 2));
     assert_eq!(fault.excerpt, bad.trim());
     fault.reason
 }
@@ -181,7 +181,7 @@ fn a_binary_tail_is_reported() {
     data[32 + 15] = 9;
     let (records, reader) = read_all(data, Format::Vscsi1);
     let fault = &reader.report().faults[0];
-    assert_eq!((records.len(), fault.place), (2, Place::Offset(32)));
+    assert_eq!((records.len(), fault.place), (2, TracePosition::Offset(32)));
     assert_eq!(fault.reason, Reason::Version { found: 9, needed: 1 });
 }
 

@@ -2,7 +2,7 @@
 
 use super::damage::reason;
 use super::{read_all, record, write_all};
-use crate::{Ending, Format, Op, Place, Reason, Record, Source, TraceReader, detect};
+use crate::{Ending, Format, Op, Reason, Record, Source, TracePosition, TraceReader, detect};
 
 const QUEUED: u32 = 1 | (1 << 4) << 16;
 const ISSUED: u32 = 7 | (1 << 6) << 16;
@@ -104,7 +104,7 @@ fn damage_between_binary_records_is_passed_over_to_the_next_magic_number() {
     let report = reader.report();
     assert_eq!(
         (report.malformed, report.faults[0].place, report.faults[0].reason),
-        (1, Place::Offset(96), Reason::NoMark)
+        (1, TracePosition::Offset(96), Reason::NoMark)
     );
     assert_eq!(report.ending, Ending::Complete);
     let (records, reader) = read_all([one(10), one(20), vec![7; 500]].concat(), Format::Blktrace);
@@ -189,7 +189,7 @@ fn damaged_octf_messages_are_faults_and_a_lost_length_is_a_cut() {
     let (back, reader) = read_all(bad, Format::Octf);
     assert_eq!(back.len(), 49);
     let fault = &reader.report().faults[0];
-    assert_eq!((fault.place, fault.reason), (Place::Offset(second as u64), Reason::NotMessage));
+    assert_eq!((fault.place, fault.reason), (TracePosition::Offset(second as u64), Reason::NotMessage));
     let mut lost = whole.clone();
     lost.truncate(second);
     lost.extend_from_slice(&whole[second..second + 1 + usize::from(whole[second])]);

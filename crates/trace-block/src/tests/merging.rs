@@ -1,7 +1,7 @@
 //! Merging, selecting a volume and changing the speed.
 
 use super::{drain, read_all, record, write_all};
-use crate::{Format, Merged, OneVolume, Op, Source, Sped, Speed, TraceError, TraceReader};
+use crate::{Format, Merged, Op, Rescaled, Source, Speed, TraceError, TraceReader, VolumeFilter};
 use esker_base::Nanos;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -51,11 +51,11 @@ fn a_trace_of_two_disks_needs_one_to_be_selected() {
         e.to_string(),
         "usr.csv: holds several volumes (usr.0, usr.1, ...), one is needed; select one of them by name"
     );
-    let mut one = OneVolume::new(two_disks(), "usr.1");
+    let mut one = VolumeFilter::new(two_disks(), "usr.1");
     let selected = drain(&mut one);
     assert_eq!((one.volumes(), one.inner().volumes().len()), (&["usr.1".to_string()][..], 2));
     assert_eq!(selected, [record(100, 0, Op::Read, 4096, 512), record(200, 0, Op::Read, 0, 512)]);
-    let mut missing = OneVolume::new(two_disks(), "usr.2");
+    let mut missing = VolumeFilter::new(two_disks(), "usr.2");
     let e = missing.next_record().unwrap_err();
     assert!(matches!(e, TraceError::NoSuchVolume { .. }));
     assert_eq!(e.to_string(), "usr.csv: has no volume \"usr.2\"; it has: usr.0, usr.1");
@@ -63,7 +63,7 @@ fn a_trace_of_two_disks_needs_one_to_be_selected() {
 
 #[test]
 fn speed_divides_times_exactly() {
-    let mut sped = Sped::new(source("t", &[0, 10, 15]), Speed::new(2.5).unwrap());
+    let mut sped = Rescaled::new(source("t", &[0, 10, 15]), Speed::new(2.5).unwrap());
     assert_eq!(drain(&mut sped).iter().map(|r| r.at.0).collect::<Vec<_>>(), [0, 4, 6]);
     assert_eq!(sped.inner().report().records, 3);
     assert_eq!(Speed::new(0.5).unwrap().apply(Nanos(u64::MAX / 2)), Nanos(u64::MAX - 1));

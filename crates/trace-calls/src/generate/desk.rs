@@ -26,7 +26,7 @@ struct Playing {
     slots: BTreeMap<Slot, Fd>,
 }
 
-pub struct Desk {
+pub struct ScriptRunner {
     trace: Trace,
     playing: Vec<Playing>,
     /// When each thread's last call returned.
@@ -37,8 +37,8 @@ pub struct Desk {
     rng: Stream,
 }
 
-impl Desk {
-    pub fn new(threads: u32, rng: Stream) -> Desk {
+impl ScriptRunner {
+    pub fn new(threads: u32, rng: Stream) -> ScriptRunner {
         let mut trace = Trace::new(Platform::Mac, "generated");
         trace.processes.push(Process { pid: 100, parent: None, cwd: PathBytes::from("/"), umask: 0o022 });
         for number in 0..threads {
@@ -46,7 +46,7 @@ impl Desk {
             trace.threads.push(Thread { tid: 100 + number, process: ProcessId(0), parent, name: Word::default() });
         }
         let free = vec![0; threads as usize];
-        Desk { trace, playing: Vec::new(), free, open: BTreeSet::new(), closing: Vec::new(), rng }
+        ScriptRunner { trace, playing: Vec::new(), free, open: BTreeSet::new(), closing: Vec::new(), rng }
     }
 
     /// Puts a script on the desk, with the files that it needs.

@@ -26,7 +26,7 @@ const NOBODY: u32 = 65_534;
 /// decides all choices.
 pub fn hostile(seed: u64, outside: &str) -> Trace {
     let mut plan =
-        Plan { random: Stream::named(seed, "hostile"), outside, next_fd: FIRST_FD, now: 0, trace: program() };
+        HostileTrace { random: Stream::named(seed, "hostile"), outside, next_fd: FIRST_FD, now: 0, trace: program() };
     plan.snapshot();
     for _ in 0..CALLS {
         plan.call();
@@ -41,7 +41,7 @@ fn program() -> Trace {
     trace
 }
 
-struct Plan<'a> {
+struct HostileTrace<'a> {
     random: Stream,
     outside: &'a str,
     next_fd: i64,
@@ -49,7 +49,7 @@ struct Plan<'a> {
     trace: Trace,
 }
 
-impl Plan<'_> {
+impl HostileTrace<'_> {
     fn pick<T: Copy>(&mut self, list: &[T]) -> T {
         list[self.random.below(list.len() as u64) as usize]
     }

@@ -7,7 +7,7 @@ use std::mem;
 
 use esker_base::Time;
 
-use super::decode::{Args, Bad, Decoder, Interner, Trouble};
+use super::decode::{Args, Bad, Decoder, Interner, OtherReason};
 use super::lex::Arg;
 use super::{OnBad, ParseError, RawCall, TraceSource};
 use crate::action::{Action, Outcome};
@@ -103,12 +103,12 @@ fn item(
     }
     match decoded.trouble {
         None => {}
-        Some(Trouble::UnknownCall) => warnings.add(WarningKind::UnknownCall, raw.line, raw.name.clone()),
-        Some(Trouble::Bad(Bad::Argument { place, wanted })) => {
+        Some(OtherReason::UnknownCall) => warnings.add(WarningKind::UnknownCall, raw.line, raw.name.clone()),
+        Some(OtherReason::Bad(Bad::Argument { place, wanted })) => {
             let text = format!("{}: argument {}: {wanted} expected", raw.name, place + 1);
             warnings.add(WarningKind::BadArguments, raw.line, text);
         }
-        Some(Trouble::Bad(Bad::CutPath(text))) => match on_bad {
+        Some(OtherReason::Bad(Bad::CutPath(text))) => match on_bad {
             OnBad::Fail => return Err(ParseError::CutPath { line: raw.line, text }),
             OnBad::Skip => warnings.add(WarningKind::CutPath, raw.line, text),
         },

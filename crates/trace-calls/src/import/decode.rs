@@ -171,12 +171,12 @@ pub struct Decoded {
     /// The call.
     pub call: Call,
     /// What was wrong: nothing for a call that was understood.
-    pub trouble: Option<Trouble>,
+    pub trouble: Option<OtherReason>,
 }
 
 /// Why a call is only [`Call::Other`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trouble {
+pub enum OtherReason {
     /// Nobody knows it.
     UnknownCall,
     /// Its arguments are none of its.
@@ -201,14 +201,14 @@ impl Decoder {
         let name = raw.name.strip_suffix("_nocancel").unwrap_or(&raw.name);
         let other = || Call::Other { name: Word::from(name) };
         let Some(decode) = self.calls.get(name) else {
-            let trouble = (!WITHOUT_FILES.contains(&name)).then_some(Trouble::UnknownCall);
+            let trouble = (!WITHOUT_FILES.contains(&name)).then_some(OtherReason::UnknownCall);
             return Decoded { call: other(), trouble };
         };
         match decode(args) {
             Ok(call) => Decoded { call, trouble: None },
             // A bad address is what the program asked for: there is nothing more to know.
             Err(_) if raw.ret.errno == Some(Errno::EFAULT) => Decoded { call: other(), trouble: None },
-            Err(bad) => Decoded { call: other(), trouble: Some(Trouble::Bad(bad)) },
+            Err(bad) => Decoded { call: other(), trouble: Some(OtherReason::Bad(bad)) },
         }
     }
 }

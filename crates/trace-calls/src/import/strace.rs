@@ -15,7 +15,7 @@ use super::{OnBad, ParseError, RawCall, TraceSource};
 use crate::errno::Errno;
 use crate::trace::Platform;
 use crate::warning::{WarningKind, Warnings};
-use line::{Body, Clock, Head, LineError};
+use line::{Body, CallLine, Clock, LineError};
 
 /// The first half of a call.
 #[derive(Debug)]
@@ -129,7 +129,7 @@ impl<R: BufRead> Strace<R> {
 
     fn resume(
         &mut self,
-        head: &Head,
+        head: &CallLine,
         line: &Line,
         name: &str,
         rest: &[u8],
@@ -145,7 +145,7 @@ impl<R: BufRead> Strace<R> {
     }
 
     /// A call whose text is whole.
-    fn finish_call(&mut self, head: &Head, begun: Begun, warnings: &mut Warnings) -> Result<(), LineError> {
+    fn finish_call(&mut self, head: &CallLine, begun: Begun, warnings: &mut Warnings) -> Result<(), LineError> {
         let ended = line::parse_call(&begun.text)?;
         if ended.is_delayed {
             warnings.add(WarningKind::DelayInjected, begun.line, begun.name.clone());

@@ -5,7 +5,7 @@ use esker_trace_calls::call::{Call, Fd, Object};
 use esker_trace_calls::words::{CloneFlags, FcntlCmd, FdSource, FileKind, OpenFlags};
 
 use super::World;
-use super::transfer::Place;
+use super::transfer::TransferOffset;
 use super::tree::Inode;
 use super::world::Answer;
 
@@ -102,21 +102,21 @@ impl World {
             Call::CloseRange { first, last, flags } => self.close_range(thread, *first, *last, *flags),
             Call::Dup { fd, min, cloexec } => self.dup(thread, *fd, *min, *cloexec),
             Call::DupTo { fd, to, cloexec, strict } => self.dup_to(thread, *fd, *to, *cloexec, *strict),
-            Call::Read { fd, len, .. } => self.read(thread, *fd, Place::Current, *len),
-            Call::Write { fd, len, .. } => self.write(thread, *fd, Place::Current, *len),
-            Call::Pread { fd, offset, len, .. } => self.read(thread, *fd, Place::of(*offset)?, *len),
-            Call::Pwrite { fd, offset, len, .. } => self.write(thread, *fd, Place::of(*offset)?, *len),
+            Call::Read { fd, len, .. } => self.read(thread, *fd, TransferOffset::Current, *len),
+            Call::Write { fd, len, .. } => self.write(thread, *fd, TransferOffset::Current, *len),
+            Call::Pread { fd, offset, len, .. } => self.read(thread, *fd, TransferOffset::of(*offset)?, *len),
+            Call::Pwrite { fd, offset, len, .. } => self.write(thread, *fd, TransferOffset::of(*offset)?, *len),
             Call::Seek { fd, offset, whence } => self.seek(thread, *fd, *offset, *whence),
             Call::Allocate { fd, flags, offset, len } | Call::Preallocate { fd, flags, offset, len } => {
                 self.allocate(thread, *fd, *flags, *offset, *len)
             }
             Call::SendFile { to, from, offset, len } => {
-                self.copy(thread, (*from, Place::optional(*offset)?), (*to, Place::Current), *len)
+                self.copy(thread, (*from, TransferOffset::optional(*offset)?), (*to, TransferOffset::Current), *len)
             }
             Call::CopyRange { from, from_offset, to, to_offset, len }
             | Call::Splice { from, from_offset, to, to_offset, len } => {
-                let from = (*from, Place::optional(*from_offset)?);
-                self.copy(thread, from, (*to, Place::optional(*to_offset)?), *len)
+                let from = (*from, TransferOffset::optional(*from_offset)?);
+                self.copy(thread, from, (*to, TransferOffset::optional(*to_offset)?), *len)
             }
             Call::CloneRange { from, to, from_offset, to_offset, len } => {
                 self.share(thread, *from, *to, (*from_offset, *to_offset), *len)

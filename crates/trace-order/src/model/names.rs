@@ -9,7 +9,7 @@ use esker_trace_calls::words::{FileKind, RenameFlags};
 use super::World;
 use super::resource::Role;
 use super::tree::{Inode, InodeId};
-use super::walk::{End, Found, Goal, Last, check_path};
+use super::walk::{End, Goal, Last, WalkEnd, check_path};
 use super::world::Answer;
 
 impl World {
@@ -24,7 +24,7 @@ impl World {
     }
 
     /// Walks a path from its base.
-    pub(super) fn find(&mut self, thread: ThreadId, at: &At, goal: Goal) -> Answer<Found> {
+    pub(super) fn find(&mut self, thread: ThreadId, at: &At, goal: Goal) -> Answer<WalkEnd> {
         let base = self.base(thread, at)?;
         self.walk(base, &at.path, goal)
     }
@@ -50,7 +50,7 @@ impl World {
     }
 
     /// A name at which nothing is yet. Trailing slashes are for directories.
-    fn vacancy(&mut self, thread: ThreadId, at: &At, directory: bool) -> Answer<Found> {
+    fn vacancy(&mut self, thread: ThreadId, at: &At, directory: bool) -> Answer<WalkEnd> {
         let end = self.find_end(thread, at)?;
         if end.last != Last::Name {
             return Err(Errno::EEXIST);
@@ -175,7 +175,7 @@ impl World {
     }
 
     /// Trailing slashes are for directories.
-    fn check_slashes(&self, old: &Found, new: &Found, moved: InodeId, exchange: bool) -> Answer<()> {
+    fn check_slashes(&self, old: &WalkEnd, new: &WalkEnd, moved: InodeId, exchange: bool) -> Answer<()> {
         let is_dir = |id: InodeId| self.tree.inode(id).is_directory();
         if exchange && new.slash && !new.inode.is_some_and(is_dir) {
             return Err(Errno::ENOTDIR);
@@ -184,7 +184,7 @@ impl World {
     }
 
     /// No directory goes below itself, and none is replaced by what is in it.
-    fn check_loops(&self, old: &Found, new: &Found, moved: InodeId, exchange: bool) -> Answer<()> {
+    fn check_loops(&self, old: &WalkEnd, new: &WalkEnd, moved: InodeId, exchange: bool) -> Answer<()> {
         if old.dir == new.dir {
             return Ok(());
         }
@@ -198,7 +198,7 @@ impl World {
         }
     }
 
-    fn check_replaced(&self, new: &Found, moved: InodeId, other: InodeId) -> Answer<()> {
+    fn check_replaced(&self, new: &WalkEnd, moved: InodeId, other: InodeId) -> Answer<()> {
         match (self.tree.inode(moved).is_directory(), self.tree.inode(other).is_directory()) {
             (true, false) => Err(Errno::ENOTDIR),
             (false, true) => Err(Errno::EISDIR),
@@ -208,7 +208,7 @@ impl World {
     }
 
     /// One name's subtree goes to another name; what was there loses it.
-    fn displace(&mut self, old: &Found, new: &Found) {
+    fn displace(&mut self, old: &WalkEnd, new: &WalkEnd) {
         if self.dry {
             return;
         }
@@ -223,7 +223,7 @@ impl World {
     }
 
     /// Two names swap what they lead to.
-    pub(super) fn exchange(&mut self, old: &Found, new: &Found) {
+    pub(super) fn exchange(&mut self, old: &WalkEnd, new: &WalkEnd) {
         if self.dry {
             return;
         }

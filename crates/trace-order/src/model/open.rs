@@ -9,7 +9,7 @@ use esker_trace_calls::words::{FileKind, OpenFlags};
 use super::World;
 use super::resource::Role;
 use super::tree::{Inode, InodeId};
-use super::walk::{Found, Goal};
+use super::walk::{Goal, WalkEnd};
 use super::world::Answer;
 
 /// Where shared memory has its names: a directory that no path leads to. Calls that name it as such come from systems on which it
@@ -46,7 +46,7 @@ impl World {
     }
 
     /// A regular file at a vacant name.
-    fn new_file(&mut self, found: &Found) -> Option<InodeId> {
+    fn new_file(&mut self, found: &WalkEnd) -> Option<InodeId> {
         if self.dry {
             return None;
         }

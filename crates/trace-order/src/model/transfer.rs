@@ -11,25 +11,27 @@ use super::world::{Answer, Description};
 
 /// Where a transfer begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum TransferOffset {
     /// At the description's offset, which moves.
     Current,
     /// At a given one.
     At(u64),
 }
 
-impl Place {
+impl TransferOffset {
     /// Of a call with an offset of its own; -1 is the description's.
-    pub(super) fn of(offset: i64) -> Answer<Place> {
+    pub(super) fn of(offset: i64) -> Answer<TransferOffset> {
         match offset {
-            -1 => Ok(Place::Current),
-            _ => u64::try_from(offset).map(Place::At).map_err(|_| Errno::EINVAL),
+            -1 => Ok(TransferOffset::Current),
+            _ => u64::try_from(offset).map(TransferOffset::At).map_err(|_| Errno::EINVAL),
         }
     }
 
     /// Of a call that may have an offset of its own.
-    pub(super) fn optional(offset: Option<i64>) -> Answer<Place> {
-        offset.map_or(Ok(Place::Current), |offset| u64::try_from(offset).map(Place::At).map_err(|_| Errno::EINVAL))
+    pub(super) fn optional(offset: Option<i64>) -> Answer<TransferOffset> {
+        offset.map_or(Ok(TransferOffset::Current), |offset| {
+            u64::try_from(offset).map(TransferOffset::At).map_err(|_| Errno::EINVAL)
+        })
     }
 }
 
@@ -43,15 +45,15 @@ impl World {
     }
 
     /// A descriptor that may be read, or written.
-    fn fd_for(&mut self, thread: ThreadId, fd: Fd, access: OpenFlags, place: Place) -> Answer<Description> {
+    fn fd_for(&mut self, thread: ThreadId, fd: Fd, access: OpenFlags, place: TransferOffset) -> Answer<Description> {
         let description = self.fd_for_io(thread, fd)?;
-        if place != Place::Current && !is_seekable(self.kind(description.inode)) {
+        if place != TransferOffset::Current && !is_seekable(self.kind(description.inode)) {
             return Err(Errno::ESPIPE);
         }
         if description.flags.contains(access) { Ok(description) } else { Err(Errno::EBADF) }
     }
 
-    pub(super) fn read(&mut self, thread: ThreadId, fd: Fd, place: Place, len: u64) -> Answer<i64> {
+    pub(super) fn read(&mut self, thread: ThreadId, fd: Fd, place: TransferOffset, len: u64) -> Answer<i64> {
         let description = self.fd_for(thread, fd, OpenFlags::READ, place)?;
         let inode = self.tree.inode(description.inode);
         match inode.kind {
@@ -59,7 +61,7 @@ impl World {
             FileKind::Regular => (),
             _ => return Ok(self.seen.unwrap_or(len as i64)),
         }
-        let from = if let Place::At(offset) = place { offset } else { description.offset };
+        let from = if let TransferOffset::At(offset) = place { offset } else { description.offset };
         let count = len.min(inode.size.saturating_sub(from));
         let count = self.seen.map_or(count, |seen| seen.max(0) as u64);
         self.reach(description.inode, from, count);
@@ -67,7 +69,7 @@ impl World {
         Ok(count as i64)
     }
 
-    pub(super) fn write(&mut self, thread: ThreadId, fd: Fd, place: Place, len: u64) -> Answer<i64> {
+    pub(super) fn write(&mut self, thread: ThreadId, fd: Fd, place: TransferOffset, len: u64) -> Answer<i64> {
         let description = self.fd_for(thread, fd, OpenFlags::WRITE, place)?;
         let inode = self.tree.inode(description.inode);
         let count = self.seen.map_or(len, |seen| seen.max(0) as u64);
@@ -76,8 +78,8 @@ impl World {
         }
         let from = match place {
             _ if description.flags.contains(OpenFlags::O_APPEND) => inode.size,
-            Place::At(offset) => offset,
-            Place::Current => description.offset,
+            TransferOffset::At(offset) => offset,
+            TransferOffset::Current => description.offset,
         };
         if !self.dry && count > 0 {
             let inode = self.tree.inode_mut(description.inode);
@@ -97,8 +99,8 @@ impl World {
         }
     }
 
-    fn advance(&mut self, thread: ThreadId, fd: Fd, place: Place, to: u64) {
-        if let Some(descriptor) = self.peek(thread, fd.0).filter(|_| place == Place::Current && !self.dry) {
+    fn advance(&mut self, thread: ThreadId, fd: Fd, place: TransferOffset, to: u64) {
+        if let Some(descriptor) = self.peek(thread, fd.0).filter(|_| place == TransferOffset::Current && !self.dry) {
             self.descriptions[descriptor.description].offset = to;
         }
     }
@@ -119,7 +121,7 @@ impl World {
         let told =
             self.seen.filter(|_| inode.kind != FileKind::Regular || matches!(whence, Whence::Data | Whence::Hole));
         let to = told.or(origin.checked_add(offset)).filter(|to| *to >= 0).ok_or(Errno::EINVAL)?;
-        self.advance(thread, fd, Place::Current, to as u64);
+        self.advance(thread, fd, TransferOffset::Current, to as u64);
         Ok(to)
     }
 
@@ -183,7 +185,13 @@ impl World {
     }
 
     /// Copies between descriptors inside the kernel: a read and a write of the same bytes.
-    pub(super) fn copy(&mut self, thread: ThreadId, from: (Fd, Place), to: (Fd, Place), len: u64) -> Answer<i64> {
+    pub(super) fn copy(
+        &mut self,
+        thread: ThreadId,
+        from: (Fd, TransferOffset),
+        to: (Fd, TransferOffset),
+        len: u64,
+    ) -> Answer<i64> {
         self.fd_for(thread, to.0, OpenFlags::WRITE, to.1)?;
         let source = self.fd_for(thread, from.0, OpenFlags::READ, from.1)?;
         if self.kind(source.inode) == FileKind::Directory {
@@ -195,8 +203,8 @@ impl World {
 
     /// `FICLONE` and its like: `len` 0 is all that follows.
     pub(super) fn share(&mut self, thread: ThreadId, from: Fd, to: Fd, offsets: (u64, u64), len: u64) -> Answer<i64> {
-        let source = self.fd_for(thread, from, OpenFlags::READ, Place::Current)?;
-        let target = self.fd_for(thread, to, OpenFlags::WRITE, Place::Current)?;
+        let source = self.fd_for(thread, from, OpenFlags::READ, TransferOffset::Current)?;
+        let target = self.fd_for(thread, to, OpenFlags::WRITE, TransferOffset::Current)?;
         let left = self.tree.inode(source.inode).size.saturating_sub(offsets.0);
         let count = if len == 0 { left } else { len.min(left) };
         if !self.dry {

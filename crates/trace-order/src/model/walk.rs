@@ -37,7 +37,7 @@ pub(super) enum Last {
 
 /// Where a walk ended.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Found {
+pub(super) struct WalkEnd {
     /// The directory that holds the last component.
     pub dir: InodeId,
     /// The full path of the last component. Dots have that of the directory to which they lead.
@@ -62,7 +62,7 @@ pub(super) struct End {
 
 /// How far one step led.
 enum Went {
-    To(Found),
+    To(WalkEnd),
     On(InodeId),
 }
 
@@ -135,7 +135,7 @@ impl World {
     ///
     /// # Errors
     /// What the kernel answers. An absent last component is no error here.
-    pub(super) fn walk(&mut self, base: InodeId, path: &PathBytes, goal: Goal) -> Result<Found, Errno> {
+    pub(super) fn walk(&mut self, base: InodeId, path: &PathBytes, goal: Goal) -> Result<WalkEnd, Errno> {
         let mut way = Way::new(base, path);
         loop {
             let end = self.walk_on(&mut way)?;
@@ -168,7 +168,7 @@ impl World {
     ///
     /// # Panics
     /// If it is made of dots: callers look at [`End::last`] first.
-    pub(super) fn look_up_end(&mut self, end: &End) -> Result<Found, Errno> {
+    pub(super) fn look_up_end(&mut self, end: &End) -> Result<WalkEnd, Errno> {
         let step = end.step.as_ref().expect("the caller checked that it is a name");
         self.look_up(end.dir, step)
     }
@@ -191,7 +191,7 @@ impl World {
                 let found = self.look_up(way.at, &step)?;
                 match self.go(way, found, true)? {
                     Went::On(dir) => way.at = dir,
-                    Went::To(Found { inode: None, .. }) => return Err(Errno::ENOENT),
+                    Went::To(WalkEnd { inode: None, .. }) => return Err(Errno::ENOENT),
                     Went::To(_) => return Err(Errno::ENOTDIR),
                 }
             }
@@ -200,7 +200,7 @@ impl World {
     }
 
     /// From a component on: through a link, into a directory on the way, or no further.
-    fn go(&mut self, way: &mut Way, found: Found, follow: bool) -> Result<Went, Errno> {
+    fn go(&mut self, way: &mut Way, found: WalkEnd, follow: bool) -> Result<Went, Errno> {
         let Some(id) = found.inode else { return Ok(Went::To(found)) };
         let inode = self.tree.inode(id);
         if inode.kind == FileKind::Symlink && follow {
@@ -219,17 +219,17 @@ impl World {
         }
     }
 
-    fn dots(&mut self, dir: InodeId) -> Found {
+    fn dots(&mut self, dir: InodeId) -> WalkEnd {
         let node = self.tree.inode(dir).node;
         if !self.tree.inode(dir).is_dead() {
             self.touch_node(node, Role::Use);
         }
-        Found { dir, node, inode: Some(dir), slash: false, end: true }
+        WalkEnd { dir, node, inode: Some(dir), slash: false, end: true }
     }
 
     /// One component in a directory. What decides the walk is touched: a last component, a link, an absence, a file in the
     /// way. Directories on the way are not: the nearest one that the trace made stands for all above it.
-    fn look_up(&mut self, dir: InodeId, step: &Step) -> Result<Found, Errno> {
+    fn look_up(&mut self, dir: InodeId, step: &Step) -> Result<WalkEnd, Errno> {
         let holder = self.tree.inode(dir);
         if holder.is_dead() {
             return Err(Errno::ENOENT);
@@ -249,7 +249,7 @@ impl World {
         if step.last {
             self.touch_inode(dir, Role::Use);
         }
-        Ok(Found { dir, node, inode, slash: step.slash, end: step.last })
+        Ok(WalkEnd { dir, node, inode, slash: step.slash, end: step.last })
     }
 
     /// Touches the nearest directory of the trace's own making, at `node` or above it: all below came into being with it or

@@ -13,7 +13,7 @@ use super::manifest::{Manifest, Mark};
 use super::{InitError, Progress, Wanted, kernel, scan, size};
 use crate::content::Content;
 use crate::report::Initialised;
-use crate::root::{Base, Cache, Place, Root, is};
+use crate::root::{Base, Cache, ParentDir, Root, is};
 use crate::{special, xattrs};
 
 /// A file that is larger than this must have about as many blocks as it has bytes; smaller ones may live in an inode.
@@ -177,7 +177,7 @@ impl<'a> Restore<'a> {
         Ok(())
     }
 
-    fn place(&mut self, path: &PathBytes) -> Result<Place, Tried> {
+    fn place(&mut self, path: &PathBytes) -> Result<ParentDir, Tried> {
         self.root.place(&mut self.cache, Base::Root, path).map_err(|e| ("finding its directory", e))
     }
 
@@ -223,7 +223,7 @@ impl<'a> Restore<'a> {
         self.names.get(&group).copied().unwrap_or(0)
     }
 
-    fn make(&mut self, place: &Place, path: &PathBytes, entry: &Entry) -> Result<(), Tried> {
+    fn make(&mut self, place: &ParentDir, path: &PathBytes, entry: &Entry) -> Result<(), Tried> {
         self.done.made += 1;
         let (dir, leaf) = (&place.dir, &place.leaf);
         if let Some((first, _)) = self.groups.get(&entry.group).cloned() {
@@ -255,7 +255,7 @@ impl<'a> Restore<'a> {
     }
 
     /// Puts right what is of the right type already.
-    fn mend(&mut self, place: &Place, path: &PathBytes, entry: &Entry, stat: &Stat) -> Result<(), Tried> {
+    fn mend(&mut self, place: &ParentDir, path: &PathBytes, entry: &Entry, stat: &Stat) -> Result<(), Tried> {
         let mut changed = false;
         if let EntryKind::File { size } = entry.kind {
             changed = self.mend_data(place, path, size, stat)?;
@@ -276,7 +276,7 @@ impl<'a> Restore<'a> {
         self.finish(place, path, entry)
     }
 
-    fn mend_data(&mut self, place: &Place, path: &PathBytes, size: u64, stat: &Stat) -> Result<bool, Tried> {
+    fn mend_data(&mut self, place: &ParentDir, path: &PathBytes, size: u64, stat: &Stat) -> Result<bool, Tried> {
         let there = stat.st_size as u64;
         let holes = there >= SPARSE_FROM && (stat.st_blocks as u64) * BLOCK + SPARSE_FROM < there;
         if there == size && !holes {
@@ -311,7 +311,7 @@ impl<'a> Restore<'a> {
     }
 
     /// Permissions, attributes and times of anything but a directory.
-    fn finish(&mut self, place: &Place, path: &PathBytes, entry: &Entry) -> Result<(), Tried> {
+    fn finish(&mut self, place: &ParentDir, path: &PathBytes, entry: &Entry) -> Result<(), Tried> {
         if entry.kind == EntryKind::Directory {
             return Ok(());
         }
@@ -344,7 +344,7 @@ impl<'a> Restore<'a> {
     }
 
     /// Attributes that cannot be set are noted: file systems differ in what they take.
-    fn attributes(&mut self, place: &Place, path: &PathBytes, entry: &Entry) -> Result<(), Tried> {
+    fn attributes(&mut self, place: &ParentDir, path: &PathBytes, entry: &Entry) -> Result<(), Tried> {
         let refused = xattrs::restore(place, &entry.xattrs, &mut Content::of(self.seed, path));
         let refused = refused.map_err(|e| ("listing attributes", e))?;
         self.done.notes.extend(refused.into_iter().map(|(name, e)| format!("{path}: attribute {name}: {e}")));
@@ -352,7 +352,7 @@ impl<'a> Restore<'a> {
     }
 }
 
-fn look(place: &Place) -> Result<Stat, Tried> {
+fn look(place: &ParentDir) -> Result<Stat, Tried> {
     rustix::fs::statat(&place.dir, &place.leaf, AtFlags::SYMLINK_NOFOLLOW).map_err(|e| ("looking at it", e))
 }
 
@@ -361,7 +361,7 @@ fn modified_ns(stat: &Stat) -> i64 {
     stat.st_mtime as i64 * 1_000_000_000 + stat.st_mtime_nsec as i64
 }
 
-fn set_modified(place: &Place, entry: &Entry) -> Result<(), Tried> {
+fn set_modified(place: &ParentDir, entry: &Entry) -> Result<(), Tried> {
     if entry.modified == 0 {
         return Ok(());
     }

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::buffers::Buffers;
 use super::slots::Handle;
-use super::{Fail, Hand, Nature, Reply, Skip, Turn};
+use super::{CallExecutor, Fail, Nature, Reply, Skip, Turn};
 
 /// Requests under way at once, at most: the depth of a usual queue.
 const THREADS_MAX: usize = 64;
@@ -145,7 +145,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Hand<'_> {
+impl CallExecutor<'_> {
     pub(super) fn asynchronous(&mut self, turn: &Turn<'_>) -> Reply {
         let (pool, process) = (&self.kernel.aio, turn.process);
         match &turn.step.call {

@@ -7,7 +7,7 @@ use esker_rt::real::run_apart;
 use esker_trace_calls::{Call, Fd, Object, Outcome};
 use esker_trace_order::compiled::Step;
 
-use super::{Hand, Nature, Turn};
+use super::{CallExecutor, Nature, Turn};
 use crate::clock;
 
 /// Times system calls apart from what a replay does around them, if it is on.
@@ -50,7 +50,7 @@ const REST_NS: u64 = 10_000;
 /// No slot: the handle is handed over.
 const PROBE: Fd = Fd(-1);
 
-impl Hand<'_> {
+impl CallExecutor<'_> {
     /// Nanoseconds by which a call that is performed takes longer, between two looks at the clock, than the system call
     /// itself. At natural speed they would add up to a drift. 0 where it cannot be measured.
     pub fn cost_ns(&mut self) -> u64 {

@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use super::slots::Handle;
-use super::{Fail, FsyncMeans, Hand, Nature, Reply, Skip, Turn, base, bytes, done, flags};
+use super::{CallExecutor, Fail, FsyncMeans, Nature, Reply, Skip, Turn, base, bytes, done, flags};
 
 /// All that `sync_file_range` can do: everything is with the device, and nothing made the device keep it.
 const WITH_DEVICE: WriteBack = WriteBack { wait_before: true, start: true, wait_after: true };
@@ -26,7 +26,7 @@ struct Transfer {
     flags: ReadWriteFlags,
 }
 
-impl Hand<'_> {
+impl CallExecutor<'_> {
     pub(super) fn data(&mut self, turn: &Turn<'_>) -> Reply {
         let plain = ReadWriteFlags::empty();
         match turn.step.call {

@@ -11,13 +11,13 @@ use rustix::io::{Errno, FdFlags};
 use rustix::pipe::PipeFlags;
 
 use super::slots::Handle;
-use super::{Fail, Hand, Nature, Reply, Skip, Turn, done, flags};
+use super::{CallExecutor, Fail, Nature, Reply, Skip, Turn, done, flags};
 
 /// Times as much room as a pipe of the trace had. How many bytes it holds depends on how writes and reads fell on its pages,
 /// which differs from run to run; a writer that waits where it did not may wait for ever.
 const PIPE_ROOM: usize = 2;
 
-impl Hand<'_> {
+impl CallExecutor<'_> {
     pub(super) fn fds(&mut self, turn: &Turn<'_>) -> Reply {
         match &turn.step.call {
             Call::Close { fd } => Ok(done(self.kernel.slots.close(*fd)?)),

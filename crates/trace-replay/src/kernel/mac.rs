@@ -26,8 +26,8 @@ use esker_trace_calls::{At, Call, Fd, Object};
 use rustix::fs::{Advice, AtFlags, FallocateFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use super::{ExchangeBy, Fail, Hand, Reply, Skip, Turn, base, data::unsigned, done, flags};
-use crate::root::Place;
+use super::{CallExecutor, ExchangeBy, Fail, Reply, Skip, Turn, base, data::unsigned, done, flags};
+use crate::root::ParentDir;
 
 /// The attribute in which a Mac's Finder keeps what it knows of a file, and its bytes.
 const FINDER: (&[u8], u64) = (b"com.apple.FinderInfo", 32);
@@ -36,7 +36,7 @@ const NOW: Option<i64> = Some(i64::MIN);
 /// Copied at a time, where nothing can be shared.
 const COPY: usize = 1 << 30;
 
-impl Hand<'_> {
+impl CallExecutor<'_> {
     pub(super) fn mac(&mut self, turn: &Turn<'_>) -> Reply {
         match &turn.step.call {
             Call::GetAttrList { file, len } => self.get_attributes(file, *len),
@@ -131,7 +131,7 @@ impl Hand<'_> {
     }
 
     /// The first name is never missing; the second one is between the renames.
-    fn exchange_by_link(&mut self, a: &Place, b: &Place) -> Result<(), Errno> {
+    fn exchange_by_link(&mut self, a: &ParentDir, b: &ParentDir) -> Result<(), Errno> {
         let number = self.kernel.temporary.fetch_add(1, Ordering::Relaxed);
         let temporary = CString::new(format!(".esker-exchange-{number}")).expect("a text without zero bytes");
         let unlink = || rustix::fs::unlinkat(&a.dir, &temporary, AtFlags::empty());

@@ -12,7 +12,7 @@ use rustix::fs::Advice;
 use rustix::io::Errno;
 
 use super::slots::Handle;
-use super::{Fail, Hand, Reply, Skip, Turn, data::unsigned, done};
+use super::{CallExecutor, Fail, Reply, Skip, Turn, data::unsigned, done};
 
 /// What is mapped, by process and address.
 #[derive(Default)]
@@ -40,7 +40,7 @@ impl Maps {
     }
 }
 
-impl Hand<'_> {
+impl CallExecutor<'_> {
     pub(super) fn maps(&mut self, turn: &Turn<'_>) -> Reply {
         match turn.step.call {
             Call::Map { fd, len, offset, flags, .. } => self.map(turn, fd, (offset, len), flags),

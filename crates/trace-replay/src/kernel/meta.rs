@@ -7,7 +7,7 @@ use esker_trace_calls::{At, Call, Fd, Object};
 use rustix::fs::{AtFlags, FileType, Gid, RawDir, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
 use rustix::io::Errno;
 
-use super::{Fail, Hand, Reply, Skip, Target, Turn, bytes, done, flags};
+use super::{CallExecutor, Fail, Reply, Skip, Target, Turn, bytes, done, flags};
 use crate::root::{is, proc_path};
 use crate::{privilege, xattrs};
 
@@ -17,7 +17,7 @@ const SEC_NS: i64 = 1_000_000_000;
 /// Room for entries of a directory in one call, at least.
 const ENTRIES: usize = 32 << 10;
 
-impl Hand<'_> {
+impl CallExecutor<'_> {
     pub(super) fn meta(&mut self, turn: &Turn<'_>) -> Reply {
         match &turn.step.call {
             Call::Stat { file, .. } => self.stat(file),

@@ -11,14 +11,14 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::slots::Handle;
-use super::{Fail, Hand, Nature, Reply, Turn, base, done, flags};
+use super::{CallExecutor, Fail, Nature, Reply, Turn, base, done, flags};
 use crate::root::proc_path;
 use crate::special::Specials;
 
 const EXCLUSIVE: &str = "O_EXCL was left out where it had succeeded although the name was there";
 const INDIRECT: &str = "O_DIRECT was left out: the file system has none";
 
-impl Hand<'_> {
+impl CallExecutor<'_> {
     pub(super) fn names(&mut self, turn: &Turn<'_>) -> Reply {
         match &turn.step.call {
             Call::Open { at, flags, mode, .. } => self.open(turn, at, *flags, *mode),

@@ -3,12 +3,12 @@
 use esker_trace_calls::{Call, Object};
 use rustix::fs::{Mode, OFlags};
 
-use super::{Fail, Hand, Reply, Skip, Turn, base};
+use super::{CallExecutor, Fail, Reply, Skip, Turn, base};
 
 /// What the kernel reads of a program to find out what it is.
 const HEAD: u64 = 256;
 
-impl Hand<'_> {
+impl CallExecutor<'_> {
     pub(super) fn others(&mut self, turn: &Turn<'_>) -> Reply {
         match &turn.step.call {
             Call::Chdir { file } => self.look_at_directory(file),

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::slots::Handle;
-use super::{Hand, Kernel, KernelOptions, Pipes, Slots, aio, maps};
+use super::{CallExecutor, Kernel, KernelOptions, Pipes, Slots, aio, maps};
 use crate::root::Root;
 use crate::special::Specials;
 use crate::tally::Tally;
@@ -63,7 +63,7 @@ impl Kernel {
     }
 
     fn open_all(&self, opened: &[Opened]) -> Result<(), Errno> {
-        let hand = Hand::new(self, u32::MAX);
+        let hand = CallExecutor::new(self, u32::MAX);
         let mut groups: BTreeMap<u32, Arc<Handle>> = BTreeMap::new();
         for one in opened {
             let shared = groups.get(&one.group).filter(|_| one.group > 0).cloned();
@@ -78,7 +78,7 @@ impl Kernel {
     }
 
     /// Files by their path; all else is outside.
-    fn open_one(&self, hand: &Hand<'_>, one: &Opened) -> Result<Arc<Handle>, Errno> {
+    fn open_one(&self, hand: &CallExecutor<'_>, one: &Opened) -> Result<Arc<Handle>, Errno> {
         let Some(path) = &one.path else { return hand.outside() };
         let device = self.specials.find(path).is_some();
         if !device && !matches!(one.kind, FileKind::Regular | FileKind::Directory) {

@@ -76,7 +76,7 @@ const RW: OpenFlags = OpenFlags::READ.union(OpenFlags::WRITE);
 
 /// Gets ready for a call and makes it.
 fn made(kernel: &Kernel, step: &Step) -> Answer {
-    let (mut hand, turn) = (Hand::new(kernel, 0), Turn { process: 0, step });
+    let (mut hand, turn) = (CallExecutor::new(kernel, 0), Turn { process: 0, step });
     hand.prepare(&turn);
     hand.perform(&turn)
 }

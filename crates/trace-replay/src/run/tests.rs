@@ -11,8 +11,8 @@ use crate::testing::FULL_INIT;
 
 mod hostile;
 
-fn job(name: &str, trace: Trace) -> Job {
-    Job { name: name.to_string(), program: compile(trace, &mut |_| {}).unwrap() }
+fn job(name: &str, trace: Trace) -> ReplayInput {
+    ReplayInput { name: name.to_string(), program: compile(trace, &mut |_| {}).unwrap() }
 }
 
 fn options(order: Order) -> RunOptions {
@@ -32,7 +32,7 @@ fn options(order: Order) -> RunOptions {
     }
 }
 
-fn play(jobs: Vec<Job>, options: RunOptions) -> Vec<Report> {
+fn play(jobs: Vec<ReplayInput>, options: RunOptions) -> Vec<Report> {
     let dir = crate::testing::private_dir();
     let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
     run(jobs, dir.path(), options, &reactor, &mut |_| {}).unwrap()

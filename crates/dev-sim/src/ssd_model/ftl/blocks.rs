@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use esker_base::Stream;
 
-use super::map::Place;
+use super::map::PhysicalUnit;
 
 /// How the collector chooses a block.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,7 +34,7 @@ pub struct Blocks {
     erases: Vec<u32>,
     free: VecDeque<u32>,
     /// Of each block that is not yet laid out in memory: its places that were killed since it was aged.
-    aged: Vec<Option<Vec<Place>>>,
+    aged: Vec<Option<Vec<PhysicalUnit>>>,
 }
 
 impl Blocks {
@@ -68,13 +68,13 @@ impl Blocks {
 
     /// The block of a place.
     #[inline]
-    pub fn of(&self, place: Place) -> u32 {
+    pub fn of(&self, place: PhysicalUnit) -> u32 {
         place >> self.shift
     }
 
     /// First place of a block.
     #[inline]
-    pub fn start(&self, block: u32) -> Place {
+    pub fn start(&self, block: u32) -> PhysicalUnit {
         block << self.shift
     }
 
@@ -114,35 +114,35 @@ impl Blocks {
     }
 
     /// Begins to lay out an aged block, and returns the places that were killed meanwhile; `None` for any other block.
-    pub fn begin_layout(&mut self, block: u32) -> Option<Vec<Place>> {
+    pub fn begin_layout(&mut self, block: u32) -> Option<Vec<PhysicalUnit>> {
         let killed = self.aged.get_mut(block as usize)?.take()?;
         self.owners[block as usize] = vec![0; self.units as usize].into_boxed_slice();
         Some(killed)
     }
 
     /// Lays a unit out that counts as live.
-    pub fn lay(&mut self, place: Place, unit: u32) {
+    pub fn lay(&mut self, place: PhysicalUnit, unit: u32) {
         self.bits[(place >> 6) as usize] |= 1 << (place & 63);
         self.own(place, unit);
     }
 
     /// Says whose unit is at `place`.
     #[inline]
-    pub fn own(&mut self, place: Place, unit: u32) {
+    pub fn own(&mut self, place: PhysicalUnit, unit: u32) {
         let at = place & ((1 << self.shift) - 1);
         self.owners[(place >> self.shift) as usize][at as usize] = unit;
     }
 
     /// Logical unit of a live place.
     #[inline]
-    pub fn owner(&self, place: Place) -> u32 {
+    pub fn owner(&self, place: PhysicalUnit) -> u32 {
         let at = place & ((1 << self.shift) - 1);
         self.owners[(place >> self.shift) as usize][at as usize]
     }
 
     /// Says that what is at `place` is no longer needed.
     #[inline]
-    pub fn kill(&mut self, place: Place) {
+    pub fn kill(&mut self, place: PhysicalUnit) {
         let block = (place >> self.shift) as usize;
         self.live[block] -= 1;
         match self.aged.get_mut(block) {
@@ -153,13 +153,13 @@ impl Blocks {
 
     /// Says that `place` holds nothing, without counting it.
     #[inline]
-    pub fn clear(&mut self, place: Place) {
+    pub fn clear(&mut self, place: PhysicalUnit) {
         self.bits[(place >> 6) as usize] &= !(1 << (place & 63));
     }
 
     /// The first live place from `from` on in its block, which ends before `end`.
     #[inline]
-    pub fn next_live(&self, from: Place, end: Place) -> Option<Place> {
+    pub fn next_live(&self, from: PhysicalUnit, end: PhysicalUnit) -> Option<PhysicalUnit> {
         let mut at = from;
         while at < end {
             let word = self.bits[(at >> 6) as usize] >> (at & 63);

@@ -6,7 +6,7 @@
 
 use esker_base::Stream;
 
-use super::map::Place;
+use super::map::PhysicalUnit;
 use super::{Ftl, LOW, Moved, Point, Writer};
 
 impl Ftl {
@@ -144,7 +144,7 @@ impl Aged {
     }
 
     /// Block of a unit, and its place in the block.
-    pub(super) fn find(&self, unit: u32) -> Option<(u32, Place)> {
+    pub(super) fn find(&self, unit: u32) -> Option<(u32, PhysicalUnit)> {
         let at = self.order.index_of(unit)?;
         let block = self.ends.partition_point(|end| *end <= at) as u32;
         ((block as usize) < self.ends.len()).then(|| (block, self.inside(block, at)))
@@ -157,7 +157,7 @@ impl Aged {
     }
 
     /// The place in its block of what is number `at` of the filling order.
-    fn inside(&self, block: u32, at: u32) -> Place {
+    fn inside(&self, block: u32, at: u32) -> PhysicalUnit {
         let (live, inside) = (self.range(block), if block < self.whole { &self.inside } else { &self.inside_half });
         let spread = u64::from(at - live.start) * inside.bound / u64::from(live.end - live.start);
         inside.at(spread as u32)

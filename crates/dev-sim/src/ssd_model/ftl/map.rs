@@ -1,17 +1,17 @@
 //! Logical to physical, in chunks that exist only where something was written.
 
 /// A physical unit: the block's number shifted, and the unit inside it.
-pub type Place = u32;
+pub type PhysicalUnit = u32;
 
 /// What the map knows of a logical unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Held {
+pub enum UnitState {
     /// Not written since the world began.
     Never,
     /// Written and then trimmed.
     Trimmed,
     /// On flash, or in the write buffer on its way there.
-    At(Place),
+    At(PhysicalUnit),
 }
 
 /// A chunk is a page of memory, for 4 MiB of the drive: a write somewhere on a large, empty drive makes one.
@@ -30,13 +30,13 @@ pub struct Map {
     chunks: Vec<Box<[u32]>>,
 }
 
-impl Held {
+impl UnitState {
     #[inline]
-    fn of(entry: u32) -> Held {
+    fn of(entry: u32) -> UnitState {
         match entry {
-            0 => Held::Never,
-            TRIMMED => Held::Trimmed,
-            _ => Held::At(entry - FIRST_PLACE),
+            0 => UnitState::Never,
+            TRIMMED => UnitState::Trimmed,
+            _ => UnitState::At(entry - FIRST_PLACE),
         }
     }
 }
@@ -49,14 +49,14 @@ impl Map {
 
     /// What is known of `unit`.
     #[inline]
-    pub fn get(&self, unit: u32) -> Held {
+    pub fn get(&self, unit: u32) -> UnitState {
         let chunk = &self.chunks[(unit >> CHUNK_BITS) as usize];
-        Held::of(chunk.get((unit % CHUNK) as usize).copied().unwrap_or(0))
+        UnitState::of(chunk.get((unit % CHUNK) as usize).copied().unwrap_or(0))
     }
 
     /// Puts `unit` to `place`. It does not look at what was known before: that would wait for memory.
     #[inline]
-    pub fn put(&mut self, unit: u32, place: Place) {
+    pub fn put(&mut self, unit: u32, place: PhysicalUnit) {
         let chunk = &mut self.chunks[(unit >> CHUNK_BITS) as usize];
         if chunk.is_empty() {
             *chunk = vec![0; CHUNK as usize].into_boxed_slice();
@@ -65,14 +65,14 @@ impl Map {
     }
 
     /// Trims the units from `first` to before `end`, and tells where those were that had been written.
-    pub fn trim(&mut self, first: u32, end: u32, mut was_at: impl FnMut(Place)) {
+    pub fn trim(&mut self, first: u32, end: u32, mut was_at: impl FnMut(PhysicalUnit)) {
         let mut unit = first;
         while unit < end {
             let chunk = &mut self.chunks[(unit >> CHUNK_BITS) as usize];
             let stop = (unit - unit % CHUNK).saturating_add(CHUNK).min(end);
             let inside = (unit % CHUNK) as usize..(unit % CHUNK + (stop - unit)) as usize;
             for entry in chunk.get_mut(inside).unwrap_or_default() {
-                if let Held::At(place) = Held::of(*entry) {
+                if let UnitState::At(place) = UnitState::of(*entry) {
                     was_at(place);
                     *entry = TRIMMED;
                 }
@@ -89,14 +89,17 @@ mod tests {
     #[test]
     fn an_entry_is_what_was_last_put_or_trimmed() {
         let mut map = Map::new(3 * CHUNK);
-        assert_eq!(map.get(CHUNK + 1), Held::Never);
+        assert_eq!(map.get(CHUNK + 1), UnitState::Never);
         map.put(CHUNK + 1, 7);
         map.put(CHUNK + 1, PLACE_MAX);
         map.put(CHUNK - 1, 3);
         let mut were = Vec::new();
         map.trim(CHUNK - 1, 3 * CHUNK, |place| were.push(place));
         assert_eq!(were, [3, PLACE_MAX]);
-        assert_eq!((map.get(CHUNK + 1), map.get(CHUNK + 2), map.get(0)), (Held::Trimmed, Held::Never, Held::Never));
+        assert_eq!(
+            (map.get(CHUNK + 1), map.get(CHUNK + 2), map.get(0)),
+            (UnitState::Trimmed, UnitState::Never, UnitState::Never)
+        );
     }
 
     #[test]

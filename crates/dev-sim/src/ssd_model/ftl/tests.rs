@@ -62,7 +62,7 @@ fn live_by_map(ftl: &mut Ftl) -> BTreeMap<u32, u32> {
     (0..ftl.geometry.blocks).for_each(|block| ftl.lay_out(block));
     let mut live = BTreeMap::new();
     for unit in 0..ftl.geometry.units {
-        if let Held::At(place) = ftl.locate(unit) {
+        if let UnitState::At(place) = ftl.locate(unit) {
             assert_eq!(ftl.blocks.owner(place), unit, "the place knows its unit");
             *live.entry(ftl.blocks.of(place)).or_default() += 1;
         }
@@ -143,7 +143,7 @@ fn what_lies_together_before_the_first_write_lies_in_all_blocks_of_a_filled_driv
         let (mut blocks, mut dies) = (BTreeMap::<u32, u32>::new(), BTreeMap::<u32, u32>::new());
         let count = 20 * shape.blocks;
         for unit in 0..count {
-            let Held::At(place) = ftl.locate(unit + 12_345) else { panic!("{name}: {unit} was filled") };
+            let UnitState::At(place) = ftl.locate(unit + 12_345) else { panic!("{name}: {unit} was filled") };
             *blocks.entry(ftl.blocks.of(place)).or_default() += 1;
             *dies.entry(ftl.die_of(place)).or_default() += 1;
         }
@@ -239,11 +239,11 @@ fn what_the_host_wrote_last_is_known_by_its_page() {
     let mut ftl = drive(geometry(10_000, 40), Cleaner::Greedy, Moved::Apart);
     (0..10).for_each(|unit| assert!(ftl.write(unit, &mut ())));
     let page = |unit| match ftl.locate(unit) {
-        Held::At(place) => ftl.host_page(place),
+        UnitState::At(place) => ftl.host_page(place),
         other => panic!("{unit} is {other:?}"),
     };
     assert_eq!((ftl.host_pages(), page(0), page(7), page(9)), (2, 0, 1, 2));
-    let Held::At(place) = ftl.locate(6) else { panic!("6 was written") };
+    let UnitState::At(place) = ftl.locate(6) else { panic!("6 was written") };
     assert_eq!(ftl.die_of(place), 1);
 }
 
@@ -311,9 +311,9 @@ proptest! {
         }
         for unit in 0..shape.units {
             match model.get(&unit) {
-                None => prop_assert_eq!(ftl.locate(unit), Held::Never),
-                Some(false) => prop_assert_eq!(ftl.locate(unit), Held::Trimmed),
-                Some(true) => prop_assert!(matches!(ftl.locate(unit), Held::At(_))),
+                None => prop_assert_eq!(ftl.locate(unit), UnitState::Never),
+                Some(false) => prop_assert_eq!(ftl.locate(unit), UnitState::Trimmed),
+                Some(true) => prop_assert!(matches!(ftl.locate(unit), UnitState::At(_))),
             }
         }
         let live = live_by_map(&mut ftl);

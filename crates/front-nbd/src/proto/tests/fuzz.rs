@@ -136,7 +136,8 @@ fn server_talk(form: Form) -> Vec<u8> {
     }
     let (first, second) = (esker_base::ByteRange::new(0, 512).unwrap(), esker_base::ByteRange::new(512, 512).unwrap());
     let to = |cookie, offset| ReplyTo { cookie, offset };
-    let heads = terms.parts(to(0, 0), &[Part { range: first, hole: false }, Part { range: second, hole: true }]);
+    let heads =
+        terms.parts(to(0, 0), &[ReadChunk { range: first, hole: false }, ReadChunk { range: second, hole: true }]);
     bytes.extend([&heads[0][..], &[1; 512], &heads[1]].concat());
     bytes.extend(terms.done(to(1, 0)));
     let extent = |flags| vec![Extent { len: 1024, flags }];

@@ -71,7 +71,7 @@ impl Server {
             return self.send_bytes(range);
         }
         let pieces = range.split_at_multiples(512).zip(self.extents(range));
-        let parts: Vec<Part> = pieces.map(|(range, e)| Part { range, hole: e.zero() }).collect();
+        let parts: Vec<ReadChunk> = pieces.map(|(range, e)| ReadChunk { range, hole: e.zero() }).collect();
         for (head, part) in self.terms.parts(to, &parts).into_iter().zip(&parts) {
             self.send(head);
             if !part.hole {

@@ -61,7 +61,7 @@ fn failures_carry_their_text_and_place() {
 
 #[test]
 fn parts_of_a_read_end_with_the_last_one_only() {
-    let parts = [Part { range: r(0, 512), hole: false }, Part { range: r(512, 512), hole: true }];
+    let parts = [ReadChunk { range: r(0, 512), hole: false }, ReadChunk { range: r(512, 512), hole: true }];
     let heads = structured().parts(to(1), &parts);
     assert_eq!(heads[0][4..8], [0, 0, 0, 1]);
     assert_eq!(heads[1][4..8], [0, 1, 0, 2]);

@@ -70,10 +70,10 @@ fn item_7_a_promotion_that_a_full_group_refuses_is_counted_as_that_and_its_proce
     let (mut tracked, region) = (puppet.track(), puppet.region(0));
     // Room for less than the huge page that a promotion takes before it gives back base pages.
     group.limit(Some(group.used() + REGION_BYTES / 2));
-    assert_eq!(tracked.promote(region).result, Err(Refusal::Limit));
+    assert_eq!(tracked.promote(region).result, Err(ChangeError::Limit));
     let policy = Policy { quantum_sleep: Nanos::secs(3_600), ..Policy::ingens() };
     let Some(mut managed) = Managed::meeting(&[puppet.pid()], Nanos::secs(60), policy) else { return };
-    let refused = |manager: &Manager| manager.counts().refused.get(&Refusal::Limit).copied().unwrap_or(0);
+    let refused = |manager: &Manager| manager.counts().refused.get(&ChangeError::Limit).copied().unwrap_or(0);
     managed.run(Nanos::secs(20), |manager| refused(manager) > 0);
     let record = &managed.manager.records()[&puppet.pid()];
     assert!(refused(&managed.manager) > 0 && record.excluded_until.is_some() && record.huge.is_empty());

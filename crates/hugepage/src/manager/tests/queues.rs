@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn changes(told: &[(Time, Decision)]) -> Vec<(Time, Place, Asker)> {
+fn changes(told: &[(Time, Decision)]) -> Vec<(Time, RegionAddress, Asker)> {
     let change = |(at, decision): &(Time, Decision)| match decision {
         Decision::Changed { place, asker, promoted: true, .. } => Some((*at, *place, *asker)),
         _ => None,
@@ -100,7 +100,7 @@ fn item_7_pinned_pages_are_tried_again_ever_later_and_then_given_up() {
     let told = drive(&mut manager, &mut machine, 1..20, |_, _| {});
     let refused: Vec<u64> = told
         .iter()
-        .filter(|(_, decision)| matches!(decision, Decision::Refused { refusal: Refusal::Pinned, .. }))
+        .filter(|(_, decision)| matches!(decision, Decision::Refused { refusal: ChangeError::Pinned, .. }))
         .map(|(at, _)| at.0 / 1_000_000)
         .collect();
     let gaps: Vec<u64> = refused.windows(2).map(|pair| pair[1] - pair[0]).collect();

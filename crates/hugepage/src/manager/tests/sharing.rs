@@ -146,7 +146,7 @@ fn a_process_that_does_not_do_what_it_is_told_keeps_its_base_pages() {
     machine.touch(pid, 6 * PAGES);
     let told = drive(&mut manager, &mut machine, 60..61, |_, _| {});
     assert!(
-        told.iter().any(|(_, one)| matches!(one, Decision::Refused { refusal: Refusal::Mergeable, .. })),
+        told.iter().any(|(_, one)| matches!(one, Decision::Refused { refusal: ChangeError::Mergeable, .. })),
         "{told:?}"
     );
     assert_eq!((machine.is_huge(place(pid, 6)), machine.promoted_mergeable), (false, 0));

@@ -246,9 +246,9 @@ fn copies_are_told_from_new_data_after_a_restart() {
 /// A block that cannot be read stays where it is, and its segment is left alone.
 #[test]
 fn what_cannot_be_read_is_not_moved_and_costs_one_visit() {
-    use esker_testkit::{Fault, Faulty, Injector, Plan};
+    use esker_testkit::{Fault, FaultPlan, Faulty, Injector};
     run(async |rt| {
-        let injector = Injector::new(Plan(vec![Fault::Error(Some(OpKind::Read), 30)]));
+        let injector = Injector::new(FaultPlan(vec![Fault::Error(Some(OpKind::Read), 30)]));
         let faulty = Faulty::over(&rt, device(&rt, &media(1 << 20)), &injector);
         let bench = Bench::open(&rt, faulty, SEGMENT, 1 << 40).await;
         bench.fill(0..60).await;

@@ -28,10 +28,10 @@ where
     }
 }
 
-fn slab_of(byte: u8) -> Part {
+fn slab_of(byte: u8) -> Slice {
     let mut slab = Pool::default().slab(4096);
     slab.fill(byte);
-    Part { mem: Mem::Unique(slab), start: 0, len: 4096 }
+    Slice { mem: Mem::Unique(slab), start: 0, len: 4096 }
 }
 
 async fn write_then_read(rt: Rt, path: PathBuf) -> (u32, u8, u64) {
@@ -73,14 +73,14 @@ async fn echo(rt: Rt, address: Address) -> Vec<u8> {
     let client = Stream::connect(&rt, listener.address()).unwrap();
     let server = listener.accept().await.unwrap();
     let echo = rt.spawn("echo", async move {
-        let parts = server.read_exact(vec![Part::heap(vec![0; 3]), Part::heap(vec![0; 5])]).await.unwrap();
+        let parts = server.read_exact(vec![Slice::heap(vec![0; 3]), Slice::heap(vec![0; 5])]).await.unwrap();
         server.write_all(parts).await.unwrap();
         server.shutdown();
     });
-    client.write_all(vec![Part::heap(b"ab".to_vec()), Part::heap(b"cdefgh".to_vec())]).await.unwrap();
-    let back = client.read_exact(vec![Part::heap(vec![0; 8])]).await.unwrap();
+    client.write_all(vec![Slice::heap(b"ab".to_vec()), Slice::heap(b"cdefgh".to_vec())]).await.unwrap();
+    let back = client.read_exact(vec![Slice::heap(vec![0; 8])]).await.unwrap();
     echo.await;
-    let (_, end) = client.read(vec![Part::heap(vec![0; 1])]).await;
+    let (_, end) = client.read(vec![Slice::heap(vec![0; 1])]).await;
     assert_eq!(end.unwrap(), 0, "the server shut the stream down");
     back[0].bytes().to_vec()
 }

@@ -4,7 +4,7 @@
 use super::super::varint;
 use super::parser::{open, take_names};
 use super::{
-    BLOCK_HEAD_BYTES, BLOCK_RECORDS, END_BYTES, End, HEADER_BYTES, Head, Kind, MAGIC, MARK_START, check_header,
+    BLOCK_HEAD_BYTES, BLOCK_RECORDS, END_BYTES, EbtHeader, End, HEADER_BYTES, Kind, MAGIC, MARK_START, check_header,
 };
 use crate::fault::Reason;
 use esker_base::Nanos;
@@ -137,7 +137,7 @@ pub(super) fn encode(entries: &[Entry]) -> Vec<u8> {
     out
 }
 
-fn decode(head: &Head, mut payload: &[u8]) -> Result<Vec<Entry>, Reason> {
+fn decode(head: &EbtHeader, mut payload: &[u8]) -> Result<Vec<Entry>, Reason> {
     let count = Some(head.items as usize).filter(|n| *n <= BLOCK_RECORDS).ok_or(Reason::TooLarge("block"))?;
     let mut entries = Vec::with_capacity(count);
     let mut last = Entry { offset: 0, at: Nanos::ZERO, first: 0 };
@@ -173,11 +173,11 @@ fn read_at(file: &mut (impl Read + Seek), offset: u64, len: usize) -> io::Result
 }
 
 /// A block: its head, payload and length.
-type Block = (Head, Vec<u8>, u64);
+type Block = (EbtHeader, Vec<u8>, u64);
 
 /// The block at `offset`.
 fn read_block(file: &mut (impl Read + Seek), offset: u64) -> io::Result<Result<Block, Reason>> {
-    let head = match Head::take(&read_at(file, offset, BLOCK_HEAD_BYTES)?) {
+    let head = match EbtHeader::take(&read_at(file, offset, BLOCK_HEAD_BYTES)?) {
         Ok(head) => head,
         Err(reason) => return Ok(Err(reason)),
     };
@@ -211,7 +211,7 @@ fn stored(file: &mut (impl Read + Seek), len: u64) -> io::Result<Result<Index, F
 
 impl Index {
     /// Takes what a block of the directory tells.
-    fn learn(&mut self, head: &Head, payload: &[u8]) -> Result<(), Reason> {
+    fn learn(&mut self, head: &EbtHeader, payload: &[u8]) -> Result<(), Reason> {
         match head.kind {
             Kind::Names => self.names.extend(take_names(head, payload)?),
             Kind::Index => self.entries.extend(decode(head, payload)?),
@@ -228,7 +228,7 @@ fn rebuild(file: &mut (impl Read + Seek), len: u64) -> io::Result<Index> {
     let mut offset = HEADER_BYTES as u64;
     while offset < len {
         let bytes = read_at(file, offset, BLOCK_HEAD_BYTES)?;
-        let head = Head::take(&bytes);
+        let head = EbtHeader::take(&bytes);
         let block_end = head.map(|h| offset + (BLOCK_HEAD_BYTES + h.stored as usize) as u64).ok();
         match (head, block_end) {
             (Ok(head), Some(end)) if end <= len => {
@@ -244,7 +244,7 @@ fn rebuild(file: &mut (impl Read + Seek), len: u64) -> io::Result<Index> {
 
 impl Index {
     /// Notes a block that was walked over.
-    fn note(&mut self, file: &mut (impl Read + Seek), head: &Head, offset: u64) -> io::Result<()> {
+    fn note(&mut self, file: &mut (impl Read + Seek), head: &EbtHeader, offset: u64) -> io::Result<()> {
         match head.kind {
             Kind::Records => {
                 self.entries.push(Entry { offset, at: head.at, first: head.first });

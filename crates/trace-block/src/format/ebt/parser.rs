@@ -1,7 +1,9 @@
 //! Reads the parts of a trace one after the other. It needs no index.
 
 use super::super::{Yield, fields, varint};
-use super::{BLOCK_HEAD_BYTES, BLOCK_RECORDS, END_MARK, End, Head, Kind, MAGIC, PAYLOAD_MAX, check_header, columns};
+use super::{
+    BLOCK_HEAD_BYTES, BLOCK_RECORDS, END_MARK, EbtHeader, End, Kind, MAGIC, PAYLOAD_MAX, check_header, columns,
+};
 use crate::fault::Reason;
 use crate::names::{Names, VOLUMES_MAX};
 use crate::record::Record;
@@ -76,7 +78,7 @@ impl Parser {
     }
 
     /// A gap before a block is known when the block is read; its records count all the same.
-    fn records(&mut self, head: &Head, payload: &[u8], names: &mut Names) -> Result<Yield, Reason> {
+    fn records(&mut self, head: &EbtHeader, payload: &[u8], names: &mut Names) -> Result<Yield, Reason> {
         let gap = self.jump(head.first).err();
         self.next = head.first.saturating_add(u64::from(head.items));
         let mut records = decode(head, payload)?;
@@ -95,7 +97,7 @@ impl Parser {
         names.number(&volume.to_le_bytes(), |_| name.cloned().unwrap_or_else(|| crate::format::unnamed(volume)))
     }
 
-    fn name(&mut self, head: &Head, payload: &[u8]) -> Result<(), Reason> {
+    fn name(&mut self, head: &EbtHeader, payload: &[u8]) -> Result<(), Reason> {
         for (number, name) in take_names(head, payload)? {
             self.names.insert(number, name);
         }
@@ -104,8 +106,8 @@ impl Parser {
 }
 
 /// The head and the unpacked payload of a block.
-pub(super) fn open(piece: &[u8]) -> Result<(Head, Vec<u8>), Reason> {
-    let head = Head::take(piece)?;
+pub(super) fn open(piece: &[u8]) -> Result<(EbtHeader, Vec<u8>), Reason> {
+    let head = EbtHeader::take(piece)?;
     let stored = &piece[BLOCK_HEAD_BYTES..];
     if stored.len() != head.stored as usize || crc32fast::hash(stored) != head.payload_crc {
         return Err(Reason::Checksum);
@@ -118,7 +120,7 @@ pub(super) fn open(piece: &[u8]) -> Result<(Head, Vec<u8>), Reason> {
 }
 
 /// The records of a block, each of which keeps the promises of [`Record`]; volumes are numbered as in the file.
-fn decode(head: &Head, payload: &[u8]) -> Result<Vec<Record>, Reason> {
+fn decode(head: &EbtHeader, payload: &[u8]) -> Result<Vec<Record>, Reason> {
     if head.items as usize > BLOCK_RECORDS {
         return Err(Reason::TooLarge("block"));
     }
@@ -130,7 +132,7 @@ fn decode(head: &Head, payload: &[u8]) -> Result<Vec<Record>, Reason> {
 }
 
 /// The names in a block of them, with their numbers.
-pub(super) fn take_names(head: &Head, mut payload: &[u8]) -> Result<Vec<(u64, String)>, Reason> {
+pub(super) fn take_names(head: &EbtHeader, mut payload: &[u8]) -> Result<Vec<(u64, String)>, Reason> {
     let mut names = Vec::new();
     for number in (head.first..).take(head.items as usize) {
         let len = varint::take(&mut payload).ok_or(Reason::Columnar)?;

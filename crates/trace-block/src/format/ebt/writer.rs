@@ -1,8 +1,10 @@
 //! Writes the parts of a trace into a buffer, block by block.
 
-use super::super::encoder::{Encoder, Place, Revisit};
+use super::super::encoder::{Encoder, RecordContext, Revisit};
 use super::index::Entry;
-use super::{BLOCK_HEAD_BYTES, BLOCK_RECORDS, End, Head, Kind, NEEDS_ZSTD, PAYLOAD_MAX, columns, index, put_header};
+use super::{
+    BLOCK_HEAD_BYTES, BLOCK_RECORDS, EbtHeader, End, Kind, NEEDS_ZSTD, PAYLOAD_MAX, columns, index, put_header,
+};
 use crate::record::Record;
 use crate::sink::{Loss, Losses};
 use esker_base::Nanos;
@@ -51,7 +53,7 @@ impl Encoder for Writer {
 
     fn put(
         &mut self,
-        place: &Place<'_>,
+        place: &RecordContext<'_>,
         r: &Record,
         _: &mut Losses,
         out: &mut Vec<u8>,
@@ -119,7 +121,7 @@ fn put_block(kind: Kind, items: usize, first: u64, at: Nanos, payload: &[u8], ou
     // Only a lack of memory fails here; then the block stays unpacked.
     let packed = zstd::bulk::compress(payload, LEVEL).ok().filter(|packed| packed.len() < payload.len());
     let stored = packed.as_deref().unwrap_or(payload);
-    let head = Head {
+    let head = EbtHeader {
         kind,
         is_packed: packed.is_some(),
         items: items as u32,

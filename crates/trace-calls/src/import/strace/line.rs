@@ -24,7 +24,7 @@ impl From<LexError> for LineError {
 
 /// Who and when.
 #[derive(Debug, Clone, Copy)]
-pub struct Head {
+pub struct CallLine {
     /// The thread; 1 where strace did not follow forks and so names none.
     pub tid: u32,
     /// In ns; never before that of an earlier line.
@@ -86,11 +86,11 @@ enum Stamp {
 ///
 /// # Errors
 /// It is none of strace's.
-pub fn parse(line: &[u8], clock: &mut Clock) -> Result<(Head, Body), LineError> {
+pub fn parse(line: &[u8], clock: &mut Clock) -> Result<(CallLine, Body), LineError> {
     let mut rest = line.trim_ascii();
     let tid = leading_tid(&mut rest);
     let (at, is_backwards) = clock.at(leading_time(&mut rest).ok_or(LineError { column: 1, what: NO_TIME })?);
-    let head = Head { tid: tid.unwrap_or(1), at, is_backwards };
+    let head = CallLine { tid: tid.unwrap_or(1), at, is_backwards };
     let column = line.len() - rest.len() + 1;
     let body = body(rest).ok_or(LineError { column, what: "a call, a signal or an exit" })?;
     Ok((head, body))

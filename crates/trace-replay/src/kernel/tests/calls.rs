@@ -210,7 +210,7 @@ fn maps_are_written_back_by_their_address() {
     assert_eq!((sync(0x8000), sync(0x9000)), (None, Some(Skip::NotFiles)));
     let elsewhere = Call::MapSync { address: 0x6000, len: 4096, flags: MapSyncFlags::MS_SYNC };
     let step = Step { call: elsewhere, outcome: Outcome::Done(0), notes: Notes::empty(), slots: Vec::new() };
-    let answer = Hand::new(&scene.kernel, 0).perform(&Turn { process: 1, step: &step });
+    let answer = CallExecutor::new(&scene.kernel, 0).perform(&Turn { process: 1, step: &step });
     assert_eq!(answer.skipped, Some(Skip::NotFiles), "another process has its own addresses");
     scene.call(Call::Unmap { address: 0x7000, len: 8192 }).unwrap();
     assert_eq!(sync(0x8000), Some(Skip::NotFiles));
@@ -319,7 +319,7 @@ fn only_harmless_devices_are_opened() {
 #[test]
 fn what_a_thread_keeps_does_not_outlive_a_rename() {
     let scene = scene(OPTIONS);
-    let mut hand = Hand::new(&scene.kernel, 0);
+    let mut hand = CallExecutor::new(&scene.kernel, 0);
     let mut call = |call| {
         let step = Step { call, outcome: Outcome::Done(0), notes: Notes::empty(), slots: Vec::new() };
         hand.perform(&Turn { process: 0, step: &step }).result

@@ -80,7 +80,7 @@ fn held_up(script: &Arc<Script>, seed: u64) -> (Finished, u64) {
     let kernel = Kernel::new(root, script.program(), script.pipes(), kernel, tally.clone()).unwrap();
     let session = Arc::new(Session::new(script.clone(), tally, Some(kernel)));
     let play_one = |player: u32| {
-        let mut hand = Hand::new(session.kernel.as_ref().unwrap(), player);
+        let mut hand = CallExecutor::new(session.kernel.as_ref().unwrap(), player);
         let room = script.room(player);
         hand.make_room(room.read, room.write);
         let on = OnKernel { session: &session, player, action: 0, hand, overhead: Overhead::default() };
