@@ -165,7 +165,7 @@ impl Table {
     }
 
     /// Leads a block of the volume to a data block that holds bytes with this fingerprint.
-    fn lead(&mut self, logical: u64, block: u32, fingerprint: Fingerprint) {
+    fn redirect(&mut self, logical: u64, block: u32, fingerprint: Fingerprint) {
         self.references[block as usize] += 1;
         self.fingerprints[block as usize] = fingerprint;
         self.index.insert(fingerprint, block);

@@ -182,7 +182,7 @@ fn offload_lets_the_disk_rest_and_brings_everything_home() {
         );
         let mut shadow = vec![0u8; 256 << 10];
         let rests = text.replace("RESTS", "true");
-        let written = run_really(&rests, async move |vol| {
+        let written = run_realtime(&rests, async move |vol| {
             for i in 0..60u64 {
                 let (at, byte) = (i * 37 % 500 * 512, i as u8 + 1);
                 write(&vol, at, &[byte; 1024]).await.unwrap();
@@ -194,7 +194,7 @@ fn offload_lets_the_disk_rest_and_brings_everything_home() {
             shadow
         });
         let returns = text.replace("RESTS", "false");
-        run_really(&returns, async move |vol| {
+        run_realtime(&returns, async move |vol| {
             assert!(read(&vol, 0, 256 << 10).await.unwrap() == written, "{variant}: served from where it is");
             for _ in 0..400 {
                 if below(&vol, "a", 0, 256 << 10).await == written {
@@ -214,7 +214,7 @@ fn dedup_stores_a_second_identical_write_once_and_both_are_read_after_a_restart(
         let file = dir.path().join("d.img");
         let disk = format!("d = file path={} size=1MiB direct=false; disk = stats on d", file.display());
         let text = format!("{disk}; vol = dedup-{variant} on disk");
-        run_really(&text, async |vol| {
+        run_realtime(&text, async |vol| {
             write(&vol, 8192, &[7; 4096]).await.unwrap();
             let before = (stat(&vol, "vol", "data_blocks"), count(&vol, "disk", "writes"));
             write(&vol, 40960, &[7; 4096]).await.unwrap();
@@ -223,7 +223,7 @@ fn dedup_stores_a_second_identical_write_once_and_both_are_read_after_a_restart(
             assert_eq!(stat(&vol, "vol", "data_blocks"), 2.0);
             assert_eq!(vol.submit(Bio::flush()).await.result.err(), None);
         });
-        run_really(&text, async |vol| {
+        run_realtime(&text, async |vol| {
             assert_eq!(read(&vol, 0, 12288).await.unwrap(), [[0; 4096], [8; 4096], [7; 4096]].concat());
             assert_eq!(read(&vol, 40960, 4096).await.unwrap(), [7; 4096]);
             assert_eq!(stat(&vol, "vol", "data_blocks"), 2.0);
@@ -248,7 +248,7 @@ fn dedup_writes_on_when_every_block_was_taken_once() {
 }
 
 /// Runs `body` on the device `vol` of a text, on real files.
-fn run_really<T: 'static, F: Future<Output = T> + 'static>(text: &str, body: impl FnOnce(Export) -> F + 'static) -> T {
+fn run_realtime<T: 'static, F: Future<Output = T> + 'static>(text: &str, body: impl FnOnce(Export) -> F + 'static) -> T {
     let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
     let (rt, text) = (reactor.rt(), text.to_string());
     reactor.block_on(async move {

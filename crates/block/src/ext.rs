@@ -254,7 +254,7 @@ pub trait Extension {
     ///
     /// # Errors
     /// What could not be brought home. A live removal is undone then.
-    fn settle(&self, _below: Below) -> Step<Result<(), BioError>> {
+    fn quiesce(&self, _below: Below) -> Step<Result<(), BioError>> {
         Step::Now(Ok(()))
     }
 

@@ -8,7 +8,7 @@ use esker_rt::Rt;
 use sd_notify::NotifyState;
 
 /// Where nobody listens, and when the listener has gone, there is nobody to tell.
-fn tell(state: &NotifyState<'_>) {
+fn notify_manager(state: &NotifyState<'_>) {
     let _unheard = sd_notify::notify(std::slice::from_ref(state));
 }
 
@@ -17,8 +17,8 @@ fn tell(state: &NotifyState<'_>) {
 ///
 /// `degraded` is a line for an operator about what cannot be used, if anything.
 pub fn ready(rt: &Rt, degraded: Option<&str>) {
-    degraded.into_iter().for_each(|text| tell(&NotifyState::Status(text)));
-    tell(&NotifyState::Ready);
+    degraded.into_iter().for_each(|text| notify_manager(&NotifyState::Status(text)));
+    notify_manager(&NotifyState::Ready);
     if let Some(period) = sd_notify::watchdog_enabled() {
         let own = rt.clone();
         rt.spawn("watchdog", async move { keep_alive(&own, period).await }).detach();
@@ -28,7 +28,7 @@ pub fn ready(rt: &Rt, degraded: Option<&str>) {
 /// Waits for `asked` and says that the server stops.
 pub async fn stopping(asked: impl Future<Output = ()>) {
     asked.await;
-    tell(&NotifyState::Stopping);
+    notify_manager(&NotifyState::Stopping);
 }
 
 /// Twice as often as needed, so that one late turn does no harm.
@@ -36,6 +36,6 @@ async fn keep_alive(rt: &Rt, period: Duration) {
     let pause = Nanos(u64::try_from(period.as_nanos() / 2).unwrap_or(u64::MAX));
     loop {
         rt.sleep(pause).await;
-        tell(&NotifyState::Watchdog);
+        notify_manager(&NotifyState::Watchdog);
     }
 }

@@ -51,9 +51,9 @@ impl Content {
 
     /// Says that writes up to number `write` reached the medium in `range`.
     #[inline]
-    pub(crate) fn settle(&self, range: ByteRange, write: u64) {
+    pub(crate) fn mark_stable(&self, range: ByteRange, write: u64) {
         if let Content::Memory(media) = self {
-            media.settle(range, write);
+            media.mark_stable(range, write);
         }
     }
 

@@ -87,7 +87,7 @@ struct State {
 }
 
 fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
-    make.rt.time_closely();
+    make.rt.use_precise_timers();
     Ok(Rc::new(Array::new(make, None)?))
 }
 
@@ -236,7 +236,7 @@ impl Core {
                 return bio.fail(error);
             }
         }
-        self.settle(&bio, write, covered);
+        self.mark_stable(&bio, write, covered);
         self.setup.content.answer(bio)
     }
 
@@ -291,19 +291,19 @@ impl Core {
 
     /// A flush settles the writes that were answered before it began; other writes settle at once if nothing may lose
     /// them.
-    fn settle(&self, bio: &Bio, write: u64, covered: u64) {
+    fn mark_stable(&self, bio: &Bio, write: u64, covered: u64) {
         let content: &Content = &self.setup.content;
         let state = &mut *self.state.borrow_mut();
         if bio.op == Op::Flush {
             // Another flush may have settled some of them meanwhile.
             let count = covered.saturating_sub(state.settled);
             state.settled += count;
-            state.unsettled.drain(..count as usize).for_each(|(range, write)| content.settle(range, write));
+            state.unsettled.drain(..count as usize).for_each(|(range, write)| content.mark_stable(range, write));
         } else if bio.changes_data() && !content.is_described() {
             if self.setup.cache && !bio.flags.fua {
                 state.unsettled.push_back((bio.range, write));
             } else {
-                content.settle(bio.range, write);
+                content.mark_stable(bio.range, write);
             }
         }
     }

@@ -85,7 +85,7 @@ pub static KIND: Kind = setup::kind(
 const DEPTH_MAX: u64 = 1024;
 
 fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
-    make.rt.time_closely();
+    make.rt.use_precise_timers();
     let parts = parts(make.args)?;
     let common = Setup::of(make, &KIND, parts.capacity, DEPTH_MAX)?;
     let setup = DiskSetup { common, age_max: make.args.span("age_max") };

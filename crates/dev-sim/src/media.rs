@@ -79,7 +79,7 @@ impl Media {
     }
 
     /// Says that the writes up to number `write` reached the medium in all of `range`.
-    pub fn settle(&self, range: ByteRange, write: u64) {
+    pub fn mark_stable(&self, range: ByteRange, write: u64) {
         let mut undo = self.undo.borrow_mut();
         let mut empty = Vec::new();
         for (unit, older) in undo.range_mut(self.units(range)) {
@@ -158,7 +158,7 @@ mod tests {
             let settled = fill(&media, 0, 1, 2);
             fill(&media, 0, 1, 3);
             fill(&media, 0, 1, 4);
-            media.settle(range(0, 1), settled);
+            media.mark_stable(range(0, 1), settled);
             media.power_cut(&mut Stream::seeded(seed));
             assert_eq!(media.unsettled(), 0);
             seen.insert(holds(&media, 0, &[0, 1, 2, 3, 4]));
@@ -173,7 +173,7 @@ mod tests {
             for unit in 0..2 {
                 media.write(range(unit, 1), &Buf::described(UNIT as usize, 1));
             }
-            media.settle(range(0, 2), 2);
+            media.mark_stable(range(0, 2), 2);
             media.zero(range(0, 2));
             media.power_cut(&mut Stream::seeded(*seed));
             holds(&media, 0, &[0, 1]) != holds(&media, 1, &[0, 1])
@@ -185,14 +185,14 @@ mod tests {
     fn zeroes_over_holes_take_no_memory_and_zeroes_over_data_can_be_undone() {
         let media = Media::new(UNIT);
         fill(&media, 9, 1, 5);
-        media.settle(range(9, 1), 1);
+        media.mark_stable(range(9, 1), 1);
         media.zero(ByteRange::new(0, 1 << 50).unwrap());
         // The chunk of the data counts as data as a whole.
         assert_eq!(media.unsettled() as u64, esker_block::store::CHUNK / UNIT);
         let kept = (0..64).filter(|seed| {
             let media = Media::new(UNIT);
             fill(&media, 0, 1, 5);
-            media.settle(range(0, 1), 1);
+            media.mark_stable(range(0, 1), 1);
             media.zero(range(0, 1));
             media.power_cut(&mut Stream::seeded(*seed));
             holds(&media, 0, &[0, 5]) == 5
@@ -206,12 +206,12 @@ mod tests {
         for seed in 0..64 {
             let media = Media::new(UNIT);
             fill(&media, 0, 1, 5);
-            media.settle(range(0, 1), 1);
+            media.mark_stable(range(0, 1), 1);
             // The chunk becomes a hole, unsettled; then it is zeroed again, and that is settled.
             media.zero(ByteRange::new(0, esker_block::store::CHUNK).unwrap());
             let again = media.zero(range(0, 1));
             if seed % 2 == 0 {
-                media.settle(range(0, 1), again);
+                media.mark_stable(range(0, 1), again);
             }
             media.power_cut(&mut Stream::seeded(seed));
             seen.insert((seed % 2, holds(&media, 0, &[0, 5])));
@@ -223,7 +223,7 @@ mod tests {
     fn settled_writes_survive_every_cut() {
         let media = Media::new(UNIT);
         let write = fill(&media, 3, 4, 9);
-        media.settle(range(3, 4), write);
+        media.mark_stable(range(3, 4), write);
         media.power_cut(&mut Stream::seeded(1));
         let mut buf = Buf::unique(&esker_rt::mem::Pool::new(0), 4 * UNIT as usize);
         media.read(3 * UNIT, &mut buf);

@@ -59,7 +59,7 @@ pub static KIND: Kind = setup::kind(
 const DEPTH_MAX: u64 = 4096;
 
 fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
-    make.rt.time_closely();
+    make.rt.use_precise_timers();
     let args = make.args;
     let spec = NvmSpec::of(&Numbers::of_args(&KIND, args)?)?;
     let (depth, block) = (args.int("depth"), args.int("block"));

@@ -89,7 +89,7 @@ const DEPTH_MAX: u64 = 65_536;
 const CHOICES: u32 = 10;
 
 fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
-    make.rt.time_closely();
+    make.rt.use_precise_timers();
     let args = make.args;
     let spec = SsdSpec::of(&Numbers::of_args(&KIND, args)?)?;
     let setup = Setup::of(make, &KIND, spec.capacity, DEPTH_MAX)?;

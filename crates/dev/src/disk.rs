@@ -214,7 +214,7 @@ impl Shared {
             Ok(()) => {
                 if needs_space && self.is_full.replace(false) {
                     let name = &self.opened.name;
-                    self.rt.tell(Level::Info, "space", &[], format_args!("{name}: a write found space again"));
+                    self.rt.log_event(Level::Info, "space", &[], format_args!("{name}: a write found space again"));
                 }
                 Ok(Reply::Empty)
             }
@@ -228,7 +228,7 @@ impl Shared {
         let error = self.describe(failure);
         if !self.is_full.replace(true) {
             let advice = "Writes that need space fail until there is some; nothing else changes.";
-            self.rt.tell(Level::Warn, "no_space", &[], format_args!("{error}. {advice}"));
+            self.rt.log_event(Level::Warn, "no_space", &[], format_args!("{error}. {advice}"));
         }
         error
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 use esker_base::{ByteRange, Nanos};
 use esker_rt::Rt;
 use esker_rt::real::loop_device::{self, LoopSetup};
-use esker_rt::real::{IsolatedCall, run_apart};
+use esker_rt::real::{IsolatedCall, run_isolated};
 use rustix::fs::{Advice, AtFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
@@ -50,7 +50,7 @@ pub(crate) async fn forget(rt: &Rt, device: &Path, ranges: &[ByteRange]) -> Resu
 }
 
 async fn run(rt: &Rt, errand: IsolatedCall, words: Vec<String>) -> Result<String, String> {
-    rt.worker(Nanos::ZERO, move || run_apart(errand, words)).await
+    rt.worker(Nanos::ZERO, move || run_isolated(errand, words)).await
 }
 
 /// Attachments have paths of our own making, which are text.

@@ -226,7 +226,7 @@ impl Server {
                 Either::Left(Err(error)) => {
                     // Out of descriptors, mostly: others will close theirs.
                     let text = format_args!("nbd: cannot accept: {error}; trying again in 100 ms");
-                    shared.rt.tell(Level::Warn, "accept_failed", &[("error", &error)], text);
+                    shared.rt.log_event(Level::Warn, "accept_failed", &[("error", &error)], text);
                     shared.rt.sleep(Nanos::millis(100)).await;
                 }
                 Either::Right(()) => {}
@@ -250,7 +250,7 @@ impl Server {
             let closing = Connection::new(shared.clone(), account.clone(), stream, limits).run().await;
             let level = if closing.is_clean() { Level::Info } else { Level::Warn };
             let fields: [(&str, &dyn std::fmt::Display); 2] = [("client", &number), ("peer", &account.peer)];
-            shared.rt.tell(level, closing.event(), &fields, format_args!("nbd: connection {number}: {closing}"));
+            shared.rt.log_event(level, closing.event(), &fields, format_args!("nbd: connection {number}: {closing}"));
             shared.slots.leave(number);
             shared.closed.notify_all();
             closing

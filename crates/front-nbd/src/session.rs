@@ -245,7 +245,7 @@ impl Connection {
             "nbd: connection {number}: refused: all {users} connections of export {name:?} are in use; \
              --connections and --export-connections allow more"
         );
-        self.server.rt.tell(Level::Warn, "export_full", &fields, text);
+        self.server.rt.log_event(Level::Warn, "export_full", &fields, text);
     }
 
     fn begin(&mut self, chosen: Chosen) {
@@ -257,7 +257,7 @@ impl Connection {
             [("client", &number), ("peer", &self.account.peer), ("export", name), ("subject", &subject)];
         let of = if subject.is_empty() { String::new() } else { format!(" with a certificate for {subject:?}") };
         let text = format_args!("nbd: connection {number}: uses export {name:?}{of}");
-        self.server.rt.tell(Level::Info, "client_came", &fields, text);
+        self.server.rt.log_event(Level::Info, "client_came", &fields, text);
         self.chosen = Some(chosen);
     }
 

@@ -21,7 +21,7 @@ pub(crate) async fn run(disk: Rc<Disk>, socket: OwnedFd) -> Result<(), String> {
     let loss = Loss::new(&socket).map_err(|error| error.to_string())?;
     for ring in &rings {
         let loss = loss.clone();
-        ring.on_loss(Rc::new(move || loss.tell()));
+        ring.on_loss(Rc::new(move || loss.disconnect()));
         rt.spawn("vhost-ring", ring.clone().run(kernel.clone())).detach();
     }
     let (asker, answerer) = mailbox();
@@ -57,7 +57,7 @@ impl Loss {
         Ok(Rc::new(Loss { socket: socket.try_clone()?, is_told: Cell::new(false) }))
     }
 
-    fn tell(&self) {
+    fn disconnect(&self) {
         self.is_told.set(true);
         // Not connected any more is as good as shut down.
         let _gone = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);

@@ -112,7 +112,7 @@ pub fn corpus() -> Vec<Vec<u8>> {
                 volume.write(block, 1 + block / 2).await;
             }
             if settles {
-                volume.dedup.store().settle(&volume.io).await.expect("memory takes it");
+                volume.dedup.store().quiesce(&volume.io).await.expect("memory takes it");
             }
             volume.write(3, 77).await;
             volume.serve(Bio::discard(0, 1024)).await;

@@ -102,8 +102,8 @@ impl Puppet {
         self.0.pid()
     }
 
-    fn tell(&mut self, command: &str) -> u64 {
-        self.0.tell(command)
+    fn send(&mut self, command: &str) -> u64 {
+        self.0.send(command)
     }
 
     /// Whether each of so many regions is huge.
@@ -209,25 +209,25 @@ fn items_38_and_39_cold_memory_is_shared_and_a_write_makes_it_huge_again_at_once
     let before = ksm_run();
     let mut puppet = Puppet::start(&folder.path().join("share.sock"), 8);
     let managed = Managed::start(folder.path(), "coordinated", &[puppet.pid()]);
-    puppet.tell("hot 0 2");
+    puppet.send("hot 0 2");
     managed.until("it is met", |managed| managed.process(puppet.pid()).pid != 0);
-    puppet.tell("fill 0 3072");
+    puppet.send("fill 0 3072");
     // A region of which too little is used to be huge.
-    puppet.tell("fill 3072 3472");
+    puppet.send("fill 3072 3472");
     managed.until("regions become huge", |_| puppet.huge(8) == [true, true, true, true, true, true, false, false]);
     // All but what is hot: the first two, and Python's own.
     let cold = 4 * 512 + 400;
     managed.until("cold memory is shared", |managed| managed.merged(puppet.pid()) >= (cold - 40) * 4096);
     assert_eq!(puppet.huge(8), [true, true, false, false, false, false, false, false]);
     assert!(managed.daemon.borrow_mut().status().sharing.is_some_and(|sharing| sharing.saved_bytes > 8 << 20));
-    assert_eq!(puppet.tell("check 0 3472"), 0);
+    assert_eq!(puppet.send("check 0 3472"), 0);
     managed.run(1_000);
 
     let first = puppet.0.first();
     let address = |region: u64| first + region * REGION_BYTES;
     let (written, sparse) = (address(3), address(6));
-    puppet.tell("write 1600");
-    puppet.tell("write 3100");
+    puppet.send("write 1600");
+    puppet.send("write 3100");
     let took = managed.until("what was written becomes huge", |_| puppet.huge(4)[3]);
     // The look through page tables and the background scan come an hour later, heat not at all.
     assert!(took < Duration::from_secs(5), "{took:?}");
@@ -236,7 +236,7 @@ fn items_38_and_39_cold_memory_is_shared_and_a_write_makes_it_huge_again_at_once
     assert!(!managed.decided(sparse).contains(&"promote".to_string()), "{:?}", managed.decided(sparse));
     assert_eq!(puppet.huge(8), [true, true, false, true, false, false, false, false]);
     assert_eq!(
-        (puppet.tell("check 0 1600"), puppet.tell("check 1601 3100"), puppet.tell("check 1600 1601")),
+        (puppet.send("check 0 1600"), puppet.send("check 1601 3100"), puppet.send("check 1600 1601")),
         (0, 0, 1)
     );
     for region in [0, 1] {
@@ -257,17 +257,17 @@ fn item_40_all_splits_what_is_hot_and_same_type_splits_nothing() {
     for (policy, merged, is_huge) in [("all", 4 * 512 + 400, false), ("same_type", 400, true)] {
         let mut puppet = Puppet::start(&folder.path().join("share.sock"), 6);
         let managed = Managed::start(folder.path(), policy, &[puppet.pid()]);
-        puppet.tell("hot 0 2");
+        puppet.send("hot 0 2");
         managed.until("it is met", |managed| managed.process(puppet.pid()).pid != 0);
-        puppet.tell("fill 0 2048");
-        puppet.tell("fill 2048 2448");
+        puppet.send("fill 0 2048");
+        puppet.send("fill 2048 2448");
         managed.until("it is shared", |managed| managed.merged(puppet.pid()) >= (merged - 40) * 4096);
         managed.run(3_000);
         assert_eq!(puppet.huge(4), [is_huge; 4], "{policy}");
         let shared = managed.merged(puppet.pid()) / 4096;
         // Python's own small mappings are in regions that no mapping covers.
         assert!(shared <= merged + 40, "{policy}: {shared} pages, not {merged}");
-        assert_eq!(puppet.tell("check 0 2448"), 0);
+        assert_eq!(puppet.send("check 0 2448"), 0);
     }
 }
 
@@ -278,12 +278,12 @@ fn who_is_not_managed_is_turned_away_and_runs_as_ever() {
     let socket = folder.path().join("share.sock");
     let managed = Managed::start(folder.path(), "all", &[std::process::id()]);
     let mut puppet = Puppet::start(&socket, 2);
-    puppet.tell("fill 0 1024");
+    puppet.send("fill 0 1024");
     managed.until("it is turned away", |managed| {
         managed.daemon.borrow_mut().status().sharing.is_some_and(|sharing| sharing.refused > 0)
     });
     managed.run(1_500);
-    assert_eq!((puppet.mergeable(), puppet.tell("check 0 1024")), (0, 0));
+    assert_eq!((puppet.mergeable(), puppet.send("check 0 1024")), (0, 0));
 }
 
 #[test]
@@ -293,21 +293,21 @@ fn what_is_shared_stays_so_without_a_manager_and_the_next_one_goes_on() {
     let mut puppet = Puppet::start(&folder.path().join("share.sock"), 4);
     let managed = Managed::start(folder.path(), "all", &[puppet.pid()]);
     managed.until("it is met", |managed| managed.process(puppet.pid()).pid != 0);
-    puppet.tell("fill 0 2048");
+    puppet.send("fill 0 2048");
     managed.until("it is shared", |managed| managed.merged(puppet.pid()) >= 2000 * 4096);
     drop(managed);
     let shared = puppet.mergeable();
     assert!(shared >= 4 * REGION_BYTES, "{shared}");
-    puppet.tell("hot 1 2");
+    puppet.send("hot 1 2");
     let managed = Managed::start(folder.path(), "same_type", &[puppet.pid()]);
     // Regions whose pages are shared stay in base pages, until somebody writes to one.
     managed.until("the next manager knows what may be shared", |managed| {
         managed.process(puppet.pid()).sharing.is_some_and(|sharing| sharing.mergeable_bytes >= 4 * REGION_BYTES)
     });
-    puppet.tell("write 600");
+    puppet.send("write 600");
     managed.until("what was written is private and huge", |_| puppet.huge(4)[1]);
     assert!(puppet.mergeable() <= shared - REGION_BYTES);
-    assert_eq!(puppet.tell("check 0 600"), 0);
+    assert_eq!(puppet.send("check 0 600"), 0);
 }
 
 /// Prints what a program could see of the library: descriptors, threads of a child, and whether a signal ends it.

@@ -72,16 +72,16 @@ impl Daemon {
         });
         if let Some(error) = lost {
             self.journal = None;
-            rt.tell(
+            rt.log_event(
                 Level::Error,
                 "journal_lost",
                 &[("error", &error)],
                 format_args!("decisions are no longer written: {error}"),
             );
         }
-        self.system.settle();
+        self.system.begin_sampling();
         for trouble in self.system.troubles.drain(..) {
-            rt.tell(Level::Warn, "trouble", &[], format_args!("{trouble}"));
+            rt.log_event(Level::Warn, "trouble", &[], format_args!("{trouble}"));
         }
         let next = next.min(now + self.system.next_poll().min(SLEEP_MAX));
         let rested = self.budget.charge(self.rt.now(), cpu_time());
@@ -166,7 +166,7 @@ pub async fn run(daemon: Rc<RefCell<Daemon>>, stop: impl Future<Output = ()>) {
 fn tell_restored(rt: &Rt, one: &Restored, why: &str) {
     let (path, was) = (one.path.display(), &one.was);
     let done = if one.done { "is again" } else { "was changed by somebody else since, or cannot be; it was" };
-    rt.tell(Level::Warn, "restored", &[("path", &path)], format_args!("{path}: {why}; {done} {was:?}"));
+    rt.log_event(Level::Warn, "restored", &[("path", &path)], format_args!("{path}: {why}; {done} {was:?}"));
 }
 
 fn tell_decision(rt: &Rt, decision: &Decision) {
@@ -184,7 +184,7 @@ fn tell_decision(rt: &Rt, decision: &Decision) {
         Decision::Left { .. } => (Level::Debug, "left"),
         Decision::Sharing { .. } => (Level::Debug, "sharing"),
     };
-    rt.tell(level, kind, &[], format_args!("{decision:?}"));
+    rt.log_event(level, kind, &[], format_args!("{decision:?}"));
 }
 
 fn group_status((path, held, pids): (String, Held, Vec<Pid>)) -> GroupStatus {

@@ -107,7 +107,7 @@ impl Program {
         let path = format!("/story/{round}-{from}");
         match stream.below(6) {
             0 | 1 => self.hand_over(from, to, &path),
-            2 => self.tell(from, to, &path),
+            2 => self.signal_unseen(from, to, &path),
             3 => self.append_to_log(from),
             4 => self.read_shared(from, stream),
             _ => self.make_and_drop(from, &path),
@@ -154,7 +154,7 @@ impl Program {
     }
 
     /// One tells the other to go on, which no file shows.
-    fn tell(&mut self, from: usize, to: usize, path: &str) {
+    fn signal_unseen(&mut self, from: usize, to: usize, path: &str) {
         self.write_file(from, &format!("{path}-told"));
         self.signal(from, to);
         self.write_file(to, &format!("{path}-heard"));

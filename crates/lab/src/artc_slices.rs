@@ -41,17 +41,17 @@ impl Scheduler {
     fn of(device: &Path) -> Result<Scheduler, LabError> {
         let name = device.file_name().ok_or_else(|| LabError::Data("the device has no name".to_string()))?;
         let queue = Path::new("/sys/block").join(name).join("queue");
-        tell(&queue.join("rotational"), "1")?;
-        tell(&queue.join("scheduler"), "bfq")?;
+        write_setting(&queue.join("rotational"), "1")?;
+        write_setting(&queue.join("scheduler"), "bfq")?;
         Ok(Scheduler(queue.join("iosched")))
     }
 
     fn set(&self, setting: Setting) -> Result<(), LabError> {
-        setting.iter().try_for_each(|(file, value)| tell(&self.0.join(file), value))
+        setting.iter().try_for_each(|(file, value)| write_setting(&self.0.join(file), value))
     }
 }
 
-fn tell(file: &Path, value: &str) -> Result<(), LabError> {
+fn write_setting(file: &Path, value: &str) -> Result<(), LabError> {
     std::fs::write(file, value).map_err(|error| peer::fault("BFQ", format!("{}: {error}", file.display())))
 }
 

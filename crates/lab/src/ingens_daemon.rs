@@ -12,7 +12,7 @@ use esker_hugepage::linux::system::huge_blocks;
 use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::ingens::loads;
 use crate::ingens::settings::keep_memory;
-use crate::ingens::{Arm, SPARE, huge_of, room_up_to, settle};
+use crate::ingens::{Arm, SPARE, huge_of, room_up_to, wait_stable};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -44,7 +44,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let mut load = (loads::ALL[0].begin)(bytes as usize, options.seed);
     drop(greedy);
     let held = Arm::Ours.hold(options)?;
-    settle(SETTLED, SETTLED_MOST, || huge_of("self"), PartialEq::eq);
+    wait_stable(SETTLED, SETTLED_MOST, || huge_of("self"), PartialEq::eq);
     let huge = huge_of("self");
     if huge < bytes / 10 * 9 {
         let (huge, all) = (huge / MIB, bytes / MIB);

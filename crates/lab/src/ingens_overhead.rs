@@ -8,7 +8,7 @@ use esker_base::units::MIB;
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::loads::{self, Load};
 use crate::ingens::settings::keep_memory;
-use crate::ingens::{Arm, FRESH, huge_of, room, room_up_to, settle, thread_cpu};
+use crate::ingens::{Arm, FRESH, huge_of, room, room_up_to, wait_stable, thread_cpu};
 use crate::timing::{in_turns, median};
 
 /// The record.
@@ -131,7 +131,7 @@ fn daemon_shares(scale: Scale, options: &Options, progress: &mut dyn FnMut(&str)
     let held = Arm::Ours.hold(options)?;
     let mut work = (loads::ALL[0].begin)(scale.watched, options.seed);
     // Who is promoted for is not idle.
-    settle(SETTLED, SETTLED_MOST, || huge_of("self"), PartialEq::eq);
+    wait_stable(SETTLED, SETTLED_MOST, || huge_of("self"), PartialEq::eq);
     held.shares(work.as_mut(), scale.watch, progress)
 }
 

@@ -19,7 +19,7 @@ use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::chase::access_ns;
 use crate::ingens::redis::{PROGRAM, Redis};
 use crate::ingens::settings::keep_memory;
-use crate::ingens::{Arm, Manager, room, set, settle};
+use crate::ingens::{Arm, Manager, room, set, wait_stable};
 use crate::peer;
 use crate::timing::{at_share, median};
 
@@ -143,7 +143,7 @@ fn side(
     redis.fill(load.keys.len() as u64)?;
     redis.delete(&load.dead)?;
     // Its own bookkeeping comes and goes.
-    settle(QUIET, REST_MOST, || (redis.huge() >> 21, redis.charged() >> 22), PartialEq::eq);
+    wait_stable(QUIET, REST_MOST, || (redis.huge() >> 21, redis.charged() >> 22), PartialEq::eq);
     let bytes = redis.charged() as f64;
     let (mib, huge) = (bytes / 1048576.0, redis.huge() >> 20);
     progress(&format!("{name}: {mib:.0} MiB, {huge} MiB of them in huge pages"));

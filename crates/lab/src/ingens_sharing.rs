@@ -12,7 +12,7 @@ use esker_hugepage::linux::merging::{self, saved};
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::guest::{Guest, Layout, room_for};
 use crate::ingens::settings::keep_memory;
-use crate::ingens::{Manager, settle};
+use crate::ingens::{Manager, wait_stable};
 use crate::scratch;
 use crate::timing::median;
 
@@ -117,7 +117,7 @@ fn measure(policy: &str, time: Duration, options: &Options) -> Result<Outcome, L
     let manager = Manager::start(&options.scratch, guests[0].pid(), &format!("{sharing}{ACCESS}{others}"))?;
     guests.iter_mut().try_for_each(Guest::fill)?;
     std::thread::sleep(LEARNT);
-    settle(SETTLED, SETTLED_MOST, || saved().bytes, |seen, now| now.abs_diff(*seen) <= seen / 100);
+    wait_stable(SETTLED, SETTLED_MOST, || saved().bytes, |seen, now| now.abs_diff(*seen) <= seen / 100);
     let times = guests.iter_mut().map(|guest| guest.measure(time)).collect::<Result<Vec<f64>, LabError>>()?;
     // The kernel's count may hold what guests of an earlier arm have left, until it looks at all pages again.
     let saved = saved().bytes.min(guests.iter().map(Guest::merged).sum()) as f64;

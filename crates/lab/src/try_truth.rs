@@ -254,7 +254,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
             let mut cases: Vec<_> = CASES.iter().zip(&mut real).filter(|(case, _)| case.class == class).collect();
             for _ in 0..class.turns {
                 interwoven(&mut calibrator, class, &mut cases, |case, nth| {
-                    let run = || case.prepared(dir.path(), options.seed, nth, None)?.run_really(0, &silent());
+                    let run = || case.prepared(dir.path(), options.seed, nth, None)?.run_realtime(0, &silent());
                     undisturbed(TRIES, lost_ticks, run)
                 })?;
             }

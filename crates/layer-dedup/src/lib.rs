@@ -192,11 +192,11 @@ impl Extension for Extended {
         self.dedup().locks.complete(ctx);
     }
 
-    fn settle(&self, below: Below) -> Step<Result<(), BioError>> {
+    fn quiesce(&self, below: Below) -> Step<Result<(), BioError>> {
         let opened = self.opened.clone();
         Step::later(async move {
             let Some(Opened { dedup, rt, pool }) = opened.get() else { return Ok(()) };
-            dedup.store().settle(&Io::new(rt, pool, below)).await
+            dedup.store().quiesce(&Io::new(rt, pool, below)).await
         })
     }
 

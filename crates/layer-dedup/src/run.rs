@@ -373,7 +373,7 @@ impl Dedup {
     /// Blocks that were given out are mapped, or free again.
     fn end(&self, fresh: &[(u32, Block)]) {
         for (there, one) in fresh {
-            self.store.space.borrow_mut().settle(*there);
+            self.store.space.borrow_mut().release_reservation(*there);
             self.writing.borrow_mut().remove(&one.fingerprint);
         }
         if !fresh.is_empty() {

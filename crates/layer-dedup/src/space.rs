@@ -81,7 +81,7 @@ impl Space {
     }
 
     /// A block that was given out is used now, or was not needed.
-    pub fn settle(&mut self, block: u32) {
+    pub fn release_reservation(&mut self, block: u32) {
         self.reserved.remove(&block);
     }
 
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(find(&space, 1003), Some(1005));
         space.rested(7);
         assert_eq!(find(&space, 1003), Some(1004));
-        space.settle(1002);
+        space.release_reservation(1002);
         assert_eq!((find(&space, 0), space.has_resting(), space.has_reserved()), (Some(1002), false, false));
         assert_eq!(find(&space, 1100), None);
     }

@@ -334,7 +334,7 @@ fn a_stack_that_is_closed_leaves_nothing_to_replay() {
     let media = Media::new(64 << 10);
     on(&media, plain, async |volume| {
         write(&volume, 0, &unique(1)).await;
-        volume.dedup.store().settle(&volume.io).await.unwrap();
+        volume.dedup.store().quiesce(&volume.io).await.unwrap();
     });
     assert_eq!(checked(&media).records, 0);
     on(&media, plain, async |volume| assert_eq!(read(&volume, 0, 1).await, unique(1)));

@@ -49,7 +49,7 @@ pub(crate) struct Unwritten {
 }
 
 /// Makes checkpoints in the background, until the volume leaves its stack.
-pub(crate) async fn keep(volume: Rc<Volume>, station: LayerHandle) {
+pub(crate) async fn run(volume: Rc<Volume>, station: LayerHandle) {
     loop {
         volume.wake.wait_until(|| volume.is_over() || volume.wants_checkpoint()).await;
         if volume.is_over() {

@@ -48,7 +48,7 @@ impl Volume {
             return Err(BioError::invalid(format!("blocks {src} to {src_end} and {dst} to {dst_end} overlap")));
         }
         loop {
-            if self.are_shared(src, dst, len) && !self.log.borrow().touches(&ranges) {
+            if self.share_blocks(src, dst, len) && !self.log.borrow().touches(&ranges) {
                 return Ok(Compared::Shared);
             }
             let before = self.both(&ranges);

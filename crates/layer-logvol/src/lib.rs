@@ -142,7 +142,7 @@ impl Extension for Extended {
                 None => manager::demand_none(&volume, &below).await,
             };
             usable.map_err(|e| outside(&e))?;
-            rt.spawn("volume", checkpoint::keep(volume.clone(), station.clone())).detach();
+            rt.spawn("volume", checkpoint::run(volume.clone(), station.clone())).detach();
             rt.spawn("scanner", collect::scan_on(volume.clone(), station.clone())).detach();
             rt.spawn("cleaner", collect::clean_on(volume.clone(), station.clone())).detach();
             rt.spawn("eraser", erase::erase_on(volume.clone(), station)).detach();
@@ -155,7 +155,7 @@ impl Extension for Extended {
     fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
         let volume = self.volume();
         if let Some(named) = &self.named
-            && let Err(error) = named.lead(ctx.port, bio)
+            && let Err(error) = named.redirect(ctx.port, bio)
         {
             return Step::Now(Flow::Done(bio.take().fail(error)));
         }
@@ -178,7 +178,7 @@ impl Extension for Extended {
         self.volume().end_read(ctx.scratch);
     }
 
-    fn settle(&self, below: Below) -> Step<Result<(), BioError>> {
+    fn quiesce(&self, below: Below) -> Step<Result<(), BioError>> {
         let Some(volume) = self.volume.get().cloned() else { return Step::Now(Ok(())) };
         Step::later(async move {
             let store = volume.store(below);

@@ -105,8 +105,8 @@ impl Named {
     }
 
     /// Leads a request that came in by a port to where its volume lies.
-    pub fn lead(&self, port: u16, bio: &mut Bio) -> Result<(), BioError> {
-        self.ports[usize::from(port)].lead(bio)
+    pub fn redirect(&self, port: u16, bio: &mut Bio) -> Result<(), BioError> {
+        self.ports[usize::from(port)].redirect(bio)
     }
 
     /// Does what an operator says.

@@ -172,16 +172,16 @@ impl Segments {
     /// Its records are in the map, or never will be.
     pub(crate) fn end(&mut self, segment: usize) {
         self.table[segment].under_way -= 1;
-        self.settle(segment);
+        self.close_if_drained(segment);
     }
 
     /// The head of the log moves on.
     pub(crate) fn close(&mut self, segment: usize) {
         self.table[segment].state = State::Draining;
-        self.settle(segment);
+        self.close_if_drained(segment);
     }
 
-    fn settle(&mut self, segment: usize) {
+    fn close_if_drained(&mut self, segment: usize) {
         let entry = &mut self.table[segment];
         if entry.state == State::Draining && entry.under_way == 0 {
             entry.state = State::Closed;

@@ -77,7 +77,7 @@ impl Shortage {
     pub fn end(&self, volume: &Volume) {
         self.broken_off.set(false);
         let name = &volume.config.name;
-        volume.rt().tell(Level::Info, "space", &[], format_args!("{name}: there is space below again"));
+        volume.rt().log_event(Level::Info, "space", &[], format_args!("{name}: there is space below again"));
     }
 }
 
@@ -92,7 +92,7 @@ impl Volume {
         if !self.shortage.broken_off.replace(true) {
             let name = &self.config.name;
             let advice = "Writes fail until there is some; reads go on.";
-            self.rt().tell(Level::Warn, "no_space", &[], format_args!("{name}: {error}. {advice}"));
+            self.rt().log_event(Level::Warn, "no_space", &[], format_args!("{name}: {error}. {advice}"));
         }
     }
 

@@ -247,7 +247,7 @@ impl Volume {
 
     /// Whether two ranges of `len` logical blocks share every block, holes included: then they hold the same bytes, and
     /// deduplication has nothing to do.
-    pub fn are_shared(&self, a: u64, b: u64, len: u64) -> bool {
+    pub fn share_blocks(&self, a: u64, b: u64, len: u64) -> bool {
         let map = self.map.borrow();
         let relative =
             |start: u64| map.pieces(start..start + len).map(move |piece| (piece.lba - start, piece.pba, piece.len));

@@ -23,7 +23,7 @@ pub(crate) const BACKGROUND: Tag =
     Tag { trace: 0, issuer: 0, stream: 0, pid: 0, priority: 0, storage: 0, class: Class::Background };
 
 /// Runs until the mirror leaves its stack.
-pub(crate) async fn keep(mirror: Rc<Mirror>, station: LayerHandle) {
+pub(crate) async fn run(mirror: Rc<Mirror>, station: LayerHandle) {
     let mut failures = 0;
     loop {
         mirror.wake.wait_until(|| mirror.closing.get() || mirror.has_work()).await;
@@ -106,7 +106,7 @@ impl Mirror {
         caught_up.iter().for_each(|lower| self.halves.set_state(*lower, State::InSync));
         self.change_sync(in_sync);
         self.commit(below).await?;
-        caught_up.iter().for_each(|lower| self.tell(Level::Info, *lower, "is in sync again"));
+        caught_up.iter().for_each(|lower| self.log_event(Level::Info, *lower, "is in sync again"));
         Ok(())
     }
 
@@ -141,7 +141,7 @@ impl Mirror {
         self.ask();
         let is_written = self.commit(below).await.is_ok() && self.halves.state(lower) == State::Catching;
         if is_written {
-            self.tell(Level::Info, lower, "is back and catches up");
+            self.log_event(Level::Info, lower, "is back and catches up");
         }
         is_written
     }

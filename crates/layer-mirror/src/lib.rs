@@ -187,7 +187,7 @@ impl Extension for Extended {
         Step::later(async move {
             let station = opening.station.clone();
             let mirror = Rc::new(Mirror::open(config, opening).await?);
-            mirror.rt().spawn("mirror", keep::keep(mirror.clone(), station)).detach();
+            mirror.rt().spawn("mirror", keep::run(mirror.clone(), station)).detach();
             let is_first = opened.set(mirror).is_ok();
             debug_assert!(is_first, "a layer is opened once");
             Ok(())
@@ -210,9 +210,9 @@ impl Extension for Extended {
         }
     }
 
-    fn settle(&self, below: Below) -> Step<Result<(), BioError>> {
+    fn quiesce(&self, below: Below) -> Step<Result<(), BioError>> {
         let Some(mirror) = self.mirror.get().cloned() else { return Step::Now(Ok(())) };
-        Step::later(async move { mirror.settle(&below).await })
+        Step::later(async move { mirror.quiesce(&below).await })
     }
 
     fn close(&self) {

@@ -52,12 +52,12 @@ impl Pace {
     pub async fn piece(&self) -> Turn<'_> {
         self.changed.wait_until(|| self.has_room()).await;
         self.pieces.set(self.pieces.get() + 1);
-        self.tell();
+        self.notify_next();
         Turn(self)
     }
 
     /// One piece is told at a time; it tells the next one, if there is still room.
-    fn tell(&self) {
+    fn notify_next(&self) {
         if self.has_room() {
             self.changed.notify_one();
         }
@@ -82,6 +82,6 @@ impl Drop for Client<'_> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         self.0.pieces.set(self.0.pieces.get() - 1);
-        self.0.tell();
+        self.0.notify_next();
     }
 }

@@ -141,7 +141,7 @@ impl Mirror {
             self.commit(below).await?;
         }
         for lower in self.halves.which(|state| state != State::InSync) {
-            self.tell(Level::Warn, lower, "is not in sync");
+            self.log_event(Level::Warn, lower, "is not in sync");
         }
         Ok(())
     }
@@ -177,7 +177,7 @@ impl Mirror {
         &self.pool
     }
 
-    pub(crate) fn tell(&self, level: Level, lower: usize, what: &str) {
+    pub(crate) fn log_event(&self, level: Level, lower: usize, what: &str) {
         self.rt.log(level, format_args!("{}: half {lower} {what}", self.config.name));
     }
 
@@ -380,7 +380,7 @@ impl Mirror {
             self.change_sync(self.in_sync());
         }
         let left = self.halves.count(State::InSync);
-        self.tell(
+        self.log_event(
             Level::Error,
             lower,
             &format!("is out ({error}); {left} of {} are in sync", self.superblock.borrow().members),
@@ -451,7 +451,7 @@ impl Mirror {
     }
 
     /// The last superblock: all halves are equal, so the next start has nothing to copy.
-    pub(crate) async fn settle(&self, below: &Below) -> Result<(), BioError> {
+    pub(crate) async fn quiesce(&self, below: &Below) -> Result<(), BioError> {
         if self.latch.is_set() {
             return Ok(());
         }

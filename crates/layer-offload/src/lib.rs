@@ -156,7 +156,7 @@ impl Extension for Extended {
         Step::later(async move {
             let station = opening.station.clone();
             let offload = Rc::new(Offload::open(config, opening).await?);
-            offload.rt.spawn("offload", reclaim::keep(offload.clone(), station)).detach();
+            offload.rt.spawn("offload", reclaim::run(offload.clone(), station)).detach();
             let is_first = opened.set(offload).is_ok();
             debug_assert!(is_first, "a layer is opened once");
             Ok(())
@@ -177,12 +177,12 @@ impl Extension for Extended {
     }
 
     fn complete(&self, ctx: &mut Ctx<'_>, _: &mut Done) {
-        self.offload().came_back(std::mem::take(&mut ctx.scratch));
+        self.offload().on_complete(std::mem::take(&mut ctx.scratch));
     }
 
-    fn settle(&self, below: Below) -> Step<Result<(), BioError>> {
+    fn quiesce(&self, below: Below) -> Step<Result<(), BioError>> {
         let Some(offload) = self.offload.get().cloned() else { return Step::Now(Ok(())) };
-        Step::later(async move { offload.settle(&offload.io(below)).await })
+        Step::later(async move { offload.quiesce(&offload.io(below)).await })
     }
 
     fn close(&self) {

@@ -28,7 +28,7 @@ const BACKGROUND: Tag =
     Tag { trace: 0, issuer: 0, stream: 0, pid: 0, priority: 0, storage: 0, class: Class::Background };
 
 /// Runs until the layer leaves its stack.
-pub(crate) async fn keep(offload: Rc<Offload>, station: LayerHandle) {
+pub(crate) async fn run(offload: Rc<Offload>, station: LayerHandle) {
     loop {
         offload.wake.wait_until(|| offload.is_over() || offload.has_work()).await;
         if offload.is_over() {

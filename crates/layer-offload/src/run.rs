@@ -189,13 +189,13 @@ impl Offload {
         }
         let (offload, io, mut bio) = (self.clone(), Io::of(ctx), bio.take());
         Step::later(async move {
-            let result = offload.change_slowly(&io, &mut bio, ticket).await;
+            let result = offload.write_via_log(&io, &mut bio, ticket).await;
             Flow::Done(Done { result, buf: bio.buf })
         })
     }
 
     /// A request that went down has come back.
-    pub fn came_back(&self, scratch: u64) {
+    pub fn on_complete(&self, scratch: u64) {
         if scratch == 0 {
             return;
         }
@@ -211,7 +211,7 @@ impl Offload {
     }
 
     /// Into the log; if there is no room, home, after the log has given up what it holds of the range.
-    async fn change_slowly(&self, io: &Io, bio: &mut Bio, first: Ticket) -> Result<Reply, BioError> {
+    async fn write_via_log(&self, io: &Io, bio: &mut Bio, first: Ticket) -> Result<Reply, BioError> {
         let mut ticket = first;
         loop {
             self.locks.granted(ticket).await;
@@ -310,7 +310,7 @@ impl Offload {
     }
 
     /// What the next start has to look at is durable and known to be so.
-    pub async fn settle(&self, io: &Io) -> Result<(), BioError> {
+    pub async fn quiesce(&self, io: &Io) -> Result<(), BioError> {
         if self.latch.is_set() {
             return Ok(());
         }

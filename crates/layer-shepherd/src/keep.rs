@@ -18,7 +18,7 @@ const CHUNK: u64 = 256 << 10;
 const PAUSE_MIN: Nanos = Nanos::millis(1);
 
 /// Runs until the layer leaves its stack.
-pub(crate) async fn keep(shepherd: Rc<Shepherd>, pool: Pool, station: LayerHandle) {
+pub(crate) async fn run(shepherd: Rc<Shepherd>, pool: Pool, station: LayerHandle) {
     let config = &shepherd.config;
     let chunk = CHUNK.min(u64::from(config.lower.transfer_max)) / config.block * config.block;
     let pause = Nanos((u128::from(config.scrub.0) * u128::from(chunk) / u128::from(config.size)) as u64).max(PAUSE_MIN);

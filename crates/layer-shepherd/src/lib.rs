@@ -129,7 +129,7 @@ impl Extension for Extended {
             let station = opening.station.clone();
             let pool = opening.pool.clone();
             let shepherd = Rc::new(Shepherd::open(config, opening).await?);
-            shepherd.rt.spawn("shepherd", keep::keep(shepherd.clone(), pool, station)).detach();
+            shepherd.rt.spawn("shepherd", keep::run(shepherd.clone(), pool, station)).detach();
             let is_first = opened.set(shepherd).is_ok();
             debug_assert!(is_first, "a layer is opened once");
             Ok(())

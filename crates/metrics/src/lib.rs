@@ -129,7 +129,7 @@ pub fn flag(is: bool) -> [Sample; 1] {
 mod tests {
     use super::*;
 
-    fn tell(out: &mut Families<'_>, status: &f64) -> fmt::Result {
+    fn describe(out: &mut Families<'_>, status: &f64) -> fmt::Result {
         out.gauges(("level", "A level.", None), one(*status))?;
         out.counters(("moved", "Bytes.", Some(Unit::Bytes)), [(vec![("of", "a b".to_string())], 3.0)])?;
         let histogram = Histogram { sum: 1.5, count: 3, buckets: vec![(1.0, 2), (f64::INFINITY, 1)] };
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_reader_finds_every_family_with_its_labels_and_unit() {
-        let page = page("t", 0.5, tell);
+        let page = page("t", 0.5, describe);
         assert!(page.ends_with("# EOF\n"));
         let read = prometheus_parse::Scrape::parse(page.lines().map(|line| Ok(line.to_string()))).unwrap();
         let found = |name: &str| read.samples.iter().find(|sample| sample.metric == name).cloned();

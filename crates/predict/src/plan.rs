@@ -348,8 +348,8 @@ impl Prepared {
     ///
     /// # Errors
     /// As [`Prepared::run`], and what the kernel refuses.
-    pub fn run_really(&self, at: usize, watch: &Watch) -> Result<CandidateRun, PredictError> {
-        self.play(&self.plan.candidates[at], &self.reels, watch).run_really()
+    pub fn run_realtime(&self, at: usize, watch: &Watch) -> Result<CandidateRun, PredictError> {
+        self.play(&self.plan.candidates[at], &self.reels, watch).run_realtime()
     }
 
     /// Judges the runs of all candidates, in their order.

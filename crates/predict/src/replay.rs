@@ -117,7 +117,7 @@ impl Play<'_> {
     ///
     /// # Errors
     /// As [`Play::run`], and what the kernel refuses.
-    pub fn run_really(&self) -> Result<CandidateRun, PredictError> {
+    pub fn run_realtime(&self) -> Result<CandidateRun, PredictError> {
         let world = World::real(self.seed)?;
         let built = self.build(&world)?;
         self.fill(&world, &built)?;

@@ -130,9 +130,9 @@ impl Rt {
     /// From now on timers fire as exactly as this machine can: in the real world the last millisecond before each is spent
     /// looking at the clock, which keeps a CPU busy. For models of devices that are paced in the real world; in virtual time
     /// every timer is exact.
-    pub fn time_closely(&self) {
+    pub fn use_precise_timers(&self) {
         if let Some(real) = self.real() {
-            real.time_closely();
+            real.use_precise_timers();
         }
     }
 
@@ -185,11 +185,11 @@ impl Rt {
 
     /// Sends an event without fields, of the kind `note`, to this world's log sink, if it has one.
     pub fn log(&self, level: Level, text: fmt::Arguments<'_>) {
-        self.tell(level, "note", &[], text);
+        self.log_event(level, "note", &[], text);
     }
 
     /// Sends an event to this world's log sink, if it has one. `text` says all of it in words, `fields` what it is about.
-    pub fn tell(
+    pub fn log_event(
         &self,
         level: Level,
         kind: &'static str,

@@ -36,7 +36,7 @@ mod uring;
 mod vanished;
 mod workers;
 
-pub use apart::{IsolatedCall, NoDescriptors, run_apart, work_apart};
+pub use apart::{IsolatedCall, NoDescriptors, run_isolated, work_apart};
 pub use cell::StackCell;
 pub use credentials::Credentials;
 pub use descriptor::{WriteBack, close, write_back};

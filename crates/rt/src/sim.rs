@@ -93,7 +93,7 @@ impl SimState {
 
     /// Books the debt of the task that just ran on the CPU that it took: the one that was free first.
     #[inline]
-    fn settle(&self) {
+    fn charge_debt(&self) {
         if self.debt.get() == Nanos::ZERO {
             return;
         }
@@ -211,7 +211,7 @@ impl Sim {
     #[inline]
     fn polled(&self) {
         self.rt.core.collect_woken();
-        self.state().settle();
+        self.state().charge_debt();
     }
 
     /// Makes the world halt when `events` events have happened.

@@ -71,7 +71,7 @@ pub(crate) async fn serve(
             }
             Err(error) => {
                 let text = format_args!("{door}: cannot accept: {error}; trying again in 100 ms");
-                rt.tell(Level::Warn, "accept_failed", &[("error", &error)], text);
+                rt.log_event(Level::Warn, "accept_failed", &[("error", &error)], text);
                 rt.sleep(Nanos::millis(100)).await;
             }
         }

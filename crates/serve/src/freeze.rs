@@ -91,7 +91,7 @@ pub(crate) async fn freeze(shared: &Rc<Shared>, limit: Nanos, patience: Nanos) -
     let own = shared.clone();
     shared.rt.spawn("thaw", async move { thaw_at(&own, number, until).await }).detach();
     let text = format_args!("freeze {number}: requests are held for at most {limit}");
-    shared.rt.tell(Level::Info, "frozen", &[("freeze", &number)], text);
+    shared.rt.log_event(Level::Info, "frozen", &[("freeze", &number)], text);
     Ok(Done { number, time: shared.rt.now().since(began) })
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn thaw(shared: &Shared, number: Option<u64>) -> Result<Done, Refusal
         return Err(Refusal::new("not_frozen", &format!("{which}; {advice}")));
     };
     let (number, time) = (frozen.number, shared.rt.now().since(frozen.since));
-    shared.rt.tell(Level::Info, "thawed", &[("freeze", &number)], format_args!("freeze {number}: thawed after {time}"));
+    shared.rt.log_event(Level::Info, "thawed", &[("freeze", &number)], format_args!("freeze {number}: thawed after {time}"));
     Ok(Done { number, time })
 }
 
@@ -139,6 +139,6 @@ async fn thaw_at(shared: &Shared, number: u64, until: Time) {
     };
     if shared.freezer.end(Some(number)).is_some() {
         let text = format_args!("freeze {number}: ended by {why}; what was copied meanwhile may not be consistent");
-        shared.rt.tell(Level::Warn, "freeze_ended", &[("freeze", &number), ("cause", &why)], text);
+        shared.rt.log_event(Level::Warn, "freeze_ended", &[("freeze", &number), ("cause", &why)], text);
     }
 }

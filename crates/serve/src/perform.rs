@@ -27,7 +27,7 @@ pub(crate) async fn perform(shared: &Rc<Shared>, line: &[u8]) -> Result<Value, R
             Ok(json!({ "toml": spec.to_toml(), "line": spec.to_line() }))
         }
         Command::Stop { patience_ms } => {
-            shared.rt.tell(Level::Info, "stop_asked", &[], format_args!("control: asked to stop"));
+            shared.rt.log_event(Level::Info, "stop_asked", &[], format_args!("control: asked to stop"));
             shared.stop.ask(patience_ms.map(bounded));
             Ok(Value::Null)
         }
@@ -53,7 +53,7 @@ async fn act(shared: &Rc<Shared>, command: &Command) -> Result<Value, Refusal> {
         }
         Command::Ask { device, words } => {
             let answer = stack.ask(device, words).await?;
-            sizes::tell(shared).await;
+            sizes::notify_fronts(shared).await;
             return Ok(serde_json::from_str(&answer).unwrap_or(Value::String(answer)));
         }
         Command::Drain { patience_ms } => {
@@ -90,11 +90,11 @@ async fn act(shared: &Rc<Shared>, command: &Command) -> Result<Value, Refusal> {
 fn report(shared: &Shared, command: &Command, result: &Result<Value, Refusal>) {
     let line = command.shown(shared.stack.kinds());
     match result {
-        Ok(_) => shared.rt.tell(Level::Info, "command", &[("command", &line)], format_args!("control: done: {line}")),
+        Ok(_) => shared.rt.log_event(Level::Info, "command", &[("command", &line)], format_args!("control: done: {line}")),
         Err(error) => {
             let fields: [(&str, &dyn std::fmt::Display); 2] = [("command", &line), ("error", error)];
             let text = format_args!("control: not done: {line}: {error}");
-            shared.rt.tell(Level::Warn, "command_refused", &fields, text);
+            shared.rt.log_event(Level::Warn, "command_refused", &fields, text);
         }
     }
 }

@@ -425,7 +425,7 @@ fn warn_of_an_open_door(rt: &Rt, address: &Address) {
             "NOT ENCRYPTED: other machines that reach {host} read and change its exports without a certificate; use \
              --tls require with --tls-client-ca, or listen at 127.0.0.1"
         );
-        rt.tell(Level::Warn, "not_encrypted", &[("address", host)], text);
+        rt.log_event(Level::Warn, "not_encrypted", &[("address", host)], text);
     }
 }
 
@@ -434,7 +434,7 @@ async fn start_measuring(shared: &Shared) {
     let patience = Nanos::secs(10);
     shared.stack.opened().await;
     if let Err(error) = shared.stack.measure(shared.measure, patience).await {
-        shared.rt.tell(Level::Warn, "not_measured", &[("error", &error)], format_args!("not measured: {error}"));
+        shared.rt.log_event(Level::Warn, "not_measured", &[("error", &error)], format_args!("not measured: {error}"));
     }
 }
 

@@ -22,14 +22,14 @@ pub(crate) async fn resize(shared: &Rc<Shared>, name: &str, bytes: u64, patience
         join_all(shared.fronts().iter().map(|front| front.before_change(name, &[cut]))).await;
     }
     export.set_size(bytes, patience).await.map_err(|error| Refusal::from(error).at(name))?;
-    tell(shared).await;
+    notify_fronts(shared).await;
     let text = format_args!("export {name:?} has {bytes} bytes now, and had {before}");
-    shared.rt.tell(Level::Info, "resized", &[("export", &name), ("bytes", &bytes)], text);
+    shared.rt.log_event(Level::Info, "resized", &[("export", &name), ("bytes", &bytes)], text);
     Ok(json!({ "bytes": bytes, "before_bytes": before }))
 }
 
 /// Tells fronts of sizes that are not those of their offers.
-pub(crate) async fn tell(shared: &Rc<Shared>) {
+pub(crate) async fn notify_fronts(shared: &Rc<Shared>) {
     for front in shared.fronts() {
         for offer in front.offers() {
             let is_new = shared.stack.export(&offer.export).is_some_and(|export| export.size() != offer.size);
@@ -44,7 +44,7 @@ pub(crate) async fn tell(shared: &Rc<Shared>) {
 pub(crate) async fn follow(shared: Rc<Shared>) {
     loop {
         let since = shared.stack.size_changes();
-        tell(&shared).await;
+        notify_fronts(&shared).await;
         if let Either::Right(()) = race(shared.stack.sizes_changed(since), shared.stopping()).await {
             return;
         }

@@ -70,7 +70,7 @@ pub(crate) async fn stop(shared: &Shared) -> Result<(), StopError> {
     let (began, patience) = (shared.rt.now(), shared.stop.patience.get());
     let inflight = shared.stack.inflight();
     let text = format_args!("stopping: {inflight} requests in flight");
-    shared.rt.tell(Level::Info, "stopping", &[("in_flight", &inflight)], text);
+    shared.rt.log_event(Level::Info, "stopping", &[("in_flight", &inflight)], text);
     join_all(shared.doors.iter().map(|door| door.server.stop_within(patience))).await;
     join_all(shared.fronts().iter().map(|front| front.stop(patience))).await;
     let shut = shared.stack.shut(left(shared, began, patience)).await;

@@ -36,7 +36,7 @@ impl Stack {
     /// # Errors
     /// [`LiveError::Busy`] if it is held already, [`LiveError::TimedOut`] if requests do not end in time; then it runs on.
     pub async fn hold(self: &Rc<Self>, patience: Nanos) -> Result<FrozenStack, LiveError> {
-        self.rest(patience).await?;
+        self.drain(patience).await?;
         Ok(FrozenStack(self.clone()))
     }
 
@@ -46,7 +46,7 @@ impl Stack {
     }
 
     /// Closes the door and waits until nobody is in; opens it again if that takes longer.
-    pub(crate) async fn rest(&self, patience: Nanos) -> Result<(), LiveError> {
+    pub(crate) async fn drain(&self, patience: Nanos) -> Result<(), LiveError> {
         let door = &self.shared.door;
         if !door.close() {
             return Err(LiveError::Busy);
@@ -82,7 +82,7 @@ impl Stack {
         };
         flushed.map_err(|error| {
             let error = FlushError { device: name, error };
-            self.rt().tell(Level::Error, "flush_failed", &[("device", &error.device)], format_args!("{error}"));
+            self.rt().log_event(Level::Error, "flush_failed", &[("device", &error.device)], format_args!("{error}"));
             error
         })
     }

@@ -172,7 +172,7 @@ impl Stack {
     /// Drains the stack, makes `spec` its arrangement, and lets requests in again.
     async fn switch(&self, spec: Spec, patience: Nanos, change: Change<'_>) -> Result<(), LiveError> {
         let snapshot: Handle = arrange(&self.shared, &self.parts.borrow(), &spec, self.measured())?;
-        self.rest(patience).await?;
+        self.drain(patience).await?;
         let result = self.rearrange(snapshot, spec, change).await;
         self.shared.door.open();
         result
@@ -182,7 +182,7 @@ impl Stack {
     /// the old arrangement comes back.
     async fn rearrange(&self, snapshot: Handle, spec: Spec, change: Change<'_>) -> Result<(), LiveError> {
         if let Change::Remove(name) = change {
-            self.settle(&[name.to_string()]).await.map_err(LiveError::Unsettled)?;
+            self.quiesce(&[name.to_string()]).await.map_err(LiveError::Unsettled)?;
         }
         let before = self.adopt(snapshot);
         if let Change::Insert(name) = change

@@ -82,7 +82,7 @@ impl Stack {
             return Ok(());
         }
         let snapshot = arrange(&self.shared, &self.parts.borrow(), &self.spec(), what)?;
-        self.rest(patience).await?;
+        self.drain(patience).await?;
         self.adopt(snapshot);
         self.measure.set(what);
         self.shared.door.open();

@@ -172,7 +172,7 @@ impl Stack {
 
     /// Lets nothing come any more behind the new end, and waits until nothing is there.
     async fn enforce(&self, cut: Cut, patience: Nanos) -> Result<(), ResizeError> {
-        self.rest(patience).await?;
+        self.drain(patience).await?;
         self.parts.borrow_mut().cut = Some(cut);
         self.note_sizes();
         self.shared.door.open();

@@ -129,7 +129,7 @@ impl InFlightRequest {
     }
 
     /// Answers a request that does not even start.
-    pub fn turn_away(&mut self, error: BioError) {
+    pub fn reject(&mut self, error: BioError) {
         self.answer = Some(self.take_bio().fail(error));
     }
 
@@ -274,7 +274,7 @@ impl InFlightRequest {
 
     #[cold]
     fn refuse(&mut self, error: BioError) -> bool {
-        self.turn_away(error);
+        self.reject(error);
         self.up()
     }
 

@@ -259,7 +259,7 @@ impl Stack {
         self.shared.door.emptied().await;
         let names: Vec<String> = self.snapshot.borrow().slots.iter().map(|slot| slot.instance.name.clone()).collect();
         for name in names {
-            if let Err(why) = self.settle(std::slice::from_ref(&name)).await {
+            if let Err(why) = self.quiesce(std::slice::from_ref(&name)).await {
                 self.rt().log(Level::Error, format_args!("{why}"));
             }
         }
@@ -346,7 +346,7 @@ impl Export {
         let is_refused = self.stack.shared.check().is_err() || self.end.read_only && run.changes_data();
         match is_refused {
             false => run.start_watched(),
-            true => run.turn_away(self.refusal()),
+            true => run.reject(self.refusal()),
         }
     }
 

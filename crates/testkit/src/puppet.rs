@@ -48,7 +48,7 @@ impl Puppet {
     ///
     /// # Panics
     /// If it has ended, or answers something else than a number.
-    pub fn tell(&mut self, command: &str) -> u64 {
+    pub fn send(&mut self, command: &str) -> u64 {
         self.begin(command);
         self.answer()
     }
@@ -96,7 +96,7 @@ mod tests {
             Ok(puppet) => puppet,
             Err(error) => return crate::skip(crate::Ability::Program, format_args!("python3: {error}")),
         };
-        assert_eq!((puppet.first(), puppet.tell("four")), (42, 4));
+        assert_eq!((puppet.first(), puppet.send("four")), (42, 4));
         puppet.begin("seventy\nsix");
         assert_eq!((puppet.answer(), puppet.answer()), (7, 3));
         let folder = std::path::PathBuf::from(format!("/proc/{}", puppet.pid()));

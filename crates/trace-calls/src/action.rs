@@ -88,10 +88,10 @@ impl Field for Outcome {
         })
     }
 
-    fn tell(&self, to: &mut String) {
+    fn render(&self, to: &mut String) {
         match self {
-            Outcome::Done(value) => value.tell(to),
-            Outcome::Failed(errno) => errno.tell(to),
+            Outcome::Done(value) => value.render(to),
+            Outcome::Failed(errno) => errno.render(to),
             Outcome::Unknown => to.push('?'),
         }
     }

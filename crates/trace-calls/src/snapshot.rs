@@ -111,7 +111,7 @@ impl Field for EntryKind {
         })
     }
 
-    fn tell(&self, to: &mut String) {
+    fn render(&self, to: &mut String) {
         match self {
             EntryKind::File { size } => to.push_str(&format!("file of {size} bytes")),
             EntryKind::Directory => to.push_str("directory"),

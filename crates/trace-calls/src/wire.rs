@@ -239,7 +239,7 @@ pub trait Field: Sized {
     fn get(from: &mut Decoder<'_>) -> Result<Self, Malformed>;
 
     /// Appends it as text for people.
-    fn tell(&self, to: &mut String);
+    fn render(&self, to: &mut String);
 
     /// Shows each of its parts to `see`, in the order of its fields.
     fn parts<'a>(&'a self, see: &mut dyn FnMut(Part<'a>)) {

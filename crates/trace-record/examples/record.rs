@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     let trace = read(file, Limits::GENEROUS).expect("the recording is whole");
     for action in &trace.actions {
         let mut call = String::new();
-        action.call.tell(&mut call);
+        action.call.render(&mut call);
         println!("{} T{} {call} = {:?}", action.enter.0, action.thread.0, action.outcome);
     }
     ExitCode::SUCCESS

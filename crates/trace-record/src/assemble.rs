@@ -428,7 +428,7 @@ impl Traced {
     /// Tells faults that are still kept, before the call that began at `entered` or else the one under way.
     fn settle_faults(&mut self, entered: Option<Time>, sink: &mut impl Sink) {
         let call = entered.or(self.pending.as_ref().map(|pending| pending.enter));
-        for fault in self.faults.settle(call) {
+        for fault in self.faults.take_all(call) {
             self.tell_fault(fault, sink);
         }
     }

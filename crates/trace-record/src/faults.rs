@@ -35,7 +35,7 @@ impl Faults {
 
     /// All that is left, given when the call began that the thread is in or has just made. A fault in it took a part of the
     /// call's time, so it is told as one that took none, right before.
-    pub fn settle(&mut self, call: Option<Time>) -> Vec<Fault> {
+    pub fn take_all(&mut self, call: Option<Time>) -> Vec<Fault> {
         let mut all = std::mem::take(&mut self.0);
         for fault in &mut all {
             if let Some(call) = call.filter(|call| fault.in_call && fault.enter >= *call) {
@@ -60,8 +60,8 @@ mod tests {
         assert_eq!(faults.take(fault(5, 5, 0x1000, false)), None);
         assert_eq!(faults.take(fault(5, 90, 0x1000, false)), None);
         assert_eq!(faults.take(fault(95, 95, 0x1000, false)), Some(fault(5, 90, 0x1000, false)));
-        assert_eq!(faults.settle(Some(Time(99))), [fault(95, 95, 0x1000, false)]);
-        assert_eq!(faults.settle(None), []);
+        assert_eq!(faults.take_all(Some(Time(99))), [fault(95, 95, 0x1000, false)]);
+        assert_eq!(faults.take_all(None), []);
     }
 
     #[test]
@@ -70,6 +70,6 @@ mod tests {
         faults.take(fault(5, 6, 0x1000, false));
         assert_eq!(faults.take(fault(12, 15, 0x8000, true)), Some(fault(5, 6, 0x1000, false)));
         assert_eq!(faults.take(fault(16, 19, 0x9000, true)), None);
-        assert_eq!(faults.settle(Some(Time(10))), [fault(10, 10, 0x8000, true), fault(10, 10, 0x9000, true)]);
+        assert_eq!(faults.take_all(Some(Time(10))), [fault(10, 10, 0x8000, true), fault(10, 10, 0x9000, true)]);
     }
 }

@@ -138,7 +138,7 @@ impl Tracer {
     fn ended(&mut self, pid: Pid, status: Status, seen: &mut Seen<'_, impl Sink>) -> Turn {
         self.early.remove(&pid.as_raw());
         let Some(traced) = self.threads.remove(&pid.as_raw()) else { return Turn::Busy };
-        seen.tell(pid, traced.process, What::End);
+        seen.record(pid, traced.process, What::End);
         if traced.process == pid.as_raw() as u32 { Turn::Ended(pid.as_raw(), status) } else { Turn::Busy }
     }
 
@@ -179,7 +179,7 @@ impl Tracer {
         let Some(traced) = self.threads.remove(&old) else { return };
         self.threads.retain(|_, other| other.process != traced.process);
         self.threads.insert(pid.as_raw(), traced);
-        seen.tell(pid, traced.process, What::Exec { old: old as u32, new: pid.as_raw() as u32 });
+        seen.record(pid, traced.process, What::Exec { old: old as u32, new: pid.as_raw() as u32 });
     }
 
     fn forked(&mut self, pid: Pid, flags: u64, seen: &mut Seen<'_, impl Sink>) {
@@ -188,7 +188,7 @@ impl Tracer {
         let child = child as i32;
         let process = if flags & libc::CLONE_THREAD as u64 != 0 { parent.process } else { child as u32 };
         self.threads.insert(child, Traced { process, ..Traced::default() });
-        seen.tell(pid, parent.process, What::Fork { child: child as u32, flags });
+        seen.record(pid, parent.process, What::Fork { child: child as u32, flags });
         if self.early.remove(&child) {
             self.go_on(Pid::from_raw(child), None);
         }
@@ -222,7 +222,7 @@ impl Tracer {
         };
         self.threads.insert(pid.as_raw(), Traced { call: Some((number, args)), flags, ..traced });
         if spec.is_some() {
-            seen.tell(pid, traced.process, What::Enter { number, args, items: borrowed(&pieces) });
+            seen.record(pid, traced.process, What::Enter { number, args, items: borrowed(&pieces) });
         }
     }
 
@@ -239,7 +239,7 @@ impl Tracer {
         let Some(spec) = self.specs.get(number as usize).copied().flatten() else { return };
         let exit: &[Item] = if result >= 0 { spec.exit } else { &[] };
         let pieces = read_items(pid, exit, &args, result);
-        seen.tell(pid, traced.process, What::Exit { number, result, late: false, items: borrowed(&pieces) });
+        seen.record(pid, traced.process, What::Exit { number, result, late: false, items: borrowed(&pieces) });
     }
 }
 
@@ -251,7 +251,7 @@ struct Seen<'a, S> {
 }
 
 impl<S: Sink> Seen<'_, S> {
-    fn tell(&mut self, thread: Pid, process: u32, what: What<'_>) {
+    fn record(&mut self, thread: Pid, process: u32, what: What<'_>) {
         let event = Event { time: self.time, thread: thread.as_raw() as u32, process, what };
         self.assembler.take(&event, self.sink);
     }

@@ -179,7 +179,7 @@ struct End {
 impl<W: Write> Session<'_, W> {
     fn by_kernel(mut self, target: &Target, mut kernel: Kernel) -> Result<Recorded, RecordError> {
         let (pid, _) = self.begin(target, false)?;
-        for tid in self.tell(pid)? {
+        for tid in self.announce(pid)? {
             kernel.trace(tid)?;
         }
         let _forwarding = self.let_go(target, pid)?;
@@ -187,7 +187,7 @@ impl<W: Write> Session<'_, W> {
         loop {
             let Session { output, assembler, .. } = &mut self;
             let seen = kernel.ring.drain(|record| take(record, assembler, output));
-            self.flush_sometimes()?;
+            self.maybe_flush()?;
             // First of all: a process may make calls faster than they are written. Those until now are written.
             if self.settings.stop.load(Ordering::Relaxed) {
                 self.take_rest(&mut kernel);
@@ -221,7 +221,7 @@ impl<W: Write> Session<'_, W> {
 
     fn by_ptrace(mut self, target: &Target, instead: Option<String>) -> Result<Recorded, RecordError> {
         let (pid, filtered) = self.begin(target, true)?;
-        let threads = self.tell(pid)?;
+        let threads = self.announce(pid)?;
         let mut tracer = Tracer::seize(pid, &threads, filtered).map_err(|error| RecordError::Ptrace(pid, error))?;
         let _forwarding = self.let_go(target, pid)?;
         let is_ours = matches!(target, Target::Program(_));
@@ -236,7 +236,7 @@ impl<W: Write> Session<'_, W> {
             if !is_ours && self.settings.stop.load(Ordering::Relaxed) {
                 break;
             }
-            self.flush_sometimes()?;
+            self.maybe_flush()?;
         }
         tracer.release();
         self.end(End { status, method: Method::Ptrace, instead, filtered, lost: Lost::default() })
@@ -254,9 +254,9 @@ impl<W: Write> Session<'_, W> {
     }
 
     /// Tells who is there; the numbers of its threads.
-    fn tell(&mut self, pid: u32) -> Result<Vec<u32>, RecordError> {
+    fn announce(&mut self, pid: u32) -> Result<Vec<u32>, RecordError> {
         let gone = |error| RecordError::Process(pid, error);
-        started::tell(pid, &mut self.assembler, &mut self.output).map_err(gone)?;
+        started::announce(pid, &mut self.assembler, &mut self.output).map_err(gone)?;
         started::threads(pid).map_err(gone)
     }
 
@@ -270,7 +270,7 @@ impl<W: Write> Session<'_, W> {
         Ok(forwarding)
     }
 
-    fn flush_sometimes(&mut self) -> Result<(), RecordError> {
+    fn maybe_flush(&mut self) -> Result<(), RecordError> {
         if self.flushed.elapsed() < FLUSHED_EVERY {
             return Ok(());
         }

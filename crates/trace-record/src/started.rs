@@ -24,7 +24,7 @@ pub fn threads(pid: u32) -> io::Result<Vec<u32>> {
 ///
 /// # Errors
 /// If there is no such process.
-pub fn tell(pid: u32, assembler: &mut Assembler, sink: &mut impl Sink) -> io::Result<ProcessId> {
+pub fn announce(pid: u32, assembler: &mut Assembler, sink: &mut impl Sink) -> io::Result<ProcessId> {
     let threads = threads(pid)?;
     let cwd = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
     let cwd = PathBytes::from(cwd.as_os_str().as_bytes());

@@ -151,7 +151,7 @@ fn plain_call(call: &Call, outcome: Outcome, racing: bool) -> Option<String> {
         names_result |= matches!(call, Call::Open { .. } | Call::Dup { .. } | Call::MakeFd { .. });
     }
     let mut text = String::new();
-    call.tell(&mut text);
+    call.render(&mut text);
     let outcome = match outcome {
         Outcome::Done(_) if names_result => "ok".to_string(),
         other => format!("{other:?}"),

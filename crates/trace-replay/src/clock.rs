@@ -20,7 +20,7 @@ pub fn now_ns() -> u64 {
 }
 
 /// This thread's sleeps end on time, not up to 50 µs later.
-pub fn wake_on_time() {
+pub fn set_timer_slack() {
     // Where the kernel does not allow it, sleeps are less exact and the end of each is spun all the same.
     let _refused = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }

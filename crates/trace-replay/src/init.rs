@@ -250,7 +250,7 @@ pub fn initialise(
     let mut done = restore.done;
     done.mode = if options.mode == InitMode::Full { "full" } else { "delta" }.to_string();
     done.adapted = adapted;
-    settle(&root, options.drop_caches, &mut done).map_err(|source| kernel(dir, TREE, "writing back", source))?;
+    sync_tree(&root, options.drop_caches, &mut done).map_err(|source| kernel(dir, TREE, "writing back", source))?;
     done.elapsed_ns = clock::now_ns() - start;
     Ok((root, done))
 }
@@ -331,7 +331,7 @@ fn complete(snapshot: &Snapshot) -> Wanted {
 }
 
 /// Brings everything to the device, and forgets what is cached if that is asked for.
-fn settle(root: &Root, drop_caches: bool, done: &mut Initialised) -> Result<(), Errno> {
+fn sync_tree(root: &Root, drop_caches: bool, done: &mut Initialised) -> Result<(), Errno> {
     let dir = rustix::fs::openat(root.dir(), c".", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
     rustix::fs::syncfs(&dir)?;
     if drop_caches {

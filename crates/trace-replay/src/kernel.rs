@@ -205,7 +205,7 @@ impl<'a> CallExecutor<'a> {
             }
         };
         self.ready.set(None);
-        self.settle(turn, result.is_ok(), skipped.is_some());
+        self.apply_slot_effects(turn, result.is_ok(), skipped.is_some());
         Answer { result, seen: self.seen, skipped, call_ns: self.watch.taken() }
     }
 
@@ -313,7 +313,7 @@ impl<'a> CallExecutor<'a> {
 
     /// What a call does to slots beside what it did itself: descriptors that it closed, and, if it was not made, things outside
     /// for those that it made, so that they can be closed and doubled.
-    fn settle(&self, turn: &Turn<'_>, succeeded: bool, skipped: bool) {
+    fn apply_slot_effects(&self, turn: &Turn<'_>, succeeded: bool, skipped: bool) {
         let slots = &self.kernel.slots;
         for effect in &turn.step.slots {
             match effect {

@@ -147,7 +147,7 @@ pub fn thread_name(program: &Program, thread: u32) -> String {
 /// An action's call for people, cut if it is long.
 pub fn call_text(script: &Script, action: u32) -> String {
     let mut text = String::new();
-    script.step(action).call.tell(&mut text);
+    script.step(action).call.render(&mut text);
     if let Some((end, _)) = text.char_indices().nth(CALL_MAX) {
         text.truncate(end);
         text.push_str("...");

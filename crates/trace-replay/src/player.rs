@@ -107,7 +107,7 @@ impl<T: Target> Play<'_, T> {
             if script.program().instant(action).begins {
                 self.target.reach(place.thread, completed(place.local));
             }
-            self.stand_still(action).await?;
+            self.hold_for_traced_time(action).await?;
         }
         self.target.reach(place.thread, completed(place.local));
         let start = self.start_ns;
@@ -150,7 +150,7 @@ impl<T: Target> Play<'_, T> {
 
     /// A call that is not made takes the time that it took in the trace, as computation does, but for what it waited for there: that
     /// has been waited for here.
-    async fn stand_still(&mut self, action: u32) -> Result<(), Stopped> {
+    async fn hold_for_traced_time(&mut self, action: u32) -> Result<(), Stopped> {
         let instant = self.script.program().instant(action);
         let span = (instant.leave - instant.enter).saturating_sub(self.script.schedule().held(action).0);
         if let Some(span) = self.script.speed().span_ns(span) {

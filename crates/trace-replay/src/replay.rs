@@ -267,7 +267,7 @@ impl Session {
     }
 
     async fn play(&self, kernel: &Kernel, player: u32, overhead: Overhead) {
-        clock::wake_on_time();
+        clock::set_timer_slack();
         let hand = CallExecutor::new(kernel, player);
         let mut hand = if self.script.speed() == Speed::Afap { hand } else { hand.timed() };
         let room = self.script.room(player);

@@ -131,7 +131,7 @@ impl Kept {
             None => self.store(io, data).await?,
         };
         let mut table = self.table.borrow_mut();
-        table.lead(logical, block, fingerprint);
+        table.redirect(logical, block, fingerprint);
         table.entries(logical).iter().for_each(|(at, bytes)| self.region.write(*at, bytes));
         Ok(())
     }

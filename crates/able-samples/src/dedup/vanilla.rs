@@ -232,7 +232,7 @@ impl State {
             Some(block) => block,
             None => self.store(below, pool, data).await?,
         };
-        self.kept().table.borrow_mut().lead(logical, block, fingerprint);
+        self.kept().table.borrow_mut().redirect(logical, block, fingerprint);
         Ok(())
     }
 

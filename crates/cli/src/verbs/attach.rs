@@ -176,7 +176,7 @@ impl Attach {
             };
             served.run(stop).await
         })?;
-        rt.tell(Level::Info, "stopped", &[], format_args!("stopped: everything is flushed"));
+        rt.log_event(Level::Info, "stopped", &[], format_args!("stopped: everything is flushed"));
         Ok(())
     }
 

@@ -71,7 +71,7 @@ impl Run for Convert {
             target::write(&self.target, self.force, write)?
         };
         bar.finish_and_clear();
-        self.tell(to, &trace, &written, terminal)?;
+        self.report(to, &trace, &written, terminal)?;
         trace.uncut("converted")
     }
 }
@@ -95,7 +95,7 @@ fn told_by(target: &str) -> Result<Format, String> {
 }
 
 impl Convert {
-    fn tell(&self, to: Format, trace: &Trace, written: &Written, terminal: &mut Terminal) -> Result<(), Failure> {
+    fn report(&self, to: Format, trace: &Trace, written: &Written, terminal: &mut Terminal) -> Result<(), Failure> {
         let lost = written.losses;
         if self.json {
             let object = json!({

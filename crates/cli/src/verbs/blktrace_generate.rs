@@ -143,10 +143,10 @@ impl Generate {
                 Ok(convert(&mut trace, RecordSink::to_file(self.to, Box::new(file))?)?)
             })?,
         };
-        self.tell(target, &written, terminal)
+        self.report(target, &written, terminal)
     }
 
-    fn tell(&self, target: &str, written: &Written, terminal: &mut Terminal) -> Result<(), Failure> {
+    fn report(&self, target: &str, written: &Written, terminal: &mut Terminal) -> Result<(), Failure> {
         let Written { records, losses, .. } = written;
         if self.json {
             let object = json!({

@@ -83,14 +83,14 @@ impl Stat {
         }
         bar.finish_and_clear();
         let summary = stats.summary().named(trace.source().volumes());
-        self.tell(path, &trace, &summary, terminal)?;
+        self.report(path, &trace, &summary, terminal)?;
         if let Some(page) = page {
             page.put(&stats::page(path, MARK, &summary)?)?;
         }
         Ok(trace)
     }
 
-    fn tell(&self, path: &str, trace: &Trace, summary: &Summary, terminal: &mut Terminal) -> Result<(), Failure> {
+    fn report(&self, path: &str, trace: &Trace, summary: &Summary, terminal: &mut Terminal) -> Result<(), Failure> {
         let format = trace.reader().format().name();
         if self.json {
             let report = report_json(trace.reader().report());

@@ -99,7 +99,7 @@ impl Run for Manage {
         let own = daemon.clone();
         reactor.block_on(async move { daemon::run(own, stop).await });
         for line in daemon.borrow_mut().close() {
-            rt.tell(Level::Info, "restored", &[], format_args!("{line}"));
+            rt.log_event(Level::Info, "restored", &[], format_args!("{line}"));
         }
         Ok(())
     }

@@ -89,7 +89,7 @@ impl Run for Serve {
         announce(&served, self.doors.vhost(), self.json, terminal)?;
         notify::ready(&rt, degraded.as_deref());
         reactor.block_on(async move { served.run(asked).await })?;
-        rt.tell(Level::Info, "stopped", &[], format_args!("stopped: everything is flushed"));
+        rt.log_event(Level::Info, "stopped", &[], format_args!("stopped: everything is flushed"));
         Ok(())
     }
 }
@@ -148,7 +148,7 @@ pub async fn usable(
 /// The last line of a start that a signal ended.
 pub fn tell_given_up(rt: &Rt) {
     let text = format_args!("stopped: layers were still being opened, so that nothing was served");
-    rt.tell(Level::Info, "stopped", &[], text);
+    rt.log_event(Level::Info, "stopped", &[], text);
 }
 
 /// Which exports cannot be used, and why; none if all can.

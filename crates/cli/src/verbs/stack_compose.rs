@@ -86,7 +86,7 @@ impl Run for Compose {
             value["written"] = written.into();
             terminal.say(&value.to_string())?;
         } else {
-            self.tell(declared, &found, &analysis, terminal)?;
+            self.report(declared, &found, &analysis, terminal)?;
             if let Some(file) = written {
                 terminal.say(&format!("written to {file}"))?;
             }
@@ -130,7 +130,7 @@ impl Compose {
         self.question.refused(text::no_order(&declared.setting, why))
     }
 
-    fn tell(
+    fn report(
         &self,
         declared: &Declaration,
         found: &BestOrder,

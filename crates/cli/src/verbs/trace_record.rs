@@ -106,7 +106,7 @@ impl Run for Record {
         let name = output.path().display().to_string();
         let file = File::create(output.path()).map_err(|error| Unwritable(name.clone(), error))?;
         let recorded = record(&target, &settings, file)?;
-        tell(&name, &recorded, terminal);
+        report(&name, &recorded, terminal);
         match recorded.status {
             None | Some(Status::Exited(0)) => Ok(()),
             Some(Status::Exited(status)) => Err(Failure::Passed(status as u8)),
@@ -116,7 +116,7 @@ impl Run for Record {
 }
 
 /// On standard error: standard output is the program's.
-fn tell(name: &str, recorded: &Recorded, terminal: &mut Terminal) {
+fn report(name: &str, recorded: &Recorded, terminal: &mut Terminal) {
     let how = match (recorded.method, recorded.filtered) {
         (Method::Ptrace, true) => "ptrace, recorded calls only",
         (Method::Ptrace, false) => "ptrace",

@@ -121,7 +121,7 @@ impl Run for Replay {
         let dir = &self.jobs.dir;
         let play = |progress: &mut dyn FnMut(_)| without_mask(|| run(jobs, dir, options, &reactor, progress));
         let reports = replaying::with_bar(terminal, play)?;
-        self.tell(&reports, json.as_ref(), page.as_ref(), terminal)?;
+        self.report(&reports, json.as_ref(), page.as_ref(), terminal)?;
         self.judge(&reports, terminal)
     }
 }
@@ -164,7 +164,7 @@ impl Replay {
         })
     }
 
-    fn tell(
+    fn report(
         &self,
         reports: &[Report],
         json: Option<&Output>,

@@ -65,7 +65,7 @@ impl Run for Show {
         if self.files {
             for (path, entry) in &trace.snapshot.entries {
                 let mut text = String::new();
-                entry.tell(&mut text);
+                entry.render(&mut text);
                 writeln!(terminal.output(), "{path}  {text}")?;
             }
         }
@@ -115,9 +115,9 @@ fn summary(trace: &Trace) -> String {
 fn line(number: usize, action: &Action) -> String {
     let seconds = |ns: u64| format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
     let mut call = String::new();
-    action.call.tell(&mut call);
+    action.call.render(&mut call);
     call.push_str(" = ");
-    action.outcome.tell(&mut call);
+    action.outcome.render(&mut call);
     let (enter, took) = (seconds(action.enter.0), seconds(action.leave.0 - action.enter.0));
     format!("{number:>7}  {enter} +{took}  T{:<3} {call}", action.thread.0)
 }

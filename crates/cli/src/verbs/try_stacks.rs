@@ -183,7 +183,7 @@ impl Run for Try {
         self.write(&comparison, &outputs)?;
         match self.json {
             true => terminal.say(&comparison.to_json())?,
-            false => self.tell(&comparison, &outputs, terminal)?,
+            false => self.report(&comparison, &outputs, terminal)?,
         }
         if self.serve { serve(outputs.stack.path(), terminal) } else { Ok(()) }
     }
@@ -276,7 +276,7 @@ impl Try {
         Ok(outputs.result.put(&comparison.to_json())?)
     }
 
-    fn tell(&self, comparison: &Comparison, outputs: &Outputs, terminal: &mut Terminal) -> Result<(), Failure> {
+    fn report(&self, comparison: &Comparison, outputs: &Outputs, terminal: &mut Terminal) -> Result<(), Failure> {
         let [stack, report, result] =
             [&outputs.stack, &outputs.report, &outputs.result].map(|output| output.path().display());
         terminal.say(&text(comparison))?;

@@ -24,11 +24,11 @@ struct List {
 
 impl Run for List {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
-        self.volumes.ask(terminal, vec!["list".to_string()], tell)
+        self.volumes.ask(terminal, vec!["list".to_string()], render)
     }
 }
 
-fn tell(answer: &serde_json::Value) -> String {
+fn render(answer: &serde_json::Value) -> String {
     let row = |volume: &serde_json::Value| {
         let kind = if volume["snapshot"] == true { "snapshot" } else { "volume" };
         let port = if volume["port_bytes"].is_u64() { bytes(volume, "port_bytes") } else { "-".to_string() };

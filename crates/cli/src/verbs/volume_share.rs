@@ -31,11 +31,11 @@ struct Share {
 
 impl Run for Share {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
-        self.volumes.ask(terminal, vec!["share".into(), self.from, self.to], tell)
+        self.volumes.ask(terminal, vec!["share".into(), self.from, self.to], render)
     }
 }
 
-fn tell(answer: &serde_json::Value) -> String {
+fn render(answer: &serde_json::Value) -> String {
     let (now, before) = (bytes(answer, "shared_now_bytes"), bytes(answer, "shared_before_bytes"));
     format!("{now} are shared now, beside {before} that were before")
 }

@@ -22,11 +22,11 @@ struct Space {
 
 impl Run for Space {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
-        self.volumes.ask(terminal, vec!["space".to_string()], tell)
+        self.volumes.ask(terminal, vec!["space".to_string()], render)
     }
 }
 
-fn tell(answer: &serde_json::Value) -> String {
+fn render(answer: &serde_json::Value) -> String {
     let row = |volume: &serde_json::Value| {
         let cells = ["bytes", "apparent_bytes", "exclusive_bytes", "shared_bytes"].map(|key| bytes(volume, key));
         [name(volume).to_string()].into_iter().chain(cells).collect()

@@ -92,10 +92,10 @@ fn programs_that_preload_the_installed_library_share_equal_pages() {
     // Eight whole regions of each at least.
     let is_shared = |bytes: &[u64]| bytes.len() == 2 && bytes.iter().all(|bytes| *bytes >= 8 << 20);
     assert!(comes(|| is_shared(&shared(&manager))), "{:?}", shared(&manager));
-    assert_eq!(puppets.iter_mut().map(|puppet| puppet.tell("check")).collect::<Vec<_>>(), [0, 0]);
-    assert_eq!((puppets[0].tell("write"), puppets[1].tell("check")), (1, 0), "a write is seen by the writer alone");
+    assert_eq!(puppets.iter_mut().map(|puppet| puppet.send("check")).collect::<Vec<_>>(), [0, 0]);
+    assert_eq!((puppets[0].send("write"), puppets[1].send("check")), (1, 0), "a write is seen by the writer alone");
     manager.signal("INT");
     assert!(manager.ends_well());
     assert_eq!((ksm(), faults_now()), before);
-    assert_eq!((puppets[0].tell("check"), puppets[1].tell("check")), (1, 0));
+    assert_eq!((puppets[0].send("check"), puppets[1].send("check")), (1, 0));
 }

@@ -57,21 +57,21 @@ fn item_16_nothing_is_left_of_memory_that_went_and_of_programs_that_were_there_b
     let Some(manager) = Manager::start(OsStr::new(ESKER), folder.path(), &config(&puppet)) else { return };
     let told = || manager.status().processes.iter().map(|one| (one.pid, one.huge_bytes)).collect::<Vec<_>>();
     let is_told = |least: u64| comes(|| huge(pid) >= least && told() == [(pid, huge(pid))]);
-    puppet.tell("hold 8");
+    puppet.send("hold 8");
     assert!(is_told(8 << 21), "{:?} beside {}", told(), huge(pid));
-    puppet.tell("grow 9");
+    puppet.send("grow 9");
     assert!(is_told(0), "after it was moved: {:?} beside {}", told(), huge(pid));
-    let child = puppet.tell("fork 60");
+    let child = puppet.send("fork 60");
     assert!(is_told(0), "beside a child: {:?}", told());
     Command::new("kill").arg(child.to_string()).status().unwrap();
-    puppet.tell("cycle 1000");
+    puppet.send("cycle 1000");
     let before = manager.resident();
-    puppet.tell("cycle 9000");
+    puppet.send("cycle 9000");
     let grown = manager.resident().saturating_sub(before);
     assert!(grown < 1 << 20, "it has grown by {grown} bytes in 9,000 cycles");
-    puppet.tell("drop 0");
+    puppet.send("drop 0");
     assert!(comes(|| told() == [(pid, huge(pid))] && manager.status().waiting == 0), "{:?}", manager.status());
-    puppet.tell("hold 8");
+    puppet.send("hold 8");
     assert!(is_told(8 << 21), "{:?}", told());
     puppet.begin("become 60");
     // Nothing that was known of the program before is told of the one that it has become, which has the same name.

@@ -126,13 +126,13 @@ impl Tables {
             state.open[origin] = (state.open[origin] - hit) | (forward & seen);
             let settled = forward - seen;
             if origin < clients && !settled.is_empty() {
-                state.settle(VolId::of(origin), id);
+                state.bind(VolId::of(origin), id);
             }
-            settled.iter().for_each(|at| state.settle(at, id));
+            settled.iter().for_each(|at| state.bind(at, id));
         }
         let created = taken.iter().fold(part.spontaneous, |set, at| set | part.generate[at.index()]);
         state.open[clients] |= created & seen;
-        (created - seen).iter().for_each(|at| state.settle(at, id));
+        (created - seen).iter().for_each(|at| state.bind(at, id));
         taken.is_empty()
     }
 
@@ -199,7 +199,7 @@ impl Led<'_> {
 }
 
 impl State {
-    fn settle(&mut self, volume: VolId, by: ExtId) {
+    fn bind(&mut self, volume: VolId, by: ExtId) {
         let settled = &mut self.settled[volume.index()];
         *settled = match *settled {
             Settled::Nothing => Settled::By(by),

@@ -336,7 +336,7 @@ impl Core {
     /// Ends what the arm did: data is on the medium, room in the cache is free, and who waited goes on.
     fn end(&self, work: Work) {
         if let Some(write) = work.settles {
-            self.setup.common.content.settle(work.range, write);
+            self.setup.common.content.mark_stable(work.range, write);
         }
         if let Some(done) = work.done {
             return done.send(work.finish);

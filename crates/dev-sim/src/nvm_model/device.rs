@@ -62,7 +62,7 @@ impl Device for Nvm {
         let core = core.clone();
         Step::later(async move {
             core.rt.sleep_until(finish).await;
-            settled.into_iter().for_each(|(range, write)| core.setup.content.settle(range, write));
+            settled.into_iter().for_each(|(range, write)| core.setup.content.mark_stable(range, write));
             core.setup.content.answer(bio)
         })
     }

@@ -171,7 +171,7 @@ impl Core {
     fn end(&self, range: ByteRange, then: Then) {
         match then {
             Then::Nothing => {}
-            Then::Settle(number) => self.setup.content.settle(range, number),
+            Then::Settle(number) => self.setup.content.mark_stable(range, number),
             Then::SettleEnded => self.settle_ended(&mut self.state.borrow_mut().unsettled, self.rt.now()),
         }
     }
@@ -183,7 +183,7 @@ impl Core {
         {
             unsettled.ends.pop();
             if let Some(range) = ByteRange::new(start, len) {
-                self.setup.content.settle(range, number);
+                self.setup.content.mark_stable(range, number);
             }
         }
     }

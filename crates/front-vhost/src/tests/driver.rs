@@ -109,7 +109,7 @@ impl Bed {
     }
 
     /// Lets the ring take what is available, and waits until all of it is answered.
-    pub async fn settle(&self) {
+    pub async fn wait_idle(&self) {
         self.ring.drain();
         self.ring.idle().await;
     }

@@ -17,7 +17,7 @@ use crate::{Config, Guest, Memory};
 /// Whether the ring still serves.
 async fn check_alive(bed: &Bed, driver: &mut Driver<'_>) {
     driver.request(12, kind::IN, 0, &[(DATA, 4096, true)]);
-    bed.settle().await;
+    bed.wait_idle().await;
     assert_eq!(driver.status(12), 0, "a good request after a bad one");
 }
 
@@ -28,7 +28,7 @@ fn check_refused(block: u32, expected: u8, bad: impl FnOnce(&mut Driver<'_>) + '
         let mut driver = bed.start();
         driver.put(STATUS, &[0xff]);
         bad(&mut driver);
-        bed.settle().await;
+        bed.wait_idle().await;
         assert_eq!(driver.status(0), expected);
         assert_eq!(driver.used().len(), 1, "it was given back");
         assert_eq!(bed.disk.counters.malformed.get(), 1);
@@ -126,10 +126,10 @@ fn a_ring_that_lies_about_itself_is_left_alone_until_it_is_set_up_again() {
             let bed = Bed::new(&rt, 512, Config::tiny());
             let mut driver = bed.start();
             lie(&mut driver);
-            bed.settle().await;
+            bed.wait_idle().await;
             assert_eq!(bed.disk.counters.malformed.get(), 1);
             let used = driver.used().len();
-            bed.settle().await;
+            bed.wait_idle().await;
             assert_eq!(driver.used().len(), used, "nothing more happens");
             let base = bed.ring.stop().await;
             driver.claim(base);
@@ -184,17 +184,17 @@ fn check_loss(left: u64, kind: u32) {
         bed.ring.on_loss(Rc::new(move || tell.set(tell.get() + 1)));
         let mut driver = bed.start();
         driver.request(0, kind::OUT, 0, &[(DATA, 4096, false)]);
-        bed.settle().await;
+        bed.wait_idle().await;
         assert_eq!((driver.status(0), told.get()), (0, 0));
         assert_eq!(bed.device.seen.replace(Vec::new()).len(), 1);
         driver.put(DATA, &[7; 4096]);
         driver.request(3, kind, 8, &[(DATA, 4096, kind == kind::IN)]);
         file.set_len(left).unwrap();
-        bed.settle().await;
+        bed.wait_idle().await;
         assert!(told.get() > 0, "the loss is told");
         assert!(bed.device.seen.borrow().is_empty(), "zeroes that no guest wrote reach the disk, or are a request");
         driver.request(6, kind::OUT, 16, &[(DATA, 4096, false)]);
-        bed.settle().await;
+        bed.wait_idle().await;
         assert!(bed.device.seen.borrow().is_empty(), "the ring is used further");
     });
 }
@@ -224,7 +224,7 @@ fn an_area_of_requests_under_way_that_is_taken_away_is_told() {
         bed.ring.start(None).unwrap();
         driver.request(0, kind::IN, 0, &[(DATA, 512, true)]);
         file.set_len(0).unwrap();
-        bed.settle().await;
+        bed.wait_idle().await;
         assert!(told.get());
     });
 }

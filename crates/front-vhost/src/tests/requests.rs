@@ -24,10 +24,10 @@ fn what_is_written_in_pieces_is_read_in_other_pieces_and_the_copies_are_counted(
         let bytes = numbered(8192);
         driver.put(DATA, &bytes);
         driver.request(0, kind::OUT, 8, &[(DATA, 512, false), (DATA + 512, 7680, false)]);
-        bed.settle().await;
+        bed.wait_idle().await;
         let far = DATA + 0x10_000;
         driver.request(4, kind::IN, 9, &[(far, 1000, true), (far + 4096, 6680, true)]);
-        bed.settle().await;
+        bed.wait_idle().await;
         assert_eq!((driver.status(0), driver.status(4)), (0, 0));
         assert_eq!(driver.used(), [(0, 1), (4, 7681)]);
         let found = [driver.get(far, 1000), driver.get(far + 4096, 6680)].concat();
@@ -44,7 +44,7 @@ fn ranges_serial_and_flush_are_answered() {
         let mut driver = bed.start();
         driver.put(DATA, &numbered(4096));
         driver.request(0, kind::OUT, 0, &[(DATA, 4096, false)]);
-        bed.settle().await;
+        bed.wait_idle().await;
         let range = |sector: u64, sectors: u32, flags: u32| {
             [&sector.to_le_bytes()[..], &sectors.to_le_bytes(), &flags.to_le_bytes()].concat()
         };
@@ -54,14 +54,14 @@ fn ranges_serial_and_flush_are_answered() {
         driver.request(6, kind::DISCARD, 0, &[(DATA + 9000, 16, false)]);
         driver.request(9, kind::FLUSH, 0, &[]);
         driver.request(12, kind::GET_ID, 0, &[(DATA + 9100, 20, true)]);
-        bed.settle().await;
+        bed.wait_idle().await;
         assert!([3, 6, 9, 12].iter().all(|head| driver.status(*head) == 0));
         assert_eq!(driver.get(DATA + 9100, 20), b"vol\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
         let seen: Vec<Op> = bed.device.seen.borrow().iter().map(|(op, _)| op.clone()).collect();
         assert_eq!(seen.iter().filter(|op| **op == Op::Zero).count(), 2);
         assert!(seen.contains(&Op::Discard) && seen.contains(&Op::Flush), "{seen:?}");
         driver.request(0, kind::IN, 0, &[(DATA + 0x10_000, 4096, true)]);
-        bed.settle().await;
+        bed.wait_idle().await;
         let (found, mut expected) = (driver.get(DATA + 0x10_000, 3072), numbered(3072));
         expected[..1024].fill(0);
         expected[2048..2560].fill(0);
@@ -83,7 +83,7 @@ fn a_table_in_memory_is_followed() {
         driver.put(STATUS, &[0xff]);
         driver.descriptor(5, DATA + 0x10_000, 48, INDIRECT, 0);
         driver.give(5);
-        bed.settle().await;
+        bed.wait_idle().await;
         assert_eq!((driver.status(0), driver.used()), (0, vec![(5, 513)]));
     });
 }
@@ -97,7 +97,7 @@ fn a_guest_that_never_flushes_gets_durable_answers() {
             bed.set_up(&driver, flushes);
             bed.ring.start(None).unwrap();
             driver.request(0, kind::OUT, 0, &[(DATA, 512, false)]);
-            bed.settle().await;
+            bed.wait_idle().await;
             assert_eq!(driver.status(0), 0);
             assert_eq!(*bed.device.seen.borrow(), [(Op::Write, !flushes)]);
         });
@@ -111,7 +111,7 @@ fn errors_of_the_device_reach_the_guest() {
         let mut driver = bed.start();
         driver.request(0, kind::IN, FAILS_AT / 512, &[(DATA, 512, true)]);
         driver.request(4, kind::IN, 0, &[(DATA, 512, true)]);
-        bed.settle().await;
+        bed.wait_idle().await;
         assert_eq!((driver.status(0), driver.status(4)), (1, 0));
     });
 }
@@ -124,7 +124,7 @@ fn transfers_beyond_the_bounds_of_memory_wait_for_each_other() {
         for head in [0, 4, 8, 12] {
             driver.request(head, kind::IN, 0, &[(DATA + u64::from(head) * 0x10_000, 32 << 10, true)]);
         }
-        bed.settle().await;
+        bed.wait_idle().await;
         assert_eq!(driver.used().iter().map(|(_, len)| *len).collect::<Vec<_>>(), [(32 << 10) + 1; 4]);
     });
 }
@@ -170,7 +170,7 @@ fn what_a_guest_changes_is_in_the_map_of_the_export() {
         let range = [&512u64.to_le_bytes()[..], &2u32.to_le_bytes(), &0u32.to_le_bytes()].concat();
         driver.put(DATA + 9000, &range);
         driver.request(6, kind::WRITE_ZEROES, 0, &[(DATA + 9000, 16, false)]);
-        bed.settle().await;
+        bed.wait_idle().await;
         assert_eq!([0, 3, 6].map(|head| driver.status(head)), [0; 3]);
         let piece = 64 << 10;
         let all = ByteRange::new(0, 8 << 20).unwrap();

@@ -28,7 +28,7 @@ fn what_a_dead_server_had_begun_is_carried_out_once_more_in_its_order() {
         bed.ring.start(None).unwrap();
         // One ends; of the next three, none does.
         driver.request(0, kind::IN, 0, &[(DATA, 512, true)]);
-        bed.settle().await;
+        bed.wait_idle().await;
         bed.device.stuck.set(true);
         for (head, sector) in [(9, 8), (3, 16), (6, 24)] {
             driver.put(DATA + 512 * sector, &[head as u8; 512]);

@@ -244,7 +244,7 @@ fn program(pages: u32) -> Program {
     find_region(&mut code, out);
     set_bit(&mut code, pages as i32, out);
     code.jump_if(If::Differ, Reg::R1, pages as i32 - 1, out);
-    tell(&mut code, ENOUGH);
+    emit(&mut code, ENOUGH);
     end(&mut code, out);
     code.finish(PROGRAM, "raw_tp/page_fault_user")
 }
@@ -296,12 +296,12 @@ fn tell_of_shared(code: &mut Code) {
     code.mov(Reg::R1, 1);
     code.atomic_fetch(Op::Or, Reg::R0, 0, Reg::R1);
     code.jump_if(If::Differ, Reg::R1, 0, no);
-    tell(code, SHARED);
+    emit(code, SHARED);
     code.bind(no);
 }
 
 /// Puts out the region and what there is to tell of it.
-fn tell(code: &mut Code, what: i32) {
+fn emit(code: &mut Code, what: i32) {
     code.store(Size::Double, Reg::R10, WHAT, what);
     code.map(Reg::R1, RING);
     code.mov(Reg::R2, Reg::R10);

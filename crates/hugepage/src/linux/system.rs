@@ -160,7 +160,7 @@ impl System {
     }
 
     /// Begins what the last turn has asked for. To be called after each.
-    pub fn settle(&mut self) {
+    pub fn begin_sampling(&mut self) {
         let Some(damon) = &mut self.damon else { return };
         damon.begin();
         if let Some(trouble) = damon.trouble.take() {

@@ -104,8 +104,8 @@ impl Puppet {
         Puppet { process: esker_testkit::Puppet::start(SCRIPT, regions, &[]).unwrap(), _alone: None }
     }
 
-    fn tell(&mut self, command: &str) -> u64 {
-        self.process.tell(command)
+    fn send(&mut self, command: &str) -> u64 {
+        self.process.send(command)
     }
 
     fn pid(&self) -> Pid {
@@ -129,8 +129,8 @@ fn flags() -> Option<std::fs::File> {
 fn items_2_4_and_6_use_is_counted_by_writes_and_a_promotion_is_seen() {
     let Some(mut puppet) = Puppet::start(2) else { return };
     let mut tracked = puppet.track();
-    puppet.tell("read 0 512");
-    puppet.tell("write 512 972");
+    puppet.send("read 0 512");
+    puppet.send("write 512 972");
     let first = puppet.region(0);
     let ours = |regions: Vec<Region>| regions.into_iter().filter(|region| *region >= first).count();
     tracked.newly_used(Some(461));
@@ -139,23 +139,23 @@ fn items_2_4_and_6_use_is_counted_by_writes_and_a_promotion_is_seen() {
     assert_eq!((look(&mut tracked, 1).used.count(), look(&mut tracked, 1).backing), (460, Backing::Base));
     let action = Policy::ingens().judge(&look(&mut tracked, 0), false, false);
     assert_eq!(action, Action::Leave(Reason::Sparse), "what was only read is not promoted");
-    assert_eq!(puppet.tell("write 972 973"), 0);
+    assert_eq!(puppet.send("write 972 973"), 0);
     assert!(tracked.newly_used(Some(461)).contains(&puppet.region(1)));
     assert_eq!(ours(tracked.newly_used(Some(461))), 0, "a region is signalled once");
     assert_eq!(tracked.promote(puppet.region(1)).result, Ok(()));
     assert_eq!(look(&mut tracked, 1).backing, Backing::Huge);
     assert!(tracked.huge().contains(&puppet.region(1)));
-    assert_eq!(puppet.tell("check 512 973"), 0);
+    assert_eq!(puppet.send("check 512 973"), 0);
 }
 
 #[test]
 fn items_13_and_14_freed_pages_stay_charged_until_the_demotion_and_read_as_zeroes() {
     let Some(mut puppet) = Puppet::start(1) else { return };
     let (mut tracked, region) = (puppet.track(), puppet.region(0));
-    puppet.tell("write 0 512");
+    puppet.send("write 0 512");
     assert_eq!(tracked.promote(region).result, Ok(()));
     let before = tracked.resident();
-    puppet.tell("free 256 512");
+    puppet.send("free 256 512");
     let Some(flags) = flags() else {
         return skip(Ability::PageFlags, "/proc/kpageflags cannot be read");
     };
@@ -166,30 +166,30 @@ fn items_13_and_14_freed_pages_stay_charged_until_the_demotion_and_read_as_zeroe
     assert_eq!(tracked.demote(region, Some(&flags)).result, Ok(()));
     assert_eq!(tracked.look(region, Some(&flags)).unwrap().backing, Backing::Base);
     assert!(huge.is_none_or(|huge| huge_pages_in_parts().is_some_and(|now| now < huge || huge == 0)));
-    assert_eq!(puppet.tell("check 0 256"), 0);
-    assert_eq!(puppet.tell("read 256 512"), 0, "freed pages read as zeroes");
+    assert_eq!(puppet.send("check 0 256"), 0);
+    assert_eq!(puppet.send("read 256 512"), 0, "freed pages read as zeroes");
 }
 
 #[test]
 fn item_13_what_is_freed_inside_a_huge_page_is_signalled_by_the_next_look() {
     let Some(mut puppet) = Puppet::start(3) else { return };
     let mut tracked = puppet.track();
-    puppet.tell("write 0 512");
+    puppet.send("write 0 512");
     assert_eq!(tracked.promote(puppet.region(0)).result, Ok(()));
     tracked.newly_used(Some(461));
-    puppet.tell("write 512 513");
+    puppet.send("write 512 513");
     assert!(!tracked.newly_used(Some(461)).contains(&puppet.region(0)), "nothing was freed");
-    puppet.tell("free 100 512");
+    puppet.send("free 100 512");
     // A process that is alive has faults sooner or later.
-    puppet.tell("write 513 514");
+    puppet.send("write 513 514");
     assert!(tracked.newly_used(Some(461)).contains(&puppet.region(0)));
-    puppet.tell("write 514 515");
+    puppet.send("write 514 515");
     assert!(!tracked.newly_used(Some(461)).contains(&puppet.region(0)), "once");
     assert!(tracked.promote(puppet.region(1)).result.is_ok());
-    puppet.tell("write 1024 1025");
+    puppet.send("write 1024 1025");
     assert_eq!(tracked.newly_used(None), [], "nothing was freed since");
-    puppet.tell("free 612 1024");
-    puppet.tell("write 1025 1026");
+    puppet.send("free 612 1024");
+    puppet.send("write 1025 1026");
     assert_eq!(tracked.newly_used(None), [puppet.region(1)]);
 }
 
@@ -203,8 +203,8 @@ fn huge_pages_in_parts() -> Option<u64> {
 fn item_5_a_mapping_that_refuses_is_left_alone_once_that_is_known() {
     let Some(mut puppet) = Puppet::start(2) else { return };
     let (mut tracked, region) = (puppet.track(), puppet.region(0));
-    puppet.tell("refuse 0 512");
-    puppet.tell("write 0 1024");
+    puppet.send("refuse 0 512");
+    puppet.send("write 0 1024");
     assert_eq!(tracked.look(region, None).unwrap().skip, None, "the short form does not tell");
     assert_eq!(tracked.promote(region).result, Err(ChangeError::Changed));
     assert_eq!(tracked.look(region, None).unwrap().skip, Some(Skip::Advised));
@@ -225,7 +225,7 @@ fn who_has_ended_is_gone() {
 fn item_12_bytes_survive_a_thousand_promotions_and_demotions_under_a_writer() {
     let Some(mut puppet) = Puppet::start(4) else { return };
     let mut tracked = puppet.track();
-    puppet.tell("write 0 2048");
+    puppet.send("write 0 2048");
     let (mut promoted, mut demoted) = (0u64, 0u64);
     // Eight changes in each; for a long run: ESKER_HUGEPAGE_ROUNDS=1250.
     let rounds = std::env::var("ESKER_HUGEPAGE_ROUNDS").map_or(125, |rounds| rounds.parse().unwrap());
@@ -248,7 +248,7 @@ fn item_21_damon_tells_what_is_used_from_what_is_not() {
     if let Err(why) = super::damon::is_free() {
         return skip(Ability::Damon, why);
     }
-    puppet.tell("write 0 20480");
+    puppet.send("write 0 20480");
     let mut tracked = puppet.track();
     let regions: Vec<Region> = (0..40).map(|at| puppet.region(at)).collect();
     assert!(regions.iter().all(|region| tracked.promote(*region).result.is_ok()));
@@ -266,7 +266,7 @@ fn item_21_damon_tells_what_is_used_from_what_is_not() {
     while begun.elapsed().as_secs() < 5 && bits.is_empty() {
         // Every fifth region is in use all the time.
         for at in (0..40).step_by(5) {
-            puppet.tell(&format!("write {} {}", at * 512, at * 512 + 512));
+            puppet.send(&format!("write {} {}", at * 512, at * 512 + 512));
         }
         bits = regions.iter().filter_map(|region| damon.bit(place(*region))).collect();
     }
@@ -306,9 +306,9 @@ fn the_whole_manager_promotes_dense_regions_and_leaves_sparse_ones() {
     };
     let start = work(rt.now() + Nanos::millis(500), &mut |_| false);
     // Ten regions full, ten with half of their pages.
-    puppet.tell("write 0 5120");
+    puppet.send("write 0 5120");
     for at in 10..20 {
-        puppet.tell(&format!("write {} {}", at * 512, at * 512 + 256));
+        puppet.send(&format!("write {} {}", at * 512, at * 512 + 256));
     }
     let dense: Vec<Region> = (0..10).map(|at| puppet.region(at)).collect();
     let sparse: Vec<Region> = (10..20).map(|at| puppet.region(at)).collect();
@@ -320,7 +320,7 @@ fn the_whole_manager_promotes_dense_regions_and_leaves_sparse_ones() {
     assert_eq!((huge(&manager, &dense), huge(&manager, &sparse)), (10, 0));
     let seen = system.huge(Pid(pid));
     assert!(dense.iter().all(|region| seen.contains(region)) && !sparse.iter().any(|region| seen.contains(region)));
-    assert_eq!(puppet.tell("check 0 5120"), 0);
+    assert_eq!(puppet.send("check 0 5120"), 0);
 }
 
 #[test]
@@ -349,7 +349,7 @@ fn a_daemon_does_the_same_in_the_real_world_and_puts_settings_back() {
     assert!(state.exists() || before.as_deref() == Some("never"));
     let run = |millis| crate::daemon::run(daemon.clone(), rt.sleep(Nanos::millis(millis)));
     reactor.block_on(run(300));
-    puppet.tell("write 0 4096");
+    puppet.send("write 0 4096");
     let mut status = daemon.borrow_mut().status();
     for _ in 0..40 {
         if status.processes.iter().any(|process| process.huge_bytes >= 8 * REGION_BYTES) {
@@ -371,7 +371,7 @@ fn a_daemon_does_the_same_in_the_real_world_and_puts_settings_back() {
     assert_eq!(super::system::faults_now(), before);
     let why = std::fs::read_to_string(folder.path().join("why.jsonl")).unwrap();
     assert!(why.lines().any(|line| line.contains("use_crossed_a_threshold")), "{why}");
-    assert_eq!(puppet.tell("check 0 4096"), 0);
+    assert_eq!(puppet.send("check 0 4096"), 0);
 }
 
 /// The program in the kernel, which tells of the 461st page; none where it cannot be had, which is recorded as a skip.
@@ -384,20 +384,20 @@ fn the_kernel_tells_of_the_461st_page_once_and_of_no_other_process() {
     let Some(mut puppet) = Puppet::start(6) else { return };
     let Some(mut faults) = faults() else { return };
     let pid = puppet.pid();
-    puppet.tell("write 512 1024");
+    puppet.send("write 512 1024");
     assert_eq!(faults.told(), [], "it is not watched yet");
     faults.watch(pid).unwrap();
-    puppet.tell("write 0 460");
-    puppet.tell("write 0 460");
-    puppet.tell("read 460 512");
+    puppet.send("write 0 460");
+    puppet.send("write 0 460");
+    puppet.send("read 460 512");
     assert_eq!(faults.told(), [], "one page less than enough, however often; what is only read is not used");
-    puppet.tell("write 460 461");
+    puppet.send("write 460 461");
     let region = puppet.region(0);
     assert_eq!(faults.told(), [RegionAddress { pid, region }]);
-    puppet.tell("write 461 512");
+    puppet.send("write 461 512");
     assert_eq!(faults.told(), [], "once");
     faults.forget(pid);
-    puppet.tell("write 1024 1536");
+    puppet.send("write 1024 1536");
     assert_eq!(faults.told(), [], "it is no longer watched");
 }
 
@@ -408,23 +408,23 @@ fn a_region_that_was_freed_is_told_at_its_461st_page_again() {
     let place = RegionAddress { pid: puppet.pid(), region: puppet.region(0) };
     faults.watch(place.pid).unwrap();
     for life in 0..3 {
-        puppet.tell("write 0 460");
+        puppet.send("write 0 460");
         assert_eq!(faults.told(), [], "life {life}: one page less than enough");
-        puppet.tell("write 460 512");
+        puppet.send("write 460 512");
         assert_eq!(faults.told(), [place], "life {life}");
-        puppet.tell("free 0 512");
+        puppet.send("free 0 512");
     }
     // What was freed before it was told is corrected by who looks.
-    puppet.tell("write 0 200");
-    puppet.tell("free 0 200");
-    puppet.tell("write 200 461");
+    puppet.send("write 0 200");
+    puppet.send("free 0 200");
+    puppet.send("write 200 461");
     assert_eq!(faults.told(), [place], "461 pages were written, and 261 are in use");
     let mut used = crate::Util::EMPTY;
     used.set_range(200..461);
     faults.correct(place, &used);
-    puppet.tell("write 0 199");
+    puppet.send("write 0 199");
     assert_eq!(faults.told(), [], "460 pages");
-    puppet.tell("write 199 200");
+    puppet.send("write 199 200");
     assert_eq!(faults.told(), [place]);
 }
 
@@ -436,21 +436,21 @@ fn writes_to_shared_pages_are_told_also_while_nothing_else_is() {
     faults.watch(place.pid).unwrap();
     faults.set_mergeable(place, true).unwrap();
     // Pages of zeroes are there and may not be written, as shared ones are.
-    puppet.tell("read 0 512");
+    puppet.send("read 0 512");
     faults.listen(Ear::Shared).unwrap();
-    puppet.tell("write 512 1024");
+    puppet.send("write 512 1024");
     assert_eq!(faults.told(), [], "what is only well used");
-    puppet.tell("write 5 7");
+    puppet.send("write 5 7");
     assert_eq!(faults.told(), [place], "once until it was heard");
-    puppet.tell("write 7 8");
+    puppet.send("write 7 8");
     assert_eq!(faults.told(), [place]);
     faults.listen(Ear::Nothing).unwrap();
-    puppet.tell("write 8 9");
+    puppet.send("write 8 9");
     assert_eq!(faults.told(), []);
     faults.listen(Ear::All).unwrap();
-    puppet.tell("write 9 10");
+    puppet.send("write 9 10");
     assert_eq!(faults.told(), [place]);
-    puppet.tell("write 1024 1485");
+    puppet.send("write 1024 1485");
     assert_eq!(faults.told(), [RegionAddress { region: puppet.region(2), ..place }]);
 }
 
@@ -477,7 +477,7 @@ fn the_daemon_promotes_within_a_tenth_of_a_second() {
     reactor.block_on(run(300));
     let mut best = Nanos::secs(60);
     for at in 0..4 {
-        puppet.tell(&format!("write {} {}", at * 512, at * 512 + 461));
+        puppet.send(&format!("write {} {}", at * 512, at * 512 + 461));
         let start = Instant::now();
         let region = puppet.region(at);
         let mut tracked = puppet.track();

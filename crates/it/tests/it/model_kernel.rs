@@ -108,7 +108,7 @@ fn status(world: &World, call: &Call) -> Option<kernel::Status> {
 
 fn text(call: &Call, seen: &Result<Seen, Errno>) -> String {
     let mut text = String::new();
-    call.tell(&mut text);
+    call.render(&mut text);
     format!("{text} = {seen:?}")
 }
 

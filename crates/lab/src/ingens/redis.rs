@@ -73,7 +73,7 @@ impl Redis {
                 value.fill(from as u8 ^ key as u8);
                 self.client.send(&[b"SET", name, &value]);
             }
-            self.client.settle(batch.len())?;
+            self.client.take_answers(batch.len())?;
         }
         Ok(())
     }
@@ -85,7 +85,7 @@ impl Redis {
     pub fn delete(&mut self, keys: &[u64]) -> Result<(), LabError> {
         for batch in keys.chunks(PIPELINE) {
             batch.iter().for_each(|key| self.client.send(&[b"DEL", &name(*key)]));
-            self.client.settle(batch.len())?;
+            self.client.take_answers(batch.len())?;
         }
         self.deleted.extend(keys);
         self.client.ask(&[b"MEMORY", b"PURGE"])
@@ -106,7 +106,7 @@ impl Redis {
                 self.client.send(&[b"GET", &name(key)]);
             }
             let begun = Instant::now();
-            let bytes = self.client.settle(PIPELINE)?;
+            let bytes = self.client.take_answers(PIPELINE)?;
             took.push(begun.elapsed().as_secs_f64() * 1e3);
             if bytes != there * VALUE {
                 return Err(peer::fault(PROGRAM, format!("{bytes} bytes for {there} values")));
@@ -157,11 +157,11 @@ impl Client {
 
     fn ask(&mut self, words: &[&[u8]]) -> Result<(), LabError> {
         self.send(words);
-        self.settle(1).map(drop)
+        self.take_answers(1).map(drop)
     }
 
     /// Sends, and takes so many answers. Returns the bytes of the values in them.
-    fn settle(&mut self, answers: usize) -> Result<usize, LabError> {
+    fn take_answers(&mut self, answers: usize) -> Result<usize, LabError> {
         let failed = |error: std::io::Error| peer::fault(PROGRAM, error);
         self.stream.get_mut().write_all(&self.out).map_err(failed)?;
         self.out.clear();

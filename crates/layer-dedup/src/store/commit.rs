@@ -102,7 +102,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::commit`].
-    pub async fn settle(&self, io: &Io) -> Result<(), BioError> {
+    pub async fn quiesce(&self, io: &Io) -> Result<(), BioError> {
         if self.latch.is_set() {
             return Ok(());
         }

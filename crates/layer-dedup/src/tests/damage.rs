@@ -38,7 +38,7 @@ fn written() -> (Rc<Media>, Layout) {
         for block in 0..20 {
             write(&volume, block, &unique(block % 19)).await;
         }
-        volume.dedup.store().settle(&volume.io).await.unwrap();
+        volume.dedup.store().quiesce(&volume.io).await.unwrap();
         *volume.dedup.store().layout()
     });
     (media, layout)
@@ -245,7 +245,7 @@ fn the_golden_image_is_read_and_written_as_it_always_was() {
         for block in 0..30 {
             write(&volume, block, &unique(block / 3)).await;
         }
-        volume.dedup.store().settle(&volume.io).await.unwrap();
+        volume.dedup.store().quiesce(&volume.io).await.unwrap();
         discard(&volume, 4, 3).await;
         write(&volume, 35, &unique(99)).await;
         flush(&volume).await;

@@ -62,7 +62,7 @@ impl Manager {
             Order::Resize { name, bytes } => self.resize(below, name, *bytes, Cut::Refused).await?,
             Order::Rename { name, to } => self.rename(below, name, to).await?,
         }
-        let told = |name: &String| self.entry(name).map(|(_, entry)| self.tell(&entry));
+        let told = |name: &String| self.entry(name).map(|(_, entry)| self.describe(&entry));
         let answer: Result<Value, ManageError> = match order {
             Order::Create { name, .. } | Order::Rollback { name, .. } | Order::Resize { name, .. } => told(name),
             Order::Rename { to, .. } => told(to),
@@ -75,11 +75,11 @@ impl Manager {
 
     /// Only one volume of it at a time is held in pieces.
     fn list(&self) -> String {
-        let told: Vec<String> = self.catalogue.borrow().iter().map(|entry| self.tell(entry).to_string()).collect();
+        let told: Vec<String> = self.catalogue.borrow().iter().map(|entry| self.describe(entry).to_string()).collect();
         format!("[{}]", told.join(","))
     }
 
-    fn tell(&self, entry: &Entry) -> Value {
+    fn describe(&self, entry: &Entry) -> Value {
         json!({
             "name": entry.name,
             "id": entry.id,

@@ -63,7 +63,7 @@ impl Port {
     ///
     /// # Errors
     /// There is no volume, or it is one that never changes.
-    pub fn lead(&self, bio: &mut Bio) -> Result<(), BioError> {
+    pub fn redirect(&self, bio: &mut Bio) -> Result<(), BioError> {
         let window = self.window.borrow();
         let Window { start, read_only } =
             *window.as_ref().map_err(|why| BioError::Latched(format!("{why}.").into()))?;
@@ -118,16 +118,16 @@ mod tests {
     fn requests_are_led_to_where_the_volume_lies() {
         let port = &parse("db=1MiB", 4096).unwrap_or_else(|e| panic!("{e}"))[0];
         let mut bio = Bio::discard(4096, 8192);
-        assert!(matches!(port.lead(&mut bio), Err(BioError::Latched(_))));
+        assert!(matches!(port.redirect(&mut bio), Err(BioError::Latched(_))));
         *port.window.borrow_mut() = Ok(Window { start: 1 << 40, read_only: false });
-        port.lead(&mut bio).unwrap();
+        port.redirect(&mut bio).unwrap();
         assert_eq!(bio.range, ByteRange::new((1 << 40) + 4096, 8192).unwrap());
         let src = ByteRange::new(0, 4096).unwrap();
         let mut bio = Bio::ranges([RangeOp::Clone { src, dst: 8192 }]);
-        port.lead(&mut bio).unwrap();
+        port.redirect(&mut bio).unwrap();
         let there = ByteRange::new(1 << 40, 4096).unwrap();
         assert_eq!(bio.op, Op::Ranges([RangeOp::Clone { src: there, dst: (1 << 40) + 8192 }].into()));
         *port.window.borrow_mut() = Ok(Window { start: 0, read_only: true });
-        assert!(matches!(port.lead(&mut Bio::discard(0, 4096)), Err(BioError::ReadOnly(_))));
+        assert!(matches!(port.redirect(&mut Bio::discard(0, 4096)), Err(BioError::ReadOnly(_))));
     }
 }

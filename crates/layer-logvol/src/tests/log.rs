@@ -22,7 +22,7 @@ fn start(bench: &Bench, lba: u64, blocks: usize, value: u8) -> Rc<Cell<bool>> {
     answered
 }
 
-async fn settle(rt: &Rt) {
+async fn quiesce(rt: &Rt) {
     rt.sleep(Nanos::millis(1)).await;
 }
 
@@ -32,18 +32,18 @@ fn a_batch_is_answered_only_after_those_before_it() {
         let (bench, keeper) = gated(&rt).await;
         keeper.shut.set(true);
         let first = start(&bench, 0, 1, 1);
-        settle(&rt).await;
+        quiesce(&rt).await;
         // Enough for a second batch beside the first.
         let others: Vec<_> = (0..8).map(|i| start(&bench, i, 1, 2)).collect();
-        settle(&rt).await;
+        quiesce(&rt).await;
         let waiting = keeper.waiting();
         assert_eq!(waiting.len(), 2, "two batches are on their way");
         keeper.let_go(waiting[1]);
-        settle(&rt).await;
+        quiesce(&rt).await;
         assert!(!first.get() && others.iter().all(|other| !other.get()), "the second one has to wait");
         assert_eq!(bench.volume.snapshot().mappings(), 0, "and is not to be seen");
         keeper.open_all();
-        settle(&rt).await;
+        quiesce(&rt).await;
         assert!(first.get() && others.iter().all(|other| other.get()));
         assert_eq!(bench.values(0, 9).await, [2, 2, 2, 2, 2, 2, 2, 2, 0]);
     });
@@ -64,7 +64,7 @@ fn a_lone_write_takes_one_block_of_records_and_twenty_share_one() {
         );
         let before = (bench.stat("batches"), bench.stat("record_bytes"), bench.stat("data_bytes"));
         let all: Vec<_> = (0..20).map(|i| start(&bench, 10 + i, 1, 3)).collect();
-        settle(&rt).await;
+        quiesce(&rt).await;
         assert!(all.iter().all(|one| one.get()));
         let after = (bench.stat("batches"), bench.stat("record_bytes"), bench.stat("data_bytes"));
         let (records, data) = (after.1 - before.1, after.2 - before.2);

@@ -210,7 +210,7 @@ fn a_port_grows_its_volume_and_refuses_what_cannot_grow() {
         assert_eq!(named.values("s").await, [1; 4]);
         let mut bio = Bio::flush();
         let ports = ports::parse("x=1KiB", 512).unwrap_or_else(|e| panic!("{e}"));
-        assert!(ports[0].lead(&mut bio).unwrap_err().to_string().contains("not open yet"));
+        assert!(ports[0].redirect(&mut bio).unwrap_err().to_string().contains("not open yet"));
     });
 }
 

@@ -205,7 +205,7 @@ async fn sectors(bench: &Bench, blocks: u64) -> Vec<u8> {
     bytes.chunks(BLOCK).map(value).collect()
 }
 
-async fn settle(rt: &Rt) {
+async fn quiesce(rt: &Rt) {
     rt.sleep(Nanos::millis(1)).await;
 }
 
@@ -215,12 +215,12 @@ fn a_part_waits_for_a_write_of_its_block_that_is_in_the_log() {
         let (bench, keeper) = gated(&rt).await;
         keeper.shut.set(true);
         start(&bench, write_of(&bench, 0, IN_BLOCK, 2));
-        settle(&rt).await;
+        quiesce(&rt).await;
         start(&bench, write_of(&bench, 3, 1, 3));
-        settle(&rt).await;
+        quiesce(&rt).await;
         assert_eq!(keeper.waiting().len(), 1, "the batch, and no read");
         keeper.open_all();
-        settle(&rt).await;
+        quiesce(&rt).await;
         assert_eq!(sectors(&bench, 1).await, [2, 2, 2, 3, 2, 2, 2, 2]);
         assert!(bench.volume.claims.is_idle());
     });
@@ -233,10 +233,10 @@ fn a_part_waits_for_another_part_of_its_block() {
         keeper.shut.set(true);
         start(&bench, write_of(&bench, 0, 1, 2));
         start(&bench, write_of(&bench, 7, 2, 3));
-        settle(&rt).await;
+        quiesce(&rt).await;
         assert_eq!(keeper.waiting().len(), 1, "one of them reads the block");
         keeper.open_all();
-        settle(&rt).await;
+        quiesce(&rt).await;
         assert_eq!(sectors(&bench, 2).await, [2, 1, 1, 1, 1, 1, 1, 3, 3, 0, 0, 0, 0, 0, 0, 0]);
     });
 }
@@ -245,12 +245,12 @@ fn a_part_waits_for_another_part_of_its_block() {
 async fn after_a_part(rt: &Rt, bench: &Bench, keeper: &Keeper, bio: Bio) -> Vec<u8> {
     keeper.shut.set(true);
     start(bench, write_of(bench, 3, 1, 9));
-    settle(rt).await;
+    quiesce(rt).await;
     start(bench, bio);
-    settle(rt).await;
+    quiesce(rt).await;
     assert_eq!(keeper.waiting().len(), 1, "the read of the part, and no batch");
     keeper.open_all();
-    settle(rt).await;
+    quiesce(rt).await;
     sectors(bench, 1).await
 }
 
@@ -280,10 +280,10 @@ fn whole_blocks_claim_nothing_while_no_part_is_changed() {
         for block in 0..5 {
             start(&bench, write_of(&bench, block * IN_BLOCK, IN_BLOCK, 2));
         }
-        settle(&rt).await;
+        quiesce(&rt).await;
         assert!(bench.volume.claims.is_idle() && !keeper.waiting().is_empty());
         keeper.open_all();
-        settle(&rt).await;
+        quiesce(&rt).await;
         assert_eq!(sectors(&bench, 5).await, [2; 40]);
     });
 }

@@ -15,12 +15,12 @@ fn a_clone_shares_until_either_side_is_written() {
         let bench = fresh(&rt).await;
         bench.write(0, 4, 1).await;
         bench.ranges(&[clone(0, 6, 100)]).await;
-        assert!(bench.volume.are_shared(0, 100, 6));
+        assert!(bench.volume.share_blocks(0, 100, 6));
         bench.write(1, 1, 2).await;
         bench.write(102, 1, 3).await;
         assert_eq!(bench.values(0, 6).await, [1, 2, 1, 1, 0, 0]);
         assert_eq!(bench.values(100, 6).await, [1, 1, 3, 1, 0, 0]);
-        assert!(!bench.volume.are_shared(0, 100, 6) && bench.volume.are_shared(0, 100, 1));
+        assert!(!bench.volume.share_blocks(0, 100, 6) && bench.volume.share_blocks(0, 100, 1));
     });
 }
 
@@ -188,7 +188,7 @@ fn compare_and_clone_shares_what_is_equal_and_leaves_what_differs() {
             bench.volume.compare_and_clone(&below, src, dst, 8, Default::default()).await
         };
         assert_eq!(compare(0, 100).await, Ok(Compared::Cloned));
-        assert!(bench.volume.are_shared(0, 100, 8));
+        assert!(bench.volume.share_blocks(0, 100, 8));
         assert_eq!(compare(0, 100).await, Ok(Compared::Shared), "nothing is done twice");
         assert_eq!(compare(0, 200).await, Ok(Compared::Different));
         assert_eq!(bench.values(200, 8).await, [5, 5, 5, 5, 5, 5, 5, 0]);

@@ -33,7 +33,7 @@ impl WakeBench {
     pub fn round(&mut self, round: Round, watch: &mut dyn FnMut(&str)) -> Result<(), PredictError> {
         let world = World::real(round.seed)?;
         // As models do, which these are for.
-        world.rt().time_closely();
+        world.rt().use_precise_timers();
         let mut rows = no_rows();
         for (mean, times) in WAITS {
             watch("wakes");

@@ -139,7 +139,7 @@ fn the_same_plan_runs_in_real_time_on_carried_bytes_and_paced_models() {
         let making = Making { wraps: true, fill: 0.0 };
         let plan = ComparisonPlan { load, making, ..plan(vec![busy("t", 40)], vec![candidate("real", stack)]) };
         let prepared = plan.prepare(&silent()).unwrap();
-        let run = prepared.run_really(0, &silent()).unwrap();
+        let run = prepared.run_realtime(0, &silent()).unwrap();
         assert_eq!((run.all.requests, run.failed, run.digest.as_deref()), (40, 0, None), "{stack}");
         assert!(stack != model || run.reads.p50_ns >= 1_000_000, "a paced model is never early: {:?}", run.reads);
     }

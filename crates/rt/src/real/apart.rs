@@ -26,7 +26,7 @@ pub unsafe trait NoDescriptors: Send + 'static {}
 ///
 /// # Errors
 /// What the errand says, or why its thread could not be made or set apart.
-pub fn run_apart(errand: IsolatedCall, words: Vec<String>) -> Result<String, String> {
+pub fn run_isolated(errand: IsolatedCall, words: Vec<String>) -> Result<String, String> {
     in_own_table(move || errand(&words)).map_err(|error| error.to_string())?
 }
 
@@ -75,15 +75,15 @@ mod tests {
             Err(error) => Err(error.to_string()),
         };
         let words = vec![ours.as_raw_fd().to_string()];
-        let seen = run_apart(open, words.clone()).unwrap_err();
+        let seen = run_isolated(open, words.clone()).unwrap_err();
         assert!(seen.contains("No such file"), "{seen}");
         assert!(open(&words).unwrap().ends_with("/status"), "our own is still open");
     }
 
     #[test]
     fn an_errand_brings_its_answer_and_a_panic_is_told() {
-        assert_eq!(run_apart(|words| Ok(words.join("+")), vec!["a".into(), "b".into()]), Ok("a+b".to_string()));
-        assert!(run_apart(|_| panic!("on purpose"), Vec::new()).unwrap_err().contains("panicked"));
+        assert_eq!(run_isolated(|words| Ok(words.join("+")), vec!["a".into(), "b".into()]), Ok("a+b".to_string()));
+        assert!(run_isolated(|_| panic!("on purpose"), Vec::new()).unwrap_err().contains("panicked"));
     }
 
     #[test]

@@ -118,7 +118,7 @@ pub(crate) struct RealState {
 }
 
 impl RealState {
-    pub fn time_closely(&self) {
+    pub fn use_precise_timers(&self) {
         self.spin.set(SPIN_CLOSE);
     }
 

@@ -104,7 +104,7 @@ impl Field for Fd {
         Field::get(from).map(Fd)
     }
 
-    fn tell(&self, to: &mut String) {
+    fn render(&self, to: &mut String) {
         match *self {
             Fd::CWD => to.push_str("cwd"),
             Fd(number) => to.push_str(&number.to_string()),
@@ -130,12 +130,12 @@ impl Field for At {
         Ok(At { dir: Field::get(from)?, path: Field::get(from)? })
     }
 
-    fn tell(&self, to: &mut String) {
+    fn render(&self, to: &mut String) {
         if self.dir != Fd::CWD {
-            self.dir.tell(to);
+            self.dir.render(to);
             to.push(':');
         }
-        self.path.tell(to);
+        self.path.render(to);
     }
 
     fn parts<'a>(&'a self, see: &mut dyn FnMut(Part<'a>)) {
@@ -169,11 +169,11 @@ impl Field for Object {
         }
     }
 
-    fn tell(&self, to: &mut String) {
+    fn render(&self, to: &mut String) {
         match self {
-            Object::Fd(fd) => fd.tell(to),
+            Object::Fd(fd) => fd.render(to),
             Object::Path { at, follow } => {
-                at.tell(to);
+                at.render(to);
                 to.push_str(if *follow { "" } else { " (not followed)" });
             }
         }
@@ -218,7 +218,7 @@ impl Field for AsyncQueue {
         }
     }
 
-    fn tell(&self, to: &mut String) {
+    fn render(&self, to: &mut String) {
         match self {
             AsyncQueue::Posix => to.push_str("posix"),
             AsyncQueue::Kernel(context) => to.push_str(&format!("aio:{context:#x}")),
@@ -248,7 +248,7 @@ impl Field for ThreadId {
         Field::get(from).map(ThreadId)
     }
 
-    fn tell(&self, to: &mut String) {
+    fn render(&self, to: &mut String) {
         to.push_str(&format!("T{}", self.0));
     }
 }
@@ -262,7 +262,7 @@ impl Field for ProcessId {
         Field::get(from).map(ProcessId)
     }
 
-    fn tell(&self, to: &mut String) {
+    fn render(&self, to: &mut String) {
         to.push_str(&format!("P{}", self.0));
     }
 }
@@ -276,7 +276,7 @@ impl Field for Errno {
         Field::get(from).map(Errno)
     }
 
-    fn tell(&self, to: &mut String) {
+    fn render(&self, to: &mut String) {
         to.push_str(&self.to_string());
     }
 }

@@ -205,7 +205,7 @@ mod tests {
         let trace = parse(CALLS, OnBad::Fail).expect("a trace");
         let tell = |action: &crate::Action| {
             let mut text = String::new();
-            action.call.tell(&mut text);
+            action.call.render(&mut text);
             text
         };
         let told: Vec<String> = trace.actions.iter().map(tell).collect();

@@ -12,7 +12,7 @@ impl Field for u64 {
         from.unsigned()
     }
 
-    fn tell(&self, to: &mut String) {
+    fn render(&self, to: &mut String) {
         to.push_str(&self.to_string());
     }
 }
@@ -26,7 +26,7 @@ impl Field for i64 {
         from.signed()
     }
 
-    fn tell(&self, to: &mut String) {
+    fn render(&self, to: &mut String) {
         to.push_str(&self.to_string());
     }
 }
@@ -67,7 +67,7 @@ impl Field for String {
         Ok(String::from_utf8_lossy(from.bytes(TEXT_MAX)?).into_owned())
     }
 
-    fn tell(&self, to: &mut String) {
+    fn render(&self, to: &mut String) {
         to.push_str(self);
     }
 }
@@ -85,7 +85,7 @@ impl Field for bool {
         }
     }
 
-    fn tell(&self, to: &mut String) {
+    fn render(&self, to: &mut String) {
         to.push_str(if *self { "yes" } else { "no" });
     }
 }
@@ -99,7 +99,7 @@ impl Field for PathBytes {
         from.path()
     }
 
-    fn tell(&self, to: &mut String) {
+    fn render(&self, to: &mut String) {
         to.push_str(&format!("{self:?}"));
     }
 
@@ -121,7 +121,7 @@ impl Field for Word {
         Ok(Word::from(from.path()?.as_bytes()))
     }
 
-    fn tell(&self, to: &mut String) {
+    fn render(&self, to: &mut String) {
         to.push_str(&self.to_string());
     }
 }
@@ -138,9 +138,9 @@ impl<T: Field> Field for Option<T> {
         if bool::get(from)? { T::get(from).map(Some) } else { Ok(None) }
     }
 
-    fn tell(&self, to: &mut String) {
+    fn render(&self, to: &mut String) {
         match self {
-            Some(value) => value.tell(to),
+            Some(value) => value.render(to),
             None => to.push('-'),
         }
     }
@@ -163,8 +163,8 @@ impl<T: Field> Field for Box<T> {
         T::get(from).map(Box::new)
     }
 
-    fn tell(&self, to: &mut String) {
-        self.as_ref().tell(to);
+    fn render(&self, to: &mut String) {
+        self.as_ref().render(to);
     }
 
     fn parts<'a>(&'a self, see: &mut dyn FnMut(Part<'a>)) {
@@ -195,11 +195,11 @@ impl<T: Field> Field for Vec<T> {
         (0..len).map(|_| T::get(from)).collect()
     }
 
-    fn tell(&self, to: &mut String) {
+    fn render(&self, to: &mut String) {
         to.push('[');
         for (number, value) in self.iter().enumerate() {
             to.push_str(if number == 0 { "" } else { ", " });
-            value.tell(to);
+            value.render(to);
         }
         to.push(']');
     }

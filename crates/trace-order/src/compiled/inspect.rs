@@ -106,7 +106,7 @@ pub fn dot(program: &Program, rules: Rules, window: Range<u32>) -> Result<String
         String::from("digraph trace {\n  rankdir=TB;\n  node [shape=box, fontname=\"monospace\", fontsize=9];\n");
     for id in window.clone() {
         let mut label = String::new();
-        program.step(id)?.tell(&mut label);
+        program.step(id)?.render(&mut label);
         let thread = program.instant(id).thread;
         let label = label.replace('\\', "\\\\").replace('"', "\\\"");
         let _ = writeln!(text, "  a{id} [group=t{thread}, label=\"{id} T{thread} {label}\"];");

@@ -112,7 +112,7 @@ impl Field for SlotEffect {
         }
     }
 
-    fn tell(&self, to: &mut String) {
+    fn render(&self, to: &mut String) {
         match self {
             SlotEffect::Made(fd) => to.push_str(&format!("+{}", fd.0)),
             SlotEffect::Copied { from, to: copy } => to.push_str(&format!("{}->{}", from.0, copy.0)),
@@ -151,8 +151,8 @@ impl Field for Step {
         Ok(Step { call: Call::get(from)?, outcome, notes, slots })
     }
 
-    fn tell(&self, to: &mut String) {
-        self.call.tell(to);
+    fn render(&self, to: &mut String) {
+        self.call.render(to);
         to.push_str(&match self.outcome {
             Outcome::Done(value) => format!(" = {value}"),
             Outcome::Failed(errno) => format!(" = {errno}"),
@@ -160,7 +160,7 @@ impl Field for Step {
         });
         for slot in &self.slots {
             to.push(' ');
-            slot.tell(to);
+            slot.render(to);
         }
     }
 }

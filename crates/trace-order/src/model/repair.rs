@@ -235,6 +235,6 @@ pub(super) fn entry_kind(path: &[u8], kind: FileKind, target: PathBytes) -> Entr
 /// A call as text.
 pub(super) fn told(call: &Call) -> String {
     let mut text = String::new();
-    call.tell(&mut text);
+    call.render(&mut text);
     text
 }

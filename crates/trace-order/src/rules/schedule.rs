@@ -132,7 +132,7 @@ impl Schedule {
             spans[id as usize] = (start, schedule.waits.len() as u32);
             schedule.leads[id as usize] = pace.action(id, candidates);
         });
-        schedule.settle(&spans);
+        schedule.sort_waits(&spans);
         schedule
     }
 
@@ -145,7 +145,7 @@ impl Schedule {
     }
 
     /// Brings the waits into the order of the actions' numbers, if they were found in another one.
-    fn settle(&mut self, spans: &[(u32, u32)]) {
+    fn sort_waits(&mut self, spans: &[(u32, u32)]) {
         let ordered = spans.windows(2).all(|pair| pair[0].1 <= pair[1].0);
         if ordered {
             self.ends = spans.iter().map(|span| span.1).collect();

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::atomic::AtomicBool;
 
-use esker_rt::real::run_apart;
+use esker_rt::real::run_isolated;
 use esker_trace_calls::{Call, Fd, Object, Outcome};
 use esker_trace_order::compiled::Step;
 
@@ -76,7 +76,7 @@ impl CallExecutor<'_> {
 pub fn sharing_ns() -> u64 {
     let least =
         |told: fn() -> Result<String, String>| (0..TURNS).filter_map(|_| told().ok()?.parse::<u64>().ok()).min();
-    let (shared, alone) = (least(|| stat_ns(&[])), least(|| run_apart(stat_ns, Vec::new())));
+    let (shared, alone) = (least(|| stat_ns(&[])), least(|| run_isolated(stat_ns, Vec::new())));
     shared.zip(alone).map_or(0, |(shared, alone)| shared.saturating_sub(alone))
 }
 

@@ -22,7 +22,7 @@ fn young() -> Option<Young> {
 /// A process with so many huge regions, whose bits can be read.
 fn huge(count: u64) -> Option<(Puppet, Tracked, Young, Vec<Region>)> {
     let (mut puppet, young) = (Puppet::start(count)?, young()?);
-    puppet.tell(&format!("write 0 {}", count * 512));
+    puppet.send(&format!("write 0 {}", count * 512));
     let mut tracked = puppet.track();
     let regions: Vec<Region> = (0..count).map(|at| puppet.region(at)).collect();
     assert!(regions.iter().all(|region| tracked.promote(*region).result.is_ok()));
@@ -36,7 +36,7 @@ fn item_21_page_tables_tell_what_is_used_from_what_is_not() {
     for round in 0..20 {
         tracked.clear_accessed(&regions);
         for at in (0..40).step_by(5) {
-            puppet.tell(&format!("read {} {}", at * 512 + round, at * 512 + round + 1));
+            puppet.send(&format!("read {} {}", at * 512 + round, at * 512 + round + 1));
         }
         let bits = young.accessed(pid, &regions, tracked.table());
         assert_eq!(bits, (0..40).map(|at| Some(at % 5 == 0)).collect::<Vec<_>>(), "round {round}");
@@ -54,7 +54,7 @@ fn bits_of_base_pages_are_told_and_those_of_who_is_gone_are_not() {
     };
     tracked.clear_accessed(&regions);
     assert_eq!((bit(regions[0]), bit(regions[1])), (Some(false), Some(false)));
-    puppet.tell("read 300 301");
+    puppet.send("read 300 301");
     assert_eq!((bit(regions[0]), bit(regions[1])), (Some(true), Some(false)), "one page of its region");
     assert_eq!(bit(Region(1)), None, "nothing is mapped there");
     drop(puppet);
@@ -85,7 +85,7 @@ fn false_idle(puppet: &Puppet, table: &PageTable, young: &mut Young, mut clear: 
 #[test]
 fn item_22_clearing_without_dropping_translations_shows_used_huge_pages_as_idle() {
     let Some((mut puppet, tracked, mut young, regions)) = huge(3) else { return };
-    puppet.tell("hammer 0 2");
+    puppet.send("hammer 0 2");
     let pid = puppet.pid().0;
     // In this order: after `clear_refs` the other way misses what its translations still hide.
     let cold = false_idle(&puppet, tracked.table(), &mut young, || tracked.clear_accessed(&regions));

@@ -9,7 +9,7 @@ fn what_two_processes_have_in_use_when_they_are_met_is_served_by_their_claims() 
     let Some(mut first) = Puppet::start(2 * REGIONS + 2) else { return };
     let mut second = first.beside(REGIONS);
     for puppet in [&mut first, &mut second] {
-        puppet.tell(&format!("write 0 {}", REGIONS * 512));
+        puppet.send(&format!("write 0 {}", REGIONS * 512));
     }
     let pids = [first.pid(), second.pid()];
     let policy = Policy { budget: Some(REGIONS), quantum_sleep: Nanos::secs(3_600), ..Policy::ingens() };
@@ -29,11 +29,11 @@ fn contended_budget() -> Result<(), String> {
     let Some(mut busy) = Puppet::start(2 * REGIONS + 2) else { return Ok(()) };
     let mut idle = busy.beside(REGIONS + 1);
     for puppet in [&mut busy, &mut idle] {
-        puppet.tell(&format!("write 0 {}", REGIONS * 512));
+        puppet.send(&format!("write 0 {}", REGIONS * 512));
     }
-    busy.tell(&format!("work 0 {REGIONS}"));
+    busy.send(&format!("work 0 {REGIONS}"));
     // Awake, but it uses nothing any more but a page elsewhere, in which it counts.
-    idle.tell(&format!("work {REGIONS} {REGIONS}"));
+    idle.send(&format!("work {REGIONS} {REGIONS}"));
     let pids = [busy.pid(), idle.pid()];
     let scan = Nanos::millis(100);
     // A promotion for every second scan, so that heat is known before many more.

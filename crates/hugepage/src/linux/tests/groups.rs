@@ -66,7 +66,7 @@ impl Drop for Group {
 fn item_7_a_promotion_that_a_full_group_refuses_is_counted_as_that_and_its_process_passed_over() {
     let Some(mut puppet) = Puppet::start(8) else { return };
     let Some(group) = Group::around(&puppet) else { return };
-    puppet.tell("write 0 4096");
+    puppet.send("write 0 4096");
     let (mut tracked, region) = (puppet.track(), puppet.region(0));
     // Room for less than the huge page that a promotion takes before it gives back base pages.
     group.limit(Some(group.used() + REGION_BYTES / 2));
@@ -80,7 +80,7 @@ fn item_7_a_promotion_that_a_full_group_refuses_is_counted_as_that_and_its_proce
     drop(managed);
     group.limit(None);
     assert_eq!(tracked.promote(region).result, Ok(()));
-    assert_eq!(puppet.tell("check 0 4096"), 0);
+    assert_eq!(puppet.send("check 0 4096"), 0);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn item_14_what_is_freed_inside_huge_pages_leaves_the_process_and_stays_charged_
     let Some(flags) = flags() else {
         return skip(Ability::PageFlags, "/proc/kpageflags cannot be read");
     };
-    puppet.tell(&format!("write 0 {}", REGIONS * 512));
+    puppet.send(&format!("write 0 {}", REGIONS * 512));
     let mut tracked = puppet.track();
     assert!((0..REGIONS).all(|at| tracked.promote(puppet.region(at)).result.is_ok()));
     let half = REGIONS * REGION_BYTES / 2;
@@ -99,7 +99,7 @@ fn item_14_what_is_freed_inside_huge_pages_leaves_the_process_and_stays_charged_
     let is_half = |bytes: u64| bytes.abs_diff(half) < half / 4;
     let (resident, used) = (tracked.resident(), group.used());
     for at in 0..REGIONS {
-        puppet.tell(&format!("free {} {}", at * 512 + 256, at * 512 + 512));
+        puppet.send(&format!("free {} {}", at * 512 + 256, at * 512 + 512));
     }
     let hidden = group.used();
     assert!(is_half(resident - tracked.resident()), "{resident} and then {} are resident", tracked.resident());
@@ -107,7 +107,7 @@ fn item_14_what_is_freed_inside_huge_pages_leaves_the_process_and_stays_charged_
     assert!((0..REGIONS).all(|at| tracked.demote(puppet.region(at), Some(&flags)).result.is_ok()));
     let left = group.used();
     assert!(is_half(hidden.saturating_sub(left)), "{hidden} and then {left} are charged");
-    assert_eq!(puppet.tell("check 0 256"), 0);
+    assert_eq!(puppet.send("check 0 256"), 0);
 }
 
 /// The kernel's index of unusable free memory for huge pages, by zone; read in a view of files of its own, where its debugging

@@ -41,7 +41,7 @@ pub struct Descriptors {
 impl Descriptors {
     /// Follows one call, in the order of beginnings.
     pub fn follow(&mut self, item: &Item, process: ProcessId, trace: &mut Trace) {
-        self.settle(item.enter, trace);
+        self.open_until(item.enter, trace);
         let table = self.table_of(process);
         self.note_cwd(item, process, trace);
         if item.outcome != Outcome::Failed(Errno::EBADF) {
@@ -78,7 +78,7 @@ impl Descriptors {
     }
 
     /// Opens what returned up to `now`.
-    fn settle(&mut self, now: u64, trace: &mut Trace) {
+    fn open_until(&mut self, now: u64, trace: &mut Trace) {
         while let Some(first) = self.pending.first_entry() {
             if first.key().0 > now {
                 return;

@@ -21,9 +21,9 @@ fn strict(text: &str) -> Trace {
 fn told(trace: &Trace) -> Vec<String> {
     let tell = |action: &crate::Action| {
         let mut text = String::new();
-        action.call.tell(&mut text);
+        action.call.render(&mut text);
         text.push_str(" = ");
-        action.outcome.tell(&mut text);
+        action.outcome.render(&mut text);
         text
     };
     trace.actions.iter().map(tell).collect()
