@@ -13,6 +13,7 @@ use crate::created::Created;
 use crate::device::Device;
 use crate::ext::Extension;
 use crate::limits::{Limits, OpSet};
+use crate::renamed;
 
 /// What a parameter's value is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -197,6 +198,8 @@ impl Args {
         if let Some(param) = given.keys().find(|name| kind.param(name).is_none()) {
             let known = kind.params.iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
             let known = if known.is_empty() { "none".to_string() } else { known };
+            let new = renamed::param(kind.name, param);
+            let known = new.map_or(known, |new| format!("\"{new}\", as \"{param}\" is called now, and: {known}"));
             return Err(KindError::UnknownParam { param: param.clone(), kind: kind.name, known });
         }
         let mut args = Args::default();

@@ -14,7 +14,7 @@ use crate::stack_text::StackText;
 use crate::terminal::Terminal;
 
 /// The kind that understands the words of these verbs.
-const KIND: &str = "volumes";
+const KIND: &str = "thin";
 
 /// Whose volumes.
 #[derive(clap::Args)]

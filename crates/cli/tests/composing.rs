@@ -34,7 +34,7 @@ on = "off"
 kind = "dedup"
 on = "guard"   # blocks once
 [device.vol]
-kind = "volume"
+kind = "logvol"
 on = "once"
 segment = "1MiB"
 [device.count]

@@ -33,7 +33,7 @@ pub const ALL: &[&Kind] = &[
     &esker_layers::verify::KIND,
     &esker_layer_mirror::KIND,
     &esker_layer_logvol::KIND,
-    &esker_layer_logvol::volumes::KIND,
+    &esker_layer_logvol::thin::KIND,
     &esker_layer_dedup::KIND,
     &esker_layer_offload::KIND,
     &esker_layer_shepherd::KIND,

@@ -260,14 +260,14 @@ fn layers_without_a_medium_hand_the_error_on() {
 
 #[test]
 fn volumes_fail_the_write_and_go_on() {
-    check("a = tight BED; vol = volume segment=64KiB checkpoint=256KiB size=1MiB on a", None);
-    check("a = tight BED; vol = volumes segment=64KiB checkpoint=256KiB ports=\"p=1MiB\" on a", None);
+    check("a = tight BED; vol = logvol segment=64KiB checkpoint_interval=256KiB size=1MiB on a", None);
+    check("a = tight BED; vol = thin segment=64KiB checkpoint_interval=256KiB ports=\"p=1MiB\" on a", None);
 }
 
 #[test]
 fn a_mirror_latches_where_no_half_has_space() {
     check(
-        "a = tight BED; b = tight BED; vol = mirror region=64KiB settle=1ms new=equal on a, b",
+        "a = tight BED; b = tight BED; vol = mirror region=64KiB clean_after=1ms initial=assume-clean on a, b",
         Some("no half took a change"),
     );
 }
@@ -280,7 +280,7 @@ fn dedup_latches_where_its_records_find_no_space() {
 #[test]
 fn an_off_loading_layer_uses_its_home_where_its_log_has_no_space() {
     check(
-        "a = tight BED; b = tight BED; vol = offload rest=0s on a, b",
+        "a = tight BED; b = tight BED; vol = offload idle_after=0s on a, b",
         Some("the superblock of the log cannot be written"),
     );
 }

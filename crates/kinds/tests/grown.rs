@@ -16,7 +16,7 @@ const NEW: u64 = 16 * MIB;
 const PIECE: usize = 8 << 10;
 const PATIENCE: Nanos = Nanos::secs(5);
 const PORTS: &str = "d = file path=DIR/d.img size=128MiB; \
-                     vm = volumes segment=1MiB ports=\"db=8MiB,twin=8MiB,small=4MiB\" on d";
+                     vm = thin segment=1MiB ports=\"db=8MiB,twin=8MiB,small=4MiB\" on d";
 
 /// Opens the stack of volumes with `layers` on them.
 async fn open(rt: &Rt, dir: &Path, layers: &str) -> Rc<Stack> {
@@ -133,7 +133,7 @@ fn layers_with_a_record_of_their_size_keep_it_on_a_grown_volume() {
             kept(&rt, dir, layers, size).await;
         });
     }
-    check("; top = volume size=2MiB segment=64KiB on vm.db", &["db"], 2 * MIB, 2 * MIB);
+    check("; top = logvol size=2MiB segment=64KiB on vm.db", &["db"], 2 * MIB, 2 * MIB);
 }
 
 /// Data at both ends of `top` is where it was.

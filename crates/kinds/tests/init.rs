@@ -15,7 +15,7 @@ use esker_stack::{InitError, Making, Spec, Stack, Wanted};
 
 const FILES: &str = "d0 = file path=DIR/a.img size=64MiB; d1 = file path=DIR/b.img size=64MiB; ";
 const VMS: &str = "m = mirror on d0,d1; c = crypt key=env:K on m; t = stats on c; \
-                   vm = volumes segment=1MiB ports=\"web=16MiB,db=1GiB\" on t; export web = vm.web";
+                   vm = thin segment=1MiB ports=\"web=16MiB,db=1GiB\" on t; export web = vm.web";
 
 fn in_world<T: 'static>(body: impl AsyncFnOnce(Rt) -> T + 'static) -> T {
     let reactor = Reactor::new(RealConfig::seeded(4)).unwrap();
@@ -106,7 +106,7 @@ fn mirror_crypt_and_volumes_are_made_on_new_files_and_kept_the_next_time() {
 #[test]
 fn what_was_served_blank_behind_crypt_is_told_from_data_by_what_lies_below_crypt() {
     let dir = tempfile::tempdir().unwrap();
-    let below = format!("{FILES}m = mirror new=equal on d0,d1; c = crypt key=env:K on m; export c = c");
+    let below = format!("{FILES}m = mirror initial=assume-clean on d0,d1; c = crypt key=env:K on m; export c = c");
     served(dir.path(), &below, async |_| ());
     let own = [("d0", "a half"), ("d1", "a half")];
     let text = format!("{FILES}{VMS}");
@@ -122,7 +122,7 @@ fn data_behind_crypt_is_refused_unless_forced() {
         let bio = Bio::write(0, Buf::from_bytes(&Pool::default(), &[9; 4096])).fua();
         stack.export("c").unwrap().submit(bio).await.result.unwrap();
     });
-    let text = format!("{}; v = volume segment=1MiB on c", data.replace("; export c = c", ""));
+    let text = format!("{}; v = logvol segment=1MiB on c", data.replace("; export c = c", ""));
     let before = fs::read(dir.path().join("d.img")).unwrap();
     let error = init(dir.path(), &text, &[("d", "a half")], &[], true).unwrap_err().to_string();
     assert!(
@@ -167,11 +167,11 @@ fn every_kind_with_a_medium_can_be_made_behind_crypt() {
 fn a_new_log_keeps_what_lies_at_home() {
     let dir = tempfile::tempdir().unwrap();
     let home = "h = file path=DIR/h.img size=64MiB; ";
-    let plain = format!("{home}vm = volumes segment=1MiB ports=\"web=16MiB\" on h; export web = vm.web");
+    let plain = format!("{home}vm = thin segment=1MiB ports=\"web=16MiB\" on h; export web = vm.web");
     served(dir.path(), &plain, async |stack| write(stack, "web", 5).await);
     let text = format!(
         "{home}l = file path=DIR/l.img size=16MiB; o = offload on h,l; \
-         vm = volumes segment=1MiB ports=\"web=16MiB\" on o; export web = vm.web"
+         vm = thin segment=1MiB ports=\"web=16MiB\" on o; export web = vm.web"
     );
     let made = init_twice(dir.path(), &text, &[("h", "a volume of esker")], &[]);
     assert_eq!(made, done(&[("o", Making::Made), ("vm", Making::Kept)]));

@@ -97,18 +97,18 @@ fn check(layer: &'static str, top: &'static str, faulty: &'static [&'static str]
 
 #[test]
 fn every_kind_that_keeps_state_refuses_with_one_error_that_says_why_and_what_to_do() {
-    check("m = mirror new=equal on a, b", "m", &["a", "b"], CHANGES);
+    check("m = mirror initial=assume-clean on a, b", "m", &["a", "b"], CHANGES);
     check("d = dedup on a", "d", &["a"], "flush");
-    check("o = offload rest=0s on a, b", "o", &["b"], CHANGES);
-    check("v = volume size=4MiB segment=64KiB on a", "v", &["a"], CHANGES);
-    check("vm = volumes segment=64KiB ports=\"p=2MiB\" on a", "vm.p", &["a"], CHANGES);
+    check("o = offload idle_after=0s on a, b", "o", &["b"], CHANGES);
+    check("v = logvol size=4MiB segment=64KiB on a", "v", &["a"], CHANGES);
+    check("vm = thin segment=64KiB ports=\"p=2MiB\" on a", "vm.p", &["a"], CHANGES);
 }
 
 #[test]
 fn a_latch_above_another_one_says_once_what_to_do() {
     let text = twice(SimConfig::seeded(3), |rt| async move {
         let stack =
-            open(&rt, &format!("{BOTH}; m = mirror new=equal on a, b; v = volume size=2MiB segment=64KiB on m")).await;
+            open(&rt, &format!("{BOTH}; m = mirror initial=assume-clean on a, b; v = logvol size=2MiB segment=64KiB on m")).await;
         let vol = Client::of(&stack, "v");
         break_and_mend(&stack, &vol, &["a", "b"], CHANGES).await;
         // The mirror has latched by its own failure; the volume may have seen the failure itself or the latch.
@@ -122,7 +122,7 @@ fn a_latch_above_another_one_says_once_what_to_do() {
 #[test]
 fn a_mirror_that_lacks_a_half_says_so_and_serves_on() {
     let (answers, trouble) = twice(SimConfig::seeded(3), |rt| async move {
-        let stack = open(&rt, &format!("{BOTH}; m = mirror new=equal probe=1h on a, b")).await;
+        let stack = open(&rt, &format!("{BOTH}; m = mirror initial=assume-clean rescan=1h on a, b")).await;
         let vol = Client::of(&stack, "m");
         assert_eq!((vol.ask("write").await, stack.stats()[2].trouble.clone()), (Ok(()), None));
         let spec = Spec::parse("test", "z = memory size=4KiB; e = error probability=1 on z").unwrap();

@@ -10,7 +10,7 @@ use esker_rt::{Sim, SimConfig};
 use esker_stack::{DeviceSpec, Export, Location, Spec, Stack};
 
 const PATIENCE: Nanos = Nanos::secs(5);
-const TEXT: &str = "d = memory block=4096 size=64MiB; vm = volumes segment=1MiB ports=\"web=8MiB,db=8MiB\" on d; \
+const TEXT: &str = "d = memory block=4096 size=64MiB; vm = thin segment=1MiB ports=\"web=8MiB,db=8MiB\" on d; \
                     export web = vm.web; export db = vm.db";
 
 fn stats(name: &str) -> DeviceSpec {
@@ -83,7 +83,7 @@ fn windows_on_a_port_pass_range_vectors_only_if_they_cut_no_block_of_the_map() {
     let sim = Sim::new(SimConfig::seeded(1));
     let rt = sim.rt();
     sim.block_on(async move {
-        let text = "d = memory size=64MiB; vm = volumes segment=1MiB ports=\"db=8MiB\" on d; \
+        let text = "d = memory size=64MiB; vm = thin segment=1MiB ports=\"db=8MiB\" on d; \
                     even = offset start=32KiB size=1MiB on vm.db; odd = offset start=32256 size=1MiB on vm.db; \
                     copied = emulate on odd";
         let stack = Stack::build(&rt, &Pool::default(), esker_kinds::ALL, &Spec::parse("test", text).unwrap()).unwrap();

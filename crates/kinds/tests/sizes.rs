@@ -49,18 +49,18 @@ fn endless_devices_and_parameters_are_borne_or_refused_with_words() {
         "mirror",
         "mirror region=9223372036854775807",
         "mirror window=64",
-        "volume",
-        "volume segment=1MiB",
-        "volume checkpoint=18446744073709551615 clean_memory=18446744073709551615",
-        "volume scanners=4000000000",
-        "volumes ports=\"a=1TiB\"",
-        "volumes segment=1GiB ports=\"a=1MiB\"",
+        "logvol",
+        "logvol segment=1MiB",
+        "logvol checkpoint_interval=18446744073709551615 gc_memory=18446744073709551615",
+        "logvol gc_threads=4000000000",
+        "thin ports=\"a=1TiB\"",
+        "thin segment=1GiB ports=\"a=1MiB\"",
         "dedup size=1GiB",
         "dedup",
         "dedup block=1MiB",
         "dedup size=64MiB cache=18446744073709551615",
         "shepherd",
-        "shepherd tries=18446744073709551615",
+        "shepherd retries=18446744073709551615",
     ];
     let sizes = [1u64 << 20, 1 << 40, 1 << 50, 1 << 60, (1 << 63) - 4096];
     for (layer, size) in layers.iter().flat_map(|layer| sizes.iter().map(move |size| (layer, size))) {
@@ -75,9 +75,9 @@ fn endless_devices_and_parameters_are_borne_or_refused_with_words() {
             (format!("memory block=4096 size={size}"), format!("a = memory size={size}; b = memory size={size}"));
         let models =
             ["ssd-model", "nvm-model", "disk-model", "array-model"].map(|kind| format!("v = {kind} size={size}"));
-        let pairs = ["concat", "stripe", "mirror", "offload", "offload entries=18446744073709551615"];
-        let over = ["volume on v", "volumes ports=\"a=1MiB\" on v", "dedup on v", "mirror on v", "shepherd on v"];
-        let endless = over.map(|layer| format!("d = {memory}; v = volume segment=1GiB on d; w = {layer}"));
+        let pairs = ["concat", "stripe", "mirror", "offload", "offload index_max=18446744073709551615"];
+        let over = ["logvol on v", "thin ports=\"a=1MiB\" on v", "dedup on v", "mirror on v", "shepherd on v"];
+        let endless = over.map(|layer| format!("d = {memory}; v = logvol segment=1GiB on d; w = {layer}"));
         let pairs = pairs.map(|layer| format!("{pair}; v = {layer} on a,b"));
         for text in models.into_iter().chain(pairs).chain(endless) {
             println!("{text}");
@@ -89,11 +89,11 @@ fn endless_devices_and_parameters_are_borne_or_refused_with_words() {
 
 #[test]
 fn volumes_on_an_endless_volume_are_refused_with_what_to_do_also_without_a_device() {
-    let text = "d = file path=none.img size=48MiB; v = volume segment=2MiB on d; vm = volumes ports=\"a=1MiB\" on v";
+    let text = "d = file path=none.img size=48MiB; v = logvol segment=2MiB on d; vm = thin ports=\"a=1MiB\" on v";
     let errors = Spec::parse("test", text).unwrap().trial(esker_kinds::ALL, |_| None);
     let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
     assert!(texts.len() == 1 && texts[0].contains("device \"vm\"") && texts[0].contains("gives `size`"), "{texts:?}");
-    let sized = text.replace("volume segment=2MiB", "volume size=2GiB segment=2MiB");
+    let sized = text.replace("logvol segment=2MiB", "volume size=2GiB segment=2MiB");
     assert_eq!(Spec::parse("test", &sized).unwrap().trial(esker_kinds::ALL, |_| None), []);
 }
 
@@ -106,11 +106,11 @@ fn a_trial_refuses_only_what_is_refused_whatever_the_block_of_a_file_is() {
     let pair = "a = file path=a; b = file path=b";
     for layer in ["align block=4096 on a", "crypt key=env:NONE on a", "tap path=t on a"] {
         assert_eq!(
-            trial(&format!("{pair}; v = {layer}; w = volume block=512 segment=1MiB on b"), Some(1 << 26)),
+            trial(&format!("{pair}; v = {layer}; w = logvol block=512 segment=1MiB on b"), Some(1 << 26)),
             [""; 0]
         );
     }
     assert_eq!(trial(&format!("{pair}; v = stripe chunk=1000 on a,b"), None), [""; 0], "sizes are not known");
-    let errors = trial(&format!("{pair}; v = stripe chunk=1000 on a,b; w = volume on v"), Some(1 << 26));
+    let errors = trial(&format!("{pair}; v = stripe chunk=1000 on a,b; w = logvol on v"), Some(1 << 26));
     assert!(errors.len() == 1 && errors[0].contains("chunk = 1000"), "{errors:?}");
 }

@@ -21,12 +21,12 @@ const BLOCK: usize = 4096;
 const ONE: [&str; 5] = [
     "stats",
     "verify",
-    "shepherd spares=8 pause=1us scrub=2s",
+    "shepherd spares=8 retry_delay=1us scrub_interval=2s",
     "delay write=3us jitter=2us",
     "error every=40 start=64KiB",
 ];
 const TWO: [&str; 3] =
-    ["mirror region=64KiB settle=1ms probe=1ms", "offload rest=200us full=0.4", "offload rest=0s full=0.2"];
+    ["mirror region=64KiB clean_after=1ms rescan=1ms", "offload idle_after=200us high_watermark=0.4", "offload idle_after=0s high_watermark=0.2"];
 
 /// A random stack: its text, and who handled its requests.
 pub fn watched(rng: &mut Stream, seed: u64) -> Result<(Spec, Vec<Handled>), LabError> {

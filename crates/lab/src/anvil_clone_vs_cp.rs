@@ -25,7 +25,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 const BLOCK: u64 = 4096;
 const FILE: u64 = 5 * GIB;
-const PARAMS: &str = "block=4096 segment=128MiB checkpoint=8GiB";
+const PARAMS: &str = "block=4096 segment=128MiB checkpoint_interval=8GiB";
 /// Where the scattered blocks begin.
 const SCATTERED: u64 = 1 << 40;
 

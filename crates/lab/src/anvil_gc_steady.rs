@@ -34,7 +34,7 @@ const BLOCK: u64 = 4096;
 /// Live share of the device.
 const LIVE: f64 = 0.54;
 const WRITERS: u64 = 32;
-const PARAMS: &str = "block=4096 segment=4MiB checkpoint=256MiB";
+const PARAMS: &str = "block=4096 segment=4MiB checkpoint_interval=256MiB";
 
 /// What one run gave.
 struct Run {

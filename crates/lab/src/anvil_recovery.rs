@@ -32,7 +32,7 @@ const WRITTEN: u64 = 1 << 20;
 /// Logical bytes that they are spread over.
 const SPAN: u64 = 2 * WRITTEN * BLOCK;
 const FILE: u64 = 6 * GIB;
-const PARAMS: &str = "block=512 page=4KiB segment=64MiB checkpoint=4GiB";
+const PARAMS: &str = "block=512 page=4KiB segment=64MiB checkpoint_interval=4GiB";
 
 fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
     let (clones, logged) = if options.quick { (15, 1 << 16) } else { (15, 1 << 20) };

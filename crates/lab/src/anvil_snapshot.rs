@@ -32,7 +32,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// Bytes of each medium of ours.
 const MEDIUM: u64 = 2048 * MIB;
-const PARAMS: &str = "block=4096 segment=8MiB checkpoint=512MiB";
+const PARAMS: &str = "block=4096 segment=8MiB checkpoint_interval=512MiB";
 const CHUNKS: [u64; 3] = [4 * KIB, 64 * KIB, 2 * MIB];
 /// Depths that are tried; the best one of each side counts.
 const DEPTHS: [u64; 3] = [1, 8, 32];
@@ -125,7 +125,7 @@ impl Bench {
     fn aged(&self, name: &str, bytes: u64, snapshots: u64, has_them: bool) -> Result<Aged, LabError> {
         let file = self.file(name, MEDIUM)?;
         let text = format!(
-            "a = file path={} direct=true; vm = volumes {PARAMS} ports=\"vol={bytes},beside={bytes}\" on a",
+            "a = file path={} direct=true; vm = thin {PARAMS} ports=\"vol={bytes},beside={bytes}\" on a",
             file.display()
         );
         let stack = self.build(&text)?;
@@ -189,7 +189,7 @@ impl Bench {
     fn best_of_ours(&self, bytes: u64, progress: &mut dyn FnMut(&str)) -> Result<(f64, u64), LabError> {
         let file = self.file("ours", MEDIUM)?;
         let text =
-            format!("a = file path={} direct=true; vm = volumes {PARAMS} ports=\"vol={bytes}\" on a", file.display());
+            format!("a = file path={} direct=true; vm = thin {PARAMS} ports=\"vol={bytes}\" on a", file.display());
         let stack = self.build(&text)?;
         let vol = self.device(&stack, "vm.vol");
         self.fill(&vol, bytes)?;
@@ -229,7 +229,7 @@ impl Bench {
         const SIZE: u64 = 128 * MIB;
         let file = self.file("served", MEDIUM)?;
         let text =
-            format!("a = file path={} direct=true; vm = volumes {PARAMS} ports=\"vol={SIZE}\" on a", file.display());
+            format!("a = file path={} direct=true; vm = thin {PARAMS} ports=\"vol={SIZE}\" on a", file.display());
         let (our_socket, image) = (self.dir.join("ours.sock"), self.dir.join("image.qcow2"));
         let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
         let path = image.display().to_string();

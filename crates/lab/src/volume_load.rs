@@ -20,8 +20,8 @@ const DEPTH: u64 = 64;
 /// [`LabError::Build`].
 pub fn open(reactor: &Reactor, file: &Path, bytes: u64, direct: bool, params: &str) -> Result<Export, LabError> {
     let path = file.display();
-    let text = format!("a = file path={path} size={bytes} direct={direct}; vol = volume {params} on a");
-    let spec = Spec::parse("volume", &text).unwrap_or_else(|e| panic!("the experiment's own text: {e}"));
+    let text = format!("a = file path={path} size={bytes} direct={direct}; vol = logvol {params} on a");
+    let spec = Spec::parse("logvol", &text).unwrap_or_else(|e| panic!("the experiment's own text: {e}"));
     let stack = Stack::build(&reactor.rt(), &Pool::default(), esker_kinds::ALL, &spec)?;
     Ok(stack.device("vol").expect("the experiment's own name"))
 }
@@ -65,6 +65,6 @@ pub async fn clone(vol: &Export, from: u64, len: u64, to: u64) -> Result<(), Bio
 /// A number that the volume tells about itself.
 pub fn stat(vol: &Export, name: &str) -> f64 {
     let parts = vol.stack().stats();
-    let part = parts.iter().find(|part| part.kind == "volume").expect("the stack has one");
+    let part = parts.iter().find(|part| part.kind == "logvol").expect("the stack has one");
     part.stats.iter().find(|stat| stat.name == name).map_or(f64::NAN, |stat| stat.value)
 }

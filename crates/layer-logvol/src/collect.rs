@@ -216,17 +216,17 @@ impl Volume {
         let block = f64::from(self.geometry.block);
         let per = |count: &Cell<u64>| count.get() as f64;
         vec![
-            ("segments_candidate", staged(Stage::Candidate)),
-            ("segments_ready", staged(Stage::Ready)),
+            ("gc_candidates", staged(Stage::Candidate)),
+            ("gc_ready", staged(Stage::Ready)),
             ("segments_cleaning", staged(Stage::Cleaning)),
-            ("segments_forwarding", staged(Stage::Forwarding)),
+            ("gc_remapping", staged(Stage::Forwarding)),
             ("segments_cleaned", per(&counts.cleaned)),
-            ("segments_forwarded", per(&counts.forwarded)),
+            ("gc_remapped", per(&counts.forwarded)),
             ("passes", per(&counts.passes)),
             ("mappings_scanned", per(&counts.scanned)),
             ("moved_bytes", per(&counts.moved_blocks) * block),
             ("remapped_bytes", per(&counts.remapped_blocks) * block),
-            ("copies_avoided_bytes", per(&counts.avoided_blocks) * block),
+            ("gc_bytes_avoided", per(&counts.avoided_blocks) * block),
             ("mappings_stale", per(&counts.stale)),
             ("reverse_bytes", state.memory as f64),
             ("reverse_bytes_peak", state.memory_peak as f64),

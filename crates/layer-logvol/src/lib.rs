@@ -46,7 +46,7 @@ use esker_block::{
 
 pub use compare::Compared;
 /// The kind of that name.
-pub use manager as volumes;
+pub use manager as thin;
 use manager::Named;
 pub use volume::{Config, Volume};
 
@@ -70,33 +70,33 @@ const PARAMS: &[Param] = &[
         "4KiB",
         "Bytes of a page of the stored map, a power of two up to 64KiB; set when a volume is made.",
     ),
-    Param::with_default("checkpoint", ParamType::Size, "1GiB", "Bytes of log after which the map is stored."),
+    Param::with_default("checkpoint_interval", ParamType::Size, "1GiB", "Bytes of log after which the map is stored."),
     Param::with_default(
-        "victims",
+        "gc_policy",
         ParamType::Choice(&["timestamp", "greedy", "cost-benefit", "cost-benefit-2u", "adaptive"]),
         "adaptive",
         "Which segments are cleaned first.",
     ),
     Param::optional(
-        "choices",
+        "gc_sample",
         ParamType::Count,
         "Each victim is the best of so many segments drawn at random; of all if not given.",
     ),
     Param::with_default(
-        "separation",
-        ParamType::Choice(&["origin", "lifetime"]),
+        "gc_separation",
+        ParamType::Choice(&["none", "lifetime"]),
         "lifetime",
         "Which moved blocks share segments: all, or those that will probably live equally long.",
     ),
-    Param::with_default("clean_from", ParamType::Ratio, "0.5", "Share of used space at which cleaning begins."),
+    Param::with_default("gc_start", ParamType::Ratio, "0.5", "Share of used space at which cleaning begins."),
     Param::with_default(
-        "clean_share",
+        "gc_bandwidth",
         ParamType::Ratio,
         "0.9",
         "Share of the device that cleaning has at 95 % of used space.",
     ),
-    Param::with_default("clean_memory", ParamType::Size, "64MiB", "Memory for lists of mappings into what is cleaned."),
-    Param::with_default("scanners", ParamType::Count, "2", "Workers that walk the map together."),
+    Param::with_default("gc_memory", ParamType::Size, "64MiB", "Memory for lists of mappings into what is cleaned."),
+    Param::with_default("gc_threads", ParamType::Count, "2", "Workers that walk the map together."),
 ];
 
 /// The manifest.
@@ -108,7 +108,7 @@ pub static KIND: Kind = Kind {
     medium: esker_block::Medium::Tables,
     transparent: false,
     cost: Nanos(600),
-    ..Kind::layer("volume", "A log-structured volume: clones, moves and deletes ranges without copying.", PARAMS, build)
+    ..Kind::layer("logvol", "A log-structured volume: clones, moves and deletes ranges without copying.", PARAMS, build)
 };
 
 /// A volume as it stands in a stack: one that is used as a whole, or one that holds named volumes.
@@ -195,7 +195,7 @@ impl Extension for Extended {
     fn ask(&self, below: Below, words: &[String]) -> Step<Result<String, KindError>> {
         match &self.named {
             Some(named) => named.ask(below, words),
-            None => Step::Now(Err(KindError::Unfit("it has no named volumes; kind `volumes` does".into()))),
+            None => Step::Now(Err(KindError::Unfit("it has no named volumes; kind `thin` does".into()))),
         }
     }
 

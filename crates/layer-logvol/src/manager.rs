@@ -64,7 +64,7 @@ const PARAMS: [Param; crate::PARAMS.len() + 1] = {
 
 /// The manifest.
 pub static KIND: Kind = Kind {
-    name: "volumes",
+    name: "thin",
     summary: "Named thin volumes with snapshots and clones, in one log-structured volume.",
     params: &PARAMS,
     build: Build::Layer(build),
@@ -146,7 +146,7 @@ impl Named {
     /// How many volumes there are.
     pub fn stat(&self) -> Stat {
         let volumes = self.manager.get().map_or(0, |manager| manager.catalogue.borrow().len());
-        Stat { name: "volumes", value: volumes as f64 }
+        Stat { name: "thin", value: volumes as f64 }
     }
 }
 

@@ -54,7 +54,7 @@ pub(crate) fn configure(make: &Make<'_>, sector: u32) -> Result<(Config, Limits)
     let (block, page, segment) = (narrow("block"), narrow("page"), args.int("segment"));
     let config = Config {
         collector: collector(args).map_err(unfit)?,
-        ..Config::over(make.name, lower, block, page, segment, args.int("checkpoint"))
+        ..Config::over(make.name, lower, block, page, segment, args.int("checkpoint_interval"))
     };
     let geometry = config.geometry().map_err(unfit)?;
     let least = (2 * SLOT as u64).max(4 * u64::from(geometry.block)).max(u64::from(geometry.page));
@@ -74,13 +74,13 @@ pub(crate) fn configure(make: &Make<'_>, sector: u32) -> Result<(Config, Limits)
 }
 
 fn collector(args: &Args) -> Result<Settings, String> {
-    let separation = match args.text("separation") {
-        "origin" => Separation::Origin,
+    let separation = match args.text("gc_separation") {
+        "none" => Separation::Origin,
         _ => Separation::Lifetime,
     };
-    let pace = (args.float("clean_from"), args.float("clean_share"));
-    let victims = (args.text("victims"), args.int_opt("choices"));
-    Settings::of(victims, separation, pace, args.int("clean_memory"), args.int("scanners"))
+    let pace = (args.float("gc_start"), args.float("gc_bandwidth"));
+    let victims = (args.text("gc_policy"), args.int_opt("gc_sample"));
+    Settings::of(victims, separation, pace, args.int("gc_memory"), args.int("gc_threads"))
 }
 
 impl Config {

@@ -45,17 +45,17 @@ fn build(rt: &Rt, text: &str) -> Export {
 /// What a stack's volume tells.
 fn told(vol: &Export, name: &str) -> f64 {
     let parts = vol.stack().stats();
-    let part = parts.iter().find(|part| part.kind == "volume").expect("the stack has one");
+    let part = parts.iter().find(|part| part.kind == "logvol").expect("the stack has one");
     part.stats.iter().find(|stat| stat.name == name).unwrap_or_else(|| panic!("no {name}")).value
 }
 
 #[test]
 fn a_volume_conforms() {
     for text in [
-        "a = memory size=8MiB; vol = volume block=512 page=512 segment=64KiB size=2MiB on a",
-        "a = memory size=24MiB defer=always latency=5us; vol = volume block=4096 segment=256KiB size=64MiB on a",
+        "a = memory size=8MiB; vol = logvol block=512 page=512 segment=64KiB size=2MiB on a",
+        "a = memory size=24MiB defer=always latency=5us; vol = logvol block=4096 segment=256KiB size=64MiB on a",
         // Few segments and frequent checkpoints; the last block of 128 PiB.
-        "a = memory size=4MiB defer=always latency=3us; vol = volume block=512 page=1KiB segment=128KiB checkpoint=64KiB on a",
+        "a = memory size=4MiB defer=always latency=3us; vol = logvol block=512 page=1KiB segment=128KiB checkpoint_interval=64KiB on a",
     ] {
         let report = conformance::check(|rt| Rc::new(build(rt, text)), Options::facade(7));
         for kind in OpKind::ALL {

@@ -434,7 +434,7 @@ impl Volume {
             ("segments_free", per(segments.free())),
             ("segments_closed", per(segments.count(State::Closed))),
             ("segments_of_map", per(segments.count(State::Map))),
-            ("utilization", per(in_use) / per(self.geometry.segments)),
+            ("used_ratio", per(in_use) / per(self.geometry.segments)),
             ("batches", per(counts.batches.get())),
             ("records", per(counts.records.get())),
             ("record_bytes", per(counts.record_blocks.get()) * block),

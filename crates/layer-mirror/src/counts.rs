@@ -24,17 +24,17 @@ impl Mirror {
         let stat = |name, value: u64| Stat { name, value: value as f64 };
         let halves = |state| self.halves.count(state) as u64;
         vec![
-            stat("halves_in_sync", halves(State::InSync)),
-            stat("halves_catching_up", halves(State::Catching)),
-            stat("halves_out", halves(State::Out)),
+            stat("members_in_sync", halves(State::InSync)),
+            stat("members_resyncing", halves(State::Catching)),
+            stat("members_offline", halves(State::Out)),
             stat("dirty_regions", self.superblock.borrow().dirty.count() as u64),
             stat("suspect_regions", self.suspect.borrow().count() as u64),
             stat("generation", self.superblock.borrow().generation),
             stat("retries", self.counts.retries.get()),
-            stat("reads_elsewhere", self.counts.read_elsewhere.get()),
-            stat("losses", self.counts.lost.get()),
+            stat("reads_redirected", self.counts.read_elsewhere.get()),
+            stat("member_failures", self.counts.lost.get()),
             stat("superblocks_written", self.counts.superblocks.get()),
-            stat("copied_bytes", self.counts.copied.get()),
+            stat("resync_bytes", self.counts.copied.get()),
             stat("zeroed_bytes", self.counts.zeroed.get()),
             stat("repaired_bytes", self.counts.repaired.get()),
             stat("latched", u64::from(self.latch.is_set())),

@@ -112,8 +112,8 @@ async fn until(vol: &Export, name: &str, value: f64) {
 fn a_mirror_conforms() {
     for text in [
         format!("{TWO} vol = mirror on a, b"),
-        format!("{TWO} vol = mirror region=4KiB settle=1ms new=equal on a, b"),
-        format!("{TWO} c = memory size=300KiB block=4096; vol = mirror region=4KiB settle=20us on a, b, c"),
+        format!("{TWO} vol = mirror region=4KiB clean_after=1ms initial=assume-clean on a, b"),
+        format!("{TWO} c = memory size=300KiB block=4096; vol = mirror region=4KiB clean_after=20us on a, b, c"),
         "a = memory size=256KiB; vol = mirror on a".to_string(),
     ] {
         let report = bench::check_conforms(KINDS, &text);
@@ -138,26 +138,26 @@ fn every_write_is_on_both_halves_and_a_new_mirror_is_made_equal() {
 #[test]
 fn a_single_error_is_tried_again_and_a_lasting_one_degrades_and_is_reported() {
     let text = "a = memory size=256KiB; b = memory size=256KiB; e = error ops=write every=5 start=8KiB on b; \
-        vol = mirror new=equal tries=3 on a, e";
+        vol = mirror initial=assume-clean retries=3 on a, e";
     with(text, async |vol| {
         for block in 0..40 {
             write(&vol, block * 512, &[block as u8; 512]).await;
         }
-        assert!(stat(&vol, "retries") >= 9.0 && stat(&vol, "halves_in_sync") == 2.0, "{:?}", vol.stack().stats());
+        assert!(stat(&vol, "retries") >= 9.0 && stat(&vol, "members_in_sync") == 2.0, "{:?}", vol.stack().stats());
         check_equal(&vol, 40 * 512).await;
     });
     let text = text.replace("every=5", "probability=1");
     with(&text, async |vol| {
         write(&vol, 0, &[3; 512]).await;
-        assert_eq!((stat(&vol, "retries"), stat(&vol, "halves_in_sync"), stat(&vol, "halves_out")), (3.0, 1.0, 1.0));
+        assert_eq!((stat(&vol, "retries"), stat(&vol, "members_in_sync"), stat(&vol, "members_offline")), (3.0, 1.0, 1.0));
         assert_eq!(read(&vol, 0, 512).await, [3; 512]);
-        assert_eq!(stat(&vol, "losses"), 1.0);
+        assert_eq!(stat(&vol, "member_failures"), 1.0);
     });
 }
 
 #[test]
 fn reads_go_to_the_nearest_head_and_of_equals_to_the_first() {
-    with(&format!("{TWO} x = stats on a; y = stats on b; vol = mirror new=equal on x, y"), async |vol| {
+    with(&format!("{TWO} x = stats on a; y = stats on b; vol = mirror initial=assume-clean on x, y"), async |vol| {
         // All heads are at 0: the first half is read and its head moves to 64 KiB.
         let reads = async |at: u64| {
             let before = readings(&vol);
@@ -186,21 +186,21 @@ fn readings(vol: &Export) -> (u64, u64) {
 #[test]
 fn a_failed_half_is_not_read_and_a_failed_read_goes_elsewhere() {
     let text = "a = memory size=256KiB; b = memory size=256KiB; e = error ops=read probability=1 start=8KiB on a; \
-        vol = mirror new=equal on e, b";
+        vol = mirror initial=assume-clean on e, b";
     with(text, async |vol| {
         write(&vol, 0, &[5; 512]).await;
         assert_eq!(read(&vol, 0, 512).await, [5; 512]);
-        assert_eq!((stat(&vol, "reads_elsewhere"), stat(&vol, "halves_in_sync")), (1.0, 2.0));
+        assert_eq!((stat(&vol, "reads_redirected"), stat(&vol, "members_in_sync")), (1.0, 2.0));
     });
 }
 
 #[test]
 fn what_one_half_cannot_read_is_written_to_it_again() {
-    with("a = latent size=256KiB; b = memory size=256KiB; vol = mirror new=equal settle=1ms on a, b", async |vol| {
+    with("a = latent size=256KiB; b = memory size=256KiB; vol = mirror initial=assume-clean clean_after=1ms on a, b", async |vol| {
         for at in [0, 32 << 10] {
             assert_eq!(read(&vol, at, 8192).await, [0; 8192]);
         }
-        assert_eq!((stat(&vol, "reads_elsewhere"), stat(&vol, "halves_in_sync")), (2.0, 2.0));
+        assert_eq!((stat(&vol, "reads_redirected"), stat(&vol, "members_in_sync")), (2.0, 2.0));
         until(&vol, "repaired_bytes", 16384.0).await;
         assert_eq!(half(&vol, "a", 0, 64 << 10).await, [0; 64 << 10], "all of it can be read now");
         check_equal(&vol, 240 << 10).await;
@@ -220,13 +220,13 @@ async fn push_back(vol: &Export) {
 
 #[test]
 fn a_half_that_was_pulled_and_returns_gets_what_it_lacks_under_load() {
-    with(&format!("{TWO} vol = mirror region=4KiB new=equal probe=10ms settle=5ms on a, b"), async |vol| {
+    with(&format!("{TWO} vol = mirror region=4KiB initial=assume-clean rescan=10ms clean_after=5ms on a, b"), async |vol| {
         for block in 0..64 {
             write(&vol, block * 512, &[1; 512]).await;
         }
         pull(&vol, "b").await;
         write(&vol, 0, &[2; 1024]).await;
-        assert_eq!(stat(&vol, "halves_out"), 1.0);
+        assert_eq!(stat(&vol, "members_offline"), 1.0);
         write(&vol, 64 << 10, &[3; 512]).await;
         assert_eq!(read(&vol, 0, 1024).await, [2; 1024]);
         push_back(&vol).await;
@@ -237,10 +237,10 @@ fn a_half_that_was_pulled_and_returns_gets_what_it_lacks_under_load() {
                 write(&writer, round * 7919 % 40 * 512, &[round as u8; 512]).await;
             }
         });
-        until(&vol, "halves_in_sync", 2.0).await;
+        until(&vol, "members_in_sync", 2.0).await;
         load.await;
         check_equal(&vol, 240 << 10).await;
-        assert!(stat(&vol, "copied_bytes") < 128.0 * 1024.0, "only what was written: {:?}", vol.stack().stats());
+        assert!(stat(&vol, "resync_bytes") < 128.0 * 1024.0, "only what was written: {:?}", vol.stack().stats());
         until(&vol, "dirty_regions", 0.0).await;
     });
 }
@@ -250,17 +250,17 @@ fn a_half_that_was_pulled_and_returns_gets_what_it_lacks_under_load() {
 #[test]
 fn what_is_written_while_it_is_copied_is_on_both_halves() {
     let text = "a = memory size=256KiB; s = delay read=5ms on a; t = memory size=256KiB; \
-        b = delay write=10us jitter=1ms on t; vol = mirror region=4KiB new=equal probe=10ms on s, b";
+        b = delay write=10us jitter=1ms on t; vol = mirror region=4KiB initial=assume-clean rescan=10ms on s, b";
     with(text, async |vol| {
         write(&vol, 0, &[1; 512]).await;
         pull(&vol, "b").await;
         write(&vol, 0, &[1; 240 << 10]).await;
         push_back(&vol).await;
-        until(&vol, "halves_catching_up", 1.0).await;
+        until(&vol, "members_resyncing", 1.0).await;
         let mut round = 0;
-        while stat(&vol, "halves_in_sync") < 2.0 {
+        while stat(&vol, "members_in_sync") < 2.0 {
             // A block of the region that is being copied.
-            let region = (stat(&vol, "copied_bytes") as u64 / 4096).min(59);
+            let region = (stat(&vol, "resync_bytes") as u64 / 4096).min(59);
             write(&vol, region * 4096 + round % 8 * 512, &[round as u8 + 2; 512]).await;
             round += 1;
         }
@@ -270,7 +270,7 @@ fn what_is_written_while_it_is_copied_is_on_both_halves() {
 
 #[test]
 fn the_last_half_in_sync_is_never_given_up() {
-    with(&format!("{TWO} vol = mirror new=equal probe=1h on a, b"), async |vol| {
+    with(&format!("{TWO} vol = mirror initial=assume-clean rescan=1h on a, b"), async |vol| {
         write(&vol, 0, &[1; 512]).await;
         pull(&vol, "b").await;
         write(&vol, 0, &[2; 512]).await;
@@ -280,23 +280,23 @@ fn the_last_half_in_sync_is_never_given_up() {
         assert!(done.result.is_err());
         let done = vol.submit(Bio::write(512, Buf::from_bytes(vol.stack().pool(), &[3; 512]))).await;
         assert!(matches!(done.result, Err(esker_block::BioError::Latched(_))), "{:?}", done.result);
-        assert_eq!((stat(&vol, "halves_in_sync"), stat(&vol, "halves_out")), (1.0, 1.0));
+        assert_eq!((stat(&vol, "members_in_sync"), stat(&vol, "members_offline")), (1.0, 1.0));
         assert!(matches!(read(&vol, 0, 512).await[0], 2 | 3));
     });
 }
 
 #[test]
 fn a_stack_that_is_stopped_while_its_mirror_is_being_opened_waits_for_it() {
-    with(&format!("{TWO} vol = mirror new=equal settle=1h on a, b"), async |vol| {
+    with(&format!("{TWO} vol = mirror initial=assume-clean clean_after=1h on a, b"), async |vol| {
         assert_eq!(vol.stack().flush_all().await, Ok(()));
-        assert_eq!(stat(&vol, "halves_in_sync"), 2.0);
+        assert_eq!(stat(&vol, "members_in_sync"), 2.0);
     });
-    with(&format!("{TWO} vol = mirror new=equal settle=1h on a, b"), async |vol| vol.stack().close().await);
+    with(&format!("{TWO} vol = mirror initial=assume-clean clean_after=1h on a, b"), async |vol| vol.stack().close().await);
 }
 
 #[test]
 fn a_stack_that_is_closed_leaves_halves_with_nothing_to_copy() {
-    with(&format!("{TWO} vol = mirror region=4KiB new=equal settle=1h on a, b"), async |vol| {
+    with(&format!("{TWO} vol = mirror region=4KiB initial=assume-clean clean_after=1h on a, b"), async |vol| {
         write(&vol, 0, &[1; 8192]).await;
         assert_eq!(stat(&vol, "dirty_regions"), 2.0);
         vol.stack().close().await;
@@ -306,7 +306,7 @@ fn a_stack_that_is_closed_leaves_halves_with_nothing_to_copy() {
 
 #[test]
 fn the_superblocks_tell_of_a_half_before_a_write_that_it_lacks_is_answered() {
-    with(&format!("{TWO} vol = mirror new=equal probe=1h on a, b"), async |vol| {
+    with(&format!("{TWO} vol = mirror initial=assume-clean rescan=1h on a, b"), async |vol| {
         write(&vol, 0, &[1; 512]).await;
         let in_sync = async || {
             let head = read(&vol.stack().device("a").unwrap(), 0, DATA_START as usize).await;
@@ -325,7 +325,7 @@ fn after_a_crash_only_one_half_is_read_where_they_may_differ() {
     // The halves of a new mirror may differ everywhere, as those of any mirror where writes were under way. The slow
     // first half keeps the copying waiting: for 10 ms it is asked for holes, for 10 ms it is read.
     let text = "x = memory size=256KiB; a = delay read=10ms on x; b = memory size=256KiB; \
-        vol = mirror probe=1h on a, b";
+        vol = mirror rescan=1h on a, b";
     with(text, async |vol| {
         write(&vol.stack().device("x").unwrap(), DATA_START + (100 << 10), &[5; 512]).await;
         write(&vol.stack().device("b").unwrap(), DATA_START, &[7; 512]).await;
@@ -342,7 +342,7 @@ fn after_a_crash_only_one_half_is_read_where_they_may_differ() {
 #[test]
 fn a_flush_reaches_all_halves() {
     let text = "a = memory size=256KiB; b = memory size=256KiB; x = stats on a; y = stats on b; \
-        vol = mirror new=equal settle=1h on x, y";
+        vol = mirror initial=assume-clean clean_after=1h on x, y";
     with(text, async |vol| {
         let flushes = |name: &str| {
             let parts = vol.stack().stats();

@@ -38,14 +38,14 @@ use crate::superblock::AREA_MAX;
 
 const PARAMS: &[Param] = &[
     Param::with_default(
-        "rest",
+        "idle_after",
         ParamType::Span,
         "30s",
         "Home rests when nothing was read from it for so long; 0s: it always does.",
     ),
-    Param::with_default("full", ParamType::Ratio, "0.75", "Share of the log at which home is woken to take it in."),
-    Param::with_default("drain", ParamType::Flag, "false", "Brings everything home and off-loads nothing."),
-    Param::with_default("entries", ParamType::Count, "1000000", "Records and ranges in memory at most."),
+    Param::with_default("high_watermark", ParamType::Ratio, "0.75", "Share of the log at which home is woken to take it in."),
+    Param::with_default("write_back", ParamType::Flag, "false", "Brings everything home and off-loads nothing."),
+    Param::with_default("index_max", ParamType::Count, "1000000", "Records and ranges in memory at most."),
 ];
 
 const PASSES: OpSet =
@@ -119,10 +119,10 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
         size,
         block: both.block,
         area,
-        rest: make.args.span("rest"),
-        full: make.args.float("full"),
-        drain: make.args.flag("drain"),
-        entries: usize::try_from(make.args.int("entries")).unwrap_or(usize::MAX),
+        rest: make.args.span("idle_after"),
+        full: make.args.float("high_watermark"),
+        drain: make.args.flag("write_back"),
+        entries: usize::try_from(make.args.int("index_max")).unwrap_or(usize::MAX),
         batch: BATCH.min(u64::from(both.transfer_max)) / block * block,
     };
     let limits = Limits {

@@ -327,7 +327,7 @@ impl Offload {
         let stat = |name, value: u64| Stat { name, value: value as f64 };
         let (log, map, superblock) = (self.log.borrow(), self.map.borrow(), self.superblock.borrow());
         vec![
-            stat("resting", u64::from(self.is_resting())),
+            stat("home_idle", u64::from(self.is_resting())),
             stat("log_bytes", superblock.area),
             stat("log_used_bytes", log.used(&superblock)),
             stat("log_newest_bytes", map.bytes()),
@@ -336,10 +336,10 @@ impl Offload {
             stat("offloaded_bytes", self.counts.offloaded.get()),
             stat("reclaimed_bytes", self.counts.reclaimed.get()),
             stat("home_reads", self.counts.home_reads.get()),
-            stat("home_changes", self.counts.home_changes.get()),
-            stat("no_room", self.counts.no_room.get()),
-            stat("wakes", self.counts.wakes.get()),
-            stat("stopped", u64::from(self.stopped.borrow().is_some())),
+            stat("writes_in_place", self.counts.home_changes.get()),
+            stat("log_full_writes", self.counts.no_room.get()),
+            stat("home_wakeups", self.counts.wakes.get()),
+            stat("offload_disabled", u64::from(self.stopped.borrow().is_some())),
             stat("latched", u64::from(self.latch.is_set())),
         ]
     }

@@ -59,12 +59,12 @@ fn verdict(bed: u64) -> check::Verdict {
 fn off_loading_conforms() {
     let small = "h = memory size=256KiB defer=always latency=9us; a = memory size=64KiB defer=always latency=5us;";
     for text in [
-        format!("{BOTH} vol = offload rest=0s on x, a"),
-        format!("{BOTH} vol = offload rest=1h on x, a"),
-        format!("{BOTH} vol = offload drain=true on x, a"),
-        format!("{small} vol = offload rest=100us on h, a"),
-        format!("{small} vol = offload rest=0s full=0.3 entries=20 on h, a"),
-        "h = memory size=256KiB block=4096; a = memory size=128KiB; vol = offload rest=50us on h, a".to_string(),
+        format!("{BOTH} vol = offload idle_after=0s on x, a"),
+        format!("{BOTH} vol = offload idle_after=1h on x, a"),
+        format!("{BOTH} vol = offload write_back=true on x, a"),
+        format!("{small} vol = offload idle_after=100us on h, a"),
+        format!("{small} vol = offload idle_after=0s high_watermark=0.3 index_max=20 on h, a"),
+        "h = memory size=256KiB block=4096; a = memory size=128KiB; vol = offload idle_after=50us on h, a".to_string(),
     ] {
         let report = bench::check_conforms(KINDS, &text);
         assert!(report.answered(OpKind::Discard) > 5, "{text}: {report:?}");
@@ -73,9 +73,9 @@ fn off_loading_conforms() {
 
 #[test]
 fn while_home_rests_no_write_and_no_flush_reaches_it() {
-    with(&format!("{BOTH} vol = offload rest=10ms on x, a"), async |vol| {
+    with(&format!("{BOTH} vol = offload idle_after=10ms on x, a"), async |vol| {
         write(&vol, 0, &[1; 4096]).await;
-        assert_eq!((stat(&vol, "home_changes"), stat(&vol, "offloaded_bytes")), (1, 0), "home is awake at first");
+        assert_eq!((stat(&vol, "writes_in_place"), stat(&vol, "offloaded_bytes")), (1, 0), "home is awake at first");
         flush(&vol).await;
         sleep(&vol, Nanos::millis(10)).await;
         let before = at_home(&vol);
@@ -98,7 +98,7 @@ fn while_home_rests_no_write_and_no_flush_reaches_it() {
 #[test]
 fn a_flush_reaches_the_log_and_home_if_something_was_changed_there() {
     let text = "h = memory size=256KiB; x = stats on h; b = memory size=256KiB; a = stats on b; \
-        vol = offload rest=1s full=1 on x, a";
+        vol = offload idle_after=1s high_watermark=1 on x, a";
     with(text, async |vol| {
         let flushes = || [stat_of(&vol, "x", "flushes"), stat_of(&vol, "a", "flushes")];
         write(&vol, 0, &[1; 512]).await;
@@ -120,7 +120,7 @@ fn a_flush_reaches_the_log_and_home_if_something_was_changed_there() {
 
 #[test]
 fn a_read_wakes_home_and_everything_goes_there() {
-    with(&format!("{BOTH} vol = offload rest=10s on x, a"), async |vol| {
+    with(&format!("{BOTH} vol = offload idle_after=10s on x, a"), async |vol| {
         write(&vol, 100 << 10, &[9; 512]).await;
         sleep(&vol, Nanos::secs(20)).await;
         for block in 0..64 {
@@ -128,7 +128,7 @@ fn a_read_wakes_home_and_everything_goes_there() {
         }
         assert_eq!(vol.submit(Bio::zero(0, 512)).await.result.err(), None);
         assert_eq!(read(&vol, 100 << 10, 512).await, [9; 512], "this is at home only");
-        assert_eq!((stat(&vol, "wakes"), stat(&vol, "resting")), (1, 0));
+        assert_eq!((stat(&vol, "home_wakeups"), stat(&vol, "home_idle")), (1, 0));
         until(&vol, "records", 0).await;
         assert_eq!((stat(&vol, "log_newest_bytes"), stat(&vol, "log_used_bytes"), stat(&vol, "ranges")), (0, 0, 0));
         let home = vol.stack().device("h").unwrap();
@@ -147,7 +147,7 @@ fn a_read_wakes_home_and_everything_goes_there() {
 fn what_the_log_holds_is_changed_in_the_log_until_it_is_home() {
     // Home is so slow that nothing is reclaimed meanwhile.
     let text =
-        "h = memory size=256KiB; x = delay write=1s on h; a = memory size=256KiB; vol = offload rest=10ms on x, a";
+        "h = memory size=256KiB; x = delay write=1s on h; a = memory size=256KiB; vol = offload idle_after=10ms on x, a";
     with(text, async |vol| {
         sleep(&vol, Nanos::millis(10)).await;
         write(&vol, 0, &[1; 1024]).await;
@@ -162,7 +162,7 @@ fn what_the_log_holds_is_changed_in_the_log_until_it_is_home() {
 #[test]
 fn a_log_without_room_gives_back_what_is_overwritten_before_it_wakes_home() {
     let text =
-        "h = memory size=256KiB; x = stats on h; a = memory size=40KiB; vol = offload rest=10ms full=0.5 on x, a";
+        "h = memory size=256KiB; x = stats on h; a = memory size=40KiB; vol = offload idle_after=10ms high_watermark=0.5 on x, a";
     with(text, async |vol| {
         vol.stack().opened().await;
         let made = at_home(&vol);
@@ -171,14 +171,14 @@ fn a_log_without_room_gives_back_what_is_overwritten_before_it_wakes_home() {
             write(&vol, 0, &[round; 4096]).await;
             sleep(&vol, Nanos::micros(100)).await;
         }
-        assert_eq!((at_home(&vol), stat(&vol, "wakes")), (made, 0), "one block over and over needs no home");
+        assert_eq!((at_home(&vol), stat(&vol, "home_wakeups")), (made, 0), "one block over and over needs no home");
         assert_eq!(read(&vol, 0, 4096).await, [199; 4096]);
         for block in 0..10u8 {
             write(&vol, u64::from(block) * 4096, &[block; 4096]).await;
             sleep(&vol, Nanos::micros(100)).await;
         }
         until(&vol, "records", 0).await;
-        assert_eq!(stat(&vol, "wakes"), 1, "{:?}", vol.stack().stats());
+        assert_eq!(stat(&vol, "home_wakeups"), 1, "{:?}", vol.stack().stats());
         for block in 0..10u8 {
             assert_eq!(read(&vol, u64::from(block) * 4096, 4096).await, [block; 4096]);
         }
@@ -188,7 +188,7 @@ fn a_log_without_room_gives_back_what_is_overwritten_before_it_wakes_home() {
 #[test]
 fn without_room_changes_go_home_and_none_is_lost() {
     // Nothing is taken home before the log is full to the last record.
-    let text = "h = memory size=256KiB; x = stats on h; a = memory size=24KiB; vol = offload rest=0s full=1 on x, a";
+    let text = "h = memory size=256KiB; x = stats on h; a = memory size=24KiB; vol = offload idle_after=0s high_watermark=1 on x, a";
     with(text, async |vol| {
         let writes: Vec<_> = (0..60u64)
             .map(|block| {
@@ -200,7 +200,7 @@ fn without_room_changes_go_home_and_none_is_lost() {
         for write in writes {
             write.await;
         }
-        assert!(stat(&vol, "no_room") > 0 && stat(&vol, "home_changes") > 0, "{:?}", vol.stack().stats());
+        assert!(stat(&vol, "log_full_writes") > 0 && stat(&vol, "writes_in_place") > 0, "{:?}", vol.stack().stats());
         for block in 0..20u64 {
             assert_eq!(read(&vol, block * 2048, 2048).await, [block as u8 + 40; 2048]);
         }
@@ -211,12 +211,12 @@ fn without_room_changes_go_home_and_none_is_lost() {
 
 #[test]
 fn memory_is_bounded_by_entries() {
-    with(&format!("{BOTH} vol = offload rest=0s entries=10 on x, a"), async |vol| {
+    with(&format!("{BOTH} vol = offload idle_after=0s index_max=10 on x, a"), async |vol| {
         for block in 0..100u64 {
             write(&vol, block * 1024, &[block as u8; 512]).await;
             assert!(stat(&vol, "records") + stat(&vol, "ranges") <= 10);
         }
-        assert!(stat(&vol, "no_room") > 0);
+        assert!(stat(&vol, "log_full_writes") > 0);
         for block in 0..100u64 {
             assert_eq!(read(&vol, block * 1024, 512).await, [block as u8; 512]);
         }
@@ -231,7 +231,7 @@ fn keeping(bed: u64) -> String {
 #[test]
 fn what_is_off_loaded_is_there_after_a_restart_and_goes_home_in_a_drain() {
     let keeping = keeping(1);
-    with(&format!("{keeping} vol = offload rest=0s on x, a"), async |vol| {
+    with(&format!("{keeping} vol = offload idle_after=0s on x, a"), async |vol| {
         for block in 0..30u64 {
             write(&vol, block % 25 * 1024, &[block as u8; 1024]).await;
         }
@@ -245,13 +245,13 @@ fn what_is_off_loaded_is_there_after_a_restart_and_goes_home_in_a_drain() {
         let value = if block < 5 { block + 25 } else { block } as u8;
         if block == 1 { [vec![0; 512], vec![value; 512]].concat() } else { vec![value; 1024] }
     };
-    with(&format!("{keeping} vol = offload rest=0s on x, a"), async move |vol| {
+    with(&format!("{keeping} vol = offload idle_after=0s on x, a"), async move |vol| {
         for block in 0..25 {
             assert_eq!(read(&vol, block * 1024, 1024).await, expected(block), "block {block}");
         }
         assert_eq!(at_home(&vol), 0);
     });
-    with(&format!("{keeping} vol = offload drain=true on x, a"), async move |vol| {
+    with(&format!("{keeping} vol = offload write_back=true on x, a"), async move |vol| {
         until(&vol, "records", 0).await;
         let home = vol.stack().device("h").unwrap();
         for block in 0..25 {
@@ -269,7 +269,7 @@ fn refusal(text: &str) -> String {
 
 #[test]
 fn what_is_no_log_or_of_another_volume_is_refused_and_nothing_is_overwritten() {
-    let text = format!("{} vol = offload rest=0s on x, a", keeping(2));
+    let text = format!("{} vol = offload idle_after=0s on x, a", keeping(2));
     let fill = |at, bytes: &[u8]| poke(2, "a", at, bytes);
     fill(0, b"somebody's file system");
     assert!(refusal(&text).contains("holds no superblock of a log of off-loaded writes"), "{}", refusal(&text));
@@ -284,7 +284,7 @@ fn what_is_no_log_or_of_another_volume_is_refused_and_nothing_is_overwritten() {
 
 #[test]
 fn home_and_log_that_are_swapped_are_refused_before_anything_is_written() {
-    let text = format!("{} vol = offload rest=0s on x, a", keeping(51));
+    let text = format!("{} vol = offload idle_after=0s on x, a", keeping(51));
     with(&text, async |vol| write(&vol, 8192, &[1; 4096]).await);
     let before = ["h", "a"].map(|name| peek(51, name, 256 << 10));
     let swapped = text.replace("on x, a", "on a, x");
@@ -295,14 +295,14 @@ fn home_and_log_that_are_swapped_are_refused_before_anything_is_written() {
 
 #[test]
 fn a_log_of_another_layers_medium_is_named() {
-    let text = format!("{} vol = offload rest=0s on x, a", keeping(61));
+    let text = format!("{} vol = offload idle_after=0s on x, a", keeping(61));
     poke(61, "a", 4096, &esker_layer_kit::media::MIRROR);
     assert!(refusal(&text).contains("the device of the log holds a half of a mirror"), "{}", refusal(&text));
 }
 
 #[test]
 fn a_log_that_is_seen_4096_bytes_off_is_refused() {
-    let text = format!("{} vol = offload rest=0s on x, a", keeping(71));
+    let text = format!("{} vol = offload idle_after=0s on x, a", keeping(71));
     with(&text, async |vol| {
         write(&vol, 0, &[1; 4096]).await;
         vol.stack().close().await;
@@ -327,7 +327,7 @@ fn a_head_that_is_made_can_be_read_again_for_the_largest_devices() {
     assert_eq!(superblock(1 << 20, AREA_MAX + 512).check_new(), Err(SuperblockError::Range("area")));
     // The log of a larger device takes what it can address.
     let text =
-        "h = memory size=2305843009213693952; a = memory size=4611686018427387904; vol = offload rest=0s on h, a";
+        "h = memory size=2305843009213693952; a = memory size=4611686018427387904; vol = offload idle_after=0s on h, a";
     with(text, async |vol| {
         write(&vol, 1 << 60, &[7; 4096]).await;
         assert_eq!(read(&vol, 1 << 60, 4096).await, [7; 4096]);
@@ -336,7 +336,7 @@ fn a_head_that_is_made_can_be_read_again_for_the_largest_devices() {
 
 #[test]
 fn damage_where_all_was_durable_is_refused_with_its_place() {
-    let text = format!("{} vol = offload rest=0s on x, a", keeping(3));
+    let text = format!("{} vol = offload idle_after=0s on x, a", keeping(3));
     with(&text, async |vol| {
         for block in 0..10 {
             write(&vol, block * 512, &[3; 512]).await;

@@ -26,10 +26,10 @@ use esker_layer_kit::Io;
 use crate::run::Shepherd;
 
 const PARAMS: &[Param] = &[
-    Param::with_default("tries", ParamType::Count, "3", "How often a failed read or write is tried again."),
-    Param::with_default("pause", ParamType::Span, "10ms", "Time between tries."),
+    Param::with_default("retries", ParamType::Count, "3", "How often a failed read or write is tried again."),
+    Param::with_default("retry_delay", ParamType::Span, "10ms", "Time between tries."),
     Param::with_default("spares", ParamType::Count, "256", "Spare blocks at the end of the device, 1 to 4096."),
-    Param::with_default("scrub", ParamType::Span, "0s", "Everything is read once in so long; 0s: never."),
+    Param::with_default("scrub_interval", ParamType::Span, "0s", "Everything is read once in so long; 0s: never."),
 ];
 
 const PASSES: OpSet =
@@ -99,9 +99,9 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
         spares,
         area,
         lower: lower.clone(),
-        tries: make.args.int("tries"),
-        pause: make.args.span("pause"),
-        scrub: make.args.span("scrub"),
+        tries: make.args.int("retries"),
+        pause: make.args.span("retry_delay"),
+        scrub: make.args.span("scrub_interval"),
     };
     // A write over a moved block goes to two places.
     let limits = Limits { size, atomic: lower.block, ranges_max: 0, described: false, ..lower.clone() };

@@ -331,7 +331,7 @@ impl Shepherd {
             stat("spares_bad", self.config.spares - moved - left),
             stat("retries", self.counts.retries.get()),
             stat("recovered", self.counts.recovered.get()),
-            stat("lost", self.counts.lost.get()),
+            stat("blocks_lost", self.counts.lost.get()),
             stat("refreshed_bytes", self.counts.refreshed.get()),
             stat("scrubbed_bytes", self.counts.scrubbed.get()),
         ]

@@ -57,12 +57,12 @@ fn trouble(vol: &Export) -> Option<Trouble> {
 fn a_shepherd_conforms() {
     for text in [
         "vol = memory size=512KiB defer=always latency=5us | shepherd".to_string(),
-        "vol = memory size=512KiB block=4096 | shepherd spares=8 scrub=1ms".to_string(),
+        "vol = memory size=512KiB block=4096 | shepherd spares=8 scrub_interval=1ms".to_string(),
         "a = memory size=512KiB defer=always latency=3us; e = error ops=write,read,zero every=11 len=300KiB on a; \
-         vol = shepherd spares=300 pause=5us on e"
+         vol = shepherd spares=300 retry_delay=5us on e"
             .to_string(),
         // Many blocks are moved.
-        "a = memory size=2MiB; e = error ops=write,zero every=4 len=1MiB on a; vol = shepherd tries=0 spares=2000 on e"
+        "a = memory size=2MiB; e = error ops=write,zero every=4 len=1MiB on a; vol = shepherd retries=0 spares=2000 on e"
             .to_string(),
     ] {
         bench::check_conforms(KINDS, &text);
@@ -71,7 +71,7 @@ fn a_shepherd_conforms() {
 
 #[test]
 fn a_scrub_that_is_asked_for_too_soon_leaves_time_to_others() {
-    with("a = memory size=512KiB; vol = shepherd scrub=1ns on a", async |vol| {
+    with("a = memory size=512KiB; vol = shepherd scrub_interval=1ns on a", async |vol| {
         vol.stack().opened().await;
         let before = stat(&vol, "scrubbed_bytes");
         sleep(&vol, Nanos::millis(10)).await;
@@ -92,14 +92,14 @@ fn a_device_that_another_layer_has_marked_is_not_cut_by_a_new_shepherd() {
 fn a_passing_error_costs_a_retry_and_what_was_hard_to_read_is_written_anew() {
     // Opening reads and writes the table, behind which the plan begins, and looks at the first bytes.
     let text = "a = memory size=512KiB; e = error every=3 len=64KiB ops=read on a; x = stats on e; \
-        vol = shepherd pause=1ms on x";
+        vol = shepherd retry_delay=1ms on x";
     with(text, async |vol| {
         write(&vol, 0, &[7; 4096]).await;
         for _ in 0..2 {
             assert_eq!(read(&vol, 0, 4096).await, [7; 4096]);
         }
         sleep(&vol, Nanos::secs(1)).await;
-        assert_eq!(stats(&vol, ["recovered", "lost", "moved_blocks", "refreshed_bytes"]), [1, 0, 0, 4096]);
+        assert_eq!(stats(&vol, ["recovered", "blocks_lost", "moved_blocks", "refreshed_bytes"]), [1, 0, 0, 4096]);
         assert_eq!(stat(&vol, "retries"), 1);
     });
     with(&text.replace("every=3", "probability=1"), async |vol| {
@@ -107,7 +107,7 @@ fn a_passing_error_costs_a_retry_and_what_was_hard_to_read_is_written_anew() {
         assert!(matches!(try_read(&vol, 0, 512).await, Err(BioError::Io(_))));
         let spent = vol.stack().rt().now().since(before);
         assert!(spent >= Nanos::millis(3) && spent < Nanos::millis(4), "{spent}");
-        assert_eq!(stats(&vol, ["retries", "lost"]), [3, 1]);
+        assert_eq!(stats(&vol, ["retries", "blocks_lost"]), [3, 1]);
     });
 }
 
@@ -119,7 +119,7 @@ fn bad(bed: u64, rest: &str) -> String {
 
 #[test]
 fn bad_blocks_are_moved_and_stay_so_after_a_restart() {
-    let text = bad(1, "vol = shepherd pause=1us spares=4 on e");
+    let text = bad(1, "vol = shepherd retry_delay=1us spares=4 on e");
     with(&text, async |vol| {
         write(&vol, 0, &[1; 8192]).await;
         assert_eq!(stats(&vol, ["moved_blocks", "spares_left", "retries"]), [2, 2, 3]);
@@ -142,7 +142,7 @@ fn bad_blocks_are_moved_and_stay_so_after_a_restart() {
 
 #[test]
 fn zeroing_a_bad_block_moves_it_too() {
-    with(&bad(4, "vol = shepherd pause=1us on e"), async |vol| {
+    with(&bad(4, "vol = shepherd retry_delay=1us on e"), async |vol| {
         assert_eq!(vol.submit(Bio::zero(0, 16 << 10)).await.result.err(), None);
         assert_eq!((stat(&vol, "moved_blocks"), read(&vol, 4096, 1024).await), (2, vec![0; 1024]));
     });
@@ -152,7 +152,7 @@ fn zeroing_a_bad_block_moves_it_too() {
 fn a_bad_spare_is_passed_over_and_without_spares_the_error_comes_through() {
     let size = (512 - 128 - 4) << 10;
     let faulty = format!("f = error ops=write probability=1 start={size} len=1024 on e;");
-    let text = bad(5, &format!("{faulty} vol = shepherd pause=1us spares=4 on f"));
+    let text = bad(5, &format!("{faulty} vol = shepherd retry_delay=1us spares=4 on f"));
     with(&text, async |vol| {
         write(&vol, 4096, &[1; 512]).await;
         assert_eq!(stats(&vol, ["moved_blocks", "spares_bad", "spares_left"]), [1, 2, 1]);
@@ -163,7 +163,7 @@ fn a_bad_spare_is_passed_over_and_without_spares_the_error_comes_through() {
     with(&text, async |vol| {
         let error = try_write(&vol, 4096, &[3; 2048]).await.unwrap_err();
         assert!(error.to_string().contains("no spare block is left; replace the device"), "{error}");
-        assert_eq!(stats(&vol, ["moved_blocks", "spares_left", "lost"]), [2, 0, 1]);
+        assert_eq!(stats(&vol, ["moved_blocks", "spares_left", "blocks_lost"]), [2, 0, 1]);
         let degraded = Trouble::Degraded("vol is degraded: no spare block is left. Replace the device.".to_string());
         assert_eq!(trouble(&vol), Some(degraded));
         write(&vol, 0, &[4; 4096]).await;
@@ -172,7 +172,7 @@ fn a_bad_spare_is_passed_over_and_without_spares_the_error_comes_through() {
 
 #[test]
 fn a_table_that_cannot_be_written_latches_moves_and_is_told() {
-    let text = bad(16, "f = error ops=write start=384KiB len=128KiB probability=0 on e; vol = shepherd pause=1us on f");
+    let text = bad(16, "f = error ops=write start=384KiB len=128KiB probability=0 on e; vol = shepherd retry_delay=1us on f");
     with(&text, async |vol| {
         write(&vol, 4096, &[1; 512]).await;
         assert_eq!((stat(&vol, "moved_blocks"), trouble(&vol)), (1, None));
@@ -192,7 +192,7 @@ fn a_table_that_cannot_be_written_latches_moves_and_is_told() {
 #[test]
 fn a_block_that_stores_other_bytes_is_moved_where_verify_notices() {
     with(
-        "a = memory size=512KiB; s = spoil at=5000 on a; v = verify on s; vol = shepherd pause=1us on v",
+        "a = memory size=512KiB; s = spoil at=5000 on a; v = verify on s; vol = shepherd retry_delay=1us on v",
         async |vol| {
             write(&vol, 0, &[9; 8192]).await;
             assert_eq!((stat(&vol, "moved_blocks"), read(&vol, 0, 8192).await), (1, vec![9; 8192]));
@@ -226,12 +226,12 @@ fn what_cannot_pass_is_not_tried_again() {
 fn a_scrub_finds_what_nobody_reads_and_writes_it_anew() {
     // Every fifth read of the second half of the volume fails once.
     let text = "a = memory size=2MiB; e = error ops=read every=2 start=1MiB len=512KiB on a; \
-        vol = shepherd pause=1us scrub=10s on e";
+        vol = shepherd retry_delay=1us scrub_interval=10s on e";
     with(text, async |vol| {
         write(&vol, 1 << 20, &[6; 4096]).await;
         sleep(&vol, Nanos::secs(30)).await;
         assert!(stat(&vol, "scrubbed_bytes") >= 4 << 20, "{:?}", vol.stack().stats());
-        assert!(stat(&vol, "recovered") > 1 && stat(&vol, "refreshed_bytes") > 0 && stat(&vol, "lost") == 0);
+        assert!(stat(&vol, "recovered") > 1 && stat(&vol, "refreshed_bytes") > 0 && stat(&vol, "blocks_lost") == 0);
         assert_eq!(read(&vol, 1 << 20, 4096).await, [6; 4096]);
     });
 }

@@ -30,7 +30,7 @@ mod tests {
 
     #[test]
     fn reads_are_kept_over_a_file_in_the_page_cache_through_ports_and_whatever_stands_between() {
-        let text = "a = file path=/a direct=false; b = file path=/b; m = mirror on a,b; v = volumes on m; top = pass on v.one; \
+        let text = "a = file path=/a direct=false; b = file path=/b; m = mirror on a,b; v = thin on m; top = pass on v.one; \
                     alone = pass on b";
         let spec = Spec::parse("test", text).unwrap();
         assert_eq!(keeping_reads(&spec).into_iter().collect::<Vec<_>>(), ["a", "m", "top", "v"]);

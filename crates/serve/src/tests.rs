@@ -230,7 +230,7 @@ fn exports_of_one_address_share_a_server_and_one_without_address_is_not_offered(
 #[test]
 fn a_resize_is_seen_by_clients_that_are_there_and_by_those_that_come() {
     in_world(|rt, dir| async move {
-        let text = "d = memory size=8MiB; vm = volumes segment=64KiB ports=\"db=64KiB\" on d; \
+        let text = "d = memory size=8MiB; vm = thin segment=64KiB ports=\"db=64KiB\" on d; \
                     top = stats on vm.db; export vol = top nbd=unix:DIR/sock; export raw = d nbd=unix:DIR/sock";
         let server = Running::new(&rt, &dir, text);
         let client = server.client("vol").await;

@@ -50,7 +50,7 @@ fn cloned_ranges_are_seen_through_the_page_cache() {
 
 #[test]
 fn ranges_cloned_on_a_volume_are_seen_through_the_page_cache() {
-    check_clones("vol = memory size=32MiB block=4KiB | volume size=16MiB segment=1MiB | stats @");
+    check_clones("vol = memory size=32MiB block=4KiB | logvol size=16MiB segment=1MiB | stats @");
 }
 
 /// By the control socket and by copy_file_range.

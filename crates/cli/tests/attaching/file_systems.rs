@@ -8,12 +8,12 @@ use crate::harness::{Attachment, ESKER, Mount, Place, can_run, check_tool, conte
 const STACK: &str = "vol = file path=DIR/disk.img size=512MiB | stats | pass @";
 /// The same with a log-structured volume.
 const ON_VOLUME: &str =
-    "vol = file path=DIR/disk.img size=512MiB | volume size=1GiB segment=8MiB checkpoint=64MiB | stats | pass @";
+    "vol = file path=DIR/disk.img size=512MiB | logvol size=1GiB segment=8MiB checkpoint_interval=64MiB | stats | pass @";
 const NAMED: &str = "d = file path=DIR/disk.img size=512MiB; \
-                     vm = volumes segment=8MiB checkpoint=64MiB ports=\"vol=1GiB\" on d; export vol = vm.vol";
+                     vm = thin segment=8MiB checkpoint_interval=64MiB ports=\"vol=1GiB\" on d; export vol = vm.vol";
 /// The same with the port of a clone.
 const WITH_CLONE: &str = "d = file path=DIR/disk.img size=512MiB; \
-                          vm = volumes segment=8MiB checkpoint=64MiB ports=\"vol=1GiB,copy=1GiB\" on d; \
+                          vm = thin segment=8MiB checkpoint_interval=64MiB ports=\"vol=1GiB,copy=1GiB\" on d; \
                           export vol = vm.vol; export copy = vm.copy";
 /// Files that are written and compared.
 const FILES: u64 = 24;

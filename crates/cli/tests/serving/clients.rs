@@ -59,7 +59,7 @@ fn copied_images_come_back_byte_for_byte_on_both_backends() {
 #[test]
 fn a_named_volume_takes_images_and_writes_of_small_sectors() {
     let dir = tempfile::tempdir().unwrap();
-    let stack = "d = file path=DIR/d.img size=512MiB direct=false; vm = volumes segment=4MiB ports=\"a=32MiB,b=32MiB\" on d; \
+    let stack = "d = file path=DIR/d.img size=512MiB direct=false; vm = thin segment=4MiB ports=\"a=32MiB,b=32MiB\" on d; \
                  export a = vm.a nbd=unix:DIR/sock; export b = vm.b nbd=unix:DIR/sock";
     let (image, copy) = (dir.path().join("in.img"), dir.path().join("out.img"));
     write_image(&image, 32 << 20);

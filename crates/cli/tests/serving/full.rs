@@ -6,7 +6,7 @@ use crate::harness::{Server, check_esker, check_tool, tool};
 use crate::small_disk::SmallDisk;
 
 const STACK: &str = "f = file path=DIR/small/f.img size=64MiB direct=false; \
-                     vol = volume size=16MiB segment=1MiB checkpoint=4MiB on f; export vol = vol nbd=unix:DIR/sock";
+                     vol = logvol size=16MiB segment=1MiB checkpoint_interval=4MiB on f; export vol = vol nbd=unix:DIR/sock";
 
 fn qemu_io(server: &Server, command: &str) -> Output {
     tool("qemu-io", &["-f", "raw", "-c", command, &server.uris[0]]).output().expect("qemu-io runs")

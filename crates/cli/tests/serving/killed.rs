@@ -24,7 +24,7 @@ use crate::load::{CHECK_BYTES, Load, Met, check_export, clear, size_of};
 /// O_DIRECT, so that what the server holds is not in the page cache.
 const STACK: &str = "d = file path=DIR/d.img size=32MiB @ nbd=unix:DIR/sock";
 /// The same, of which a snapshot is made under load.
-const NAMED: &str = "d = file path=DIR/d.img size=16GiB; vm = volumes segment=8MiB checkpoint=32MiB ports=\"v=32MiB\" on d; \
+const NAMED: &str = "d = file path=DIR/d.img size=16GiB; vm = thin segment=8MiB checkpoint_interval=32MiB ports=\"v=32MiB\" on d; \
                      export v = vm.v nbd=unix:DIR/sock";
 const WRITERS: u64 = 16;
 /// A server lives between these many milliseconds under load.

@@ -7,10 +7,10 @@ use esker_block::{Device, Kind};
 use esker_rt::sim::{Sim, SimConfig};
 use esker_stack::{Spec, Stack};
 
-static KINDS: [&Kind; 2] = [&esker_dev::memory::KIND, &esker_layer_logvol::volumes::KIND];
+static KINDS: [&Kind; 2] = [&esker_dev::memory::KIND, &esker_layer_logvol::thin::KIND];
 const KIB: u64 = 1 << 10;
 
-const TEXT: &str = "m = memory size=8MiB; vm = volumes block=512 page=512 segment=64KiB ports=\"db=64KiB\" on m; \
+const TEXT: &str = "m = memory size=8MiB; vm = thin block=512 page=512 segment=64KiB ports=\"db=64KiB\" on m; \
                     export rw = vm.db; export ro = vm.db read_only=true; export fixed = m";
 
 /// A server of `TEXT`, and its stack.

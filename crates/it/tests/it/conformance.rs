@@ -44,23 +44,23 @@ pub const SAMPLES: &[Sample] = &[
     sample(
         "mirror",
         "a = memory size=1MiB defer=always latency=5us; b = memory size=1MiB defer=always latency=9us; \
-         v = mirror region=4KiB settle=50us on a,b",
+         v = mirror region=4KiB clean_after=50us on a,b",
     ),
     sample(
         "offload",
         "h = memory size=1MiB defer=always latency=9us; l = memory size=64KiB defer=always latency=5us; \
-         v = offload rest=100us on h,l",
+         v = offload idle_after=100us on h,l",
     ),
-    sample("shepherd", "v = memory size=2MiB defer=always latency=5us | shepherd pause=1us"),
+    sample("shepherd", "v = memory size=2MiB defer=always latency=5us | shepherd retry_delay=1us"),
     sample("dedup", "v = memory size=2MiB defer=always latency=5us | dedup block=512 cache=64KiB"),
     sample(
-        "volume",
-        "v = memory size=8MiB defer=always latency=5us | volume block=512 page=512 segment=64KiB size=2MiB",
+        "logvol",
+        "v = memory size=8MiB defer=always latency=5us | logvol block=512 page=512 segment=64KiB size=2MiB",
     ),
     sample(
-        "volumes",
+        "thin",
         "a = memory size=8MiB defer=always latency=5us; \
-         vm = volumes block=512 page=512 segment=64KiB ports=\"one=1MiB,two=2MiB\" on a; v = pass on vm.two",
+         vm = thin block=512 page=512 segment=64KiB ports=\"one=1MiB,two=2MiB\" on a; v = pass on vm.two",
     ),
     sample("verify", "v = memory size=2MiB defer=always latency=5us | verify"),
     sample("delay", "v = memory size=2MiB | delay read=10us write=20us flush=30us jitter=50us"),

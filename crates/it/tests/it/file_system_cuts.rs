@@ -252,9 +252,9 @@ fn a_file_system_on_extensions_is_consistent_after_power_cuts_at_any_flush() {
         return;
     }
     let half = |name: &str| format!("{name} = leaf size={}", SIZE + 8192);
-    check(&format!("{}; {}; vol = mirror region=64KiB new=equal settle=5ms on a, b | verify", half("a"), half("b")));
+    check(&format!("{}; {}; vol = mirror region=64KiB initial=assume-clean clean_after=5ms on a, b | verify", half("a"), half("b")));
     // The log is so small that home takes in what is off-loaded all the time.
-    check(&format!("h = leaf size={SIZE}; l = leaf size=1MiB; vol = offload rest=0s full=0.5 on h, l"));
+    check(&format!("h = leaf size={SIZE}; l = leaf size=1MiB; vol = offload idle_after=0s high_watermark=0.5 on h, l"));
 }
 
 #[test]
@@ -264,9 +264,9 @@ fn a_file_system_on_layers_with_tables_or_keys_is_consistent_after_power_cuts_at
         return;
     }
     check(&format!("vol = leaf size={SIZE} | crypt key=file:any"));
-    check(&format!("vol = leaf size={} | shepherd pause=1us spares=16", SIZE + (1 << 20)));
+    check(&format!("vol = leaf size={} | shepherd retry_delay=1us spares=16", SIZE + (1 << 20)));
     check(&format!("vol = leaf size={} | dedup block=512 size={SIZE} cache=256KiB", 2 * SIZE));
-    check(&format!("vol = leaf size={} | volume block=512 page=512 segment=64KiB size={SIZE}", 4 * SIZE));
+    check(&format!("vol = leaf size={} | logvol block=512 page=512 segment=64KiB size={SIZE}", 4 * SIZE));
 }
 
 #[test]

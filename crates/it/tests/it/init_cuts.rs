@@ -163,15 +163,15 @@ fn check(text: &str, bed: u64) -> Count {
 fn media_that_a_power_cut_left_half_made_are_made_again_and_never_served() {
     let mut all = Count::default();
     let texts = [
-        "a = bed bed=BED size=2097152; x = volume segment=64KiB size=1MiB on a; export x = x",
-        "a = bed bed=BED size=2097152; vm = volumes segment=64KiB ports=\"x=1MiB\" on a; export x = vm.x",
+        "a = bed bed=BED size=2097152; x = logvol segment=64KiB size=1MiB on a; export x = x",
+        "a = bed bed=BED size=2097152; vm = thin segment=64KiB ports=\"x=1MiB\" on a; export x = vm.x",
         "a = bed bed=BED size=2097152; x = dedup on a; export x = x",
         "a = bed bed=BED size=2097152; x = shepherd spares=16 on a; export x = x",
         "a = bed bed=BED size=2097152; b = bed bed=BED size=1048576; x = offload on a, b; export x = x",
         "a = bed bed=BED size=2097152; b = bed bed=BED size=2162688; x = mirror region=64KiB on a, b; export x = x",
-        "a = bed bed=BED size=2097152; b = bed bed=BED size=2162688; x = mirror region=64KiB new=equal on a, b; export x = x",
+        "a = bed bed=BED size=2097152; b = bed bed=BED size=2162688; x = mirror region=64KiB initial=assume-clean on a, b; export x = x",
         "a = bed bed=BED size=2097152; b = bed bed=BED size=2162688; m = mirror region=64KiB on a, b; c = crypt key=env:K on m; \
-         vm = volumes segment=64KiB ports=\"x=1MiB\" on c; export x = vm.x",
+         vm = thin segment=64KiB ports=\"x=1MiB\" on c; export x = vm.x",
     ];
     for (bed, text) in (FIRST_BED..).zip(texts) {
         let count = check(text, bed);

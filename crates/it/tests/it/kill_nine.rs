@@ -43,7 +43,7 @@ fn text(dir: &Path, round: u64) -> String {
         false => (format!("{}; {}", half("a"), half("b")), "on a, b"),
     };
     format!(
-        "{halves}; vol = mirror region=64KiB probe=50ms settle=100ms {on} | verify | crypt key=file:k @ nbd=unix:{dir}/sock"
+        "{halves}; vol = mirror region=64KiB rescan=50ms clean_after=100ms {on} | verify | crypt key=file:k @ nbd=unix:{dir}/sock"
     )
 }
 
@@ -186,7 +186,7 @@ async fn told(rt: &Rt, dir: &Path, name: &str) -> f64 {
 
 async fn until_whole(rt: &Rt, dir: &Path) {
     for _ in 0..2000 {
-        if told(rt, dir, "halves_in_sync").await == 2.0 && told(rt, dir, "suspect_regions").await == 0.0 {
+        if told(rt, dir, "members_in_sync").await == 2.0 && told(rt, dir, "suspect_regions").await == 0.0 {
             return;
         }
         rt.sleep(Nanos::millis(10)).await;

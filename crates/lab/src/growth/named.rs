@@ -11,7 +11,7 @@ use crate::experiment::{Figure, LabError};
 use crate::ingens::thread_cpu;
 
 /// Blocks are small, so that many entries of the catalogue fit into memory.
-const STACK: &str = "a = memory size=512MiB; vm = volumes block=512 page=512 segment=256KiB ports=\"first=1MiB\" on a; export vol = vm.first";
+const STACK: &str = "a = memory size=512MiB; vm = thin block=512 page=512 segment=256KiB ports=\"first=1MiB\" on a; export vol = vm.first";
 const SIZES: [u64; 5] = [2_048, 4_096, 8_192, 16_384, 32_768];
 /// A list of the fewest takes about a millisecond.
 const LISTS: u32 = 4;

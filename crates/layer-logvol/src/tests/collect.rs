@@ -160,7 +160,7 @@ fn a_volume_that_is_overwritten_for_ever_never_fills() {
 fn a_stack_cleans_in_the_background() {
     run(async |rt| {
         let text = "a = memory size=4MiB defer=always latency=2us; \
-            vol = volume block=512 page=512 segment=16KiB checkpoint=256KiB on a";
+            vol = logvol block=512 page=512 segment=16KiB checkpoint_interval=256KiB on a";
         let vol = build(&rt, text);
         let mut rng = Stream::named(1, "overwrites");
         for i in 0..40_000u64 {
@@ -169,9 +169,9 @@ fn a_stack_cleans_in_the_background() {
             assert_eq!(done.result.err(), None, "write {i}");
         }
         let parts = vol.stack().stats();
-        let part = parts.iter().find(|part| part.kind == "volume").unwrap();
+        let part = parts.iter().find(|part| part.kind == "logvol").unwrap();
         let stat = |name: &str| part.stats.iter().find(|stat| stat.name == name).unwrap().value;
         println!("{:?}", part.stats);
-        assert!(stat("segments_cleaned") > 100.0 && stat("utilization") < 0.99, "{:?}", part.stats);
+        assert!(stat("segments_cleaned") > 100.0 && stat("used_ratio") < 0.99, "{:?}", part.stats);
     });
 }

@@ -34,7 +34,7 @@ fn suite(text: &str, seeds: u64, states_min: u64) {
 fn a_volume_keeps_its_promises_in_every_crash_state() {
     suite(
         "a = recorded bed=BED size=1MiB latency=3us; \
-         v = volume block=512 page=512 segment=64KiB checkpoint=64KiB size=64KiB on a",
+         v = logvol block=512 page=512 segment=64KiB checkpoint_interval=64KiB size=64KiB on a",
         4,
         2000,
     );
@@ -44,7 +44,7 @@ fn a_volume_keeps_its_promises_in_every_crash_state() {
 fn a_volume_of_larger_blocks_keeps_them_over_smaller_sectors() {
     suite(
         "a = recorded bed=BED size=1MiB latency=3us; \
-         v = volume block=4096 segment=64KiB checkpoint=256KiB size=128KiB on a",
+         v = logvol block=4096 segment=64KiB checkpoint_interval=256KiB size=128KiB on a",
         1,
         500,
     );

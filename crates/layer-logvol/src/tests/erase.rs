@@ -15,7 +15,7 @@ fn what_is_free_is_given_back_when_nobody_writes_and_when_the_volume_is_closed()
         let vol = build(
             &rt,
             "a = memory size=1MiB defer=always latency=2us; \
-            vol = volume block=512 page=512 segment=16KiB checkpoint=64KiB on a",
+            vol = logvol block=512 page=512 segment=16KiB checkpoint_interval=64KiB on a",
         );
         for i in 0..20_000u64 {
             write(&vol, i % 50).await;

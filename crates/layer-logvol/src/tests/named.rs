@@ -75,7 +75,7 @@ fn on_fresh(body: impl AsyncFnOnce(Rt, Rc<Media>) + 'static) {
 #[test]
 fn ports_of_named_volumes_conform() {
     let text = "a = memory size=8MiB defer=always latency=3us; \
-                vm = volumes block=512 page=512 segment=64KiB ports=\"other=1MiB,db=2MiB\" on a";
+                vm = thin block=512 page=512 segment=64KiB ports=\"other=1MiB,db=2MiB\" on a";
     let port = |rt: &Rt| -> Rc<dyn Device> {
         let spec = Spec::parse("test", text).unwrap_or_else(|e| panic!("{text}: {e}"));
         let stack = Stack::build(rt, &Pool::default(), KINDS, &spec).unwrap_or_else(|e| panic!("{text}: {e}"));

@@ -25,9 +25,9 @@ fn port(rt: &Rt, text: &str) -> Result<Export, String> {
 }
 
 const OVER_SECTORS: &str = "a = memory size=8MiB defer=always latency=3us; \
-                            vm = volumes segment=64KiB ports=\"other=64KiB,db=2MiB\" on a";
+                            vm = thin segment=64KiB ports=\"other=64KiB,db=2MiB\" on a";
 const OVER_BLOCKS: &str = "a = memory size=8MiB block=4096 defer=always latency=3us; \
-                           vm = volumes segment=64KiB checkpoint=256KiB ports=\"db=2MiB\" on a";
+                           vm = thin segment=64KiB checkpoint_interval=256KiB ports=\"db=2MiB\" on a";
 
 #[test]
 fn ports_of_small_sectors_conform() {
@@ -51,7 +51,7 @@ fn a_port_keeps_its_promises_about_sectors_in_every_crash_state() {
         let open = |rt: &Rt, bed: u64| -> Rc<dyn Device> {
             let text = format!(
                 "a = recorded bed={bed} size=1MiB block={block} latency=3us; \
-                 vm = volumes segment=64KiB checkpoint=256KiB ports=\"db=128KiB\" on a"
+                 vm = thin segment=64KiB checkpoint_interval=256KiB ports=\"db=128KiB\" on a"
             );
             let spec = Spec::parse("test", &text).unwrap_or_else(|e| panic!("{text}: {e}"));
             let stack = Stack::build(rt, &Pool::default(), CUT, &spec).unwrap_or_else(|e| panic!("{text}: {e}"));
@@ -68,7 +68,7 @@ fn limits_tell_small_sectors_and_large_blocks() {
     run(async |rt| {
         let limits_of = |text: &str| port(&rt, text).map(|port| port.limits().clone());
         let of = |args: &str| {
-            limits_of(&format!("a = memory size=64MiB; vm = volumes segment=1MiB ports=\"db=2MiB\" {args} on a"))
+            limits_of(&format!("a = memory size=64MiB; vm = thin segment=1MiB ports=\"db=2MiB\" {args} on a"))
         };
         let small = of("").unwrap();
         assert_eq!((small.block, small.remap, small.discard, small.preferred), (512, 4096, 4096, 4096));
@@ -85,7 +85,7 @@ fn limits_tell_small_sectors_and_large_blocks() {
             let error = of(args).expect_err(args);
             assert!(error.contains(words), "{args}: {error}");
         }
-        let odd = "a = memory size=64MiB; vm = volumes segment=1MiB ports=\"db=1000KiB,tail=512\" on a";
+        let odd = "a = memory size=64MiB; vm = thin segment=1MiB ports=\"db=1000KiB,tail=512\" on a";
         assert!(limits_of(odd).expect_err("a size of 512 bytes").contains("multiple of 4096 bytes"));
     });
 }
@@ -377,7 +377,7 @@ fn parts_are_read_alone_where_the_device_can_and_extents_are_cut() {
             let pool = vol.stack().pool().clone();
             let bytes: Vec<u8> = (0..2 * LARGE).map(|at| (at / SECTOR) as u8 + 1).collect();
             assert_eq!(vol.submit(Bio::write(LARGE, Buf::from_bytes(&pool, &bytes))).await.result.err(), None);
-            let made = || vol.stack().stats().iter().find(|part| part.kind == "volumes").unwrap().work.generated;
+            let made = || vol.stack().stats().iter().find(|part| part.kind == "thin").unwrap().work.generated;
             let read = async |at: u64, len: u64| {
                 vol.submit(Bio::read(at, Buf::unique(&pool, len as usize))).await.buf.to_vec()
             };

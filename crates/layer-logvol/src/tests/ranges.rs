@@ -90,7 +90,7 @@ fn a_clone_costs_one_block_of_records_and_no_data() {
 #[test]
 fn the_last_block_can_be_read_and_written_and_what_lies_behind_cannot() {
     run(async |rt| {
-        let vol = build(&rt, "a = memory size=1MiB; vol = volume block=512 page=512 segment=32KiB on a");
+        let vol = build(&rt, "a = memory size=1MiB; vol = logvol block=512 page=512 segment=32KiB on a");
         let size = vol.limits().size;
         assert_eq!(size, 1 << 57, "128 PiB");
         let pool = vol.stack().pool().clone();
@@ -106,12 +106,12 @@ fn the_last_block_can_be_read_and_written_and_what_lies_behind_cannot() {
 #[test]
 fn what_is_not_mapped_reads_as_zeroes_without_a_request_below() {
     run(async |rt| {
-        let text = "a = memory size=1MiB; vol = volume block=512 page=512 segment=32KiB on a";
+        let text = "a = memory size=1MiB; vol = logvol block=512 page=512 segment=32KiB on a";
         let vol = build(&rt, text);
         let pool = vol.stack().pool().clone();
         let reads = |vol: &Export| {
             let parts = vol.stack().stats();
-            parts.iter().find(|part| part.kind == "volume").unwrap().work.generated
+            parts.iter().find(|part| part.kind == "logvol").unwrap().work.generated
         };
         let done = vol.submit(Bio::read(0, Buf::unique(&pool, 512))).await;
         assert_eq!(done.result.err(), None, "it is open now");
@@ -127,7 +127,7 @@ fn what_is_not_mapped_reads_as_zeroes_without_a_request_below() {
 #[test]
 fn extents_tell_data_from_holes() {
     run(async |rt| {
-        let vol = build(&rt, "a = memory size=1MiB; vol = volume block=512 page=512 segment=32KiB on a");
+        let vol = build(&rt, "a = memory size=1MiB; vol = logvol block=512 page=512 segment=32KiB on a");
         let pool = vol.stack().pool().clone();
         for at in [2u64, 3, 7] {
             let buf = Buf::from_bytes(&pool, &[1; 512]);

@@ -77,12 +77,12 @@ fn a_stack_that_was_closed_replays_nothing() {
     });
     assert_eq!(reopened(&media).unwrap().1, 0.0);
     run(async |rt| {
-        let vol = build(&rt, "a = memory size=1MiB; vol = volume block=512 segment=32KiB page=512 on a");
+        let vol = build(&rt, "a = memory size=1MiB; vol = logvol block=512 segment=32KiB page=512 on a");
         let buf = Buf::from_bytes(vol.stack().pool(), &[5; 512]);
         assert_eq!(vol.submit(Bio::write(0, buf)).await.result.err(), None);
         let checkpoints = |vol: &Export| {
             let parts = vol.stack().stats();
-            let part = parts.iter().find(|part| part.kind == "volume").unwrap();
+            let part = parts.iter().find(|part| part.kind == "logvol").unwrap();
             part.stats.iter().find(|stat| stat.name == "checkpoints").unwrap().value
         };
         let before = checkpoints(&vol);
@@ -200,11 +200,11 @@ fn a_smaller_device_or_larger_blocks_are_refused() {
         assert!(error.contains("blocks of 512 bytes, the device below of 4096"), "{error}");
     });
     for text in [
-        "a = memory size=1MiB; vol = volume segment=100KiB on a",
-        "a = memory size=1MiB; vol = volume block=1KiB on a",
-        "a = memory size=1MiB; vol = volume on a",
-        "a = memory size=1MiB block=4096; vol = volume block=512 segment=32KiB on a",
-        "a = memory size=1MiB; vol = volume block=512 segment=32KiB size=1000 on a",
+        "a = memory size=1MiB; vol = logvol segment=100KiB on a",
+        "a = memory size=1MiB; vol = logvol block=1KiB on a",
+        "a = memory size=1MiB; vol = logvol on a",
+        "a = memory size=1MiB block=4096; vol = logvol block=512 segment=32KiB on a",
+        "a = memory size=1MiB; vol = logvol block=512 segment=32KiB size=1000 on a",
     ] {
         run(async move |rt| assert!(try_build(&rt, text).err().is_some_and(|error| error.contains("vol")), "{text}"));
     }

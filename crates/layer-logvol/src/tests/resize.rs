@@ -9,7 +9,7 @@ use super::*;
 const KIB: u64 = 1 << 10;
 const PATIENCE: Nanos = Nanos::secs(1);
 const TEXT: &str = "a = memory size=8MiB defer=always latency=3us; \
-                    vm = volumes block=512 page=512 segment=64KiB ports=\"db=64KiB,other=1MiB\" on a";
+                    vm = thin block=512 page=512 segment=64KiB ports=\"db=64KiB,other=1MiB\" on a";
 
 async fn open(rt: &Rt, text: &str) -> Rc<Stack> {
     let spec = Spec::parse("test", text).unwrap_or_else(|e| panic!("{text}: {e}"));
@@ -107,7 +107,7 @@ fn a_size_lasts_and_a_port_offers_all_of_its_volume() {
 fn what_stands_on_a_volume_and_was_built_for_its_size_keeps_it_from_being_resized() {
     run(async |rt| {
         let stack =
-            open(&rt, &format!("{TEXT}; top = volume block=512 page=512 segment=16KiB size=1MiB on vm.other")).await;
+            open(&rt, &format!("{TEXT}; top = logvol block=512 page=512 segment=16KiB size=1MiB on vm.other")).await;
         for bytes in [512 * KIB, 2 << 20] {
             let error = stack.resize("vm.other", bytes, PATIENCE).await.unwrap_err();
             assert_eq!(error, ResizeError::Used("top".into()), "{bytes}");

@@ -199,7 +199,7 @@ fn a_segment_that_is_read_is_not_freed() {
 fn checkpoints_come_by_themselves_and_free_segments() {
     run(async |rt| {
         let text = "a = memory size=512KiB defer=always latency=2us; \
-            vol = volume block=512 page=512 segment=16KiB checkpoint=48KiB on a";
+            vol = logvol block=512 page=512 segment=16KiB checkpoint_interval=48KiB on a";
         let vol = build(&rt, text);
         for i in 0..400u64 {
             let buf = Buf::from_bytes(vol.stack().pool(), &[i as u8; 2048]);
@@ -207,7 +207,7 @@ fn checkpoints_come_by_themselves_and_free_segments() {
         }
         rt.sleep(Nanos::millis(1)).await;
         let parts = vol.stack().stats();
-        let part = parts.iter().find(|part| part.kind == "volume").unwrap();
+        let part = parts.iter().find(|part| part.kind == "logvol").unwrap();
         let stat = |name: &str| part.stats.iter().find(|stat| stat.name == name).unwrap().value;
         assert!(stat("checkpoints") > 10.0 && stat("segments_freed") > 30.0, "{:?}", part.stats);
     });

@@ -14,7 +14,7 @@ const DATA: u64 = 16 * MIB;
 /// Two halves of `DATA` bytes that answer after 10 ms.
 fn slow_halves(params: &str) -> String {
     let half = |name| format!("{name} = memory size={} defer=always latency=10ms; ", DATA + DATA_START);
-    format!("{}{}vol = mirror {params} new=equal probe=10ms settle=5ms on a, b", half("a"), half("b"))
+    format!("{}{}vol = mirror {params} initial=assume-clean rescan=10ms clean_after=5ms on a, b", half("a"), half("b"))
 }
 
 /// Waits until a number is told, and returns when.
@@ -39,10 +39,10 @@ fn time_to_copy<F: Future<Output = ()> + 'static>(params: &str, client: impl Fn(
             write(&vol, at, &vec![at as u8 | 1; MIB as usize]).await;
         }
         push_back(&vol).await;
-        let start = instant(&vol, "halves_catching_up", 1.0).await;
+        let start = instant(&vol, "members_resyncing", 1.0).await;
         drop(vol.stack().rt().spawn("client", client(vol.clone())));
-        let end = instant(&vol, "halves_in_sync", 2.0).await;
-        assert_eq!((stat(&vol, "copied_bytes"), stat(&vol, "zeroed_bytes")), (DATA as f64, 0.0));
+        let end = instant(&vol, "members_in_sync", 2.0).await;
+        assert_eq!((stat(&vol, "resync_bytes"), stat(&vol, "zeroed_bytes")), (DATA as f64, 0.0));
         check_equal(&vol, DATA as usize).await;
         out.set(end.since(start));
     });
@@ -105,7 +105,7 @@ async fn extents(vol: &Export, name: &str) -> Vec<Extent> {
 fn holes_are_zeroed_and_not_copied() {
     let half = |name| format!("{name} = memory size={}; ", DATA + DATA_START);
     // Nothing is copied before all is there.
-    let text = format!("{}{}s = delay read=10ms on a; vol = mirror settle=1h on s, b", half("a"), half("b"));
+    let text = format!("{}{}s = delay read=10ms on a; vol = mirror clean_after=1h on s, b", half("a"), half("b"));
     with(&text, async |vol| {
         // Islands of data in the first half, which tells of 64 KiB around each: the third lies in two pieces, one of
         // which reads as zeroes. What the second half holds elsewhere is to vanish.
@@ -119,7 +119,7 @@ fn holes_are_zeroed_and_not_copied() {
         until(&vol, "suspect_regions", 0.0).await;
         check_equal(&vol, DATA as usize).await;
         let piece = 256.0 * 1024.0;
-        assert_eq!((stat(&vol, "copied_bytes"), stat(&vol, "zeroed_bytes")), (4.0 * piece, 60.0 * piece));
+        assert_eq!((stat(&vol, "resync_bytes"), stat(&vol, "zeroed_bytes")), (4.0 * piece, 60.0 * piece));
         let held: u64 = extents(&vol, "b").await.iter().filter(|e| e.state == ExtentState::Data).map(|e| e.len).sum();
         // The memory gives back whole 64 KiB only.
         assert!(held < DATA / 4, "{held} bytes are held");
@@ -129,7 +129,7 @@ fn holes_are_zeroed_and_not_copied() {
 #[test]
 fn a_new_mirror_of_holes_takes_no_space_and_zeroes_that_are_stored_make_none() {
     // Zeroing takes space on the devices that this stands on.
-    let text = format!("a = memory size={0}; b = thick size={0}; vol = mirror settle=1h on a, b", DATA + DATA_START);
+    let text = format!("a = memory size={0}; b = thick size={0}; vol = mirror clean_after=1h on a, b", DATA + DATA_START);
     with(&text, async |vol| {
         let a = vol.stack().device("a").unwrap();
         write(&a, DATA_START + MIB, &[0; 256 << 10]).await;
@@ -144,10 +144,10 @@ fn a_new_mirror_of_holes_takes_no_space_and_zeroes_that_are_stored_make_none() {
 #[test]
 fn where_not_all_halves_tell_of_holes_all_is_copied() {
     let size = MIB + DATA_START;
-    let text = format!("a = memory size={size}; b = silent size={size}; vol = mirror settle=1h on a, b");
+    let text = format!("a = memory size={size}; b = silent size={size}; vol = mirror clean_after=1h on a, b");
     with(&text, async |vol| {
         until(&vol, "suspect_regions", 0.0).await;
-        assert_eq!((stat(&vol, "copied_bytes"), stat(&vol, "zeroed_bytes")), (MIB as f64, 0.0));
+        assert_eq!((stat(&vol, "resync_bytes"), stat(&vol, "zeroed_bytes")), (MIB as f64, 0.0));
     });
 }
 
@@ -157,7 +157,7 @@ fn check_clients(content: u8) {
     const BLOCKS: u64 = 8192;
     const OWN: u64 = BLOCKS / 16;
     let text = "x = memory size=4104KiB; a = delay read=2ms write=300us jitter=1ms on x; y = memory size=4104KiB; \
-        b = delay write=300us jitter=1ms on y; vol = mirror region=64KiB new=equal probe=10ms settle=5ms on a, b";
+        b = delay write=300us jitter=1ms on y; vol = mirror region=64KiB initial=assume-clean rescan=10ms clean_after=5ms on a, b";
     with(text, async move |vol| {
         write(&vol, 0, &vec![1; (BLOCKS * 512) as usize]).await;
         pull(&vol, "b").await;
@@ -166,7 +166,7 @@ fn check_clients(content: u8) {
             byte => write(&vol, 0, &vec![byte; (BLOCKS * 512) as usize]).await,
         }
         push_back(&vol).await;
-        instant(&vol, "halves_catching_up", 1.0).await;
+        instant(&vol, "members_resyncing", 1.0).await;
         let model = Rc::new(RefCell::new(vec![content; BLOCKS as usize]));
         // Each client has blocks of its own, so that the model knows which write was last.
         let client = |n: u64| {
@@ -185,8 +185,8 @@ fn check_clients(content: u8) {
             }
         };
         esker_rt::sync::join_all((0..16).map(client)).await;
-        instant(&vol, "halves_in_sync", 2.0).await;
-        let is_copied = stat(&vol, if content == 0 { "zeroed_bytes" } else { "copied_bytes" }) > 0.0;
+        instant(&vol, "members_in_sync", 2.0).await;
+        let is_copied = stat(&vol, if content == 0 { "zeroed_bytes" } else { "resync_bytes" }) > 0.0;
         assert!(is_copied, "{:?}", vol.stack().stats());
         check_equal(&vol, (BLOCKS * 512) as usize).await;
         let held = read(&vol, 0, (BLOCKS * 512) as usize).await;
@@ -210,7 +210,7 @@ fn what_many_clients_write_to_holes_that_are_zeroed_is_on_both_halves() {
 fn only_the_source_is_read_in_a_region_until_all_its_pieces_are_copied() {
     let size = MIB + DATA_START;
     let text = format!(
-        "x = memory size={size}; a = delay read=10ms on x; b = memory size={size}; vol = mirror window=1 settle=1h on a, b"
+        "x = memory size={size}; a = delay read=10ms on x; b = memory size={size}; vol = mirror window=1 clean_after=1h on a, b"
     );
     with(&text, async |vol| {
         let (x, b) = (vol.stack().device("x").unwrap(), vol.stack().device("b").unwrap());
@@ -218,7 +218,7 @@ fn only_the_source_is_read_in_a_region_until_all_its_pieces_are_copied() {
             write(&x, DATA_START + at, &[5; 512]).await;
         }
         write(&b, DATA_START + (260 << 10), &[7; 512]).await;
-        instant(&vol, "copied_bytes", 256.0 * 1024.0).await;
+        instant(&vol, "resync_bytes", 256.0 * 1024.0).await;
         // The head of the second half stands where the first piece ended.
         assert_eq!(read(&vol, 260 << 10, 512).await, [0; 512]);
         instant(&vol, "suspect_regions", 0.0).await;

@@ -48,7 +48,7 @@ async fn mend(vol: &Export) {
 fn a_log_that_cannot_be_written_takes_no_more_and_changes_go_home() {
     // The first record that fails lies behind others; superblocks can be written.
     let text =
-        "h = kept bed=4 size=256KiB; x = stats on h; a = kept bed=4 size=256KiB; vol = offload rest=0s full=1 on x, a";
+        "h = kept bed=4 size=256KiB; x = stats on h; a = kept bed=4 size=256KiB; vol = offload idle_after=0s high_watermark=1 on x, a";
     with(text, async |vol| {
         for block in 0..10 {
             write(&vol, block * 1024, &[1; 1024]).await;
@@ -63,7 +63,7 @@ fn a_log_that_cannot_be_written_takes_no_more_and_changes_go_home() {
         for write in writes {
             write.await;
         }
-        assert_eq!((stat(&vol, "stopped"), stat(&vol, "latched")), (1, 0));
+        assert_eq!((stat(&vol, "offload_disabled"), stat(&vol, "latched")), (1, 0));
         for block in 0..12 {
             assert_eq!(read(&vol, block * 1024, 1024).await, [2; 1024]);
         }
@@ -78,7 +78,7 @@ fn a_log_that_cannot_be_written_takes_no_more_and_changes_go_home() {
             assert_eq!(read(&vol, block * 1024, 1024).await, [2; 1024]);
         }
         write(&vol, 0, &[4; 1024]).await;
-        assert_eq!((stat(&vol, "records"), stat(&vol, "stopped")), (1, 0), "a restart tries again");
+        assert_eq!((stat(&vol, "records"), stat(&vol, "offload_disabled")), (1, 0), "a restart tries again");
     });
 }
 
@@ -86,7 +86,7 @@ fn a_log_that_cannot_be_written_takes_no_more_and_changes_go_home() {
 #[test]
 fn records_that_were_given_up_are_not_found_by_a_restart() {
     let text = "h = kept bed=5 size=256KiB; x = stats on h; a = kept bed=5 size=256KiB; l = liar on a; \
-        vol = offload rest=0s full=1 on x, l";
+        vol = offload idle_after=0s high_watermark=1 on x, l";
     LIES.store(false, Ordering::Relaxed);
     with(text, async |vol| {
         write(&vol, 0, &[1; 1024]).await;
@@ -105,7 +105,7 @@ fn records_that_were_given_up_are_not_found_by_a_restart() {
 
 #[test]
 fn a_head_that_cannot_be_written_latches() {
-    with(&format!("{BOTH} vol = offload rest=0s on x, a"), async |vol| {
+    with(&format!("{BOTH} vol = offload idle_after=0s on x, a"), async |vol| {
         write(&vol, 0, &[1; 1024]).await;
         fail(&vol, "a", "ops=write probability=1").await;
         let error = try_write(&vol, 0, &[2; 1024]).await.unwrap_err();
@@ -118,7 +118,7 @@ fn a_head_that_cannot_be_written_latches() {
 
 #[test]
 fn a_flush_that_fails_latches() {
-    with(&format!("{BOTH} vol = offload rest=0s on x, a"), async |vol| {
+    with(&format!("{BOTH} vol = offload idle_after=0s on x, a"), async |vol| {
         write(&vol, 0, &[1; 1024]).await;
         fail(&vol, "a", "ops=flush probability=1").await;
         assert!(vol.submit(Bio::flush()).await.result.is_err());
@@ -130,7 +130,7 @@ fn a_flush_that_fails_latches() {
 
 #[test]
 fn a_home_that_fails_keeps_everything_in_the_log_until_it_works_again() {
-    with(&format!("{BOTH} vol = offload rest=1ms on x, a"), async |vol| {
+    with(&format!("{BOTH} vol = offload idle_after=1ms on x, a"), async |vol| {
         sleep(&vol, Nanos::millis(2)).await;
         for block in 0..20 {
             write(&vol, block * 1024, &[5; 1024]).await;

@@ -32,9 +32,9 @@ fn check(layer: &str, log: &str, states_min: u64) {
 #[test]
 fn an_off_loaded_volume_keeps_its_promises_in_every_crash_state() {
     // Writes of the log overtake each other. Home never needed; home taking in what is there all the time; a log that wraps around and is full most of the time.
-    check("offload rest=0s", "512KiB", 1000);
-    check("offload rest=1h", "512KiB", 1000);
-    check("offload rest=40us", "64KiB", 2000);
-    check("offload rest=0s full=0.3", "48KiB", 2000);
-    check("offload rest=0s full=1", "40KiB", 2000);
+    check("offload idle_after=0s", "512KiB", 1000);
+    check("offload idle_after=1h", "512KiB", 1000);
+    check("offload idle_after=40us", "64KiB", 2000);
+    check("offload idle_after=0s high_watermark=0.3", "48KiB", 2000);
+    check("offload idle_after=0s high_watermark=1", "40KiB", 2000);
 }

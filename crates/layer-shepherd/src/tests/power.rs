@@ -18,7 +18,7 @@ fn open(rt: &Rt, text: &str, bed: u64) -> Rc<dyn Device> {
 fn check(every: u64, states_min: u64) {
     let text = format!(
         "a = recorded bed=BED size=1MiB latency=3us; e = error ops=write,zero every={every} len=640KiB on a; \
-         vol = shepherd tries=0 spares=1024 on e"
+         vol = shepherd retries=0 spares=1024 on e"
     );
     let mut states = 0;
     for seed in 1..=3 {

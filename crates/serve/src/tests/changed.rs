@@ -5,7 +5,7 @@ use esker_block::{Bio, Buf, Device};
 use super::*;
 
 const PIECE: u64 = 64 << 10;
-const STACK: &str = "d = memory size=32MiB; vm = volumes segment=64KiB ports=\"db=1MiB\" on d; ";
+const STACK: &str = "d = memory size=32MiB; vm = thin segment=64KiB ports=\"db=1MiB\" on d; ";
 
 /// Numbers of the pieces that an export's map says were changed.
 async fn changed(server: &Running, export: &str) -> Vec<u64> {

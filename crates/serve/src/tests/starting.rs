@@ -55,7 +55,7 @@ fn a_live_insertion_that_fails_leaves_nothing() {
 #[test]
 fn the_port_of_a_snapshot_is_offered_read_only() {
     in_world(|rt, dir| async move {
-        let text = "d = file path=DIR/d size=16MiB direct=false; vm = volumes segment=64KiB ports=\"PORTS\" on d; \
+        let text = "d = file path=DIR/d size=16MiB direct=false; vm = thin segment=64KiB ports=\"PORTS\" on d; \
                     export v = vm.v nbd=unix:DIR/sock";
         let server = Running::new(&rt, &dir, &text.replace("PORTS", "v=1MiB"));
         assert!(!server.client("v").await.remote().read_only());

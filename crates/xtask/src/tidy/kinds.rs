@@ -70,11 +70,7 @@ fn kind_of(element: &Expr) -> Option<(String, usize)> {
             let last = names.next().filter(|last| last != "kind").or_else(|| names.next())?;
             let name = last.strip_suffix("_kind").unwrap_or(&last);
             let name = name.strip_prefix("esker_").unwrap_or(name);
-            let name = match name.strip_prefix("layer_").unwrap_or(name) {
-                // The crate's name came before the kind's.
-                "logvol" => "volume".to_string(),
-                name => name.replace('_', "-"),
-            };
+            let name = name.strip_prefix("layer_").unwrap_or(name).replace('_', "-");
             let line = path.path.segments.first()?.ident.span().start().line;
             Some((name, line))
         }

@@ -30,11 +30,11 @@ const LAYERS: [Layer; 19] = [
     layer("stats", 1, ""),
     layer("tap", 1, "path=DIR/NAME-START.ebt"),
     layer("verify", 1, ""),
-    layer("mirror", 2, "region=64KiB settle=20ms"),
-    layer("volume", 1, "segment=256KiB size=SIZE"),
-    layer("volumes", 1, "segment=256KiB ports=\"one=SIZE\""),
+    layer("mirror", 2, "region=64KiB clean_after=20ms"),
+    layer("logvol", 1, "segment=256KiB size=SIZE"),
+    layer("thin", 1, "segment=256KiB ports=\"one=SIZE\""),
     layer("dedup", 1, ""),
-    layer("offload", 2, "rest=20ms"),
+    layer("offload", 2, "idle_after=20ms"),
     layer("shepherd", 1, ""),
 ];
 
@@ -100,7 +100,7 @@ fn add(sample: &mut Sample, layers: &[usize], depth: usize) -> String {
     let name = format!("l{}", sample.below.len());
     let args = layer.args.replace("NAME", &name).replace("SIZE", SIZES[depth]);
     sample.text += &format!("{name} = {} {args} on {}; ", layer.kind, ends.join(","));
-    let top = if layer.kind == "volumes" { format!("{name}.one") } else { name };
+    let top = if layer.kind == "thin" { format!("{name}.one") } else { name };
     sample.below.push(top.clone());
     top
 }

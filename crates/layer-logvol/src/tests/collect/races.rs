@@ -139,7 +139,7 @@ fn what_went_while_it_was_listed_is_neither_copied_nor_brought_back() {
             moved = bench.stat("moved_bytes");
             bench.clean_one().await;
         }
-        let avoided = bench.stat("copies_avoided_bytes") as usize;
+        let avoided = bench.stat("gc_bytes_avoided") as usize;
         assert_eq!(avoided, (lbas.len() - 1) * BLOCK);
         assert_eq!(bench.stat("moved_bytes") - moved, BLOCK as f64, "only one block lives");
         for lba in &lbas[1..] {
@@ -161,7 +161,7 @@ fn a_segment_that_was_seen_in_part_is_not_chosen() {
         }
         assert!(!ended.get() && bench.segment(open).live > 0);
         bench.wait_for(&ended).await;
-        assert!(bench.stat("segments_candidate") > 0.0);
+        assert!(bench.stat("gc_candidates") > 0.0);
         assert_eq!(bench.segment(open).stage, Stage::Rest);
     });
 }
@@ -354,7 +354,7 @@ fn a_segment_with_too_many_references_is_cleaned_without_a_list() {
         assert_eq!((stage, live), (Stage::Forwarding, 1), "the clone still leads to the old place");
         bench.pass().await;
         bench.expect_moved(victim, &[(3, 4), (1003, 4), (24_943, 4), (500, 4)]).await;
-        assert!(bench.stat("segments_forwarded") >= 1.0);
+        assert!(bench.stat("gc_remapped") >= 1.0);
         let peak = bench.stat("reverse_bytes_peak");
         assert!(peak > 0.0 && peak <= 65_536.0, "{peak} bytes");
         let place = |lba: u64| bench.volume.pieces(lba..lba + 1)[0].pba;
@@ -442,7 +442,7 @@ fn copies_that_nothing_leads_to_yet_stay() {
             bench.pass().await;
             bench.clean().await;
         }
-        assert!(bench.stat("segments_forwarded") > 0.0);
+        assert!(bench.stat("gc_remapped") > 0.0);
         for lba in 0..60 {
             assert_eq!(bench.values(1000 + lba, 1).await, [lba as u8 + 1]);
         }

@@ -12,7 +12,7 @@ async fn overwrite(vol: &Export, blocks: u64, rng: &mut Stream) {
 
 /// 16 MiB in 255 segments of 64 KiB.
 const TEXT: &str = "a = memory size=16MiB defer=always latency=5us; \
-    vol = volume block=512 page=4KiB segment=64KiB checkpoint=1MiB on a";
+    vol = logvol block=512 page=4KiB segment=64KiB checkpoint_interval=1MiB on a";
 
 /// Demand 38.
 #[test]
@@ -24,7 +24,7 @@ fn nothing_is_moved_while_less_than_half_is_used() {
             overwrite(&vol, 2000, &mut rng).await;
         }
         rt.sleep(Nanos::millis(20)).await;
-        assert!(told(&vol, "utilization") < 0.5 && told(&vol, "passes") == 0.0 && told(&vol, "moved_bytes") == 0.0);
+        assert!(told(&vol, "used_ratio") < 0.5 && told(&vol, "passes") == 0.0 && told(&vol, "moved_bytes") == 0.0);
     });
 }
 
@@ -88,7 +88,7 @@ fn saturating_overwrites_come_to_an_equilibrium() {
 fn a_pass_in_vain_lets_the_writers_go_on_whom_it_held() {
     run(async |rt| {
         let text = "a = memory size=8MiB defer=always latency=2us; \
-            vol = volume block=512 page=4KiB segment=64KiB checkpoint=64MiB on a";
+            vol = logvol block=512 page=4KiB segment=64KiB checkpoint_interval=64MiB on a";
         let vol = build(&rt, text);
         let blocks = 11_000;
         let writers = (0..8u64).map(|writer| {
@@ -330,9 +330,9 @@ fn every_pass_prepares_segments() {
             bench.write(lba * 2, 1, 1).await;
         }
         let pass = async || {
-            let (start, before) = (rt.now(), bench.stat("segments_ready"));
+            let (start, before) = (rt.now(), bench.stat("gc_ready"));
             bench.pass().await;
-            (rt.now().since(start).0 as f64, bench.stat("segments_ready") - before)
+            (rt.now().since(start).0 as f64, bench.stat("gc_ready") - before)
         };
         let (walk, _) = pass().await;
         let mut in_all = 0.0;
@@ -350,22 +350,22 @@ fn every_pass_prepares_segments() {
 fn a_few_drawn_segments_are_choice_enough() {
     run(async |rt| {
         let vol = |choices: &str| {
-            let params = format!("block=512 page=512 segment=16KiB checkpoint=256KiB {choices}");
-            try_build(&rt, &format!("a = memory size=4MiB defer=always latency=2us; vol = volume {params} on a"))
+            let params = format!("block=512 page=512 segment=16KiB checkpoint_interval=256KiB {choices}");
+            try_build(&rt, &format!("a = memory size=4MiB defer=always latency=2us; vol = logvol {params} on a"))
         };
         let mut moved = Vec::new();
-        for choices in ["", "choices=10", "choices=1"] {
+        for choices in ["", "gc_sample=10", "gc_sample=1"] {
             let vol = vol(choices).unwrap();
             let mut rng = Stream::named(1, "overwrites");
             for _ in 0..12_000 {
                 overwrite(&vol, 4500, &mut rng).await;
             }
-            assert!(told(&vol, "utilization") < 0.99);
+            assert!(told(&vol, "used_ratio") < 0.99);
             moved.push(told(&vol, "moved_bytes"));
         }
         println!("moved by all, 10 and 1 choices: {moved:?}");
         assert!(moved[1] < 1.3 * moved[0] && moved[2] > 1.1 * moved[0], "{moved:?}");
-        for wrong in ["choices=0", "choices=1025"] {
+        for wrong in ["gc_sample=0", "gc_sample=1025"] {
             assert!(vol(wrong).err().is_some_and(|error| error.contains("1 to 1024")));
         }
     });

@@ -119,7 +119,7 @@ fn world(media: &Rc<Media>, regions: &[Shared], seed: u64) -> (u64, f64) {
         };
         rt.spawn("collect", collect).detach();
         rt.sleep(Nanos::micros(Stream::named(seed, "kill").below(8_000))).await;
-        (count.get(), bench.stat("segments_cleaned") + bench.stat("segments_forwarded"))
+        (count.get(), bench.stat("segments_cleaned") + bench.stat("gc_remapped"))
     })
 }
 
