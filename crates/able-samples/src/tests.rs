@@ -248,7 +248,10 @@ fn dedup_writes_on_when_every_block_was_taken_once() {
 }
 
 /// Runs `body` on the device `vol` of a text, on real files.
-fn run_realtime<T: 'static, F: Future<Output = T> + 'static>(text: &str, body: impl FnOnce(Export) -> F + 'static) -> T {
+fn run_realtime<T: 'static, F: Future<Output = T> + 'static>(
+    text: &str,
+    body: impl FnOnce(Export) -> F + 'static,
+) -> T {
     let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
     let (rt, text) = (reactor.rt(), text.to_string());
     reactor.block_on(async move {

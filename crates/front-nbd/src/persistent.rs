@@ -178,7 +178,12 @@ impl Persistent {
     fn lose(&self, client: &Rc<Client>, why: &Fault) {
         let mut current = self.current.borrow_mut();
         if current.as_ref().is_some_and(|now| Rc::ptr_eq(now, client)) {
-            self.rt.log_event(Level::Warn, "reconnects", &[("error", &why)], format_args!("nbd: {why}; connecting again"));
+            self.rt.log_event(
+                Level::Warn,
+                "reconnects",
+                &[("error", &why)],
+                format_args!("nbd: {why}; connecting again"),
+            );
             *current = None;
             let changes = self.changes.get();
             self.forgotten.set(self.forgotten.get() || self.covered.replace(changes) < changes);

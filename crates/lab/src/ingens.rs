@@ -235,7 +235,12 @@ impl Drop for Manager {
 }
 
 /// Waits until what is looked at has been the same for `quiet`, but no longer than `most`.
-pub fn wait_stable<T: Default>(quiet: Duration, most: Duration, look: impl Fn() -> T, is_same: impl Fn(&T, &T) -> bool) {
+pub fn wait_stable<T: Default>(
+    quiet: Duration,
+    most: Duration,
+    look: impl Fn() -> T,
+    is_same: impl Fn(&T, &T) -> bool,
+) {
     let begun = Instant::now();
     let (mut seen, mut since) = (T::default(), Instant::now());
     while since.elapsed() < quiet && begun.elapsed() < most {

@@ -8,7 +8,7 @@ use esker_base::units::MIB;
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::loads::{self, Load};
 use crate::ingens::settings::keep_memory;
-use crate::ingens::{Arm, FRESH, huge_of, room, room_up_to, wait_stable, thread_cpu};
+use crate::ingens::{Arm, FRESH, huge_of, room, room_up_to, thread_cpu, wait_stable};
 use crate::timing::{in_turns, median};
 
 /// The record.

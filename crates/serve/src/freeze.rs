@@ -107,7 +107,12 @@ pub(crate) fn thaw(shared: &Shared, number: Option<u64>) -> Result<Done, Refusal
         return Err(Refusal::new("not_frozen", &format!("{which}; {advice}")));
     };
     let (number, time) = (frozen.number, shared.rt.now().since(frozen.since));
-    shared.rt.log_event(Level::Info, "thawed", &[("freeze", &number)], format_args!("freeze {number}: thawed after {time}"));
+    shared.rt.log_event(
+        Level::Info,
+        "thawed",
+        &[("freeze", &number)],
+        format_args!("freeze {number}: thawed after {time}"),
+    );
     Ok(Done { number, time })
 }
 

@@ -90,7 +90,9 @@ async fn act(shared: &Rc<Shared>, command: &Command) -> Result<Value, Refusal> {
 fn report(shared: &Shared, command: &Command, result: &Result<Value, Refusal>) {
     let line = command.shown(shared.stack.kinds());
     match result {
-        Ok(_) => shared.rt.log_event(Level::Info, "command", &[("command", &line)], format_args!("control: done: {line}")),
+        Ok(_) => {
+            shared.rt.log_event(Level::Info, "command", &[("command", &line)], format_args!("control: done: {line}"))
+        }
         Err(error) => {
             let fields: [(&str, &dyn std::fmt::Display); 2] = [("command", &line), ("error", error)];
             let text = format_args!("control: not done: {line}: {error}");

@@ -182,7 +182,7 @@ impl Stack {
     /// the old arrangement comes back.
     async fn rearrange(&self, snapshot: Handle, spec: Spec, change: Change<'_>) -> Result<(), LiveError> {
         if let Change::Remove(name) = change {
-            self.quiesce(&[name.to_string()]).await.map_err(LiveError::Unsettled)?;
+            self.quiesce_layers(&[name.to_string()]).await.map_err(LiveError::Unsettled)?;
         }
         let before = self.adopt(snapshot);
         if let Change::Insert(name) = change

@@ -259,7 +259,7 @@ impl Stack {
         self.shared.door.emptied().await;
         let names: Vec<String> = self.snapshot.borrow().slots.iter().map(|slot| slot.instance.name.clone()).collect();
         for name in names {
-            if let Err(why) = self.quiesce(std::slice::from_ref(&name)).await {
+            if let Err(why) = self.quiesce_layers(std::slice::from_ref(&name)).await {
                 self.rt().log(Level::Error, format_args!("{why}"));
             }
         }

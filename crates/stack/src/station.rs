@@ -138,14 +138,18 @@ impl Stack {
     ///
     /// # Errors
     /// The first that cannot, and why.
-    pub(crate) async fn quiesce(&self, names: &[String]) -> Result<(), String> {
+    pub(crate) async fn quiesce_layers(&self, names: &[String]) -> Result<(), String> {
         for name in names {
             let instance = self.parts.borrow().instances.get(name).cloned();
             let Some((instance, below)) = instance.and_then(|i| self.below(&i).map(|below| (i, below))) else {
                 continue;
             };
             if instance.unusable.borrow().is_none() {
-                instance.ext.quiesce(below).await.map_err(|e| format!("{name} holds back what it cannot store: {e}"))?;
+                instance
+                    .ext
+                    .quiesce(below)
+                    .await
+                    .map_err(|e| format!("{name} holds back what it cannot store: {e}"))?;
             }
         }
         Ok(())

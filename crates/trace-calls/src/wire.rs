@@ -264,11 +264,11 @@ macro_rules! structs {
                 Ok($name { $( $field: $crate::wire::Field::get(from)? ),* })
             }
 
-            fn tell(&self, to: &mut String) {
+            fn render(&self, to: &mut String) {
                 to.push('{');
                 $(
                     to.push_str(concat!(stringify!($field), "="));
-                    $crate::wire::Field::tell(&self.$field, to);
+                    $crate::wire::Field::render(&self.$field, to);
                     to.push(' ');
                 )*
                 to.pop();
@@ -302,7 +302,7 @@ macro_rules! word_fields {
                     <$choice>::from_code(code).ok_or(from.malformed(concat!("no ", stringify!($choice))))
                 }
 
-                fn tell(&self, to: &mut String) {
+                fn render(&self, to: &mut String) {
                     to.push_str(self.name());
                 }
             }
@@ -318,7 +318,7 @@ macro_rules! word_fields {
                     <$flags>::from_bits(bits).ok_or(from.malformed(concat!("unknown ", stringify!($flags))))
                 }
 
-                fn tell(&self, to: &mut String) {
+                fn render(&self, to: &mut String) {
                     to.push_str(if self.is_empty() { "0" } else { "" });
                     to.push_str(&self.text());
                 }

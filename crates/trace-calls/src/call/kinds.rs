@@ -62,13 +62,13 @@ macro_rules! calls {
                 }
             }
 
-            fn tell(&self, to: &mut String) {
+            fn render(&self, to: &mut String) {
                 to.push_str(self.name());
                 to.push('(');
                 match self { $( Call::$variant { $( $field ),* } => {
                     $(
                         to.push_str(concat!(stringify!($field), "="));
-                        $field.tell(to);
+                        $field.render(to);
                         to.push_str(", ");
                     )*
                 } ),* }

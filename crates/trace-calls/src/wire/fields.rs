@@ -44,7 +44,7 @@ macro_rules! narrow_fields {
                 <$ty>::try_from(wide).map_err(|_| from.malformed("a number out of its range"))
             }
 
-            fn tell(&self, to: &mut String) {
+            fn render(&self, to: &mut String) {
                 to.push_str(&self.to_string());
             }
         }
