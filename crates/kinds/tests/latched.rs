@@ -107,8 +107,11 @@ fn every_kind_that_keeps_state_refuses_with_one_error_that_says_why_and_what_to_
 #[test]
 fn a_latch_above_another_one_says_once_what_to_do() {
     let text = twice(SimConfig::seeded(3), |rt| async move {
-        let stack =
-            open(&rt, &format!("{BOTH}; m = mirror initial=assume-clean on a, b; v = logvol size=2MiB segment=64KiB on m")).await;
+        let stack = open(
+            &rt,
+            &format!("{BOTH}; m = mirror initial=assume-clean on a, b; v = logvol size=2MiB segment=64KiB on m"),
+        )
+        .await;
         let vol = Client::of(&stack, "v");
         break_and_mend(&stack, &vol, &["a", "b"], CHANGES).await;
         // The mirror has latched by its own failure; the volume may have seen the failure itself or the latch.

@@ -25,8 +25,11 @@ const ONE: [&str; 5] = [
     "delay write=3us jitter=2us",
     "error every=40 start=64KiB",
 ];
-const TWO: [&str; 3] =
-    ["mirror region=64KiB clean_after=1ms rescan=1ms", "offload idle_after=200us high_watermark=0.4", "offload idle_after=0s high_watermark=0.2"];
+const TWO: [&str; 3] = [
+    "mirror region=64KiB clean_after=1ms rescan=1ms",
+    "offload idle_after=200us high_watermark=0.4",
+    "offload idle_after=0s high_watermark=0.2",
+];
 
 /// A random stack: its text, and who handled its requests.
 pub fn watched(rng: &mut Stream, seed: u64) -> Result<(Spec, Vec<Handled>), LabError> {

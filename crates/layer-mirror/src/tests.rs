@@ -149,7 +149,10 @@ fn a_single_error_is_tried_again_and_a_lasting_one_degrades_and_is_reported() {
     let text = text.replace("every=5", "probability=1");
     with(&text, async |vol| {
         write(&vol, 0, &[3; 512]).await;
-        assert_eq!((stat(&vol, "retries"), stat(&vol, "members_in_sync"), stat(&vol, "members_offline")), (3.0, 1.0, 1.0));
+        assert_eq!(
+            (stat(&vol, "retries"), stat(&vol, "members_in_sync"), stat(&vol, "members_offline")),
+            (3.0, 1.0, 1.0)
+        );
         assert_eq!(read(&vol, 0, 512).await, [3; 512]);
         assert_eq!(stat(&vol, "member_failures"), 1.0);
     });
@@ -196,15 +199,18 @@ fn a_failed_half_is_not_read_and_a_failed_read_goes_elsewhere() {
 
 #[test]
 fn what_one_half_cannot_read_is_written_to_it_again() {
-    with("a = latent size=256KiB; b = memory size=256KiB; vol = mirror initial=assume-clean clean_after=1ms on a, b", async |vol| {
-        for at in [0, 32 << 10] {
-            assert_eq!(read(&vol, at, 8192).await, [0; 8192]);
-        }
-        assert_eq!((stat(&vol, "reads_redirected"), stat(&vol, "members_in_sync")), (2.0, 2.0));
-        until(&vol, "repaired_bytes", 16384.0).await;
-        assert_eq!(half(&vol, "a", 0, 64 << 10).await, [0; 64 << 10], "all of it can be read now");
-        check_equal(&vol, 240 << 10).await;
-    });
+    with(
+        "a = latent size=256KiB; b = memory size=256KiB; vol = mirror initial=assume-clean clean_after=1ms on a, b",
+        async |vol| {
+            for at in [0, 32 << 10] {
+                assert_eq!(read(&vol, at, 8192).await, [0; 8192]);
+            }
+            assert_eq!((stat(&vol, "reads_redirected"), stat(&vol, "members_in_sync")), (2.0, 2.0));
+            until(&vol, "repaired_bytes", 16384.0).await;
+            assert_eq!(half(&vol, "a", 0, 64 << 10).await, [0; 64 << 10], "all of it can be read now");
+            check_equal(&vol, 240 << 10).await;
+        },
+    );
 }
 
 /// Errors of a half can be switched on and off by inserting and removing a layer.
@@ -220,29 +226,32 @@ async fn push_back(vol: &Export) {
 
 #[test]
 fn a_half_that_was_pulled_and_returns_gets_what_it_lacks_under_load() {
-    with(&format!("{TWO} vol = mirror region=4KiB initial=assume-clean rescan=10ms clean_after=5ms on a, b"), async |vol| {
-        for block in 0..64 {
-            write(&vol, block * 512, &[1; 512]).await;
-        }
-        pull(&vol, "b").await;
-        write(&vol, 0, &[2; 1024]).await;
-        assert_eq!(stat(&vol, "members_offline"), 1.0);
-        write(&vol, 64 << 10, &[3; 512]).await;
-        assert_eq!(read(&vol, 0, 1024).await, [2; 1024]);
-        push_back(&vol).await;
-        // Writes go on while the half catches up.
-        let writer = vol.clone();
-        let load = vol.stack().rt().spawn("load", async move {
-            for round in 0..200u64 {
-                write(&writer, round * 7919 % 40 * 512, &[round as u8; 512]).await;
+    with(
+        &format!("{TWO} vol = mirror region=4KiB initial=assume-clean rescan=10ms clean_after=5ms on a, b"),
+        async |vol| {
+            for block in 0..64 {
+                write(&vol, block * 512, &[1; 512]).await;
             }
-        });
-        until(&vol, "members_in_sync", 2.0).await;
-        load.await;
-        check_equal(&vol, 240 << 10).await;
-        assert!(stat(&vol, "resync_bytes") < 128.0 * 1024.0, "only what was written: {:?}", vol.stack().stats());
-        until(&vol, "dirty_regions", 0.0).await;
-    });
+            pull(&vol, "b").await;
+            write(&vol, 0, &[2; 1024]).await;
+            assert_eq!(stat(&vol, "members_offline"), 1.0);
+            write(&vol, 64 << 10, &[3; 512]).await;
+            assert_eq!(read(&vol, 0, 1024).await, [2; 1024]);
+            push_back(&vol).await;
+            // Writes go on while the half catches up.
+            let writer = vol.clone();
+            let load = vol.stack().rt().spawn("load", async move {
+                for round in 0..200u64 {
+                    write(&writer, round * 7919 % 40 * 512, &[round as u8; 512]).await;
+                }
+            });
+            until(&vol, "members_in_sync", 2.0).await;
+            load.await;
+            check_equal(&vol, 240 << 10).await;
+            assert!(stat(&vol, "resync_bytes") < 128.0 * 1024.0, "only what was written: {:?}", vol.stack().stats());
+            until(&vol, "dirty_regions", 0.0).await;
+        },
+    );
 }
 
 /// Copying takes so long that writes come while each region is on its way to the half that returns, where a later write
@@ -291,7 +300,9 @@ fn a_stack_that_is_stopped_while_its_mirror_is_being_opened_waits_for_it() {
         assert_eq!(vol.stack().flush_all().await, Ok(()));
         assert_eq!(stat(&vol, "members_in_sync"), 2.0);
     });
-    with(&format!("{TWO} vol = mirror initial=assume-clean clean_after=1h on a, b"), async |vol| vol.stack().close().await);
+    with(&format!("{TWO} vol = mirror initial=assume-clean clean_after=1h on a, b"), async |vol| {
+        vol.stack().close().await
+    });
 }
 
 #[test]

@@ -43,7 +43,12 @@ const PARAMS: &[Param] = &[
         "30s",
         "Home rests when nothing was read from it for so long; 0s: it always does.",
     ),
-    Param::with_default("high_watermark", ParamType::Ratio, "0.75", "Share of the log at which home is woken to take it in."),
+    Param::with_default(
+        "high_watermark",
+        ParamType::Ratio,
+        "0.75",
+        "Share of the log at which home is woken to take it in.",
+    ),
     Param::with_default("write_back", ParamType::Flag, "false", "Brings everything home and off-loads nothing."),
     Param::with_default("index_max", ParamType::Count, "1000000", "Records and ranges in memory at most."),
 ];

@@ -146,8 +146,7 @@ fn a_read_wakes_home_and_everything_goes_there() {
 #[test]
 fn what_the_log_holds_is_changed_in_the_log_until_it_is_home() {
     // Home is so slow that nothing is reclaimed meanwhile.
-    let text =
-        "h = memory size=256KiB; x = delay write=1s on h; a = memory size=256KiB; vol = offload idle_after=10ms on x, a";
+    let text = "h = memory size=256KiB; x = delay write=1s on h; a = memory size=256KiB; vol = offload idle_after=10ms on x, a";
     with(text, async |vol| {
         sleep(&vol, Nanos::millis(10)).await;
         write(&vol, 0, &[1; 1024]).await;
@@ -161,8 +160,7 @@ fn what_the_log_holds_is_changed_in_the_log_until_it_is_home() {
 
 #[test]
 fn a_log_without_room_gives_back_what_is_overwritten_before_it_wakes_home() {
-    let text =
-        "h = memory size=256KiB; x = stats on h; a = memory size=40KiB; vol = offload idle_after=10ms high_watermark=0.5 on x, a";
+    let text = "h = memory size=256KiB; x = stats on h; a = memory size=40KiB; vol = offload idle_after=10ms high_watermark=0.5 on x, a";
     with(text, async |vol| {
         vol.stack().opened().await;
         let made = at_home(&vol);

@@ -172,7 +172,8 @@ fn a_bad_spare_is_passed_over_and_without_spares_the_error_comes_through() {
 
 #[test]
 fn a_table_that_cannot_be_written_latches_moves_and_is_told() {
-    let text = bad(16, "f = error ops=write start=384KiB len=128KiB probability=0 on e; vol = shepherd retry_delay=1us on f");
+    let text =
+        bad(16, "f = error ops=write start=384KiB len=128KiB probability=0 on e; vol = shepherd retry_delay=1us on f");
     with(&text, async |vol| {
         write(&vol, 4096, &[1; 512]).await;
         assert_eq!((stat(&vol, "moved_blocks"), trouble(&vol)), (1, None));

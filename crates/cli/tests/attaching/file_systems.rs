@@ -7,8 +7,7 @@ use crate::harness::{Attachment, ESKER, Mount, Place, can_run, check_tool, conte
 
 const STACK: &str = "vol = file path=DIR/disk.img size=512MiB | stats | pass @";
 /// The same with a log-structured volume.
-const ON_VOLUME: &str =
-    "vol = file path=DIR/disk.img size=512MiB | logvol size=1GiB segment=8MiB checkpoint_interval=64MiB | stats | pass @";
+const ON_VOLUME: &str = "vol = file path=DIR/disk.img size=512MiB | logvol size=1GiB segment=8MiB checkpoint_interval=64MiB | stats | pass @";
 const NAMED: &str = "d = file path=DIR/disk.img size=512MiB; \
                      vm = thin segment=8MiB checkpoint_interval=64MiB ports=\"vol=1GiB\" on d; export vol = vm.vol";
 /// The same with the port of a clone.

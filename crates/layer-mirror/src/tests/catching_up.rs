@@ -129,7 +129,8 @@ fn holes_are_zeroed_and_not_copied() {
 #[test]
 fn a_new_mirror_of_holes_takes_no_space_and_zeroes_that_are_stored_make_none() {
     // Zeroing takes space on the devices that this stands on.
-    let text = format!("a = memory size={0}; b = thick size={0}; vol = mirror clean_after=1h on a, b", DATA + DATA_START);
+    let text =
+        format!("a = memory size={0}; b = thick size={0}; vol = mirror clean_after=1h on a, b", DATA + DATA_START);
     with(&text, async |vol| {
         let a = vol.stack().device("a").unwrap();
         write(&a, DATA_START + MIB, &[0; 256 << 10]).await;

@@ -47,8 +47,7 @@ async fn mend(vol: &Export) {
 #[test]
 fn a_log_that_cannot_be_written_takes_no_more_and_changes_go_home() {
     // The first record that fails lies behind others; superblocks can be written.
-    let text =
-        "h = kept bed=4 size=256KiB; x = stats on h; a = kept bed=4 size=256KiB; vol = offload idle_after=0s high_watermark=1 on x, a";
+    let text = "h = kept bed=4 size=256KiB; x = stats on h; a = kept bed=4 size=256KiB; vol = offload idle_after=0s high_watermark=1 on x, a";
     with(text, async |vol| {
         for block in 0..10 {
             write(&vol, block * 1024, &[1; 1024]).await;
