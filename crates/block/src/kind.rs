@@ -196,10 +196,11 @@ impl Args {
     /// Unknown, missing and unreadable parameters.
     pub fn read(kind: &Kind, given: &BTreeMap<String, String>) -> Result<Args, KindError> {
         if let Some(param) = given.keys().find(|name| kind.param(name).is_none()) {
-            let known = kind.params.iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
-            let known = if known.is_empty() { "none".to_string() } else { known };
             let new = renamed::param(kind.name, param);
-            let known = new.map_or(known, |new| format!("\"{new}\", as \"{param}\" is called now, and: {known}"));
+            let name =
+                |name: &str| if new == Some(name) { format!("{name} (before: {param})") } else { name.to_string() };
+            let known = kind.params.iter().map(|p| name(p.name)).collect::<Vec<_>>().join(", ");
+            let known = if known.is_empty() { "none".to_string() } else { known };
             return Err(KindError::UnknownParam { param: param.clone(), kind: kind.name, known });
         }
         let mut args = Args::default();
