@@ -22,18 +22,14 @@ pub mod superblock;
 #[cfg(test)]
 mod tests;
 
-use std::cell::OnceCell;
 use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
-use esker_block::locks::Mode;
 use esker_block::{
-    Below, Bio, BioError, Ctx, Done, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind, OpSet,
-    OpenContext, Param, ParamType, Role, Stat, Step, Support, Trouble,
+    Bio, BioError, Ctx, Done, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind, OpSet, Param, ParamType,
+    Role, Stat, Step, Support, Trouble,
 };
-use esker_layer_kit::Io;
-use esker_rt::Rt;
-use esker_rt::mem::Pool;
+use esker_layer_kit::{Io, Stateful, StatefulLayer};
 
 use crate::cache::PAGES_MIN;
 use crate::cell::{CELL, PAGE};
@@ -69,17 +65,8 @@ pub static KIND: Kind = Kind {
     ..Kind::layer("dedup", "Keeps equal blocks once.", PARAMS, build)
 };
 
-struct Extended {
-    config: Config,
-    /// Set when it is opened.
-    opened: Rc<OnceCell<Opened>>,
-}
-
-struct Opened {
-    dedup: Rc<Dedup>,
-    rt: Rt,
-    pool: Pool,
-}
+/// The layer.
+pub type DedupLayer = StatefulLayer<Dedup>;
 
 fn build(make: &Make<'_>) -> Result<Layer, KindError> {
     let (config, lower) = (config(make)?, &make.lowers[0]);
@@ -100,7 +87,7 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
     let limits = [OpKind::Zero, OpKind::Discard, OpKind::Extents]
         .into_iter()
         .fold(limits, |limits, kind| limits.with(kind, Support::Native));
-    Ok(Layer::single(Extended { config, opened: Rc::default() }, limits))
+    Ok(Layer::single(DedupLayer::new(config), limits))
 }
 
 fn config(make: &Make<'_>) -> Result<Config, KindError> {
@@ -134,77 +121,47 @@ fn config(make: &Make<'_>) -> Result<Config, KindError> {
     })
 }
 
-impl Extended {
-    fn dedup(&self) -> &Rc<Dedup> {
-        &self.opened.get().expect("the stack opens a layer before its first request").dedup
-    }
+impl Stateful for Dedup {
+    type Config = Config;
 
-    /// Answers what lies in one piece below by leading it there, and everything else later.
-    fn read(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
-        let dedup = self.dedup().clone();
-        let ticket = dedup.locks.enter([bio.range], Mode::Shared);
-        if bio.op == Op::Read
-            && dedup.locks.is_granted(ticket)
-            && let Some(at) = dedup.one_run(bio.range)
-        {
-            bio.range = ByteRange::new(at, bio.len()).expect("inside the lower end");
-            ctx.scratch = ticket;
-            return Step::Now(Flow::Down);
-        }
-        let (io, bio) = (Io::of(ctx), bio.take());
-        Step::later(async move { Flow::Done(dedup.serve_claimed(&io, bio, ticket).await) })
-    }
-}
+    const COMPLETES: bool = true;
 
-impl Extension for Extended {
     /// The superblocks record the size, and the tables are laid out for it.
-    fn follows(&self, _: usize) -> bool {
-        false
-    }
+    const FOLLOWS: bool = false;
 
     /// The two superblocks.
-    fn marks(&self) -> Vec<Mark> {
+    fn marks(_: &Config) -> Vec<Mark> {
         vec![Mark { lower: 0, range: ByteRange::new(0, layout::SUPERBLOCKS).expect("it begins at 0") }]
     }
 
-    fn open(&self, opening: OpenContext) -> Step<Result<(), KindError>> {
-        let (config, slot) = (self.config.clone(), self.opened.clone());
-        Step::later(async move {
-            let OpenContext { rt, pool, below, .. } = opening;
-            let name = config.name.clone();
-            let store = Store::open(config, &Io::new(&rt, &pool, below)).await;
-            let store = store.map_err(|error| KindError::Outside(format!("{name}: the lower end {error}")))?;
-            let is_first = slot.set(Opened { dedup: Rc::new(Dedup::new(store)), rt, pool }).is_ok();
-            debug_assert!(is_first, "a layer is opened once");
-            Ok(())
-        })
+    async fn open(config: Config, io: Io) -> Result<Rc<Dedup>, KindError> {
+        let name = config.name.clone();
+        let store = Store::open(config, &io).await;
+        let store = store.map_err(|error| KindError::Outside(format!("{name}: the lower end {error}")))?;
+        Ok(Rc::new(Dedup::new(store)))
     }
 
-    fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
+    fn issue(self: &Rc<Self>, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
         if matches!(bio.op, Op::Read | Op::Extents) {
-            return self.read(ctx, bio);
+            return self.lead(ctx, bio);
         }
-        let (dedup, io, bio) = (self.dedup().clone(), Io::of(ctx), bio.take());
+        let (dedup, io, bio) = (self.clone(), Io::of(ctx), bio.take());
         Step::later(async move { Flow::Done(dedup.serve(&io, bio).await) })
     }
 
     fn complete(&self, ctx: &mut Ctx<'_>, _: &mut Done) {
-        self.dedup().locks.complete(ctx);
+        self.locks.complete(ctx);
     }
 
-    fn quiesce(&self, below: Below) -> Step<Result<(), BioError>> {
-        let opened = self.opened.clone();
-        Step::later(async move {
-            let Some(Opened { dedup, rt, pool }) = opened.get() else { return Ok(()) };
-            dedup.store().quiesce(&Io::new(rt, pool, below)).await
-        })
+    async fn quiesce(self: &Rc<Self>, io: &Io) -> Result<(), BioError> {
+        self.store().quiesce(io).await
     }
 
     fn stats(&self) -> Vec<Stat> {
-        self.opened.get().map_or_else(Vec::new, |opened| opened.dedup.stats())
+        Dedup::stats(self)
     }
 
     fn trouble(&self) -> Option<Trouble> {
-        self.opened.get()?.dedup.store().latch.trouble()
+        self.store().latch.trouble()
     }
 }

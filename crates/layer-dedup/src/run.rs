@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::locks::{Mode, RangeLocks, Ticket};
-use esker_block::{Bio, BioError, Buf, Done, Extent, ExtentState, Op, OpKind, Reply, Stat};
+use esker_block::{Bio, BioError, Buf, Ctx, Done, Extent, ExtentState, Flow, Op, OpKind, Reply, Stat, Step};
 use esker_layer_kit::Io;
 use esker_layer_kit::io::WIDTH;
 use esker_rt::Level;
@@ -140,6 +140,21 @@ impl Dedup {
             }
         }
         Ok(runs)
+    }
+
+    /// Answers a read or query of what lies in one piece below by leading it there, and every other one later.
+    pub(crate) fn lead(self: &Rc<Self>, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
+        let ticket = self.locks.enter([bio.range], Mode::Shared);
+        if bio.op == Op::Read
+            && self.locks.is_granted(ticket)
+            && let Some(at) = self.one_run(bio.range)
+        {
+            bio.range = ByteRange::new(at, bio.len()).expect("inside the lower end");
+            ctx.scratch = ticket;
+            return Step::Now(Flow::Down);
+        }
+        let (dedup, io, bio) = (self.clone(), Io::of(ctx), bio.take());
+        Step::later(async move { Flow::Done(dedup.serve_claimed(&io, bio, ticket).await) })
     }
 
     /// Answers a request about whole blocks of the volume.

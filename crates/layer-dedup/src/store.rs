@@ -10,7 +10,7 @@ mod open;
 use std::cell::{Cell, RefCell};
 
 use esker_block::{BioError, Latch};
-use esker_layer_kit::Io;
+use esker_layer_kit::{GroupCommit, Io};
 use esker_rt::Rt;
 use esker_rt::sync::Credits;
 
@@ -100,7 +100,7 @@ pub struct Store {
     set: u128,
     pub(crate) cache: Cache,
     pub(crate) turn: Credits,
-    commits: Credits,
+    commits: GroupCommit,
     log: RefCell<Log>,
     pub(crate) space: RefCell<Space>,
     mapped: Cell<u64>,
@@ -116,7 +116,7 @@ impl Store {
             cache: Cache::new(config.layout, superblock.set, config.pages_max, config.transfer_max),
             set: superblock.set,
             turn: Credits::new(1),
-            commits: Credits::new(1),
+            commits: GroupCommit::default(),
             log: RefCell::new(Log { epoch: superblock.epoch, ..Log::default() }),
             space: RefCell::default(),
             mapped: Cell::new(superblock.mapped),
@@ -356,6 +356,7 @@ impl Store {
             space.used(taken.block);
         }
         log.pending.push(record);
+        self.commits.ask();
     }
 }
 

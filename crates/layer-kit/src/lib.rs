@@ -4,12 +4,15 @@
 //! Invariant: no policy and no kind; what is moved, kept or counted is the caller's decision, and nothing here acts
 //! unless an extension or operator asks.
 //!
-//! Reading order: [`io`] (the I/O library), [`split`] (requests over units that lie apart), [`mover`] (copy, gather,
+//! Reading order: [`stateful`] (layers with state on media), [`background`] (their tasks), [`commit`] (callers that share a commit),
+//! [`turn`]; then [`io`] (the I/O library), [`split`] (requests over units that lie apart), [`mover`] (copy, gather,
 //! scatter), [`region`] (the resource manager), [`media`] (what a device holds), [`workload`], [`device`] (the device manager), [`registrar`], [`work`]
 //! (the extension profiler). Theory and names: "Improving Storage with Stackable Extensions", chapter 5.
 
 #![forbid(unsafe_code)]
 
+pub mod background;
+pub mod commit;
 pub mod device;
 pub mod io;
 pub mod media;
@@ -17,8 +20,14 @@ pub mod mover;
 pub mod region;
 pub mod registrar;
 pub mod split;
+pub mod stateful;
+pub mod turn;
 pub mod work;
 pub mod workload;
 
+pub use background::{Background, Then};
+pub use commit::GroupCommit;
 pub use io::Io;
 pub use mover::Mover;
+pub use stateful::{Stateful, StatefulLayer, Task};
+pub use turn::{Taken, Turn};

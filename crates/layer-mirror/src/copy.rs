@@ -92,7 +92,7 @@ impl Mirror {
     async fn copy(&self, station: &LayerHandle, piece: &Piece, data: &Cell<u64>) -> Copied {
         let _turn = self.pace.piece().await;
         let Some(job) = station.enter().await else { return Copied::Ended };
-        if self.closing.get() || self.latch.is_set() || !self.has_copying() {
+        if self.background.is_closed() || self.latch.is_set() || !self.has_copying() {
             return Copied::Stopped;
         }
         let ticket = self.locks.enter([piece.range], Mode::Exclusive);

@@ -2,13 +2,14 @@
 //! that have become equal. One task does it all, one thing after the other; only of the pieces that it copies are many
 //! under way at once.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
-use esker_block::LayerHandle;
 use esker_block::locks::Mode;
-use esker_block::{Below, Bio, BioError, Class, Tag};
+use esker_block::{Below, Bio, BioError, Class, Job, LayerHandle, Tag};
 use esker_framing::SuperblockError;
+use esker_layer_kit::Then;
 use esker_rt::Level;
 
 use crate::assemble::ProbeError;
@@ -22,44 +23,54 @@ const DOUBLINGS_MAX: u32 = 6;
 pub(crate) const BACKGROUND: Tag =
     Tag { trace: 0, issuer: 0, stream: 0, pid: 0, priority: 0, storage: 0, class: Class::Background };
 
+/// What the task does next.
+enum Work {
+    /// Writes this range to all halves again.
+    Repair(ByteRange),
+    /// Copies what halves lack.
+    Copy,
+    /// Looks for halves that are out, or forgets regions that were quiet.
+    Look,
+}
+
 /// Runs until the mirror leaves its stack.
 pub(crate) async fn run(mirror: Rc<Mirror>, station: LayerHandle) {
-    let mut failures = 0;
-    loop {
-        mirror.wake.wait_until(|| mirror.closing.get() || mirror.has_work()).await;
-        if mirror.closing.get() || mirror.latch.is_set() {
-            return;
-        }
-        let repair = mirror.repairs.borrow_mut().pop_front();
-        if let Some(range) = repair {
-            let Some(job) = station.enter().await else { return };
-            mirror.repair(job.below(), range).await;
-            continue;
-        }
-        if mirror.has_copying() && failures == 0 {
-            match mirror.copy_all(&station).await {
-                None => return,
-                Some(is_done) => failures = u32::from(!is_done),
+    let failures = Cell::new(0);
+    let work = async |job: Job, work| {
+        match work {
+            Work::Repair(range) => mirror.repair(job.below(), range).await,
+            Work::Copy => {
+                // Each piece enters by itself, so that a change of the stack waits for pieces alone.
+                drop(job);
+                failures.set(u32::from(mirror.copy_all(&station).await == Some(false)));
             }
-            continue;
+            Work::Look if mirror.halves.count(State::Out) > 0 => {
+                let is_back = mirror.look(job.below()).await;
+                failures.set(if is_back { 0 } else { failures.get() + 1 });
+            }
+            Work::Look => {
+                failures.set(0);
+                mirror.forget(job.below()).await;
+            }
         }
-        mirror.rt().sleep(mirror.pause(failures)).await;
-        let Some(job) = station.enter().await else { return };
-        if mirror.halves.count(State::Out) > 0 {
-            let is_back = mirror.look(job.below()).await;
-            failures = if is_back { 0 } else { failures + 1 };
-        } else {
-            failures = 0;
-            mirror.forget(job.below()).await;
-        }
-    }
+        Then::Again
+    };
+    let due = || mirror.due(failures.get());
+    mirror.background.run((mirror.rt(), Some(&mirror.latch)), &station, due, work).await;
 }
 
 impl Mirror {
-    fn has_work(&self) -> bool {
+    /// What is to be done next, and after which time.
+    fn due(&self, failures: u32) -> Option<(Nanos, Work)> {
+        if let Some(range) = self.repairs.borrow_mut().pop_front() {
+            return Some((Nanos::ZERO, Work::Repair(range)));
+        }
+        if self.has_copying() && failures == 0 {
+            return Some((Nanos::ZERO, Work::Copy));
+        }
         let is_dirty = !self.superblock.borrow().dirty.is_empty();
-        let is_due = self.has_copying() || self.halves.count(State::Out) > 0 || !self.repairs.borrow().is_empty();
-        is_due || (is_dirty && self.is_whole())
+        let is_due = self.has_copying() || self.halves.count(State::Out) > 0 || (is_dirty && self.is_whole());
+        is_due.then(|| (self.pause(failures), Work::Look))
     }
 
     pub(crate) fn has_copying(&self) -> bool {
@@ -132,13 +143,13 @@ impl Mirror {
         };
         if needs_all {
             self.superblock.borrow_mut().dirty.set_all();
-            self.ask();
+            self.commits.ask();
             if self.commit(below).await.is_err() {
                 return false;
             }
         }
         self.halves.set_state(lower, State::Catching);
-        self.ask();
+        self.commits.ask();
         let is_written = self.commit(below).await.is_ok() && self.halves.state(lower) == State::Catching;
         if is_written {
             self.log_event(Level::Info, lower, "is back and catches up");
@@ -161,7 +172,7 @@ impl Mirror {
         }
         let still = self.intent.still_quiet(quiet);
         still.iter().for_each(|region| self.superblock.borrow_mut().dirty.clear(*region));
-        self.ask();
+        self.commits.ask();
         // The next write finds out what is wrong with the superblocks.
         let _told_to_next_writer = self.commit(below).await;
     }

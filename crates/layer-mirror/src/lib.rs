@@ -23,16 +23,16 @@ pub mod superblock;
 #[cfg(test)]
 mod tests;
 
-use std::cell::OnceCell;
 use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
-    Arity, Below, Bio, BioError, Ctx, Ends, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind,
-    OpSet, OpenContext, Param, ParamType, Role, Routes, Stat, Step, Support, Trouble,
+    Arity, Bio, BioError, Ctx, Ends, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind, OpSet, Param,
+    ParamType, Role, Routes, Stat, Station, Step, Support, Trouble,
 };
+use esker_layer_kit::{Io, Stateful, StatefulLayer, Task};
 
-use crate::run::Mirror;
+pub use crate::run::Mirror;
 use crate::superblock::{DATA_START, MEMBERS_MAX, PAGE, REGIONS_MAX};
 
 const PARAMS: &[Param] = &[
@@ -109,10 +109,8 @@ const CHUNK: u64 = 256 << 10;
 /// Pieces under way at once, at most: 16 MiB of memory.
 const WINDOW_MAX: u64 = 64;
 
-struct Extended {
-    config: Config,
-    mirror: Rc<OnceCell<Rc<Mirror>>>,
-}
+/// The layer.
+pub type MirrorLayer = StatefulLayer<Mirror>;
 
 fn build(make: &Make<'_>) -> Result<Layer, KindError> {
     let unfit = |what: String| KindError::Unfit(format!("{}: {what}", make.name));
@@ -152,7 +150,7 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
     };
     let discard = if zeroes { Support::Native } else { Support::No };
     let limits = Limits { size: data, ranges_max: 0, ..both }.with(OpKind::Discard, discard);
-    Ok(Layer::single(Extended { config, mirror: Rc::default() }, limits))
+    Ok(Layer::single(MirrorLayer::new(config), limits))
 }
 
 /// Bytes of a region: a power of two, at least what was asked for and so large that the superblock has a bit for each.
@@ -160,70 +158,54 @@ fn region(asked: u64, data: u64, block: u64) -> Option<u64> {
     data.div_ceil(REGIONS_MAX).max(asked).max(block).checked_next_power_of_two()
 }
 
-impl Extended {
-    fn mirror(&self) -> &Rc<Mirror> {
-        self.mirror.get().expect("the stack opens a layer before its first request")
-    }
-}
+impl Stateful for Mirror {
+    type Config = Config;
 
-impl Extension for Extended {
     /// The superblock records the size.
-    fn follows(&self, _: usize) -> bool {
-        false
-    }
+    const FOLLOWS: bool = false;
 
     /// The superblocks at the head of each half.
-    fn marks(&self) -> Vec<Mark> {
+    fn marks(config: &Config) -> Vec<Mark> {
         let range = ByteRange::new(0, DATA_START).expect("it begins at 0");
-        (0..self.config.lowers).map(|lower| Mark { lower, range }).collect()
+        (0..config.lowers).map(|lower| Mark { lower, range }).collect()
     }
 
-    fn completes(&self) -> bool {
-        false
+    async fn open(config: Config, io: Io) -> Result<Rc<Mirror>, KindError> {
+        Ok(Rc::new(Mirror::restore(config, &io).await?))
     }
 
-    fn open(&self, opening: OpenContext) -> Step<Result<(), KindError>> {
-        let (config, opened) = (self.config.clone(), self.mirror.clone());
-        Step::later(async move {
-            let station = opening.station.clone();
-            let mirror = Rc::new(Mirror::open(config, opening).await?);
-            mirror.rt().spawn("mirror", keep::run(mirror.clone(), station)).detach();
-            let is_first = opened.set(mirror).is_ok();
-            debug_assert!(is_first, "a layer is opened once");
-            Ok(())
-        })
+    fn tasks(self: &Rc<Self>, station: &Station) -> Vec<Task> {
+        vec![("mirror", Box::pin(run::run(self.clone(), station.clone())))]
     }
 
-    fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
-        let mirror = self.mirror();
+    fn issue(self: &Rc<Self>, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
         match bio.op {
-            Op::Read | Op::Extents => mirror.read(ctx.below(), bio.take()).map(Flow::Done),
+            Op::Read | Op::Extents => self.read(ctx.below(), bio.take()).map(Flow::Done),
             Op::Write | Op::Zero | Op::Discard => {
-                let (mirror, below, bio) = (mirror.clone(), ctx.below(), bio.take());
+                let (mirror, below, bio) = (self.clone(), ctx.below(), bio.take());
                 Step::later(async move { Flow::Done(mirror.change(&below, bio).await) })
             }
             Op::Flush => {
-                let (mirror, below, bio) = (mirror.clone(), ctx.below(), bio.take());
+                let (mirror, below, bio) = (self.clone(), ctx.below(), bio.take());
                 Step::later(async move { Flow::Done(mirror.flush(&below, bio).await) })
             }
             Op::Ranges(_) => Step::Now(Flow::Done(bio.take().fail(BioError::Unsupported(OpKind::Clone)))),
         }
     }
 
-    fn quiesce(&self, below: Below) -> Step<Result<(), BioError>> {
-        let Some(mirror) = self.mirror.get().cloned() else { return Step::Now(Ok(())) };
-        Step::later(async move { mirror.quiesce(&below).await })
+    async fn quiesce(self: &Rc<Self>, io: &Io) -> Result<(), BioError> {
+        self.rest(io.below()).await
     }
 
     fn close(&self) {
-        self.mirror.get().inspect(|mirror| mirror.close());
+        self.background.close();
     }
 
     fn stats(&self) -> Vec<Stat> {
-        self.mirror.get().map_or_else(Vec::new, |mirror| mirror.stats())
+        Mirror::stats(self)
     }
 
     fn trouble(&self) -> Option<Trouble> {
-        self.mirror.get()?.trouble()
+        Mirror::trouble(self)
     }
 }

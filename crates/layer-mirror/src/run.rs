@@ -7,9 +7,10 @@ use std::rc::Rc;
 
 use esker_base::ByteRange;
 use esker_block::locks::{Mode, RangeLocks};
-use esker_block::{Below, Bio, BioError, Buf, Class, Done, KindError, Latch, Op, OpenContext, Reply, Step, Tag};
+use esker_block::{Below, Bio, BioError, Buf, Class, Done, KindError, Latch, Op, Reply, Step, Tag};
+use esker_layer_kit::{Background, GroupCommit, Io};
 use esker_rt::mem::Pool;
-use esker_rt::sync::{Notify, join_all};
+use esker_rt::sync::join_all;
 use esker_rt::{Level, Rt};
 
 use crate::Config;
@@ -29,14 +30,11 @@ pub struct Mirror {
     pub(crate) halves: Halves,
     /// What is to hold; its sequence is that of the last superblock that reached all halves that take writes.
     pub(crate) superblock: RefCell<Superblock>,
-    /// Changes of `superblock` so far, the last one of `in_sync` among them, and how many of them are durable.
-    asked: Cell<u64>,
+    /// Counts changes of `superblock`; the last one of `in_sync` among them.
+    pub(crate) commits: GroupCommit,
     asked_sync: Cell<u64>,
-    durable: Cell<u64>,
     /// Sequence of the last superblock that was tried.
     tried: Cell<u64>,
-    writes_superblock: Cell<bool>,
-    superblock_written: Notify,
     pub(crate) intent: Intent,
     pub(crate) locks: RangeLocks,
     /// Regions in which halves that are in sync may differ, since a crash: only the source is read there.
@@ -46,8 +44,7 @@ pub struct Mirror {
     /// Ranges that some half could not read.
     pub(crate) repairs: RefCell<VecDeque<ByteRange>>,
     pub(crate) pace: Pace,
-    pub(crate) closing: Cell<bool>,
-    pub(crate) wake: Notify,
+    pub(crate) background: Background,
     pub(crate) counts: Counts,
 }
 
@@ -67,18 +64,18 @@ const METADATA: Tag = Tag { trace: 0, issuer: 0, stream: 0, pid: 0, priority: 0,
 
 impl Mirror {
     /// Reads the superblocks, puts the set together and makes what holds now durable.
-    pub(crate) async fn open(config: Config, opening: OpenContext) -> Result<Mirror, KindError> {
-        let OpenContext { rt, pool, below, .. } = opening;
+    pub(crate) async fn restore(config: Config, io: &Io) -> Result<Mirror, KindError> {
+        let (rt, pool, below) = (io.rt(), io.pool(), io.below());
         let outside = |what: &dyn std::fmt::Display| KindError::Outside(format!("{}: {what}", config.name));
-        let found = join_all((0..config.lowers).map(|lower| find(&below, &pool, lower))).await;
+        let found = join_all((0..config.lowers).map(|lower| find(below, pool, lower))).await;
         let fresh = || Superblock::new(rt.unique(), config.lowers as u16, config.data, config.region);
         let assembly = assemble(&found, fresh, config.degraded).map_err(|refusal| outside(&refusal))?;
         if assembly.superblock.data > config.data {
             let (is, was) = (config.data, assembly.superblock.data);
             return Err(outside(&format!("the smallest half has room for {is} bytes of data, the mirror has {was}")));
         }
-        let mirror = Mirror::of(config, rt, pool, assembly);
-        let opened = mirror.begin(&below).await;
+        let mirror = Mirror::of(config, rt.clone(), pool.clone(), assembly);
+        let opened = mirror.begin(below).await;
         opened.map_err(|error| {
             KindError::Outside(format!("{}: its superblocks cannot be written: {error}", mirror.config.name))
         })?;
@@ -103,17 +100,13 @@ impl Mirror {
             tried: Cell::new(superblock.sequence),
             superblock: RefCell::new(superblock),
             suspect: RefCell::new(suspect),
-            asked: Cell::new(0),
+            commits: GroupCommit::default(),
             asked_sync: Cell::new(0),
-            durable: Cell::new(0),
-            writes_superblock: Cell::new(false),
-            superblock_written: Notify::default(),
             locks: RangeLocks::default(),
             latch: Latch::new(&config.name),
             repairs: RefCell::default(),
             pace: Pace::new(&rt, config.window, config.busy),
-            closing: Cell::new(false),
-            wake: Notify::default(),
+            background: Background::default(),
             counts: Counts::default(),
             config,
             rt,
@@ -133,11 +126,11 @@ impl Mirror {
         }
         let catching = self.halves.which(|state| state == State::Catching);
         catching.iter().for_each(|lower| self.halves.set_state(*lower, State::Out));
-        self.ask();
+        self.commits.ask();
         self.commit(below).await?;
         if !catching.is_empty() {
             catching.iter().for_each(|lower| self.halves.set_state(*lower, State::Catching));
-            self.ask();
+            self.commits.ask();
             self.commit(below).await?;
         }
         for lower in self.halves.which(|state| state != State::InSync) {
@@ -149,7 +142,7 @@ impl Mirror {
     /// The first superblock, without bits, so that what a crash leaves of it is known. Until a second one is on all
     /// halves, there is no mirror.
     async fn make(&self, below: &Below) -> Result<(), BioError> {
-        self.ask();
+        self.commits.ask();
         self.commit(below).await?;
         if self.config.lowers > 1 && !self.config.equal {
             self.superblock.borrow_mut().dirty.set_all();
@@ -245,7 +238,7 @@ impl Mirror {
         if repairs.len() < REPAIRS_MAX && !repairs.contains(&range) {
             repairs.push_back(range);
         }
-        self.wake.notify_all();
+        self.background.wake();
     }
 
     /// Halves that may be read in `range`.
@@ -288,10 +281,10 @@ impl Mirror {
         let mut superblock = self.superblock.borrow_mut();
         for region in regions.filter(|region| !superblock.dirty.has(*region)).collect::<Vec<_>>() {
             superblock.dirty.set(region);
-            self.asked.set(self.asked.get() + 1);
+            self.commits.ask();
         }
         drop(superblock);
-        self.wake.notify_all();
+        self.background.wake();
     }
 
     async fn change_claimed(&self, below: &Below, bio: &mut Bio, regions: Range<usize>) -> Result<Reply, BioError> {
@@ -385,48 +378,33 @@ impl Mirror {
             lower,
             &format!("is out ({error}); {left} of {} are in sync", self.superblock.borrow().members),
         );
-        self.wake.notify_all();
+        self.background.wake();
     }
 
     pub(crate) fn change_sync(&self, in_sync: u16) {
         self.superblock.borrow_mut().change(in_sync);
-        self.ask();
-        self.asked_sync.set(self.asked.get());
-    }
-
-    /// The superblock has changed: a commit is due.
-    pub(crate) fn ask(&self) {
-        self.asked.set(self.asked.get() + 1);
+        self.commits.ask();
+        self.asked_sync.set(self.commits.asked());
     }
 
     /// What was acknowledged must not be on a half that nobody knows to be the only one.
     async fn commit_sync(&self, below: &Below) -> Result<(), BioError> {
-        match self.durable.get() < self.asked_sync.get() {
+        match self.commits.durable() < self.asked_sync.get() {
             true => self.commit(below).await,
             false => Ok(()),
         }
     }
 
-    /// Makes all changes of the superblock up to now durable. One superblock is written at a time; it serves all requests that
-    /// wait.
+    /// Makes all changes of the superblock up to now durable.
     pub(crate) async fn commit(&self, below: &Below) -> Result<(), BioError> {
-        let target = self.asked.get();
-        while self.durable.get() < target {
-            if self.writes_superblock.replace(true) {
-                self.superblock_written.wait().await;
-                continue;
-            }
-            let result = self.write_superblock(below).await;
-            self.writes_superblock.set(false);
-            self.superblock_written.notify_all();
-            result?;
-        }
-        Ok(())
+        let write = async || self.write_superblock(below).await;
+        self.commits.reach(self.commits.asked(), &self.latch, write).await
     }
 
-    /// Writes one superblock to all halves that take writes. If a half fails, its loss asks for the next superblock.
-    async fn write_superblock(&self, below: &Below) -> Result<(), BioError> {
-        let asked = self.asked.get();
+    /// Writes one superblock to all halves that take writes: the number of changes that are durable then. If a half fails, its
+    /// loss asks for the next superblock.
+    async fn write_superblock(&self, below: &Below) -> Result<u64, BioError> {
+        let asked = self.commits.asked();
         let sequence = self.tried.get() + 1;
         self.tried.set(sequence);
         let mut superblock = self.superblock.borrow().clone();
@@ -442,30 +420,25 @@ impl Mirror {
         self.counts.superblocks.set(self.counts.superblocks.get() + 1);
         let is_complete = answers.iter().all(|answer| answer.done.result.is_ok());
         self.judge(answers)?;
-        if is_complete {
-            self.superblock.borrow_mut().sequence = sequence;
-            self.intent.arrived(superblock.dirty);
-            self.durable.set(asked);
+        if !is_complete {
+            return Ok(self.commits.durable());
         }
-        Ok(())
+        self.superblock.borrow_mut().sequence = sequence;
+        self.intent.arrived(superblock.dirty);
+        Ok(asked)
     }
 
     /// The last superblock: all halves are equal, so the next start has nothing to copy.
-    pub(crate) async fn quiesce(&self, below: &Below) -> Result<(), BioError> {
+    pub(crate) async fn rest(&self, below: &Below) -> Result<(), BioError> {
         if self.latch.is_set() {
             return Ok(());
         }
         self.flush_all(below, METADATA).await?;
         if self.is_whole() {
             self.superblock.borrow_mut().dirty.clear_all();
-            self.ask();
+            self.commits.ask();
         }
         self.commit(below).await
-    }
-
-    pub(crate) fn close(&self) {
-        self.closing.set(true);
-        self.wake.notify_all();
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) enum Appended {
 
 impl Offload {
     /// Adds a record and answers when it and all before it are in the log.
-    pub async fn append(&self, io: &Io, bio: &mut Bio) -> Appended {
+    pub(crate) async fn append(&self, io: &Io, bio: &mut Bio) -> Appended {
         let content = match bio.op {
             Op::Write => Content::Data(sum(&bio.buf)),
             Op::Zero => Content::Zeroes { no_unmap: bio.flags.no_unmap },
@@ -59,12 +59,12 @@ impl Offload {
         let mut log = self.log.borrow_mut();
         let is_bounded = log.len() + self.map.borrow().len() + 4 <= self.config.entries;
         let reserved = match self.stopped.borrow().is_none() && is_bounded {
-            true => log.reserve(&self.superblock.borrow(), bio.range, content, self.durable.get()),
+            true => log.reserve(&self.superblock.borrow(), bio.range, content, self.away.durable()),
             false => None,
         };
         if reserved.is_none() {
             self.emptying.set(true);
-            self.wake.notify_all();
+            self.background.wake();
         }
         reserved
     }
@@ -85,7 +85,7 @@ impl Offload {
         let superblock = self.superblock.borrow();
         if self.log.borrow().used(&superblock) as f64 > self.config.full * superblock.area as f64 {
             self.emptying.set(true);
-            self.wake.notify_all();
+            self.background.wake();
         }
     }
 
@@ -106,7 +106,7 @@ impl Offload {
             let why = "off-loading has ended, since the log could not be written".to_string();
             self.rt.log(Level::Error, format_args!("{}: {why}", self.config.name));
             *self.stopped.borrow_mut() = Some(why);
-            self.wake.notify_all();
+            self.background.wake();
         }
         self.fence_turn.give(1);
         result

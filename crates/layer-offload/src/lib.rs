@@ -22,15 +22,14 @@ pub mod superblock;
 #[cfg(test)]
 mod tests;
 
-use std::cell::OnceCell;
 use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
-    Arity, Below, Bio, BioError, Ctx, Done, Ends, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op,
-    OpKind, OpSet, OpenContext, Param, ParamType, Role, Routes, Stat, Step, Support, Trouble,
+    Arity, Bio, BioError, Ctx, Done, Ends, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind, OpSet, Param,
+    ParamType, Role, Routes, Stat, Station, Step, Support, Trouble,
 };
-use esker_layer_kit::Io;
+use esker_layer_kit::{Io, Stateful, StatefulLayer, Task};
 
 use crate::format::AREA_START;
 use crate::run::Offload;
@@ -80,7 +79,7 @@ const BATCH: u64 = 1 << 20;
 
 /// How off-loading is to behave.
 #[derive(Clone, Debug)]
-struct Config {
+pub struct Config {
     /// Name in the stack text.
     name: String,
     /// Bytes of the volume, and of its logical block.
@@ -96,10 +95,8 @@ struct Config {
     batch: u64,
 }
 
-struct Extended {
-    config: Config,
-    offload: Rc<OnceCell<Rc<Offload>>>,
-}
+/// The layer.
+pub type OffloadLayer = StatefulLayer<Offload>;
 
 fn build(make: &Make<'_>) -> Result<Layer, KindError> {
     let unfit = |what: String| KindError::Unfit(format!("{}: {what}", make.name));
@@ -141,40 +138,33 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
     };
     let extents = home.support(OpKind::Extents);
     let limits = limits.with(OpKind::Zero, zero).with(OpKind::Discard, discard).with(OpKind::Extents, extents);
-    Ok(Layer::single(Extended { config, offload: Rc::default() }, limits))
+    Ok(Layer::single(OffloadLayer::new(config), limits))
 }
 
-impl Extended {
-    fn offload(&self) -> &Rc<Offload> {
-        self.offload.get().expect("the stack opens a layer before its first request")
-    }
-}
+impl Stateful for Offload {
+    type Config = Config;
 
-impl Extension for Extended {
+    const COMPLETES: bool = true;
+
     /// The superblocks of the log. Home keeps its data where it was.
-    fn marks(&self) -> Vec<Mark> {
+    fn marks(_: &Config) -> Vec<Mark> {
         vec![Mark { lower: AWAY, range: ByteRange::new(0, AREA_START).expect("it begins at 0") }]
     }
 
-    fn open(&self, opening: OpenContext) -> Step<Result<(), KindError>> {
-        let (config, opened) = (self.config.clone(), self.offload.clone());
-        Step::later(async move {
-            let station = opening.station.clone();
-            let offload = Rc::new(Offload::open(config, opening).await?);
-            offload.rt.spawn("offload", reclaim::run(offload.clone(), station)).detach();
-            let is_first = opened.set(offload).is_ok();
-            debug_assert!(is_first, "a layer is opened once");
-            Ok(())
-        })
+    async fn open(config: Config, io: Io) -> Result<Rc<Offload>, KindError> {
+        Ok(Rc::new(Offload::restore(config, &io).await?))
     }
 
-    fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
-        let offload = self.offload();
+    fn tasks(self: &Rc<Self>, station: &Station) -> Vec<Task> {
+        vec![("offload", Box::pin(reclaim::run(self.clone(), station.clone())))]
+    }
+
+    fn issue(self: &Rc<Self>, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
         match bio.op {
-            Op::Read | Op::Extents => offload.read(ctx, bio),
-            Op::Write | Op::Zero | Op::Discard => offload.change(ctx, bio),
+            Op::Read | Op::Extents => self.read(ctx, bio),
+            Op::Write | Op::Zero | Op::Discard => self.change(ctx, bio),
             Op::Flush => {
-                let (offload, io, bio) = (offload.clone(), Io::of(ctx), bio.take());
+                let (offload, io, bio) = (self.clone(), Io::of(ctx), bio.take());
                 Step::later(async move { Flow::Done(offload.flush(&io, bio).await) })
             }
             Op::Ranges(_) => Step::Now(Flow::Done(bio.take().fail(BioError::Unsupported(OpKind::Clone)))),
@@ -182,23 +172,22 @@ impl Extension for Extended {
     }
 
     fn complete(&self, ctx: &mut Ctx<'_>, _: &mut Done) {
-        self.offload().on_complete(std::mem::take(&mut ctx.scratch));
+        self.on_complete(std::mem::take(&mut ctx.scratch));
     }
 
-    fn quiesce(&self, below: Below) -> Step<Result<(), BioError>> {
-        let Some(offload) = self.offload.get().cloned() else { return Step::Now(Ok(())) };
-        Step::later(async move { offload.quiesce(&offload.io(below)).await })
+    async fn quiesce(self: &Rc<Self>, io: &Io) -> Result<(), BioError> {
+        self.rest(io).await
     }
 
     fn close(&self) {
-        self.offload.get().inspect(|offload| offload.close());
+        self.background.close();
     }
 
     fn stats(&self) -> Vec<Stat> {
-        self.offload.get().map_or_else(Vec::new, |offload| offload.stats())
+        Offload::stats(self)
     }
 
     fn trouble(&self) -> Option<Trouble> {
-        self.offload.get()?.trouble()
+        Offload::trouble(self)
     }
 }

@@ -3,9 +3,9 @@
 use std::cell::{Cell, RefCell};
 
 use esker_block::locks::RangeLocks;
-use esker_block::{BioError, KindError, Latch, OpenContext};
+use esker_block::{BioError, KindError, Latch};
 use esker_framing::SuperblockError;
-use esker_layer_kit::{Io, media};
+use esker_layer_kit::{Background, GroupCommit, Io, media};
 use esker_rt::sync::{Credits, Notify};
 
 use crate::format::{AREA_START, Record};
@@ -19,16 +19,15 @@ use crate::{AWAY, Config, HOME};
 impl Offload {
     /// Reads the superblock and replays the log, or makes one on a blank device. What was found is made durable, and a
     /// new epoch begins behind it.
-    pub(crate) async fn open(config: Config, opening: OpenContext) -> Result<Offload, KindError> {
-        let OpenContext { rt, pool, below, .. } = opening;
-        let io = Io::new(&rt, &pool, below);
+    pub(crate) async fn restore(config: Config, io: &Io) -> Result<Offload, KindError> {
+        let (rt, pool) = (io.rt(), io.pool());
         let name = config.name.clone();
         let outside = |what: &dyn std::fmt::Display| KindError::Outside(format!("{name}: {what}"));
         let failed = |error: BioError| outside(&format!("the device of the log fails: {error}"));
         let slots = io.read(io.lower(AWAY), 0, AREA_START as usize).await.map_err(failed)?.to_vec();
         let (superblock, records) = match Superblock::newest(&slots) {
             Err(SuperblockError::Blank) => {
-                check_home(&io, &config).await.map_err(|what| outside(&what))?;
+                check_home(io, &config).await.map_err(|what| outside(&what))?;
                 let superblock = Superblock::new(rt.unique(), config.size, config.area, config.block);
                 let unfit = |error| outside(&format!("a log made here could not be opened again: it {error}"));
                 superblock.check_new().map_err(unfit)?;
@@ -37,12 +36,12 @@ impl Offload {
             Err(error) => return Err(outside(&format!("the device of the log {}", refusal(error, &slots)))),
             Ok(superblock) => {
                 check_fit(&superblock, &config).map_err(|what| outside(&what))?;
-                let records = replay(&io, &superblock, config.batch).await.map_err(|what| outside(&what))?;
+                let records = replay(io, &superblock, config.batch).await.map_err(|what| outside(&what))?;
                 (superblock, records)
             }
         };
-        let offload = Offload::of(config, rt, pool, superblock, records);
-        offload.begin(&io).await.map_err(failed)?;
+        let offload = Offload::of(config, rt.clone(), pool.clone(), superblock, records);
+        offload.begin(io).await.map_err(failed)?;
         Ok(offload)
     }
 
@@ -61,19 +60,17 @@ impl Offload {
             map: RefCell::new(map),
             locks: RangeLocks::default().into(),
             mover: mover(&config),
-            durable: Cell::new(superblock.durable),
+            away: GroupCommit::new(superblock.durable),
+            home: GroupCommit::default(),
             superblock: RefCell::new(superblock),
             superblock_turn: Credits::new(1),
             reclaim_turn: Credits::new(1),
             fence_turn: Credits::new(1),
-            home_written: Cell::new(0),
-            home_flushed: Cell::new(0),
             ended: Notify::default(),
             emptying: Cell::new(false),
             stopped: RefCell::default(),
             latch: Latch::new(&config.name),
-            closing: Cell::new(false),
-            wake: Notify::default(),
+            background: Background::default(),
             counts: Counts::default(),
             config,
             rt,

@@ -8,11 +8,11 @@ use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::locks::Mode;
-use esker_block::{Bio, BioError, Class, LayerHandle, Tag};
-use esker_layer_kit::Io;
+use esker_block::{Bio, BioError, Class, Job, LayerHandle, Tag};
 use esker_layer_kit::io::WIDTH;
 use esker_layer_kit::mover::{Move, Way, nothing};
 use esker_layer_kit::split::LowerAddress;
+use esker_layer_kit::{Io, Then};
 use esker_rt::Level;
 
 use crate::format::{Record, place};
@@ -29,34 +29,24 @@ const BACKGROUND: Tag =
 
 /// Runs until the layer leaves its stack.
 pub(crate) async fn run(offload: Rc<Offload>, station: LayerHandle) {
-    loop {
-        offload.wake.wait_until(|| offload.is_over() || offload.has_work()).await;
-        if offload.is_over() {
-            return;
-        }
-        let Some(job) = station.enter().await else { return };
-        let result = offload.work(&offload.io(job.below().clone())).await;
-        drop(job);
-        match result {
-            Ok(true) => {}
+    let name = &offload.config.name;
+    let work = async |job: Job, ()| {
+        let io = Io::new(&offload.rt, &offload.pool, job.below().clone());
+        match offload.work(&io).await {
+            Ok(true) => Then::Again,
             // The oldest record is still under way.
-            Ok(false) => offload.rt.sleep(Nanos::millis(1)).await,
+            Ok(false) => Then::After(Nanos::millis(1)),
             Err(error) => {
-                offload.rt.log(
-                    Level::Error,
-                    format_args!("{}: what was off-loaded cannot go home: {error}", offload.config.name),
-                );
-                offload.rt.sleep(PAUSE).await;
+                offload.rt.log(Level::Error, format_args!("{name}: what was off-loaded cannot go home: {error}"));
+                Then::After(PAUSE)
             }
         }
-    }
+    };
+    let due = || offload.has_work().then_some((Nanos::ZERO, ()));
+    offload.background.run((&offload.rt, Some(&offload.latch)), &station, due, work).await;
 }
 
 impl Offload {
-    fn is_over(&self) -> bool {
-        self.closing.get() || self.latch.is_set()
-    }
-
     /// Whether home may be used, or must be.
     fn has_work(&self) -> bool {
         let is_wanted = self.config.drain || self.stopped.borrow().is_some() || self.emptying.get();
@@ -168,7 +158,7 @@ impl Offload {
         }
         let zeroed = io.all(zeroes, WIDTH).await;
         let copied = self.mover.copy(&Way::Io(io.clone()), moves, &nothing).await;
-        add(&self.home_written, 1);
+        self.home.ask();
         let report = copied.map_err(|error| BioError::invalid(error.to_string()))?;
         let failed = report.failed.into_iter().map(|(_, error)| error).next();
         let failed = failed.or_else(|| zeroed.into_iter().find_map(|returned| returned.result.err()));

@@ -6,11 +6,11 @@ use std::rc::Rc;
 use esker_base::{ByteRange, Time};
 use esker_block::locks::{Mode, RangeLocks, Ticket};
 use esker_block::{
-    Below, Bio, BioError, Buf, Class, Ctx, Done, Extent, ExtentState, Flow, Latch, Op, Reply, Stat, Step, Tag, Trouble,
+    Bio, BioError, Buf, Class, Ctx, Done, Extent, ExtentState, Flow, Latch, Op, Reply, Stat, Step, Tag, Trouble,
 };
-use esker_layer_kit::Io;
 use esker_layer_kit::io::WIDTH;
 use esker_layer_kit::mover::{Mover, Settings};
+use esker_layer_kit::{Background, GroupCommit, Io};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::sync::{Credits, Notify};
@@ -25,38 +25,36 @@ use crate::{AWAY, Config, HOME};
 /// A volume in use. Reads hold shared claims on their ranges and changes exclusive ones, so that no request reads a place
 /// in the log whose record is overwritten meanwhile. Lock order: `reclaim_turn`, claims, `fence_turn`,
 /// `superblock_turn`.
-pub(crate) struct Offload {
-    pub config: Config,
-    pub rt: Rt,
-    pub pool: Pool,
+pub struct Offload {
+    pub(crate) config: Config,
+    pub(crate) rt: Rt,
+    pub(crate) pool: Pool,
     /// The last superblock that is durable.
-    pub superblock: RefCell<Superblock>,
-    pub superblock_turn: Credits,
-    pub log: RefCell<Log>,
-    pub map: RefCell<Map>,
-    pub locks: Rc<RangeLocks>,
+    pub(crate) superblock: RefCell<Superblock>,
+    pub(crate) superblock_turn: Credits,
+    pub(crate) log: RefCell<Log>,
+    pub(crate) map: RefCell<Map>,
+    pub(crate) locks: Rc<RangeLocks>,
     /// Brings bytes home; nobody claims anything with it.
-    pub mover: Mover,
-    pub reclaim_turn: Credits,
-    pub fence_turn: Credits,
-    /// Records below this number are durable.
-    pub durable: Cell<u64>,
-    /// Changes at home that have been answered, and how many of them a flush has covered.
-    pub home_written: Cell<u64>,
-    pub home_flushed: Cell<u64>,
+    pub(crate) mover: Mover,
+    pub(crate) reclaim_turn: Credits,
+    pub(crate) fence_turn: Credits,
+    /// Numbers of records, up to the one below which all are durable.
+    pub(crate) away: GroupCommit,
+    /// Counts changes at home that have been answered.
+    pub(crate) home: GroupCommit,
     /// When a client last read from home, or home was woken.
-    pub read_last: Cell<Time>,
+    pub(crate) read_last: Cell<Time>,
     /// A record has come to its end.
-    pub ended: Notify,
+    pub(crate) ended: Notify,
     /// The log is so full that home takes it in although it should rest.
-    pub emptying: Cell<bool>,
+    pub(crate) emptying: Cell<bool>,
     /// Why nothing is off-loaded any more.
-    pub stopped: RefCell<Option<String>>,
+    pub(crate) stopped: RefCell<Option<String>>,
     /// Why no change is taken any more.
-    pub latch: Latch,
-    pub closing: Cell<bool>,
-    pub wake: Notify,
-    pub counts: Counts,
+    pub(crate) latch: Latch,
+    pub(crate) background: Background,
+    pub(crate) counts: Counts,
 }
 
 /// What it tells about itself.
@@ -82,10 +80,6 @@ pub(crate) fn mover(config: &Config) -> Mover {
 }
 
 impl Offload {
-    pub fn io(&self, below: Below) -> Io {
-        Io::new(&self.rt, &self.pool, below)
-    }
-
     /// Whether home should be left alone.
     pub fn is_resting(&self) -> bool {
         self.rt.now().since(self.read_last.get()) >= self.config.rest
@@ -98,7 +92,7 @@ impl Offload {
         }
         self.read_last.set(self.rt.now());
         if !self.log.borrow().is_empty() {
-            self.wake.notify_all();
+            self.background.wake();
         }
     }
 
@@ -199,7 +193,9 @@ impl Offload {
         if scratch == 0 {
             return;
         }
-        add(&self.home_written, scratch & 1);
+        if scratch & 1 != 0 {
+            self.home.ask();
+        }
         self.locks.leave(scratch >> 1);
     }
 
@@ -245,7 +241,7 @@ impl Offload {
         let op = bio.op.clone();
         let copy = Bio { op, buf: bio.buf.share(), dest: io.lower(HOME), ..*bio };
         let done = io.submit(copy).await;
-        add(&self.home_written, 1);
+        self.home.ask();
         Some(done.result.map(drop))
     }
 
@@ -262,23 +258,20 @@ impl Offload {
     }
 
     pub async fn flush_away(&self, io: &Io) -> Result<(), BioError> {
+        let flush = async || {
+            let done = self.log.borrow().done();
+            self.flush_lower(io, AWAY).await.map(|()| done)
+        };
         let done = self.log.borrow().done();
-        if self.durable.get() >= done {
-            return Ok(());
-        }
-        self.flush_lower(io, AWAY).await?;
-        self.durable.set(self.durable.get().max(done));
-        Ok(())
+        self.away.reach(done, &self.latch, flush).await
     }
 
     pub async fn flush_home(&self, io: &Io) -> Result<(), BioError> {
-        let written = self.home_written.get();
-        if self.home_flushed.get() >= written {
-            return Ok(());
-        }
-        self.flush_lower(io, HOME).await?;
-        self.home_flushed.set(self.home_flushed.get().max(written));
-        Ok(())
+        let flush = async || {
+            let written = self.home.asked();
+            self.flush_lower(io, HOME).await.map(|()| written)
+        };
+        self.home.reach(self.home.asked(), &self.latch, flush).await
     }
 
     /// After a flush that failed nobody knows what is durable.
@@ -293,7 +286,7 @@ impl Offload {
         let mut superblock = self.superblock.borrow().clone();
         change(&mut superblock);
         superblock.sequence += 1;
-        superblock.durable = self.durable.get();
+        superblock.durable = self.away.durable();
         let buf = Buf::from_bytes(&self.pool, &superblock.encode());
         let done = io.submit(Bio::write(superblock.slot(), buf).fua().tagged(METADATA).to(io.lower(AWAY))).await;
         match &done.result {
@@ -306,21 +299,16 @@ impl Offload {
 
     fn latch(&self, what: &str, error: &BioError) {
         self.latch.set_after(&self.rt, what, error, "Repair the device, then restart.");
-        self.wake.notify_all();
+        self.background.wake();
     }
 
     /// What the next start has to look at is durable and known to be so.
-    pub async fn quiesce(&self, io: &Io) -> Result<(), BioError> {
+    pub async fn rest(&self, io: &Io) -> Result<(), BioError> {
         if self.latch.is_set() {
             return Ok(());
         }
         self.flush_both(io).await?;
         self.store_superblock(io, |_| {}).await
-    }
-
-    pub fn close(&self) {
-        self.closing.set(true);
-        self.wake.notify_all();
     }
 
     pub fn stats(&self) -> Vec<Stat> {

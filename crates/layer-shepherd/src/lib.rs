@@ -13,15 +13,14 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 
-use std::cell::OnceCell;
 use std::rc::Rc;
 
 use esker_base::Nanos;
 use esker_block::{
-    Bio, BioError, Ctx, Ends, Extension, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind, OpSet,
-    OpenContext, Param, ParamType, Role, Routes, Stat, Step, Trouble,
+    Bio, BioError, Ctx, Ends, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind, OpSet, Param, ParamType,
+    Role, Routes, Stat, Station, Step, Trouble,
 };
-use esker_layer_kit::Io;
+use esker_layer_kit::{Io, Stateful, StatefulLayer, Task};
 
 use crate::run::Shepherd;
 
@@ -56,7 +55,7 @@ const GRAIN: u64 = 4096;
 
 /// What is where on the device, and how to behave.
 #[derive(Clone, Debug)]
-struct Config {
+pub struct Config {
     name: String,
     /// Bytes of the volume; the spares follow.
     size: u64,
@@ -71,10 +70,8 @@ struct Config {
     scrub: Nanos,
 }
 
-struct Extended {
-    config: Config,
-    shepherd: Rc<OnceCell<Rc<Shepherd>>>,
-}
+/// The layer.
+pub type ShepherdLayer = StatefulLayer<Shepherd>;
 
 fn build(make: &Make<'_>) -> Result<Layer, KindError> {
     let unfit = |what: String| KindError::Unfit(format!("{}: {what}", make.name));
@@ -105,56 +102,49 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
     };
     // A write over a moved block goes to two places.
     let limits = Limits { size, atomic: lower.block, ranges_max: 0, described: false, ..lower.clone() };
-    Ok(Layer::single(Extended { config, shepherd: Rc::default() }, limits))
+    Ok(Layer::single(ShepherdLayer::new(config), limits))
 }
 
-impl Extension for Extended {
+impl Stateful for Shepherd {
+    type Config = Config;
+
     /// The spares and their table lie behind the end, where that was when they were made.
-    fn follows(&self, _: usize) -> bool {
-        false
-    }
+    const FOLLOWS: bool = false;
 
     /// The area with its table.
-    fn marks(&self) -> Vec<Mark> {
-        vec![Mark { lower: 0, range: run::span(self.config.area, AREA) }]
+    fn marks(config: &Config) -> Vec<Mark> {
+        vec![Mark { lower: 0, range: run::span(config.area, AREA) }]
     }
 
-    fn completes(&self) -> bool {
-        false
+    async fn open(config: Config, io: Io) -> Result<Rc<Shepherd>, KindError> {
+        Ok(Rc::new(Shepherd::restore(config, &io).await?))
     }
 
-    fn open(&self, opening: OpenContext) -> Step<Result<(), KindError>> {
-        let (config, opened) = (self.config.clone(), self.shepherd.clone());
-        Step::later(async move {
-            let station = opening.station.clone();
-            let pool = opening.pool.clone();
-            let shepherd = Rc::new(Shepherd::open(config, opening).await?);
-            shepherd.rt.spawn("shepherd", keep::run(shepherd.clone(), pool, station)).detach();
-            let is_first = opened.set(shepherd).is_ok();
-            debug_assert!(is_first, "a layer is opened once");
-            Ok(())
-        })
+    fn tasks(self: &Rc<Self>, station: &Station) -> Vec<Task> {
+        let refresh = run::refresh(self.clone(), station.clone());
+        let scrub = run::scrub(self.clone(), station.clone());
+        vec![("shepherd", Box::pin(refresh)), ("scrub", Box::pin(scrub))]
     }
 
-    fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
-        let shepherd = self.shepherd.get().expect("the stack opens a layer before its first request");
+    fn issue(self: &Rc<Self>, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
         match bio.op {
             Op::Flush => Step::Now(Flow::Down),
-            Op::Read | Op::Extents => shepherd.read(&Io::of(ctx), bio.take()).map(Flow::Done),
-            Op::Write | Op::Zero | Op::Discard => shepherd.change(&Io::of(ctx), bio.take()).map(Flow::Done),
+            Op::Read | Op::Extents => self.read(&Io::of(ctx), bio.take()).map(Flow::Done),
+            Op::Write | Op::Zero | Op::Discard => self.change(&Io::of(ctx), bio.take()).map(Flow::Done),
             Op::Ranges(_) => Step::Now(Flow::Done(bio.take().fail(BioError::Unsupported(OpKind::Clone)))),
         }
     }
 
     fn close(&self) {
-        self.shepherd.get().inspect(|shepherd| shepherd.close());
-    }
-
-    fn trouble(&self) -> Option<Trouble> {
-        self.shepherd.get().and_then(|shepherd| shepherd.trouble())
+        self.refreshes.close();
+        self.scrubs.close();
     }
 
     fn stats(&self) -> Vec<Stat> {
-        self.shepherd.get().map_or_else(Vec::new, |shepherd| shepherd.stats())
+        Shepherd::stats(self)
+    }
+
+    fn trouble(&self) -> Option<Trouble> {
+        Shepherd::trouble(self)
     }
 }

@@ -6,13 +6,12 @@ use std::rc::Rc;
 
 use esker_base::ByteRange;
 use esker_block::locks::{Mode, RangeLocks, Ticket};
-use esker_block::{
-    Bio, BioError, Buf, Class, Done, Flow, KindError, Latch, Op, OpenContext, Reply, Stat, Step, Tag, Trouble,
-};
+use esker_block::{Bio, BioError, Buf, Class, Done, Flow, KindError, Latch, Op, Reply, Stat, Step, Tag, Trouble};
 use esker_layer_kit::region::{Area, Region, RegionError, Regions};
 use esker_layer_kit::split::{pieces, redirect};
-use esker_layer_kit::{Io, media};
-use esker_rt::sync::{Credits, Notify};
+use esker_layer_kit::{Background, Io, media};
+use esker_rt::mem::Pool;
+use esker_rt::sync::Credits;
 use esker_rt::{Level, Rt};
 
 use crate::table::{Table, WORD};
@@ -32,18 +31,19 @@ pub(crate) const BACKGROUND: Tag =
     Tag { trace: 0, issuer: 0, stream: 0, pid: 0, priority: 0, storage: 0, class: Class::Background };
 
 /// A device under guard. Reads hold shared claims, changes exclusive ones. Lock order: a claim, then `turn`.
-pub(crate) struct Shepherd {
-    pub config: Config,
-    pub rt: Rt,
+pub struct Shepherd {
+    pub(crate) config: Config,
+    pub(crate) rt: Rt,
+    pub(crate) pool: Pool,
     table: RefCell<Table>,
     kept: Rc<dyn Region>,
     /// One block is moved at a time.
     turn: Credits,
     locks: RangeLocks,
-    pub to_refresh: RefCell<VecDeque<ByteRange>>,
-    pub wake: Notify,
-    pub closing: Cell<bool>,
-    pub counts: Counts,
+    pub(crate) to_refresh: RefCell<VecDeque<ByteRange>>,
+    pub(crate) refreshes: Background,
+    pub(crate) scrubs: Background,
+    pub(crate) counts: Counts,
     /// Set when the table cannot be written: no block is moved from then on.
     latch: Latch,
 }
@@ -73,11 +73,9 @@ fn may_pass(done: &Done) -> bool {
 
 impl Shepherd {
     /// Reads the table, or makes one on a device whose end is blank.
-    pub async fn open(config: Config, opening: OpenContext) -> Result<Shepherd, KindError> {
-        let OpenContext { rt, pool, below, .. } = opening;
-        let io = Io::new(&rt, &pool, below);
+    pub async fn restore(config: Config, io: &Io) -> Result<Shepherd, KindError> {
         let outside = |what: &dyn std::fmt::Display| KindError::Outside(format!("{}: {what}", config.name));
-        let kept = restore(&io, &config).await.map_err(|error| outside(&error))?;
+        let kept = restore(io, &config).await.map_err(|error| outside(&error))?;
         if kept.len() != config.spares * WORD {
             let was = kept.len() / WORD;
             return Err(outside(&format!("the device was made with {was} spare blocks; set spares={was}")));
@@ -92,12 +90,13 @@ impl Shepherd {
             turn: Credits::new(1),
             locks: RangeLocks::default(),
             to_refresh: RefCell::default(),
-            wake: Notify::default(),
-            closing: Cell::new(false),
+            refreshes: Background::default(),
+            scrubs: Background::default(),
             counts: Counts::default(),
             latch: Latch::new(&config.name),
             config,
-            rt,
+            rt: io.rt().clone(),
+            pool: io.pool().clone(),
         })
     }
 
@@ -202,7 +201,7 @@ impl Shepherd {
         if ranges.len() < REFRESHES_MAX && !ranges.contains(&range) {
             ranges.push_back(range);
         }
-        self.wake.notify_all();
+        self.refreshes.wake();
     }
 
     /// Writes a range anew with what it holds.
@@ -304,11 +303,6 @@ impl Shepherd {
                 return Ok(());
             }
         }
-    }
-
-    pub fn close(&self) {
-        self.closing.set(true);
-        self.wake.notify_all();
     }
 
     /// That the table cannot be written, that no spare is left, or that requests failed for good.

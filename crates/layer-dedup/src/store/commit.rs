@@ -1,11 +1,13 @@
 //! Commits and checkpoints: what makes changes durable, in which order, and what follows when that fails.
 
+use std::cell::RefCell;
+
 use esker_block::{Bio, BioError, Buf};
 use esker_layer_kit::Io;
 
-use super::{Config, Store};
+use super::{Config, Log, Store};
 use crate::cache::METADATA;
-use crate::journal::{self, SECTOR, sectors_for};
+use crate::journal::{self, Record, SECTOR, sectors_for};
 use crate::layout::SUPERBLOCKS;
 use crate::superblock::Superblock;
 
@@ -30,33 +32,32 @@ impl Store {
     /// # Errors
     /// What the lower end answers; from then on the volume takes no changes.
     pub async fn commit(&self, io: &Io) -> Result<(), BioError> {
-        self.commits.take(1).await;
-        let result = self.commit_claimed(io).await;
-        self.commits.give(1);
-        result
+        self.commits.reach(self.commits.asked(), &self.latch, async || self.write_pending(io).await).await
     }
 
-    async fn commit_claimed(&self, io: &Io) -> Result<(), BioError> {
+    /// Writes the records that wait, alone: the number of changes that are durable then.
+    async fn write_pending(&self, io: &Io) -> Result<u64, BioError> {
         self.latch.check()?;
-        let Some((commit, first, bytes)) = self.take_pending() else { return Ok(()) };
-        let result = self.write_journal(io, first, bytes).await;
+        let asked = self.commits.asked();
+        let Some((mut taken, bytes)) = self.take_pending() else { return Ok(asked) };
+        let result = self.write_journal(io, taken.first, bytes).await;
+        taken.records.clear();
         self.latching(result)?;
-        self.space.borrow_mut().rested(commit);
+        self.space.borrow_mut().rested(taken.commit);
         self.done.commits.set(self.done.commits.get() + 1);
-        Ok(())
+        Ok(asked)
     }
 
-    fn take_pending(&self) -> Option<(u64, u64, Vec<u8>)> {
+    fn take_pending(&self) -> Option<(Pending<'_>, Vec<u8>)> {
         let mut log = self.log.borrow_mut();
         if log.pending.is_empty() {
             return None;
         }
-        let pending = std::mem::take(&mut log.pending);
-        let (commit, first) = (log.commit, log.next);
-        let bytes = journal::encode(self.set, log.epoch, first, self.config.unit, &pending);
+        let (commit, first, records) = (log.commit, log.next, std::mem::take(&mut log.pending));
+        let bytes = journal::encode(self.set, log.epoch, first, self.config.unit, &records);
         log.commit += 1;
         log.next += (bytes.len() / SECTOR) as u64;
-        Some((commit, first, bytes))
+        Some((Pending { log: &self.log, commit, first, records }, bytes))
     }
 
     async fn write_journal(&self, io: &Io, first: u64, bytes: Vec<u8>) -> Result<(), BioError> {
@@ -75,14 +76,12 @@ impl Store {
     /// # Errors
     /// As [`Store::commit`].
     pub async fn checkpoint(&self, io: &Io) -> Result<(), BioError> {
-        self.commits.take(1).await;
-        let mut result = self.commit_claimed(io).await;
-        if result.is_ok() {
-            result = self.write_tables(io).await;
-            result = self.latching(result);
-        }
-        self.commits.give(1);
-        result
+        let checkpoint = async {
+            self.commits.advance(self.write_pending(io).await?);
+            let result = self.write_tables(io).await;
+            self.latching(result)
+        };
+        self.commits.alone(checkpoint).await
     }
 
     pub(super) async fn write_tables(&self, io: &Io) -> Result<(), BioError> {
@@ -114,6 +113,24 @@ impl Store {
 
     fn latching(&self, result: Result<(), BioError>) -> Result<(), BioError> {
         result.inspect_err(|error| self.latch.set_after(&self.rt, "its records cannot be kept", error, SAFE))
+    }
+}
+
+/// Records on their way to the journal. Those of a commit that is dropped before its end wait for the next one.
+struct Pending<'a> {
+    log: &'a RefCell<Log>,
+    commit: u64,
+    first: u64,
+    records: Vec<Record>,
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        if !self.records.is_empty() {
+            let mut log = self.log.borrow_mut();
+            log.next = self.first;
+            log.pending.splice(..0, self.records.drain(..));
+        }
     }
 }
 

@@ -117,7 +117,7 @@ fn check(case: Case, seed: u64, batches: u64) -> Count {
     let log = journal.top();
     let window = ByteRange::new(0, case_size(case)).unwrap();
     let mut judge = Judge { log: &log, promise: Promise::of(&log, 0), before: &before, window };
-    let count = crash::for_each_state(&journal, Bound { states_max: 12, seed }, |point, images| {
+    let count = crash::for_each_state(&journal, Bound { states_max: 13, seed }, |point, images| {
         let image = images[0].over(&SparseStore::default());
         if is_made(&image) {
             let verdict = checked(&case.media(image.clone()));
@@ -198,7 +198,7 @@ fn the_layer_in_a_stack_keeps_its_promises_in_every_crash_state() {
         let spec = Spec::parse("test", &text).unwrap();
         Rc::new(Stack::build(rt, &Pool::default(), KINDS, &spec).unwrap().device("v").unwrap())
     };
-    let count = power::check(open, Options::power_cuts(3), Bound { states_max: 8, seed: 3 });
+    let count = power::check(open, Options::power_cuts(3), Bound { states_max: 9, seed: 3 });
     let count = count.unwrap_or_else(|broken| panic!("{broken}"));
     println!("{} crash states: {text}", count.states);
     assert!(count.states > 500, "{count:?}");

@@ -21,7 +21,7 @@ fn check(layer: &str, log: &str, states_min: u64) {
     );
     let mut states = 0;
     for seed in 1..=3 {
-        let bound = Bound { states_max: 10, seed };
+        let bound = Bound { states_max: 11, seed };
         let count = power::check(|rt, bed| open(rt, &text, bed), Options::power_cuts(seed), bound);
         states += count.unwrap_or_else(|broken| panic!("{text}: {broken}")).states;
     }

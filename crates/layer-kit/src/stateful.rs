@@ -1,0 +1,148 @@
+//! Layers with state on their media: opened once, served, brought to rest and closed in the same way.
+
+use std::cell::OnceCell;
+use std::rc::Rc;
+
+use esker_block::step::LocalFuture;
+use esker_block::{
+    Below, Bio, BioError, Ctx, Done, Extension, Flow, KindError, Mark, Opening, Stat, Station, Step, Trouble,
+};
+use esker_rt::Rt;
+use esker_rt::mem::Pool;
+
+use crate::io::Io;
+
+/// A task in the background: its name, and what it does until it ends.
+pub type Task = (&'static str, LocalFuture<()>);
+
+/// The state of a layer, from its opening on.
+pub trait Stateful: Sized + 'static {
+    /// What the stack text and the devices below say.
+    type Config: Clone + 'static;
+
+    /// Whether [`Stateful::complete`] does anything.
+    const COMPLETES: bool = false;
+
+    /// As [`Extension::follows`]: a layer that records its size on the medium answers false.
+    const FOLLOWS: bool = true;
+
+    /// As [`Extension::marks`].
+    fn marks(config: &Self::Config) -> Vec<Mark>;
+
+    /// Restores the state from what is below.
+    ///
+    /// # Errors
+    /// As [`Extension::open`].
+    fn open(config: Self::Config, io: Io) -> impl Future<Output = Result<Rc<Self>, KindError>>;
+
+    /// The tasks that begin after the opening.
+    fn tasks(self: &Rc<Self>, _station: &Station) -> Vec<Task> {
+        Vec::new()
+    }
+
+    /// As [`Extension::issue`].
+    fn issue(self: &Rc<Self>, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow>;
+
+    /// As [`Extension::complete`].
+    fn complete(&self, _ctx: &mut Ctx<'_>, _done: &mut Done) {}
+
+    /// As [`Extension::settle`]. A latched layer has nothing to bring below.
+    ///
+    /// # Errors
+    /// As [`Extension::settle`].
+    fn quiesce(self: &Rc<Self>, _io: &Io) -> impl Future<Output = Result<(), BioError>> {
+        async { Ok(()) }
+    }
+
+    /// Ends the tasks.
+    fn close(&self) {}
+
+    /// As [`Extension::stats`].
+    fn stats(&self) -> Vec<Stat>;
+
+    /// As [`Extension::trouble`].
+    fn trouble(&self) -> Option<Trouble>;
+}
+
+/// What opening has made: the state, and the world in which it is.
+struct Opened<S> {
+    state: Rc<S>,
+    rt: Rt,
+    pool: Pool,
+}
+
+/// A layer with a state.
+pub struct StatefulLayer<S: Stateful> {
+    config: S::Config,
+    opened: Rc<OnceCell<Opened<S>>>,
+}
+
+impl<S: Stateful> StatefulLayer<S> {
+    /// A layer that is not yet open.
+    pub fn new(config: S::Config) -> StatefulLayer<S> {
+        StatefulLayer { config, opened: Rc::default() }
+    }
+
+    #[inline]
+    fn state(&self) -> &Rc<S> {
+        &self.opened.get().expect("the stack opens a layer before its first request").state
+    }
+}
+
+impl<S: Stateful> Extension for StatefulLayer<S> {
+    fn follows(&self, _: usize) -> bool {
+        S::FOLLOWS
+    }
+
+    fn marks(&self) -> Vec<Mark> {
+        S::marks(&self.config)
+    }
+
+    fn completes(&self) -> bool {
+        S::COMPLETES
+    }
+
+    fn open(&self, opening: Opening) -> Step<Result<(), KindError>> {
+        let (config, opened) = (self.config.clone(), self.opened.clone());
+        Step::later(async move {
+            let Opening { rt, pool, below, station } = opening;
+            let state = S::open(config, Io::new(&rt, &pool, below)).await?;
+            for (name, task) in state.tasks(&station) {
+                rt.spawn(name, task).detach();
+            }
+            let is_first = opened.set(Opened { state, rt, pool }).is_ok();
+            debug_assert!(is_first, "a layer is opened once");
+            Ok(())
+        })
+    }
+
+    #[inline]
+    fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
+        self.state().issue(ctx, bio)
+    }
+
+    #[inline]
+    fn complete(&self, ctx: &mut Ctx<'_>, done: &mut Done) {
+        self.state().complete(ctx, done);
+    }
+
+    fn settle(&self, below: Below) -> Step<Result<(), BioError>> {
+        let opened = self.opened.clone();
+        Step::later(async move {
+            let Some(Opened { state, rt, pool }) = opened.get() else { return Ok(()) };
+            state.quiesce(&Io::new(rt, pool, below)).await
+        })
+    }
+
+    fn close(&self) {
+        self.opened.get().inspect(|opened| opened.state.close());
+    }
+
+    fn stats(&self) -> Vec<Stat> {
+        self.opened.get().map_or_else(Vec::new, |opened| opened.state.stats())
+    }
+
+    fn trouble(&self) -> Option<Trouble> {
+        self.opened.get()?.state.trouble()
+    }
+}
