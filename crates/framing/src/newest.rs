@@ -39,6 +39,7 @@ pub fn slots(start: &[u8]) -> [&[u8]; 2] {
 /// A sound superblock and where it was found.
 struct Sound<'a, S> {
     found: Newest<S>,
+    copy: usize,
     slot: usize,
     bytes: &'a [u8],
 }
@@ -55,11 +56,13 @@ struct Sound<'a, S> {
 pub fn newest<S: Superblock>(copies: &[[&[u8]; 2]]) -> Result<Newest<S>, SuperblockError> {
     let mut sound: Vec<Sound<'_, S>> = Vec::new();
     let mut faults = [SuperblockError::Blank; 2];
-    for (slot, bytes) in copies.iter().flat_map(|slots| slots.iter().copied().enumerate()) {
-        match unseal(bytes) {
-            Ok(found) => sound.push(Sound { found, slot, bytes }),
-            Err(error @ SuperblockError::Newer(..)) => return Err(error),
-            Err(error) => faults[slot] = graver(faults[slot], error),
+    for (copy, slots) in copies.iter().enumerate() {
+        for (slot, bytes) in slots.iter().enumerate() {
+            match unseal(bytes) {
+                Ok(found) => sound.push(Sound { found, copy, slot, bytes }),
+                Err(error @ SuperblockError::Newer(..)) => return Err(error),
+                Err(error) => faults[slot] = graver(faults[slot], error),
+            }
         }
     }
     check_places(&sound)?;
@@ -71,12 +74,14 @@ pub fn newest<S: Superblock>(copies: &[[&[u8]; 2]]) -> Result<Newest<S>, Superbl
     sound.into_iter().map(|sound| sound.found).max_by_key(|found| found.header.generation).ok_or(gravest)
 }
 
-/// Refuses a superblock that lies where it was not written.
+/// Refuses a superblock that lies where it was not written. On a device that begins at another byte, the slots at its
+/// start are exchanged, and those at its end are not: so twins in different slots are a duplicate within one copy only.
 fn check_places<S>(sound: &[Sound<'_, S>]) -> Result<(), SuperblockError> {
     for (at, one) in sound.iter().enumerate() {
         let generation = one.found.header.generation;
         let is_twin = |other: &Sound<'_, S>| {
-            other.found.header.generation == generation && (other.slot != one.slot || other.bytes != one.bytes)
+            let differ = if other.slot == one.slot { other.bytes != one.bytes } else { other.copy == one.copy };
+            other.found.header.generation == generation && differ
         };
         if sound[..at].iter().any(is_twin) {
             return Err(SuperblockError::Duplicate(generation));

@@ -144,18 +144,20 @@ fn try_medium(bytes: &[u8]) -> Result<bool, String> {
     }
 }
 
-/// Gives each thing that looks like a slot, head, batch, page of the map or entry of the catalogue a right checksum.
+/// Gives each thing that looks like a slot, head, batch, page of the map or block of the catalogue a right checksum.
 fn mend(bytes: &mut [u8]) {
+    let volume: [u8; 16] = bytes.get(16..32).map_or([0; 16], |id| id.try_into().expect("16 bytes"));
     for at in (0..bytes.len() / BLOCK).map(|block| block * BLOCK) {
         let rest = &mut bytes[at..];
         let records = usize::from(u16::from_le_bytes([rest[28], rest[29]]));
         let batch = (32 + 24 * records).next_multiple_of(BLOCK);
         match &rest[..4] {
+            [0x89, b'E', b's', b'k'] if rest[4..7] == *b"Thn" => set(rest, 64, 24),
             [0x89, b'E', b's', b'k'] => set(rest, BLOCK, BLOCK - 4),
             [b'E', b's', b'H', b'd'] => set(rest, 80, 4),
             [b'E', b's', b'M', b'p'] => set(rest, BLOCK, 4),
-            [b'E', b's', b'V', b'c' | b'e'] => set(rest, 160, 4),
             [b'E', b'b', ..] if batch <= rest.len() => set(rest, batch, 4),
+            _ if rest[16..32] == volume => set(rest, BLOCK, 0),
             _ => {}
         }
     }

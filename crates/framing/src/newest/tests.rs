@@ -75,8 +75,8 @@ fn expected(copies: &[[Content; 2]], detects_stale: bool) -> Result<u64, Superbl
         all.iter().filter_map(generation).collect::<Vec<_>>()
     };
     let [zero, one] = [sound(0), sound(1)];
-    if let Some(twin) = all.iter().find_map(|(at, content)| match content {
-        Content::Sound(generation) if *at == 1 && zero.contains(generation) => Some(*generation),
+    if let Some(twin) = copies.iter().find_map(|slots| match slots {
+        [Content::Sound(zero), Content::Sound(one)] if zero == one => Some(*zero),
         _ => None,
     }) {
         return Err(SuperblockError::Duplicate(twin));
@@ -141,6 +141,9 @@ fn a_superblock_counts_only_in_the_slot_of_its_generation() {
     assert_eq!(judged::<true>(&[[Content::Sound(3), Content::Blank]]), Err(SuperblockError::Shifted));
     assert_eq!(judged::<true>(&[[Content::Foreign, Content::Sound(4)]]), Err(SuperblockError::Shifted));
     assert_eq!(judged::<true>(&[[Content::Sound(4), Content::Sound(4)]]), Err(SuperblockError::Duplicate(4)));
+    let [zero, one] = [Content::Sound(4), Content::Sound(3)];
+    let copies = [[one, Content::Foreign], [zero, one]];
+    assert_eq!(judged::<true>(&copies), Err(SuperblockError::Shifted), "the copy at the end is where it was");
 }
 
 #[test]
