@@ -14,7 +14,7 @@ use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
 use crate::apply::apply;
-use crate::format::{Batch, BatchError, CopyHead, SegmentHeader, Position, Record, SLOT, SLOTS, Slot, slots_of};
+use crate::format::{Batch, BatchError, CopyHead, Position, Record, SLOT, SLOTS, SegmentHeader, Slot, slots_of};
 use crate::load::{Loader, MapError};
 use crate::log::Log;
 use crate::map::Map;
@@ -236,7 +236,14 @@ impl Recovery<'_> {
 }
 
 /// Segments of the log: those that are referred to, those that were replayed, and the head.
-fn claim_log(segments: &mut Segments, map: &Map, heads: &[Option<SegmentHeader>], logged: &[Logged], seq: u64, end: Position) {
+fn claim_log(
+    segments: &mut Segments,
+    map: &Map,
+    heads: &[Option<SegmentHeader>],
+    logged: &[Logged],
+    seq: u64,
+    end: Position,
+) {
     let first = |segment: usize| heads[segment].map_or(0, |head| head.seq).min(seq);
     let close = |segments: &mut Segments, segment: usize| {
         if segments.get(segment).state == State::Free {
@@ -284,7 +291,12 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(recovery: &'a Recovery<'a>, slot: &'a Slot, store: &'a DeviceStore, heads: &'a [Option<SegmentHeader>]) -> Walk<'a> {
+    fn new(
+        recovery: &'a Recovery<'a>,
+        slot: &'a Slot,
+        store: &'a DeviceStore,
+        heads: &'a [Option<SegmentHeader>],
+    ) -> Walk<'a> {
         Walk { recovery, slot, store, heads, window: (Position::default(), Vec::new()) }
     }
 
