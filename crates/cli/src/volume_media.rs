@@ -8,7 +8,7 @@ use std::rc::Rc;
 use esker_block::{Bio, BioError, Device, Done, Limits, Op, Step};
 use esker_layer_kit::Io;
 use esker_layer_logvol::check::{CheckError, Verdict, check};
-use esker_layer_logvol::format::{SLOT, Slot, SlotError, slots_of};
+use esker_layer_logvol::format::{SLOT, Slot, slots_of};
 use esker_rt::mem::Pool;
 use esker_rt::{Sim, SimConfig};
 
@@ -55,7 +55,7 @@ pub fn is_volume(file: &File) -> io::Result<bool> {
     let mut bytes = vec![0; SLOT];
     for at in (0..2).flat_map(|generation| slots_of(generation, size.max(4 * SLOT as u64))) {
         let is_there = file.read_exact_at(&mut bytes, at).is_ok();
-        if is_there && !matches!(Slot::decode(&bytes), Err(SlotError::Blank | SlotError::Foreign)) {
+        if is_there && !Slot::decode(&bytes).is_err_and(|error| error.is_unmarked()) {
             return Ok(true);
         }
     }

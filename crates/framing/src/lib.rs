@@ -24,7 +24,7 @@ pub use record::{Epochs, LogCursor, Next, RECORD_HEADER, Record};
 pub use superblock::{Features, HEADER, Header, SLOT, Superblock, SuperblockError, seal, slot, unseal};
 
 /// CRC-32 (IEEE) of `bytes`, with the four bytes at `at`, where the checksum lies, as zeroes.
-fn checksum(bytes: &[u8], at: usize) -> u32 {
+pub fn checksum(bytes: &[u8], at: usize) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&bytes[..at]);
     hasher.update(&[0; 4]);

@@ -37,14 +37,14 @@ pub fn slots(start: &[u8]) -> [&[u8]; 2] {
 }
 
 /// A sound superblock and where it was found.
-struct Sound<'a, S> {
+struct Sound<S> {
     found: Newest<S>,
+    copy: usize,
     slot: usize,
-    bytes: &'a [u8],
 }
 
 /// The newest superblock of a medium. Each of `copies` holds the bytes of slot 0 and of slot 1; most formats have one
-/// copy.
+/// copy. Of copies with one generation the first counts, because it is written first.
 ///
 /// # Errors
 /// - [`SuperblockError::Newer`] if any slot is of a later version or needs unknown features: what the other says would
@@ -53,13 +53,15 @@ struct Sound<'a, S> {
 /// - Why a slot is damaged, if no copy of it is sound and the format cannot prove the other slot stale.
 /// - Why neither slot is sound: the gravest of all reasons.
 pub fn newest<S: Superblock>(copies: &[[&[u8]; 2]]) -> Result<Newest<S>, SuperblockError> {
-    let mut sound: Vec<Sound<'_, S>> = Vec::new();
+    let mut sound: Vec<Sound<S>> = Vec::new();
     let mut faults = [SuperblockError::Blank; 2];
-    for (slot, bytes) in copies.iter().flat_map(|slots| slots.iter().copied().enumerate()) {
-        match unseal(bytes) {
-            Ok(found) => sound.push(Sound { found, slot, bytes }),
-            Err(error @ SuperblockError::Newer(..)) => return Err(error),
-            Err(error) => faults[slot] = graver(faults[slot], error),
+    for (copy, slots) in copies.iter().enumerate() {
+        for (slot, bytes) in slots.iter().enumerate() {
+            match unseal(bytes) {
+                Ok(found) => sound.push(Sound { found, copy, slot }),
+                Err(error @ SuperblockError::Newer(..)) => return Err(error),
+                Err(error) => faults[slot] = graver(faults[slot], error),
+            }
         }
     }
     check_places(&sound)?;
@@ -68,16 +70,17 @@ pub fn newest<S: Superblock>(copies: &[[&[u8]; 2]]) -> Result<Newest<S>, Superbl
     if !S::DETECTS_STALE && gravest != SuperblockError::Blank {
         return Err(gravest);
     }
-    sound.into_iter().map(|sound| sound.found).max_by_key(|found| found.header.generation).ok_or(gravest)
+    // The first of equals: a writer that goes on after an error repeats a generation in the first copy first.
+    let found = sound.into_iter().rev().map(|sound| sound.found);
+    found.max_by_key(|found| found.header.generation).ok_or(gravest)
 }
 
-/// Refuses a superblock that lies where it was not written.
-fn check_places<S>(sound: &[Sound<'_, S>]) -> Result<(), SuperblockError> {
+/// Refuses a superblock that lies where it was not written. On a device that begins at another byte, the slots at its
+/// start are exchanged, and those at its end are not: so twins in different slots are a duplicate within one copy only.
+fn check_places<S>(sound: &[Sound<S>]) -> Result<(), SuperblockError> {
     for (at, one) in sound.iter().enumerate() {
         let generation = one.found.header.generation;
-        let is_twin = |other: &Sound<'_, S>| {
-            other.found.header.generation == generation && (other.slot != one.slot || other.bytes != one.bytes)
-        };
+        let is_twin = |other: &Sound<S>| other.found.header.generation == generation && other.copy == one.copy;
         if sound[..at].iter().any(is_twin) {
             return Err(SuperblockError::Duplicate(generation));
         }

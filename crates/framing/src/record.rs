@@ -176,6 +176,22 @@ impl LogCursor {
         (self.number, self.position) = (number, position);
     }
 
+    /// Something else in the log, such as a superblock or a record that counts, calls all records below `durable`
+    /// durable.
+    pub fn claim(&mut self, durable: u64) {
+        self.durable = self.durable.max(durable);
+    }
+
+    /// The highest number below which all records are known to be durable.
+    pub fn durable(&self) -> u64 {
+        self.durable
+    }
+
+    /// The number of the next record.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Looks at bytes behind the end, which lie at `position`, for a record that proves the end wrong.
     pub fn look(&mut self, position: u64, bytes: &[u8]) {
         let found = Record::unseal(bytes).filter(|found| (found.log, found.position) == (self.log, position));
@@ -183,7 +199,7 @@ impl LogCursor {
             Some(later) if self.epochs.rise && later.epoch > self.epochs.now => {
                 self.stale.get_or_insert(position);
             }
-            Some(later) if self.epochs.have(&later) => self.durable = self.durable.max(later.durable),
+            Some(later) if self.epochs.have(&later) => self.claim(later.durable),
             Some(_) | None => {}
         }
     }

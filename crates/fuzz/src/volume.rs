@@ -8,6 +8,7 @@ use esker_base::ByteRange;
 use esker_block::store::SparseStore;
 use esker_block::{Bio, Buf, Device, Limits, RangeOp};
 use esker_dev::{Defer, Media, MemoryDevice};
+use esker_framing::{HEADER, RECORD_HEADER};
 use esker_layer_kit::Io;
 use esker_layer_logvol::manager::{Manager, ports};
 use esker_layer_logvol::map::Extent;
@@ -144,18 +145,24 @@ fn try_medium(bytes: &[u8]) -> Result<bool, String> {
     }
 }
 
-/// Gives each thing that looks like a slot, head, batch, page of the map or entry of the catalogue a right checksum.
+/// Gives each thing that looks like a superblock, head, batch, page of the map or entry of the catalogue a right checksum.
 fn mend(bytes: &mut [u8]) {
+    let volume: [u8; 16] = bytes.get(32..48).map_or([0; 16], |id| id.try_into().expect("16 bytes"));
     for at in (0..bytes.len() / BLOCK).map(|block| block * BLOCK) {
         let rest = &mut bytes[at..];
         let records = usize::from(u16::from_le_bytes([rest[28], rest[29]]));
         let batch = (32 + 24 * records).next_multiple_of(BLOCK);
+        let payload = usize::from(u16::from_le_bytes([rest[8], rest[9]]));
         match &rest[..4] {
-            [0x89, b'E', b's', b'k'] => set(rest, BLOCK, BLOCK - 4),
-            [b'E', b's', b'H', b'd'] => set(rest, 80, 4),
+            [0x89, b'E', b's', b'k'] => {
+                let len = usize::from(u16::from_le_bytes([rest[10], rest[11]])).clamp(HEADER, BLOCK);
+                set(rest, len, 24);
+            }
             [b'E', b's', b'M', b'p'] => set(rest, BLOCK, 4),
-            [b'E', b's', b'V', b'c' | b'e'] => set(rest, 160, 4),
             [b'E', b'b', ..] if batch <= rest.len() => set(rest, batch, 4),
+            // A log record, or a sealed page.
+            _ if rest[16..32] == volume && rest[4] == 1 => set(rest, (RECORD_HEADER + payload).min(BLOCK), 0),
+            _ if rest[16..32] == volume => set(rest, BLOCK, 0),
             _ => {}
         }
     }

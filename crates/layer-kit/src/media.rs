@@ -3,6 +3,8 @@
 //! Each format takes its magic from here, so that every layer knows the media of all others and can say what it was given in
 //! place of its own.
 
+use esker_framing::SLOT;
+
 /// A half of a mirror.
 pub const MIRROR: [u8; 8] = *b"\x89EskMir\n";
 /// A deduplicated volume.
@@ -23,8 +25,6 @@ const NAMED: [([u8; 8], &str); 5] = [
     (REGION, "the memory of a layer"),
 ];
 
-/// Bytes from one slot of a superblock to the next, in all formats.
-pub const SLOT: usize = 4096;
 /// Bytes at the start of a device in which all formats have their two slots.
 pub const HEAD: u64 = 2 * SLOT as u64;
 

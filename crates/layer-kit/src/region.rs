@@ -16,6 +16,7 @@ use std::rc::Rc;
 
 use esker_block::BioError;
 use esker_block::step::LocalFuture;
+use esker_framing::SuperblockError;
 
 use crate::io::Io;
 
@@ -66,6 +67,16 @@ pub enum RegionError {
         at: u64,
         /// What does not fit.
         what: String,
+    },
+    /// A header of an image cannot be used.
+    #[error("region \"{name}\": byte {at} of its lower end {error}")]
+    Header {
+        /// Region; empty for the directory.
+        name: String,
+        /// Where.
+        at: u64,
+        /// Why.
+        error: SuperblockError,
     },
     /// What was committed is damaged.
     #[error("region \"{name}\" is damaged at byte {at} of its lower end: {what}; restore the medium from a copy")]

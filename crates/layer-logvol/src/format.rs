@@ -4,20 +4,21 @@
 //! whole; what was written before this opening of the volume, or by another volume, is told by its epoch.
 
 mod batch;
-mod copied;
+mod head;
 mod page;
 mod slot;
 #[cfg(test)]
 mod tests;
 
 pub use batch::{BATCH_HEAD, Batch, BatchError, RECORD, Record, records_per};
-pub use copied::CopyHead;
+pub use head::{CopyHead, SegmentHeader};
 pub use page::{PAGE_HEAD, Page, PageError, PageId};
-pub use slot::{Position, SLOT, SLOTS, SegmentHeader, Slot, SlotError};
+pub use slot::{Position, SLOT, SLOTS, Slot};
 
 use std::ops::Range;
 
 use esker_base::units::size_text;
+pub(crate) use esker_framing::checksum;
 
 use crate::map::Fanout;
 
@@ -172,13 +173,4 @@ pub(crate) fn get(bytes: &[u8], at: usize, len: usize) -> u64 {
 pub(crate) fn put(bytes: &mut [u8], at: usize, len: usize, value: u64) {
     debug_assert!(len == 8 || value < 1 << (8 * len), "{value} in {len} bytes");
     bytes[at..at + len].copy_from_slice(&value.to_le_bytes()[..len]);
-}
-
-/// The checksum of `bytes` as if the four bytes at `at`, where it is kept, were zero.
-pub(crate) fn checksum(bytes: &[u8], at: usize) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&bytes[..at]);
-    hasher.update(&[0; 4]);
-    hasher.update(&bytes[at + 4..]);
-    hasher.finalize()
 }

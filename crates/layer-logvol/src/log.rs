@@ -344,7 +344,7 @@ impl Volume {
         let batch = Batch { epoch: self.epoch, seq, durable: self.durable.get(), records };
         let mut front = Buf::unique(self.pool(), head_bytes);
         batch.encode(front.bytes_mut().expect("just made unique"));
-        let head = head.map(|head| Buf::from_bytes(self.pool(), &head.encode(self.geometry.block as usize)));
+        let head = head.map(|head| Buf::from_bytes(self.pool(), &head.encode(&self.geometry)));
         let data = items.iter_mut().filter(|item| !item.data.is_empty()).map(|item| item.data.share());
         Buf::chain(head.into_iter().chain([front]).chain(data).collect())
     }

@@ -355,7 +355,7 @@ pub async fn catalogue_in(
     let mut catalogue = Catalogue::default();
     for block in map.pieces(CATALOGUE + 1..STAGING).flat_map(|piece| piece.range()) {
         let place = block - CATALOGUE;
-        catalogue.put(place, Entry::decode(&read(block).await?, place)?)?;
+        catalogue.put(place, Entry::decode(&read(block).await?, volume, place)?)?;
     }
     Ok(Some(catalogue))
 }

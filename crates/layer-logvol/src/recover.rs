@@ -8,14 +8,13 @@
 //! is the first write. So it may be broken off and repeated.
 
 use esker_block::{Below, Bio, BioError, Buf, flight};
+use esker_framing::{Epochs, LogCursor, Newest, Next, SuperblockError, newest};
 use esker_layer_kit::media;
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
 use crate::apply::apply;
-use crate::format::{
-    Batch, BatchError, CopyHead, Position, Record, SLOT, SLOTS, SegmentHeader, Slot, SlotError, slots_of,
-};
+use crate::format::{Batch, BatchError, CopyHead, Position, Record, SLOT, SLOTS, SegmentHeader, Slot, slots_of};
 use crate::load::{Loader, MapError};
 use crate::log::Log;
 use crate::map::Map;
@@ -35,23 +34,14 @@ pub enum RecoverError {
     /// The device failed.
     #[error("it cannot be read: {0}")]
     Io(#[from] BioError),
-    /// None of the four slots holds a volume, and not all are blank.
-    #[error("no slot of its superblock is whole ({0}); nothing was changed; `esker init` makes a new volume")]
-    Slots(String),
+    /// No slot counts, and not all are blank.
+    #[error("it {0}")]
+    Superblock(SuperblockError),
     /// The medium of another layer.
     #[error(
         "it holds {0}, and no volume; name what the volume stands on, or zero its first 8 KiB if nothing there is needed"
     )]
     Other(&'static str),
-    /// All slots are those of a device that begins at another byte.
-    #[error(
-        "its superblock is 4096 bytes from where it was written, so the device begins at another byte than it did; give it the \
-         `offset` that it had"
-    )]
-    Shifted,
-    /// A slot is from a later esker.
-    #[error("its superblock {0}")]
-    Newer(SlotError),
     /// The device has become smaller.
     #[error("it needs {needed} bytes, the device has {has}")]
     Shrunk {
@@ -147,48 +137,26 @@ pub struct Recovery<'a> {
     pub transfer_max: u64,
 }
 
-/// No slot was found.
-fn judge_troubles(troubles: &[(u64, SlotError)]) -> Result<Option<Slot>, RecoverError> {
-    if troubles.iter().all(|(_, error)| *error == SlotError::Blank) {
-        return Ok(None);
-    }
-    let texts = troubles.iter().map(|(at, error)| format!("the one at byte {at} {error}"));
-    Err(RecoverError::Slots(texts.collect::<Vec<_>>().join(", ")))
-}
-
 impl Recovery<'_> {
     /// The newest slot; none if the medium is blank.
     ///
     /// # Errors
     /// [`RecoverError`].
     pub async fn newest(&self, below: &Below) -> Result<Option<Slot>, RecoverError> {
-        let (mut best, mut troubles): (Option<Slot>, Vec<(u64, SlotError)>) = (None, Vec::new());
-        let mut start = Vec::new();
-        let places = (0..SLOTS).flat_map(|generation| slots_of(generation, self.medium).map(|at| (generation, at)));
-        for (generation, at) in places {
+        // Slot 0 in front and at the back, then slot 1.
+        let mut slots = Vec::new();
+        for at in (0..SLOTS).flat_map(|generation| slots_of(generation, self.medium)) {
             let read = Bio::read(at, Buf::unique(self.pool, SLOT)).tagged(METADATA);
             let done = below.submit(read.to(below.lower(0))).await;
             done.result?;
-            let bytes = done.buf.to_vec();
-            if at < media::HEAD {
-                start.extend_from_slice(&bytes);
-            }
-            match Slot::decode_of(generation, &bytes) {
-                Ok(slot) if best.as_ref().is_none_or(|best| best.generation < slot.generation) => best = Some(slot),
-                Ok(_) => {}
-                Err(error) => troubles.push((at, error)),
-            }
+            slots.push(done.buf.to_vec());
         }
-        if let Some((_, error)) = troubles.iter().find(|(_, error)| matches!(error, SlotError::Newer(..))) {
-            return Err(RecoverError::Newer(error.clone()));
-        }
-        if troubles.iter().any(|(_, error)| *error == SlotError::Shifted) {
-            return Err(RecoverError::Shifted);
-        }
-        match (best, media::name_of(&start)) {
-            (Some(slot), _) => Ok(Some(slot)),
-            (None, Some(name)) if !start.starts_with(&media::VOLUME) => Err(RecoverError::Other(name)),
-            (None, _) => judge_troubles(&troubles),
+        let copies = [0, 1].map(|copy| [&slots[copy][..], &slots[2 + copy][..]]);
+        match (newest(&copies).and_then(Newest::writable), media::name_of(&copies[0].concat())) {
+            (Ok(slot), _) => Ok(Some(slot)),
+            (Err(SuperblockError::Blank), _) => Ok(None),
+            (Err(SuperblockError::Foreign(_)), Some(name)) => Err(RecoverError::Other(name)),
+            (Err(error), _) => Err(RecoverError::Superblock(error)),
         }
     }
 
@@ -255,8 +223,8 @@ impl Recovery<'_> {
             match done.result {
                 Ok(_) => {
                     let (bytes, segment) = (done.buf.to_vec(), heads.len() as u64);
-                    copies.extend(CopyHead::decode(&bytes, slot.volume, segment));
-                    heads.push(SegmentHeader::decode(&bytes, slot.volume, segment));
+                    copies.extend(CopyHead::decode(&bytes, slot.volume, segment, &g));
+                    heads.push(SegmentHeader::decode(&bytes, slot.volume, segment, &g));
                 }
                 Err(error) => failed = Some(error),
             }
@@ -399,26 +367,27 @@ impl<'a> Walk<'a> {
 
     /// How many of the batches count.
     async fn judge(&mut self, logged: &[Logged]) -> Result<usize, RecoverError> {
-        let g = self.slot.geometry;
-        let durable = logged.iter().map(|logged| logged.batch.durable).fold(self.slot.seq, u64::max);
-        let mut kept = logged.len();
-        for (i, logged) in logged.iter().enumerate().filter(|(_, logged)| logged.end(&g).0 > durable) {
-            if !self.is_whole(logged).await? {
-                kept = i;
+        let (g, slot) = (self.slot.geometry, self.slot);
+        let block = |at: Position| at.segment * g.segment + at.block;
+        let epochs = Epochs { now: slot.epoch, since: 0, rise: false };
+        let mut cursor = LogCursor::new(slot.volume, epochs, slot.seq, block(slot.position), slot.seq);
+        logged.iter().for_each(|logged| cursor.claim(logged.batch.durable));
+        let (durable, mut end, mut kept) = (cursor.durable(), slot.position, 0);
+        for logged in logged {
+            let (seq, behind) = logged.end(&g);
+            if seq > durable && !self.is_whole(logged).await? {
                 break;
             }
+            cursor.advance(seq, block(behind));
+            (end, kept) = (behind, kept + 1);
         }
-        let (seq, end) = match kept {
-            0 => (self.slot.seq, self.slot.position),
-            _ => logged[kept - 1].end(&g),
-        };
-        let known = durable.max(self.known(end, seq).await?);
-        match known > seq {
-            true => {
+        self.look_behind(&mut cursor, end).await?;
+        match cursor.end() {
+            Next::Damaged { .. } => {
                 let Position { segment, block } = end;
-                Err(RecoverError::Damaged { seq, segment, block, durable: known })
+                Err(RecoverError::Damaged { seq: cursor.number(), segment, block, durable: cursor.durable() })
             }
-            false => Ok(kept),
+            Next::Record(_) | Next::End | Next::Stale { .. } => Ok(kept),
         }
     }
 
@@ -447,24 +416,21 @@ impl<'a> Walk<'a> {
         Ok(hasher.finalize())
     }
 
-    /// The highest number that something of this epoch behind the end of the log calls durable: a head, or a batch in the
-    /// rest of the last segment.
-    async fn known(&mut self, end: Position, seq: u64) -> Result<u64, RecoverError> {
-        let is_later = |head: &&SegmentHeader| head.epoch == self.slot.epoch && head.seq >= seq;
-        let mut known = self.heads.iter().flatten().filter(is_later).map(|head| head.durable).fold(0, u64::max);
+    /// What calls records durable although it is no part of the log: heads of this epoch, and batches of it in the rest of
+    /// the last segment.
+    async fn look_behind(&mut self, cursor: &mut LogCursor, end: Position) -> Result<(), RecoverError> {
         let (block, epoch) = (self.slot.geometry.block as usize, self.slot.epoch);
+        let heads = self.heads.iter().flatten().filter(|head| head.epoch == epoch);
+        heads.for_each(|head| cursor.claim(head.durable));
         let mut at = end;
         while at.block > 0 && at.block < self.slot.geometry.segment {
             let Some(bytes) = self.bytes(at, block).await? else { break };
-            let decoded = Batch::decode(bytes, block, epoch);
-            if let Ok(batch) = decoded
-                && batch.seq >= seq
-            {
-                known = known.max(batch.durable);
+            if let Ok(batch) = Batch::decode(bytes, block, epoch) {
+                cursor.claim(batch.durable);
             }
             at.block += 1;
         }
-        Ok(known)
+        Ok(())
     }
 }
 

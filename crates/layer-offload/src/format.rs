@@ -1,11 +1,11 @@
 //! The records of the log. Byte rows and trust: the format's page.
 //!
-//! A record's header lies in one sector, which a power cut leaves whole. Its payload follows in the same write and may
-//! be torn; its checksum tells. Positions rise for ever; a position modulo the area is a place in it, and a record
-//! never wraps around.
+//! The header of a record is a log record of `framing`, and lies in one sector, which a power cut leaves whole. Its
+//! data follows in the same write and may be torn; its checksum tells. Positions rise for ever; a position modulo the
+//! area is a place in it, and a record never wraps around.
 
 use esker_base::ByteRange;
-use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::superblock::Superblock;
@@ -14,38 +14,26 @@ use crate::superblock::Superblock;
 pub const SLOT: u64 = esker_framing::SLOT as u64;
 /// First byte of the area of records.
 pub const AREA_START: u64 = 2 * SLOT;
-/// Bytes of a record's header that say something; the rest of its block is zero.
-pub const HEADER: usize = 128;
 
-const RECORD_MAGIC: [u8; 8] = *b"\x89EskRec\n";
-const NO_UNMAP: u16 = 1;
+const DATA: u16 = 1;
+const ZEROES: u16 = 2;
+const SKIP: u16 = 3;
+const NO_UNMAP: u32 = 1;
 
+/// The payload of a header.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone)]
 #[repr(C)]
-struct RecordBytes {
-    magic: [u8; 8],
-    kind: U16,
-    flags: U16,
-    payload: U32,
-    log: [u8; 16],
-    number: U64,
-    epoch: U64,
-    position: U64,
+struct Change {
     start: U64,
     len: U64,
-    durable: U64,
-    reserved: [u8; 44],
-    checksum: U32,
-}
-
-fn checksum(bytes: &[u8]) -> u32 {
-    crc32fast::hash(&bytes[..HEADER - size_of::<U32>()])
+    data: U32,
+    flags: U32,
 }
 
 /// What a record says about its range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content {
-    /// It holds the payload, which follows the header and has this CRC-32.
+    /// It holds the data, which follows the header and has this CRC-32.
     Data(u32),
     /// It reads as zeroes; whether it keeps its space.
     Zeroes {
@@ -76,65 +64,40 @@ pub struct Record {
 impl Record {
     /// The header's block.
     pub fn encode(&self, superblock: &Superblock) -> Vec<u8> {
-        let (kind, flags, payload) = match self.content {
-            Content::Data(sum) => (1, 0, sum),
-            Content::Zeroes { no_unmap } => (2, if no_unmap { NO_UNMAP } else { 0 }, 0),
-            Content::Skip => (3, 0, 0),
+        let (kind, data, flags) = match self.content {
+            Content::Data(sum) => (DATA, sum, 0),
+            Content::Zeroes { no_unmap } => (ZEROES, 0, if no_unmap { NO_UNMAP } else { 0 }),
+            Content::Skip => (SKIP, 0, 0),
         };
-        let mut bytes = RecordBytes {
-            magic: RECORD_MAGIC,
-            kind: kind.into(),
-            flags: flags.into(),
-            payload: payload.into(),
-            log: superblock.log.to_le_bytes(),
-            number: self.number.into(),
-            epoch: self.epoch.into(),
-            position: self.position.into(),
-            start: self.range.start().into(),
-            len: self.range.len().into(),
-            durable: self.durable.into(),
-            reserved: [0; 44],
-            checksum: 0.into(),
-        };
-        bytes.checksum = checksum(bytes.as_bytes()).into();
-        padded(bytes.as_bytes(), superblock.block)
+        let (start, len) = (self.range.start().into(), self.range.len().into());
+        let change = Change { start, len, data: data.into(), flags: flags.into() };
+        let Record { number, epoch, position, durable, .. } = *self;
+        let (log, payload) = (superblock.log, change.as_bytes());
+        esker_framing::Record { log, epoch, number, position, durable, kind, payload }.seal(superblock.block as usize)
     }
 
-    /// The record of `number` at `position`, if these bytes are its header.
-    pub fn decode(bytes: &[u8], superblock: &Superblock, number: u64, position: u64) -> Option<Record> {
-        let (bytes, _) = RecordBytes::read_from_prefix(bytes).ok()?;
-        let is_it = bytes.magic == RECORD_MAGIC
-            && bytes.checksum.get() == checksum(bytes.as_bytes())
-            && bytes.log == superblock.log.to_le_bytes()
-            && (bytes.number.get(), bytes.position.get()) == (number, position);
-        let content = match (bytes.kind.get(), bytes.flags.get()) {
-            (1, 0) => Content::Data(bytes.payload.get()),
-            (2, flags) if flags & !NO_UNMAP == 0 => Content::Zeroes { no_unmap: flags == NO_UNMAP },
-            (3, 0) => Content::Skip,
+    /// The record of this log whose header has these fields; none if no esker writes them.
+    pub fn decode(header: &esker_framing::Record<'_>, superblock: &Superblock) -> Option<Record> {
+        let change = Change::ref_from_bytes(header.payload).ok()?;
+        let content = match (header.kind, change.flags.get()) {
+            (DATA, 0) => Content::Data(change.data.get()),
+            (ZEROES, flags) if flags & !NO_UNMAP == 0 => Content::Zeroes { no_unmap: flags == NO_UNMAP },
+            (SKIP, 0) => Content::Skip,
             _ => return None,
         };
-        let range = ByteRange::new(bytes.start.get(), bytes.len.get())?;
-        let (epoch, durable) = (bytes.epoch.get(), bytes.durable.get());
+        let range = ByteRange::new(change.start.get(), change.len.get())?;
+        let esker_framing::Record { number, epoch, position, durable, .. } = *header;
         let record = Record { number, epoch, position, range, content, durable };
-        (is_it && record.is_sound(superblock)).then_some(record)
+        record.fits(superblock).then_some(record)
     }
 
-    fn is_sound(&self, superblock: &Superblock) -> bool {
-        let is_of_epoch = match self.number >= superblock.since {
-            true => self.epoch == superblock.epoch,
-            false => self.epoch < superblock.epoch,
-        };
-        let fits = match self.content {
+    fn fits(&self, superblock: &Superblock) -> bool {
+        let is_whole = self.position % superblock.area + self.len(superblock) <= superblock.area;
+        let is_of_home = self.range.end() <= superblock.home && self.range.is_aligned(u64::from(superblock.block));
+        match self.content {
             Content::Skip => self.range.is_empty(),
-            _ => {
-                let is_inside =
-                    self.range.end() <= superblock.home && self.range.is_aligned(u64::from(superblock.block));
-                !self.range.is_empty()
-                    && is_inside
-                    && self.position % superblock.area + self.len(superblock) <= superblock.area
-            }
-        };
-        is_of_epoch && fits && self.durable <= self.number
+            Content::Data(_) | Content::Zeroes { .. } => !self.range.is_empty() && is_of_home && is_whole,
+        }
     }
 
     /// Bytes of the log that it takes.

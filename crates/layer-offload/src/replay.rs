@@ -1,10 +1,12 @@
 //! From the bytes of a log to its records: what must be there, and where it ends.
 //!
 //! It asks for bytes and is given them, so that the opening of a stack, the checker and the fuzzer are one code. First
-//! all headers are followed from the oldest on, until one is not the next record. Then the payloads of those are
-//! compared with their checksums that no record calls durable; the log ends before the first that was torn.
+//! all headers are followed from the oldest on, until one is not the next record. Then the data of those records are
+//! compared with their checksums that no record calls durable; the log ends before the first that was torn. Where it
+//! ends, and whether that is damage, a [`LogCursor`] says.
 
 use esker_base::ByteRange;
+use esker_framing::{Epochs, LogCursor, Next};
 
 use crate::format::{Content, Record, place};
 use crate::superblock::Superblock;
@@ -12,6 +14,8 @@ use crate::superblock::Superblock;
 /// A log that is being read.
 pub struct Replay {
     superblock: Superblock,
+    /// Behind the last record, but for its payload.
+    cursor: LogCursor,
     records: Vec<Record>,
     phase: Phase,
     whole: bool,
@@ -50,7 +54,8 @@ impl Replay {
     /// log's block, are wanted at once.
     pub fn new(superblock: Superblock, whole: bool, window: u64) -> Replay {
         let phase = Phase::Headers(superblock.first);
-        Replay { superblock, records: Vec::new(), phase, whole, window }
+        let cursor = cursor(&superblock, superblock.number, superblock.first, superblock.durable);
+        Replay { superblock, cursor, records: Vec::new(), phase, whole, window }
     }
 
     /// The bytes of the device that are needed next; none when all is known.
@@ -91,25 +96,36 @@ impl Replay {
 
     /// Reads headers as long as they lie in the window.
     fn headers(&mut self, window: u64, bytes: &[u8]) {
-        let superblock = &self.superblock;
         let mut position = window;
-        while let Some(header) = bytes.get((position - window) as usize..).filter(|rest| !rest.is_empty()) {
-            let number = superblock.number + self.records.len() as u64;
-            let record = Record::decode(header, superblock, number, position);
-            let Some(record) = record.filter(|record| record.end(superblock) - superblock.first <= superblock.area)
-            else {
-                let durable = self.records.iter().map(|record| record.durable).fold(superblock.durable, u64::max);
-                let first = if self.whole { 0 } else { durable.saturating_sub(superblock.number) as usize };
-                return self.payloads(first);
-            };
+        while let Some(rest) = bytes.get((position - window) as usize..).filter(|rest| !rest.is_empty()) {
+            let Some(record) = self.record(rest) else { return self.end_of_headers(position, rest) };
+            let superblock = &self.superblock;
             let is_at_end = record.end(superblock) / superblock.area != window / superblock.area;
             position = record.end(superblock);
+            self.cursor.claim(record.durable);
+            self.cursor.advance(record.number + 1, position);
             self.records.push(record);
             if is_at_end {
                 break;
             }
         }
         self.phase = Phase::Headers(position);
+    }
+
+    /// The next record, if its header begins these bytes and it ends before the oldest one.
+    fn record(&self, bytes: &[u8]) -> Option<Record> {
+        let superblock = &self.superblock;
+        let record = self.cursor.record(bytes).and_then(|header| Record::decode(&header, superblock));
+        record.filter(|record| record.end(superblock) - superblock.first <= superblock.area)
+    }
+
+    /// What lies behind the end in this window may call the missing record durable.
+    fn end_of_headers(&mut self, position: u64, rest: &[u8]) {
+        for at in (0..rest.len()).step_by(self.superblock.block as usize) {
+            self.cursor.look(position + at as u64, &rest[at..]);
+        }
+        let durable = self.cursor.durable().saturating_sub(self.superblock.number) as usize;
+        self.payloads(if self.whole { 0 } else { durable });
     }
 
     fn payloads(&mut self, first: usize) {
@@ -124,11 +140,22 @@ impl Replay {
     /// [`Damage`].
     pub fn end(self) -> Result<Vec<Record>, Damage> {
         debug_assert!(self.wants().is_none(), "the log has not been read to its end");
-        let number = self.superblock.number + self.records.len() as u64;
-        if number >= self.superblock.durable {
-            return Ok(self.records);
+        let superblock = &self.superblock;
+        let number = superblock.number + self.records.len() as u64;
+        let position = self.records.last().map_or(superblock.first, |last| last.end(superblock));
+        let durable = self.cursor.durable();
+        match cursor(superblock, number, position, durable).end() {
+            Next::Damaged { at } => Err(Damage { at: place(superblock, at), number, durable }),
+            Next::Record(_) | Next::End | Next::Stale { .. } => Ok(self.records),
         }
-        let position = self.records.last().map_or(self.superblock.first, |last| last.end(&self.superblock));
-        Err(Damage { at: place(&self.superblock, position), number, durable: self.superblock.durable })
     }
 }
+
+/// Epochs of this log do not prove a superblock stale: the oldest records may be of many of them.
+fn cursor(superblock: &Superblock, number: u64, position: u64, durable: u64) -> LogCursor {
+    let epochs = Epochs { now: superblock.epoch, since: superblock.since, rise: false };
+    LogCursor::new(superblock.log, epochs, number, position, durable)
+}
+
+#[cfg(test)]
+mod tests;

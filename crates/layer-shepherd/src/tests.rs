@@ -252,8 +252,8 @@ fn a_device_whose_end_is_something_else_is_refused() {
     with(text, async |vol| write(&vol, 0, &[1; 512]).await);
     let more = refusal(&text.replace("spares=4", "spares=5"));
     assert!(more.contains("made with 4 spare blocks; set spares=4"), "{more}");
-    // A grain of the table.
-    fill((384 << 10) + 24_576 + 8192 + 3, &[1]);
+    // A grain of the table, whose first commit is on side 1.
+    fill((384 << 10) + 24_576 + 8192 + 4096 + 3, &[1]);
     assert!(refusal(text).contains("damaged"), "{}", refusal(text));
 }
 

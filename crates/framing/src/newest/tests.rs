@@ -75,8 +75,8 @@ fn expected(copies: &[[Content; 2]], detects_stale: bool) -> Result<u64, Superbl
         all.iter().filter_map(generation).collect::<Vec<_>>()
     };
     let [zero, one] = [sound(0), sound(1)];
-    if let Some(twin) = all.iter().find_map(|(at, content)| match content {
-        Content::Sound(generation) if *at == 1 && zero.contains(generation) => Some(*generation),
+    if let Some(twin) = copies.iter().find_map(|slots| match slots {
+        [Content::Sound(zero), Content::Sound(one)] if zero == one => Some(*zero),
         _ => None,
     }) {
         return Err(SuperblockError::Duplicate(twin));
@@ -141,18 +141,26 @@ fn a_superblock_counts_only_in_the_slot_of_its_generation() {
     assert_eq!(judged::<true>(&[[Content::Sound(3), Content::Blank]]), Err(SuperblockError::Shifted));
     assert_eq!(judged::<true>(&[[Content::Foreign, Content::Sound(4)]]), Err(SuperblockError::Shifted));
     assert_eq!(judged::<true>(&[[Content::Sound(4), Content::Sound(4)]]), Err(SuperblockError::Duplicate(4)));
+    let [zero, one] = [Content::Sound(4), Content::Sound(3)];
+    let copies = [[one, Content::Foreign], [zero, one]];
+    assert_eq!(judged::<true>(&copies), Err(SuperblockError::Shifted), "the copy at the end is where it was");
 }
 
 #[test]
-fn copies_of_one_generation_must_be_equal() {
+fn of_copies_of_one_generation_the_first_counts() {
     let one = seal(&demo::<true>(4, 100));
     let mut changed = one.clone();
     changed[90] ^= 8;
     reseal(&mut changed);
     let blank = vec![0; SLOT];
-    let judge = |other: &[u8]| newest::<Demo<true>>(&[[&one, &blank], [other, &blank]]).map(|found| found.superblock);
-    assert_eq!(judge(&one), Ok(demo(4, 100)));
-    assert_eq!(judge(&changed), Err(SuperblockError::Duplicate(4)));
+    let judge = |first: &[u8], second: &[u8]| {
+        newest::<Demo<true>>(&[[first, &blank], [second, &blank]]).map(|found| found.superblock)
+    };
+    let other = unseal(&changed).map(|found| found.superblock);
+    assert_ne!(other, Ok(demo(4, 100)));
+    assert_eq!(judge(&one, &one), Ok(demo(4, 100)));
+    assert_eq!(judge(&one, &changed), Ok(demo(4, 100)));
+    assert_eq!(judge(&changed, &one), other);
 }
 
 #[test]

@@ -3,16 +3,34 @@
 use std::collections::BTreeMap;
 
 use esker_base::ByteRange;
-use esker_base::codec::{Reader, Short};
+use zerocopy::little_endian::U64;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::NAME_MAX;
 
 /// Bytes of the directory.
 pub const DIRECTORY_SIZE: u64 = 8192;
-/// Bytes of one entry, and of what stands before the first.
-const ENTRY: usize = 64;
-/// Regions that a directory holds.
-pub const REGIONS_MAX: usize = DIRECTORY_SIZE as usize / ENTRY - 1;
+/// Regions that a directory holds: as many entries as fit behind its head, which takes the room of one.
+pub const REGIONS_MAX: usize = DIRECTORY_SIZE as usize / size_of::<RawEntry>() - 1;
+
+/// What stands before the entries.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct RawHead {
+    count: U64,
+    last: U64,
+    reserved: [u8; 48],
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct RawEntry {
+    name: [u8; NAME_MAX],
+    start: U64,
+    len: U64,
+    size: U64,
+    region: U64,
+}
 
 /// One region.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,32 +52,17 @@ pub struct Directory {
     pub last: u64,
 }
 
-/// Why bytes are no directory. They passed their checksum, so whoever wrote them was wrong.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum DirectoryError {
-    /// A number that makes no sense.
-    #[error("the directory's {0}")]
-    Field(&'static str),
-    /// It is cut off.
-    #[error(transparent)]
-    Short(#[from] Short),
-}
+/// What makes bytes no directory. They passed their checksum, so the writer was wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the directory's {0}")]
+pub struct DirectoryError(&'static str);
 
 impl Directory {
     /// Its bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(DIRECTORY_SIZE as usize);
-        out.extend((self.entries.len() as u64).to_le_bytes());
-        out.extend(self.last.to_le_bytes());
-        out.resize(ENTRY, 0);
-        for (name, entry) in &self.entries {
-            let begin = out.len();
-            out.extend(name.as_bytes());
-            out.resize(begin + NAME_MAX, 0);
-            for number in [entry.place.start(), entry.place.len(), entry.size, entry.region] {
-                out.extend(number.to_le_bytes());
-            }
-        }
+        let (count, last) = ((self.entries.len() as u64).into(), self.last.into());
+        let mut out = RawHead { count, last, reserved: [0; 48] }.as_bytes().to_vec();
+        self.entries.iter().for_each(|(name, entry)| out.extend(RawEntry::of(name, entry).as_bytes()));
         out.resize(DIRECTORY_SIZE as usize, 0);
         out
     }
@@ -69,21 +72,20 @@ impl Directory {
     /// # Errors
     /// What does not fit.
     pub fn decode(bytes: &[u8], area: ByteRange) -> Result<Directory, DirectoryError> {
-        let mut reader = Reader::new(bytes);
-        let (count, last) = (reader.le_u64()?, reader.le_u64()?);
-        if count > REGIONS_MAX as u64 {
-            return Err(DirectoryError::Field("number of regions is too large"));
-        }
-        reader.take(ENTRY - reader.at())?;
-        let mut directory = Directory { entries: BTreeMap::new(), last };
-        for _ in 0..count {
-            let (name, entry) = decode_entry(&mut reader)?;
+        let (head, entries) = RawHead::ref_from_prefix(bytes).map_err(|_| DirectoryError("head is cut off"))?;
+        let (entries, _) = <[RawEntry]>::ref_from_prefix_with_elems(entries, REGIONS_MAX)
+            .map_err(|_| DirectoryError("entries are cut off"))?;
+        let entries =
+            entries.get(..head.count.get() as usize).ok_or(DirectoryError("number of regions is too large"))?;
+        let mut directory = Directory { entries: BTreeMap::new(), last: head.last.get() };
+        for raw in entries {
+            let (name, entry) = raw.entry()?;
             let is_free = directory.entries.values().all(|other| !other.place.overlaps(entry.place));
-            if !area.contains(entry.place) || !is_free || entry.region == 0 || entry.region > last {
-                return Err(DirectoryError::Field("entry lies outside its area or on another one"));
+            if !area.contains(entry.place) || !is_free || entry.region == 0 || entry.region > directory.last {
+                return Err(DirectoryError("entry lies outside its area or on another one"));
             }
             if directory.entries.insert(name, entry).is_some() {
-                return Err(DirectoryError::Field("entries have one name"));
+                return Err(DirectoryError("entries have one name"));
             }
         }
         Ok(directory)
@@ -107,15 +109,24 @@ impl Directory {
     }
 }
 
-fn decode_entry(reader: &mut Reader<'_>) -> Result<(String, Entry), DirectoryError> {
-    let name = reader.take(NAME_MAX)?;
-    let len = name.iter().position(|byte| *byte == 0).unwrap_or(NAME_MAX);
-    let name = std::str::from_utf8(&name[..len]).ok().filter(|name| !name.is_empty());
-    let name = name.ok_or(DirectoryError::Field("entry has a name that is no text"))?.to_string();
-    let (start, len, size, region) = (reader.le_u64()?, reader.le_u64()?, reader.le_u64()?, reader.le_u64()?);
-    let place = ByteRange::new(start, len).filter(|place| !place.is_empty() && size > 0 && size <= place.len());
-    let place = place.ok_or(DirectoryError::Field("entry has a size that does not fit its place"))?;
-    Ok((name, Entry { place, size, region }))
+impl RawEntry {
+    fn of(name: &str, entry: &Entry) -> RawEntry {
+        let mut raw = [0; NAME_MAX];
+        raw[..name.len()].copy_from_slice(name.as_bytes());
+        let (start, len) = (entry.place.start().into(), entry.place.len().into());
+        RawEntry { name: raw, start, len, size: entry.size.into(), region: entry.region.into() }
+    }
+
+    fn entry(&self) -> Result<(String, Entry), DirectoryError> {
+        let len = self.name.iter().position(|byte| *byte == 0).unwrap_or(NAME_MAX);
+        let name = std::str::from_utf8(&self.name[..len]).ok().filter(|name| !name.is_empty());
+        let name = name.ok_or(DirectoryError("entry has a name that is no text"))?.to_string();
+        let (size, region) = (self.size.get(), self.region.get());
+        let place = ByteRange::new(self.start.get(), self.len.get());
+        let place = place.filter(|place| !place.is_empty() && size > 0 && size <= place.len());
+        let place = place.ok_or(DirectoryError("entry has a size that does not fit its place"))?;
+        Ok((name, Entry { place, size, region }))
+    }
 }
 
 #[cfg(test)]

@@ -8,9 +8,10 @@ use std::rc::Rc;
 
 use esker_base::ByteRange;
 use esker_block::{BioError, Buf};
+use esker_framing::{Newest, SuperblockError, newest, seal, slot, unseal};
 use esker_rt::sync::Credits;
 
-use super::header::{HEADER_SLOT, Header, HeaderError};
+use super::header::{HEADER_SLOT, Header};
 use super::{Region, RegionError, RegionFuture};
 use crate::io::Io;
 
@@ -61,9 +62,7 @@ impl Layout {
 struct State {
     /// All grains, the last one filled up with zeroes.
     memory: Vec<u8>,
-    /// The side that holds the last commit.
-    newest: usize,
-    /// Its number; 0 before the first.
+    /// Number of the last commit; 0 before the first. Each goes to the side that is its slot.
     generation: u64,
     /// Checksums of each side's grains.
     sums: [Vec<u32>; 2],
@@ -99,7 +98,6 @@ impl Pair {
         let all: BTreeSet<usize> = (0..grains).collect();
         let state = State {
             memory: vec![0; layout.image_len() as usize],
-            newest: 1,
             generation: 0,
             sums: [vec![0; grains], vec![0; grains]],
             stale: [all.clone(), all],
@@ -124,13 +122,13 @@ impl Pair {
     /// The last commit of the region that `layout` says, or none if there was none. `layout`'s unit and grain are those
     /// with which it would be made now; what it was made with counts.
     pub async fn load(io: &Io, name: &str, mut layout: Layout) -> Result<Option<Pair>, RegionError> {
-        let headers = [read_header(io, name, &layout, 0).await?, read_header(io, name, &layout, 1).await?];
-        let generation = |side: usize| headers[side].as_ref().map_or(0, |header| header.generation);
-        let newest = usize::from(generation(1) > generation(0));
-        if generation(0) == generation(1) && generation(0) > 0 {
-            return Err(corrupt(name, layout.start, "both headers have one generation"));
-        }
-        let Some(header) = &headers[newest] else { return Ok(None) };
+        let slots = [read_slot(io, &layout, 0).await?, read_slot(io, &layout, 1).await?];
+        let header = match newest(&[[&slots[0], &slots[1]]]).and_then(Newest::<Header>::writable) {
+            Ok(header) => header,
+            Err(SuperblockError::Blank) => return Ok(None),
+            Err(error) => return Err(refusal(name, &layout, &slots, error)),
+        };
+        let newest = slot(header.generation);
         if (header.region, header.size) != (layout.region, layout.size) {
             let what = format!("its header is of region {} with {} bytes", header.region, header.size);
             return Err(corrupt(name, layout.header_at(newest), &what));
@@ -140,12 +138,12 @@ impl Pair {
             return Err(RegionError::Foreign { at: layout.start, what });
         }
         (layout.unit, layout.grain) = (header.unit, header.grain);
-        let memory = read_image(io, name, &layout, newest, header).await?;
+        let memory = read_image(io, name, &layout, newest, &header).await?;
         let pair = Pair::fresh(name, layout);
         let mut state = pair.state.borrow_mut();
         state.memory = memory;
-        (state.newest, state.generation, state.committed) = (newest, header.generation, state.changes);
-        state.sums[newest].clone_from(&header.sums);
+        (state.generation, state.committed) = (header.generation, state.changes);
+        state.sums[newest] = header.sums;
         state.stale[newest].clear();
         drop(state);
         Ok(Some(pair))
@@ -166,8 +164,8 @@ impl Pair {
     /// Copies what differs, so that the memory may change while it is written.
     fn change(&self, io: &Io) -> Change {
         let mut state = self.state.borrow_mut();
-        let State { memory, newest, generation, sums, stale, changes, .. } = &mut *state;
-        let (side, grain) = (1 - *newest, self.layout.grain as usize);
+        let State { memory, generation, sums, stale, changes, .. } = &mut *state;
+        let (side, grain) = (slot(*generation + 1), self.layout.grain as usize);
         let stale = std::mem::take(&mut stale[side]);
         for at in &stale {
             sums[side][*at] = crc32fast::hash(&memory[at * grain..(at + 1) * grain]);
@@ -188,7 +186,7 @@ impl Pair {
                 pieces.push((at as u64, Buf::from_bytes(io.pool(), &memory[at..end])));
             }
         }
-        Change { side, pieces, header: header.encode(), changes: *changes }
+        Change { side, pieces, header: seal(&header), changes: *changes }
     }
 
     async fn store(&self, io: &Io, change: &mut Change) -> Result<(), BioError> {
@@ -223,7 +221,6 @@ impl Pair {
         let mut state = self.state.borrow_mut();
         match stored {
             Ok(()) => {
-                state.newest = change.side;
                 state.generation += 1;
                 state.committed = change.changes;
                 Ok(())
@@ -288,13 +285,18 @@ fn corrupt(name: &str, at: u64, what: &str) -> RegionError {
     RegionError::Corrupt { name: name.to_string(), at, what: what.to_string() }
 }
 
-async fn read_header(io: &Io, name: &str, layout: &Layout, side: usize) -> Result<Option<Header>, RegionError> {
-    let at = layout.header_at(side);
-    let bytes = io.read(io.lower(layout.lower), at, HEADER_SLOT as usize).await?.to_vec();
-    Header::decode(&bytes).map_err(|error| match (&error, layout.region) {
-        (HeaderError::Magic, 0) => RegionError::Foreign { at, what: error.to_string() },
-        _ => corrupt(name, at, &format!("a header is damaged: {error}")),
-    })
+async fn read_slot(io: &Io, layout: &Layout, side: usize) -> Result<Vec<u8>, BioError> {
+    Ok(io.read(io.lower(layout.lower), layout.header_at(side), HEADER_SLOT as usize).await?.to_vec())
+}
+
+/// Why no header counts, with the place of the first one that is not sound.
+fn refusal(name: &str, layout: &Layout, slots: &[Vec<u8>; 2], error: SuperblockError) -> RegionError {
+    let is_unsound = |slot: &Vec<u8>| unseal::<Header>(slot).is_err_and(|error| error != SuperblockError::Blank);
+    let at = layout.header_at(slots.iter().position(is_unsound).unwrap_or(0));
+    match (error, layout.region) {
+        (SuperblockError::Foreign(_), 0) => RegionError::Foreign { at, what: "no header begins there".to_string() },
+        _ => RegionError::Header { name: name.to_string(), at, error },
+    }
 }
 
 async fn read_image(

@@ -98,6 +98,6 @@ impl Volume {
         let Segment { first, class, state, .. } = segments.get(segment);
         debug_assert!(matches!(state, Use::Copies | Use::Draining), "a head is the first that is written");
         let head = CopyHead { volume: self.identity, segment: segment as u64, born: first, class: class.index() as u8 };
-        Buf::from_bytes(self.pool(), &head.encode(self.geometry.block as usize))
+        Buf::from_bytes(self.pool(), &head.encode(&self.geometry))
     }
 }

@@ -1,18 +1,40 @@
-//! The slots of the superblock, and the heads of segments.
+//! The slots of the superblock.
 
-use super::{Geometry, checksum, get, put};
+use std::ops::RangeInclusive;
+
+use esker_framing::{Features, HEADER, Header, Newest, Superblock, SuperblockError, seal, unseal};
+use zerocopy::little_endian::U64;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::Geometry;
 
 /// Slots, written in turn.
 pub const SLOTS: u64 = 2;
 /// Bytes from one slot to the next; the first 512 say everything.
-pub const SLOT: usize = 4096;
+pub const SLOT: usize = esker_framing::SLOT;
 
-const USED: usize = 512;
-const MAGIC: [u8; 8] = esker_layer_kit::media::VOLUME;
-const VERSION: u16 = 1;
-const HEAD_MAGIC: u64 = u32::from_le_bytes(*b"EsHd") as u64;
-/// Bytes of a segment's first block that say something.
-const HEAD_USED: usize = 80;
+/// Bytes of a superblock.
+const LEN: usize = 512;
+
+/// The bytes behind the common header.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(super) struct Body {
+    pub segment: U64,
+    pub segments: U64,
+    pub start: U64,
+    pub epoch: U64,
+    pub seq: U64,
+    pub position_segment: U64,
+    pub position_block: U64,
+    pub root: U64,
+    pub mappings: U64,
+    pub blocks: U64,
+    pub block_log2: u8,
+    pub page_log2: u8,
+    pub height: u8,
+    pub reserved: [u8; LEN - HEADER - 83],
+}
 
 /// A place in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -48,114 +70,27 @@ pub struct Slot {
     pub blocks: u64,
 }
 
-/// Why bytes are no slot.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum SlotError {
-    /// Only zeroes.
-    #[error("is blank")]
-    Blank,
-    /// Something else.
-    #[error("holds no slot of a volume")]
-    Foreign,
-    /// Damaged.
-    #[error("its checksum is wrong")]
-    Checksum,
-    /// From a later esker.
-    #[error("has version {0} and features {1:#x}, which this esker does not know; use a newer one")]
-    Newer(u16, u32),
-    /// A sound slot in the place of the other one.
-    #[error("is 4096 bytes from where it was written")]
-    Shifted,
-    /// Numbers that no esker writes, under a right checksum.
-    #[error("its {0} is out of range")]
-    Range(&'static str),
-}
-
 impl Slot {
     /// Its bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![0; SLOT];
-        let g = &self.geometry;
-        bytes[..8].copy_from_slice(&MAGIC);
-        put(&mut bytes, 8, 2, u64::from(VERSION));
-        put(&mut bytes, 10, 1, u64::from(g.block.trailing_zeros()));
-        put(&mut bytes, 11, 1, u64::from(g.page.trailing_zeros()));
-        bytes[16..32].copy_from_slice(&self.volume.to_le_bytes());
-        let words = [
-            g.segment,
-            g.segments,
-            g.start,
-            self.generation,
-            self.epoch,
-            self.seq,
-            self.position.segment,
-            self.position.block,
-            self.root,
-            self.mappings,
-            self.blocks,
-        ];
-        for (i, word) in words.into_iter().enumerate() {
-            put(&mut bytes, 32 + 8 * i, 8, word);
-        }
-        put(&mut bytes, 120, 1, u64::from(self.height));
-        let sum = checksum(&bytes[..USED], USED - 4);
-        put(&mut bytes, USED - 4, 4, u64::from(sum));
+        let mut bytes = seal(self);
+        bytes.resize(SLOT, 0);
         bytes
-    }
-
-    /// Reads the slot that generations like this one are written to.
-    ///
-    /// # Errors
-    /// [`SlotError`].
-    pub fn decode_of(generation: u64, bytes: &[u8]) -> Result<Slot, SlotError> {
-        let slot = Slot::decode(bytes)?;
-        if slot.generation % SLOTS != generation % SLOTS { Err(SlotError::Shifted) } else { Ok(slot) }
     }
 
     /// Reads a slot.
     ///
     /// # Errors
-    /// [`SlotError`].
-    pub fn decode(bytes: &[u8]) -> Result<Slot, SlotError> {
-        let Some(used) = bytes.get(..USED) else { return Err(SlotError::Foreign) };
-        if used[..8] != MAGIC {
-            return Err(if bytes.iter().all(|byte| *byte == 0) { SlotError::Blank } else { SlotError::Foreign });
-        }
-        if get(used, USED - 4, 4) != u64::from(checksum(used, USED - 4)) {
-            return Err(SlotError::Checksum);
-        }
-        let (version, features) = (get(used, 8, 2) as u16, get(used, 12, 4) as u32);
-        if version != VERSION || features != 0 {
-            return Err(SlotError::Newer(version, features));
-        }
-        let word = |i: usize| get(used, 32 + 8 * i, 8);
-        let shifts = (used[10], used[11]);
-        if shifts.0 > 16 || shifts.1 > 16 {
-            return Err(SlotError::Range("block"));
-        }
-        let geometry =
-            Geometry { block: 1 << shifts.0, page: 1 << shifts.1, segment: word(0), segments: word(1), start: word(2) };
-        let slot = Slot {
-            geometry,
-            volume: u128::from_le_bytes(used[16..32].try_into().expect("16 bytes")),
-            generation: word(3),
-            epoch: word(4),
-            seq: word(5),
-            position: Position { segment: word(6), block: word(7) },
-            root: word(8),
-            height: used[120],
-            mappings: word(9),
-            blocks: word(10),
-        };
-        slot.check()?;
-        Ok(slot)
+    /// [`SuperblockError`].
+    pub fn decode(bytes: &[u8]) -> Result<Slot, SuperblockError> {
+        unseal(bytes).and_then(Newest::writable)
     }
 
     /// Numbers that would lead astray.
-    fn check(&self) -> Result<(), SlotError> {
+    fn check(&self) -> Result<(), &'static str> {
         let g = &self.geometry;
         if !g.is_sound() {
-            return Err(SlotError::Range("geometry"));
+            return Err("geometry");
         }
         let rules = [
             ("generation", self.generation > 0 && self.generation < u64::MAX),
@@ -163,58 +98,66 @@ impl Slot {
             ("position", self.position.segment < g.segments && self.position.block <= g.segment),
             ("root", g.segment_of_page(self.root).is_some() && self.height < 16),
         ];
-        rules.iter().find(|(_, holds)| !holds).map_or(Ok(()), |(what, _)| Err(SlotError::Range(what)))
+        rules.iter().find(|(_, holds)| !holds).map_or(Ok(()), |(what, _)| Err(*what))
     }
 }
 
-/// The first block of a segment in the log.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SegmentHeader {
-    /// The volume's number.
-    pub volume: u128,
-    /// Its own number.
-    pub segment: u64,
-    /// Number of the first record in it.
-    pub seq: u64,
-    /// The opening in which it was begun.
-    pub epoch: u64,
-    /// The segment before it in the log.
-    pub previous: u64,
-    /// Generation of the newest checkpoint when it was begun.
-    pub generation: u64,
-    /// All records before this number were durable when it was begun.
-    pub durable: u64,
-}
+impl Superblock for Slot {
+    const MAGIC: [u8; 8] = esker_layer_kit::media::VOLUME;
+    const VERSION: u16 = 2;
+    const KNOWN: Features = Features::NONE;
+    /// A segment that was begun under a newer checkpoint has its generation. Without one, only pages were used anew.
+    const DETECTS_STALE: bool = true;
+    const NAME: &'static str = "a log-structured volume";
+    const LENGTHS: RangeInclusive<usize> = LEN..=LEN;
 
-impl SegmentHeader {
-    /// Its bytes, in a block of `block` bytes.
-    pub fn encode(&self, block: usize) -> Vec<u8> {
-        let mut bytes = vec![0; block];
-        put(&mut bytes, 0, 4, HEAD_MAGIC);
-        bytes[8..24].copy_from_slice(&self.volume.to_le_bytes());
-        let words = [self.segment, self.seq, self.epoch, self.previous, self.generation, self.durable];
-        for (i, word) in words.into_iter().enumerate() {
-            put(&mut bytes, 24 + 8 * i, 8, word);
-        }
-        let sum = checksum(&bytes[..HEAD_USED], 4);
-        put(&mut bytes, 4, 4, u64::from(sum));
-        bytes
+    fn header(&self) -> Header {
+        Header { id: self.volume, generation: self.generation, features: Features::NONE }
     }
 
-    /// Reads a head; none if the bytes are no head of this volume and segment.
-    pub fn decode(bytes: &[u8], volume: u128, segment: u64) -> Option<SegmentHeader> {
-        let used = bytes.get(..HEAD_USED)?;
-        let is_whole = get(used, 0, 4) == HEAD_MAGIC && get(used, 4, 4) == u64::from(checksum(used, 4));
-        let word = |i: usize| get(used, 24 + 8 * i, 8);
-        let head = SegmentHeader {
-            volume: u128::from_le_bytes(used[8..24].try_into().expect("16 bytes")),
-            segment: word(0),
-            seq: word(1),
-            epoch: word(2),
-            previous: word(3),
-            generation: word(4),
-            durable: word(5),
+    fn encode_body(&self) -> Vec<u8> {
+        let g = &self.geometry;
+        let body = Body {
+            segment: g.segment.into(),
+            segments: g.segments.into(),
+            start: g.start.into(),
+            epoch: self.epoch.into(),
+            seq: self.seq.into(),
+            position_segment: self.position.segment.into(),
+            position_block: self.position.block.into(),
+            root: self.root.into(),
+            mappings: self.mappings.into(),
+            blocks: self.blocks.into(),
+            block_log2: g.block.trailing_zeros() as u8,
+            page_log2: g.page.trailing_zeros() as u8,
+            height: self.height,
+            reserved: [0; LEN - HEADER - 83],
         };
-        (is_whole && head.volume == volume && head.segment == segment).then_some(head)
+        body.as_bytes().to_vec()
+    }
+
+    fn decode_body(header: &Header, body: &[u8]) -> Result<Slot, &'static str> {
+        let body = Body::ref_from_bytes(body).map_err(|_| "length")?;
+        let power = |log2: u8| 1u32.checked_shl(log2.into()).filter(|_| log2 <= 16).ok_or("block");
+        let geometry = Geometry {
+            block: power(body.block_log2)?,
+            page: power(body.page_log2)?,
+            segment: body.segment.get(),
+            segments: body.segments.get(),
+            start: body.start.get(),
+        };
+        let slot = Slot {
+            geometry,
+            volume: header.id,
+            generation: header.generation,
+            epoch: body.epoch.get(),
+            seq: body.seq.get(),
+            position: Position { segment: body.position_segment.get(), block: body.position_block.get() },
+            root: body.root.get(),
+            height: body.height,
+            mappings: body.mappings.get(),
+            blocks: body.blocks.get(),
+        };
+        slot.check().map(|()| slot)
     }
 }

@@ -1,4 +1,10 @@
+use std::mem::offset_of;
+
+use esker_framing::{HEADER, PAGE_HEADER, RECORD_HEADER, SuperblockError};
 use proptest::prelude::*;
+
+use super::head::{RawCopyHead, RawHead};
+use super::slot::Body;
 
 use super::*;
 use crate::map::Extent;
@@ -64,14 +70,28 @@ fn hex(bytes: &[u8]) -> String {
 /// The rows of the format's page, byte by byte.
 #[test]
 fn the_layout_is_that_of_the_page() {
-    let bytes = slot().encode();
-    assert_eq!(hex(&bytes[..16]), "894573 6b566f6c0a 0100 09 09 00000000".replace(' ', ""));
-    assert_eq!(bytes[16..32], slot().volume.to_le_bytes());
-    let words: Vec<u64> = (0..11).map(|i| get(&bytes, 32 + 8 * i, 8)).collect();
-    let g = geometry();
-    assert_eq!(words, [32, g.segments, 8192, 7, 0xfeed, 99, 3, 5, 40, 11, 222]);
-    assert_eq!((bytes[120], bytes.len()), (1, SLOT));
-    assert!(bytes[121..508].iter().chain(&bytes[512..]).all(|byte| *byte == 0));
+    let body = [
+        offset_of!(Body, segment),
+        offset_of!(Body, segments),
+        offset_of!(Body, start),
+        offset_of!(Body, epoch),
+        offset_of!(Body, seq),
+        offset_of!(Body, position_segment),
+        offset_of!(Body, position_block),
+        offset_of!(Body, root),
+        offset_of!(Body, mappings),
+        offset_of!(Body, blocks),
+        offset_of!(Body, block_log2),
+        offset_of!(Body, page_log2),
+        offset_of!(Body, height),
+        offset_of!(Body, reserved),
+    ];
+    assert_eq!(body.map(|at| HEADER + at), [64, 72, 80, 88, 96, 104, 112, 120, 128, 136, 144, 145, 146, 147]);
+    assert_eq!((HEADER + size_of::<Body>(), slot().encode().len()), (512, SLOT));
+    let head = [offset_of!(RawHead, previous), offset_of!(RawHead, generation)];
+    assert_eq!((head.map(|at| RECORD_HEADER + at), RECORD_HEADER + size_of::<RawHead>()), ([64, 72], 80));
+    let copies = [offset_of!(RawCopyHead, born), offset_of!(RawCopyHead, class)];
+    assert_eq!((copies.map(|at| PAGE_HEADER + at), PAGE_HEADER + size_of::<RawCopyHead>()), ([48, 56], 64));
 
     let bytes = encoded(&batch(), 512);
     assert_eq!(hex(&bytes[..4]), "45620000");
@@ -99,19 +119,36 @@ fn what_is_written_reads_back() {
     let [leaf, inner] = pages();
     assert_eq!(Page::decode(&page_bytes(&leaf), ID, 0, 0..u64::MAX), Ok(leaf));
     assert_eq!(Page::decode(&page_bytes(&inner), ID, 2, 0..1000), Ok(inner));
-    let head = SegmentHeader { volume: 9, segment: 4, seq: 5, epoch: 6, previous: 7, generation: 8, durable: 3 };
-    assert_eq!(SegmentHeader::decode(&head.encode(512), 9, 4), Some(head));
-    assert_eq!(
-        (SegmentHeader::decode(&head.encode(512), 9, 5), SegmentHeader::decode(&head.encode(512), 8, 4)),
-        (None, None)
-    );
+    let (head, copies) = heads();
+    let g = &geometry();
+    let (log, moved) = (head.encode(g), copies.encode(g));
+    assert_eq!((Head::decode(&log, 9, 4, g), CopyHead::decode(&moved, 9, 6, g)), (Some(head), Some(copies)));
+    for (volume, segment) in [(9, 5), (8, 4), (8, 6)] {
+        assert_eq!(Head::decode(&log, volume, segment, g), None);
+        assert_eq!(CopyHead::decode(&moved, volume, segment, g), None);
+    }
+    assert_eq!((Head::decode(&moved, 9, 6, g), CopyHead::decode(&log, 9, 4, g)), (None, None));
 }
 
-/// What version 1 wrote; it must stay readable.
+#[test]
+fn slots_keep_the_promises_of_the_common_header() {
+    esker_framing::conformance::check(&slot(), &Slot { generation: 8, ..slot() });
+}
+
+/// A head of the log and one of copies.
+fn heads() -> (Head, CopyHead) {
+    let head = Head { volume: 9, segment: 4, seq: 5, epoch: 6, previous: 7, generation: 8, durable: 3 };
+    (head, CopyHead { volume: 9, segment: 6, born: 2, class: 3 })
+}
+
+/// What version 2 wrote; it must stay readable.
 #[test]
 fn golden_bytes_read_as_they_were_written() {
-    let golden = include_bytes!("../../golden/volume-v1.bin");
-    let bytes = [slot().encode(), encoded(&batch(), 512), pages().map(|page| page_bytes(&page)).concat()].concat();
+    let golden = include_bytes!("../../golden/volume-v2.bin");
+    let (head, copies) = heads();
+    let heads = [head.encode(&geometry()), copies.encode(&geometry())].concat();
+    let pages = pages().map(|page| page_bytes(&page)).concat();
+    let bytes = [slot().encode(), encoded(&batch(), 512), pages, heads].concat();
     assert!(bytes == golden, "the format has changed: a new version, or a mistake");
     assert_eq!(Slot::decode(&golden[..SLOT]), Ok(slot()));
     assert_eq!(Batch::decode(&golden[SLOT..], 512, 0xfeed), Ok(batch()));
@@ -141,31 +178,27 @@ fn forged(mut bytes: Vec<u8>, used: usize, sum: usize, at: usize, value: &[u8]) 
 
 #[test]
 fn slots_that_no_esker_writes_are_refused_under_a_right_checksum() {
-    let check = |at: usize, value: &[u8], error: SlotError| {
-        assert_eq!(Slot::decode(&forged(slot().encode(), 512, 508, at, value)), Err(error), "byte {at}");
+    let check = |at: usize, value: &[u8], field: &'static str| {
+        let bytes = forged(slot().encode(), 512, 24, at, value);
+        assert_eq!(Slot::decode(&bytes), Err(SuperblockError::Range(field)), "byte {at}");
     };
-    check(8, &[2, 0], SlotError::Newer(2, 0));
-    check(12, &[1], SlotError::Newer(1, 1));
-    check(3, &[0], SlotError::Foreign);
-    check(10, &[10], SlotError::Range("geometry"));
-    check(10, &[63], SlotError::Range("block"));
-    check(11, &[8], SlotError::Range("geometry"));
-    check(32, &[0; 8], SlotError::Range("geometry"));
-    check(32, &[255; 8], SlotError::Range("geometry"));
-    check(40, &[255; 8], SlotError::Range("geometry"));
-    check(48, &[1], SlotError::Range("geometry"));
-    check(56, &[0; 8], SlotError::Range("generation"));
-    check(72, &[255; 8], SlotError::Range("sequence"));
-    check(80, &[255], SlotError::Range("position"));
-    check(88, &[33], SlotError::Range("position"));
-    check(96, &[0], SlotError::Range("root"));
-    check(96, &[255; 8], SlotError::Range("root"));
-    check(120, &[16], SlotError::Range("root"));
-    assert_eq!(Slot::decode(&[0; 4096]), Err(SlotError::Blank));
-    assert_eq!(Slot::decode(&[1; 100]), Err(SlotError::Foreign));
-    let mut bytes = slot().encode();
-    bytes[100] ^= 1;
-    assert_eq!(Slot::decode(&bytes), Err(SlotError::Checksum));
+    check(144, &[10], "geometry");
+    check(144, &[63], "block");
+    check(145, &[8], "geometry");
+    check(64, &[0; 8], "geometry");
+    check(64, &[255; 8], "geometry");
+    check(72, &[255; 8], "geometry");
+    check(80, &[1], "geometry");
+    check(48, &[0; 8], "generation");
+    check(96, &[255; 8], "sequence");
+    check(104, &[255], "position");
+    check(112, &[33], "position");
+    check(120, &[0], "root");
+    check(120, &[255; 8], "root");
+    check(146, &[16], "root");
+    let mut old = vec![0x5a; SLOT];
+    old[..10].copy_from_slice(b"\x89EskVol\n\x01\0");
+    assert_eq!(Slot::decode(&old), Err(SuperblockError::Older(1)));
 }
 
 #[test]

@@ -8,25 +8,27 @@
 //! Invariant: the ranges of entries never overlap.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+
+use esker_framing::{
+    Features, HEADER, Header, Newest, PAGE_HEADER, Page, PageId, Superblock, SuperblockError, seal, unseal,
+};
+use zerocopy::little_endian::U64;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::gaps::Gaps;
-use crate::format::{checksum, get, put};
 use crate::map::LOGICAL_BLOCKS;
 
 /// First logical block of the catalogue, whose head it holds. Volumes lie before it.
 pub const CATALOGUE: u64 = LOGICAL_BLOCKS - (1 << 32);
 /// First logical block of the staging area.
 pub const STAGING: u64 = CATALOGUE + (1 << 31);
-/// Bytes of a block of the catalogue that say something.
-pub const USED: usize = 160;
 /// Longest name.
 pub const NAME_MAX: usize = 64;
 /// Logical bytes that a volume is given room for at least: it can grow to them where it is.
 const CAPACITY_MIN: u64 = 1 << 40;
-
-const HEAD_MAGIC: u64 = u32::from_le_bytes(*b"EsVc") as u64;
-const ENTRY_MAGIC: u64 = u32::from_le_bytes(*b"EsVe") as u64;
-const VERSION: u64 = 1;
+/// What the page of an entry holds: no other page or record of a volume has this kind.
+const ENTRY: u16 = 3;
 
 /// One volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -53,11 +55,9 @@ pub enum CatalogueError {
     /// Damaged, or something else.
     #[error("block {0} of the catalogue of volumes is damaged")]
     Damaged(u64),
-    /// From a later esker.
-    #[error(
-        "the catalogue of volumes has version {0} and features {1:#x}, which this esker does not know; use a newer one"
-    )]
-    Newer(u64, u64),
+    /// The first block is not what this esker reads.
+    #[error("the first block of the catalogue of volumes {0}")]
+    Head(#[from] SuperblockError),
     /// Numbers that no esker writes, under a right checksum.
     #[error("block {0} of the catalogue of volumes: {1}")]
     Range(u64, &'static str),
@@ -69,18 +69,45 @@ pub enum CatalogueError {
     Present,
 }
 
-/// The first block of the catalogue.
-pub fn head(block: usize, volume: u128) -> Vec<u8> {
-    let mut bytes = vec![0; block];
-    put(&mut bytes, 0, 4, HEAD_MAGIC);
-    put(&mut bytes, 8, 2, VERSION);
-    bytes[16..32].copy_from_slice(&volume.to_le_bytes());
-    sealed(bytes)
+/// The first block of the catalogue. It is written once, so it has one slot, and its generation is 0.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Head {
+    /// The volume that the catalogue lies in.
+    volume: u128,
 }
 
-/// Whether bytes are the first block of a catalogue.
+impl Superblock for Head {
+    const MAGIC: [u8; 8] = *b"\x89EskThn\n";
+    const VERSION: u16 = 2;
+    const KNOWN: Features = Features::NONE;
+    /// There is no other slot.
+    const DETECTS_STALE: bool = false;
+    const NAME: &'static str = "a catalogue of volumes";
+    const LENGTHS: RangeInclusive<usize> = HEADER..=HEADER;
+
+    fn header(&self) -> Header {
+        Header { id: self.volume, generation: 0, features: Features::NONE }
+    }
+
+    fn encode_body(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn decode_body(header: &Header, _: &[u8]) -> Result<Head, &'static str> {
+        if header.generation == 0 { Ok(Head { volume: header.id }) } else { Err("generation") }
+    }
+}
+
+/// The first block of the catalogue.
+pub fn head(block: usize, volume: u128) -> Vec<u8> {
+    let mut bytes = seal(&Head { volume });
+    bytes.resize(block, 0);
+    bytes
+}
+
+/// Whether bytes are the first block of a catalogue, sound or damaged.
 pub fn is_head(bytes: &[u8]) -> bool {
-    is_whole(bytes, HEAD_MAGIC)
+    !unseal::<Head>(bytes).is_err_and(|error| error.is_unmarked())
 }
 
 /// Looks at the first block of the catalogue of `volume`.
@@ -88,27 +115,25 @@ pub fn is_head(bytes: &[u8]) -> bool {
 /// # Errors
 /// [`CatalogueError`].
 pub fn check_head(bytes: &[u8], volume: u128) -> Result<(), CatalogueError> {
-    if !is_head(bytes) {
-        return Err(CatalogueError::Damaged(0));
-    }
-    let (version, features) = (get(bytes, 8, 2), get(bytes, 12, 4));
-    if version != VERSION || features != 0 {
-        return Err(CatalogueError::Newer(version, features));
-    }
-    match bytes[16..32] == volume.to_le_bytes() {
-        true => Ok(()),
-        false => Err(CatalogueError::Range(0, "it is another volume's")),
+    match unseal(bytes).and_then(Newest::writable)? {
+        Head { volume: found } if found == volume => Ok(()),
+        Head { .. } => Err(CatalogueError::Range(0, "it is another volume's")),
     }
 }
 
-fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
-    let sum = checksum(&bytes[..USED], 4);
-    put(&mut bytes, 4, 4, u64::from(sum));
-    bytes
-}
-
-fn is_whole(bytes: &[u8], magic: u64) -> bool {
-    bytes.len() >= USED && get(bytes, 0, 4) == magic && get(bytes, 4, 4) == u64::from(checksum(&bytes[..USED], 4))
+/// The payload of an entry's page.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct RawEntry {
+    flags: u8,
+    name_len: u8,
+    reserved: [u8; 6],
+    id: U64,
+    parent: U64,
+    start: U64,
+    blocks: U64,
+    capacity: U64,
+    name: [u8; NAME_MAX],
 }
 
 impl Entry {
@@ -122,44 +147,51 @@ impl Entry {
         self.start..self.start + self.capacity
     }
 
-    /// Its bytes in a block of the catalogue.
-    pub fn encode(&self, block: usize, place: u64) -> Vec<u8> {
+    /// Its bytes in a block of the catalogue of `volume`.
+    pub fn encode(&self, block: usize, volume: u128, place: u64) -> Vec<u8> {
+        let mut name = [0; NAME_MAX];
+        name[..self.name.len()].copy_from_slice(self.name.as_bytes());
+        let raw = RawEntry {
+            flags: self.read_only.into(),
+            name_len: self.name.len() as u8,
+            reserved: [0; 6],
+            id: self.id.into(),
+            parent: self.parent.into(),
+            start: self.start.into(),
+            blocks: self.blocks.into(),
+            capacity: self.capacity.into(),
+            name,
+        };
         let mut bytes = vec![0; block];
-        put(&mut bytes, 0, 4, ENTRY_MAGIC);
-        put(&mut bytes, 8, 1, u64::from(self.read_only));
-        put(&mut bytes, 9, 1, self.name.len() as u64);
-        let words = [place, self.id, self.parent, self.start, self.blocks, self.capacity];
-        for (i, word) in words.into_iter().enumerate() {
-            put(&mut bytes, 16 + 8 * i, 8, word);
-        }
-        bytes[96..96 + self.name.len()].copy_from_slice(self.name.as_bytes());
-        sealed(bytes)
+        Page { id: volume, place, generation: 0, kind: ENTRY, payload: raw.as_bytes() }.seal(&mut bytes);
+        bytes
     }
 
-    /// Reads the entry at a place.
+    /// Reads the entry at a place of the catalogue of `volume`.
     ///
     /// # Errors
     /// [`CatalogueError`].
-    pub fn decode(bytes: &[u8], place: u64) -> Result<Entry, CatalogueError> {
-        if !is_whole(bytes, ENTRY_MAGIC) || get(bytes, 16, 8) != place {
-            return Err(CatalogueError::Damaged(place));
-        }
+    pub fn decode(bytes: &[u8], volume: u128, place: u64) -> Result<Entry, CatalogueError> {
+        let wanted = PageId { id: volume, place, generations: 0..=0, kind: ENTRY };
+        let page = Page::unseal(bytes, &wanted).map_err(|_| CatalogueError::Damaged(place))?;
         let wrong = |what| CatalogueError::Range(place, what);
-        let (flags, len) = (bytes[8], usize::from(bytes[9]));
-        if flags > 1 || get(bytes, 10, 6) != 0 {
+        let raw = RawEntry::ref_from_bytes(page.payload).map_err(|_| wrong("another length"))?;
+        if raw.flags > 1 || raw.reserved != [0; 6] {
             return Err(wrong("flags that a newer esker may know"));
         }
-        let name = bytes[96..].get(..len).and_then(|name| std::str::from_utf8(name).ok());
+        let name = raw.name.get(..usize::from(raw.name_len)).and_then(|name| std::str::from_utf8(name).ok());
         let name = name.filter(|name| is_sound_name(name)).ok_or(wrong("no sound name"))?.to_string();
-        let word = |i: usize| get(bytes, 24 + 8 * i, 8);
-        let (id, parent, start, blocks, capacity) = (word(0), word(1), word(2), word(3), word(4));
+        let [id, parent, start, blocks, capacity] =
+            [raw.id, raw.parent, raw.start, raw.blocks, raw.capacity].map(U64::get);
         let is_inside = start.checked_add(capacity).is_some_and(|end| end <= CATALOGUE);
         if id == 0 || blocks == 0 || blocks > capacity || !is_inside {
             return Err(wrong("numbers out of range"));
         }
-        Ok(Entry { id, parent, start, blocks, capacity, read_only: flags == 1, name })
+        Ok(Entry { id, parent, start, blocks, capacity, read_only: raw.flags == 1, name })
     }
 }
+
+const _: () = assert!(PAGE_HEADER + size_of::<RawEntry>() == 160, "an entry fits the smallest block");
 
 /// Whether a volume may be called so: as all names in a stack text.
 pub fn is_sound_name(name: &str) -> bool {

@@ -37,7 +37,8 @@ impl Manager {
             match entry {
                 Some(entry) => {
                     let staged = STAGING + at;
-                    self.write(below, staged, &entry.encode(g.block as usize, *place), false).await?;
+                    self.write(below, staged, &entry.encode(g.block as usize, self.volume.identity, *place), false)
+                        .await?;
                     let src = bytes_of(staged..staged + 1, &g);
                     ranges.push(RangeOp::Move { src, dst: (CATALOGUE + place) * self.block() });
                 }

@@ -27,6 +27,7 @@ fn suite(text: &str, seeds: u64, states_min: u64) {
         let count = power::check(open, Options::power_cuts(seed), Bound { states_max: 6, seed });
         states += count.unwrap_or_else(|broken| panic!("{text}: {broken}")).states;
     }
+    println!("{states} states: {text}");
     assert!(states >= states_min, "only {states} states");
 }
 

@@ -108,7 +108,7 @@ fn a_blank_medium_becomes_a_volume_and_a_foreign_one_does_not() {
     let media = media(MEDIUM);
     media.write(0, &Buf::from_bytes(&Pool::default(), &[1; 4096]));
     let error = reopened(&media).unwrap_err();
-    assert!(error.contains("byte 0 holds no slot") && error.contains("nothing was changed"), "{error}");
+    assert!(error.contains("it holds no superblock of a log-structured volume"), "{error}");
     let all = media.bytes(esker_base::ByteRange::new(4096, MEDIUM - 4096).unwrap());
     assert!(all.iter().all(|byte| *byte == 0), "not even then");
 }
@@ -140,7 +140,10 @@ fn any_slot_may_be_damaged_and_all_may_not() {
     }
     let media = filled(50, 60);
     slots().iter().for_each(|slot| damage(&media, *slot, SLOT));
-    assert!(reopened(&media).unwrap_err().contains("no slot of its superblock is whole"));
+    assert!(reopened(&media).unwrap_err().contains("it holds no superblock of a log-structured volume"));
+    let media = filled(50, 60);
+    slots().iter().for_each(|slot| damage(&media, *slot + 100, 1));
+    assert!(reopened(&media).unwrap_err().contains("it holds a superblock whose checksum is wrong"));
     // A volume that was closed later knows of the newest checkpoint when both of its copies are gone.
     let media = filled(50, 400);
     let newest = checked(&media).unwrap().generation;

@@ -1,3 +1,5 @@
+use std::mem::offset_of;
+
 use super::*;
 
 const VOLUME: u128 = 0x0123_4567_89ab_cdef_0011_2233_4455_6677;
@@ -8,53 +10,83 @@ fn entry(name: &str, start: u64) -> Entry {
 }
 
 #[test]
+fn the_layout_is_that_of_the_page() {
+    let at = [
+        offset_of!(RawEntry, flags),
+        offset_of!(RawEntry, name_len),
+        offset_of!(RawEntry, id),
+        offset_of!(RawEntry, parent),
+        offset_of!(RawEntry, start),
+        offset_of!(RawEntry, blocks),
+        offset_of!(RawEntry, capacity),
+        offset_of!(RawEntry, name),
+    ];
+    assert_eq!(at.map(|at| PAGE_HEADER + at), [48, 49, 56, 64, 72, 80, 88, 96]);
+}
+
+#[test]
+fn the_head_keeps_the_promises_of_the_common_header() {
+    esker_framing::conformance::check_single(&Head { volume: VOLUME });
+}
+
+#[test]
 fn golden_bytes_read_as_they_were_written() {
-    let golden = include_bytes!("../../../golden/volumes-v1.bin");
+    let golden = include_bytes!("../../../golden/volumes-v2.bin");
     let entry = entry("db-monday", 1 << 31);
     assert!(
-        [head(512, VOLUME), entry.encode(512, 3)].concat() == golden,
+        [head(512, VOLUME), entry.encode(512, VOLUME, 3)].concat() == golden,
         "the format has changed: a new version, or a mistake"
     );
     assert_eq!(check_head(&golden[..512], VOLUME), Ok(()));
-    assert_eq!(Entry::decode(&golden[512..], 3), Ok(entry));
+    assert_eq!(Entry::decode(&golden[512..], VOLUME, 3), Ok(entry));
 }
 
 #[test]
 fn any_damaged_byte_that_says_something_is_found() {
-    let (whole, entry) = (head(512, VOLUME), entry("v", 0).encode(512, 3));
-    for at in 0..USED {
-        let damaged = |bytes: &[u8]| {
-            let mut bytes = bytes.to_vec();
-            bytes[at] ^= 0x40;
-            bytes
-        };
-        assert!(check_head(&damaged(&whole), VOLUME).is_err(), "byte {at} of the head");
-        assert!(Entry::decode(&damaged(&entry), 3).is_err(), "byte {at} of an entry");
+    let (whole, entry) = (head(512, VOLUME), entry("v", 0).encode(512, VOLUME, 3));
+    let damaged = |bytes: &[u8], at: usize| {
+        let mut bytes = bytes.to_vec();
+        bytes[at] ^= 0x40;
+        bytes
+    };
+    for at in 0..HEADER {
+        assert!(check_head(&damaged(&whole, at), VOLUME).is_err(), "byte {at} of the head");
     }
-    assert_eq!(Entry::decode(&entry, 4), Err(CatalogueError::Damaged(4)), "an entry at another place");
+    for at in 0..entry.len() {
+        assert!(Entry::decode(&damaged(&entry, at), VOLUME, 3).is_err(), "byte {at} of an entry");
+    }
+    assert_eq!(Entry::decode(&entry, VOLUME, 4), Err(CatalogueError::Damaged(4)), "an entry at another place");
+    assert_eq!(Entry::decode(&entry, VOLUME + 1, 3), Err(CatalogueError::Damaged(3)), "an entry of another volume");
     assert_eq!(check_head(&whole, VOLUME + 1), Err(CatalogueError::Range(0, "it is another volume's")));
+    assert!(is_head(&damaged(&whole, 30)) && !is_head(&[0; 512]) && !is_head(b"a file system"));
 }
 
 #[test]
 fn numbers_that_no_esker_writes_are_refused_under_a_right_checksum() {
     let check = |at: usize, bytes: &[u8], words: &str| {
-        let mut block = entry("v", 0).encode(512, 3);
-        block[at..at + bytes.len()].copy_from_slice(bytes);
-        let error = Entry::decode(&sealed(block), 3).unwrap_err().to_string();
+        let block = entry("v", 0).encode(512, VOLUME, 3);
+        let wanted = PageId { id: VOLUME, place: 3, generations: 0..=0, kind: ENTRY };
+        let page = Page::unseal(&block, &wanted).unwrap();
+        let mut payload = page.payload.to_vec();
+        payload[at - PAGE_HEADER..][..bytes.len()].copy_from_slice(bytes);
+        let mut forged = vec![0; 512];
+        Page { payload: &payload, ..page }.seal(&mut forged);
+        let error = Entry::decode(&forged, VOLUME, 3).unwrap_err().to_string();
         assert!(error.contains(words), "byte {at}: {error}");
     };
-    check(8, &[2], "flags");
-    check(12, &[1], "flags");
-    check(9, &[0], "name");
-    check(9, &[65], "name");
+    check(48, &[2], "flags");
+    check(52, &[1], "flags");
+    check(49, &[0], "name");
+    check(49, &[65], "name");
     check(96, b".", "name");
-    check(24, &[0; 8], "numbers");
-    check(48, &[0; 8], "numbers");
-    check(48, &u64::MAX.to_le_bytes(), "numbers");
-    check(40, &CATALOGUE.to_le_bytes(), "numbers");
+    check(56, &[0; 8], "numbers");
+    check(80, &[0; 8], "numbers");
+    check(80, &u64::MAX.to_le_bytes(), "numbers");
+    check(72, &CATALOGUE.to_le_bytes(), "numbers");
     let mut newer = head(512, VOLUME);
-    newer[8] = 2;
-    assert_eq!(check_head(&sealed(newer), VOLUME), Err(CatalogueError::Newer(2, 0)));
+    newer[8] = 3;
+    esker_framing::superblock::reseal(&mut newer[..HEADER]);
+    assert_eq!(check_head(&newer, VOLUME), Err(CatalogueError::Head(SuperblockError::Newer(3, 0))));
 }
 
 #[test]

@@ -1,0 +1,108 @@
+//! Heads of segments: a log record begins a segment of the log, and a sealed page one of copies.
+//!
+//! The kinds differ from each other and from those of a [catalogue](crate::manager::catalogue), so that recovery looks for
+//! batches in segments of the log only.
+
+use esker_framing::{Page, PageId, Record};
+use zerocopy::little_endian::U64;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::Geometry;
+
+const LOG: u16 = 1;
+const COPIES: u16 = 2;
+
+/// The payload of a head of the log.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(super) struct RawHead {
+    pub previous: U64,
+    pub generation: U64,
+}
+
+/// The payload of a head of copies.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(super) struct RawCopyHead {
+    pub born: U64,
+    pub class: u8,
+    pub reserved: [u8; 7],
+}
+
+/// The first block of a segment in the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Head {
+    /// The volume's number.
+    pub volume: u128,
+    /// Its own number.
+    pub segment: u64,
+    /// Number of the first record in it.
+    pub seq: u64,
+    /// The opening in which it was begun.
+    pub epoch: u64,
+    /// The segment before it in the log.
+    pub previous: u64,
+    /// Generation of the newest checkpoint when it was begun.
+    pub generation: u64,
+    /// All records before this number were durable when it was begun.
+    pub durable: u64,
+}
+
+impl Head {
+    /// Its block.
+    pub fn encode(&self, g: &Geometry) -> Vec<u8> {
+        let raw = RawHead { previous: self.previous.into(), generation: self.generation.into() };
+        let Head { volume: log, epoch, seq: number, durable, .. } = *self;
+        let position = self.segment * g.segment;
+        Record { log, epoch, number, position, durable, kind: LOG, payload: raw.as_bytes() }.seal(g.block as usize)
+    }
+
+    /// Reads a head; none if the bytes are no head of this volume and segment.
+    pub fn decode(bytes: &[u8], volume: u128, segment: u64, g: &Geometry) -> Option<Head> {
+        let record = Record::unseal(bytes)?;
+        let raw = RawHead::ref_from_bytes(record.payload).ok()?;
+        let head = Head {
+            volume: record.log,
+            segment,
+            seq: record.number,
+            epoch: record.epoch,
+            previous: raw.previous.get(),
+            generation: raw.generation.get(),
+            durable: record.durable,
+        };
+        let is_it = (record.kind, record.log, record.position) == (LOG, volume, segment * g.segment);
+        is_it.then_some(head)
+    }
+}
+
+/// The first block of a segment that holds moved blocks. Nothing depends on it: what it says is for policies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CopyHead {
+    /// The volume's number.
+    pub volume: u128,
+    /// Its own number.
+    pub segment: u64,
+    /// Number of the first record of the segment that the first copies come from: the age of its data.
+    pub born: u64,
+    /// What its data have in common: a number of `esker_cleaning::Class`.
+    pub class: u8,
+}
+
+impl CopyHead {
+    /// Its block.
+    pub fn encode(&self, g: &Geometry) -> Vec<u8> {
+        let raw = RawCopyHead { born: self.born.into(), class: self.class, reserved: [0; 7] };
+        let (id, place, payload) = (self.volume, self.segment * g.segment, raw.as_bytes());
+        let mut bytes = vec![0; g.block as usize];
+        Page { id, place, generation: 0, kind: COPIES, payload }.seal(&mut bytes);
+        bytes
+    }
+
+    /// Reads a head; none if the bytes are no head of this volume and segment.
+    pub fn decode(bytes: &[u8], volume: u128, segment: u64, g: &Geometry) -> Option<CopyHead> {
+        let wanted = PageId { id: volume, place: segment * g.segment, generations: 0..=0, kind: COPIES };
+        let page = Page::unseal(bytes, &wanted).ok()?;
+        let raw = RawCopyHead::ref_from_bytes(page.payload).ok()?;
+        Some(CopyHead { volume, segment, born: raw.born.get(), class: raw.class })
+    }
+}
