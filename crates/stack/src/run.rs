@@ -130,6 +130,7 @@ impl Run {
 
     /// Answers a request that does not even start.
     pub fn turn_away(&mut self, error: BioError) {
+        self.shared().exports.refused(self.bio(), &self.shared().rt);
         self.answer = Some(self.take_bio().fail(error));
     }
 
