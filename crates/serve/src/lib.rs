@@ -5,7 +5,7 @@
 //!
 //! Reading order: [`server`] (start, run), `stop`, [`front`] (other ways than NBD), `keeping`, [`command`] (what the control socket
 //! understands), [`refusal`] (what it does not do, and why), [`lines`], `console` (its connections), `perform` (what they
-//! ask, done), `freeze`, `sizes`, `metered` and [`status`] (what is told), [`metrics`] and [`http`] (the same for Prometheus),
+//! ask, done), `freeze`, `sizes`, [`status`] (what is told), [`metrics`] and [`http`] (the same for Prometheus),
 //! [`vhost`] (exports as disks of virtual machines), [`attach`] (as block devices of this machine), [`view`] (what changed between two statuses), [`log`] (events as lines).
 
 #![forbid(unsafe_code)]
@@ -20,7 +20,6 @@ pub mod http;
 mod keeping;
 pub mod lines;
 pub mod log;
-mod metered;
 pub mod metrics;
 mod perform;
 pub mod refusal;
@@ -34,7 +33,6 @@ pub mod view;
 pub use attach::{AttachFront, AttachFrontError};
 pub use command::{Command, CommandError};
 pub use front::{Front, Offer};
-pub use metered::Metered;
 pub use refusal::Refusal;
 pub use server::{Config, Ready, ServeError, Served, Unusable};
 pub use status::Status;

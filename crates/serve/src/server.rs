@@ -23,7 +23,6 @@ use crate::freeze::Freezer;
 use crate::front::{Front, Offer};
 use crate::http;
 use crate::keeping::keeping_reads;
-use crate::metered::{Metered, Meters};
 use crate::metrics;
 use crate::sizes;
 use crate::status::Status;
@@ -172,8 +171,6 @@ pub(crate) struct Shared {
     pub started: Time,
     /// Live changes made.
     pub changes: Cell<u64>,
-    /// Meters of the exports.
-    pub meters: Meters,
     pub freezer: Freezer,
     measure: Measure,
     control: Rc<Listener>,
@@ -191,7 +188,7 @@ impl Shared {
     ) -> Result<Shared, ServeError> {
         // First of all: devices lock their media, and a second server must fail there before it touches a socket.
         let created = Created::default();
-        let stack = Stack::build_noting(rt, pool, kinds, spec, &created)?;
+        let stack = Stack::build_served(rt, pool, kinds, spec, &created)?;
         label_models(&stack, spec);
         Ok(Shared {
             rt: rt.clone(),
@@ -203,7 +200,6 @@ impl Shared {
             io: config.io.clone(),
             started: rt.now(),
             changes: Cell::new(0),
-            meters: Meters::default(),
             freezer: Freezer::default(),
             measure: config.measure,
             control: Rc::new(
@@ -316,8 +312,8 @@ impl Served {
     }
 
     /// An export whose requests count in the status and in the metrics: what a front should hand on to.
-    pub fn export(&self, name: &str) -> Option<Metered> {
-        Some(self.0.meters.on(name, self.0.stack.export(name)?))
+    pub fn export(&self, name: &str) -> Option<Export> {
+        self.0.stack.export(name)
     }
 
     /// Where metrics are handed out, with the port that the kernel chose.
@@ -495,8 +491,8 @@ fn open(
     let exports: Vec<(&ExportSpec, Export)> =
         specs.iter().filter_map(|spec| Some((*spec, stack.export(&spec.name)?))).collect();
     let offered = exports.iter().map(|(spec, export)| {
-        let metered = Rc::new(shared.meters.on(&spec.name, export.clone()));
-        nbd::Export::tracked(&spec.name, metered, export.track_changes())
+        let changes = export.track_changes().expect("a served stack tracks the changes of its exports");
+        nbd::Export::tracked(&spec.name, Rc::new(export.clone()), changes)
             .cached(keeping.contains(split_reference(&spec.device).0))
             .refused_by(refusal(stack, &spec.name))
     });

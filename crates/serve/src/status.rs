@@ -301,6 +301,7 @@ fn exports(shared: &Shared, spec: &Spec) -> Vec<ExportStatus> {
         let export = shared.stack.export(name)?;
         Some(esker_block::Device::limits(&export).block)
     };
+    let load = |name: &str| Some(Load::of(&shared.stack.export(name)?.reading()?));
     let export = |offer: crate::Offer| ExportStatus {
         uri: offer.at,
         device: device(&offer.export).unwrap_or_default(),
@@ -308,7 +309,7 @@ fn exports(shared: &Shared, spec: &Spec) -> Vec<ExportStatus> {
         read_only: offer.read_only,
         unusable: shared.stack.unusable(&offer.export),
         block: block(&offer.export),
-        load: Load::of(&shared.meters.reading(&offer.export)),
+        load: load(&offer.export).unwrap_or_default(),
         name: offer.export,
     };
     shared.offers().into_iter().map(export).collect()

@@ -9,10 +9,9 @@ use esker_block::step::LocalFuture;
 use esker_front_nbd::listen::{Access, ListenError, listen_as};
 use esker_front_vhost::{Config, Server};
 use esker_rt::net::{Address, Listener};
-use esker_stack::Stack;
+use esker_stack::{Export, Stack};
 
 use crate::front::{Front, Offer};
-use crate::metered::Metered;
 use crate::server::Served;
 
 /// An export that virtual machines can use as a disk.
@@ -43,7 +42,7 @@ pub enum VhostError {
 /// One export at one socket, for one virtual machine at a time.
 pub struct VhostFront {
     offer: Offer,
-    export: Rc<Metered>,
+    export: Rc<Export>,
     server: Server,
 }
 

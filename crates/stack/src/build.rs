@@ -39,14 +39,32 @@ impl Stack {
     /// is removed.
     pub fn build(rt: &Rt, pool: &Pool, kinds: &'static [&'static Kind], spec: &Spec) -> Result<Rc<Stack>, BuildError> {
         let created = Created::default();
-        Stack::build_noting(rt, pool, kinds, spec, &created).inspect(|_| created.keep())
+        let stack = Stack::build_made(rt, pool, kinds, spec, &created)?;
+        stack.open_parts();
+        created.keep();
+        Ok(stack)
     }
 
-    /// The same for a caller that may still fail: what is created is noted in `created`.
+    /// The same for a server, which may still fail: what is created is noted in `created`. Each export gets a volume of its
+    /// own, where its requests are counted and what they change is tracked.
     ///
     /// # Errors
     /// As for [`Stack::build`].
-    pub fn build_noting(
+    pub fn build_served(
+        rt: &Rt,
+        pool: &Pool,
+        kinds: &'static [&'static Kind],
+        spec: &Spec,
+        created: &Created,
+    ) -> Result<Rc<Stack>, BuildError> {
+        let stack = Stack::build_made(rt, pool, kinds, spec, created)?;
+        stack.place_exports()?;
+        stack.open_parts();
+        Ok(stack)
+    }
+
+    /// The same, without opening a layer. A medium that is made must not take the place of a lost one.
+    fn build_made(
         rt: &Rt,
         pool: &Pool,
         kinds: &'static [&'static Kind],
@@ -55,11 +73,16 @@ impl Stack {
     ) -> Result<Rc<Stack>, BuildError> {
         let stack = Stack::build_closed(rt, pool, kinds, spec, created)?;
         stack.check_made()?;
-        stack.open_all(lowers_first(spec).into_iter().map(|at| spec.devices[at].name.clone()).collect());
         Ok(stack)
     }
 
-    /// The same, without opening a layer.
+    /// Opens all layers, lowest first.
+    fn open_parts(self: &Rc<Self>) {
+        let spec = self.spec();
+        self.open_all(lowers_first(&spec).into_iter().map(|at| spec.devices[at].name.clone()).collect());
+    }
+
+    /// The same, whatever the media.
     pub(crate) fn build_closed(
         rt: &Rt,
         pool: &Pool,
@@ -237,10 +260,14 @@ pub(crate) fn volume_name(device: &str, port: &str) -> String {
     if port.is_empty() { device.to_string() } else { format!("{device}.{port}") }
 }
 
+/// There is no number left for a volume.
+pub(crate) const NUMBERS_SPENT: &str =
+    "a stack has 65,535 volumes at most; build it of fewer devices, layers, ports and exports";
+
 fn number_volumes(parts: &mut Parts, spec: &DeviceSpec) -> Result<(), &'static str> {
     for (port, name) in parts.ends(&spec.name).into_iter().enumerate() {
         let number = parts.numbers.take();
-        let number = number.ok_or("a stack has 65,535 volumes at most; build it of fewer devices, layers and ports")?;
+        let number = number.ok_or(NUMBERS_SPENT)?;
         parts.volumes.insert(name, Volume { number, port });
     }
     Ok(())
@@ -249,9 +276,11 @@ fn number_volumes(parts: &mut Parts, spec: &DeviceSpec) -> Result<(), &'static s
 /// Slots of one arrangement at most: a request behind the last one has a position, too.
 const SLOTS_MAX: usize = u16::MAX as usize;
 
-/// Places the parts as the text says, and a meter on each end that is measured.
+/// Places the parts as the text says, a slot on the device of each export that has one, and a meter on each end that is measured.
 pub(crate) fn arrange(shared: &Rc<Shared>, parts: &Parts, spec: &Spec, measure: Measure) -> Result<Handle, BuildError> {
-    let (mut slots, mut leaves, mut numbers) = (Vec::new(), Vec::new(), Vec::new());
+    let placed = spec.exports.iter().filter_map(|export| shared.exports.place(export, parts));
+    let (mut slots, mut numbers): (Vec<Slot>, Vec<Rc<Number>>) = placed.unzip();
+    let mut leaves = Vec::new();
     for device in lowers_first(spec).into_iter().rev().map(|i| &spec.devices[i]) {
         let own = parts.volumes_of(&device.name);
         slots.extend(meter_slots(parts, &device.name, measure));

@@ -6,7 +6,7 @@
 //! [`snapshot`] (slots and volumes), [`run`] (the loop), [`build`], [`door`] (admission), [`stack`] (exports). Then [`live`]
 //! (insert, remove, reorder), [`held`] (a stack at rest), [`quiesce`] (within a bound), [`init`] (media that are made),
 //! `trial` (what can be told without devices), [`mod@resize`], [`ask`] (words of an operator), [`meters`]
-//! (counters that can be put in and taken out), [`watch`] (extensions under observation).
+//! (counters that can be put in and taken out), `exports` (slots of exports), [`watch`] (extensions under observation).
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +14,7 @@ pub mod ask;
 pub mod build;
 mod contract;
 mod door;
+mod exports;
 #[cfg(test)]
 mod growth_tests;
 mod health;
@@ -35,7 +36,6 @@ mod station;
 #[cfg(test)]
 mod tests;
 pub mod text;
-mod tracked;
 mod trial;
 pub mod watch;
 

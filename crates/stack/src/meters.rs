@@ -48,7 +48,7 @@ impl Measure {
 }
 
 /// Latencies are exact to a sixteenth.
-const DIGITS: u8 = 1;
+pub(crate) const DIGITS: u8 = 1;
 
 /// As measured for the layer `stats`.
 static KIND: Kind = Kind { cost: Nanos(150), ..Kind::layer("meter", "Measures an upper end.", &[], refuse) };
@@ -125,8 +125,12 @@ impl Meters {
 
 fn gauge(name: &str, limits: &Limits) -> (Rc<Meter>, Rc<Instance>) {
     let meter = Rc::new(Meter::new(DIGITS));
-    let uppers = vec![Upper { port: String::new(), limits: limits.clone() }];
-    let instance =
-        Instance::new(format!("meter of {name}"), &KIND, Rc::new(Gauge(meter.clone())), uppers, vec![limits.size]);
+    let instance = see_through(format!("meter of {name}"), &KIND, Rc::new(Gauge(meter.clone())), limits);
     (meter, Rc::new(instance))
+}
+
+/// A layer whose one upper end is like its lower one, which has these limits.
+pub(crate) fn see_through(name: String, kind: &'static Kind, ext: Rc<dyn Extension>, limits: &Limits) -> Instance {
+    let uppers = vec![Upper { port: String::new(), limits: limits.clone() }];
+    Instance::new(name, kind, ext, uppers, vec![limits.size])
 }

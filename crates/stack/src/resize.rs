@@ -122,7 +122,7 @@ impl Stack {
     /// Marks the bytes of a volume from `start` to `end`, if there are any, as changed.
     fn mark(&self, volume: VolumeId, start: u64, end: u64) {
         if let Some(range) = end.checked_sub(start).and_then(|len| ByteRange::new(start, len)) {
-            self.snapshot.borrow().mark(volume, range);
+            self.shared.exports.mark(&self.snapshot.borrow(), volume, range);
         }
     }
 

@@ -130,6 +130,7 @@ impl InFlightRequest {
 
     /// Answers a request that does not even start.
     pub fn reject(&mut self, error: BioError) {
+        self.shared().exports.refused(self.bio(), &self.shared().rt);
         self.answer = Some(self.take_bio().fail(error));
     }
 

@@ -17,11 +17,11 @@ use esker_rt::sync::Credits;
 
 use crate::contract::LimitsCheck;
 use crate::door::Admission;
+use crate::exports::ExportSlots;
 use crate::hops::{Hop, Hops};
 use crate::numbers::Number;
 use crate::run::{InFlightRequest, note_answer};
 use crate::station::Unusable;
-use crate::tracked::Tracked;
 use crate::watch::{HandlerAudit, Work};
 
 /// What all snapshots of one stack share.
@@ -30,7 +30,7 @@ pub(crate) struct Shared {
     pub pool: Pool,
     pub door: Admission,
     pub watch: Rc<HandlerAudit>,
-    pub tracked: Tracked,
+    pub exports: ExportSlots,
     latch: Latch,
     /// Whether requests of clients are to be looked at when they come: the stack is latched, or who handles them is watched.
     special: Cell<bool>,
@@ -50,7 +50,7 @@ impl Shared {
             pool,
             door: Admission::default(),
             watch: Rc::default(),
-            tracked: Tracked::default(),
+            exports: ExportSlots::default(),
             latch: Latch::new("the stack"),
             special: Cell::new(false),
             spare: RefCell::default(),
@@ -325,20 +325,6 @@ impl Snapshot {
         above
     }
 
-    /// Marks in the map of each export on `volume` that these bytes of it are about to change. An export whose bytes may lie
-    /// elsewhere is marked as a whole.
-    pub fn mark(&self, volume: VolumeId, range: ByteRange) {
-        if self.shared.tracked.is_empty() {
-            return;
-        }
-        let above = self.above(volume);
-        self.shared.tracked.each(|volume, changes| match above.get(volume.0 as usize).copied().flatten() {
-            None => {}
-            Some(true) => changes.mark(range),
-            Some(false) => changes.mark_all(),
-        });
-    }
-
     /// The slot of a layer in the snapshot that took effect last, if it stands there.
     pub fn slot_of(&self, instance: &Rc<Instance>) -> Option<u16> {
         let index = instance.place.get();
@@ -425,7 +411,7 @@ impl Submit for Snapshot {
     }
 
     fn note_change(&self, slot: u16, port: u16, range: ByteRange) {
-        self.mark(self.slots[usize::from(slot)].uppers[usize::from(port)], range);
+        self.shared.exports.mark(self, self.slots[usize::from(slot)].uppers[usize::from(port)], range);
     }
 }
 

@@ -15,6 +15,7 @@ use esker_block::{
 use esker_rt::mem::Pool;
 use esker_rt::{Level, Rt};
 
+use crate::exports::ExportSlot;
 use crate::meters::{Measure, Meters};
 use crate::numbers::{GONE, Number, Numbers};
 use crate::quiesce::Flushes;
@@ -22,7 +23,6 @@ use crate::resize::{CUT_PATIENCE, ResizeError, Sizes};
 use crate::run::InFlightRequest;
 use crate::snapshot::{Cut, Handle, Instance, Leaf, Shared};
 use crate::text::Spec;
-use crate::tracked::Changes;
 use crate::watch::Work;
 
 /// A stack of devices and layers on one world.
@@ -64,8 +64,8 @@ pub(crate) struct Volume {
 /// Where an export leads now. Live changes move it; clients keep their handle.
 pub(crate) struct End {
     pub volume: Cell<VolumeId>,
-    /// What was changed, if changes are tracked.
-    pub changes: Changes,
+    /// The slot of an export of a served stack.
+    pub slot: Option<Rc<ExportSlot>>,
     limits: Limits,
     read_only: bool,
 }
@@ -164,25 +164,25 @@ impl Stack {
         let export = &spec.exports[*self.exports.get(name)?];
         let (device, read_only) = (export.device.clone(), export.read_only);
         drop(spec);
-        self.end(&format!("export {name}"), &device, read_only)
+        self.end(&format!("export {name}"), &device, read_only, self.shared.exports.get(name))
     }
 
     /// A handle on any device, layer or port by its name in the text.
     pub fn device(self: &Rc<Self>, name: &str) -> Option<Export> {
-        self.end(name, name, false)
+        self.end(name, name, false, None)
     }
 
-    fn end(self: &Rc<Self>, key: &str, device: &str, read_only: bool) -> Option<Export> {
+    fn end(self: &Rc<Self>, key: &str, device: &str, read_only: bool, slot: Option<Rc<ExportSlot>>) -> Option<Export> {
         if let Some(end) = self.ends.borrow().get(key) {
             return Some(Export { stack: self.clone(), end: end.clone() });
         }
-        let volume = self.parts.borrow().volume(device)?;
+        let volume = slot.as_ref().map(|slot| slot.volume()).or_else(|| self.parts.borrow().volume(device))?;
         let mut limits = self.snapshot.borrow().limits(volume)?.clone();
         if read_only {
             let changing = [OpKind::Write, OpKind::Zero, OpKind::Discard, OpKind::Clone, OpKind::Move, OpKind::Delete];
             limits = changing.into_iter().fold(limits, |l, kind| l.with(kind, Support::No));
         }
-        let end = Rc::new(End { volume: Cell::new(volume), changes: Changes::default(), limits, read_only });
+        let end = Rc::new(End { volume: Cell::new(volume), slot, limits, read_only });
         self.ends.borrow_mut().insert(key.to_string(), end.clone());
         Some(Export { stack: self.clone(), end })
     }
@@ -191,12 +191,11 @@ impl Stack {
     pub(crate) fn retarget(&self) {
         let (spec, parts, ends) = (self.spec.borrow(), self.parts.borrow(), self.ends.borrow());
         for export in &spec.exports {
-            let end = ends.get(&format!("export {}", export.name));
-            if let (Some(end), Some(volume)) = (end, parts.volume(&export.device)) {
-                end.volume.set(volume);
-            }
+            let Some(on) = parts.volume(&export.device) else { continue };
+            let entry = self.entry(&export.name, on);
+            ends.get(&format!("export {}", export.name)).into_iter().for_each(|end| end.volume.set(entry));
         }
-        self.shared.tracked.relate(&self.snapshot.borrow());
+        self.shared.exports.relate(&self.snapshot.borrow());
     }
 
     /// Handles on these ends lead nowhere from now on, whichever volume gets their numbers.
@@ -310,7 +309,6 @@ impl Export {
     /// stack.
     #[inline(always)]
     pub fn request(&self, bio: Bio) -> Request {
-        self.end.changes.note(&bio);
         let class = bio.tag.class;
         let mut bio = Some(bio);
         let stage = match self.stack.shared.door.try_enter(class) {
@@ -323,8 +321,9 @@ impl Export {
     #[cold]
     fn wait_outside(&self, class: Class, bio: Option<Bio>) -> Box<Outside> {
         let shared = self.stack.shared.clone();
+        let mark = self.end.slot.as_ref().zip(bio.as_ref()).map(|(slot, bio)| slot.see(bio, &shared.rt));
         let admission = Box::pin(async move { shared.door.enter(class).await });
-        Box::new(Outside { export: self.clone(), bio, admission })
+        Box::new(Outside { export: self.clone(), bio, mark, admission })
     }
 
     /// Takes a request that was let in and sends it down the present arrangement, or refuses it.
@@ -394,6 +393,8 @@ impl Device for Export {
 struct Outside {
     export: Export,
     bio: Option<Bio>,
+    /// The mark of its export's meter, which counts the wait.
+    mark: Option<u64>,
     admission: LocalFuture<()>,
 }
 
@@ -435,6 +436,7 @@ impl Future for Request {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Done> {
         if let Stage::Outside(outside) = &mut self.stage {
             ready!(outside.admission.as_mut().poll(cx));
+            outside.export.end.slot.iter().for_each(|slot| slot.enters(outside.mark));
             self.stage = Stage::Inside(outside.export.enter(&mut outside.bio));
         }
         if let Stage::Inside(run) = &mut self.stage

@@ -15,6 +15,8 @@ use esker_rt::{Rt, sync};
 
 use crate::{DeviceSpec, ExportSpec, LiveError, Location, Spec, Stack};
 
+mod served;
+
 const SIZE: u64 = 1 << 20;
 
 /// A leaf that answers after `wait`, and refuses reads of the byte 4096 on.

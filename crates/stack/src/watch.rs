@@ -317,9 +317,11 @@ impl Stack {
 
     /// Who has handled the requests of each volume last, while [`Watching::handlers`] was on.
     pub fn handled(&self) -> Vec<Handled> {
-        let parts = self.parts.borrow();
+        let (parts, spec) = (self.parts.borrow(), self.spec.borrow());
         let named = parts.volumes.iter().map(|(name, volume)| (volume.number.volume(), name));
-        let names: BTreeMap<VolumeId, &String> = named.collect();
+        let slot = |export: &str| self.shared.exports.get(export);
+        let exports = spec.exports.iter().filter_map(|export| Some((slot(&export.name)?.volume(), &export.device)));
+        let names: BTreeMap<VolumeId, &String> = named.chain(exports).collect();
         let name = |volume: VolumeId| names.get(&volume).map_or_else(|| LEFT.to_string(), |name| (*name).clone());
         let handled = self.shared.watch.handled.borrow();
         let one = |((origin, last, end), requests): (&Key, &u64)| Handled {

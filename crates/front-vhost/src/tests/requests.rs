@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use esker_base::ByteRange;
-use esker_block::{Device, Kind, Op};
+use esker_block::{Created, Device, Kind, Op};
 use esker_rt::mem::Pool;
 use esker_stack::{Spec, Stack};
 
@@ -159,9 +159,9 @@ static KINDS: [&Kind; 1] = [&esker_dev::memory::KIND];
 fn what_a_guest_changes_is_in_the_map_of_the_export() {
     check(|rt| async move {
         let spec = Spec::parse("test", "m = memory size=8MiB; export vol = m").unwrap();
-        let stack = Stack::build(&rt, &Pool::default(), &KINDS, &spec).unwrap();
+        let stack = Stack::build_served(&rt, &Pool::default(), &KINDS, &spec, &Created::default()).unwrap();
         let export = stack.export("vol").unwrap();
-        let changes = export.track_changes();
+        let changes = export.track_changes().unwrap();
         let bed = Bed::over(&rt, Rc::new(export), spy(&rt, 512), Config::production());
         let mut driver = bed.start();
         driver.put(DATA, &numbered(4096));
