@@ -6,7 +6,7 @@
 use std::cell::Cell;
 
 use esker_base::Nanos;
-use esker_block::{Job, Latch, Station};
+use esker_block::{Latch, LayerHandle, WorkPermit};
 use esker_rt::Rt;
 use esker_rt::sync::Notify;
 
@@ -53,9 +53,9 @@ impl Background {
     pub async fn run<W>(
         &self,
         (rt, latch): (&Rt, Option<&Latch>),
-        station: &Station,
+        station: &LayerHandle,
         mut due: impl FnMut() -> Option<(Nanos, W)>,
-        mut work: impl AsyncFnMut(Job, W) -> Then,
+        mut work: impl AsyncFnMut(WorkPermit, W) -> Then,
     ) {
         let is_over = || self.closed.get() || latch.is_some_and(Latch::is_set);
         loop {

@@ -92,7 +92,7 @@ pub struct Report {
 /// How a mover gets to what is below the extension.
 pub enum Way {
     /// By itself: each batch is a piece of work of its own, so that changes of the stack need not wait for all.
-    Station(Rt, Pool, LayerHandle),
+    Background(Rt, Pool, LayerHandle),
     /// Inside a request or piece of work.
     Io(Io),
 }
@@ -100,7 +100,7 @@ pub enum Way {
 impl Way {
     fn rt(&self) -> &Rt {
         match self {
-            Way::Station(rt, ..) => rt,
+            Way::Background(rt, ..) => rt,
             Way::Io(io) => io.rt(),
         }
     }
@@ -108,7 +108,7 @@ impl Way {
     async fn enter(&self) -> Option<(Option<WorkPermit>, Io)> {
         match self {
             Way::Io(io) => Some((None, io.clone())),
-            Way::Station(rt, pool, station) => {
+            Way::Background(rt, pool, station) => {
                 let job = station.enter().await?;
                 let io = Io::new(rt, pool, job.below().clone());
                 Some((Some(job), io))

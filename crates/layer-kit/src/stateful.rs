@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use esker_block::step::LocalFuture;
 use esker_block::{
-    Below, Bio, BioError, Ctx, Done, Extension, Flow, KindError, Mark, Opening, Stat, Station, Step, Trouble,
+    Below, Bio, BioError, Ctx, Done, Extension, Flow, KindError, LayerHandle, Mark, OpenContext, Stat, Step, Trouble,
 };
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
@@ -36,7 +36,7 @@ pub trait Stateful: Sized + 'static {
     fn open(config: Self::Config, io: Io) -> impl Future<Output = Result<Rc<Self>, KindError>>;
 
     /// The tasks that begin after the opening.
-    fn tasks(self: &Rc<Self>, _station: &Station) -> Vec<Task> {
+    fn tasks(self: &Rc<Self>, _station: &LayerHandle) -> Vec<Task> {
         Vec::new()
     }
 
@@ -102,10 +102,10 @@ impl<S: Stateful> Extension for StatefulLayer<S> {
         S::COMPLETES
     }
 
-    fn open(&self, opening: Opening) -> Step<Result<(), KindError>> {
+    fn open(&self, opening: OpenContext) -> Step<Result<(), KindError>> {
         let (config, opened) = (self.config.clone(), self.opened.clone());
         Step::later(async move {
-            let Opening { rt, pool, below, station } = opening;
+            let OpenContext { rt, pool, below, station } = opening;
             let state = S::open(config, Io::new(&rt, &pool, below)).await?;
             for (name, task) in state.tasks(&station) {
                 rt.spawn(name, task).detach();
@@ -126,7 +126,7 @@ impl<S: Stateful> Extension for StatefulLayer<S> {
         self.state().complete(ctx, done);
     }
 
-    fn settle(&self, below: Below) -> Step<Result<(), BioError>> {
+    fn quiesce(&self, below: Below) -> Step<Result<(), BioError>> {
         let opened = self.opened.clone();
         Step::later(async move {
             let Some(Opened { state, rt, pool }) = opened.get() else { return Ok(()) };

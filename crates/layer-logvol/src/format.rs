@@ -11,7 +11,7 @@ mod slot;
 mod tests;
 
 pub use batch::{BATCH_HEAD, Batch, BatchError, RECORD, Record, records_per};
-pub use head::{CopyHead, SegmentHeader};
+pub use head::{CopyHeader, SegmentHeader};
 pub use page::{PAGE_HEAD, Page, PageError, PageId};
 pub use slot::{Position, SLOT, SLOTS, Slot};
 

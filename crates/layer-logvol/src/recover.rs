@@ -14,7 +14,7 @@ use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
 use crate::apply::apply;
-use crate::format::{Batch, BatchError, CopyHead, Position, Record, SLOT, SLOTS, SegmentHeader, Slot, slots_of};
+use crate::format::{Batch, BatchError, CopyHeader, Position, Record, SLOT, SLOTS, SegmentHeader, Slot, slots_of};
 use crate::load::{Loader, MapError};
 use crate::log::Log;
 use crate::map::Map;
@@ -214,7 +214,7 @@ impl Recovery<'_> {
         &self,
         slot: &Slot,
         store: &DeviceStore,
-    ) -> Result<(Vec<Option<SegmentHeader>>, Vec<CopyHead>), RecoverError> {
+    ) -> Result<(Vec<Option<SegmentHeader>>, Vec<CopyHeader>), RecoverError> {
         let g = slot.geometry;
         let (mut heads, mut copies, mut failed) = (Vec::with_capacity(g.segments as usize), Vec::new(), None);
         let steps =
@@ -223,7 +223,7 @@ impl Recovery<'_> {
             match done.result {
                 Ok(_) => {
                     let (bytes, segment) = (done.buf.to_vec(), heads.len() as u64);
-                    copies.extend(CopyHead::decode(&bytes, slot.volume, segment, &g));
+                    copies.extend(CopyHeader::decode(&bytes, slot.volume, segment, &g));
                     heads.push(SegmentHeader::decode(&bytes, slot.volume, segment, &g));
                 }
                 Err(error) => failed = Some(error),

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::locks::Mode;
-use esker_block::{Below, Bio, BioError, Class, Job, LayerHandle, Tag};
+use esker_block::{Below, Bio, BioError, Class, LayerHandle, Tag, WorkPermit};
 use esker_framing::SuperblockError;
 use esker_layer_kit::Then;
 use esker_rt::Level;
@@ -36,7 +36,7 @@ enum Work {
 /// Runs until the mirror leaves its stack.
 pub(crate) async fn run(mirror: Rc<Mirror>, station: LayerHandle) {
     let failures = Cell::new(0);
-    let work = async |job: Job, work| {
+    let work = async |job: WorkPermit, work| {
         match work {
             Work::Repair(range) => mirror.repair(job.below(), range).await,
             Work::Copy => {

@@ -27,8 +27,8 @@ use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
-    Arity, Bio, BioError, Ctx, Ends, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind, OpSet, Param,
-    ParamType, Role, Routes, Stat, Station, Step, Support, Trouble,
+    Arity, Bio, BioError, Ctx, Ends, Flow, Kind, KindError, Layer, LayerHandle, Limits, Make, Mark, Op, OpKind, OpSet,
+    Param, ParamType, Role, Routes, Stat, Step, Support, Trouble,
 };
 use esker_layer_kit::{Io, Stateful, StatefulLayer, Task};
 
@@ -174,8 +174,8 @@ impl Stateful for Mirror {
         Ok(Rc::new(Mirror::restore(config, &io).await?))
     }
 
-    fn tasks(self: &Rc<Self>, station: &Station) -> Vec<Task> {
-        vec![("mirror", Box::pin(run::run(self.clone(), station.clone())))]
+    fn tasks(self: &Rc<Self>, station: &LayerHandle) -> Vec<Task> {
+        vec![("mirror", Box::pin(keep::run(self.clone(), station.clone())))]
     }
 
     fn issue(self: &Rc<Self>, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {

@@ -26,8 +26,8 @@ use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
-    Arity, Bio, BioError, Ctx, Done, Ends, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind, OpSet, Param,
-    ParamType, Role, Routes, Stat, Station, Step, Support, Trouble,
+    Arity, Bio, BioError, Ctx, Done, Ends, Flow, Kind, KindError, Layer, LayerHandle, Limits, Make, Mark, Op, OpKind,
+    OpSet, Param, ParamType, Role, Routes, Stat, Step, Support, Trouble,
 };
 use esker_layer_kit::{Io, Stateful, StatefulLayer, Task};
 
@@ -155,7 +155,7 @@ impl Stateful for Offload {
         Ok(Rc::new(Offload::restore(config, &io).await?))
     }
 
-    fn tasks(self: &Rc<Self>, station: &Station) -> Vec<Task> {
+    fn tasks(self: &Rc<Self>, station: &LayerHandle) -> Vec<Task> {
         vec![("offload", Box::pin(reclaim::run(self.clone(), station.clone())))]
     }
 

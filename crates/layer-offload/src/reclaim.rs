@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::locks::Mode;
-use esker_block::{Bio, BioError, Class, Job, LayerHandle, Tag};
+use esker_block::{Bio, BioError, Class, LayerHandle, Tag, WorkPermit};
 use esker_layer_kit::io::WIDTH;
 use esker_layer_kit::mover::{Move, Way, nothing};
 use esker_layer_kit::split::LowerAddress;
@@ -30,7 +30,7 @@ const BACKGROUND: Tag =
 /// Runs until the layer leaves its stack.
 pub(crate) async fn run(offload: Rc<Offload>, station: LayerHandle) {
     let name = &offload.config.name;
-    let work = async |job: Job, ()| {
+    let work = async |job: WorkPermit, ()| {
         let io = Io::new(&offload.rt, &offload.pool, job.below().clone());
         match offload.work(&io).await {
             Ok(true) => Then::Again,

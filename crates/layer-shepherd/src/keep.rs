@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use esker_base::Nanos;
-use esker_block::{Bio, Buf, Job, LayerHandle};
+use esker_block::{Bio, Buf, LayerHandle, WorkPermit};
 use esker_layer_kit::{Io, Then};
 
 use crate::run::{BACKGROUND, Shepherd, add};
@@ -19,7 +19,7 @@ const PAUSE_MIN: Nanos = Nanos::millis(1);
 /// spare.
 pub(crate) async fn refresh(shepherd: Rc<Shepherd>, station: LayerHandle) {
     let due = || shepherd.to_refresh.borrow_mut().pop_front().map(|range| (Nanos::ZERO, range));
-    let work = async |job: Job, range| {
+    let work = async |job: WorkPermit, range| {
         shepherd.refresh(&Io::new(&shepherd.rt, &shepherd.pool, job.below().clone()), range).await;
         Then::Again
     };
@@ -33,7 +33,7 @@ pub(crate) async fn scrub(shepherd: Rc<Shepherd>, station: LayerHandle) {
     let pause = Nanos((u128::from(config.scrub.0) * u128::from(chunk) / u128::from(config.size)) as u64).max(PAUSE_MIN);
     let due = || (config.scrub > Nanos::ZERO).then_some((pause, ()));
     let mut at = 0;
-    let work = async |job: Job, ()| {
+    let work = async |job: WorkPermit, ()| {
         let io = Io::new(&shepherd.rt, &shepherd.pool, job.below().clone());
         let len = chunk.min(config.size - at);
         let bio = Bio::read(at, Buf::unique(io.pool(), len as usize)).tagged(BACKGROUND);

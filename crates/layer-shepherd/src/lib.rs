@@ -17,8 +17,8 @@ use std::rc::Rc;
 
 use esker_base::Nanos;
 use esker_block::{
-    Bio, BioError, Ctx, Ends, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind, OpSet, Param, ParamType,
-    Role, Routes, Stat, Station, Step, Trouble,
+    Bio, BioError, Ctx, Ends, Flow, Kind, KindError, Layer, LayerHandle, Limits, Make, Mark, Op, OpKind, OpSet, Param,
+    ParamType, Role, Routes, Stat, Step, Trouble,
 };
 use esker_layer_kit::{Io, Stateful, StatefulLayer, Task};
 
@@ -120,9 +120,9 @@ impl Stateful for Shepherd {
         Ok(Rc::new(Shepherd::restore(config, &io).await?))
     }
 
-    fn tasks(self: &Rc<Self>, station: &Station) -> Vec<Task> {
-        let refresh = run::refresh(self.clone(), station.clone());
-        let scrub = run::scrub(self.clone(), station.clone());
+    fn tasks(self: &Rc<Self>, station: &LayerHandle) -> Vec<Task> {
+        let refresh = keep::refresh(self.clone(), station.clone());
+        let scrub = keep::scrub(self.clone(), station.clone());
         vec![("shepherd", Box::pin(refresh)), ("scrub_interval", Box::pin(scrub))]
     }
 

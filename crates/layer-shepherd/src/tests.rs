@@ -90,7 +90,7 @@ fn a_device_that_another_layer_has_marked_is_not_cut_by_a_new_shepherd() {
 
 #[test]
 fn a_passing_error_costs_a_retry_and_what_was_hard_to_read_is_written_anew() {
-    // Opening reads and writes the table, behind which the plan begins, and looks at the first bytes.
+    // OpenContext reads and writes the table, behind which the plan begins, and looks at the first bytes.
     let text = "a = memory size=512KiB; e = error every=3 len=64KiB ops=read on a; x = stats on e; \
         vol = shepherd retry_delay=1ms on x";
     with(text, async |vol| {

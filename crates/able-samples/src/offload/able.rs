@@ -46,7 +46,7 @@ impl Extension for Offload {
             let dirty = restore(&Io::new(&rt, &pool, below), size, &backup).await;
             let dirty = dirty.map_err(|error| KindError::Outside(error.to_string()))?;
             if !rests {
-                let way = Way::Station(rt.clone(), pool, station);
+                let way = Way::Background(rt.clone(), pool, station);
                 rt.spawn("off-loading", go_home(mover, way, dirty.clone(), size)).detach();
             }
             slot.get_or_init(|| dirty);

@@ -1,4 +1,4 @@
-//! Opening: the superblock, the journal replayed, the free map counted; or a new volume.
+//! OpenContext: the superblock, the journal replayed, the free map counted; or a new volume.
 
 use esker_block::{Bio, BioError, Buf};
 use esker_framing::SuperblockError;

@@ -25,12 +25,12 @@ impl Submit for Place {
 }
 
 impl Enter for Place {
-    fn enter(self: Rc<Self>) -> LocalFuture<Option<Job>> {
+    fn enter(self: Rc<Self>) -> LocalFuture<Option<WorkPermit>> {
         Box::pin(async move {
             let inside = self.inside.clone();
             inside.set(inside.get() + 1);
             let leave = move || inside.set(inside.get() - 1);
-            (!self.gone.get()).then(|| Job::new(Below::new(self, 0), leave))
+            (!self.gone.get()).then(|| WorkPermit::new(Below::new(self, 0), leave))
         })
     }
 }
@@ -62,13 +62,13 @@ impl Layer {
 
     async fn run(self: Rc<Self>) {
         let due = || self.pieces.borrow_mut().pop().map(|(pause, then)| (Nanos::micros(pause), then));
-        let work = async |job: Job, then| {
+        let work = async |job: WorkPermit, then| {
             assert_eq!(self.place.inside.get(), 1);
             self.done.borrow_mut().push(self.rt.now().0 / 1000);
             drop(job);
             then
         };
-        self.background.run((&self.rt, Some(&self.latch)), &Station::new(self.place.clone()), due, work).await;
+        self.background.run((&self.rt, Some(&self.latch)), &LayerHandle::new(self.place.clone()), due, work).await;
         self.done.borrow_mut().push(u64::MAX);
     }
 

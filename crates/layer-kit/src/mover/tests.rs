@@ -47,7 +47,7 @@ impl Extension for Mapped {
         let OpenContext { rt, pool, station, .. } = opening;
         let (mover, map, world) = (self.mover.clone(), self.map.clone(), rt.clone());
         drop(rt.spawn("moving", async move {
-            move_about(&world, &mover, &map, Way::Station(world.clone(), pool, station)).await
+            move_about(&world, &mover, &map, Way::Background(world.clone(), pool, station)).await
         }));
         Step::Now(Ok(()))
     }

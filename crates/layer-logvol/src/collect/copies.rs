@@ -7,7 +7,7 @@ use esker_block::Buf;
 use esker_cleaning::Class;
 
 use super::Separation;
-use crate::format::CopyHead;
+use crate::format::CopyHeader;
 use crate::segments::{Segment, Segments, State as Use};
 use crate::volume::{ReserveClass, Volume};
 
@@ -97,7 +97,8 @@ impl Volume {
     fn copy_head(&self, segment: usize, segments: &Segments) -> Buf {
         let Segment { first, class, state, .. } = segments.get(segment);
         debug_assert!(matches!(state, Use::Copies | Use::Draining), "a head is the first that is written");
-        let head = CopyHead { volume: self.identity, segment: segment as u64, born: first, class: class.index() as u8 };
+        let head =
+            CopyHeader { volume: self.identity, segment: segment as u64, born: first, class: class.index() as u8 };
         Buf::from_bytes(self.pool(), &head.encode(&self.geometry))
     }
 }

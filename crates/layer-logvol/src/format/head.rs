@@ -31,7 +31,7 @@ pub(super) struct RawCopyHead {
 
 /// The first block of a segment in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Head {
+pub struct SegmentHeader {
     /// The volume's number.
     pub volume: u128,
     /// Its own number.
@@ -48,20 +48,20 @@ pub struct Head {
     pub durable: u64,
 }
 
-impl Head {
+impl SegmentHeader {
     /// Its block.
     pub fn encode(&self, g: &Geometry) -> Vec<u8> {
         let raw = RawHead { previous: self.previous.into(), generation: self.generation.into() };
-        let Head { volume: log, epoch, seq: number, durable, .. } = *self;
+        let SegmentHeader { volume: log, epoch, seq: number, durable, .. } = *self;
         let position = self.segment * g.segment;
         Record { log, epoch, number, position, durable, kind: LOG, payload: raw.as_bytes() }.seal(g.block as usize)
     }
 
     /// Reads a head; none if the bytes are no head of this volume and segment.
-    pub fn decode(bytes: &[u8], volume: u128, segment: u64, g: &Geometry) -> Option<Head> {
+    pub fn decode(bytes: &[u8], volume: u128, segment: u64, g: &Geometry) -> Option<SegmentHeader> {
         let record = Record::unseal(bytes)?;
         let raw = RawHead::ref_from_bytes(record.payload).ok()?;
-        let head = Head {
+        let head = SegmentHeader {
             volume: record.log,
             segment,
             seq: record.number,
@@ -77,7 +77,7 @@ impl Head {
 
 /// The first block of a segment that holds moved blocks. Nothing depends on it: what it says is for policies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CopyHead {
+pub struct CopyHeader {
     /// The volume's number.
     pub volume: u128,
     /// Its own number.
@@ -88,7 +88,7 @@ pub struct CopyHead {
     pub class: u8,
 }
 
-impl CopyHead {
+impl CopyHeader {
     /// Its block.
     pub fn encode(&self, g: &Geometry) -> Vec<u8> {
         let raw = RawCopyHead { born: self.born.into(), class: self.class, reserved: [0; 7] };
@@ -99,10 +99,10 @@ impl CopyHead {
     }
 
     /// Reads a head; none if the bytes are no head of this volume and segment.
-    pub fn decode(bytes: &[u8], volume: u128, segment: u64, g: &Geometry) -> Option<CopyHead> {
+    pub fn decode(bytes: &[u8], volume: u128, segment: u64, g: &Geometry) -> Option<CopyHeader> {
         let wanted = PageId { id: volume, place: segment * g.segment, generations: 0..=0, kind: COPIES };
         let page = Page::unseal(bytes, &wanted).ok()?;
         let raw = RawCopyHead::ref_from_bytes(page.payload).ok()?;
-        Some(CopyHead { volume, segment, born: raw.born.get(), class: raw.class })
+        Some(CopyHeader { volume, segment, born: raw.born.get(), class: raw.class })
     }
 }

@@ -122,12 +122,12 @@ fn what_is_written_reads_back() {
     let (head, copies) = heads();
     let g = &geometry();
     let (log, moved) = (head.encode(g), copies.encode(g));
-    assert_eq!((Head::decode(&log, 9, 4, g), CopyHead::decode(&moved, 9, 6, g)), (Some(head), Some(copies)));
+    assert_eq!((SegmentHeader::decode(&log, 9, 4, g), CopyHeader::decode(&moved, 9, 6, g)), (Some(head), Some(copies)));
     for (volume, segment) in [(9, 5), (8, 4), (8, 6)] {
-        assert_eq!(Head::decode(&log, volume, segment, g), None);
-        assert_eq!(CopyHead::decode(&moved, volume, segment, g), None);
+        assert_eq!(SegmentHeader::decode(&log, volume, segment, g), None);
+        assert_eq!(CopyHeader::decode(&moved, volume, segment, g), None);
     }
-    assert_eq!((Head::decode(&moved, 9, 6, g), CopyHead::decode(&log, 9, 4, g)), (None, None));
+    assert_eq!((SegmentHeader::decode(&moved, 9, 6, g), CopyHeader::decode(&log, 9, 4, g)), (None, None));
 }
 
 #[test]
@@ -136,9 +136,9 @@ fn slots_keep_the_promises_of_the_common_header() {
 }
 
 /// A head of the log and one of copies.
-fn heads() -> (Head, CopyHead) {
-    let head = Head { volume: 9, segment: 4, seq: 5, epoch: 6, previous: 7, generation: 8, durable: 3 };
-    (head, CopyHead { volume: 9, segment: 6, born: 2, class: 3 })
+fn heads() -> (SegmentHeader, CopyHeader) {
+    let head = SegmentHeader { volume: 9, segment: 4, seq: 5, epoch: 6, previous: 7, generation: 8, durable: 3 };
+    (head, CopyHeader { volume: 9, segment: 6, born: 2, class: 3 })
 }
 
 /// What version 2 wrote; it must stay readable.

@@ -57,7 +57,7 @@ pub enum CatalogueError {
     Damaged(u64),
     /// The first block is not what this esker reads.
     #[error("the first block of the catalogue of volumes {0}")]
-    Head(#[from] SuperblockError),
+    SegmentHeader(#[from] SuperblockError),
     /// Numbers that no esker writes, under a right checksum.
     #[error("block {0} of the catalogue of volumes: {1}")]
     Range(u64, &'static str),
@@ -71,12 +71,12 @@ pub enum CatalogueError {
 
 /// The first block of the catalogue. It is written once, so it has one slot, and its generation is 0.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Head {
+struct SegmentHeader {
     /// The volume that the catalogue lies in.
     volume: u128,
 }
 
-impl Superblock for Head {
+impl Superblock for SegmentHeader {
     const MAGIC: [u8; 8] = *b"\x89EskThn\n";
     const VERSION: u16 = 2;
     const KNOWN: Features = Features::NONE;
@@ -93,21 +93,21 @@ impl Superblock for Head {
         Vec::new()
     }
 
-    fn decode_body(header: &Header, _: &[u8]) -> Result<Head, &'static str> {
-        if header.generation == 0 { Ok(Head { volume: header.id }) } else { Err("generation") }
+    fn decode_body(header: &Header, _: &[u8]) -> Result<SegmentHeader, &'static str> {
+        if header.generation == 0 { Ok(SegmentHeader { volume: header.id }) } else { Err("generation") }
     }
 }
 
 /// The first block of the catalogue.
 pub fn head(block: usize, volume: u128) -> Vec<u8> {
-    let mut bytes = seal(&Head { volume });
+    let mut bytes = seal(&SegmentHeader { volume });
     bytes.resize(block, 0);
     bytes
 }
 
 /// Whether bytes are the first block of a catalogue, sound or damaged.
 pub fn is_head(bytes: &[u8]) -> bool {
-    !unseal::<Head>(bytes).is_err_and(|error| error.is_unmarked())
+    !unseal::<SegmentHeader>(bytes).is_err_and(|error| error.is_unmarked())
 }
 
 /// Looks at the first block of the catalogue of `volume`.
@@ -116,8 +116,8 @@ pub fn is_head(bytes: &[u8]) -> bool {
 /// [`CatalogueError`].
 pub fn check_head(bytes: &[u8], volume: u128) -> Result<(), CatalogueError> {
     match unseal(bytes).and_then(Newest::writable)? {
-        Head { volume: found } if found == volume => Ok(()),
-        Head { .. } => Err(CatalogueError::Range(0, "it is another volume's")),
+        SegmentHeader { volume: found } if found == volume => Ok(()),
+        SegmentHeader { .. } => Err(CatalogueError::Range(0, "it is another volume's")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Opening what was closed, killed or damaged.
+//! OpenContext what was closed, killed or damaged.
 
 use super::*;
 use crate::check::check;

@@ -204,7 +204,7 @@ impl Layout {
             place += column.span();
         }
         let mut record = request(at, 0, op, offset, len)?;
-        if let Some((kind, key)) = logvol {
+        if let Some((kind, key)) = volume {
             record.volume = names.number(key, |key| kind.shown(key))?;
         }
         Ok(Some(record))

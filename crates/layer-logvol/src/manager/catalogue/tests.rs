@@ -26,7 +26,7 @@ fn the_layout_is_that_of_the_page() {
 
 #[test]
 fn the_head_keeps_the_promises_of_the_common_header() {
-    esker_framing::conformance::check_single(&Head { volume: VOLUME });
+    esker_framing::conformance::check_single(&SegmentHeader { volume: VOLUME });
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn numbers_that_no_esker_writes_are_refused_under_a_right_checksum() {
     let mut newer = head(512, VOLUME);
     newer[8] = 3;
     esker_framing::superblock::reseal(&mut newer[..HEADER]);
-    assert_eq!(check_head(&newer, VOLUME), Err(CatalogueError::Head(SuperblockError::Newer(3, 0))));
+    assert_eq!(check_head(&newer, VOLUME), Err(CatalogueError::SegmentHeader(SuperblockError::Newer(3, 0))));
 }
 
 #[test]
