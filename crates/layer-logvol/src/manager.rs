@@ -146,7 +146,7 @@ impl Named {
     /// How many volumes there are.
     pub fn stat(&self) -> Stat {
         let volumes = self.manager.get().map_or(0, |manager| manager.catalogue.borrow().len());
-        Stat { name: "thin", value: volumes as f64 }
+        Stat { name: "volumes", value: volumes as f64 }
     }
 }
 
