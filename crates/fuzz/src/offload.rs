@@ -25,8 +25,14 @@ fn log(superblock: &Superblock, contents: &[Content]) -> Vec<u8> {
             _ => ByteRange::new(number * 512, 512),
         };
         let range = range.expect("a small number");
-        let record =
-            Record { number, epoch: superblock.epoch, position, range, content: *content, durable: superblock.durable };
+        let record = Record {
+            number,
+            epoch: superblock.epoch,
+            position,
+            range,
+            content: *content,
+            durable: superblock.durable.min(number),
+        };
         let at = place(superblock, position) as usize;
         bytes[at..][..512].copy_from_slice(&record.encode(superblock));
         position = record.end(superblock);
