@@ -137,16 +137,7 @@ impl PieceReader {
 
     /// The rest of an unpacked trace of which the first `offset` bytes were passed over.
     pub fn resumed(input: Input, offset: u64) -> PieceReader {
-        PieceReader {
-            input,
-            buf: Vec::new(),
-            start: 0,
-            end: 0,
-            offset,
-            line: 0,
-            data: Data::More,
-            excerpt: Vec::new(),
-        }
+        PieceReader { input, buf: Vec::new(), start: 0, end: 0, offset, line: 0, data: Data::More, excerpt: Vec::new() }
     }
 
     /// How the trace ended; meaningful once a piece was asked for in vain.
