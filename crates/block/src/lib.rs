@@ -32,7 +32,9 @@ pub use buf::Buf;
 pub use changes::ChangeMap;
 pub use created::Created;
 pub use device::{Device, Origin, Stat, Usage};
-pub use ext::{Below, Ctx, Enter, Extension, Flow, LayerHandle, Mark, OpenContext, Route, WorkPermit};
+pub use ext::{
+    Below, Ctx, Enter, Extension, Flow, LayerHandle, Mark, OpenContext, OrderInfo, Orders, Route, Sizing, WorkPermit,
+};
 pub use kind::{
     Args, Arity, Build, Durability, Ends, Kind, KindError, Layer, Make, Medium, Param, ParamType, Role, Routes, Upper,
     Value, Worlds,
