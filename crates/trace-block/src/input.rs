@@ -19,8 +19,11 @@ pub(crate) const LINE_MAX: usize = 64 << 10;
 /// Largest record of varying length that is read as one.
 pub(crate) const FRAME_MAX: usize = 192 << 10;
 
-/// The one buffer. Larger than [`LINE_MAX`] and [`FRAME_MAX`], so that there is always room to read on.
+/// Largest size of the one buffer. Larger than [`LINE_MAX`] and [`FRAME_MAX`], so that there is always room to read on.
 const BUFFER: usize = 256 << 10;
+
+/// Its first size; each read doubles it, so that a small trace does not pay for a large one.
+const BUFFER_MIN: usize = 8 << 10;
 
 /// Marks an error of the trace's own reader, as opposed to one that an unpacker found in the data.
 #[derive(Debug, thiserror::Error)]
@@ -136,7 +139,7 @@ impl PieceReader {
     pub fn resumed(input: Input, offset: u64) -> PieceReader {
         PieceReader {
             input,
-            buf: vec![0; BUFFER],
+            buf: Vec::new(),
             start: 0,
             end: 0,
             offset,
@@ -295,6 +298,7 @@ impl PieceReader {
         self.buf.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
+        self.buf.resize((2 * self.buf.len()).clamp(BUFFER_MIN, BUFFER), 0);
         match self.input.read(&mut self.buf[self.end..]) {
             Ok(0) => self.data = Data::Done,
             Ok(n) => self.end += n,

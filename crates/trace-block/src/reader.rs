@@ -68,9 +68,10 @@ impl TraceReader {
         format: Option<Format>,
     ) -> Result<TraceReader, TraceError> {
         let mut opened = Opened::new(file, inputs)?;
-        let (format, looks_like) = match format {
-            Some(format) => (format, opened.detect()?.filter(|other| *other != format)),
-            None => (opened.recognise()?, None),
+        // The bytes that tell what else it looks like, should it be refused: looking costs more than reading a short trace.
+        let (format, head) = match format {
+            Some(format) => (format, opened.head()?.to_vec()),
+            None => (opened.recognise()?, Vec::new()),
         };
         if opened.feeds.len() > 1 && !format.has_parts() {
             return Err(TraceError::NoParts { file: file.to_string(), format });
@@ -80,7 +81,7 @@ impl TraceReader {
         let parts = opened.feeds.into_iter().map(|(name, feed)| TraceSegment::new(name, feed, format, parser(counted)));
         let names = if format.has_volumes() { Names::default() } else { Names::single(file) };
         let mut reader = TraceReader::with(file, format, parts.collect(), names);
-        reader.judge(looks_like)?;
+        reader.judge(&head)?;
         Ok(reader)
     }
 
@@ -154,8 +155,8 @@ impl TraceReader {
         self.from = from;
     }
 
-    /// Reads the beginning and refuses the trace if most of it does not fit.
-    fn judge(&mut self, looks_like: Option<Format>) -> Result<(), TraceError> {
+    /// Reads the beginning, which is `head` if the format was given, and refuses the trace if most of it does not fit.
+    fn judge(&mut self, head: &[u8]) -> Result<(), TraceError> {
         let count = self.parts.len();
         (0..count).filter(|_| count > 1).try_for_each(|at| self.refill(at))?;
         while self.report.records + self.report.malformed < JUDGED {
@@ -175,6 +176,7 @@ impl TraceReader {
         }
         let Some(fault) = fault.filter(|_| bad > good) else { return Ok(()) };
         let (file, format, judged) = (self.file.clone(), self.format, good + bad);
+        let looks_like = (!head.is_empty()).then(|| detect(&file, head)).flatten().filter(|other| *other != format);
         Err(TraceError::WrongFormat(Box::new(WrongFormat { file, format, looks_like, fault, bad, judged })))
     }
 
@@ -264,12 +266,6 @@ impl<'a> Opened<'a> {
             }
         }
         if feeds.is_empty() { Err(no_data(file, empty.unwrap_or_default())) } else { Ok(Opened { file, feeds }) }
-    }
-
-    /// The format that the first file looks like.
-    fn detect(&mut self) -> Result<Option<Format>, TraceError> {
-        let file = self.file;
-        Ok(detect(file, self.head()?))
     }
 
     /// The format of the first file.

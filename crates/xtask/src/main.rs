@@ -54,7 +54,7 @@ const VERBS: &[Verb] = &[
     },
     Verb {
         name: "soak",
-        usage: "soak kill [--times N] [--seed N] [--stack FILE]   kill a server under load, many times",
+        usage: "soak kill|fuzz|... [OPTIONS]   kill a server under load many times, or fuzz every parser at length",
         run: soak::main,
     },
     Verb {

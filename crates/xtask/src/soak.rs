@@ -1,10 +1,12 @@
-//! `cargo xtask soak`: the kill tests of served stacks, as often and over whichever stack is wanted.
+//! `cargo xtask soak`: the kill tests of served stacks, as often and over whichever stack is wanted, and fuzzing at length.
+
+mod fuzz;
 
 use std::process::Command;
 
 use crate::peers;
 
-const USAGE: &str = "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]], or cargo xtask soak mirrored|layers|named|stacks|volume [--times N]";
+const USAGE: &str = "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]], or cargo xtask soak mirrored|layers|named|stacks|volume [--times N], or cargo xtask soak fuzz [TARGET...]";
 
 struct Soak {
     word: &'static str,
@@ -81,8 +83,13 @@ const KEY: (&str, &str) = (
 ///
 /// `cargo xtask soak volume [--times N] [--seed N]`: volumes under load and forced collection in virtual time, killed a hundred
 /// times in each round; some ten minutes.
+///
+/// `cargo xtask soak fuzz`: see [`fuzz::main`].
 pub fn main(args: &[String]) -> Result<bool, String> {
     let (word, rest) = args.split_first().ok_or(USAGE)?;
+    if word == "fuzz" {
+        return fuzz::main(rest);
+    }
     let soak = SOAKS.iter().find(|soak| soak.word == word).ok_or(USAGE)?;
     let settings = settings(soak.times, rest)?;
     let own = soak.settings.iter().map(|(name, path)| (name, crate::root().join(path)));

@@ -8,6 +8,7 @@ mod budgets;
 mod deps;
 mod kinds;
 mod leaks;
+mod licences;
 mod manifests;
 mod markdown;
 mod mutants;
@@ -44,6 +45,7 @@ const RULES: &[(&str, Check)] = &[
     ("asserts", asserts::check),
     ("unsafety", unsafety::check),
     ("manifests", manifests::check),
+    ("licences", licences::check),
     ("leaks", leaks::check),
 ];
 

@@ -3,6 +3,7 @@
 use super::Format;
 use super::fields::is_remark;
 use super::info::Fits;
+use memchr::memchr;
 
 /// Endings of packed files.
 const PACKINGS: [&str; 4] = [".gz", ".xz", ".bz2", ".zst"];
@@ -38,16 +39,29 @@ fn by_marks(head: &[u8]) -> Option<Format> {
 }
 
 fn by_lines(head: &[u8]) -> Option<Format> {
-    let lines = || head.split(|b| *b == b'\n').map(<[u8]>::trim_ascii);
-    let top = lines().next()?;
+    let lines: Vec<&[u8]> = lines_of(head).collect();
+    let top = *lines.first()?;
     let told = first(|format| format.info().signs.first_line.is_some_and(|line| line.as_bytes() == top));
-    let names_columns = |format: Format| lines().take(HEADER_LINES).any(|line| fits(format.info().signs.header, line));
+    let any = |sign: Option<Fits>, lines: &[&[u8]]| sign.is_some_and(|fits| lines.iter().any(|line| fits(line)));
+    let greeting = &lines[..lines.len().min(HEADER_LINES)];
+    let names_columns = |format: Format| any(format.info().signs.header, greeting);
     if let Some(format) = told.or_else(|| first(names_columns)) {
         return Some(format);
     }
-    let significant = lines().find(|line| !is_remark(line))?;
+    let significant = lines.iter().find(|line| !is_remark(line))?;
     let told = first(|format| fits(format.info().signs.line, significant));
-    told.or_else(|| first(|format| lines().any(|line| fits(format.info().signs.below_comment, line))))
+    told.or_else(|| first(|format| any(format.info().signs.below_comment, &lines)))
+}
+
+/// The lines of `head` without blanks around them; the last one may be empty.
+fn lines_of(head: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = Some(head);
+    std::iter::from_fn(move || {
+        let bytes = rest?;
+        let end = memchr(b'\n', bytes);
+        rest = end.map(|end| &bytes[end + 1..]);
+        Some(bytes[..end.unwrap_or(bytes.len())].trim_ascii())
+    })
 }
 
 /// By a name that tells one format alone.

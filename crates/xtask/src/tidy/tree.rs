@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use cargo_metadata::{DependencyKind, MetadataCommand, Package};
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 use ignore::WalkBuilder;
 
 /// Larger files are data, not text that rules could judge.
@@ -36,6 +36,26 @@ pub struct Dep {
     pub dev: bool,
 }
 
+/// A package that cargo resolves for a platform that is supported, members of the workspace included.
+#[derive(Debug, Clone)]
+pub struct Package {
+    pub name: String,
+    pub version: String,
+    /// An SPDX expression.
+    pub licence: Option<String>,
+    pub origin: Origin,
+}
+
+/// Where a package comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    Tree,
+    /// A folder that is not in the tree.
+    Outside(String),
+    /// A registry or repository, as cargo writes it.
+    Source(String),
+}
+
 /// A Rust source file; `ast` is `Err` where it does not parse.
 pub struct Source {
     pub path: String,
@@ -51,14 +71,22 @@ pub struct Tree {
     pub texts: BTreeMap<String, String>,
     pub sources: Vec<Source>,
     pub crates: Vec<Crate>,
+    pub packages: Vec<Package>,
 }
+
+/// The platforms whose dependencies are judged, as in `deny.toml`.
+const PLATFORMS: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"];
 
 impl Tree {
     pub fn read(root: &Path) -> Result<Tree, ReadError> {
         let (paths, texts) = read_files(root)?;
-        let metadata = MetadataCommand::new().manifest_path(root.join("Cargo.toml")).no_deps().exec()?;
+        let manifest = root.join("Cargo.toml");
+        let metadata = MetadataCommand::new().manifest_path(&manifest).no_deps().exec()?;
+        let platforms = PLATFORMS.map(|platform| format!("--filter-platform={platform}"));
+        let resolved = MetadataCommand::new().manifest_path(&manifest).other_options(platforms).exec()?;
         let crates = metadata.packages.iter().map(|package| Crate::from_package(package, root)).collect();
-        Ok(Tree { sources: parse_sources(&texts), paths, texts, crates })
+        let packages = Package::all(&resolved, root);
+        Ok(Tree { sources: parse_sources(&texts), paths, texts, crates, packages })
     }
 
     /// A tree in memory, for the tests of rules. Each `crates/NAME/src/lib.rs` makes a crate without dependencies.
@@ -70,7 +98,13 @@ impl Tree {
             Some(Crate { name: name.into(), roots: vec![path.to_string()], deps: Vec::new() })
         });
         let crates = crates.collect();
-        Tree { paths: texts.keys().cloned().collect(), sources: parse_sources(&texts), texts, crates }
+        Tree {
+            paths: texts.keys().cloned().collect(),
+            sources: parse_sources(&texts),
+            texts,
+            crates,
+            packages: Vec::new(),
+        }
     }
 
     pub fn has_crate(&self, name: &str) -> bool {
@@ -90,8 +124,25 @@ impl Tree {
     }
 }
 
+impl Package {
+    fn all(metadata: &Metadata, root: &Path) -> Vec<Package> {
+        let origin = |package: &cargo_metadata::Package| match &package.source {
+            Some(source) => Origin::Source(source.repr.clone()),
+            None if package.manifest_path.starts_with(root) => Origin::Tree,
+            None => Origin::Outside(package.manifest_path.to_string()),
+        };
+        let packages = metadata.packages.iter().map(|package| Package {
+            name: package.name.to_string(),
+            version: package.version.to_string(),
+            licence: package.license.clone(),
+            origin: origin(package),
+        });
+        packages.collect()
+    }
+}
+
 impl Crate {
-    fn from_package(package: &Package, root: &Path) -> Crate {
+    fn from_package(package: &cargo_metadata::Package, root: &Path) -> Crate {
         let short = |name: &str| name.strip_prefix("esker-").map(str::to_string);
         let is_root = |target: &&cargo_metadata::Target| target.is_lib() || target.is_bin() || target.is_proc_macro();
         let roots = package.targets.iter().filter(is_root);
