@@ -24,7 +24,7 @@ pub struct Volumes {
     /// File with the text of a stack that nobody serves now, or the text itself: it is opened here, and no server is asked
     #[arg(long, value_name = "STACK")]
     stack: Option<String>,
-    /// The layer of kind `volumes`, if the stack has several
+    /// The layer of kind `thin`, if the stack has several
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
     /// The answer as JSON

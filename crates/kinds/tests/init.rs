@@ -147,7 +147,7 @@ fn a_foreign_content_is_named_wherever_it_lies_on_the_device() {
 
 #[test]
 fn every_kind_with_a_medium_can_be_made_behind_crypt() {
-    for layer in ["mirror on c", "volume segment=1MiB on c", "dedup on c", "shepherd on c", "offload on h,c"] {
+    for layer in ["mirror on c", "logvol segment=1MiB on c", "dedup on c", "shepherd on c", "offload on h,c"] {
         let dir = tempfile::tempdir().unwrap();
         let text = format!(
             "d = file path=DIR/d.img size=64MiB; h = file path=DIR/h.img size=32MiB; c = crypt key=env:K on d; v = {layer}; \

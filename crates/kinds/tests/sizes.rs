@@ -93,7 +93,7 @@ fn volumes_on_an_endless_volume_are_refused_with_what_to_do_also_without_a_devic
     let errors = Spec::parse("test", text).unwrap().trial(esker_kinds::ALL, |_| None);
     let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
     assert!(texts.len() == 1 && texts[0].contains("device \"vm\"") && texts[0].contains("gives `size`"), "{texts:?}");
-    let sized = text.replace("logvol segment=2MiB", "volume size=2GiB segment=2MiB");
+    let sized = text.replace("logvol segment=2MiB", "logvol size=2GiB segment=2MiB");
     assert_eq!(Spec::parse("test", &sized).unwrap().trial(esker_kinds::ALL, |_| None), []);
 }
 

@@ -149,8 +149,8 @@ fn too_many(bytes: u64, segments: u64, room: u64) -> String {
     let advice = match fits {
         Some(least) => format!("write segment={}", size_text(least)),
         None => format!(
-            "no segment is large enough for this device; give what is below a size of at most {} (a `volume` or \
-             `volumes` below has 2^48 blocks unless its text gives `size`)",
+            "no segment is large enough for this device; give what is below a size of at most {} (a `logvol` or \
+             `thin` below has 2^48 blocks unless its text gives `size`)",
             size_text(SEGMENTS_MAX * SEGMENT_MAX)
         ),
     };

@@ -1,4 +1,4 @@
-//! `volume`: a log-structured volume whose map from logical to physical blocks can be changed from outside: cloning, moving
+//! `logvol`: a log-structured volume whose map from logical to physical blocks can be changed from outside: cloning, moving
 //! and deleting ranges costs no data, is atomic and durable (ANViL).
 //!
 //! Invariant: never acknowledges a write before those with lower numbers are written too, never shows or keeps a part of a

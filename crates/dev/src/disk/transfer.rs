@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use esker_base::ByteRange;
 use esker_block::step::{LocalFuture, Table, Ticket};
 use esker_block::{Bio, BioError, Buf, Done, Reply, Step};
-use esker_rt::mem::{Mem, Part, Parts, advance_parts};
+use esker_rt::mem::{Mem, Slice, Parts, advance_parts};
 use esker_rt::real::{InFlight, Op as KernelOp, Outcome};
 
 use super::{Failure, Shared};
@@ -194,7 +194,7 @@ impl Shared {
         let zeroes = Arc::new(slab);
         for piece in range.split_at_multiples(ZEROES as u64) {
             let mem = Mem::Shared(zeroes.clone());
-            let part = Part { mem, start: 0, len: piece.len() as usize };
+            let part = Slice { mem, start: 0, len: piece.len() as usize };
             let (_, result) = self.transfer_parts(Direction::Write, piece.start(), part.into(), Parts::new()).await;
             result?;
         }

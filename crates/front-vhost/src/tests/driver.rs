@@ -63,7 +63,7 @@ pub const FAILS_AT: u64 = 512 << 10;
 pub fn spy(rt: &Rt, block: u32) -> Rc<Spy> {
     let media = esker_dev::Media::new(DISK_BYTES);
     let inner = MemoryDevice::over(rt, media, block, Defer::Always(Nanos::micros(3)));
-    // As ports of `volumes`: what is written whole and discarded can be larger than a sector.
+    // As ports of `thin`: what is written whole and discarded can be larger than a sector.
     let limits = Limits { atomic: 64 << 10, discard: 4096, ..inner.limits().clone() };
     Rc::new(Spy { inner, limits, seen: RefCell::default(), stuck: std::cell::Cell::new(false) })
 }
