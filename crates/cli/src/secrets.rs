@@ -8,8 +8,8 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use esker_rt::real::key_memory::{KeyBytes, wipe_stack};
-use esker_rt::real::secrecy::{forbid_dumps, take_variable};
+use esker_sys::key_memory::{KeyBytes, wipe_stack};
+use esker_sys::secrecy::{forbid_dumps, take_variable};
 use esker_rt::{Secret, SecretSource};
 use rustix::fs::OFlags;
 

@@ -12,7 +12,7 @@ use esker_block::{
     Arity, Build, Created, Device, Durability, Kind, KindError, Make, OpKind, OpSet, Param, ParamType, Role, Routes,
     Worlds,
 };
-use esker_rt::real::loop_device::{self, Over};
+use esker_sys::loop_device::{self, Over};
 use esker_rt::real::{File, Kernel, OpenMode};
 
 use crate::disk::{self, Came, Disk, Opened};

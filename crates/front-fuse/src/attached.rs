@@ -10,7 +10,7 @@ use std::rc::Rc;
 use esker_base::{ByteRange, Nanos};
 use esker_block::Device;
 use esker_rt::mem::Pool;
-use esker_rt::real::loop_device::LoopSetup;
+use esker_sys::loop_device::LoopSetup;
 use esker_rt::sync::{Either, Notify, race};
 use esker_rt::{Level, Rt};
 use rustix::fs::{Mode, OFlags};

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use esker_base::{ByteRange, Nanos};
 use esker_rt::Rt;
-use esker_rt::real::loop_device::{self, LoopSetup};
-use esker_rt::real::{Errand, run_apart};
+use esker_sys::loop_device::{self, LoopSetup};
+use esker_sys::{Errand, run_apart};
 use rustix::fs::{Advice, AtFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;

@@ -19,7 +19,7 @@ use esker_hugepage::linux::system::huge_blocks;
 use esker_hugepage::linux::{doctor, merging};
 use esker_hugepage::status::ProcessStatus;
 use esker_hugepage::{Config, Daemon, REGION_BYTES};
-use esker_rt::real::process::{PageRun, PageTable, Wanted, page_is};
+use esker_sys::process::{PageRun, PageTable, Wanted, page_is};
 use esker_rt::real::{Reactor, RealConfig};
 use esker_testkit::{Ability, skip};
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use esker_hugepage::Status;
-use esker_rt::real::Credentials;
+use esker_sys::Credentials;
 use tempfile::TempDir;
 
 use crate::experiment::LabError;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 
-use esker_rt::real::process::{Advice, PageRun, PageTable, Process, Wanted, page_is};
+use esker_sys::process::{Advice, PageRun, PageTable, Process, Wanted, page_is};
 use serde::Serialize;
 
 use super::damon;

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use esker_base::Nanos;
-use esker_rt::real::process::{Advice, PageRun, PageTable, Process, Wanted, page_is};
+use esker_sys::process::{Advice, PageRun, PageTable, Process, Wanted, page_is};
 
 use super::maps::{self, Mapping};
 use super::merging;

@@ -12,7 +12,7 @@ use std::io;
 
 use esker_bpf::peek::WORDS;
 use esker_bpf::{BpfError, BtfError, Peek, Types};
-use esker_rt::real::process::{Advice, PageTable, Process};
+use esker_sys::process::{Advice, PageTable, Process};
 
 use crate::view::{Pid, Region};
 use crate::{PAGE_BYTES, REGION_BYTES};

@@ -7,7 +7,7 @@ use esker_base::Nanos;
 use esker_base::units::{KIB, MIB};
 use esker_predict::calibrate::{Options, Part, RawDevice};
 use esker_predict::{Calibration, Calibrator, Candidate, Load, Plan, PredictError, Run, Trace, Watch};
-use esker_rt::real::loop_device::{self, LoopSetup};
+use esker_sys::loop_device::{self, LoopSetup};
 use esker_stack::Spec;
 use esker_trace_block::{Op, Record};
 

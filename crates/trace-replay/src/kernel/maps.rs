@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use esker_rt::real::{FileMap, WriteBack};
+use esker_sys::{FileMap, WriteBack};
 use esker_trace_calls::words::{MapAdvice, MapFlags, MapSyncFlags};
 use esker_trace_calls::{Call, Fd, Spans};
 use rustix::fs::Advice;

@@ -11,6 +11,7 @@ use super::tree::Tree;
 const MAY_REACH_THE_OS: &[&str] = &[
     "crates/rt/src/real.rs",
     "crates/rt/src/real/",
+    "crates/sys/",
     "crates/dev/",
     "crates/bpf/src/btf.rs",
     "crates/bpf/src/peek.rs",

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use esker_rt::real::process::PageTable;
+use esker_sys::process::PageTable;
 
 use super::super::young::Young;
 use super::*;

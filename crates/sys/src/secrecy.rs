@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn a_variable_is_taken_once_and_leaves_nothing_behind() {
         // Cargo gives it to every program that it starts, and nothing here reads it.
-        let (name, value) = ("CARGO_PKG_NAME", "esker-rt");
+        let (name, value) = ("CARGO_PKG_NAME", "esker-sys");
         let shown = || {
             let all = std::fs::read("/proc/self/environ").unwrap();
             all.split(|byte| *byte == 0).any(|text| text == format!("{name}={value}").as_bytes())

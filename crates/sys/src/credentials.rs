@@ -51,9 +51,7 @@ impl Credentials {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
-    use std::process::{Command, Stdio};
 
     use super::*;
 
@@ -70,31 +68,5 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         assert_eq!(Credentials::of_peer(&stream).unwrap_err().kind(), io::ErrorKind::NotConnected);
-    }
-
-    /// Plays its own child in a pid namespace, whose standard input was connected by the parent.
-    #[test]
-    fn a_peer_outside_of_the_namespace_has_a_user_and_no_process() {
-        const CHILD: &str = "ESKER_TEST_CHILD_OF_NAMESPACE";
-        if std::env::var_os(CHILD).is_some() {
-            let known = Credentials::of_peer(&std::io::stdin()).unwrap();
-            assert_eq!((known.pid, known.uid), (None, 0));
-            assert_eq!(super::super::peer_name(&std::io::stdin()), "pid 0 uid 0");
-            return;
-        }
-        let (stdin, _ours) = UnixStream::pair().unwrap();
-        let unshare = |input: Stdio, program: &std::path::Path, args: &[&str]| {
-            let mut command = Command::new("unshare");
-            command.args(["--pid", "--fork"]).arg(program).args(args).env(CHILD, "1").stdin(input).output()
-        };
-        let usable = unshare(Stdio::null(), std::path::Path::new("/bin/true"), &[]);
-        if !rustix::process::geteuid().is_root() || !usable.is_ok_and(|done| done.status.success()) {
-            return esker_skip::skip(esker_skip::Ability::Attach, format_args!("no pid namespace can be made"));
-        }
-        let name = "real::credentials::tests::a_peer_outside_of_the_namespace_has_a_user_and_no_process";
-        let this = std::env::current_exe().unwrap();
-        let done = unshare(Stdio::from(OwnedFd::from(stdin)), &this, &["--exact", name]).unwrap();
-        let told = String::from_utf8_lossy(&done.stdout);
-        assert!(done.status.success() && told.contains("1 passed"), "{told}");
     }
 }
