@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use esker_base::units::{KIB, MIB};
 use esker_base::{Nanos, Stream};
-use esker_predict::calibrate::{Options as CalibrateOptions, Part, TRIES, undisturbed};
+use esker_calibrate::{Options as CalibrateOptions, Part, TRIES, undisturbed};
 use esker_predict::{
     Calibration, Calibrator, Candidate, Latencies, Load, Plan, PredictError, Prepared, Run, SpeedChoice, Trace, Watch,
 };

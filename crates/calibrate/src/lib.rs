@@ -6,18 +6,22 @@
 //! layer's cost is the median of the rounds, a distribution that of all rounds together. What a device takes is measured
 //! again where others had the CPU meanwhile.
 //!
-//! Reading order: [`Calibrator`], `bench` (one stack, played many times), `layers`, `devices`, `wakes` (of a client), [`undisturbed`].
+//! Invariant: tells no time that it did not measure.
+//!
+//! Reading order: [`Calibrator`], `requests` (what is played), `layers`, `devices`, `wakes` (of a client), [`undisturbed`].
 
-mod bench;
+#![forbid(unsafe_code)]
+
 mod devices;
 mod layers;
+mod requests;
 mod undisturbed;
 mod wakes;
 
-use crate::calibration::times::{GROUPS, WHOLE};
-use crate::calibration::{Calibration, Skipped, VERSION, WRITTEN_BY};
-use crate::error::PredictError;
-use crate::measure::Latencies;
+use esker_predict::calibration::times::{GROUPS, WHOLE};
+use esker_predict::calibration::{Calibration, Skipped, VERSION, WRITTEN_BY};
+use esker_predict::{Latencies, PredictError};
+
 use devices::DeviceBench;
 pub use devices::RawDevice;
 use layers::LayerBench;

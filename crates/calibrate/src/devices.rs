@@ -2,15 +2,15 @@
 
 use esker_base::Stream;
 use esker_base::units::{GIB, KIB, MIB, size_text};
+use esker_predict::bench::{Bench, Taken};
+use esker_predict::calibration::times::mean_of;
+use esker_predict::calibration::{DeviceTimes, OpName, Times};
+use esker_predict::{Latencies, PredictError};
 use esker_stack::DeviceSpec;
 use esker_trace_block::Op;
 
-use super::bench::{Bench, Ops, Requests, Taken, device};
+use super::requests::{Ops, Requests, device};
 use super::{Round, median, pooled_groups, tenths};
-use crate::calibration::times::mean_of;
-use crate::calibration::{DeviceTimes, OpName, Times};
-use crate::error::PredictError;
-use crate::measure::Latencies;
 
 /// Bytes that requests to memory are spread over: within the caches of a CPU, at their edge, and far beyond.
 const MEMORY_SIZES: [u64; 3] = [MIB, 32 * MIB, 256 * MIB];

@@ -1,12 +1,11 @@
-//! One stack in the real world, played many times with generated requests.
+//! One stack in the real world, played many times with requests of the caller's.
 
 use std::sync::Arc;
 
-use esker_base::{Nanos, Stream};
+use esker_base::Nanos;
 use esker_stack::{DeviceSpec, ExportSpec, Place, Spec};
 use esker_trace_block::{Op, Record, Speed};
 
-use crate::calibration::times::MIXED_SHARE;
 use crate::candidate::Candidate;
 use crate::error::PredictError;
 use crate::load::Load;
@@ -26,30 +25,6 @@ pub struct Bench {
     candidate: Candidate,
     built: Built,
     watch: Watch,
-}
-
-/// The order of operations.
-#[derive(Clone, Copy)]
-pub enum Ops {
-    /// Always the same.
-    Only(Op),
-    /// One after the other, again and again.
-    InTurn(&'static [Op]),
-    /// Reads and writes, each request one or the other by chance.
-    Mixed,
-}
-
-/// What to ask for.
-#[derive(Clone, Copy)]
-pub struct Requests {
-    /// What is asked.
-    pub ops: Ops,
-    /// Bytes of each.
-    pub len: u64,
-    /// Requests in flight.
-    pub depth: u32,
-    /// Requests in all.
-    pub count: u64,
 }
 
 /// What it took.
@@ -75,12 +50,6 @@ impl Taken {
             Op::Discard => vec![&volume.discards],
         })
     }
-}
-
-/// A leaf below the volume, or the volume itself.
-pub fn device(name: &str, kind: &str, on: &[&str], args: &[(&str, &str)]) -> DeviceSpec {
-    let args = args.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-    DeviceSpec::new(name, kind, on.iter().map(|lower| lower.to_string()).collect(), args, Place::new("calibration", 0))
 }
 
 impl Bench {
@@ -112,19 +81,20 @@ impl Bench {
     /// Writes everything once.
     ///
     /// # Errors
-    /// See [`Play::fill`].
+    /// As [`Bench::take`].
     pub fn fill(&self) -> Result<(), PredictError> {
         play(&self.candidate, &[], 1, &self.watch).fill(&self.world, &self.built)
     }
 
-    /// Plays requests spread evenly over `size` bytes.
+    /// Plays requests to the volume, `depth` at a time.
     ///
     /// # Errors
-    /// See [`Play::play_on`].
-    pub fn take(&self, requests: Requests, size: u64, seed: u64) -> Result<Taken, PredictError> {
-        let reels = [Reel::whole(Trace::from_records(VOLUME, records(requests, size, seed)), 0)];
-        let played = play(&self.candidate, &reels, requests.depth, &self.watch).play_on(&self.world, &self.built)?;
-        Ok(Taken { cycle_ns: played.elapsed.0 as f64 / requests.count.max(1) as f64, played })
+    /// As [`Plan::compare`](crate::Plan::compare), of one candidate.
+    pub fn take(&self, requests: Vec<Record>, depth: u32) -> Result<Taken, PredictError> {
+        let count = requests.len().max(1);
+        let reels = [Reel::whole(Trace::from_records(VOLUME, requests), 0)];
+        let played = play(&self.candidate, &reels, depth, &self.watch).play_on(&self.world, &self.built)?;
+        Ok(Taken { cycle_ns: played.elapsed.0 as f64 / count as f64, played })
     }
 }
 
@@ -139,28 +109,5 @@ fn play<'a>(candidate: &'a Candidate, reels: &'a [Reel], depth: u32, watch: &'a 
         speed: Speed::RECORDED,
         bounds: Bounds::NONE,
         watch,
-    }
-}
-
-fn records(requests: Requests, size: u64, seed: u64) -> Vec<Record> {
-    let mut random = Stream::named(seed, "calibration");
-    let places = (size / requests.len.max(1)).max(1);
-    let record = |at: u64| {
-        let op = requests.ops.at(at, &mut random);
-        let (offset, len) = if op.is_transfer() { (random.below(places) * requests.len, requests.len) } else { (0, 0) };
-        Record { at: Nanos(at), volume: 0, op, offset, len }
-    };
-    (0..requests.count).map(record).collect()
-}
-
-impl Ops {
-    /// That of request number `at`.
-    fn at(self, at: u64, random: &mut Stream) -> Op {
-        match self {
-            Ops::Only(op) => op,
-            Ops::InTurn(ops) => ops[(at % ops.len() as u64) as usize],
-            Ops::Mixed if random.chance(MIXED_SHARE) => Op::Write,
-            Ops::Mixed => Op::Read,
-        }
     }
 }

@@ -1,13 +1,12 @@
 //! How late a task wakes that waited for an instant.
 
 use esker_base::{Nanos, Stream};
+use esker_predict::calibration::Wake;
+use esker_predict::{Latencies, PredictError};
 use esker_rt::Rt;
+use esker_rt::real::{Reactor, RealConfig};
 
 use super::{Round, pooled_groups};
-use crate::calibration::Wake;
-use crate::error::PredictError;
-use crate::measure::Latencies;
-use crate::world::World;
 
 /// Mean waits of a round, and how many of each. They are drawn as gaps between independent arrivals are, because kernels
 /// and hosts learn from equal waits when to stay awake.
@@ -31,7 +30,7 @@ impl WakeBench {
     /// # Errors
     /// What the kernel refuses.
     pub fn round(&mut self, round: Round, watch: &mut dyn FnMut(&str)) -> Result<(), PredictError> {
-        let world = World::real(round.seed)?;
+        let world = Reactor::new(RealConfig::seeded(round.seed))?;
         // As models do, which these are for.
         world.rt().time_closely();
         let mut rows = no_rows();

@@ -1,6 +1,6 @@
 //! Samples of a machine that others use as well.
 
-use crate::calibrate::TRIES;
+use crate::TRIES;
 
 /// One round of a calibration.
 #[derive(Clone, Copy)]

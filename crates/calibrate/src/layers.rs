@@ -2,12 +2,13 @@
 
 use esker_base::units::{KIB, MIB, size_text};
 use esker_block::{Arity, Build, Kind, ParamType, Worlds};
+use esker_predict::PredictError;
+use esker_predict::bench::Bench;
+use esker_predict::calibration::{KindCost, Skipped};
 use esker_stack::{DeviceSpec, Spec};
 
-use super::bench::{Bench, Ops, Requests, device};
+use super::requests::{Ops, Requests, device};
 use super::{median, quantile};
-use crate::calibration::{KindCost, Skipped};
-use crate::error::PredictError;
 
 /// Copies of a layer on each other, where they can stand so: what one costs is small beside a request.
 const COPIES: usize = 8;
@@ -106,7 +107,7 @@ impl LayerBench {
         with.fill()?;
         for (len, costs) in LENS.into_iter().zip(&mut self.costs) {
             let requests = Requests { ops: Ops::Mixed, len, depth: 1, count: BATCH };
-            let cycle = |bench: &Bench| Ok::<_, PredictError>(bench.take(requests, SIZE, seed)?.cycle_ns);
+            let cycle = |bench: &Bench| Ok::<_, PredictError>(requests.take(bench, SIZE, seed)?.cycle_ns);
             let (mut base, mut more) = (f64::INFINITY, f64::INFINITY);
             for _ in 0..BATCHES {
                 base = base.min(cycle(&without)?);
