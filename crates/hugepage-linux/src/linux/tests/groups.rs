@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::heat::Managed;
 use super::*;
-use crate::contiguity::{HUGE_ORDER, parse_buddyinfo};
+use esker_hugepage::contiguity::{HUGE_ORDER, parse_buddyinfo};
 use crate::linux::groups::{Held, Hierarchy, Version};
 
 /// A group with a process in it, until dropped.

@@ -12,7 +12,7 @@ use super::groups::{Hierarchy, Version};
 use super::rights;
 use super::system::faults_now;
 use super::young::Young;
-use crate::{REGION_BYTES, REGION_PAGES, contiguity};
+use esker_hugepage::{REGION_BYTES, REGION_PAGES, contiguity};
 
 /// One thing that was tried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

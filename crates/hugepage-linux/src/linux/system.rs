@@ -19,10 +19,10 @@ use super::select::{Rule, Selector};
 use super::source::{self, Source};
 use super::tracked::{Tracked, Use};
 use super::young::Young;
-use crate::contiguity;
-use crate::util::Threshold;
-use crate::view::{Look, Outcome, Pid, Place, ProcView, Refusal, Region};
-use crate::{PAGE_BYTES, REGION_BYTES};
+use esker_hugepage::contiguity;
+use esker_hugepage::util::Threshold;
+use esker_hugepage::view::{Look, Outcome, Pid, Place, ProcView, Refusal, Region};
+use esker_hugepage::{PAGE_BYTES, REGION_BYTES};
 
 /// Where faults of huge pages are allowed, for this size alone; before Linux 6.8 for all.
 const FAULTS: [&str; 2] =

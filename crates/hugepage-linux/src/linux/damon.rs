@@ -12,8 +12,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::knobs::{KnobError, Knobs, read};
-use crate::REGION_BYTES;
-use crate::view::Place;
+use esker_hugepage::REGION_BYTES;
+use esker_hugepage::view::Place;
 
 const ADMIN: &str = "/sys/kernel/mm/damon/admin/kdamonds";
 /// The kernel takes no fewer.

@@ -5,7 +5,7 @@
 //!
 //! Reading order: [`maps`] (mappings), [`tracked`] (one process), [`select`] (which processes), [`knobs`] (settings that
 //! are put back), [`groups`] (control groups), [`damon`], [`young`] and [`source`] (access bits), [`preload`] and [`merging`] (page sharing), [`faults`] (the
-//! signal of a fault), [`rights`] (what this program may do), [`system`] (all of it as a [`crate::ProcView`]), [`doctor`].
+//! signal of a fault), [`rights`] (what this program may do), [`system`] (all of it as a [`esker_hugepage::ProcView`]), [`doctor`].
 
 #![allow(
     clippy::disallowed_methods,

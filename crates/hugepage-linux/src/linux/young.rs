@@ -14,8 +14,8 @@ use esker_bpf::peek::WORDS;
 use esker_bpf::{BpfError, BtfError, Peek, Types};
 use esker_sys::process::{Advice, PageTable, Process};
 
-use crate::view::{Pid, Region};
-use crate::{PAGE_BYTES, REGION_BYTES};
+use esker_hugepage::view::{Pid, Region};
+use esker_hugepage::{PAGE_BYTES, REGION_BYTES};
 
 /// Bits of an entry (Intel SDM, volume 3, section 5.5).
 const PRESENT: u64 = 1;

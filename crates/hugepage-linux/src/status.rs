@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use esker_base::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::manager::Manager;
-use crate::record::Counts;
-use crate::view::{Pid, Region};
-use crate::{REGION_BYTES, REGION_PAGES};
+use esker_hugepage::manager::Manager;
+use esker_hugepage::record::Counts;
+use esker_hugepage::view::{Pid, Region};
+use esker_hugepage::{REGION_BYTES, REGION_PAGES};
 
 /// All of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_status_survives_json_and_tells_no_nonsense() {
-        let mut policy = crate::Policy::ingens();
+        let mut policy = esker_hugepage::Policy::ingens();
         policy.budget = Some(1);
         let manager = Manager::new(policy, 1);
         let status = Status::of(&manager, Time(5));

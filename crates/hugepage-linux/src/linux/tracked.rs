@@ -11,9 +11,9 @@ use esker_sys::process::{Advice, PageRun, PageTable, Process, Wanted, page_is};
 
 use super::maps::{self, Mapping};
 use super::merging;
-use crate::util::Util;
-use crate::view::{Backing, Look, Outcome, Refusal, Region, Skip};
-use crate::{PAGE_BYTES, REGION_BYTES, REGION_PAGES};
+use esker_hugepage::util::Util;
+use esker_hugepage::view::{Backing, Look, Outcome, Refusal, Region, Skip};
+use esker_hugepage::{PAGE_BYTES, REGION_BYTES, REGION_PAGES};
 
 /// Mappings are read again when they are older.
 const MAPPINGS_AGE_MAX: Duration = Duration::from_millis(500);

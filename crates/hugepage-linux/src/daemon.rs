@@ -18,9 +18,9 @@ use crate::journal::Journal;
 use crate::linux::System;
 use crate::linux::groups::Held;
 use crate::linux::knobs::{KnobError, PutBack, Restored};
-use crate::manager::{Decision, Manager};
+use esker_hugepage::manager::{Decision, Manager};
 use crate::status::{GroupStatus, ProcessSharing, Sharing, Status};
-use crate::view::Pid;
+use esker_hugepage::view::Pid;
 
 /// Nothing is put off longer.
 const SLEEP_MAX: Nanos = Nanos::secs(1);

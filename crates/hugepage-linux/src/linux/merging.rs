@@ -6,7 +6,7 @@ use esker_base::Nanos;
 
 use super::knobs::{KnobError, Knobs, number, read};
 use super::preload::Door;
-use crate::PAGE_BYTES;
+use esker_hugepage::PAGE_BYTES;
 
 const FOLDER: &str = "/sys/kernel/mm/ksm";
 

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use esker_base::Time;
 use serde_json::{Map, Value, json};
 
-use crate::manager::{Asker, Decision};
-use crate::view::Place;
+use esker_hugepage::manager::{Asker, Decision};
+use esker_hugepage::view::Place;
 
 /// Writes decisions.
 pub struct Journal<W> {
@@ -38,7 +38,7 @@ impl<W: Write> Journal<W> {
 /// What a decision is and why, as fields.
 fn fields(decision: &Decision) -> Map<String, Value> {
     let seconds = |time: &Time| time.0 as f64 / 1e9;
-    let at = |place: &Place| format!("{:#x}", place.region.0 * crate::REGION_BYTES);
+    let at = |place: &Place| format!("{:#x}", place.region.0 * esker_hugepage::REGION_BYTES);
     let value = match decision {
         Decision::Met(pid) => json!({ "do": "manage", "pid": pid.0 }),
         Decision::Lost(pid) => json!({ "do": "let_go", "pid": pid.0 }),
@@ -87,8 +87,8 @@ mod tests {
     use esker_base::Nanos;
 
     use super::*;
-    use crate::policy::Reason;
-    use crate::view::{Pid, Refusal, Region};
+    use esker_hugepage::policy::Reason;
+    use esker_hugepage::view::{Pid, Refusal, Region};
 
     #[test]
     fn every_decision_is_one_line_with_what_and_why() {

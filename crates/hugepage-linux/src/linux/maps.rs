@@ -1,7 +1,7 @@
 //! The mappings of a process, and which of them can have huge pages.
 
-use crate::REGION_BYTES;
-use crate::view::{Region, Skip};
+use esker_hugepage::REGION_BYTES;
+use esker_hugepage::view::{Region, Skip};
 
 /// A mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,9 +15,9 @@ use std::sync::Arc;
 use esker_bpf::load::{ArrayMap, HashMap};
 use esker_bpf::{BpfError, Code, Helper, If, Loaded, Map, MapKind, Op, Program, Reg, Ring, Size};
 
-use crate::util::Util;
-use crate::view::{Pid, Place, Region};
-use crate::{REGION_BYTES, REGION_PAGES};
+use esker_hugepage::util::Util;
+use esker_hugepage::view::{Pid, Place, Region};
+use esker_hugepage::{REGION_BYTES, REGION_PAGES};
 
 /// Processes that are watched: a bit for each number that one may have. Every fault of the machine asks for one.
 const WATCHED: &str = "watched";

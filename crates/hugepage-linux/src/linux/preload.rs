@@ -24,7 +24,7 @@ use rustix::net::{
     recv, send, socket_with,
 };
 
-use crate::view::Pid;
+use esker_hugepage::view::Pid;
 
 /// Who speaks, and which form of the words.
 pub const HELLO: u64 = u64::from_ne_bytes(*b"eskerhp1");

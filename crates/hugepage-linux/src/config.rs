@@ -6,13 +6,13 @@ use esker_base::Nanos;
 use esker_base::units::{parse_size, parse_span};
 use serde::Deserialize;
 
-use crate::REGION_BYTES;
+use esker_hugepage::REGION_BYTES;
 use crate::linux::select::Rule;
 use crate::linux::{Settings, Source, merging};
-use crate::policy::{Order, Policy};
-use crate::share::Tau;
-use crate::sharing::SharingPolicy;
-use crate::util::Threshold;
+use esker_hugepage::policy::{Order, Policy};
+use esker_hugepage::share::Tau;
+use esker_hugepage::sharing::SharingPolicy;
+use esker_hugepage::util::Threshold;
 
 /// The keys of the file. What is left out is as the source of the policy has it.
 #[derive(Clone, Debug, Default, Deserialize)]
