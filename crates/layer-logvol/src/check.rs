@@ -4,8 +4,8 @@ use esker_block::{Below, Buf, Limits};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
-use crate::manager::catalogue::{CATALOGUE, Catalogue, is_head};
-use crate::manager::{ManageError, catalogue_in};
+use esker_layer_thin::catalogue::{CATALOGUE, Catalogue, is_head};
+use esker_layer_thin::{ManageError, catalogue_in};
 use crate::recover::{RecoverError, Recovered, Recovery};
 use crate::segments::State;
 use crate::store::{DeviceStore, METADATA, SegmentStore};
@@ -79,9 +79,9 @@ async fn catalogue_of(pool: &Pool, found: &Recovered, store: &DeviceStore) -> Re
         let done = store.read(pba / g.segment, pba % g.segment, Buf::unique(pool, g.block as usize), METADATA).await;
         done.result.map(|_| done.buf.to_vec())
     };
-    let is_there = found.map.pieces(CATALOGUE..CATALOGUE + 1).next().is_some();
-    match is_there && is_head(&read(CATALOGUE).await?) {
-        true => catalogue_in(&found.map, found.slot.volume, read).await,
+    let mapped = |blocks| found.map.pieces(blocks).map(|piece| piece.range()).collect::<Vec<_>>();
+    match !mapped(CATALOGUE..CATALOGUE + 1).is_empty() && is_head(&read(CATALOGUE).await?) {
+        true => catalogue_in(&mapped, found.slot.volume, read).await,
         false => Ok(None),
     }
 }

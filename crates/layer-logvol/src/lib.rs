@@ -6,7 +6,7 @@
 //!
 //! Reading order: [`format`](mod@format) (what lies on the medium), [`map`], [`apply`] (what records do to it), [`segments`], [`pages`],
 //! [`store`], [`volume`] (requests), `log` (batches), `shortage` (a device below without space), `read`, `part` (of blocks), [`compare`], [`checkpoint`], [`load`] and [`recover`],
-//! [`collect`], [`check`]; then what stands on it: [`manager`] (named volumes) and [`space`] (what they take). The design, with what it
+//! [`collect`], [`check`]; then what stands on it: [`volumes`] (a manager of thin volumes) and [`space`] (what they take). The design, with what it
 //! owes to the thesis: `docs/design/logvol.md`.
 
 #![forbid(unsafe_code)]
@@ -20,7 +20,6 @@ mod erase;
 pub mod format;
 pub mod load;
 mod log;
-pub mod manager;
 pub mod map;
 pub mod open;
 pub mod pages;
@@ -29,11 +28,13 @@ mod read;
 pub mod recover;
 pub mod segments;
 mod shortage;
+mod remap;
 pub mod space;
 pub mod store;
 #[cfg(test)]
 mod tests;
 pub mod volume;
+pub mod volumes;
 
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -44,10 +45,7 @@ use esker_block::{
     Param, ParamType, Role, Routes, Stat, Step, Trouble,
 };
 
-pub use compare::Compared;
-/// The kind of that name.
-pub use manager as volumes;
-use manager::Named;
+use volumes::Named;
 pub use volume::{Config, Volume};
 
 const PARAMS: &[Param] = &[
@@ -139,7 +137,7 @@ impl Extension for Extended {
             let volume = Volume::open(config, &rt, &pool, below.clone()).await.map_err(|e| outside(&e))?;
             let usable = match named {
                 Some(named) => named.open(&volume, &below).await,
-                None => manager::demand_none(&volume, &below).await,
+                None => esker_layer_thin::demand_none(&volume, &below).await,
             };
             usable.map_err(|e| outside(&e))?;
             rt.spawn("volume", checkpoint::keep(volume.clone(), station.clone())).detach();

@@ -1,6 +1,7 @@
 //! The slots of the superblock, and the heads of segments.
 
-use super::{Geometry, checksum, get, put};
+use esker_layer_thin::bytes::{checksum, get, put};
+use super::Geometry;
 
 /// Slots, written in turn.
 pub const SLOTS: u64 = 2;

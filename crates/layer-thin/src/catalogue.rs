@@ -10,8 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::gaps::Gaps;
-use crate::format::{checksum, get, put};
-use crate::map::LOGICAL_BLOCKS;
+use crate::bytes::{checksum, get, put};
+use crate::remap::LOGICAL_BLOCKS;
 
 /// First logical block of the catalogue, whose head it holds. Volumes lie before it.
 pub const CATALOGUE: u64 = LOGICAL_BLOCKS - (1 << 32);

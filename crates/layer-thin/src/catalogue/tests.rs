@@ -9,7 +9,7 @@ fn entry(name: &str, start: u64) -> Entry {
 
 #[test]
 fn golden_bytes_read_as_they_were_written() {
-    let golden = include_bytes!("../../../golden/volumes-v1.bin");
+    let golden = include_bytes!("../../golden/volumes-v1.bin");
     let entry = entry("db-monday", 1 << 31);
     assert!(
         [head(512, VOLUME), entry.encode(512, 3)].concat() == golden,
