@@ -150,9 +150,9 @@ impl DeviceBench {
             let warm_up = self.warm_up();
             let row = &mut self.rows[at];
             let warm_up = Requests { count: row.requests.count / warm_up, ..row.requests };
-            bench.take(warm_up, self.size, random.next_u64())?;
+            warm_up.take(&bench, self.size, random.next_u64())?;
             // Other places for each row: what another one has just touched may lie in a cache.
-            let taken = round.sample(|| bench.take(row.requests, self.size, random.next_u64()))?;
+            let taken = round.sample(|| row.requests.take(&bench, self.size, random.next_u64()))?;
             row.rounds.push(Sample::of(&taken, row, self.on_cpu));
         }
         Ok(())

@@ -1,9 +1,9 @@
 //! What is asked of a stack: generated requests.
 
 use esker_base::{Nanos, Stream};
+use esker_predict::PredictError;
 use esker_predict::bench::{Bench, Taken};
 use esker_predict::calibration::times::MIXED_SHARE;
-use esker_predict::PredictError;
 use esker_stack::{DeviceSpec, Place};
 use esker_trace_block::{Op, Record};
 

@@ -61,8 +61,9 @@ fn a_round_measures_devices_in_an_order_that_holds_on_any_machine() {
         assert!(device.times.iter().all(|times| times.mean_ns > 0.0 && times.requests > 0), "{device:?}");
     }
     let memory = calibration.device("memory", 1 << 20).unwrap();
-    let mean =
-        |len| memory.times.iter().find(|t| t.len == len && t.op == esker_predict::calibration::OpName::Read).unwrap().mean_ns;
+    let mean = |len| {
+        memory.times.iter().find(|t| t.len == len && t.op == esker_predict::calibration::OpName::Read).unwrap().mean_ns
+    };
     assert!(mean(65_536) > mean(4096), "more bytes take longer");
     let text = calibration.to_toml();
     assert_eq!(Calibration::parse("test", &text).unwrap(), calibration);

@@ -37,7 +37,7 @@ impl WakeBench {
         for (mean, times) in WAITS {
             watch("wakes");
             let waits = || waits(world.rt(), Stream::named(round.seed ^ mean.0, "wakes"), mean, times);
-            let late = round.sample(|| world.run("wakes", waits()))?;
+            let late = round.sample(|| Ok::<_, PredictError>(world.block_on(waits())))?;
             for (all, more) in rows.iter_mut().zip(late) {
                 all.add(&more);
             }

@@ -9,9 +9,9 @@ use esker_block::store::SparseStore;
 use esker_block::{Bio, Buf, Device, Limits, RangeOp};
 use esker_dev::{Defer, Media, MemoryDevice};
 use esker_layer_kit::Io;
-use esker_layer_thin::{Manager, ports};
 use esker_layer_logvol::map::Extent;
 use esker_layer_logvol::{Config, Volume, check};
+use esker_layer_thin::{Manager, ports};
 use esker_rt::mem::Pool;
 use esker_rt::{Sim, SimConfig};
 

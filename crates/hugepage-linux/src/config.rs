@@ -6,9 +6,9 @@ use esker_base::Nanos;
 use esker_base::units::{parse_size, parse_span};
 use serde::Deserialize;
 
-use esker_hugepage::REGION_BYTES;
 use crate::linux::select::Rule;
 use crate::linux::{Settings, Source, merging};
+use esker_hugepage::REGION_BYTES;
 use esker_hugepage::policy::{Order, Policy};
 use esker_hugepage::share::Tau;
 use esker_hugepage::sharing::SharingPolicy;

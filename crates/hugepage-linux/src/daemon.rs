@@ -18,8 +18,8 @@ use crate::journal::Journal;
 use crate::linux::System;
 use crate::linux::groups::Held;
 use crate::linux::knobs::{KnobError, PutBack, Restored};
-use esker_hugepage::manager::{Decision, Manager};
 use crate::status::{GroupStatus, ProcessSharing, Sharing, Status};
+use esker_hugepage::manager::{Decision, Manager};
 use esker_hugepage::view::Pid;
 
 /// Nothing is put off longer.

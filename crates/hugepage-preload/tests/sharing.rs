@@ -14,14 +14,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use esker_base::Nanos;
+use esker_hugepage::REGION_BYTES;
 use esker_hugepage_linux::journal::Journal;
 use esker_hugepage_linux::linux::system::huge_blocks;
 use esker_hugepage_linux::linux::{doctor, merging};
 use esker_hugepage_linux::status::ProcessStatus;
-use esker_hugepage::REGION_BYTES;
 use esker_hugepage_linux::{Config, Daemon};
-use esker_sys::process::{PageRun, PageTable, Wanted, page_is};
 use esker_rt::real::{Reactor, RealConfig};
+use esker_sys::process::{PageRun, PageTable, Wanted, page_is};
 use esker_testkit::{Ability, skip};
 
 /// Anonymous memory, of which some regions are read all the time; pages hold one of sixteen contents, so that each has equals.

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use esker_base::Stream;
 use esker_base::units::{GIB, MIB};
-use esker_hugepage_linux::linux::tracked::Tracked;
 use esker_hugepage::{PAGE_BYTES, REGION_BYTES};
+use esker_hugepage_linux::linux::tracked::Tracked;
 use esker_sys::process::{Advice, Process};
 
 use crate::experiment::{Experiment, Figure, LabError, Options};

@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use esker_base::units::{KIB, MIB};
 use esker_base::{Nanos, Stream};
-use esker_calibrate::{Options as CalibrateOptions, Part, TRIES, undisturbed};
+use esker_calibrate::{Calibrator, Options as CalibrateOptions, Part, TRIES, undisturbed};
 use esker_predict::{
-    Calibration, Calibrator, Candidate, Latencies, Load, Plan, PredictError, Prepared, Run, SpeedChoice, Trace, Watch,
+    Calibration, Candidate, Latencies, Load, Plan, PredictError, Prepared, Run, SpeedChoice, Trace, Watch,
 };
 use esker_stack::Spec;
 use esker_trace_block::{Op, Record};

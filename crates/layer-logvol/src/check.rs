@@ -4,11 +4,11 @@ use esker_block::{Below, Buf, Limits};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
-use esker_layer_thin::catalogue::{CATALOGUE, Catalogue, is_head};
-use esker_layer_thin::{ManageError, catalogue_in};
 use crate::recover::{RecoverError, Recovered, Recovery};
 use crate::segments::State;
 use crate::store::{DeviceStore, METADATA, SegmentStore};
+use esker_layer_thin::catalogue::{CATALOGUE, Catalogue, is_head};
+use esker_layer_thin::{ManageError, catalogue_in};
 
 /// What was found.
 #[derive(Clone, PartialEq, Eq, Debug)]

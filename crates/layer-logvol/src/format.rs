@@ -18,6 +18,7 @@ pub use slot::{Head, Position, SLOT, SLOTS, Slot, SlotError};
 use std::ops::Range;
 
 use esker_base::units::size_text;
+pub(crate) use esker_layer_thin::bytes::{checksum, get, put};
 
 use crate::map::Fanout;
 
@@ -161,5 +162,3 @@ pub fn slots_of(generation: u64, bytes: u64) -> [u64; 2] {
     let at = generation % SLOTS * SLOT as u64;
     [at, bytes / SLOT as u64 * SLOT as u64 - SLOTS_BYTES + at]
 }
-
-/// Little-endian numbers at fixed places; the caller knows that the bytes are there.

@@ -26,9 +26,9 @@ pub mod pages;
 mod part;
 mod read;
 pub mod recover;
+mod remap;
 pub mod segments;
 mod shortage;
-mod remap;
 pub mod space;
 pub mod store;
 #[cfg(test)]
@@ -45,8 +45,8 @@ use esker_block::{
     Param, ParamType, Role, Routes, Stat, Step, Trouble,
 };
 
-use volumes::Named;
 pub use volume::{Config, Volume};
+use volumes::Named;
 
 const PARAMS: &[Param] = &[
     Param::optional("size", ParamType::Size, "Bytes of logical space that are exported; 2^48 blocks if not given."),

@@ -35,8 +35,8 @@ use catalogue::{CATALOGUE, Catalogue, CatalogueError, Entry, STAGING};
 use change::Cut;
 use order::OrderError;
 use ports::{Port, Window};
-pub use remap::{Compared, LOGICAL_BLOCKS, Remap, Space, Spaces};
 use remap::METADATA;
+pub use remap::{Compared, LOGICAL_BLOCKS, Remap, Space, Spaces};
 
 /// Why an order was not carried out. Nothing was changed then.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]

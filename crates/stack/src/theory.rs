@@ -73,6 +73,7 @@ mod tests {
         Ok(Layer::single(Pass, make.lowers[0].clone()))
     }
 
+    static LEAF: Kind = Kind { lowers: Arity::None, ..Kind::layer("leaf", "A leaf.", &[], build) };
     static LOOK: Kind = Kind::layer("look", "Looks.", &[], build);
     static CHANGE: Kind =
         Kind { role: Role::Modifier, routes: Routes::FORWARD, ..Kind::layer("change", "Changes.", &[], build) };
@@ -83,12 +84,11 @@ mod tests {
         routes: Routes { generate: Ends::These(&[1]), ..Routes::WORST },
         ..Kind::layer("split", "Has two ends.", &[], build)
     };
-    static KINDS: &[&Kind] = &[&esker_dev::memory::KIND, &LOOK, &CHANGE, &SPLIT];
+    static KINDS: &[&Kind] = &[&LEAF, &LOOK, &CHANGE, &SPLIT];
 
     #[test]
     fn kinds_tell_the_theory_their_maps_and_properties() {
-        let spec =
-            Spec::parse("t", "a = memory size=1MiB; b = memory size=1MiB; s = split on a,b; vol = look on s").unwrap();
+        let spec = Spec::parse("t", "a = leaf; b = leaf; s = split on a,b; vol = look on s").unwrap();
         let built = built(&spec, &spec.check(KINDS).unwrap(), KINDS);
         let device = |name: &str| built.devices.iter().find(|device| device.name == name).unwrap();
         assert_eq!((device("s").forward.clone(), device("s").generate.clone()), (None, Some(vec![1])));

@@ -61,7 +61,7 @@ impl From<Held> for io::Error {
 ///
 /// # Errors
 /// `WouldBlock` with [`Held`] if another program has a lock that does not bear this one, or the kernel's.
-pub(crate) fn lock_whole(file: BorrowedFd<'_>, exclusive: bool) -> io::Result<()> {
+pub fn lock_whole(file: BorrowedFd<'_>, exclusive: bool) -> io::Result<()> {
     let how = match exclusive {
         true => FlockOperation::NonBlockingLockExclusive,
         false => FlockOperation::NonBlockingLockShared,
@@ -77,7 +77,7 @@ pub(crate) fn lock_whole(file: BorrowedFd<'_>, exclusive: bool) -> io::Result<()
 ///
 /// # Errors
 /// As [`lock_whole`]; no lock is left then.
-pub(crate) fn lock_bytes(file: BorrowedFd<'_>, writer: bool) -> io::Result<()> {
+pub fn lock_bytes(file: BorrowedFd<'_>, writer: bool) -> io::Result<()> {
     let taken = take(file, if writer { WRITER } else { READER });
     if taken.is_err() {
         // What is not unlocked goes with the descriptor.

@@ -9,11 +9,11 @@ use super::faults::Ear;
 use super::knobs::Knobs;
 use super::tracked::Tracked;
 use super::{Settings, System, doctor};
+use esker_base::{Nanos, Time};
 use esker_hugepage::manager::Manager;
 use esker_hugepage::policy::{Action, Reason};
 use esker_hugepage::view::{Backing, Pid, Place, ProcView, Refusal, Region, Skip};
 use esker_hugepage::{PAGE_BYTES, Policy, REGION_BYTES};
-use esker_base::{Nanos, Time};
 use esker_rt::real::{Reactor, RealConfig};
 use esker_testkit::{Ability, skip};
 

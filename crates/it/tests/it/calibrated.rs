@@ -7,8 +7,8 @@ use esker_base::Nanos;
 use esker_base::units::{KIB, MIB};
 use esker_calibrate::{Calibrator, Options, Part, RawDevice};
 use esker_predict::{Calibration, Candidate, Load, Plan, PredictError, Run, Trace, Watch};
-use esker_sys::loop_device::{self, LoopSetup};
 use esker_stack::Spec;
+use esker_sys::loop_device::{self, LoopSetup};
 use esker_trace_block::{Op, Record};
 
 const SIZE: u64 = 8 * MIB;

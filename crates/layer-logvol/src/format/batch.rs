@@ -1,6 +1,6 @@
 //! Batches: the records of several requests in as few blocks as they fit in, and the data of the writes among them behind.
 
-use esker_layer_thin::bytes::{checksum, get, put};
+use super::{checksum, get, put};
 use crate::map::LOGICAL_BLOCKS;
 
 /// Bytes of a batch's head.

@@ -1,6 +1,6 @@
 //! The head of a segment of copies.
 
-use esker_layer_thin::bytes::{checksum, get, put};
+use super::{checksum, get, put};
 
 /// Not that of a segment of the log: recovery must never look for records there.
 const MAGIC: u64 = u32::from_le_bytes(*b"EsCp") as u64;

@@ -1,6 +1,6 @@
 //! Pages of the map: each holds one node of its tree.
 
-use esker_layer_thin::bytes::{checksum, get, put};
+use super::{checksum, get, put};
 use crate::map::{Extent, LOGICAL_BLOCKS};
 
 /// Bytes of a page's head.

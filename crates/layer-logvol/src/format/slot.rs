@@ -1,7 +1,6 @@
 //! The slots of the superblock, and the heads of segments.
 
-use esker_layer_thin::bytes::{checksum, get, put};
-use super::Geometry;
+use super::{Geometry, checksum, get, put};
 
 /// Slots, written in turn.
 pub const SLOTS: u64 = 2;

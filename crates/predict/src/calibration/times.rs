@@ -36,7 +36,7 @@ pub enum OpName {
 
 impl OpName {
     /// What is measured in place of `op`.
-    pub(crate) fn of(op: Op) -> OpName {
+    pub fn of(op: Op) -> OpName {
         match op {
             Op::Read => OpName::Read,
             Op::Write => OpName::Write,

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use super::heat::Managed;
 use super::*;
-use esker_hugepage::contiguity::{HUGE_ORDER, parse_buddyinfo};
 use crate::linux::groups::{Held, Hierarchy, Version};
+use esker_hugepage::contiguity::{HUGE_ORDER, parse_buddyinfo};
 
 /// A group with a process in it, until dropped.
 struct Group {
