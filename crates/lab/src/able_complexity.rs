@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::peer;
+use esker_lab_kit::peer;
+use esker_lab_kit::{Experiment, Figure, LabError, Options};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -9,7 +9,7 @@ use esker_rt::mem::Pool;
 use esker_rt::sim::{Sim, SimConfig};
 use esker_stack::{Handled, Spec, Stack, Watching};
 
-use crate::experiment::LabError;
+use esker_lab_kit::LabError;
 
 /// Devices of a stack.
 const DEVICES: usize = 4;

@@ -12,8 +12,8 @@ use esker_rt::mem::Pool;
 use esker_rt::sim::{Sim, SimConfig};
 use esker_stack::{Spec, Stack};
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::peer;
+use esker_lab_kit::peer;
+use esker_lab_kit::{Experiment, Figure, LabError, Options};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -25,8 +25,8 @@ use esker_stack::theory::built;
 use esker_stack::{Handled, Spec, Stack, Watching};
 
 use crate::able_kinds;
-use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::random_setting::{Size, setting};
+use esker_lab_kit::{Experiment, Figure, LabError, Options};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

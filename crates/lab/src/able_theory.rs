@@ -14,9 +14,9 @@ use esker_compose::search::branch::{LOOKS_MAX, compose};
 use esker_compose::search::census::{census, classes};
 use esker_compose::{Built, Declaration, Problem, Setting, samples};
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::random_setting::{Size, setting};
-use crate::timing::seconds;
+use esker_lab_kit::timing::seconds;
+use esker_lab_kit::{Experiment, Figure, LabError, Options};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -9,9 +9,10 @@ use esker_block::{Bio, BioError, Buf, Device};
 use esker_rt::real::{Reactor, RealConfig};
 use esker_stack::Export;
 
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
-use crate::timing::median;
-use crate::{reflink, scratch, volume_load};
+use crate::reflink;
+use esker_lab_kit::timing::median;
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer};
+use esker_lab_kit::{scratch, volume_load};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -15,8 +15,8 @@ use esker_rt::mem::Pool;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::sync::join_all;
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::timing::median;
+use esker_lab_kit::timing::median;
+use esker_lab_kit::{Experiment, Figure, LabError, Options};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

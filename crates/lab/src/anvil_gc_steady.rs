@@ -16,8 +16,8 @@ use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::sync::join_all;
 use esker_stack::Export;
 
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
-use crate::{scratch, volume_load};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer};
+use esker_lab_kit::{scratch, volume_load};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -14,10 +14,10 @@ use esker_rt::real::{Reactor, RealConfig};
 use esker_stack::{Export, Spec, Stack};
 
 use crate::copy_on_write::{CopyOnWrite, TABLE};
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
-use crate::nbd_serving::{self, Rival, export};
 use crate::random_writes::{self, BLOCK, Load};
-use crate::{peer, scratch, timing, volume_load};
+use esker_lab_kit::nbd_serving::{self, Rival, export};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer};
+use esker_lab_kit::{peer, scratch, timing, volume_load};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -16,8 +16,8 @@ use esker_trace_replay::{
     initialise, run,
 };
 
-use crate::experiment::LabError;
-use crate::peer;
+use esker_lab_kit::LabError;
+use esker_lab_kit::peer;
 
 use mounted::Mounted;
 

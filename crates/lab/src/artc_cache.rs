@@ -9,9 +9,9 @@ use esker_trace_replay::{InitMode, Speed};
 use crate::artc::mounted::{DISK, FileSystem, Mounted};
 use crate::artc::readers::{Readers, Source, Way, replays};
 use crate::artc::{How, replayed, root};
-use crate::cgroup::Limited;
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::scratch;
+use esker_lab_kit::cgroup::Limited;
+use esker_lab_kit::scratch;
+use esker_lab_kit::{Experiment, Figure, LabError, Options};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -11,8 +11,8 @@ use esker_trace_order::compiled::Program;
 use esker_trace_order::model::compile;
 use esker_trace_order::rules::{Order, Rules};
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::machine::told_bytes;
+use esker_lab_kit::machine::told_bytes;
+use esker_lab_kit::{Experiment, Figure, LabError, Options};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -20,7 +20,7 @@ use esker_trace_order::model::resource::{Resource, ResourceKind, Role, Touch};
 use esker_trace_order::rules::schedule::for_each;
 use esker_trace_order::rules::{Order, Outline, Rules};
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
+use esker_lab_kit::{Experiment, Figure, LabError, Options};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

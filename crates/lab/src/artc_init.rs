@@ -11,8 +11,8 @@ use esker_trace_replay::InitMode;
 use esker_trace_replay::init::TREE;
 
 use crate::artc::laid_out;
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::{scratch, timing};
+use esker_lab_kit::{Experiment, Figure, LabError, Options};
+use esker_lab_kit::{scratch, timing};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

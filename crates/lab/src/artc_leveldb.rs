@@ -12,8 +12,8 @@ use esker_trace_replay::{Report, Speed};
 use crate::artc::leveldb::{LevelDb, Load, Original, PYTHON, Task};
 use crate::artc::mounted::{DISK, FLASH, FileSystem, Mounted};
 use crate::artc::{How, prediction, replayed_cold, with_rw};
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::{scratch, timing};
+use esker_lab_kit::{Experiment, Figure, LabError, Options};
+use esker_lab_kit::{scratch, timing};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

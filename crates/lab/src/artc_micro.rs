@@ -16,8 +16,8 @@ use esker_trace_replay::{FsyncMeans, Speed};
 use crate::artc::mounted::{DISK, FileSystem, Mounted};
 use crate::artc::readers::{Readers, Source, Way};
 use crate::artc::{How, compiled, replayed, root};
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::scratch;
+use esker_lab_kit::scratch;
+use esker_lab_kit::{Experiment, Figure, LabError, Options};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

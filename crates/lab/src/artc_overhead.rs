@@ -13,8 +13,9 @@ use esker_trace_replay::Speed;
 use rustix::fs::{Mode, OFlags};
 
 use crate::artc::{How, compiled, replayed, root};
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
-use crate::{artc_record, peer, scratch, timing};
+use crate::artc_record;
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer};
+use esker_lab_kit::{peer, scratch, timing};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

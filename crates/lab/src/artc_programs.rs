@@ -16,8 +16,8 @@ use esker_trace_replay::{InitMode, Report, Speed};
 use crate::artc::leveldb::PYTHON;
 use crate::artc::mounted::{FLASH, FileSystem, Mounted};
 use crate::artc::{How, compiled, laid_out, prediction, recorded, replayed, with_rw};
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
-use crate::{peer, scratch, timing};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer};
+use esker_lab_kit::{peer, scratch, timing};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -11,8 +11,8 @@ use esker_trace_record::{Method, RecordError, Recorded, Settings, Target, record
 use rustix::fs::{Access, access};
 
 use crate::artc::recording;
-use crate::experiment::{Figure, LabError, Options, Peer};
-use crate::{peer, scratch, timing};
+use esker_lab_kit::{Figure, LabError, Options, Peer};
+use esker_lab_kit::{peer, scratch, timing};
 
 const PAIRS: usize = 9;
 /// How often is looked whether the recorder is ready.

@@ -11,8 +11,8 @@ use esker_trace_replay::report::{Mismatch, Mismatches};
 use esker_trace_replay::{InitMode, Speed};
 
 use crate::artc::{How, compiled, replayed, root, suite, with_rw};
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::scratch;
+use esker_lab_kit::scratch;
+use esker_lab_kit::{Experiment, Figure, LabError, Options};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

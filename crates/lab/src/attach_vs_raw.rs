@@ -8,9 +8,9 @@ use esker_base::units::MIB;
 use esker_front_fuse::Setup;
 use esker_sys::loop_device::{self, LoopSetup};
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::serving::attach;
-use crate::{peer, scratch, timing};
+use esker_lab_kit::serving::attach;
+use esker_lab_kit::{Experiment, Figure, LabError, Options};
+use esker_lab_kit::{peer, scratch, timing};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

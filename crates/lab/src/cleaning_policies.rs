@@ -13,7 +13,7 @@ use esker_cleaning::model::load::{Load, Skew, TEN_NINETY};
 use esker_cleaning::model::{Cleaner, Copies, Placement, Plan, Shape, Victims, run as simulate};
 use esker_cleaning::policy::{Greedy, named};
 
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -8,9 +8,9 @@ mod profile;
 
 use std::path::Path;
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::peer;
-use crate::serve_process::ServeProcess;
+use esker_lab_kit::peer;
+use esker_lab_kit::serve_process::ServeProcess;
+use esker_lab_kit::{Experiment, Figure, LabError, Options};
 use profile::Profile;
 
 /// The record.

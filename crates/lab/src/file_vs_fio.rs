@@ -11,8 +11,8 @@ use esker_rt::mem::Pool;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_stack::{Spec, Stack};
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::{peer, scratch, timing};
+use esker_lab_kit::{Experiment, Figure, LabError, Options};
+use esker_lab_kit::{peer, scratch, timing};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -23,10 +23,10 @@ use esker_front_nbd::Uri;
 use esker_rt::net::Address;
 use serde_json::json;
 
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
-use crate::serve_process::{PROGRAM, ServeProcess};
-use crate::{peer, scratch, timing};
 use crowd::{ATTACKS, Attack, Crowd, Target};
+use esker_lab_kit::serve_process::{PROGRAM, ServeProcess};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer};
+use esker_lab_kit::{peer, scratch, timing};
 use newcomer::{Newcomer, PATIENCE};
 use papers::Papers;
 

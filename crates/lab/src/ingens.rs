@@ -17,14 +17,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;
 
-use crate::experiment::{Figure, LabError, Options};
-use crate::machine::told_bytes;
-use crate::{peer, scratch};
-use bound::{bound, connect};
+use esker_lab_kit::bound::{bound, connect};
+use esker_lab_kit::machine::told_bytes;
+use esker_lab_kit::{Figure, LabError, Options};
+use esker_lab_kit::{peer, scratch};
 use loads::{Work, be_busy};
 use settings::Settings;
 
-pub mod bound;
 pub mod chase;
 pub mod fragmenter;
 pub mod guest;

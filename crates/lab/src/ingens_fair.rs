@@ -10,7 +10,7 @@ use esker_hugepage::policy::{Order, Policy};
 use esker_hugepage::sim::{self, Costs, Freeing, Machine, Physical};
 use esker_hugepage::{Manager, Pid, Place, Region};
 
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

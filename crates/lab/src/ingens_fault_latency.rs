@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use esker_base::units::MIB;
 use esker_hugepage::{PAGE_BYTES, REGION_BYTES, Threshold};
 
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, Seen, first_region, room, thread_faults};
-use crate::timing::{at_share, median};
+use esker_lab_kit::timing::{at_share, median};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -13,11 +13,11 @@ use esker_base::units::GIB;
 use esker_hugepage::{PAGE_BYTES, REGION_BYTES};
 use esker_hugepage_linux::linux::system::{fragmentation_now, huge_blocks};
 
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::fragmenter::Fragmenter;
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, FRESH, first_region, room};
-use crate::timing::{at_share, median};
+use esker_lab_kit::timing::{at_share, median};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use esker_base::units::MIB;
 
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::loads::{self, Load};
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, huge_of, room};
-use crate::timing::median;
+use esker_lab_kit::timing::median;
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

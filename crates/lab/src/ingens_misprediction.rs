@@ -18,10 +18,10 @@ use esker_hugepage::sim::{self, Costs, Freeing, Machine, Physical};
 use esker_hugepage::{Manager, Place, ProcView, REGION_BYTES, Region};
 
 use crate::asked::Asked;
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::loads::Next;
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{first_region, room};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use esker_base::units::MIB;
 
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::loads::{self, Load};
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, FRESH, huge_of, room, room_up_to, settle, thread_cpu};
-use crate::timing::{in_turns, median};
+use esker_lab_kit::timing::{in_turns, median};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -15,13 +15,13 @@ use std::time::Duration;
 use esker_base::Stream;
 use esker_hugepage_linux::linux::system::faults_knob;
 
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::chase::access_ns;
 use crate::ingens::redis::{PROGRAM, Redis};
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, Manager, room, set, settle};
-use crate::peer;
-use crate::timing::{at_share, median};
+use esker_lab_kit::peer;
+use esker_lab_kit::timing::{at_share, median};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

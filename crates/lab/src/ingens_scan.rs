@@ -12,12 +12,12 @@ use esker_hugepage::{PAGE_BYTES, REGION_BYTES};
 use esker_hugepage_linux::linux::tracked::Tracked;
 use esker_sys::process::{Advice, Process};
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::ingens::loads::Next;
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, Seen, first_region, room, thread_cpu};
-use crate::peer;
-use crate::timing::{at_share, median};
+use esker_lab_kit::peer;
+use esker_lab_kit::timing::{at_share, median};
+use esker_lab_kit::{Experiment, Figure, LabError, Options};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use esker_hugepage_linux::linux::merging::{self, saved};
 
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::guest::{Guest, Layout, room_for};
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Manager, settle};
-use crate::scratch;
-use crate::timing::median;
+use esker_lab_kit::scratch;
+use esker_lab_kit::timing::median;
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

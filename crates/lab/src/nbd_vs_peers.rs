@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use esker_base::units::MIB;
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::nbd_serving::{self, Rival, export};
-use crate::serving::Serving;
-use crate::{peer, scratch, timing};
+use esker_lab_kit::nbd_serving::{self, Rival, export};
+use esker_lab_kit::serving::Serving;
+use esker_lab_kit::{Experiment, Figure, LabError, Options};
+use esker_lab_kit::{peer, scratch, timing};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

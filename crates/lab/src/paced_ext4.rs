@@ -29,8 +29,8 @@ use esker_trace_block::sink::TAP_FORMAT;
 use esker_trace_block::{Op, Record, Source, TraceReader};
 
 use crate::artc::mounted::{FileSystem, Mounted};
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
-use crate::{peer, scratch};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer};
+use esker_lab_kit::{peer, scratch};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

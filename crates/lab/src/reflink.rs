@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use esker_base::units::GIB;
 
-use crate::experiment::LabError;
-use crate::timing::{median, seconds};
-use crate::{peer, scratch};
+use esker_lab_kit::LabError;
+use esker_lab_kit::timing::{median, seconds};
+use esker_lab_kit::{peer, scratch};
 
 /// Bytes of the image: room for the file, and for whatever the file system keeps.
 const IMAGE: u64 = 3 * GIB;

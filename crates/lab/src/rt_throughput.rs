@@ -12,8 +12,8 @@ use esker_rt::mem::Pool;
 use esker_rt::{Sim, SimConfig};
 use esker_stack::{Spec, Stack};
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::timing::{median, seconds};
+use esker_lab_kit::timing::{median, seconds};
+use esker_lab_kit::{Experiment, Figure, LabError, Options};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -21,10 +21,10 @@ use esker_rt::mem::Pool;
 use esker_rt::{Sim, SimConfig};
 use esker_stack::{Spec, Stack};
 
-use crate::cpu_time::CpuTime;
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
-use crate::peer;
-use crate::timing::median;
+use esker_lab_kit::cpu_time::CpuTime;
+use esker_lab_kit::peer;
+use esker_lab_kit::timing::median;
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

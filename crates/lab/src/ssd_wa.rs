@@ -10,7 +10,7 @@
 use esker_base::Stream;
 use esker_dev_sim::ssd_model::ftl::{Cleaner, Ftl, Geometry, LOW, Moved};
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
+use esker_lab_kit::{Experiment, Figure, LabError, Options};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

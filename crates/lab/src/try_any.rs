@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use esker_base::Stream;
 use esker_trace_block::{TraceError, TraceReader};
 
-use crate::cpu_time::CpuTime;
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::{peer, scratch};
+use esker_lab_kit::cpu_time::CpuTime;
+use esker_lab_kit::{Experiment, Figure, LabError, Options};
+use esker_lab_kit::{peer, scratch};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -22,9 +22,9 @@ use esker_predict::{
 use esker_stack::Spec;
 use esker_trace_block::{Op, Record};
 
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
-use crate::machine::{CpuTimes, lost_ticks};
-use crate::scratch;
+use esker_lab_kit::machine::{CpuTimes, lost_ticks};
+use esker_lab_kit::scratch;
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

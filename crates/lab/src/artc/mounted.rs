@@ -10,9 +10,9 @@ use esker_rt::mem::Pool;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 
-use crate::experiment::LabError;
-use crate::peer;
-use crate::serving::{Serving, attach};
+use esker_lab_kit::LabError;
+use esker_lab_kit::peer;
+use esker_lab_kit::serving::{Serving, attach};
 
 /// A disk of five times the usual speed, so that runs are short, and yet the disk, not this machine's CPUs, decides how long
 /// they are. Its buffers are smaller than the profile's by as much as the files of experiments are smaller than those of

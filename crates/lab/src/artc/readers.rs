@@ -19,8 +19,8 @@ use esker_trace_order::compiled::Program;
 use esker_trace_replay::{InitMode, Report};
 
 use super::{compiled, laid_out};
-use crate::experiment::LabError;
-use crate::timing;
+use esker_lab_kit::LabError;
+use esker_lab_kit::timing;
 
 const BLOCK: u64 = 4096;
 /// Bytes of each read of a whole file.

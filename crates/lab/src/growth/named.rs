@@ -7,8 +7,8 @@ use esker_rt::{Sim, SimConfig};
 use esker_stack::{Spec, Stack};
 
 use super::Series;
-use crate::experiment::{Figure, LabError};
 use crate::ingens::thread_cpu;
+use esker_lab_kit::{Figure, LabError};
 
 /// Blocks are small, so that many entries of the catalogue fit into memory.
 const STACK: &str = "a = memory size=512MiB; vm = volumes block=512 page=512 segment=256KiB ports=\"first=1MiB\" on a; export vol = vm.first";

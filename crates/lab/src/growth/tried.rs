@@ -9,7 +9,7 @@ use esker_stack::Spec;
 use esker_trace_block::{Op, Record};
 
 use super::{Series, cpu_ms};
-use crate::experiment::{Figure, LabError};
+use esker_lab_kit::{Figure, LabError};
 
 /// One load, at several sizes.
 struct Load {

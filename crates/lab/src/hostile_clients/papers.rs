@@ -10,8 +10,8 @@ use rcgen::{
 };
 use tempfile::TempDir;
 
-use crate::experiment::LabError;
-use crate::peer;
+use esker_lab_kit::LabError;
+use esker_lab_kit::peer;
 
 /// The name in both certificates.
 const NAME: &str = "localhost";
