@@ -11,6 +11,7 @@ use esker_rt::mem::Pool;
 
 use crate::created::Created;
 use crate::device::Device;
+use crate::env::Env;
 use crate::ext::Extension;
 use crate::limits::{Limits, OpSet};
 
@@ -398,6 +399,8 @@ pub struct Make<'a> {
     pub lowers: &'a [Limits],
     /// Where it notes what it creates outside, such as a file.
     pub created: &'a Created,
+    /// What the program hands to its kinds.
+    pub env: &'a Env,
 }
 
 /// Builds one device.

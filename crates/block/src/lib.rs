@@ -15,6 +15,7 @@ pub mod changes;
 pub mod conformance;
 pub mod created;
 pub mod device;
+pub mod env;
 pub mod ext;
 pub mod flight;
 pub mod kind;
@@ -31,6 +32,7 @@ pub use buf::Buf;
 pub use changes::ChangeMap;
 pub use created::Created;
 pub use device::{Device, Origin, Stat, Usage};
+pub use env::Env;
 pub use ext::{Below, Ctx, Enter, Extension, Flow, Job, Mark, Opening, Route, Station};
 pub use kind::{
     Args, Arity, Build, Durability, Ends, Kind, KindError, Layer, Make, Medium, Param, ParamType, Role, Routes, Upper,

@@ -3,7 +3,7 @@
 //! Invariant: reports no figure that the run did not measure.
 //!
 //! Reading order: [`experiment`] (what an experiment is and reports), [`evaluation`] (several, several times), [`machine`],
-//! [`peer`] (rival programs), [`timing`] (medians and ratios), [`cpu_time`], [`scratch`], [`bound`] (programs that end with this
+//! [`rig`] (a stack in a world), [`peer`] (rival programs), [`timing`] (medians and ratios), [`cpu_time`], [`scratch`], [`bound`] (programs that end with this
 //! one), [`cgroup`]; then servers: [`serving`] (on a thread), [`serve_process`] (`esker serve` as a program), [`nbd_serving`];
 //! and [`volume_load`].
 
@@ -22,6 +22,7 @@ pub mod experiment;
 pub mod machine;
 pub mod nbd_serving;
 pub mod peer;
+pub mod rig;
 pub mod scratch;
 pub mod serve_process;
 pub mod serving;
@@ -30,3 +31,4 @@ pub mod volume_load;
 
 pub use evaluation::{Evaluated, Evaluation, Spread, evaluate};
 pub use experiment::{Experiment, Figure, LabError, Options, Peer, Report};
+pub use rig::Rig;

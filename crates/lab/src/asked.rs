@@ -10,9 +10,7 @@ use esker_sys::Credentials;
 use tempfile::TempDir;
 
 use crate::ingens::Manager;
-use esker_lab_kit::LabError;
-use esker_lab_kit::machine::told_bytes;
-use esker_lab_kit::{peer, scratch};
+use esker_lab_kit::{LabError, machine::told_bytes, peer, scratch};
 
 const PROGRAM: &str = "esker hugepage run";
 /// A manager that is alive answers within one promotion, which took 9.6 s where others held both CPUs.

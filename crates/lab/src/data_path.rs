@@ -8,9 +8,7 @@ mod profile;
 
 use std::path::Path;
 
-use esker_lab_kit::peer;
-use esker_lab_kit::serve_process::ServeProcess;
-use esker_lab_kit::{Experiment, Figure, LabError, Options};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, peer, serve_process::ServeProcess};
 use profile::Profile;
 
 /// The record.

@@ -17,10 +17,12 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;
 
-use esker_lab_kit::bound::{bound, connect};
-use esker_lab_kit::machine::told_bytes;
-use esker_lab_kit::{Figure, LabError, Options};
-use esker_lab_kit::{peer, scratch};
+use esker_lab_kit::{
+    Figure, LabError, Options,
+    bound::{bound, connect},
+    machine::told_bytes,
+    peer, scratch,
+};
 use loads::{Work, be_busy};
 use settings::Settings;
 

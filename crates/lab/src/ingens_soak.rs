@@ -18,9 +18,7 @@ use esker_base::units::MIB;
 
 use crate::asked::Asked;
 use crate::ingens::room;
-use esker_lab_kit::bound::Bound;
-use esker_lab_kit::peer;
-use esker_lab_kit::{Experiment, Figure, LabError, Options};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, bound::Bound, peer};
 use store::{Counts, Kind, Store};
 
 /// The record.

@@ -9,7 +9,8 @@ use std::rc::Rc;
 use esker_base::{ByteRange, Nanos};
 use esker_block::ext::Submit;
 use esker_block::{
-    Below, Bio, BioError, Class, Ctx, Device, Done, Extension, Kind, Latch, Limits, Role, Route, Step, Upper, VolumeId,
+    Below, Bio, BioError, Class, Ctx, Device, Done, Env, Extension, Kind, Latch, Limits, Role, Route, Step, Upper,
+    VolumeId,
 };
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
@@ -28,6 +29,8 @@ use crate::watch::{Watch, Work};
 pub(crate) struct Shared {
     pub rt: Rt,
     pub pool: Pool,
+    /// What the program hands to its kinds.
+    pub env: Env,
     pub door: Door,
     pub watch: Rc<Watch>,
     pub tracked: Tracked,
@@ -44,10 +47,11 @@ pub(crate) struct Shared {
 const SPARE_MAX: usize = 256;
 
 impl Shared {
-    pub fn new(rt: Rt, pool: Pool) -> Shared {
+    pub fn new(rt: Rt, pool: Pool, env: Env) -> Shared {
         Shared {
             rt,
             pool,
+            env,
             door: Door::default(),
             watch: Rc::default(),
             tracked: Tracked::default(),

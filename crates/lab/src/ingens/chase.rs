@@ -7,8 +7,7 @@ use esker_base::Stream;
 use esker_hugepage::PAGE_BYTES;
 
 use crate::ingens::{Arm, FRESH, first_region};
-use esker_lab_kit::timing::median;
-use esker_lab_kit::{LabError, Options};
+use esker_lab_kit::{LabError, Options, timing::median};
 
 const PAGE: usize = PAGE_BYTES as usize;
 /// A line of a CPU's cache: each page has one that is used, at a place of its own.

@@ -20,10 +20,7 @@ use esker_hugepage_linux::linux::system::huge_blocks;
 
 use super::loads::Next;
 use super::{first_region, huge_of, thread_cpu};
-use esker_lab_kit::bound::Bound;
-use esker_lab_kit::peer;
-use esker_lab_kit::timing::median;
-use esker_lab_kit::{LabError, Options};
+use esker_lab_kit::{LabError, Options, bound::Bound, peer, timing::median};
 
 /// Word by which this program is asked to be a guest.
 const WORD: &str = "--esker-lab-guest";

@@ -12,10 +12,7 @@ use esker_base::Stream;
 use tempfile::TempDir;
 
 use crate::ingens::huge_of;
-use esker_lab_kit::LabError;
-use esker_lab_kit::bound::Bound;
-use esker_lab_kit::cgroup::Group;
-use esker_lab_kit::{peer, scratch};
+use esker_lab_kit::{LabError, bound::Bound, cgroup::Group, peer, scratch};
 
 /// The program.
 pub const PROGRAM: &str = "redis-server";

@@ -9,9 +9,7 @@ use esker_base::Stream;
 use tempfile::TempDir;
 
 use crate::ingens::redis;
-use esker_lab_kit::LabError;
-use esker_lab_kit::bound::Bound;
-use esker_lab_kit::{peer, scratch};
+use esker_lab_kit::{LabError, bound::Bound, peer, scratch};
 
 const KEYS: usize = 60_000;
 /// Bytes of a value.
