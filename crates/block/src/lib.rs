@@ -31,7 +31,7 @@ pub use buf::Buf;
 pub use changes::ChangeMap;
 pub use created::Created;
 pub use device::{Device, Origin, Stat, Usage};
-pub use ext::{Below, Ctx, Enter, Extension, Flow, Job, Mark, Opening, Route, Station};
+pub use ext::{Below, Ctx, Enter, Extension, Flow, Job, Mark, Opening, OrderInfo, Orders, Route, Sizing, Station};
 pub use kind::{
     Args, Arity, Build, Durability, Ends, Kind, KindError, Layer, Make, Medium, Param, ParamType, Role, Routes, Upper,
     Value, Worlds,

@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use esker_block::step::LocalFuture;
 use esker_block::{
-    Below, Bio, BioError, Ctx, Done, Extension, Flow, KindError, Mark, Opening, Stat, Station, Step, Trouble,
+    Below, Bio, BioError, Ctx, Done, Extension, Flow, KindError, Mark, Opening, Orders, Sizing, Stat, Station, Step,
+    Trouble,
 };
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
@@ -46,16 +47,26 @@ pub trait Stateful: Sized + 'static {
     /// As [`Extension::complete`].
     fn complete(&self, _ctx: &mut Ctx<'_>, _done: &mut Done) {}
 
-    /// As [`Extension::settle`]. A latched layer has nothing to bring below.
+    /// As [`Extension::quiesce`]. A latched layer has nothing to bring below.
     ///
     /// # Errors
-    /// As [`Extension::settle`].
+    /// As [`Extension::quiesce`].
     fn quiesce(self: &Rc<Self>, _io: &Io) -> impl Future<Output = Result<(), BioError>> {
         async { Ok(()) }
     }
 
     /// Ends the tasks.
     fn close(&self) {}
+
+    /// As [`Extension::sizing`]; asked before the opening, too.
+    fn sizing(_config: &Self::Config) -> Option<&dyn Sizing> {
+        None
+    }
+
+    /// As [`Extension::orders`].
+    fn orders(_config: &Self::Config) -> Option<&dyn Orders> {
+        None
+    }
 
     /// As [`Extension::stats`].
     fn stats(&self) -> Vec<Stat>;
@@ -126,7 +137,7 @@ impl<S: Stateful> Extension for StatefulLayer<S> {
         self.state().complete(ctx, done);
     }
 
-    fn settle(&self, below: Below) -> Step<Result<(), BioError>> {
+    fn quiesce(&self, below: Below) -> Step<Result<(), BioError>> {
         let opened = self.opened.clone();
         Step::later(async move {
             let Some(Opened { state, rt, pool }) = opened.get() else { return Ok(()) };
@@ -136,6 +147,14 @@ impl<S: Stateful> Extension for StatefulLayer<S> {
 
     fn close(&self) {
         self.opened.get().inspect(|opened| opened.state.close());
+    }
+
+    fn sizing(&self) -> Option<&dyn Sizing> {
+        S::sizing(&self.config)
+    }
+
+    fn orders(&self) -> Option<&dyn Orders> {
+        S::orders(&self.config)
     }
 
     fn stats(&self) -> Vec<Stat> {

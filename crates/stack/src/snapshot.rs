@@ -211,7 +211,7 @@ impl Slot {
 
     /// Bytes of an upper end, if they may change: `below` is what lower end 0 has.
     fn size(&self, port: u16, below: Option<u64>) -> Option<u64> {
-        self.ext.size(port).or(below.filter(|_| self.instance.kind.transparent))
+        self.ext.sizing().map(|sizing| sizing.size(port)).or(below.filter(|_| self.instance.kind.transparent))
     }
 }
 
@@ -300,7 +300,8 @@ impl Snapshot {
         for slot in &self.slots {
             let above = |volume: &VolumeId| keepers[volume.0 as usize];
             let by: Vec<Option<&str>> = slot.uppers.iter().map(above).collect();
-            (0..).zip(&by).for_each(|(port, by)| slot.instance.ext.kept(port, *by));
+            let sizing = slot.instance.ext.sizing();
+            sizing.inspect(|sizing| (0..).zip(&by).for_each(|(port, by)| sizing.kept(port, *by)));
             let instance = &slot.instance;
             let keeper = if instance.kind.transparent { by[0] } else { Some(instance.name.as_str()) };
             for lower in &slot.lowers {
@@ -377,7 +378,9 @@ impl Snapshot {
         for slot in self.slots.iter().rev() {
             let is_below_fixed = slot.lowers.iter().all(|lower| fixed.contains(lower));
             let uppers = (0..).zip(&slot.uppers);
-            let refusing = uppers.filter(|(port, _)| is_below_fixed || slot.instance.ext.is_read_only(*port));
+            let sizing = slot.instance.ext.sizing();
+            let refuses = |port| sizing.is_some_and(|sizing| sizing.is_read_only(port));
+            let refusing = uppers.filter(|(port, _)| is_below_fixed || refuses(*port));
             fixed.extend(refusing.map(|(_, upper)| *upper).collect::<Vec<_>>());
         }
         fixed.contains(&volume)

@@ -138,7 +138,11 @@ impl Stack {
                 continue;
             };
             if instance.unusable.borrow().is_none() {
-                instance.ext.settle(below).await.map_err(|e| format!("{name} holds back what it cannot store: {e}"))?;
+                instance
+                    .ext
+                    .quiesce(below)
+                    .await
+                    .map_err(|e| format!("{name} holds back what it cannot store: {e}"))?;
             }
         }
         Ok(())

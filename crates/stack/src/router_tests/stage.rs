@@ -167,7 +167,7 @@ impl Extension for Actor {
         }
     }
 
-    fn settle(&self, _: esker_block::Below) -> Step<Result<(), BioError>> {
+    fn quiesce(&self, _: esker_block::Below) -> Step<Result<(), BioError>> {
         note(&self.rt, format_args!("{} settles", self.name));
         Step::Now(if self.mode == "unsettled" { Err(BioError::io("no room")) } else { Ok(()) })
     }
