@@ -108,6 +108,7 @@ pub static KIND: Kind = Kind {
     medium: esker_block::Medium::Tables,
     transparent: false,
     cost: Nanos(600),
+    check: Some(check::MEDIA),
     ..Kind::layer("volume", "A log-structured volume: clones, moves and deletes ranges without copying.", PARAMS, build)
 };
 

@@ -68,6 +68,8 @@ pub static KIND: Kind = Kind {
     summary: "Named thin volumes with snapshots and clones, in one log-structured volume.",
     params: &PARAMS,
     build: Build::Layer(build),
+    // That of `volume` reads the catalogue too.
+    check: None,
     ..crate::KIND
 };
 

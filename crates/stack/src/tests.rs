@@ -143,6 +143,7 @@ const PLAIN: Kind = Kind {
     transparent: false,
     worlds: Worlds::Both,
     cost: Nanos::ZERO,
+    check: None,
     build: Build::Device(build_leaf),
 };
 
