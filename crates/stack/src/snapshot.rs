@@ -5,9 +5,11 @@ use std::cell::{Cell, Ref, RefCell};
 use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::ext::Submit;
+use esker_block::step::{Entries, Table, Ticket};
 use esker_block::{
     Below, Bio, BioError, Class, Ctx, Device, Done, Extension, Kind, Latch, Limits, Role, Route, Step, Upper, VolumeId,
 };
@@ -38,6 +40,14 @@ pub(crate) struct Shared {
     #[expect(clippy::vec_box, reason = "a request stays in its box when it is reused")]
     spare: RefCell<Vec<Box<Run>>>,
     spare_max: Cell<usize>,
+    /// Requests of clients that wait, for those who hold tickets.
+    flights: Entries<Flight>,
+}
+
+/// A request of a client that waits.
+struct Flight {
+    class: Class,
+    run: Box<Run>,
 }
 
 /// Ended requests that are kept.
@@ -55,6 +65,7 @@ impl Shared {
             special: Cell::new(false),
             spare: RefCell::default(),
             spare_max: Cell::new(SPARE_MAX),
+            flights: Entries::default(),
         }
     }
 
@@ -74,16 +85,25 @@ impl Shared {
         run
     }
 
-    /// A request of a client has its answer.
+    /// A request of a client that waits, as a step.
+    pub fn fly(self: &Rc<Self>, class: Class, run: Box<Run>) -> Step<Done> {
+        let key = self.flights.insert(Flight { class, run });
+        Step::Ticket(Ticket::new(self.clone(), key))
+    }
+
+    /// The answer of a request of a client that has one. The request is kept for reuse.
     #[inline]
-    pub fn left(&self, class: Class, done: &Done) {
+    pub fn land(&self, class: Class, mut run: Box<Run>) -> Done {
+        let done = run.take_answer();
         self.door.leave(class);
-        note_answer(&self.rt, done);
+        note_answer(&self.rt, &done);
+        self.spare(run);
+        done
     }
 
     /// Keeps an ended request for reuse.
     #[inline]
-    pub fn spare(&self, run: Box<Run>) {
+    fn spare(&self, run: Box<Run>) {
         let mut spare = self.spare.borrow_mut();
         if spare.len() < self.spare_max.get() {
             spare.push(run);
@@ -120,6 +140,18 @@ impl Shared {
     /// What is watched has changed.
     pub fn mark_special(&self) {
         self.special.set(self.latch.is_set() || self.watch.what.get().handlers);
+    }
+}
+
+impl Table<Done> for Shared {
+    fn poll(&self, key: u32, cx: &mut Context<'_>) -> Poll<Done> {
+        let polled = self.flights.poll(key, |flight| flight.run.poll_answer(cx));
+        polled.map(|(Flight { class, run }, ())| self.land(class, run))
+    }
+
+    /// Dropping what is in flight latches the stack.
+    fn abandon(&self, key: u32) {
+        drop(self.flights.remove(key));
     }
 }
 
