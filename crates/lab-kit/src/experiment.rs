@@ -165,8 +165,8 @@ impl LabError {
     }
 
     /// What the kernel says about a file or folder of the experiment.
-    pub fn scratch(at: impl AsRef<Path>) -> impl FnOnce(io::Error) -> LabError {
-        move |source| LabError::Scratch { dir: at.as_ref().to_path_buf(), source }
+    pub fn scratch<P: AsRef<Path> + ?Sized>(at: &P) -> impl Fn(io::Error) -> LabError + Copy {
+        |source| LabError::Scratch { dir: at.as_ref().to_path_buf(), source }
     }
 }
 

@@ -177,7 +177,7 @@ fn skewed(options: &Options, progress: &mut dyn FnMut(&str), figures: &mut Vec<F
         progress(&format!("10/90 at {:.0} %: {values:.3?}, floor {floor:.3}", live * 100.0));
         figures.extend(names.into_iter().zip(values).map(|(id, value)| Figure::alone(id, value, UNIT).paper(floor)));
         let best = least(&values);
-        let against = |id, name: &str, value: f64| Figure::alone(id, best / value, "ratio").peer(name.into(), value);
+        let against = |id, name: &str, value: f64| Figure::alone(id, best / value, "ratio").peer(name, value);
         let floor_name = "floor of perfect separation, analytic";
         match names[GREEDY] {
             "greedy_75" => figures.push(against("best_over_floor_75", floor_name, floor)),

@@ -29,7 +29,7 @@ impl Drop for Mounted {
 /// [`LabError::Rival`]: without root nothing can be mounted.
 pub fn milliseconds(mkfs: &str, parent: &Path, rounds: u64, seed: u64) -> Result<f64, LabError> {
     let dir = scratch::folder(parent)?;
-    let fault = LabError::scratch(&dir.path());
+    let fault = LabError::scratch(dir.path());
     let (image, mount) = (dir.path().join("image"), dir.path().join("mount"));
     std::fs::File::create_new(&image).and_then(|file| file.set_len(IMAGE)).map_err(fault)?;
     std::fs::create_dir(&mount).map_err(fault)?;

@@ -72,13 +72,14 @@ impl Stack {
         Stack::build_closed(shared, kinds, spec, created)?.open_built(spec)
     }
 
+    /// Opens what was built.
     fn open_built(self: Rc<Stack>, spec: &Spec) -> Result<Rc<Stack>, BuildError> {
         self.check_made()?;
         self.open_all(lowers_first(spec).into_iter().map(|at| spec.devices[at].name.clone()).collect());
         Ok(self)
     }
 
-    /// The same, without opening a layer.
+    /// Builds every device and connects them, without opening a layer.
     pub(crate) fn build_closed(
         shared: Shared,
         kinds: &'static [&'static Kind],
