@@ -7,7 +7,7 @@
 //!
 //! What it leaves out: metadata, the time that anything takes, deletions, and requests larger than one block.
 //!
-//! Reading order: [`Plan`] and [`run`], [`load`] (which block is overwritten next), `store` (the store itself).
+//! Reading order: [`SimulationPlan`] and [`run`], [`load`] (which block is overwritten next), `store` (the store itself).
 
 pub mod load;
 mod store;

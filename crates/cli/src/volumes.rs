@@ -50,7 +50,7 @@ enum VolumesError {
 }
 
 impl Volumes {
-    /// Does what `words` say, and tells the answer as JSON, or as `tell` puts it.
+    /// Does what `words` say, and prints the answer as JSON, or as `render` puts it.
     ///
     /// # Errors
     /// Whoever is asked refuses, or cannot be reached.

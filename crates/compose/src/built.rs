@@ -5,7 +5,7 @@
 //! volumes of its own, one for each upper end, and sends to the volumes below; so does one that shares what it stands
 //! on with another user, because requests of that other one do not pass it. What makes a volume stands below the
 //! layers on that volume and above those on the volumes that it is made of, whatever else is wanted: it is *fixed*, and
-//! [`Held`] says why. If the media are made anew, layers that are fixed only because of what lies on them are not.
+//! [`PinReason`] says why. If the media are made anew, layers that are fixed only because of what lies on them are not.
 
 use std::collections::BTreeMap;
 

@@ -100,7 +100,7 @@ impl<'a> ModelRun<'a> {
         ModelRun::propagate(setting, order, None)
     }
 
-    /// As [`Run::of`], but routes on which extensions other than `seen` only look leave no trace: who observes a
+    /// As [`ModelRun::of`], but routes on which extensions other than `seen` only look leave no trace: who observes a
     /// request does not keep the one before from having done its work.
     pub fn without_observers(setting: &'a Setting, order: &[ExtId], seen: ExtId) -> ModelRun<'a> {
         ModelRun::propagate(setting, order, Some(seen))

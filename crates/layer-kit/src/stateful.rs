@@ -46,10 +46,10 @@ pub trait Stateful: Sized + 'static {
     /// As [`Extension::complete`].
     fn complete(&self, _ctx: &mut Ctx<'_>, _done: &mut Done) {}
 
-    /// As [`Extension::settle`]. A latched layer has nothing to bring below.
+    /// As [`Extension::quiesce`]. A latched layer has nothing to bring below.
     ///
     /// # Errors
-    /// As [`Extension::settle`].
+    /// As [`Extension::quiesce`].
     fn quiesce(self: &Rc<Self>, _io: &Io) -> impl Future<Output = Result<(), BioError>> {
         async { Ok(()) }
     }

@@ -116,7 +116,7 @@ pub enum AssembleError {
 /// be newer.
 ///
 /// # Errors
-/// [`Refusal`].
+/// [`AssembleError`].
 pub fn assemble(
     found: &[Probed],
     fresh: impl FnOnce() -> Superblock,

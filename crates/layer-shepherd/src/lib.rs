@@ -123,7 +123,7 @@ impl Stateful for Shepherd {
     fn tasks(self: &Rc<Self>, station: &LayerHandle) -> Vec<Task> {
         let refresh = keep::refresh(self.clone(), station.clone());
         let scrub = keep::scrub(self.clone(), station.clone());
-        vec![("shepherd", Box::pin(refresh)), ("scrub_interval", Box::pin(scrub))]
+        vec![("shepherd", Box::pin(refresh)), ("scrub", Box::pin(scrub))]
     }
 
     fn issue(self: &Rc<Self>, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {

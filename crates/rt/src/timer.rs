@@ -46,7 +46,7 @@ pub(crate) struct Due {
 #[derive(Clone, Copy)]
 struct HeapKey(u128);
 
-/// Bits of a [`Place`] that number the event's slot: at most 16 million events are pending at once.
+/// Bits of a [`HeapKey`] that number the event's slot: at most 16 million events are pending at once.
 const SLOT_BITS: u32 = 24;
 /// Bits that number the event: three days of events at 4 million a second.
 const COUNTER_BITS: u32 = 40;

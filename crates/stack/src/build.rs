@@ -39,7 +39,8 @@ impl Stack {
     /// is removed.
     pub fn build(rt: &Rt, pool: &Pool, kinds: &'static [&'static Kind], spec: &Spec) -> Result<Rc<Stack>, BuildError> {
         let created = Created::default();
-        let stack = Stack::build_made(rt, pool, kinds, spec, &created)?;
+        let stack = Stack::build_closed(rt, pool, kinds, spec, &created)?;
+        stack.check_made()?;
         stack.open_parts();
         created.keep();
         Ok(stack)
@@ -57,22 +58,10 @@ impl Stack {
         spec: &Spec,
         created: &Created,
     ) -> Result<Rc<Stack>, BuildError> {
-        let stack = Stack::build_made(rt, pool, kinds, spec, created)?;
-        stack.place_exports()?;
-        stack.open_parts();
-        Ok(stack)
-    }
-
-    /// The same, without opening a layer. A medium that is made must not take the place of a lost one.
-    fn build_made(
-        rt: &Rt,
-        pool: &Pool,
-        kinds: &'static [&'static Kind],
-        spec: &Spec,
-        created: &Created,
-    ) -> Result<Rc<Stack>, BuildError> {
         let stack = Stack::build_closed(rt, pool, kinds, spec, created)?;
         stack.check_made()?;
+        stack.place_exports()?;
+        stack.open_parts();
         Ok(stack)
     }
 
@@ -82,7 +71,7 @@ impl Stack {
         self.open_all(lowers_first(&spec).into_iter().map(|at| spec.devices[at].name.clone()).collect());
     }
 
-    /// The same, whatever the media.
+    /// The same, whatever the media: no layer is opened, and [`Stack::check_made`] was not asked.
     pub(crate) fn build_closed(
         rt: &Rt,
         pool: &Pool,

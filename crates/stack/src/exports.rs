@@ -196,18 +196,19 @@ impl Export {
         Some(self.end.slot.as_ref()?.meter.reading())
     }
 
-    /// The map of what is changed from now on: by requests through this export, whichever front end they come from, by
-    /// requests through other tracked exports of the same volume or of one above or below it, and by orders to what is below.
-    /// It lasts over live changes of layers. Requests of layers to what is below them are none of these. None unless the
-    /// stack is built to be [served](Stack::build_served).
+    /// The map of what is changed from now on. It lasts over live changes of layers. None unless the stack is built to be
+    /// [served](Stack::build_served).
+    ///
+    /// Requests through this export mark it, from any front end. So do requests through other tracked exports of the same volume,
+    /// or of a volume above or below it, and orders to layers below. Requests of layers to what is below them do not.
     pub fn track_changes(&self) -> Option<Rc<ChangeMap>> {
         let slot = self.end.slot.as_ref()?;
-        let exports = &self.stack().shared.exports;
-        let made = || exports.map_on(slot.on.get()).unwrap_or_else(|| Rc::new(ChangeMap::new(self.size())));
         if let Some(changes) = slot.own.get() {
             return Some(changes.clone());
         }
-        let changes = made();
+        let exports = &self.stack().shared.exports;
+        let shared = exports.map_on(slot.on.get());
+        let changes = shared.unwrap_or_else(|| Rc::new(ChangeMap::new(self.size())));
         slot.own.get_or_init(|| changes.clone());
         exports.relate(&self.stack().snapshot.borrow());
         Some(changes)

@@ -10,6 +10,8 @@ use crate::stack::{Parts, Stack};
 use crate::text::{Spec, split_reference};
 
 impl Stack {
+    /// A medium that is made must not take the place of a lost one.
+    ///
     /// # Errors
     /// A medium was made although another one, below the same layer, holds data.
     pub(crate) fn check_made(&self) -> Result<(), BuildError> {

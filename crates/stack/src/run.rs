@@ -112,7 +112,7 @@ impl InFlightRequest {
         &self.snapshot.shared
     }
 
-    /// Sends the request down as far as it goes without waiting. Unless it is answered then, [`Run::poll_answer`] goes
+    /// Sends the request down as far as it goes without waiting. Unless it is answered then, [`InFlightRequest::poll_answer`] goes
     /// on.
     #[inline]
     pub fn start(&mut self) {
@@ -120,7 +120,7 @@ impl InFlightRequest {
         self.down();
     }
 
-    /// As [`Run::start`], while who handles requests is watched.
+    /// As [`InFlightRequest::start`], while who handles requests is watched.
     #[cold]
     pub fn start_watched(&mut self) {
         self.origin = Some(self.bio().dest);

@@ -64,7 +64,7 @@ impl Puppet {
     /// Waits for the answer to what was begun.
     ///
     /// # Panics
-    /// As for [`Puppet::tell`].
+    /// As for [`Puppet::send`].
     pub fn answer(&mut self) -> u64 {
         number(&mut self.from)
     }

@@ -66,7 +66,7 @@ impl<S: Source> Merged<S> {
 
 impl<S: Source> Source for Merged<S> {
     /// # Errors
-    /// Those of the sources, and a source that names a second volume (see [`crate::OneVolume`]).
+    /// Those of the sources, and a source that names a second volume (see [`crate::VolumeFilter`]).
     fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
         let Some(Reverse((_, i))) = self.order.pop() else { return Ok(None) };
         let record = self.next[i].take();

@@ -192,7 +192,7 @@ impl<'a> CallExecutor<'a> {
         self.ready.set(ready);
     }
 
-    /// Makes the call, for which [`Hand::prepare`] got ready.
+    /// Makes the call, for which [`CallExecutor::prepare`] got ready.
     pub fn perform(&mut self, turn: &Turn<'_>) -> Answer {
         self.seen = None;
         let reply = if is_circumstance(turn.step) { Err(Fail::Skip(Skip::Circumstance)) } else { self.dispatch(turn) };

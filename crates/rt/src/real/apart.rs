@@ -8,7 +8,7 @@
 use std::io;
 use std::thread;
 
-/// What is to be done, with texts in and a text out, so that no descriptor can cross over: an `Errand` must use none
+/// What is to be done, with texts in and a text out, so that no descriptor can cross over: an `IsolatedCall` must use none
 /// but those that it opens (and the standard ones). It must not wake tasks of a world: that takes a descriptor too.
 pub type IsolatedCall = fn(&[String]) -> Result<String, String>;
 
@@ -32,7 +32,7 @@ pub fn run_isolated(errand: IsolatedCall, words: Vec<String>) -> Result<String, 
 
 /// Runs work that calls on descriptors as a program with a single thread does: in a table that it shares with nobody, the kernel need
 /// not count who uses one. It begins with none but the standard ones, and what it opens must not leave it. Blocking, as
-/// [`run_apart`]; the work must not wake tasks of a world either.
+/// [`run_isolated`]; the work must not wake tasks of a world either.
 ///
 /// # Errors
 /// Why its thread could not be made or set apart, or that it panicked.
@@ -53,7 +53,7 @@ fn in_own_table<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) ->
 
 /// Gives this thread a table of descriptors of its own, without those that it shared until now.
 fn leave_descriptors() -> io::Result<()> {
-    // SAFETY: this thread was made for one errand. Nothing that owns or borrows a descriptor was moved to it: an `Errand` is a plain
+    // SAFETY: this thread was made for one call. Nothing that owns or borrows a descriptor was moved to it: an `IsolatedCall` is a plain
     // function that is given texts and gives one back; other work is one too, and is given what says that it has none.
     let result = unsafe {
         libc::syscall(libc::SYS_close_range, FIRST_OWN, libc::c_uint::MAX, libc::CLOSE_RANGE_UNSHARE as libc::c_uint)

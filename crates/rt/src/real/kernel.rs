@@ -191,7 +191,7 @@ impl File {
     /// down, which is waited for up to a second.
     ///
     /// # Errors
-    /// `WouldBlock` with [`Held`](super::lock::Held) if another program holds one, or the kernel's.
+    /// `WouldBlock` with [`LockHolder`](super::lock::LockHolder) if another program holds one, or the kernel's.
     pub fn lock(&self, exclusive: bool) -> io::Result<()> {
         patiently(|| {
             lock::lock_whole(self.fd.as_fd(), exclusive)?;

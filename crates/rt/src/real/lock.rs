@@ -60,7 +60,7 @@ impl From<LockHolder> for io::Error {
 /// Locks an open file, as its only user or beside readers. Does not wait.
 ///
 /// # Errors
-/// `WouldBlock` with [`Held`] if another program has a lock that does not bear this one, or the kernel's.
+/// `WouldBlock` with [`LockHolder`] if another program has a lock that does not bear this one, or the kernel's.
 pub(crate) fn lock_whole(file: BorrowedFd<'_>, exclusive: bool) -> io::Result<()> {
     let how = match exclusive {
         true => FlockOperation::NonBlockingLockExclusive,

@@ -91,7 +91,7 @@ impl Plan {
     }
 }
 
-/// A fuzzer that is built, and what it is to try.
+/// The built fuzzer and its targets.
 struct Soak<'a> {
     root: &'a Path,
     plan: &'a Plan,

@@ -20,7 +20,7 @@ pub enum Cleaner {
 
 /// All blocks of a drive. A block here is one erase block on each die, written and erased together.
 pub struct Blocks {
-    /// Units of a block, and the logarithm of their stride in [`Place`].
+    /// Units of a block, and the logarithm of their stride in [`PhysicalUnit`].
     units: u32,
     shift: u32,
     /// One bit for each place: whether its unit is live. Places of an open block that are not yet written count as live.

@@ -18,7 +18,7 @@ pub enum UnitState {
 const CHUNK_BITS: u32 = 10;
 const CHUNK: u32 = 1 << CHUNK_BITS;
 
-/// Entries are stored so that fresh memory says [`Held::Never`].
+/// Entries are stored so that fresh memory says [`UnitState::Never`].
 const TRIMMED: u32 = 1;
 const FIRST_PLACE: u32 = 2;
 
