@@ -1,19 +1,24 @@
-//! Words that every other crate uses: units, ranges, a codec, seeded random streams and the event digest.
+//! Words that every other crate uses: units, ranges, a bitmap, an interval map, a codec, seeded random streams and the
+//! event digest.
 //!
 //! Invariant: no I/O, no clock, no global state; every function is a pure function of its arguments.
 //!
-//! Reading order: [`units`] (sizes, times), [`range`], [`codec`] (bytes on media and on the wire),
+//! Reading order: [`units`] (sizes, times), [`range`], [`bits`], [`spans`], [`codec`] (bytes on media and on the wire),
 //! [`rng`] (named streams), [`digest`] (fingerprint of a run).
 
 #![forbid(unsafe_code)]
 
+pub mod bits;
 pub mod codec;
 pub mod digest;
 pub mod range;
 pub mod rng;
+pub mod spans;
 pub mod units;
 
+pub use bits::Bits;
 pub use digest::Digest;
 pub use range::ByteRange;
 pub use rng::Stream;
+pub use spans::Spans;
 pub use units::{Nanos, Time};

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use esker_base::digest::mix;
-use esker_rt::mem::{Mem, Pool, Slab, Slice};
+use esker_rt::mem::{Mem, Parts, Pool, Slab, Slice};
 
 enum Repr {
     /// Content word `n` (8 bytes, little-endian) is a hash of seed and `n`; the seed 0 stands for zeroes.
@@ -249,23 +249,25 @@ impl Buf {
     ///
     /// # Panics
     /// If bytes are described: the builder refuses such stacks (`Kind::needs_bytes`).
-    pub fn into_parts(self) -> Vec<Slice> {
+    pub fn into_parts(self) -> Parts {
         let (start, len) = (self.start, self.len);
         match self.repr {
-            Repr::Unique(slab) => vec![Slice { mem: Mem::Unique(slab), start, len }],
-            Repr::Shared(shared) => vec![Slice { mem: Mem::Shared(shared), start, len }],
+            Repr::Unique(slab) => Slice { mem: Mem::Unique(slab), start, len }.into(),
+            Repr::Shared(shared) => Slice { mem: Mem::Shared(shared), start, len }.into(),
             Repr::Chain(parts) => parts.into_iter().flat_map(Buf::into_parts).collect(),
-            Repr::Described(_) if len == 0 => Vec::new(),
+            Repr::Described(_) if len == 0 => Parts::new(),
             Repr::Described(_) => panic!("described bytes cannot be given to the kernel"),
         }
     }
 
     /// A buffer over windows that came back from the kernel.
-    pub fn from_parts(parts: Vec<Slice>) -> Buf {
-        if parts.is_empty() {
-            return Buf::empty();
+    pub fn from_parts(parts: impl IntoIterator<Item = Slice>) -> Buf {
+        let mut bufs = parts.into_iter().map(Buf::from_part);
+        let Some(first) = bufs.next() else { return Buf::empty() };
+        match bufs.next() {
+            None => first,
+            Some(second) => Buf::chain([first, second].into_iter().chain(bufs).collect()),
         }
-        Buf::chain(parts.into_iter().map(Buf::from_part).collect())
     }
 
     fn from_part(part: Slice) -> Buf {

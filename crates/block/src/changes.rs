@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use esker_base::ByteRange;
+use esker_base::{Bits, ByteRange};
 
 use crate::bio::{Bio, Op, RangeOp};
 
@@ -10,7 +10,6 @@ use crate::bio::{Bio, Op, RangeOp};
 const GRANULE_MIN: u64 = 64 << 10;
 /// Most pieces of a volume: its map takes at most 1 MiB.
 const GRANULES_MAX: u64 = 8 << 20;
-const WORD: u64 = u64::BITS as u64;
 
 /// Which bytes of one volume were changed. They are marked before the change is made, so that none is ever missing.
 pub struct ChangeMap {
@@ -22,15 +21,15 @@ pub struct ChangeMap {
 /// One bit for each piece.
 struct Map {
     granule: u64,
-    /// As many as reach to the last change.
-    words: Vec<u64>,
+    /// Pieces up to the last change.
+    marked: Bits,
 }
 
 impl ChangeMap {
     /// Of a volume that has `size` bytes now; it may grow.
     pub fn new(size: u64) -> ChangeMap {
         let granule = size.div_ceil(GRANULES_MAX).next_power_of_two().max(GRANULE_MIN);
-        ChangeMap { map: RefCell::new(Map { granule, words: Vec::new() }), is_all: Cell::new(false) }
+        ChangeMap { map: RefCell::new(Map { granule, marked: Bits::new(0) }), is_all: Cell::new(false) }
     }
 
     /// Notes that these bytes are about to change.
@@ -44,12 +43,7 @@ impl ChangeMap {
             map.coarsen();
         }
         let (first, last) = (range.start() / map.granule, (range.end() - 1) / map.granule);
-        map.words.resize(map.words.len().max((last / WORD + 1) as usize), 0);
-        for word in first / WORD..=last / WORD {
-            let from = first.saturating_sub(word * WORD);
-            let to = (last - word * WORD).min(WORD - 1);
-            map.words[word as usize] |= (u64::MAX << from) & (u64::MAX >> (WORD - 1 - to));
-        }
+        map.marked.set_range(first as usize..last as usize + 1);
     }
 
     /// Notes that any byte may be about to change.
@@ -88,7 +82,7 @@ impl ChangeMap {
         while at < range.end() {
             let piece = at / map.granule;
             let end = ((piece + 1) * map.granule).min(size);
-            let is_set = map.is_set(piece);
+            let is_set = map.marked.has(piece as usize);
             match list.last_mut().filter(|(_, last)| *last == is_set) {
                 Some((len, _)) => *len += end - at,
                 None => list.push((end - at, is_set)),
@@ -100,15 +94,11 @@ impl ChangeMap {
 }
 
 impl Map {
-    fn is_set(&self, piece: u64) -> bool {
-        self.words.get((piece / WORD) as usize).is_some_and(|word| word >> (piece % WORD) & 1 == 1)
-    }
-
     /// Pieces of twice the size: each is marked if one of its halves was.
     fn coarsen(&mut self) {
-        let both = |piece: u64| u64::from(self.is_set(2 * piece) || self.is_set(2 * piece + 1));
-        let word = |word: u64| (0..WORD).fold(0, |bits, bit| bits | both(word * WORD + bit) << bit);
-        self.words = (0..self.words.len().div_ceil(2) as u64).map(word).collect();
+        let mut coarse = Bits::new(self.marked.len().div_ceil(2));
+        self.marked.iter().for_each(|piece| coarse.set(piece / 2));
+        self.marked = coarse;
         self.granule *= 2;
     }
 }
@@ -135,7 +125,7 @@ mod tests {
     fn the_map_of_a_huge_export_is_small() {
         let changes = ChangeMap::new(1 << 60);
         changes.mark(r((1 << 60) - 512, 512));
-        assert_eq!(changes.map.borrow().words.len() * 8, 1 << 20);
+        assert_eq!(changes.map.borrow().marked.len() / 8, 1 << 20);
         assert_eq!(changes.runs(r((1 << 60) - 512, 512), 1 << 60), [(512, true)]);
     }
 
@@ -145,7 +135,7 @@ mod tests {
         changes.mark(r(64 << 10, 512));
         let far = 5 << 40;
         changes.mark(r(far, 512));
-        let bytes = changes.map.borrow().words.len() * 8;
+        let bytes = changes.map.borrow().marked.len() / 8;
         assert!((1 << 19..=1 << 20).contains(&bytes), "{bytes} bytes");
         let flags = |at| changes.runs(r(at, 512), 6 << 40)[0].1;
         assert_eq!([0, far, far - (1 << 30), far + (1 << 30)].map(flags), [true, true, false, false]);

@@ -32,7 +32,7 @@ pub struct Usage {
 }
 
 /// The answer of what cannot be resized.
-pub(crate) const KEEPS_SIZE: &str = "its size is fixed; `thin`, and a `file` whose text gives no size, can be resized";
+pub const KEEPS_SIZE: &str = "its size is fixed; `thin`, and a `file` whose text gives no size, can be resized";
 
 /// Where the medium of a device comes from.
 pub trait Origin {

@@ -261,15 +261,6 @@ pub trait Extension {
     /// Called once after the last request, when the layer leaves a stack or the stack closes.
     fn close(&self) {}
 
-    /// Does what an operator asks of this kind alone, in words that its page lists; the answer is JSON. `below` stays as it is
-    /// until the answer.
-    ///
-    /// # Errors
-    /// Words that it does not know, and why it cannot do what they say.
-    fn ask(&self, _below: Below, _words: &[String]) -> Step<Result<String, KindError>> {
-        Step::Now(Err(KindError::Unfit("this kind can be asked nothing".into())))
-    }
-
     /// Whether a layer that is not transparent takes the size that lower end `lower` has once that is open; the stack then
     /// builds the layer again before it opens it. A layer that records its own size on the medium, or whose data would lie
     /// elsewhere, answers false: it is built for the size of the stack text.
@@ -288,29 +279,15 @@ pub trait Extension {
         false
     }
 
-    /// Called whenever an arrangement takes effect: a layer of the name `by`, which was built for the size of upper end
-    /// `port`, stands on it, so its size must not change; or nothing of the kind does.
-    fn kept(&self, _port: u16, _by: Option<&str>) {}
-
-    /// Bytes that upper end `port` has now, if it can be resized. None: the size with which it was built, or, under a
-    /// transparent layer, whatever is below.
-    fn size(&self, _port: u16) -> Option<u64> {
+    /// Its upper ends, if their sizes or their openness to changes are its own affair. None: each has the size with which it was
+    /// built, or, under a transparent layer, whatever is below.
+    fn sizing(&self) -> Option<&dyn Sizing> {
         None
     }
 
-    /// Whether upper end `port` refuses every change, as that of a snapshot does; known once the layer is open. An upper end
-    /// over lower ends that all do so does so too, whatever it answers.
-    fn is_read_only(&self, _port: u16) -> bool {
-        false
-    }
-
-    /// Changes the size of an upper end that can be resized, durably; the stack then asks [`Extension::size`]. Nothing is in
-    /// flight behind a new end that is nearer, and nothing comes.
-    ///
-    /// # Errors
-    /// Why the size is as before.
-    fn resize(&self, _below: Below, _port: u16, _bytes: u64) -> Step<Result<(), BioError>> {
-        Step::Now(Err(BioError::invalid(KEEPS_SIZE)))
+    /// The orders that it takes from operators, if there are any.
+    fn orders(&self) -> Option<&dyn Orders> {
+        None
     }
 
     /// What it tells about itself.
@@ -321,5 +298,60 @@ pub trait Extension {
     /// What an operator must know about it now: that it is latched, or does without something below.
     fn trouble(&self) -> Option<Trouble> {
         None
+    }
+}
+
+/// Upper ends that have sizes of their own.
+pub trait Sizing {
+    /// Bytes that upper end `port` has now.
+    fn size(&self, port: u16) -> u64;
+
+    /// Whether upper end `port` refuses every change, as that of a snapshot does; known once the layer is open. An upper end
+    /// over lower ends that all do so does so too, whatever this answers.
+    fn is_read_only(&self, _port: u16) -> bool {
+        false
+    }
+
+    /// Called whenever an arrangement takes effect: a layer of the name `by`, which was built for the size of upper end
+    /// `port`, stands on it, so its size must not change; or nothing of the kind does.
+    fn kept(&self, _port: u16, _by: Option<&str>) {}
+
+    /// Changes the size of an upper end, durably; the stack then asks [`Sizing::size`]. Nothing is in flight behind a new end
+    /// that is nearer, and nothing comes.
+    ///
+    /// # Errors
+    /// Why the size is as before.
+    fn resize(&self, _below: Below, _port: u16, _bytes: u64) -> Step<Result<(), BioError>> {
+        Step::Now(Err(BioError::invalid(KEEPS_SIZE)))
+    }
+}
+
+/// Orders that operators give to one layer.
+pub trait Orders {
+    /// All of them.
+    fn list(&self) -> &'static [OrderInfo];
+
+    /// Carries out what `words` say; the answer is JSON. `below` stays as it is until the answer.
+    ///
+    /// # Errors
+    /// Words that are none of the orders, and why one cannot be carried out.
+    fn order(&self, below: Below, words: &[String]) -> Step<Result<String, KindError>>;
+}
+
+/// An order: what help, pages and errors say of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OrderInfo {
+    /// Its first word.
+    pub name: &'static str,
+    /// The words that follow; optional ones in brackets.
+    pub arguments: &'static str,
+    /// One sentence.
+    pub doc: &'static str,
+}
+
+impl std::fmt::Display for OrderInfo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let space = if self.arguments.is_empty() { "" } else { " " };
+        write!(f, "{}{space}{}", self.name, self.arguments)
     }
 }

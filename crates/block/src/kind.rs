@@ -9,6 +9,7 @@ use esker_base::{ByteRange, Nanos};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
+use crate::check::MediaCheck;
 use crate::created::Created;
 use crate::device::Device;
 use crate::ext::Extension;
@@ -447,6 +448,8 @@ pub struct Kind {
     pub worlds: Worlds,
     /// CPU time per request, charged in virtual time.
     pub cost: Nanos,
+    /// Checks media of this kind while no stack uses them.
+    pub check: Option<MediaCheck>,
     /// How to build one.
     pub build: Build,
 }
@@ -469,6 +472,7 @@ impl Kind {
             transparent: true,
             worlds: Worlds::Both,
             cost: Nanos(10),
+            check: None,
             build: Build::Layer(build),
         }
     }

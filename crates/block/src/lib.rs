@@ -5,6 +5,7 @@
 //! Reading order: [`bio`] (requests and answers), [`buf`] (their payload), [`limits`] (what a device can do), [`step`]
 //! (now or later), [`device`], [`ext`] (extensions), [`flight`],
 //! [`locks`], [`latch`] and [`partial`] (what several of them need), [`kind`] (manifests and parameters), [`meter`] (counts and latencies), [`changes`] (which bytes were changed),
+//! [`check`] (checkers of media),
 //! [`store`] (bytes of media in memory), [`conformance`] (what every device must pass).
 
 #![forbid(unsafe_code)]
@@ -12,6 +13,7 @@
 pub mod bio;
 pub mod buf;
 pub mod changes;
+pub mod check;
 pub mod conformance;
 pub mod created;
 pub mod device;
@@ -30,9 +32,12 @@ pub mod store;
 pub use bio::{Bio, BioError, Class, Done, Extent, ExtentState, Flags, Op, OpKind, RangeOp, Reply, Tag, VolumeId};
 pub use buf::Buf;
 pub use changes::ChangeMap;
+pub use check::{Fact, Media, MediaCheck, MediaVerdict, ReadMedium};
 pub use created::Created;
 pub use device::{Device, Origin, Stat, Usage};
-pub use ext::{Below, Ctx, Enter, Extension, Flow, LayerHandle, Mark, OpenContext, Route, WorkPermit};
+pub use ext::{
+    Below, Ctx, Enter, Extension, Flow, LayerHandle, Mark, OpenContext, OrderInfo, Orders, Route, Sizing, WorkPermit,
+};
 pub use kind::{
     Args, Arity, Build, Durability, Ends, Kind, KindError, Layer, Make, Medium, Param, ParamType, Role, Routes, Upper,
     Value, Worlds,

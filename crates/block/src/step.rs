@@ -1,10 +1,17 @@
-//! Now or later: an answer that is there, or whose instant is known, costs no allocation; only waiting for events does.
+//! Now or later: an answer that is there, whose instant is known, or that a table will have costs no allocation.
+
+mod ticket;
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use esker_rt::Sleep;
+
+use crate::bio::Done;
+use crate::ext::Flow;
+
+pub use ticket::{Entries, Table, Ticket};
 
 /// A future of one reactor; not `Send`.
 pub type LocalFuture<T> = Pin<Box<dyn Future<Output = T>>>;
@@ -15,9 +22,15 @@ pub enum Step<T> {
     Now(T),
     /// There already, but not to be seen before the sleep ends: what models of devices answer.
     After(Sleep, T),
+    /// Later, from a table of requests in flight.
+    Ticket(Ticket<T>),
     /// Later.
     Later(LocalFuture<T>),
 }
+
+// The loop moves a step at every hop.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Step<Done>>() <= 112 && size_of::<Step<Flow>>() <= 160);
 
 impl<T> Step<T> {
     /// A step that waits.
@@ -37,6 +50,7 @@ impl<T> Step<T> {
                 sleep.await;
                 f(value)
             }),
+            Step::Ticket(ticket) => Step::later(async move { f(ticket.await) }),
             Step::Later(future) => Step::later(async move { f(future.await) }),
         }
     }
@@ -50,6 +64,8 @@ pub enum StepFuture<T> {
     Now(Option<T>),
     /// Holds the value until the sleep ends.
     After(Sleep, Option<T>),
+    /// Waits for a table.
+    Ticket(Ticket<T>),
     /// Waits.
     Later(LocalFuture<T>),
 }
@@ -64,6 +80,7 @@ impl<T: Unpin> Future for StepFuture<T> {
                 ready!(Pin::new(sleep).poll(cx));
                 Poll::Ready(value.take().expect(AWAITED_ONCE))
             }
+            StepFuture::Ticket(ticket) => Pin::new(ticket).poll(cx),
             StepFuture::Later(future) => future.as_mut().poll(cx),
         }
     }
@@ -77,6 +94,7 @@ impl<T: Unpin> IntoFuture for Step<T> {
         match self {
             Step::Now(value) => StepFuture::Now(Some(value)),
             Step::After(sleep, value) => StepFuture::After(sleep, Some(value)),
+            Step::Ticket(ticket) => StepFuture::Ticket(ticket),
             Step::Later(future) => StepFuture::Later(future),
         }
     }

@@ -6,7 +6,7 @@
 //! verb), [`failure`] (exit status and messages), [`terminal`], then what verbs share: [`stack_text`], [`composition`], [`rewriting`],
 //! [`trace`], [`trace_files`] and [`trace_archives`], [`control`] and [`patience`], [`doors`], [`world`], [`log`], [`secrets`], [`signals`], [`outputs`],
 //! [`block_devices`] and [`target`]; [`top`] is the screen of the verb of that name, [`hugepages`] and
-//! [`volumes`] what the verbs of those managers share, [`volume_media`] a volume's medium as its checker needs it.
+//! [`volumes`] what the verbs of those managers share.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -42,7 +42,6 @@ mod trace_archives;
 mod trace_files;
 mod verb;
 mod verbs;
-mod volume_media;
 mod volumes;
 mod world;
 

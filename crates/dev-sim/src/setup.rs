@@ -112,6 +112,7 @@ pub(crate) const fn kind(
         worlds: Worlds::Both,
         // A modelled device works beside the CPU.
         cost: Nanos::ZERO,
+        check: None,
         build: Build::Device(build),
     }
 }

@@ -8,29 +8,28 @@
 //! what it took before stays under the write that failed. A flush that finds no space latches, because it lost bytes that
 //! were answered.
 
+mod transfer;
+
 use std::cell::Cell;
 use std::io;
 use std::path::PathBuf;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::rc::{Rc, Weak};
 
 use esker_base::ByteRange;
+use esker_block::step::Entries;
 use esker_block::{
-    Bio, BioError, Buf, Device, Done, Extent, ExtentState, Latch, Limits, Make, Op, OpKind, Origin, Reply, Stat, Step,
+    Bio, BioError, Device, Done, Extent, ExtentState, Latch, Limits, Make, Op, OpKind, Origin, Reply, Stat, Step,
     Support, Trouble,
 };
-use esker_rt::mem::{Mem, Pool, Slice, advance_parts};
-use esker_rt::real::{FallocateMode, File, Op as KernelOp};
+use esker_rt::mem::Pool;
+use esker_rt::real::{FallocateMode, File};
 use esker_rt::{Level, Rt};
 
 use crate::found;
+use transfer::{Direction, Flight};
 
-/// Windows in one vectored operation: the kernel's IOV_MAX.
-const PARTS_MAX: usize = 1024;
 /// Extents in one answer; the caller asks on.
 const EXTENTS_MAX: usize = 1024;
-/// Bytes that one write of zeroes carries where the kernel cannot zero a range.
-const ZEROES: usize = 1 << 20;
 
 /// How an open file becomes a device.
 pub(crate) struct Opened {
@@ -91,6 +90,10 @@ pub(crate) struct Shared {
     no_space: Cell<u64>,
     /// Whether the last change found none.
     is_full: Cell<bool>,
+    /// Plain reads and writes in flight.
+    flights: Entries<Flight>,
+    /// For what goes on after a short transfer.
+    me: Weak<Shared>,
 }
 
 /// Limits of a file or block device. A read-only one supports no change.
@@ -104,7 +107,7 @@ pub(crate) fn limits(size: u64, block: u32, read_only: bool) -> Limits {
 impl Disk {
     pub fn new(rt: &Rt, pool: &Pool, opened: Opened, origin: Came) -> Disk {
         let (size, latch) = (Cell::new(opened.limits.size), Latch::new(&opened.name));
-        let shared = Shared {
+        let shared = Rc::new_cyclic(|me| Shared {
             rt: rt.clone(),
             pool: pool.clone(),
             opened,
@@ -112,8 +115,10 @@ impl Disk {
             latch,
             no_space: Cell::new(0),
             is_full: Cell::new(false),
-        };
-        Disk { shared: Rc::new(shared), origin }
+            flights: Entries::default(),
+            me: me.clone(),
+        });
+        Disk { shared, origin }
     }
 }
 
@@ -142,8 +147,9 @@ impl Device for Disk {
         }
         let shared = self.shared.clone();
         match bio.op {
-            Op::Read => Step::later(async move { shared.read(bio).await }),
-            Op::Write => Step::later(async move { shared.write(bio).await }),
+            Op::Read => shared.start(Direction::Read, bio),
+            Op::Write if bio.flags.fua => Step::later(async move { shared.write_forced(bio).await }),
+            Op::Write => shared.start(Direction::Write, bio),
             Op::Extents => Step::Now(shared.extents(bio)),
             Op::Ranges(_) => Step::Now(bio.fail(BioError::Unsupported(OpKind::Clone))),
             Op::Flush | Op::Zero | Op::Discard => Step::later(async move {
@@ -240,19 +246,13 @@ impl Shared {
         self.describe(&failure)
     }
 
-    async fn read(&self, bio: Bio) -> Done {
+    /// A write that is synced before it is answered.
+    async fn write_forced(&self, bio: Bio) -> Done {
         let Bio { buf, range, .. } = bio;
-        let (buf, result) = self.transfer(Direction::Read, range, buf).await;
-        let result = result.map(|()| Reply::Empty).map_err(|e| self.describe(&Failure::at("read", range, e)));
-        Done { result, buf }
-    }
-
-    async fn write(&self, bio: Bio) -> Done {
-        let Bio { buf, range, flags, .. } = bio;
-        let (buf, result) = self.transfer(Direction::Write, range, buf).await;
+        let (buf, result) = self.transfer(Direction::Write, range, buf.into_parts(), 0).await;
         let result = match result {
-            Ok(()) if flags.fua => self.sync().await,
-            other => other.map_err(|e| Failure::at("write", range, e)),
+            Ok(()) => self.sync().await,
+            Err(e) => Err(Failure::at("write", range, e)),
         };
         Done { result: self.judge(result, true), buf }
     }
@@ -309,66 +309,6 @@ impl Shared {
         self.opened.file.fallocate(mode, range.start(), range.len()).await?.result.map(drop)
     }
 
-    pub(crate) async fn write_zeroes(&self, range: ByteRange) -> io::Result<()> {
-        let mut slab = self.pool.slab(ZEROES);
-        slab.fill(0);
-        let zeroes = Arc::new(slab);
-        for piece in range.split_at_multiples(ZEROES as u64) {
-            let mem = Mem::Shared(zeroes.clone());
-            let part = Slice { mem, start: 0, len: piece.len() as usize };
-            let (_, result) = self.transfer_parts(Direction::Write, piece.start(), vec![part]).await;
-            result?;
-        }
-        Ok(())
-    }
-
-    /// Moves all bytes of `range` between the file and `buf`, which comes back as it was.
-    async fn transfer(&self, direction: Direction, range: ByteRange, buf: Buf) -> (Buf, io::Result<()>) {
-        let parts = buf.into_parts();
-        let windows: Vec<_> = parts.iter().map(|part| (part.start, part.len)).collect();
-        let (mut parts, result) = self.transfer_parts(direction, range.start(), parts).await;
-        if parts.len() != windows.len() {
-            // The ring itself failed and kept the memory: the caller gets as much in its place.
-            return (Buf::zeroed(&self.pool, range.len() as usize), result);
-        }
-        for (part, (start, len)) in parts.iter_mut().zip(windows) {
-            (part.start, part.len) = (start, len);
-        }
-        (Buf::from_parts(parts), result)
-    }
-
-    /// Goes on after short transfers. The parts come back in their order, their windows advanced.
-    async fn transfer_parts(&self, direction: Direction, at: u64, parts: Vec<Slice>) -> (Vec<Slice>, io::Result<()>) {
-        let (mut at, mut left, mut done) = (at, parts, Vec::new());
-        while !left.is_empty() {
-            let later = left.split_off(left.len().min(PARTS_MAX));
-            let flight = match direction {
-                Direction::Read => self.opened.file.read(at, left),
-                Direction::Write => self.opened.file.write(at, left),
-            };
-            let outcome = match flight.await {
-                Ok(outcome) => outcome,
-                Err(e) => return (done, Err(e)),
-            };
-            left = KernelOp::into_parts(outcome.op);
-            let moved = match outcome.result {
-                Ok(0) => Err(direction.ended(at)),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(0),
-                other => other,
-            };
-            if let Ok(moved) = moved {
-                at += u64::from(moved);
-                advance_parts(&mut left, moved as usize, &mut done);
-            }
-            left.extend(later);
-            if let Err(e) = moved {
-                done.append(&mut left);
-                return (done, Err(e));
-            }
-        }
-        (done, Ok(()))
-    }
-
     fn extents(&self, bio: Bio) -> Done {
         let result = match self.opened.holes {
             true => self.look_for_holes(bio.range),
@@ -397,23 +337,6 @@ impl Shared {
             at = end.max(start);
         }
         Ok(out)
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Direction {
-    Read,
-    Write,
-}
-
-impl Direction {
-    /// Why no byte was moved.
-    fn ended(self, at: u64) -> io::Error {
-        let (kind, text) = match self {
-            Direction::Read => (io::ErrorKind::UnexpectedEof, "it ends there; another program has cut it"),
-            Direction::Write => (io::ErrorKind::WriteZero, "it takes no more bytes there"),
-        };
-        io::Error::new(kind, format!("nothing moved at byte {at}: {text}"))
     }
 }
 

@@ -51,6 +51,7 @@ pub static KIND: Kind = Kind {
     transparent: false,
     worlds: Worlds::RealOnly,
     cost: Nanos::ZERO,
+    check: None,
     build: Build::Device(build),
 };
 

@@ -41,6 +41,7 @@ pub static KIND: Kind = Kind {
     transparent: false,
     worlds: Worlds::Both,
     cost: Nanos(150),
+    check: None,
     build: Build::Device(build),
 };
 

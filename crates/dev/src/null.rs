@@ -30,6 +30,7 @@ pub static KIND: Kind = Kind {
     transparent: false,
     worlds: Worlds::Both,
     cost: Nanos(10),
+    check: None,
     build: Build::Device(build),
 };
 

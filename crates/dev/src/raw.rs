@@ -35,6 +35,7 @@ pub static KIND: Kind = Kind {
     transparent: false,
     worlds: Worlds::RealOnly,
     cost: Nanos::ZERO,
+    check: None,
     build: Build::Device(build),
 };
 

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use esker_rt::mem::{Mem, Pool, Slice};
+use esker_rt::mem::{Mem, Parts, Pool, Slice};
 use esker_rt::real::{Kernel, Op as KernelOp};
 use esker_rt::{Level, Rt};
 use rustix::io::Errno;
@@ -26,7 +26,7 @@ pub(crate) struct Channel {
 /// A request, and the payload of a write.
 pub(crate) struct Message {
     pub request: Request,
-    pub payload: Vec<Slice>,
+    pub payload: Parts,
 }
 
 /// Reads requests into memory that is kept for the next one where a request does not take it away.
@@ -35,7 +35,7 @@ pub(crate) struct Reader {
     pool: Pool,
     write_max: usize,
     /// The head, the small slab, and the large one if writes can be that large.
-    parts: Vec<Slice>,
+    parts: Parts,
 }
 
 impl Channel {
@@ -46,7 +46,7 @@ impl Channel {
     }
 
     /// Sends one answer. One that nobody waits for any more is no failure.
-    pub async fn answer(&self, parts: Vec<Slice>) {
+    pub async fn answer(&self, parts: Parts) {
         let sent = self.kernel.start(KernelOp::Write { fd: self.fd.clone(), at: None, parts }).await;
         match sent.and_then(|outcome| outcome.result) {
             Ok(_) => {}
@@ -59,7 +59,7 @@ impl Channel {
 impl Reader {
     /// `write_max`: the largest payload, in bytes.
     pub fn new(channel: Channel, pool: &Pool, write_max: usize) -> Reader {
-        Reader { channel, pool: pool.clone(), write_max, parts: Vec::new() }
+        Reader { channel, pool: pool.clone(), write_max, parts: Parts::new() }
     }
 
     /// The next request. None: the file system was unmounted, or the kernel ended it.
@@ -105,13 +105,13 @@ impl Reader {
             return Ok(Message { request, payload: self.take_payload(size as usize) });
         }
         let all: Vec<u8> = self.parts.iter().flat_map(|part| part.bytes()).take(len).copied().collect();
-        Ok(Message { request: Request::parse(&all, len)?, payload: Vec::new() })
+        Ok(Message { request: Request::parse(&all, len)?, payload: Parts::new() })
     }
 
     /// The slabs that hold the payload; those that it does not reach stay for the next request.
-    fn take_payload(&mut self, size: usize) -> Vec<Slice> {
+    fn take_payload(&mut self, size: usize) -> Parts {
         let count = if size > SMALL { 2 } else { 1 };
-        let mut payload: Vec<Slice> = self.parts.drain(1..=count).collect();
+        let mut payload: Parts = self.parts.drain(1..=count).collect();
         let mut left = size;
         for part in &mut payload {
             part.len = part.len.min(left);

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use esker_base::Nanos;
 use esker_block::Tag;
-use esker_rt::mem::{Pool, Slice};
+use esker_rt::mem::{Parts, Pool, Slice};
 use esker_rt::sync::{Notify, race};
 use esker_rt::{Level, Rt};
 use rustix::io::Errno;
@@ -86,17 +86,10 @@ impl Session {
             Op::Silent => return,
             op => self.perform(unique, node, Tag { pid, ..Tag::default() }, op, payload).await,
         };
-        self.channel.answer(answer.unwrap_or_else(|errno| vec![Slice::heap(reply::failed(unique, errno))])).await;
+        self.channel.answer(answer.unwrap_or_else(|errno| Slice::heap(reply::failed(unique, errno)).into())).await;
     }
 
-    async fn perform(
-        &self,
-        unique: u64,
-        node: u64,
-        tag: Tag,
-        op: Op,
-        payload: Vec<Slice>,
-    ) -> Result<Vec<Slice>, Errno> {
+    async fn perform(&self, unique: u64, node: u64, tag: Tag, op: Op, payload: Parts) -> Result<Parts, Errno> {
         let message = match op {
             Op::Read { offset, size } => return self.read(unique, node, offset, size, tag).await,
             Op::Write { offset, size } => {
@@ -125,10 +118,10 @@ impl Session {
             }
             other => self.describe(unique, node, other)?,
         };
-        Ok(vec![Slice::heap(message)])
+        Ok(Slice::heap(message).into())
     }
 
-    async fn read(&self, unique: u64, node: u64, offset: u64, size: u32, tag: Tag) -> Result<Vec<Slice>, Errno> {
+    async fn read(&self, unique: u64, node: u64, offset: u64, size: u32, tag: Tag) -> Result<Parts, Errno> {
         let bytes = self.volume(node)?.read(offset, size, tag).await?;
         let head = reply::head(unique, bytes.iter().map(|part| part.len).sum());
         Ok(std::iter::once(Slice::heap(head)).chain(bytes).collect())

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use esker_base::ByteRange;
 use esker_block::{Bio, BioError, Buf, Device, Done, OpKind, RangeOp, Support, Tag};
-use esker_rt::mem::{Pool, Slice};
+use esker_rt::mem::{Parts, Pool};
 use esker_rt::{Level, Rt};
 use rustix::io::Errno;
 
@@ -64,11 +64,11 @@ impl Volume {
     }
 
     /// The bytes of a range as far as the file has them. Ranges that are not whole blocks are read as whole ones.
-    pub async fn read(&self, offset: u64, size: u32, tag: Tag) -> Result<Vec<Slice>, Errno> {
+    pub async fn read(&self, offset: u64, size: u32, tag: Tag) -> Result<Parts, Errno> {
         let len = u64::from(size).min(self.size().saturating_sub(offset));
         let asked = ByteRange::new(offset, len).ok_or(Errno::INVAL)?;
         if asked.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Parts::new());
         }
         let whole = asked.align_out(u64::from(self.block())).ok_or(Errno::INVAL)?;
         let bio = Bio::read(whole.start(), Buf::unique(&self.pool, whole.len() as usize));
@@ -83,7 +83,7 @@ impl Volume {
         Ok(buf.into_parts())
     }
 
-    pub async fn write(&self, offset: u64, payload: Vec<Slice>, tag: Tag) -> Result<(), Errno> {
+    pub async fn write(&self, offset: u64, payload: Parts, tag: Tag) -> Result<(), Errno> {
         let buf = Buf::from_parts(payload);
         self.whole_blocks(offset, buf.len() as u64)?;
         self.submit("write", Bio::write(offset, buf), tag).await.map(drop)

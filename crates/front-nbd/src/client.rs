@@ -199,7 +199,7 @@ impl Client {
 
     /// Says goodbye. Requests under way are answered; later ones are not.
     pub fn say_goodbye(&self) {
-        self.outbox.push(vec![Slice::heap(Replies::goodbye(self.remote.terms.form))], ());
+        self.outbox.push(Slice::heap(Replies::goodbye(self.remote.terms.form)).into(), ());
         self.outbox.close();
     }
 
@@ -278,7 +278,7 @@ impl Shared {
         let taken = self.waiting.borrow_mut().get_mut(&cookie).and_then(|w| Some((w.slab.take()?, w.start)));
         let (slab, start) = taken.ok_or(ClientError::Cookie(cookie))?;
         let part = Slice { mem: Mem::Unique(slab), start: (range.start() - start) as usize, len: range.len() as usize };
-        let back = link.read_exact(vec![part]).await?.pop();
+        let back = link.read_exact(part.into()).await?.pop();
         let Some(Slice { mem: Mem::Unique(slab), .. }) = back else {
             unreachable!("a stream gives parts back as they were")
         };
@@ -312,11 +312,11 @@ async fn shake(link: &Link, mut handshake: Handshake, tls: Option<&ClientTls>) -
             (HandshakeStep::Ready(remote), _) => return Ok(remote),
             (HandshakeStep::Secure, Some(tls)) => {
                 link.secure(tls.session().map_err(io::Error::other)?, Rc::default()).await?;
-                link.write_all(vec![Slice::heap(handshake.secured())]).await?;
+                link.write_all(Slice::heap(handshake.secured()).into()).await?;
             }
             (HandshakeStep::Secure, None) => unreachable!("a handshake without TLS does not ask for it"),
             (HandshakeStep::Send(out), _) if out.is_empty() => {}
-            (HandshakeStep::Send(out), _) => link.write_all(vec![Slice::heap(out)]).await?,
+            (HandshakeStep::Send(out), _) => link.write_all(Slice::heap(out).into()).await?,
         }
     }
 }
@@ -335,7 +335,7 @@ pub(crate) async fn read_message(
         return Ok(Some(buffer));
     }
     let rest = Slice { start: there, len: len - there, ..Slice::heap(buffer) };
-    let first = link.read(vec![rest]);
+    let first = link.read(rest.into());
     let (mut parts, result) = if there > 0 { begun.during(first).await } else { first.await };
     let got = result?;
     if there + got == 0 {

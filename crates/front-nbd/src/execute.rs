@@ -3,10 +3,12 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context as TaskContext, Poll, ready};
 
 use esker_base::ByteRange;
+use esker_block::step::StepFuture;
 use esker_block::{Bio, BioError, Buf, Device, Done, ExtentState, OpKind, Reply, Step, Support, Tag};
-use esker_rt::mem::{Pool, Slice};
+use esker_rt::mem::{Parts, Pool, Slice};
 use esker_rt::sync::join_all;
 
 use crate::proto::wire::{MAX_EXTENTS, state};
@@ -37,21 +39,43 @@ pub(crate) struct Executor {
 /// A request that was started.
 pub(crate) enum Started {
     /// The device answered at once: the message that says so.
-    Answered(Vec<Slice>),
+    Answered(Parts),
     /// The message comes later.
-    Waits(Pin<Box<dyn Future<Output = Vec<Slice>>>>),
+    Waits(Waiting),
+}
+
+/// A request that waits for the device: the future of the message that answers it.
+pub(crate) enum Waiting {
+    /// For its one request to the device.
+    Single { executor: Executor, request: Request, range: ByteRange, step: StepFuture<Done> },
+    /// For several requests to the device.
+    Several(Pin<Box<dyn Future<Output = Parts>>>),
+}
+
+impl Future for Waiting {
+    type Output = Parts;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Parts> {
+        match &mut *self {
+            Waiting::Single { executor, request, range, step } => {
+                let done = ready!(Pin::new(step).poll(cx));
+                Poll::Ready(executor.answer(request, outcome(done, *range)))
+            }
+            Waiting::Several(future) => future.as_mut().poll(cx),
+        }
+    }
 }
 
 impl Executor {
     /// Starts `request`.
     pub fn start(self, request: Request, mut payload: Option<Slice>) -> Started {
         let Some(bio) = self.single(&request.op, &mut payload) else {
-            return Started::Waits(Box::pin(async move { self.run(request, payload).await }));
+            return Started::Waits(Waiting::Several(Box::pin(async move { self.run(request, payload).await })));
         };
         let range = bio.range;
         match self.device().submit(bio.tagged(self.tag)) {
             Step::Now(done) => Started::Answered(self.answer(&request, outcome(done, range))),
-            step => Started::Waits(Box::pin(async move { self.answer(&request, outcome(step.await, range)) })),
+            step => Started::Waits(Waiting::Single { executor: self, request, range, step: step.into_future() }),
         }
     }
 
@@ -63,7 +87,7 @@ impl Executor {
                 self.reading(*range)
             }
             Op::Write { range, fua } if fits(range) => {
-                let mut bio = Bio::write(range.start(), Buf::from_parts(payload.take().into_iter().collect()));
+                let mut bio = Bio::write(range.start(), Buf::from_parts(payload.take()));
                 bio.flags.fua = *fua;
                 bio
             }
@@ -73,28 +97,28 @@ impl Executor {
     }
 
     /// The message for a request that was a single one to the device.
-    fn answer(&self, request: &Request, outcome: Result<Done, Failure>) -> Vec<Slice> {
+    fn answer(&self, request: &Request, outcome: Result<Done, Failure>) -> Parts {
         let to = request.reply_to();
         match (outcome, &request.op) {
-            (Err(failure), _) => vec![Slice::heap(self.terms.failed(to, &failure))],
+            (Err(failure), _) => Slice::heap(self.terms.failed(to, &failure)).into(),
             (Ok(done), Op::Read { range, .. }) => {
-                let mut message = vec![Slice::heap(self.terms.data(to, *range))];
+                let mut message = Parts::from(Slice::heap(self.terms.data(to, *range)));
                 message.append(&mut self.carried(done.buf).into_parts());
                 message
             }
-            (Ok(_), _) => vec![Slice::heap(self.terms.done(to))],
+            (Ok(_), _) => Slice::heap(self.terms.done(to)).into(),
         }
     }
 
     /// Carries out a request that takes several ones to the device, and gives the message that answers it.
-    async fn run(&self, request: Request, payload: Option<Slice>) -> Vec<Slice> {
+    async fn run(&self, request: Request, payload: Option<Slice>) -> Parts {
         let to = request.reply_to();
         let answer = match request.op {
             Op::Read { range, whole } => self.read(to, range, whole).await,
             Op::BlockStatus { range, one, contexts } => self.status(to, range, one, contexts).await,
-            other => self.change(other, payload).await.map(|()| vec![Slice::heap(self.terms.done(to))]),
+            other => self.change(other, payload).await.map(|()| Slice::heap(self.terms.done(to)).into()),
         };
-        answer.unwrap_or_else(|failure| vec![Slice::heap(self.terms.failed(to, &failure))])
+        answer.unwrap_or_else(|failure| Slice::heap(self.terms.failed(to, &failure)).into())
     }
 
     fn device(&self) -> &dyn Device {
@@ -113,7 +137,7 @@ impl Executor {
     async fn change(&self, op: Op, payload: Option<Slice>) -> Result<(), Failure> {
         match op {
             Op::Write { range, fua } => {
-                let buf = Buf::from_parts(payload.into_iter().collect());
+                let buf = Buf::from_parts(payload);
                 return self.write(range, fua, buf).await;
             }
             Op::Cache { range } => return self.cache(range).await,
@@ -162,13 +186,13 @@ impl Executor {
         Ok(())
     }
 
-    async fn read(&self, to: ReplyTo, range: ByteRange, whole: bool) -> Result<Vec<Slice>, Failure> {
+    async fn read(&self, to: ReplyTo, range: ByteRange, whole: bool) -> Result<Parts, Failure> {
         let parts = if whole { None } else { self.holes(range).await? };
         let Some(parts) = parts else {
             let head = Slice::heap(self.terms.data(to, range));
             return Ok(std::iter::once(head).chain(self.read_bytes(range).await?).collect());
         };
-        let mut message = Vec::new();
+        let mut message = Parts::new();
         for (head, part) in self.terms.parts(to, &parts).into_iter().zip(&parts) {
             message.push(Slice::heap(head));
             if !part.hole {
@@ -194,7 +218,7 @@ impl Executor {
         known && self.terms.form != Form::Simple && range.len() >= HOLE_READ_BYTES
     }
 
-    async fn read_bytes(&self, range: ByteRange) -> Result<Vec<Slice>, Failure> {
+    async fn read_bytes(&self, range: ByteRange) -> Result<Parts, Failure> {
         if range.len() <= self.transfer_max() {
             return self.submit(self.reading(range)).await.map(|done| self.carried(done.buf).into_parts());
         }
@@ -208,7 +232,7 @@ impl Executor {
         if buf.is_described() { buf.into_unique(self.pool()) } else { buf }
     }
 
-    async fn status(&self, to: ReplyTo, range: ByteRange, one: bool, asked: Contexts) -> Result<Vec<Slice>, Failure> {
+    async fn status(&self, to: ReplyTo, range: ByteRange, one: bool, asked: Contexts) -> Result<Parts, Failure> {
         let mut statuses = Statuses::new();
         for context in asked.iter() {
             let extents = match context {
@@ -217,7 +241,7 @@ impl Executor {
             };
             statuses.push((context, extents));
         }
-        Ok(vec![Slice::heap(self.terms.status(to, range, one, &statuses))])
+        Ok(Slice::heap(self.terms.status(to, range, one, &statuses)).into())
     }
 
     fn written(&self, range: ByteRange) -> Vec<Extent> {

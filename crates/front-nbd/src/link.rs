@@ -4,7 +4,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::io::{self, Read, Write};
 use std::rc::Rc;
 
-use esker_rt::mem::{Mem, Slice};
+use esker_rt::mem::{Mem, Parts, Slice};
 use esker_rt::net::Stream;
 use esker_rt::sync::Credits;
 use rustls::Connection;
@@ -74,7 +74,7 @@ impl Link {
     }
 
     /// Reads at least one byte into the parts, in order, unless the stream has ended (0 bytes).
-    pub async fn read(&self, mut parts: Vec<Slice>) -> (Vec<Slice>, io::Result<usize>) {
+    pub async fn read(&self, mut parts: Parts) -> (Parts, io::Result<usize>) {
         match self.0.tls.get() {
             None => {
                 let (parts, result) = self.0.stream.read(parts).await;
@@ -91,13 +91,13 @@ impl Link {
     }
 
     /// Fills all parts, which come back as they were.
-    pub async fn read_exact(&self, parts: Vec<Slice>) -> io::Result<Vec<Slice>> {
+    pub async fn read_exact(&self, parts: Parts) -> io::Result<Parts> {
         let all = parts.iter().map(|part| part.len).sum();
         self.read_at_least(parts, all).await.map(|(parts, _)| parts)
     }
 
     /// Fills the first `bytes_min` bytes of the parts, which come back as they were, and maybe more. Says how many.
-    pub async fn read_at_least(&self, mut parts: Vec<Slice>, bytes_min: usize) -> io::Result<(Vec<Slice>, usize)> {
+    pub async fn read_at_least(&self, mut parts: Parts, bytes_min: usize) -> io::Result<(Parts, usize)> {
         let Inner { stream, tls, moved } = &*self.0;
         let Some(tls) = tls.get() else { return stream.read_at_least_noting(parts, bytes_min, moved).await };
         let mut left = bytes_min;
@@ -116,7 +116,7 @@ impl Link {
     }
 
     /// Writes all parts, in order.
-    pub async fn write_all(&self, parts: Vec<Slice>) -> io::Result<()> {
+    pub async fn write_all(&self, parts: Parts) -> io::Result<()> {
         match self.0.tls.get() {
             None => self.0.stream.write_all_noting(parts, &self.0.moved).await.map(drop),
             Some(tls) => tls.write_all(&self.0, &parts).await,
@@ -164,7 +164,7 @@ impl Tls {
     async fn receive(&self, link: &Inner) -> io::Result<bool> {
         if self.received.borrow().is_empty() {
             let buffer = std::mem::take(&mut self.received.borrow_mut().bytes);
-            let (parts, got) = link.stream.read(vec![Slice::heap(sized(buffer))]).await;
+            let (parts, got) = link.stream.read(Slice::heap(sized(buffer))).await;
             let got = got?;
             if got > 0 {
                 (link.moved)();
@@ -219,7 +219,7 @@ impl Tls {
             if records.is_empty() {
                 return Ok(());
             }
-            link.stream.write_all_noting(vec![Slice::heap(records)], &link.moved).await?;
+            link.stream.write_all_noting(Slice::heap(records), &link.moved).await?;
         }
     }
 

@@ -5,9 +5,10 @@ use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
 
-use esker_rt::mem::Slice;
+use esker_rt::mem::Parts;
 use esker_rt::sync::Notify;
 use esker_rt::{JoinHandle, Rt};
+use smallvec::SmallVec;
 
 use crate::link::Link;
 use crate::pace::Pace;
@@ -19,9 +20,12 @@ const BATCH_PARTS: usize = 64;
 /// Messages that are held back for each other at most.
 const HELD_MAX: usize = 32;
 
+/// So many messages of one write need no memory for their list.
+const FEW: usize = 4;
+
 /// Messages that wait for the wire. `G` is held until its message has left (or cannot leave any more): credits.
 pub(crate) struct Outbox<G> {
-    queue: RefCell<VecDeque<(Vec<Slice>, G)>>,
+    queue: RefCell<VecDeque<(Parts, G)>>,
     changed: Notify,
     closed: Cell<bool>,
     broken: Cell<bool>,
@@ -43,7 +47,7 @@ impl<G: 'static> Outbox<G> {
     }
 
     /// Queues a message. After a failure it is dropped: nobody is there to read it.
-    pub fn push(&self, parts: Vec<Slice>, guard: G) {
+    pub fn push(&self, parts: Parts, guard: G) {
         if !self.broken.get() {
             self.queue.borrow_mut().push_back((parts, guard));
             self.changed.notify_one();
@@ -81,12 +85,16 @@ impl<G: 'static> Outbox<G> {
         }
     }
 
-    fn batch(&self) -> (Vec<Slice>, Vec<G>) {
+    fn batch(&self) -> (Parts, SmallVec<[G; FEW]>) {
         let mut queue = self.queue.borrow_mut();
-        let (mut parts, mut guards) = (Vec::new(), Vec::new());
+        let (mut parts, mut guards) = (Parts::new(), SmallVec::new());
         while guards.is_empty() || queue.front().is_some_and(|next| parts.len() + next.0.len() <= BATCH_PARTS) {
             let Some((message, guard)) = queue.pop_front() else { break };
-            parts.extend(message);
+            if parts.is_empty() {
+                parts = message;
+            } else {
+                parts.extend(message);
+            }
             guards.push(guard);
         }
         (parts, guards)

@@ -91,7 +91,7 @@ mod tests {
     /// Sends a batch as an outbox does.
     async fn send(pace: &mut Pace, more: bool) {
         pace.hold(|| more).await;
-        pace.link.write_all(vec![Slice::heap(vec![0; BATCH])]).await.unwrap();
+        pace.link.write_all(Slice::heap(vec![0; BATCH]).into()).await.unwrap();
         pace.sent();
     }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use esker_base::Nanos;
 use esker_block::Tag;
-use esker_rt::mem::{Mem, Slice};
+use esker_rt::mem::{Mem, Parts, Slice};
 use esker_rt::net::Stream;
 use esker_rt::{Level, Rt};
 
@@ -266,7 +266,7 @@ impl Connection {
     async fn send(&self, outbox: &Outbox<Ticket>, reply: Vec<u8>) {
         if !reply.is_empty() {
             let ticket = self.limits.admit(0).await;
-            outbox.push(vec![Slice::heap(reply)], ticket);
+            outbox.push(Slice::heap(reply).into(), ticket);
         }
     }
 
@@ -301,7 +301,7 @@ impl Connection {
                     outbox.push(reply.await, ticket);
                     account.answered();
                 };
-                self.server.rt.spawn("nbd-request", task).detach();
+                self.server.rt.spawn_detached("nbd-request", task);
             }
         }
         Ok(())
@@ -316,7 +316,7 @@ impl Connection {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.resize(next, 0);
         let payload = Slice { mem: Mem::Unique(self.server.pool.slab(len)), start: 0, len };
-        let (parts, got) = self.link.read_at_least(vec![payload, Slice::heap(buffer)], len).await?;
+        let (parts, got) = self.link.read_at_least(Parts::from([payload, Slice::heap(buffer)]), len).await?;
         let mut parts = parts.into_iter();
         let payload = parts.next().expect("two parts went in");
         if let Some(Slice { mem: Mem::Heap(bytes), .. }) = parts.next() {
@@ -336,7 +336,7 @@ fn note(rt: &Rt, request: &Request) {
 async fn skip(link: &Link, mut len: usize) -> io::Result<()> {
     while len > 0 {
         let piece = len.min(SKIP_BYTES);
-        link.read_exact(vec![Slice::heap(vec![0; piece])]).await?;
+        link.read_exact(Slice::heap(vec![0; piece]).into()).await?;
         len -= piece;
     }
     Ok(())

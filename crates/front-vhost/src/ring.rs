@@ -281,7 +281,7 @@ impl Ring {
 
     /// Reads the bell, so that its next ring is noticed. Somebody else may have read it.
     async fn silence(&self, kernel: &Kernel, kick: Arc<OwnedFd>) {
-        let read = Op::Read { fd: kick, at: None, parts: vec![Slice::heap(vec![0; 8])] };
+        let read = Op::Read { fd: kick, at: None, parts: Slice::heap(vec![0; 8]).into() };
         let result = kernel.start(read).await.and_then(|outcome| outcome.result);
         let rung = match &result {
             Ok(bytes) => *bytes == 8,
@@ -402,7 +402,7 @@ impl Ring {
         // If the ring was full, more may wait.
         self.drain();
         let Some((call, kernel)) = call.zip(self.disk.rt.kernel().ok()) else { return };
-        let ring = Op::Write { fd: call, at: None, parts: vec![Slice::heap(1u64.to_ne_bytes().to_vec())] };
+        let ring = Op::Write { fd: call, at: None, parts: Slice::heap(1u64.to_ne_bytes().to_vec()).into() };
         // A full counter still means "rung", and whoever closed its end does not listen.
         let _deaf = kernel.start(ring).await;
     }

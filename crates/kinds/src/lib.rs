@@ -74,6 +74,12 @@ mod tests {
     }
 
     #[test]
+    fn each_format_of_media_has_one_checker() {
+        let holds: Vec<&str> = ALL.iter().filter_map(|kind| kind.check).map(|check| check.holds).collect();
+        assert_eq!(holds, ["mirror", "volume", "dedup", "offload"]);
+    }
+
+    #[test]
     fn defaults_are_values_of_their_parameters() {
         for (kind, param) in ALL.iter().flat_map(|kind| kind.params.iter().map(move |param| (kind, param))) {
             assert!(param.default.is_none_or(|text| param.read(text).is_ok()), "{kind:?}: {}", param.name);

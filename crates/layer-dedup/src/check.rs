@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 
+use esker_block::{Fact, Media, MediaCheck, MediaVerdict, ReadMedium};
 use esker_framing::SuperblockError;
 
 use crate::cell::{CELL, PAYLOAD, is_sound};
@@ -15,6 +16,10 @@ use crate::journal::{self, Fingerprint, JournalError, Record};
 use crate::layout::{Layout, SUPERBLOCKS, Spot};
 use crate::store::Entry;
 use crate::superblock::Superblock;
+
+/// How `dedup` checks its medium.
+pub const MEDIA: MediaCheck =
+    MediaCheck { holds: "dedup", media: "deduplicated volumes", is_set: false, is_marked, check: check_media };
 
 /// Findings that are kept; all are counted.
 const FINDINGS_MAX: usize = 100;
@@ -235,4 +240,31 @@ impl<'a> Checker<'a> {
             self.find(Finding::Counts(mapped as u64, used as u64));
         }
     }
+}
+
+fn is_marked(medium: &dyn ReadMedium) -> io::Result<bool> {
+    let mut slots = vec![0; SUPERBLOCKS as usize];
+    medium.read_at(0, &mut slots)?;
+    Ok(!Superblock::newest(&slots).is_err_and(|error| error.is_unmarked()))
+}
+
+fn check_media(media: Media<'_>) -> Result<MediaVerdict, String> {
+    let found = check(&mut |at, out| media[0].read_at(at, out), true).map_err(|e| e.to_string())?;
+    let end = match found.findings.first() {
+        Some(first) => format!("{} things WRONG, the first of them: {first}", found.wrong),
+        None => "sound".to_string(),
+    };
+    let text = format!(
+        "deduplicated volume: {} blocks in {} data blocks, {} records in the journal; {end}",
+        found.mapped, found.used, found.records,
+    );
+    let facts = vec![
+        ("mapped_blocks", found.mapped.into()),
+        ("data_blocks", found.used.into()),
+        ("unindexed_blocks", found.unindexed.into()),
+        ("records", (found.records as u64).into()),
+        ("wrong", found.wrong.into()),
+        ("findings", Fact::Texts(found.findings.iter().map(ToString::to_string).collect())),
+    ];
+    Ok(MediaVerdict { is_sound: found.wrong == 0, text, facts })
 }

@@ -62,6 +62,7 @@ pub static KIND: Kind = Kind {
     medium: esker_block::Medium::Tables,
     transparent: false,
     cost: Nanos(400),
+    check: Some(check::MEDIA),
     ..Kind::layer("dedup", "Keeps equal blocks once.", PARAMS, build)
 };
 

@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use esker_block::step::LocalFuture;
 use esker_block::{
-    Below, Bio, BioError, Ctx, Done, Extension, Flow, KindError, LayerHandle, Mark, OpenContext, Stat, Step, Trouble,
+    Below, Bio, BioError, Ctx, Done, Extension, Flow, KindError, LayerHandle, Mark, OpenContext, Orders, Sizing, Stat,
+    Step, Trouble,
 };
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
@@ -56,6 +57,16 @@ pub trait Stateful: Sized + 'static {
 
     /// Ends the tasks.
     fn close(&self) {}
+
+    /// As [`Extension::sizing`]; asked before the opening, too.
+    fn sizing(_config: &Self::Config) -> Option<&dyn Sizing> {
+        None
+    }
+
+    /// As [`Extension::orders`].
+    fn orders(_config: &Self::Config) -> Option<&dyn Orders> {
+        None
+    }
 
     /// As [`Extension::stats`].
     fn stats(&self) -> Vec<Stat>;
@@ -136,6 +147,14 @@ impl<S: Stateful> Extension for StatefulLayer<S> {
 
     fn close(&self) {
         self.opened.get().inspect(|opened| opened.state.close());
+    }
+
+    fn sizing(&self) -> Option<&dyn Sizing> {
+        S::sizing(&self.config)
+    }
+
+    fn orders(&self) -> Option<&dyn Orders> {
+        S::orders(&self.config)
     }
 
     fn stats(&self) -> Vec<Stat> {

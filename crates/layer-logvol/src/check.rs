@@ -1,14 +1,28 @@
 //! Whether a volume that nobody uses is whole: everything that recovery reads, without a write.
 
-use esker_block::{Below, Buf, Limits};
-use esker_rt::Rt;
-use esker_rt::mem::Pool;
+use std::io;
+use std::rc::Rc;
 
+use esker_block::{
+    Below, Bio, BioError, Buf, Device, Done, Fact, Limits, Media, MediaCheck, MediaVerdict, Op, ReadMedium, Step,
+};
+use esker_layer_kit::Io;
+use esker_rt::mem::Pool;
+use esker_rt::{Rt, Sim, SimConfig};
+
+use crate::format::{SLOT, SLOTS, Slot, slots_of};
 use crate::manager::catalogue::{CATALOGUE, Catalogue, is_head};
 use crate::manager::{ManageError, catalogue_in};
 use crate::recover::{RecoverError, Recovered, Recovery};
 use crate::segments::State;
 use crate::store::{DeviceStore, METADATA, SegmentStore};
+
+/// How `volume` checks its medium, with the names of `volumes` in it.
+pub const MEDIA: MediaCheck =
+    MediaCheck { holds: "volume", media: "log-structured volumes", is_set: false, is_marked, check: check_media };
+
+/// The smallest block that a volume may have: any of them can be read then.
+const BLOCK: u32 = 512;
 
 /// What was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -84,4 +98,67 @@ async fn catalogue_of(pool: &Pool, found: &Recovered, store: &DeviceStore) -> Re
         true => catalogue_in(&found.map, found.slot.volume, read).await,
         false => Ok(None),
     }
+}
+
+/// A medium as a device: recovery speaks to devices.
+struct Reading {
+    medium: Rc<dyn ReadMedium>,
+    limits: Limits,
+}
+
+impl Device for Reading {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn submit(&self, mut bio: Bio) -> Step<Done> {
+        if bio.op != Op::Read {
+            return Step::Now(bio.fail(BioError::ReadOnly("a medium that is checked".into())));
+        }
+        let mut bytes = vec![0; bio.len() as usize];
+        Step::Now(match self.medium.read_at(bio.offset(), &mut bytes) {
+            Ok(()) => {
+                bio.buf.fill(0, &bytes);
+                bio.ok()
+            }
+            Err(error) => bio.fail(BioError::io(error.to_string())),
+        })
+    }
+}
+
+/// One of the four slots is there, damaged or not.
+fn is_marked(medium: &dyn ReadMedium) -> io::Result<bool> {
+    let mut bytes = vec![0; SLOT];
+    let size = medium.size().max(4 * SLOT as u64);
+    let mut is_there =
+        |at| medium.read_at(at, &mut bytes).is_ok() && !Slot::decode(&bytes).is_err_and(|error| error.is_unmarked());
+    Ok((0..SLOTS).flat_map(|generation| slots_of(generation, size)).any(&mut is_there))
+}
+
+fn check_media(media: Media<'_>) -> Result<MediaVerdict, String> {
+    let limits = Limits::plain(media[0].size() / u64::from(BLOCK) * u64::from(BLOCK), BLOCK);
+    let sim = Sim::new(SimConfig::seeded(1));
+    let device = Reading { medium: media[0].clone(), limits: limits.clone() };
+    let (rt, io) = (sim.rt(), Io::over(&sim.rt(), &Pool::default(), vec![Rc::new(device)]));
+    let found = sim.block_on(async move { check(&rt, io.pool(), io.below(), &limits).await });
+    let found = found.map_err(|e| e.to_string())?;
+    let [free, log, map] = found.segments;
+    let names = found.volumes.map_or(String::new(), |volumes| format!("{volumes} named volumes, "));
+    let text = format!(
+        "log-structured volume, checkpoint {}: {names}{} blocks in {} extents, {} records to replay, {} batches that never \
+         arrived; {free} segments free, {log} of the log, {map} of the map; sound",
+        found.generation, found.blocks, found.mappings, found.replayed, found.dropped,
+    );
+    let facts = vec![
+        ("generation", found.generation.into()),
+        ("named_volumes", Fact::Count(found.volumes.map(|volumes| volumes as u64))),
+        ("mapped_blocks", found.blocks.into()),
+        ("extents", found.mappings.into()),
+        ("records", found.replayed.into()),
+        ("dropped_batches", found.dropped.into()),
+        ("segments_free", free.into()),
+        ("segments_of_log", log.into()),
+        ("segments_of_map", map.into()),
+    ];
+    Ok(MediaVerdict { is_sound: true, text, facts })
 }

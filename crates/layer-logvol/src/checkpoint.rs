@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use esker_block::{BioError, Buf, LayerHandle, flight};
+use esker_block::{BioError, Buf, LayerHandle, WorkPermit, flight};
+use esker_layer_kit::Then;
 
 use crate::format::{Page, PageId, Position, Slot, slots_of};
 use crate::map::Node;
@@ -50,31 +51,27 @@ pub(crate) struct Unwritten {
 
 /// Makes checkpoints in the background, until the volume leaves its stack.
 pub(crate) async fn run(volume: Rc<Volume>, station: LayerHandle) {
-    loop {
-        volume.wake.wait_until(|| volume.is_over() || volume.wants_checkpoint()).await;
-        if volume.is_over() {
-            return;
-        }
-        let Some(job) = station.enter().await else { return };
+    let due = || volume.wants_checkpoint().then_some((Nanos::ZERO, ()));
+    let work = async |job: WorkPermit, ()| {
         let result = volume.checkpoint(&volume.store(job.below().clone())).await;
         volume.start_batches();
-        if result.is_err() {
-            // Space may come back; what is due is tried again with the next batch.
-            volume.wake.wait().await;
-        }
-    }
+        // Space may come back; what is due is tried again with the next batch.
+        if result.is_ok() { Then::Again } else { Then::Woken }
+    };
+    volume.checkpoints.run((volume.rt(), Some(&volume.latch)), &station, due, work).await;
 }
 
 impl Volume {
     /// Whether so much has been logged since the last checkpoint that one should be made.
     pub(crate) fn is_checkpoint_due(&self) -> bool {
         let blocks = self.log.borrow().since_checkpoint;
-        !self.checkpointing.get() && blocks * u64::from(self.geometry.block) >= self.config.checkpoint
+        !self.checkpointing.is_taken() && blocks * u64::from(self.geometry.block) >= self.config.checkpoint
     }
 
     /// Whether one is due, or would free what is needed soon.
     fn wants_checkpoint(&self) -> bool {
-        self.is_checkpoint_due() || !self.checkpointing.get() && (self.is_checkpoint_worth_it() || self.is_space_dead())
+        self.is_checkpoint_due()
+            || !self.checkpointing.is_taken() && (self.is_checkpoint_worth_it() || self.is_space_dead())
     }
 
     /// Makes the map durable as it is now, so that recovery needs no older part of the log, and frees what is superfluous
@@ -83,15 +80,12 @@ impl Volume {
     /// # Errors
     /// No space for its pages, here or below, which the next one makes good; or a failed write, which latches the volume.
     pub async fn checkpoint(&self, store: &DeviceStore) -> Result<(), BioError> {
-        self.checkpointed.wait_until(|| !self.checkpointing.get()).await;
-        self.latch.check()?;
-        self.checkpointing.set(true);
-        let result = match self.plan() {
-            Ok(plan) => self.carry_out_or_keep(store, plan).await,
-            Err(error) => Err(error),
+        let checkpoint = async {
+            self.latch.check()?;
+            let plan = self.plan()?;
+            self.carry_out_or_keep(store, plan).await
         };
-        self.checkpointing.set(false);
-        self.checkpointed.notify_all();
+        let result = self.checkpointing.alone(checkpoint).await;
         self.note_space();
         result
     }
@@ -246,7 +240,7 @@ impl Volume {
         gone.extend(dead.into_iter().filter(|segment| segments.is_unread(*segment)));
         add(&self.counts.segments_freed, gone.len() as u64);
         gone.into_iter().for_each(|segment| segments.free_now(segment));
-        self.unerased.notify_all();
+        self.erasures.wake();
     }
 }
 

@@ -31,7 +31,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use esker_base::Stream;
 use esker_cleaning::{Policy, Separator};
-use esker_rt::sync::Notify;
+use esker_layer_kit::{Background, Turn};
 
 use crate::map::{Extent, Packed};
 use crate::volume::Volume;
@@ -84,30 +84,6 @@ struct Counts {
     held_writers: Cell<u64>,
 }
 
-/// Lets one at a time in.
-#[derive(Default)]
-struct Turn {
-    taken: Cell<bool>,
-    left: Notify,
-}
-
-impl Turn {
-    async fn take(&self) -> Taken<'_> {
-        self.left.wait_until(|| !self.taken.get()).await;
-        self.taken.set(true);
-        Taken(self)
-    }
-}
-
-struct Taken<'a>(&'a Turn);
-
-impl Drop for Taken<'_> {
-    fn drop(&mut self) {
-        self.0.taken.set(false);
-        self.0.left.notify_all();
-    }
-}
-
 /// A volume's collector.
 pub(crate) struct Collector {
     settings: Settings,
@@ -120,8 +96,8 @@ pub(crate) struct Collector {
     cleaning: Turn,
     /// How many want space whatever the pace.
     forced: Cell<u32>,
-    /// There may be something to do.
-    wake: Notify,
+    /// The tasks that make passes, and that clean.
+    pub tasks: Background,
     counts: Counts,
 }
 
@@ -147,7 +123,7 @@ impl Collector {
             scanning: Turn::default(),
             cleaning: Turn::default(),
             forced: Cell::new(0),
-            wake: Notify::default(),
+            tasks: Background::default(),
             counts: Counts::default(),
             settings,
         }
@@ -159,9 +135,9 @@ impl Collector {
         self.state.borrow_mut().arrive(segment, extent, self.settings.memory);
     }
 
-    /// Wakes the collector's tasks: they end if the volume is closing.
+    /// There may be something to do.
     pub fn wake(&self) {
-        self.wake.notify_all();
+        self.tasks.wake();
     }
 
     /// Segments that wait for the cleaner.

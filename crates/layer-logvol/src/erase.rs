@@ -7,7 +7,8 @@
 use std::rc::Rc;
 
 use esker_base::Nanos;
-use esker_block::LayerHandle;
+use esker_block::{LayerHandle, WorkPermit};
+use esker_layer_kit::Then;
 
 use crate::store::{DeviceStore, SegmentStore as _};
 use crate::volume::{ReserveClass, Volume, add};
@@ -19,19 +20,15 @@ const AT_ONCE: u64 = 64 << 20;
 
 /// Gives back what is free whenever nobody writes, until the volume leaves its stack.
 pub(crate) async fn erase_on(volume: Rc<Volume>, station: LayerHandle) {
-    loop {
-        volume.unerased.wait_until(|| volume.is_over() || volume.may_erase() > 0).await;
-        if volume.is_over() {
-            return;
+    let due = || (volume.may_erase() > 0).then(|| (Nanos(QUIET.0.saturating_sub(volume.quiet_for().0)), ()));
+    let work = async |job: WorkPermit, ()| {
+        // A request may have written during the pause.
+        if volume.quiet_for() >= QUIET {
+            volume.erase_some(&volume.store(job.below().clone())).await;
         }
-        let quiet = volume.quiet_for();
-        if quiet < QUIET {
-            volume.rt().sleep(QUIET - quiet).await;
-            continue;
-        }
-        let Some(job) = station.enter().await else { return };
-        volume.erase_some(&volume.store(job.below().clone())).await;
-    }
+        Then::Again
+    };
+    volume.erasures.run((volume.rt(), Some(&volume.latch)), &station, due, work).await;
 }
 
 impl Volume {
@@ -49,30 +46,29 @@ impl Volume {
     /// Gives back freed segments that lie side by side. They are not free meanwhile: what would be written to them would be
     /// discarded too.
     pub(crate) async fn erase_some(&self, store: &DeviceStore) {
-        self.erased.wait_until(|| !self.erasing.get()).await;
-        self.erase_run(store, self.may_erase()).await;
+        self.erase_run(store, || self.may_erase()).await;
         self.shortage.relieve();
     }
 
     /// Gives back all that is free, whatever writers may need: the device below has no space.
     pub(crate) async fn erase_free(&self, store: &DeviceStore) {
-        self.erased.wait_until(|| !self.erasing.get()).await;
+        self.erasing.idle().await;
         self.segments.borrow_mut().forget_erased();
         while self.config.discards && self.segments.borrow().unerased() > 0 {
-            self.erase_run(store, self.geometry.segments).await;
-            self.erased.wait_until(|| !self.erasing.get()).await;
+            self.erase_run(store, || self.geometry.segments).await;
         }
     }
 
-    async fn erase_run(&self, store: &DeviceStore, most: u64) {
-        let Some(run) = self.segments.borrow_mut().take_unerased(most) else { return };
-        self.erasing.set(true);
-        // Whether the hint was taken does not matter.
-        let _ = store.erase(run.clone()).await;
-        add(&self.counts.segments_erased, run.end - run.start);
-        self.segments.borrow_mut().give_erased(run);
-        self.erasing.set(false);
-        self.erased.notify_all();
+    async fn erase_run(&self, store: &DeviceStore, most: impl Fn() -> u64) {
+        let erase = async {
+            let most = most();
+            let Some(run) = self.segments.borrow_mut().take_unerased(most) else { return };
+            // Whether the hint was taken does not matter.
+            let _ = store.erase(run.clone()).await;
+            add(&self.counts.segments_erased, run.end - run.start);
+            self.segments.borrow_mut().give_erased(run);
+        };
+        self.erasing.alone(erase).await;
         self.note_space();
     }
 

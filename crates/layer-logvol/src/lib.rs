@@ -35,14 +35,14 @@ pub mod store;
 mod tests;
 pub mod volume;
 
-use std::cell::OnceCell;
 use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
-    Below, Bio, BioError, Ctx, Done, Ends, Extension, Flow, Kind, KindError, Layer, Make, Mark, Op, OpSet, OpenContext,
-    Param, ParamType, Role, Routes, Stat, Step, Trouble,
+    Bio, BioError, Ctx, Done, Ends, Flow, Kind, KindError, Layer, LayerHandle, Make, Mark, Op, OpSet, Orders, Param,
+    ParamType, Role, Routes, Sizing, Stat, Step, Trouble,
 };
+use esker_layer_kit::{Io, Stateful, StatefulLayer, Task};
 
 pub use compare::Compared;
 /// The kind of that name.
@@ -108,52 +108,68 @@ pub static KIND: Kind = Kind {
     medium: esker_block::Medium::Tables,
     transparent: false,
     cost: Nanos(600),
+    check: Some(check::MEDIA),
     ..Kind::layer("logvol", "A log-structured volume: clones, moves and deletes ranges without copying.", PARAMS, build)
 };
 
-/// A volume as it stands in a stack: one that is used as a whole, or one that holds named volumes.
-struct Extended {
+/// The layer of both kinds.
+pub type LogvolLayer = StatefulLayer<Served>;
+
+/// What a volume in a stack is to be: used as a whole, or holding named volumes.
+#[derive(Clone)]
+pub struct Setup {
     config: Config,
-    volume: Rc<OnceCell<Rc<Volume>>>,
+    named: Option<Named>,
+}
+
+/// A volume as it stands in a stack.
+pub struct Served {
+    volume: Rc<Volume>,
     named: Option<Named>,
 }
 
 fn build(make: &Make<'_>) -> Result<Layer, KindError> {
     let (config, limits) = open::configure(make, u32::MAX)?;
-    Ok(Layer::single(Extended { config, volume: Rc::default(), named: None }, limits))
+    Ok(Layer::single(LogvolLayer::new(Setup { config, named: None }), limits))
 }
 
-impl Extended {
-    fn volume(&self) -> &Rc<Volume> {
-        self.volume.get().expect("the stack opens a layer before its first request")
-    }
-}
+impl Stateful for Served {
+    type Config = Setup;
 
-impl Extension for Extended {
-    fn open(&self, opening: OpenContext) -> Step<Result<(), KindError>> {
-        let (config, opened, named) = (self.config.clone(), self.volume.clone(), self.named.clone());
-        Step::later(async move {
-            let OpenContext { rt, pool, below, station } = opening;
-            let name = config.name.clone();
-            let outside = |error: &dyn std::fmt::Display| KindError::Outside(format!("{name}: {error}"));
-            let volume = Volume::open(config, &rt, &pool, below.clone()).await.map_err(|e| outside(&e))?;
-            let usable = match named {
-                Some(named) => named.open(&volume, &below).await,
-                None => manager::demand_none(&volume, &below).await,
-            };
-            usable.map_err(|e| outside(&e))?;
-            rt.spawn("volume", checkpoint::run(volume.clone(), station.clone())).detach();
-            rt.spawn("scanner", collect::scan_on(volume.clone(), station.clone())).detach();
-            rt.spawn("cleaner", collect::clean_on(volume.clone(), station.clone())).detach();
-            rt.spawn("eraser", erase::erase_on(volume.clone(), station)).detach();
-            let is_first = opened.set(volume).is_ok();
-            debug_assert!(is_first, "a layer is opened once");
-            Ok(())
-        })
+    const COMPLETES: bool = true;
+
+    /// The slots of its superblock.
+    fn marks(setup: &Setup) -> Vec<Mark> {
+        let slots = format::slots_of(0, setup.config.medium).into_iter();
+        let mark = |at| Mark { lower: 0, range: ByteRange::new(at, format::SLOTS_BYTES).expect("inside the device") };
+        slots.map(mark).collect()
     }
 
-    fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
-        let volume = self.volume();
+    async fn open(setup: Setup, io: Io) -> Result<Rc<Served>, KindError> {
+        let Setup { config, named } = setup;
+        let name = config.name.clone();
+        let outside = |error: &dyn std::fmt::Display| KindError::Outside(format!("{name}: {error}"));
+        let volume = Volume::open(config, io.rt(), io.pool(), io.below().clone()).await.map_err(|e| outside(&e))?;
+        let usable = match &named {
+            Some(named) => named.open(&volume, io.below()).await,
+            None => manager::demand_none(&volume, io.below()).await,
+        };
+        usable.map_err(|e| outside(&e))?;
+        Ok(Rc::new(Served { volume, named }))
+    }
+
+    fn tasks(self: &Rc<Self>, station: &LayerHandle) -> Vec<Task> {
+        let (volume, place) = (|| self.volume.clone(), || station.clone());
+        vec![
+            ("volume", Box::pin(checkpoint::run(volume(), place()))),
+            ("scanner", Box::pin(collect::scan_on(volume(), place()))),
+            ("cleaner", Box::pin(collect::clean_on(volume(), place()))),
+            ("eraser", Box::pin(erase::erase_on(volume(), place()))),
+        ]
+    }
+
+    fn issue(self: &Rc<Self>, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
+        let volume = &self.volume;
         if let Some(named) = &self.named
             && let Err(error) = named.redirect(ctx.port, bio)
         {
@@ -175,63 +191,33 @@ impl Extension for Extended {
     }
 
     fn complete(&self, ctx: &mut Ctx<'_>, _: &mut Done) {
-        self.volume().end_read(ctx.scratch);
+        self.volume.end_read(ctx.scratch);
     }
 
-    fn quiesce(&self, below: Below) -> Step<Result<(), BioError>> {
-        let Some(volume) = self.volume.get().cloned() else { return Step::Now(Ok(())) };
-        Step::later(async move {
-            let store = volume.store(below);
-            volume.checkpoint(&store).await?;
-            volume.erase_all(&store).await;
-            Ok(())
-        })
+    async fn quiesce(self: &Rc<Self>, io: &Io) -> Result<(), BioError> {
+        let store = self.volume.store(io.below().clone());
+        self.volume.checkpoint(&store).await?;
+        self.volume.erase_all(&store).await;
+        Ok(())
     }
 
     fn close(&self) {
-        self.volume.get().inspect(|volume| volume.close());
+        self.volume.close();
     }
 
-    fn ask(&self, below: Below, words: &[String]) -> Step<Result<String, KindError>> {
-        match &self.named {
-            Some(named) => named.ask(below, words),
-            None => Step::Now(Err(KindError::Unfit("it has no named volumes; kind `thin` does".into()))),
-        }
+    fn sizing(setup: &Setup) -> Option<&dyn Sizing> {
+        setup.named.as_ref().map(|named| named as &dyn Sizing)
     }
 
-    /// The slots of its superblock.
-    fn marks(&self) -> Vec<Mark> {
-        let slots = format::slots_of(0, self.config.medium).into_iter();
-        let mark = |at| Mark { lower: 0, range: ByteRange::new(at, format::SLOTS_BYTES).expect("inside the device") };
-        slots.map(mark).collect()
-    }
-
-    fn kept(&self, port: u16, by: Option<&str>) {
-        self.named.as_ref().inspect(|named| named.keep(port, by));
-    }
-
-    fn size(&self, port: u16) -> Option<u64> {
-        self.named.as_ref().map(|named| named.size(port))
-    }
-
-    fn is_read_only(&self, port: u16) -> bool {
-        self.named.as_ref().is_some_and(|named| named.is_read_only(port))
-    }
-
-    fn resize(&self, below: Below, port: u16, bytes: u64) -> Step<Result<(), BioError>> {
-        match &self.named {
-            Some(named) => named.resize(below, port, bytes),
-            None => Step::Now(Err(BioError::invalid("a volume without a name keeps the size of the stack text"))),
-        }
+    fn orders(setup: &Setup) -> Option<&dyn Orders> {
+        setup.named.as_ref().map(|named| named as &dyn Orders)
     }
 
     fn stats(&self) -> Vec<Stat> {
-        let stats = self.volume.get().map_or_else(Vec::new, |volume| volume.stats());
-        stats.into_iter().chain(self.named.as_ref().map(Named::stat)).collect()
+        self.volume.stats().into_iter().chain(self.named.as_ref().map(Named::stat)).collect()
     }
 
     fn trouble(&self) -> Option<Trouble> {
-        let volume = self.volume.get()?;
-        volume.latch.trouble().or_else(|| volume.shortage_trouble())
+        self.volume.latch.trouble().or_else(|| self.volume.shortage_trouble())
     }
 }

@@ -334,14 +334,14 @@ impl Volume {
             epoch: self.epoch,
             previous: self.previous.get(),
             generation: self.generation.get(),
-            durable: self.durable.get(),
+            durable: self.commits.durable(),
         }
     }
 
     /// The bytes of a batch: the segment's head if it is the first in one, its records, its data.
     fn encode(&self, items: &mut [Item], seq: u64, head_bytes: usize, head: Option<SegmentHeader>) -> Buf {
         let records = items.iter().flat_map(|item| item.records.iter().copied()).collect();
-        let batch = Batch { epoch: self.epoch, seq, durable: self.durable.get(), records };
+        let batch = Batch { epoch: self.epoch, seq, durable: self.commits.durable(), records };
         let mut front = Buf::unique(self.pool(), head_bytes);
         batch.encode(front.bytes_mut().expect("just made unique"));
         let head = head.map(|head| Buf::from_bytes(self.pool(), &head.encode(&self.geometry)));
@@ -392,7 +392,7 @@ impl Volume {
         }
         self.start_batches();
         if self.is_checkpoint_due() {
-            self.wake.notify_all();
+            self.checkpoints.wake();
         }
     }
 
@@ -414,7 +414,7 @@ impl Volume {
                 pba += record.data();
             }
             if !self.config.volatile {
-                self.durable.set(end);
+                self.commits.advance(end);
             }
         }
         self.segments.borrow_mut().end(position.segment as usize);

@@ -14,24 +14,24 @@ mod gaps;
 pub mod order;
 pub mod ports;
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
 use esker_base::ByteRange;
 use esker_block::{
-    Below, Bio, BioError, Buf, Build, Kind, KindError, Layer, Limits, Make, Param, ParamType, RangeOp, Stat, Step,
-    Upper,
+    Below, Bio, BioError, Buf, Build, Kind, KindError, Layer, Limits, Make, OrderInfo, Orders, Param, ParamType,
+    RangeOp, Sizing, Stat, Step, Upper,
 };
+use esker_layer_kit::Turn;
 use esker_rt::Level;
-use esker_rt::sync::Notify;
 
-use crate::Extended;
 use crate::format::Geometry;
 use crate::map::{LOGICAL_BLOCKS, Snapshot};
 use crate::store::METADATA;
 use crate::volume::Volume;
+use crate::{LogvolLayer, Setup};
 use catalogue::{CATALOGUE, Catalogue, CatalogueError, Entry, STAGING};
 use change::Cut;
 use order::OrderError;
@@ -68,6 +68,8 @@ pub static KIND: Kind = Kind {
     summary: "Named thin volumes with snapshots and clones, in one log-structured volume.",
     params: &PARAMS,
     build: Build::Layer(build),
+    // That of `volume` reads the catalogue too.
+    check: None,
     ..crate::KIND
 };
 
@@ -84,7 +86,7 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
     let uppers = ports.iter().map(upper).collect();
     let ranges_max = limits.ranges_max as usize;
     let named = Named { ports: Rc::new(ports), ranges_max, manager: Rc::default() };
-    Ok(Layer { ext: Rc::new(Extended { config, volume: Rc::default(), named: Some(named) }), uppers })
+    Ok(Layer { ext: Rc::new(LogvolLayer::new(Setup { config, named: Some(named) })), uppers })
 }
 
 /// What a volume with named ones in it has beside the volume.
@@ -109,32 +111,27 @@ impl Named {
         self.ports[usize::from(port)].redirect(bio)
     }
 
-    /// Does what an operator says.
-    pub fn ask(&self, below: Below, words: &[String]) -> Step<Result<String, KindError>> {
-        let (named, words) = (self.clone(), words.to_vec());
-        Step::later(async move {
-            let manager = named.manager.get().expect("the stack opens a layer before it is asked");
-            Ok(manager.ask(&below, &words).await?)
-        })
+    /// How many volumes there are.
+    pub fn stat(&self) -> Stat {
+        let volumes = self.manager.get().map_or(0, |manager| manager.catalogue.borrow().len());
+        Stat { name: "volumes", value: volumes as f64 }
     }
+}
 
-    /// Notes which layer above a port was built for its size, if one was.
-    pub fn keep(&self, port: u16, by: Option<&str>) {
-        *self.ports[usize::from(port)].kept.borrow_mut() = by.map(str::to_string);
-    }
-
-    /// Bytes that a port offers.
-    pub fn size(&self, port: u16) -> u64 {
+impl Sizing for Named {
+    fn size(&self, port: u16) -> u64 {
         self.ports[usize::from(port)].bytes.get()
     }
 
-    /// Whether a port leads to what never changes.
-    pub fn is_read_only(&self, port: u16) -> bool {
+    fn is_read_only(&self, port: u16) -> bool {
         self.ports[usize::from(port)].window.borrow().as_ref().is_ok_and(|window| window.read_only)
     }
 
-    /// Changes the size of the volume behind a port, behind whose new end nobody is.
-    pub fn resize(&self, below: Below, port: u16, bytes: u64) -> Step<Result<(), BioError>> {
+    fn kept(&self, port: u16, by: Option<&str>) {
+        *self.ports[usize::from(port)].kept.borrow_mut() = by.map(str::to_string);
+    }
+
+    fn resize(&self, below: Below, port: u16, bytes: u64) -> Step<Result<(), BioError>> {
         let named = self.clone();
         Step::later(async move {
             let manager = named.manager.get().expect("the stack opens a layer before it is resized");
@@ -142,11 +139,19 @@ impl Named {
             resized.map_err(ManageError::answer)
         })
     }
+}
 
-    /// How many volumes there are.
-    pub fn stat(&self) -> Stat {
-        let volumes = self.manager.get().map_or(0, |manager| manager.catalogue.borrow().len());
-        Stat { name: "volumes", value: volumes as f64 }
+impl Orders for Named {
+    fn list(&self) -> &'static [OrderInfo] {
+        order::ALL
+    }
+
+    fn order(&self, below: Below, words: &[String]) -> Step<Result<String, KindError>> {
+        let (named, words) = (self.clone(), words.to_vec());
+        Step::later(async move {
+            let manager = named.manager.get().expect("the stack opens a layer before it is asked");
+            Ok(manager.ask(&below, &words).await?)
+        })
     }
 }
 
@@ -239,8 +244,8 @@ pub struct Manager {
     /// Where each port stands, by its name.
     port_places: BTreeMap<String, usize>,
     ranges_max: usize,
-    is_busy: Cell<bool>,
-    freed: Notify,
+    /// One order is carried out at a time.
+    turn: Turn,
 }
 
 impl Manager {
@@ -255,10 +260,9 @@ impl Manager {
         ports: Rc<Vec<Port>>,
         ranges_max: usize,
     ) -> Result<Manager, ManageError> {
-        let (is_busy, freed) = (Cell::new(false), Notify::default());
         let port_places = ports.iter().enumerate().map(|(at, port)| (port.name.clone(), at)).collect();
         let catalogue = RefCell::default();
-        let manager = Manager { volume, catalogue, ports, port_places, ranges_max, is_busy, freed };
+        let manager = Manager { volume, catalogue, ports, port_places, ranges_max, turn: Turn::default() };
         manager.load(below).await?;
         for port in manager.ports.iter() {
             let window = manager.connect(below, port).await.map_err(|e| format!("port \"{}\": {e}", port.name));

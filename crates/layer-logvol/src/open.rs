@@ -188,10 +188,9 @@ impl Volume {
 
     /// It leaves its stack: work in the background ends.
     pub fn close(&self) {
-        self.closing.set(true);
-        self.wake.notify_all();
-        self.unerased.notify_all();
-        self.collector.wake();
+        self.checkpoints.close();
+        self.erasures.close();
+        self.collector.tasks.close();
     }
 }
 

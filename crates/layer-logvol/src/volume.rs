@@ -8,6 +8,7 @@ use esker_block::locks::RangeLocks;
 use esker_block::{
     Below, Bio, BioError, Buf, Done, Extent as Run, ExtentState, Latch, Op, RangeOp, Reply, Stat, partial,
 };
+use esker_layer_kit::{Background, GroupCommit, Turn};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::sync::{Notify, Receiver};
@@ -72,24 +73,19 @@ pub struct Volume {
     pub(crate) claims: RangeLocks,
     /// The segment before the head in the log.
     pub(crate) previous: Cell<u64>,
-    /// All records before this number are durable.
-    pub(crate) durable: Cell<u64>,
-    flushing: Cell<bool>,
-    flushed: Notify,
+    /// Numbers of records, up to the one before which all are durable.
+    pub(crate) commits: GroupCommit,
     /// Generation of the newest durable checkpoint.
     pub(crate) generation: Cell<u64>,
-    pub(crate) checkpointing: Cell<bool>,
-    pub(crate) checkpointed: Notify,
-    /// Whether freed segments are being given back to the device below.
-    pub(crate) erasing: Cell<bool>,
-    pub(crate) erased: Notify,
-    /// There may be segments to give back.
-    pub(crate) unerased: Notify,
+    pub(crate) checkpointing: Turn,
+    /// Taken while freed segments are given back to the device below.
+    pub(crate) erasing: Turn,
     pub(crate) seeks_room: Cell<bool>,
     pub(crate) latch: Latch,
     pub(crate) shortage: Shortage,
-    pub(crate) closing: Cell<bool>,
-    pub(crate) wake: Notify,
+    /// The tasks that make checkpoints, and that give back segments.
+    pub(crate) checkpoints: Background,
+    pub(crate) erasures: Background,
     pub(crate) collector: Collector,
     pub(crate) counts: Counts,
 }
@@ -174,19 +170,14 @@ impl Volume {
             logged: Notify::default(),
             claims: RangeLocks::default(),
             previous: Cell::new(found.previous),
-            durable: Cell::new(seq),
-            flushing: Cell::new(false),
-            flushed: Notify::default(),
+            commits: GroupCommit::new(seq),
             generation: Cell::new(found.generation),
-            checkpointing: Cell::new(false),
-            checkpointed: Notify::default(),
-            erasing: Cell::new(false),
-            erased: Notify::default(),
-            unerased: Notify::default(),
+            checkpointing: Turn::default(),
+            erasing: Turn::default(),
             seeks_room: Cell::new(false),
             shortage: Shortage::default(),
-            closing: Cell::new(false),
-            wake: Notify::default(),
+            checkpoints: Background::default(),
+            erasures: Background::default(),
             counts,
         }
     }
@@ -270,8 +261,8 @@ impl Volume {
     /// Nothing changes any more: what is durable is not known.
     pub(crate) fn latch(&self, what: &str, error: &BioError) {
         self.latch.set_after(&self.rt, what, error, "Reads go on. Repair the device below, then restart.");
-        self.wake.notify_all();
-        self.unerased.notify_all();
+        self.checkpoints.wake();
+        self.erasures.wake();
     }
 
     /// Logical blocks of a range of bytes, those included that it fills in part.
@@ -352,37 +343,21 @@ impl Volume {
         Ok(Reply::Empty)
     }
 
-    /// Makes all records before `seq`, which are in the map, durable. Those who ask together share a flush.
+    /// Makes all records before `seq`, which are in the map, durable. Requests that meet share a flush.
     pub(crate) async fn make_durable(&self, below: &Below, seq: u64) -> Result<(), BioError> {
-        loop {
-            self.latch.check()?;
-            if self.durable.get() >= seq {
-                return Ok(());
-            }
-            if self.flushing.replace(true) {
-                self.flushed.wait().await;
-                continue;
-            }
-            let result = self.flush_below(&self.store(below.clone())).await;
-            self.flushing.set(false);
-            self.flushed.notify_all();
-            result?;
-        }
+        let store = self.store(below.clone());
+        self.commits.reach(seq, &self.latch, async || self.flush_below(&store).await).await
     }
 
-    /// Flushes what is below: all that is in the map is durable then.
-    pub(crate) async fn flush_below(&self, store: &DeviceStore) -> Result<(), BioError> {
+    /// Flushes what is below: all that is in the map is durable then, the records before the number that this gives.
+    pub(crate) async fn flush_below(&self, store: &DeviceStore) -> Result<u64, BioError> {
         use crate::store::SegmentStore;
         let (installed, _) = self.log.borrow().installed();
         add(&self.counts.flushes, 1);
-        match store.flush().await.result {
-            Ok(_) => self.durable.set(self.durable.get().max(installed)),
-            Err(error) => {
-                self.latch("a flush failed", &error);
-                return Err(error);
-            }
-        }
-        Ok(())
+        let flushed = store.flush().await.result;
+        flushed.inspect_err(|error| self.latch("a flush failed", error))?;
+        self.commits.advance(installed);
+        Ok(installed)
     }
 
     /// Makes everything durable that was answered.

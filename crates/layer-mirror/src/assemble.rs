@@ -1,8 +1,8 @@
 //! From the superblocks that were found to the halves of a set: which are fresh, which must catch up, and what is refused.
 
+use esker_base::Bits;
 use esker_framing::SuperblockError;
 
-use crate::bits::Bits;
 use crate::superblock::{Superblock, all_of};
 
 /// What the head of one lower end gave.

@@ -1,12 +1,19 @@
 //! Whether halves agree: their superblocks, and their data in all regions that are not called dirty.
 
+use std::io;
+
 use esker_base::ByteRange;
+use esker_block::{Fact, Media, MediaCheck, MediaVerdict, ReadMedium};
 
 use crate::assemble::{AssembleError, Assembly, ProbeError, Probed, Start, assemble};
 use crate::superblock::{DATA_START, Superblock};
 
 /// Bytes compared at once.
 const STEP: u64 = 64 << 10;
+
+/// How `mirror` checks its media.
+pub const MEDIA: MediaCheck =
+    MediaCheck { holds: "mirror", media: "halves of mirrors", is_set: true, is_marked, check: check_media };
 
 /// What was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -62,6 +69,54 @@ pub fn check(halves: usize, read: ReadHalf<'_>) -> Result<Verdict, CheckError> {
         }
     }
     Ok(Verdict { assembly, compared, differing })
+}
+
+fn is_marked(medium: &dyn ReadMedium) -> io::Result<bool> {
+    let mut slots = vec![0; DATA_START as usize];
+    medium.read_at(0, &mut slots)?;
+    Ok(!Superblock::newest(&slots).is_err_and(|error| error.is_unmarked()))
+}
+
+fn check_media(media: Media<'_>) -> Result<MediaVerdict, String> {
+    let found = check(media.len(), &mut |half, at, out| media[half].read_at(at, out)).map_err(|e| e.to_string())?;
+    let superblock = &found.assembly.superblock;
+    let (open, regions) = (superblock.dirty.count() as u64, superblock.dirty.len());
+    let starts: Vec<String> = found.assembly.halves.iter().map(|half| word(half.start).to_string()).collect();
+    let end = match found.differing.first() {
+        Some(first) => {
+            let count = found.differing.len();
+            format!("DIFFER although no superblock says so, in {count} places, the first of them bytes {first}")
+        }
+        None => "sound".to_string(),
+    };
+    let text = format!(
+        "mirror of {} halves and {} bytes, generation {} ({}): {} bytes compared, {open} of {regions} regions may differ; \
+         {end}",
+        superblock.members,
+        superblock.data,
+        superblock.generation,
+        starts.join(", "),
+        found.compared,
+    );
+    let facts = vec![
+        ("members", u64::from(superblock.members).into()),
+        ("volume_bytes", superblock.data.into()),
+        ("generation", superblock.generation.into()),
+        ("halves", Fact::Texts(starts)),
+        ("compared_bytes", found.compared.into()),
+        ("regions_that_may_differ", open.into()),
+        ("differing", Fact::Texts(found.differing.iter().map(ToString::to_string).collect())),
+    ];
+    Ok(MediaVerdict { is_sound: found.differing.is_empty(), text, facts })
+}
+
+fn word(start: Start) -> &'static str {
+    match start {
+        Start::InSync => "in sync",
+        Start::Partial => "lacks the dirty regions",
+        Start::Full => "lacks everything",
+        Start::Out => "cannot be used",
+    }
 }
 
 fn superblock_of(half: usize, read: ReadHalf<'_>) -> Probed {

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
-use crate::bits::Bits;
+use esker_base::Bits;
 
 /// What is known of each region beside its bit in the superblock.
 pub struct Intent {

@@ -3,14 +3,13 @@
 //! Invariant: never reads a half that may lack an acknowledged write, and never acknowledges a write that a half lacks
 //! before the superblocks of the others say so.
 //!
-//! Reading order: [`superblock`] (the format), [`assemble`] (from superblocks to halves), [`bits`], [`intent`] (regions
+//! Reading order: [`superblock`] (the format), [`assemble`] (from superblocks to halves), [`intent`] (regions
 //! in which halves may differ), [`halves`] (their states), `run` (requests), `keep` (work in the background), `copy`
 //! and `pace` (halves that catch up), [`check`].
 
 #![forbid(unsafe_code)]
 
 pub mod assemble;
-pub mod bits;
 pub mod check;
 mod copy;
 mod counts;
@@ -68,6 +67,7 @@ pub static KIND: Kind = Kind {
     medium: esker_block::Medium::Tables,
     transparent: false,
     cost: Nanos(200),
+    check: Some(check::MEDIA),
     ..Kind::layer("mirror", "Keeps equal halves on several devices.", PARAMS, build)
 };
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 
-use esker_base::ByteRange;
+use esker_base::{Bits, ByteRange};
 use esker_block::locks::{Mode, RangeLocks};
 use esker_block::{Below, Bio, BioError, Buf, Class, Done, KindError, Latch, Op, Reply, Step, Tag};
 use esker_layer_kit::{Background, GroupCommit, Io};
@@ -15,7 +15,6 @@ use esker_rt::{Level, Rt};
 
 use crate::Config;
 use crate::assemble::{Assembly, ProbeError, Probed, Start, assemble};
-use crate::bits::Bits;
 use crate::counts::Counts;
 use crate::halves::{Halves, State};
 use crate::intent::Intent;

@@ -6,12 +6,10 @@
 
 use std::ops::RangeInclusive;
 
-use esker_base::digest::mix;
+use esker_base::{Bits, digest::mix};
 use esker_framing::{Features, Header, Newest, SuperblockError, newest, seal, slot, slots, unseal};
 use zerocopy::little_endian::{U16, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
-
-use crate::bits::Bits;
 
 /// Bytes of a superblock.
 pub const PAGE: usize = esker_framing::SLOT;

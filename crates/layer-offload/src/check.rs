@@ -1,7 +1,9 @@
 //! What a log holds, and whether it is sound: its superblock, its records, and the checksum of each payload.
 
-use esker_base::ByteRange;
+use std::io;
 
+use esker_base::ByteRange;
+use esker_block::{Media, MediaCheck, MediaVerdict, ReadMedium};
 use esker_framing::SuperblockError;
 
 use crate::format::{AREA_START, Content, Record};
@@ -12,6 +14,10 @@ use crate::superblock::Superblock;
 
 /// Bytes read at once.
 const WINDOW: u64 = 1 << 20;
+
+/// How `offload` checks the device of its log.
+pub const MEDIA: MediaCheck =
+    MediaCheck { holds: "offload", media: "logs of off-loaded writes", is_set: false, is_marked, check: check_media };
 
 /// What was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,4 +71,25 @@ pub fn check(read: ReadLog<'_>) -> Result<Verdict, CheckError> {
     let payload = |record: &Record| matches!(record.content, Content::Data(_)).then_some(record.range.len());
     let compared = records.iter().filter_map(payload).sum();
     Ok(Verdict { superblock, records, newest: map.bytes(), compared })
+}
+
+fn is_marked(medium: &dyn ReadMedium) -> io::Result<bool> {
+    let mut slots = vec![0; AREA_START as usize];
+    medium.read_at(0, &mut slots)?;
+    Ok(!Superblock::newest(&slots).is_err_and(|error| error.is_unmarked()))
+}
+
+fn check_media(media: Media<'_>) -> Result<MediaVerdict, String> {
+    let found = check(&mut |at, out| media[0].read_at(at, out)).map_err(|e| e.to_string())?;
+    let (records, newest, size) = (found.records.len() as u64, found.newest, found.superblock.home);
+    let text = format!(
+        "log of off-loaded writes for a volume of {size} bytes: {records} records, {newest} bytes not at home; sound"
+    );
+    let facts = vec![
+        ("records", records.into()),
+        ("newest_bytes", newest.into()),
+        ("compared_bytes", found.compared.into()),
+        ("volume_bytes", size.into()),
+    ];
+    Ok(MediaVerdict { is_sound: true, text, facts })
 }

@@ -66,6 +66,7 @@ pub static KIND: Kind = Kind {
     medium: esker_block::Medium::Tables,
     transparent: false,
     cost: Nanos(300),
+    check: Some(check::MEDIA),
     ..Kind::layer("offload", "Lets a device rest: writes go into a log on another one.", PARAMS, build)
 };
 

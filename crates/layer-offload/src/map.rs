@@ -1,8 +1,6 @@
 //! Where the newest bytes are: ranges of the volume that the log holds. What is in no range is at home.
 
-use std::collections::BTreeMap;
-
-use esker_base::ByteRange;
+use esker_base::{ByteRange, Spans};
 
 /// Where bytes are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,14 +26,6 @@ impl Where {
             Where::Log(position) | Where::Zeroes { position, .. } => Some(position),
         }
     }
-
-    /// `bytes` further on.
-    fn plus(self, bytes: u64) -> Where {
-        match self {
-            Where::Log(position) => Where::Log(position + bytes),
-            other => other,
-        }
-    }
 }
 
 /// A part of the volume that lies in one piece.
@@ -47,23 +37,31 @@ pub struct Piece {
     pub at: Where,
 }
 
+/// What the log has of a range.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Logged {
+    /// Bytes; the offset of the span is the position of the first one.
+    Data,
+    /// Zeroes, as in [`Where`].
+    Zeroes { position: u64, no_unmap: bool },
+}
+
 /// The map.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Map {
-    /// First byte to end and place; ranges do not overlap.
-    ranges: BTreeMap<u64, (u64, Where)>,
+    spans: Spans<Logged>,
     bytes: u64,
 }
 
 impl Map {
     /// Ranges that the log holds.
     pub fn len(&self) -> usize {
-        self.ranges.len()
+        self.spans.len()
     }
 
     /// Whether everything is at home.
     pub fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
+        self.spans.is_empty()
     }
 
     /// Bytes that the log holds.
@@ -73,15 +71,17 @@ impl Map {
 
     /// Whether all of `range` is at home.
     pub fn is_home(&self, range: ByteRange) -> bool {
-        self.in_log(range).next().is_none()
+        !self.spans.has(range.start(), range.len())
     }
 
     /// The parts of `range` that the log holds, in order.
     pub fn in_log(&self, range: ByteRange) -> impl Iterator<Item = Piece> {
-        let before = self.ranges.range(..range.start()).next_back().filter(|(_, (end, _))| *end > range.start());
-        before.into_iter().chain(self.ranges.range(range.start()..range.end())).map(move |(start, (end, at))| {
-            let (from, to) = ((*start).max(range.start()), (*end).min(range.end()));
-            Piece { range: span(from, to), at: at.plus(from - start) }
+        self.spans.within(range.start(), range.len()).map(|(from, to, logged, position)| {
+            let at = match *logged {
+                Logged::Data => Where::Log(position),
+                Logged::Zeroes { position, no_unmap } => Where::Zeroes { position, no_unmap },
+            };
+            Piece { range: span(from, to), at }
         })
     }
 
@@ -100,28 +100,17 @@ impl Map {
 
     /// From now on `range` is there.
     pub fn set(&mut self, range: ByteRange, at: Where) {
-        let within: Vec<Piece> = self.in_log(range).collect();
-        for piece in within {
-            self.cut(piece.range);
-        }
-        if at != Where::Home {
-            self.ranges.insert(range.start(), (range.end(), at));
-            self.bytes += range.len();
-        }
-    }
-
-    /// Takes out `range`, which lies inside one entry.
-    fn cut(&mut self, range: ByteRange) {
-        let entry = self.ranges.range(..=range.start()).next_back();
-        let (start, (end, at)) = entry.map(|(start, rest)| (*start, *rest)).expect("it was found in the map");
-        self.ranges.remove(&start);
-        self.bytes -= range.len();
-        if start < range.start() {
-            self.ranges.insert(start, (range.start(), at));
-        }
-        if range.end() < end {
-            self.ranges.insert(range.end(), (end, at.plus(range.end() - start)));
-        }
+        self.bytes -= self.in_log(range).map(|piece| piece.range.len()).sum::<u64>();
+        let (logged, position) = match at {
+            Where::Home => {
+                self.spans.remove(range.start(), range.len());
+                return;
+            }
+            Where::Log(position) => (Logged::Data, position),
+            Where::Zeroes { position, no_unmap } => (Logged::Zeroes { position, no_unmap }, 0),
+        };
+        self.spans.add(range.start(), range.len(), position, logged);
+        self.bytes += range.len();
     }
 }
 
@@ -132,6 +121,16 @@ fn span(from: u64, to: u64) -> ByteRange {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Where {
+        /// `bytes` further on.
+        fn plus(self, bytes: u64) -> Where {
+            match self {
+                Where::Log(position) => Where::Log(position + bytes),
+                other => other,
+            }
+        }
+    }
 
     /// Random changes against an array of bytes.
     #[test]

@@ -114,6 +114,11 @@ impl Rt {
         handle
     }
 
+    /// Starts a task that has no result and that nobody waits for. It costs less than [`Rt::spawn`].
+    pub fn spawn_detached(&self, name: &'static str, future: impl Future<Output = ()> + 'static) {
+        self.core.spawn(name, Box::pin(future));
+    }
+
     /// Accounts `cost` of CPU time to the running task: in virtual time it occupies a simulated CPU; in the real world
     /// the work itself already took its time, so nothing happens.
     #[inline]

@@ -5,6 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use smallvec::SmallVec;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 /// Alignment and granularity of slabs, in bytes: enough for O_DIRECT on every common device.
@@ -220,8 +221,19 @@ impl Slice {
     }
 }
 
+/// The windows of one vectored operation, in order. Up to two, which most operations have, need no memory of their own.
+pub type Parts = SmallVec<[Slice; 2]>;
+
+impl From<Slice> for Parts {
+    fn from(part: Slice) -> Parts {
+        let mut parts = Parts::new();
+        parts.push(part);
+        parts
+    }
+}
+
 /// Takes `n` transferred bytes off the front of `parts`, moving finished parts to `done`.
-pub fn advance_parts(parts: &mut Vec<Slice>, mut n: usize, done: &mut Vec<Slice>) {
+pub fn advance_parts(parts: &mut Parts, mut n: usize, done: &mut Parts) {
     let whole = |part: &&Slice| {
         let fits = part.len <= n;
         n -= if fits { part.len } else { 0 };
@@ -263,8 +275,8 @@ mod tests {
 
     #[test]
     fn partial_transfers_advance_over_part_borders() {
-        let mut parts = vec![Slice::heap(vec![0; 3]), Slice::heap(vec![0; 5])];
-        let mut done = Vec::new();
+        let mut parts = Parts::from([Slice::heap(vec![0; 3]), Slice::heap(vec![0; 5])]);
+        let mut done = Parts::new();
         advance_parts(&mut parts, 4, &mut done);
         assert_eq!((done.len(), parts.len(), parts[0].start, parts[0].len), (1, 1, 1, 4));
         advance_parts(&mut parts, 4, &mut done);

@@ -8,9 +8,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::handle::Rt;
-use crate::mem::{Slice, advance_parts};
+use crate::mem::{Parts, Slice, advance_parts};
 use crate::real::{Kernel, Op};
 use crate::sync::Notify;
+use smallvec::SmallVec;
 
 /// Where a server listens or a client connects.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,7 +152,11 @@ impl Stream {
     }
 
     /// Reads at least one byte into the parts, in order, unless the stream has ended (0 bytes).
-    pub async fn read(&self, mut parts: Vec<Slice>) -> (Vec<Slice>, io::Result<usize>) {
+    pub fn read(&self, parts: impl Into<Parts>) -> impl Future<Output = (Parts, io::Result<usize>)> {
+        self.read_into(parts.into())
+    }
+
+    async fn read_into(&self, mut parts: Parts) -> (Parts, io::Result<usize>) {
         match &self.0 {
             Kind::Pipe { reads, .. } => {
                 let n = reads.read(&mut parts).await;
@@ -175,7 +180,8 @@ impl Stream {
     ///
     /// # Errors
     /// `UnexpectedEof` when the stream ends first, and the kernel's errors. The parts are lost with an error.
-    pub async fn read_exact(&self, parts: Vec<Slice>) -> io::Result<Vec<Slice>> {
+    pub async fn read_exact(&self, parts: impl Into<Parts>) -> io::Result<Parts> {
+        let parts = parts.into();
         let all = parts.iter().map(|part| part.len).sum();
         self.read_at_least(parts, all).await.map(|(parts, _)| parts)
     }
@@ -185,7 +191,7 @@ impl Stream {
     ///
     /// # Errors
     /// As for [`Stream::read_exact`].
-    pub async fn read_at_least(&self, parts: Vec<Slice>, bytes_min: usize) -> io::Result<(Vec<Slice>, usize)> {
+    pub async fn read_at_least(&self, parts: impl Into<Parts>, bytes_min: usize) -> io::Result<(Parts, usize)> {
         self.read_at_least_noting(parts, bytes_min, &|| {}).await
     }
 
@@ -193,35 +199,54 @@ impl Stream {
     ///
     /// # Errors
     /// As for [`Stream::read_exact`].
-    pub async fn read_at_least_noting(
+    pub fn read_at_least_noting(
         &self,
-        parts: Vec<Slice>,
+        parts: impl Into<Parts>,
         bytes_min: usize,
         moved: &dyn Fn(),
-    ) -> io::Result<(Vec<Slice>, usize)> {
+    ) -> impl Future<Output = io::Result<(Parts, usize)>> {
+        self.fill(parts.into(), bytes_min, moved)
+    }
+
+    async fn fill(&self, parts: Parts, bytes_min: usize, moved: &dyn Fn()) -> io::Result<(Parts, usize)> {
+        if bytes_min == 0 {
+            return Ok((parts, 0));
+        }
+        // Mostly all of it is there at once.
+        let (parts, mut bytes) = self.read_noting(parts, moved).await?;
+        if bytes >= bytes_min {
+            return Ok((parts, bytes));
+        }
         let windows = Windows::of(&parts);
-        let (mut left, mut done, mut bytes) = (parts, Vec::new(), 0);
+        let (mut left, mut done) = (parts, Parts::new());
+        advance_parts(&mut left, bytes, &mut done);
         while bytes < bytes_min {
-            let (parts, result) = self.read(left).await;
+            let (parts, count) = self.read_noting(left, moved).await?;
             left = parts;
-            match result? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                n => {
-                    moved();
-                    bytes += n;
-                    advance_parts(&mut left, n, &mut done);
-                }
-            }
+            bytes += count;
+            advance_parts(&mut left, count, &mut done);
         }
         done.append(&mut left);
         Ok((windows.restored(done), bytes))
+    }
+
+    /// Reads at least one byte.
+    async fn read_noting(&self, parts: Parts, moved: &dyn Fn()) -> io::Result<(Parts, usize)> {
+        let (parts, result) = self.read_into(parts).await;
+        match result? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            bytes => {
+                moved();
+                Ok((parts, bytes))
+            }
+        }
     }
 
     /// Writes all parts, gathered, and gives them back as they were.
     ///
     /// # Errors
     /// The kernel's; `BrokenPipe` when the peer went away.
-    pub async fn write_all(&self, parts: Vec<Slice>) -> io::Result<Vec<Slice>> {
+    pub async fn write_all(&self, parts: impl Into<Parts>) -> io::Result<Parts> {
         self.write_all_noting(parts, &|| {}).await
     }
 
@@ -229,7 +254,15 @@ impl Stream {
     ///
     /// # Errors
     /// As for [`Stream::write_all`].
-    pub async fn write_all_noting(&self, parts: Vec<Slice>, moved: &dyn Fn()) -> io::Result<Vec<Slice>> {
+    pub fn write_all_noting(
+        &self,
+        parts: impl Into<Parts>,
+        moved: &dyn Fn(),
+    ) -> impl Future<Output = io::Result<Parts>> {
+        self.send_all(parts.into(), moved)
+    }
+
+    async fn send_all(&self, parts: Parts, moved: &dyn Fn()) -> io::Result<Parts> {
         let sent = self.send_now(&parts)?;
         if sent > 0 {
             moved();
@@ -238,7 +271,7 @@ impl Stream {
             return Ok(parts);
         }
         let windows = Windows::of(&parts);
-        let (mut left, mut done) = (parts, Vec::new());
+        let (mut left, mut done) = (parts, Parts::new());
         advance_parts(&mut left, sent, &mut done);
         while !left.is_empty() {
             let (parts, result) = self.write(left).await;
@@ -270,7 +303,7 @@ impl Stream {
         }
     }
 
-    async fn write(&self, parts: Vec<Slice>) -> (Vec<Slice>, io::Result<usize>) {
+    async fn write(&self, parts: Parts) -> (Parts, io::Result<usize>) {
         match &self.0 {
             Kind::Pipe { writes, .. } => {
                 let result = writes.write(&parts).await;
@@ -296,14 +329,14 @@ impl Stream {
 }
 
 /// Where the windows of some parts lay before bytes moved through them.
-struct Windows(Vec<(usize, usize)>);
+struct Windows(SmallVec<[(usize, usize); 2]>);
 
 impl Windows {
     fn of(parts: &[Slice]) -> Windows {
         Windows(parts.iter().map(|part| (part.start, part.len)).collect())
     }
 
-    fn restored(self, mut parts: Vec<Slice>) -> Vec<Slice> {
+    fn restored(self, mut parts: Parts) -> Parts {
         parts.iter_mut().zip(self.0).for_each(|(part, (start, len))| (part.start, part.len) = (start, len));
         parts
     }
@@ -314,10 +347,10 @@ fn is_not_yet(result: &io::Result<usize>) -> bool {
     result.as_ref().is_err_and(|e| matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted))
 }
 
-async fn run(kernel: &Kernel, op: Op) -> (Vec<Slice>, io::Result<usize>) {
+async fn run(kernel: &Kernel, op: Op) -> (Parts, io::Result<usize>) {
     match kernel.start(op).await {
         Ok(outcome) => (outcome.op.into_parts(), outcome.result.map(|n| n as usize)),
-        Err(e) => (Vec::new(), Err(e)),
+        Err(e) => (Parts::new(), Err(e)),
     }
 }
 

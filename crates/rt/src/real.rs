@@ -42,7 +42,7 @@ pub use credentials::Credentials;
 pub use descriptor::{WriteBack, close, write_back};
 pub use fault_guard::FaultGuard;
 pub use file_map::FileMap;
-pub use kernel::{File, Kernel, OpenMode};
+pub use kernel::{File, InFlight, Kernel, OpenMode};
 pub use op::{FallocateMode, Op, Outcome};
 pub use reactor::{Backend, Reactor, RealConfig, StartError};
 

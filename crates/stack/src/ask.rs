@@ -35,7 +35,8 @@ impl Stack {
             return Err(AskError::Unusable(why));
         }
         let below = self.below(&instance).ok_or_else(unknown)?;
-        let answer = instance.ext.ask(below, words).await;
+        let none = || AskError::Refused(name.to_string(), KindError::Unfit("this kind takes no orders".into()));
+        let answer = instance.ext.orders().ok_or_else(none)?.order(below, words).await;
         self.note_sizes();
         answer.map_err(|why| AskError::Refused(name.to_string(), why))
     }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
     Arity, Bio, BioError, Buf, Build, Ctx, Device, Done, Durability, Extension, Flow, Kind, KindError, Layer, Limits,
-    Make, Medium, OpSet, OpenContext, Param, ParamType, Role, Routes, Stat, Step, VolumeId, Worlds,
+    Make, Medium, OpSet, OpenContext, Param, ParamType, Role, Routes, Sizing, Stat, Step, VolumeId, Worlds,
 };
 use esker_rt::mem::Pool;
 use esker_rt::sim::{SimConfig, twice};
@@ -106,13 +106,19 @@ impl Extension for Part {
         })
     }
 
-    fn size(&self, _: u16) -> Option<u64> {
+    fn sizing(&self) -> Option<&dyn Sizing> {
         self.asked.set(self.asked.get() + 1);
-        (self.mode == "grows").then(|| if self.is_open.get() { 2 * SIZE } else { SIZE })
+        (self.mode == "grows").then_some(self)
     }
 
     fn stats(&self) -> Vec<Stat> {
         vec![Stat { name: "asked", value: self.asked.get() as f64 }]
+    }
+}
+
+impl Sizing for Part {
+    fn size(&self, _: u16) -> u64 {
+        if self.is_open.get() { 2 * SIZE } else { SIZE }
     }
 }
 
@@ -136,6 +142,7 @@ const PLAIN: Kind = Kind {
     transparent: false,
     worlds: Worlds::Both,
     cost: Nanos::ZERO,
+    check: None,
     build: Build::Device(build_yard),
 };
 static YARD: Kind = PLAIN;

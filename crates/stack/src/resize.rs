@@ -111,7 +111,10 @@ impl Stack {
         match owner {
             Owner::Layer { instance, ext, port } => {
                 let below = self.below(&instance).ok_or(ResizeError::Ended)?;
-                ext.resize(below, port, bytes).await?;
+                match ext.sizing() {
+                    Some(sizing) => sizing.resize(below, port, bytes).await?,
+                    None => return Err(BioError::invalid(esker_block::device::KEEPS_SIZE).into()),
+                }
             }
             Owner::Leaf(leaf) => leaf.device.resize(bytes).await?,
         }
@@ -142,7 +145,7 @@ impl Stack {
     /// Whether the size of a volume may change.
     pub(crate) fn can_resize(&self, volume: VolumeId) -> bool {
         match self.owner(volume).1 {
-            Some(Owner::Layer { ext, port, .. }) => ext.size(port).is_some(),
+            Some(Owner::Layer { ext, .. }) => ext.sizing().is_some(),
             Some(Owner::Leaf(leaf)) => leaf.device.can_resize(),
             None => false,
         }

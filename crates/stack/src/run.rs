@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use esker_block::step::{LocalFuture, StepFuture};
+use esker_block::step::{LocalFuture, StepFuture, Ticket};
 use esker_block::{Bio, BioError, Buf, Class, Done, Flow, Reply, Step, VolumeId};
 
 use esker_rt::Sleep;
@@ -38,6 +38,8 @@ enum Wait {
     Credit(u16, LocalFuture<()>),
     /// A leaf's answer.
     Leaf(u16, LocalFuture<Done>),
+    /// The same, from the leaf's table.
+    Ticket(u16, Ticket<Done>),
     /// The instant at which a leaf's answer, which is in its place already, counts.
     Answer(u16, Sleep),
 }
@@ -62,6 +64,10 @@ pub(crate) struct InFlightRequest {
     class: Class,
     wait: Wait,
 }
+
+// Requests are moved and kept.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<InFlightRequest>() <= 400);
 
 /// Why the way down stopped.
 enum Stop {
@@ -340,6 +346,7 @@ impl InFlightRequest {
                 self.answer = Some(done);
                 self.wait_for(Wait::Answer(leaf, sleep))
             }
+            Step::Ticket(ticket) => self.wait_for(Wait::Ticket(leaf, ticket)),
             Step::Later(future) => self.wait_for(Wait::Leaf(leaf, future)),
         }
     }
@@ -351,6 +358,14 @@ impl InFlightRequest {
         // What is replaced holds nothing; saying so spares each request a call that looks for something to drop.
         std::mem::forget(std::mem::replace(&mut self.wait, wait));
         false
+    }
+
+    /// The leaf that was waited for has answered.
+    #[inline]
+    fn answered_by_leaf(&mut self, leaf: u16, done: Done) -> bool {
+        self.wait = Wait::Nothing;
+        self.answer = Some(done);
+        self.left_leaf(leaf)
     }
 
     /// The leaf has answered.
@@ -411,11 +426,12 @@ impl InFlightRequest {
                 self.left_leaf(leaf)
             }
             Wait::Leaf(leaf, future) => {
-                let done = ready!(future.as_mut().poll(cx));
-                let leaf = *leaf;
-                self.wait = Wait::Nothing;
-                self.answer = Some(done);
-                self.left_leaf(leaf)
+                let (leaf, done) = (*leaf, ready!(future.as_mut().poll(cx)));
+                self.answered_by_leaf(leaf, done)
+            }
+            Wait::Ticket(leaf, ticket) => {
+                let (leaf, done) = (*leaf, ready!(Pin::new(ticket).poll(cx)));
+                self.answered_by_leaf(leaf, done)
             }
             Wait::Slot(future) => {
                 let flow = ready!(Pin::new(future).poll(cx));

@@ -5,9 +5,11 @@ use std::cell::{Cell, Ref, RefCell};
 use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::ext::Submit;
+use esker_block::step::{Entries, Table, Ticket};
 use esker_block::{
     Below, Bio, BioError, Class, Ctx, Device, Done, Extension, Kind, Latch, Limits, Role, Route, Step, Upper, VolumeId,
 };
@@ -38,6 +40,14 @@ pub(crate) struct Shared {
     #[expect(clippy::vec_box, reason = "a request stays in its box when it is reused")]
     spare: RefCell<Vec<Box<InFlightRequest>>>,
     spare_max: Cell<usize>,
+    /// Requests of clients that wait, for those who hold tickets.
+    flights: Entries<Flight>,
+}
+
+/// A request of a client that waits.
+struct Flight {
+    class: Class,
+    run: Box<InFlightRequest>,
 }
 
 /// Ended requests that are kept.
@@ -55,6 +65,7 @@ impl Shared {
             special: Cell::new(false),
             spare: RefCell::default(),
             spare_max: Cell::new(SPARE_MAX),
+            flights: Entries::default(),
         }
     }
 
@@ -74,16 +85,25 @@ impl Shared {
         run
     }
 
-    /// A request of a client has its answer.
+    /// A request of a client that waits, as a step.
+    pub fn fly(self: &Rc<Self>, class: Class, run: Box<InFlightRequest>) -> Step<Done> {
+        let key = self.flights.insert(Flight { class, run });
+        Step::Ticket(Ticket::new(self.clone(), key))
+    }
+
+    /// The answer of a request of a client that has one. The request is kept for reuse.
     #[inline]
-    pub fn left(&self, class: Class, done: &Done) {
+    pub fn land(&self, class: Class, mut run: Box<InFlightRequest>) -> Done {
+        let done = run.take_answer();
         self.door.leave(class);
-        note_answer(&self.rt, done);
+        note_answer(&self.rt, &done);
+        self.spare(run);
+        done
     }
 
     /// Keeps an ended request for reuse.
     #[inline]
-    pub fn spare(&self, run: Box<InFlightRequest>) {
+    fn spare(&self, run: Box<InFlightRequest>) {
         let mut spare = self.spare.borrow_mut();
         if spare.len() < self.spare_max.get() {
             spare.push(run);
@@ -120,6 +140,18 @@ impl Shared {
     /// What is watched has changed.
     pub fn mark_special(&self) {
         self.special.set(self.latch.is_set() || self.watch.what.get().handlers);
+    }
+}
+
+impl Table<Done> for Shared {
+    fn poll(&self, key: u32, cx: &mut Context<'_>) -> Poll<Done> {
+        let polled = self.flights.poll(key, |flight| flight.run.poll_answer(cx));
+        polled.map(|(Flight { class, run }, ())| self.land(class, run))
+    }
+
+    /// Dropping what is in flight latches the stack.
+    fn abandon(&self, key: u32) {
+        drop(self.flights.remove(key));
     }
 }
 
@@ -211,7 +243,7 @@ impl Slot {
 
     /// Bytes of an upper end, if they may change: `below` is what lower end 0 has.
     fn size(&self, port: u16, below: Option<u64>) -> Option<u64> {
-        self.ext.size(port).or(below.filter(|_| self.instance.kind.transparent))
+        self.ext.sizing().map(|sizing| sizing.size(port)).or(below.filter(|_| self.instance.kind.transparent))
     }
 }
 
@@ -300,7 +332,8 @@ impl Snapshot {
         for slot in &self.slots {
             let above = |volume: &VolumeId| keepers[volume.0 as usize];
             let by: Vec<Option<&str>> = slot.uppers.iter().map(above).collect();
-            (0..).zip(&by).for_each(|(port, by)| slot.instance.ext.kept(port, *by));
+            let sizing = slot.instance.ext.sizing();
+            sizing.inspect(|sizing| (0..).zip(&by).for_each(|(port, by)| sizing.kept(port, *by)));
             let instance = &slot.instance;
             let keeper = if instance.kind.transparent { by[0] } else { Some(instance.name.as_str()) };
             for lower in &slot.lowers {
@@ -363,7 +396,9 @@ impl Snapshot {
         for slot in self.slots.iter().rev() {
             let is_below_fixed = slot.lowers.iter().all(|lower| fixed.contains(lower));
             let uppers = (0..).zip(&slot.uppers);
-            let refusing = uppers.filter(|(port, _)| is_below_fixed || slot.instance.ext.is_read_only(*port));
+            let sizing = slot.instance.ext.sizing();
+            let refuses = |port| sizing.is_some_and(|sizing| sizing.is_read_only(port));
+            let refusing = uppers.filter(|(port, _)| is_below_fixed || refuses(*port));
             fixed.extend(refusing.map(|(_, upper)| *upper).collect::<Vec<_>>());
         }
         fixed.contains(&volume)

@@ -384,7 +384,7 @@ impl Device for Export {
         let mut request = self.request(bio);
         match request.take_answer() {
             Some(done) => Step::Now(done),
-            None => Step::Later(Box::pin(request)),
+            None => request.into_step(),
         }
     }
 }
@@ -418,14 +418,19 @@ impl Request {
         if !matches!(&self.stage, Stage::Inside(run) if run.is_answered()) {
             return None;
         }
-        let Stage::Inside(mut run) = std::mem::replace(&mut self.stage, Stage::Over) else {
+        let Stage::Inside(run) = std::mem::replace(&mut self.stage, Stage::Over) else {
             unreachable!("looked at above")
         };
-        let done = run.take_answer();
         let shared = run.shared().clone();
-        shared.left(self.class, &done);
-        shared.spare(run);
-        Some(done)
+        Some(shared.land(self.class, run))
+    }
+
+    /// As a step, while it waits.
+    fn into_step(self) -> Step<Done> {
+        match self.stage {
+            Stage::Inside(run) => run.shared().clone().fly(self.class, run),
+            Stage::Outside(_) | Stage::Over => Step::Later(Box::pin(self)),
+        }
     }
 }
 

@@ -145,6 +145,7 @@ const PLAIN: Kind = Kind {
     transparent: false,
     worlds: Worlds::Both,
     cost: Nanos::ZERO,
+    check: None,
     build: Build::Device(build_leaf),
 };
 
@@ -303,6 +304,28 @@ fn dropping_a_request_in_flight_latches_the_stack() {
             true,
         )
     );
+}
+
+#[test]
+fn dropping_a_ticket_of_a_request_in_flight_latches_the_stack_and_one_of_a_killed_world_does_not() {
+    let dead = twice(SimConfig::seeded(1), |rt| async move {
+        let stack = build(&rt, &chain(&["pass"], "10us"));
+        let export = stack.export("vol").unwrap();
+        let Step::Ticket(first) = export.submit(read(512)) else { panic!("it waits for the leaf") };
+        assert!(first.await.result.is_ok());
+        assert_eq!((stack.dead(), stack.inflight()), (None, 0));
+        let Step::Ticket(second) = export.submit(read(512)) else { panic!("it waits for the leaf") };
+        drop(sync::race(second, rt.sleep(Nanos(1))).await);
+        (stack.dead(), export.request(read(512)).await.result.is_err())
+    });
+    let why = "the stack is latched: a request was dropped while it was in flight. Restart the server.";
+    assert_eq!(dead, (Some(why.to_string()), true));
+    let sim = esker_rt::Sim::new(SimConfig::seeded(1));
+    let stack = build(&sim.rt(), &chain(&["pass"], "10us"));
+    let step = stack.export("vol").unwrap().submit(read(512));
+    sim.kill();
+    drop(step);
+    assert_eq!(stack.dead(), None);
 }
 
 #[test]

@@ -11,7 +11,9 @@ use std::rc::Rc;
 
 use esker_base::digest::mix;
 use esker_base::{ByteRange, Nanos};
-use esker_block::{Below, Bio, BioError, Buf, Ctx, Done, Extension, Flags, Flow, Op, Reply, Role, Step, Tag, VolumeId};
+use esker_block::{
+    Bio, BioError, Buf, Ctx, Done, Extension, Flags, Flow, Op, Reply, Role, Sizing, Step, Tag, VolumeId,
+};
 use esker_rt::Rt;
 
 use crate::build::arrange;
@@ -243,12 +245,8 @@ impl Extension for Watched {
         self.0.inner.completes()
     }
 
-    fn size(&self, port: u16) -> Option<u64> {
-        self.0.inner.size(port)
-    }
-
-    fn resize(&self, below: Below, port: u16, bytes: u64) -> Step<Result<(), BioError>> {
-        self.0.inner.resize(below, port, bytes)
+    fn sizing(&self) -> Option<&dyn Sizing> {
+        self.0.inner.sizing()
     }
 
     fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {

@@ -3,7 +3,7 @@
 //! Invariant: never opens a file and never makes a call: reads bytes that it is given.
 //!
 //! Reading order: [`name`] (paths and words as bytes), [`words`] (flags and choices under portable names), [`errno`],
-//! [`call`] (the closed list of calls), [`action`], [`snapshot`], [`trace`] (all together), [`spans`] (files in memory),
+//! [`call`] (the closed list of calls), [`action`], [`snapshot`], [`trace`] (all together),
 //! [`warning`] (what is counted rather than refused), [`import`] (foreign formats).
 
 #![forbid(unsafe_code)]
@@ -17,7 +17,6 @@ pub mod generate;
 pub mod import;
 pub mod name;
 pub mod snapshot;
-pub mod spans;
 pub mod trace;
 pub mod warning;
 pub mod wire;
@@ -28,6 +27,5 @@ pub use call::{AsyncOp, AsyncQueue, At, Call, Fd, Object, Status};
 pub use errno::Errno;
 pub use name::{PathBytes, Word};
 pub use snapshot::{Entry, EntryKind, Snapshot, Xattr};
-pub use spans::Spans;
 pub use trace::{Inherited, Platform, Process, Thread, Trace};
 pub use warning::{TracePosition, WarningKind, Warnings};

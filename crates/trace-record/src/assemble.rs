@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use esker_base::Spans;
 use esker_base::Time;
 use esker_trace_calls::words::MapFlags;
 use esker_trace_calls::{
-    Action, Call, Errno, Fd, Inherited, Outcome, PathBytes, Process, ProcessId, Spans, Thread, ThreadId, WarningKind,
-    Word,
+    Action, Call, Errno, Fd, Inherited, Outcome, PathBytes, Process, ProcessId, Thread, ThreadId, WarningKind, Word,
 };
 
 use crate::calls::{self, Extent, ITEMS_MAX, Raw, Spec};

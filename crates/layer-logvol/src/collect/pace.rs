@@ -122,7 +122,7 @@ impl Volume {
     }
 
     fn is_collecting(&self) -> bool {
-        !self.collector.state.borrow().victims.is_empty() || self.collector.scanning.taken.get()
+        !self.collector.state.borrow().victims.is_empty() || self.collector.scanning.is_taken()
     }
 
     /// So many bytes are written.
@@ -145,7 +145,7 @@ impl Volume {
         let pace = &self.collector.pace;
         loop {
             let is_idle = self.quiet_for() >= IDLE;
-            if pace.owed.get() > 0.0 || is_idle || self.is_urgent() || self.closing.get() {
+            if pace.owed.get() > 0.0 || is_idle || self.is_urgent() || self.collector.tasks.is_closed() {
                 break;
             }
             race(pace.changed.wait(), self.rt().sleep(IDLE)).await;

@@ -3,7 +3,10 @@
 use std::future::ready;
 use std::rc::Rc;
 
-use esker_block::{BioError, LayerHandle, WorkPermit};
+use esker_base::Nanos;
+use esker_block::step::LocalFuture;
+use esker_block::{BioError, Enter, LayerHandle, WorkPermit};
+use esker_layer_kit::Then;
 use esker_rt::sync::{Either, race};
 
 use crate::segments::Stage;
@@ -17,42 +20,49 @@ const LIMIT_LEAST: f64 = 0.5;
 /// References that must have gone since a pass in vain for another one: this part of a segment.
 const WORTH_A_PASS: u64 = 8;
 
+/// The collector's place in the stack.
+struct Place {
+    volume: Rc<Volume>,
+    station: LayerHandle,
+}
+
+impl Enter for Place {
+    fn enter(self: Rc<Self>) -> LocalFuture<Option<WorkPermit>> {
+        Box::pin(async move { self.volume.let_in(&self.station).await })
+    }
+}
+
+impl Place {
+    fn of(volume: &Rc<Volume>, station: LayerHandle) -> LayerHandle {
+        LayerHandle::new(Rc::new(Place { volume: volume.clone(), station }))
+    }
+}
+
 /// Makes passes in the background, until the volume leaves its stack.
 pub(crate) async fn scan_on(volume: Rc<Volume>, station: LayerHandle) {
-    loop {
-        volume.collector.wake.wait_until(|| volume.is_over() || volume.wants_pass()).await;
-        if volume.is_over() {
-            return;
-        }
-        let Some(_job) = volume.let_in(&station).await else { return };
+    let due = || volume.wants_pass().then_some((Nanos::ZERO, ()));
+    let work = async |_job: WorkPermit, ()| {
         volume.wanted_pass().await;
-    }
+        Then::Again
+    };
+    let place = Place::of(&volume, station);
+    volume.collector.tasks.run((volume.rt(), Some(&volume.latch)), &place, due, work).await;
 }
 
 /// Cleans segments in the background, until the volume leaves its stack.
 pub(crate) async fn clean_on(volume: Rc<Volume>, station: LayerHandle) {
     volume.collector.pace.attend();
-    loop {
-        let is_due = || volume.collector.ready() > 0 && volume.collector.pace.share() > 0.0;
-        volume.collector.wake.wait_until(|| volume.is_over() || is_due()).await;
-        if volume.is_over() {
-            return;
-        }
-        let Some(job) = volume.let_in(&station).await else { return };
-        let store = volume.store(job.below().clone());
-        if !volume.clean_one(&store).await {
-            drop(job);
-            // Without room nothing can be done until something changes.
-            volume.collector.wake.wait().await;
-        }
-    }
+    let is_due = || volume.collector.ready() > 0 && volume.collector.pace.share() > 0.0;
+    let due = || is_due().then_some((Nanos::ZERO, ()));
+    let work = async |job: WorkPermit, ()| {
+        // Without room nothing can be done until something changes.
+        if volume.clean_one(&volume.store(job.below().clone())).await { Then::Again } else { Then::Woken }
+    };
+    let place = Place::of(&volume, station);
+    volume.collector.tasks.run((volume.rt(), Some(&volume.latch)), &place, due, work).await;
 }
 
 impl Volume {
-    pub(crate) fn is_over(&self) -> bool {
-        self.closing.get() || self.latch.check().is_err()
-    }
-
     /// Begins a piece of work in the stack. A change of the stack waits for writers, so while one keeps the collector out,
     /// no writer waits for it.
     async fn let_in(self: &Rc<Self>, station: &LayerHandle) -> Option<WorkPermit> {
@@ -141,7 +151,7 @@ impl Volume {
         self.note_space();
         if is_cleaned && self.is_checkpoint_worth_it() {
             // It is made beside further cleaning, for which held writers wait.
-            self.wake.notify_all();
+            self.checkpoints.wake();
         }
         let is_freed = !is_cleaned && self.is_checkpoint_worth_it() && self.checkpoint(store).await.is_ok();
         let is_of_use = is_cleaned || is_freed;
@@ -175,7 +185,7 @@ impl Volume {
         growth: u64,
     ) -> Result<bool, BioError> {
         loop {
-            self.erased.wait_until(|| !self.erasing.get()).await;
+            self.erasing.idle().await;
             if self.segments.borrow().free() > self.kept_for(growth, taker) {
                 return Ok(true);
             }

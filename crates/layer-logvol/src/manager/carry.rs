@@ -25,7 +25,7 @@ impl Manager {
     /// [`ManageError`]: nothing was changed then.
     pub async fn ask(&self, below: &Below, words: &[String]) -> Result<String, ManageError> {
         let order = Order::parse(words)?;
-        self.alone(self.carry_out(below, &order)).await
+        self.turn.alone(self.carry_out(below, &order)).await
     }
 
     /// Resizes a volume whose port nobody uses behind the new end.
@@ -33,17 +33,7 @@ impl Manager {
     /// # Errors
     /// [`ManageError`]: nothing was changed then.
     pub async fn resize_port(&self, below: &Below, name: &str, bytes: u64) -> Result<(), ManageError> {
-        self.alone(self.resize(below, name, bytes, Cut::Allowed)).await
-    }
-
-    /// Does one thing after the other.
-    async fn alone<T>(&self, order: impl Future<Output = T>) -> T {
-        self.freed.wait_until(|| !self.is_busy.get()).await;
-        self.is_busy.set(true);
-        let result = order.await;
-        self.is_busy.set(false);
-        self.freed.notify_all();
-        result
+        self.turn.alone(self.resize(below, name, bytes, Cut::Allowed)).await
     }
 
     async fn carry_out(&self, below: &Below, order: &Order) -> Result<String, ManageError> {

@@ -1,6 +1,29 @@
 //! What an operator says to a volume manager, word by word.
 
 use esker_base::units::parse_size;
+use esker_block::OrderInfo;
+
+/// All orders.
+pub const ALL: &[OrderInfo] = &[
+    info("list", "", "Shows all volumes."),
+    info("create", "NAME SIZE", "Makes an empty volume."),
+    info(
+        "snapshot",
+        "VOLUME NAME [VOLUME NAME...]",
+        "Keeps what volumes hold now under other names, for ever unchanged.",
+    ),
+    info("clone", "VOLUME NAME", "Makes a volume with the content of another one."),
+    info("rollback", "VOLUME TO [force]", "Gives a volume the size and content of another one."),
+    info("delete", "NAME...", "Deletes volumes, all of them or none."),
+    info("resize", "NAME SIZE", "Changes the size of a volume."),
+    info("rename", "NAME NEW", "Changes the name of a volume."),
+    info("space", "", "Shows the space that each volume takes."),
+    info("share", "FROM TO", "Lets TO use the storage of FROM for blocks that are equal in both."),
+];
+
+const fn info(name: &'static str, arguments: &'static str, doc: &'static str) -> OrderInfo {
+    OrderInfo { name, arguments, doc }
+}
 
 /// What is to be done.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -67,10 +90,7 @@ pub struct Copied {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum OrderError {
     /// What there is.
-    #[error(
-        "\"{0}\" is no order; there are: list, create NAME SIZE, snapshot VOLUME NAME [VOLUME NAME...], clone VOLUME NAME, \
-         rollback VOLUME TO [force], delete NAME..., resize NAME SIZE, rename NAME NEW, space, share FROM TO"
-    )]
+    #[error("\"{0}\" is no order; there are: {list}", list = ALL.iter().map(OrderInfo::to_string).collect::<Vec<_>>().join(", "))]
     Unknown(String),
     /// A size that is none.
     #[error("\"{0}\" is no size; write a number of bytes, with a unit such as 10GiB if you like")]
@@ -128,6 +148,17 @@ mod tests {
         assert_eq!(order("rollback a s"), Ok(rollback(false)));
         assert_eq!(order("rollback a s force"), Ok(rollback(true)));
         assert_eq!(order("delete a b"), Ok(Order::Delete(vec!["a".into(), "b".into()])));
+    }
+
+    #[test]
+    fn every_order_of_the_list_is_known_and_stands_on_the_page() {
+        let page = include_str!("../../../../docs/reference/kinds/thin.md");
+        for info in ALL {
+            let words = info.to_string().replace("SIZE", "1MiB").replace(['[', ']'], "").replace("...", "");
+            assert!(order(&words).is_ok(), "{words}");
+            let row = format!("| `{info}` | {} |", info.doc);
+            assert!(page.contains(&row), "docs/reference/kinds/thin.md lacks: {row}");
+        }
     }
 
     #[test]

@@ -27,7 +27,7 @@ fn suite(text: &str, seeds: u64, states_min: u64) {
         let count = power::check(open, Options::power_cuts(seed), Bound { states_max: 6, seed });
         states += count.unwrap_or_else(|broken| panic!("{text}: {broken}")).states;
     }
-    println!("{states} states: {text}");
+    println!("{states} crash states: {text}");
     assert!(states >= states_min, "only {states} states");
 }
 
@@ -254,6 +254,7 @@ fn every_state(seed: u64, acts: usize, states_max: u64) -> Count {
 #[test]
 fn every_crash_state_is_a_whole_prefix_of_what_was_done() {
     let states: u64 = (1..=4).map(|seed| every_state(seed, 40, 6).states).sum();
+    println!("{states} crash states of vectors, snapshots and cleaning");
     assert!(states > 1500, "only {states} states");
 }
 

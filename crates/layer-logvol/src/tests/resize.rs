@@ -115,7 +115,7 @@ fn what_stands_on_a_volume_and_was_built_for_its_size_keeps_it_from_being_resize
         for (name, bytes, words) in [
             ("vm.db", 100, "multiple of 512"),
             ("vm.db", 0, "not 0"),
-            ("top", 2 << 20, "keeps the size"),
+            ("top", 2 << 20, "its size is fixed"),
             ("a", 1 << 24, "fixed"),
         ] {
             let error = stack.resize(name, bytes, PATIENCE).await.unwrap_err().to_string();

@@ -32,6 +32,7 @@ pub(super) static KIND: Kind = Kind {
     transparent: false,
     worlds: Worlds::Both,
     cost: Nanos::ZERO,
+    check: None,
     build: Build::Device(build),
 };
 

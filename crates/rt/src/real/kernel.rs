@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::lock;
 use super::op::{FallocateMode, Op, Outcome};
 use crate::handle::Rt;
-use crate::mem::Slice;
+use crate::mem::Parts;
 
 /// Starts operations on one real world.
 #[derive(Clone, Debug)]
@@ -208,13 +208,13 @@ impl File {
     }
 
     /// Reads into `parts`, one after the other, from offset `at`. May read less than asked.
-    pub fn read(&self, at: u64, parts: Vec<Slice>) -> InFlight {
-        self.kernel.start(Op::Read { fd: self.fd.clone(), at: Some(at), parts })
+    pub fn read(&self, at: u64, parts: impl Into<Parts>) -> InFlight {
+        self.kernel.start(Op::Read { fd: self.fd.clone(), at: Some(at), parts: parts.into() })
     }
 
     /// Writes `parts`, one after the other, at offset `at`. May write less than asked.
-    pub fn write(&self, at: u64, parts: Vec<Slice>) -> InFlight {
-        self.kernel.start(Op::Write { fd: self.fd.clone(), at: Some(at), parts })
+    pub fn write(&self, at: u64, parts: impl Into<Parts>) -> InFlight {
+        self.kernel.start(Op::Write { fd: self.fd.clone(), at: Some(at), parts: parts.into() })
     }
 
     /// Makes completed writes durable.

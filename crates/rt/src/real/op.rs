@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use crate::mem::Slice;
+use crate::mem::Parts;
 
 /// What to do with the space of a range of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum Op {
         /// Offset in bytes.
         at: Option<u64>,
         /// Where the bytes go.
-        parts: Vec<Slice>,
+        parts: Parts,
     },
     /// Writes the parts.
     Write {
@@ -36,7 +36,7 @@ pub enum Op {
         /// Offset in bytes.
         at: Option<u64>,
         /// What is written.
-        parts: Vec<Slice>,
+        parts: Parts,
     },
     /// Makes completed writes durable (data and the metadata needed to read it back: `fdatasync`).
     Sync {
@@ -68,10 +68,10 @@ pub enum Op {
 
 impl Op {
     /// The parts of a read or write, given back after completion.
-    pub fn into_parts(self) -> Vec<Slice> {
+    pub fn into_parts(self) -> Parts {
         match self {
             Op::Read { parts, .. } | Op::Write { parts, .. } => parts,
-            Op::Sync { .. } | Op::Fallocate { .. } | Op::Accept { .. } | Op::Readable { .. } => Vec::new(),
+            Op::Sync { .. } | Op::Fallocate { .. } | Op::Accept { .. } | Op::Readable { .. } => Parts::new(),
         }
     }
 }

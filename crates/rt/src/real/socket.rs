@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags};
 
+use smallvec::SmallVec;
+
 use super::credentials::Credentials;
 use crate::mem::Slice;
 use crate::net::{Address, KeepAlive};
@@ -83,13 +85,16 @@ pub(crate) fn peer_name(fd: &impl AsFd) -> String {
     Credentials::of_peer(fd).map_or_else(|_| String::new(), name)
 }
 
+/// So many windows need no memory for their vector: those of a batch of few messages.
+const FEW: usize = 8;
+
 /// Receives what is there, without waiting; 0 bytes at the end of the stream.
 ///
 /// # Errors
 /// `WouldBlock` if nothing is there, and the kernel's.
 pub(crate) fn receive_now(fd: &OwnedFd, parts: &mut [Slice]) -> io::Result<usize> {
     let slice = |part| IoSliceMut::new(Slice::bytes_mut(part).expect("a read needs memory with one owner"));
-    let mut slices: Vec<IoSliceMut<'_>> = parts.iter_mut().map(slice).collect();
+    let mut slices: SmallVec<[IoSliceMut<'_>; FEW]> = parts.iter_mut().map(slice).collect();
     let mut nothing = RecvAncillaryBuffer::default();
     Ok(rustix::net::recvmsg(fd, &mut slices, &mut nothing, RecvFlags::DONTWAIT)?.bytes)
 }
@@ -99,7 +104,7 @@ pub(crate) fn receive_now(fd: &OwnedFd, parts: &mut [Slice]) -> io::Result<usize
 /// # Errors
 /// `WouldBlock` if it takes nothing, and the kernel's.
 pub(crate) fn send_now(fd: &OwnedFd, parts: &[Slice]) -> io::Result<usize> {
-    let slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part.bytes())).collect();
+    let slices: SmallVec<[IoSlice<'_>; FEW]> = parts.iter().map(|part| IoSlice::new(part.bytes())).collect();
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     Ok(rustix::net::sendmsg(fd, &slices, &mut SendAncillaryBuffer::default(), flags)?)
 }

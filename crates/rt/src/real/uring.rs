@@ -26,23 +26,42 @@ const SLEEPS_MAX: u32 = 64;
 const CANCEL: u64 = u64::MAX - 1;
 
 enum State {
+    /// No operation is here.
+    Free,
     Waiting(Option<Waker>),
     Done(i32),
     /// Nobody wants the result; the buffers still belong to the kernel.
     Abandoned,
 }
 
-/// One operation in flight. Boxed: the kernel may read `iovecs` after the table has grown.
+/// Room for one operation in flight, used again for others. Boxed: the kernel may read `iovecs` after the table has grown.
 struct Inflight {
-    op: Op,
+    op: Option<Op>,
     iovecs: Vec<libc::iovec>,
     state: State,
+}
+
+/// Buffers of an operation for whose vector room is kept after it.
+const IOVECS_KEPT: usize = 16;
+
+impl Inflight {
+    fn free() -> Box<Inflight> {
+        Box::new(Inflight { op: None, iovecs: Vec::new(), state: State::Free })
+    }
+
+    /// Ends the operation and gives it back.
+    fn end(&mut self) -> Option<Op> {
+        self.iovecs.clear();
+        self.iovecs.shrink_to(IOVECS_KEPT);
+        self.state = State::Free;
+        self.op.take()
+    }
 }
 
 pub(crate) struct Uring {
     ring: IoUring,
     bell: RawFd,
-    inflight: Vec<Option<Box<Inflight>>>,
+    inflight: Vec<Box<Inflight>>,
     free: Vec<usize>,
     in_kernel: usize,
     /// Descriptors of connections accepted for nobody.
@@ -96,12 +115,12 @@ impl Uring {
     /// Hands `op` to the ring; the key names it until [`Uring::take`].
     pub fn start(&mut self, op: Op) -> io::Result<usize> {
         let key = self.free.pop().unwrap_or_else(|| {
-            self.inflight.push(None);
+            self.inflight.push(Inflight::free());
             self.inflight.len() - 1
         });
-        let mut inflight = Box::new(Inflight { op, iovecs: Vec::new(), state: State::Waiting(None) });
-        let entry = describe(&mut inflight).user_data(key as u64);
-        self.inflight[key] = Some(inflight);
+        let Inflight { op: place, iovecs, state } = &mut *self.inflight[key];
+        *state = State::Waiting(None);
+        let entry = describe(place.insert(op), iovecs).user_data(key as u64);
         if let Err(error) = self.push(&entry) {
             // The kernel never saw it.
             self.release(key);
@@ -120,25 +139,35 @@ impl Uring {
 
     /// The outcome, once; until then `waker` is remembered.
     pub fn take(&mut self, key: usize, waker: &Waker) -> Option<Outcome> {
-        let inflight = self.inflight[key].as_mut().expect("an operation is taken once");
-        let State::Done(result) = inflight.state else {
-            inflight.state = State::Waiting(Some(waker.clone()));
-            return None;
-        };
-        let inflight = self.inflight[key].take().expect("looked at above");
-        self.free.push(key);
-        Some(Outcome { result: from_raw(result), op: inflight.op })
+        let inflight = &mut *self.inflight[key];
+        match &mut inflight.state {
+            State::Done(result) => {
+                let result = from_raw(*result);
+                self.free.push(key);
+                Some(Outcome { result, op: inflight.end().expect("an operation is taken once") })
+            }
+            State::Waiting(Some(known)) => {
+                known.clone_from(waker);
+                None
+            }
+            State::Waiting(known) => {
+                *known = Some(waker.clone());
+                None
+            }
+            State::Free | State::Abandoned => unreachable!("an operation is taken once"),
+        }
     }
 
     /// Nobody waits for the operation any more. Its buffers live until the kernel has answered.
     pub fn abandon(&mut self, key: usize) {
-        let Some(inflight) = self.inflight[key].as_mut() else { return };
+        let inflight = &mut *self.inflight[key];
         match inflight.state {
+            State::Free => {}
             State::Done(_) => self.release(key),
-            _ => {
+            State::Waiting(_) | State::Abandoned => {
                 inflight.state = State::Abandoned;
                 // It might wait for ever.
-                if matches!(inflight.op, Op::Readable { .. }) {
+                if matches!(inflight.op, Some(Op::Readable { .. })) {
                     let cancel = opcode::AsyncCancel::new(key as u64).build().user_data(CANCEL);
                     // What cannot be cancelled now is cancelled with the ring.
                     let _later = self.push(&cancel);
@@ -148,7 +177,7 @@ impl Uring {
     }
 
     fn release(&mut self, key: usize) {
-        self.inflight[key] = None;
+        drop(self.inflight[key].end());
         self.free.push(key);
     }
 
@@ -218,24 +247,24 @@ impl Uring {
 
     fn complete(&mut self, key: usize, result: i32) {
         self.in_kernel -= 1;
-        let inflight = self.inflight[key].as_mut().expect("the kernel answers each operation once");
+        let inflight = &mut *self.inflight[key];
         match std::mem::replace(&mut inflight.state, State::Done(result)) {
             State::Waiting(waker) => waker.into_iter().for_each(Waker::wake),
             State::Abandoned => {
-                if matches!(inflight.op, Op::Accept { .. }) && result >= 0 {
+                if matches!(inflight.op, Some(Op::Accept { .. })) && result >= 0 {
                     // SAFETY: the kernel just made this descriptor for us and nobody else knows it.
                     self.strays.push(unsafe { OwnedFd::from_raw_fd(result) });
                     self.strays.clear();
                 }
                 self.release(key);
             }
-            State::Done(_) => unreachable!("the kernel answers each operation once"),
+            State::Free | State::Done(_) => unreachable!("the kernel answers each operation once"),
         }
     }
 
     /// Cancels what the kernel still holds and waits for its answers.
     fn drain(&mut self) -> io::Result<()> {
-        let keys = (0..self.inflight.len()).filter(|k| self.inflight[*k].is_some());
+        let keys = (0..self.inflight.len()).filter(|k| !matches!(self.inflight[*k].state, State::Free));
         for key in keys.collect::<Vec<_>>() {
             self.push(&opcode::AsyncCancel::new(key as u64).build().user_data(CANCEL))?;
         }
@@ -274,8 +303,7 @@ fn from_raw(result: i32) -> io::Result<u32> {
 }
 
 /// Writes the ring entry of an operation, with its vector of buffers beside it.
-fn describe(inflight: &mut Inflight) -> squeue::Entry {
-    let Inflight { op, iovecs, .. } = inflight;
+fn describe(op: &mut Op, iovecs: &mut Vec<libc::iovec>) -> squeue::Entry {
     match op {
         Op::Read { fd, at, parts } => {
             let at = at.unwrap_or(u64::MAX);
@@ -350,10 +378,10 @@ mod tests {
         // The fourth entry makes a batch, which is refused: it is in the ring, but no task waits for it.
         assert!(uring.start(read()).is_err());
         assert_eq!((uring.in_kernel, uring.free.len(), uring.inflight.len()), (3, 0, 3));
-        assert!(matches!(uring.inflight[2].as_ref().unwrap().state, State::Abandoned));
+        assert!(matches!(uring.inflight[2].state, State::Abandoned) && uring.inflight[2].op.is_some());
         // The ring is full, so that nothing can be pushed: operation and count are gone at once.
         assert!(uring.start(read()).is_err());
         assert_eq!((uring.in_kernel, uring.free.clone(), uring.inflight.len()), (3, vec![3], 4));
-        assert!(uring.inflight[3].is_none());
+        assert!(matches!(uring.inflight[3].state, State::Free) && uring.inflight[3].op.is_none());
     }
 }

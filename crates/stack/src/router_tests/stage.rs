@@ -220,6 +220,7 @@ static DISK: Kind = Kind {
     transparent: false,
     worlds: Worlds::Both,
     cost: Nanos::ZERO,
+    check: None,
     build: Build::Device(build_disk),
 };
 static LOOKER: Kind = Kind::layer("looker", "Looks only, it says.", MODE, build_actor);

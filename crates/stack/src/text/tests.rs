@@ -23,6 +23,7 @@ const fn kind(name: &'static str, lowers: Arity, params: &'static [Param]) -> Ki
         transparent: true,
         worlds: Worlds::Both,
         cost: Nanos::ZERO,
+        check: None,
         build: Build::Layer(|_| Err(KindError::Unfit("the tests of the text build nothing".to_string()))),
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use esker_base::Spans;
 use esker_trace_calls::action::{ProcessId, ThreadId};
 use esker_trace_calls::errno::Errno;
 use esker_trace_calls::name::PathBytes;
 use esker_trace_calls::snapshot::{EntryKind, Snapshot};
-use esker_trace_calls::spans::Spans;
 use esker_trace_calls::words::{FileKind, OpenFlags};
 
 use crate::compiled::{Slot, SlotEffect};

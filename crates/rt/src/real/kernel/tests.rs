@@ -7,7 +7,7 @@ use esker_base::Nanos;
 use super::super::cross;
 use super::super::reactor::{Backend, Reactor, RealConfig};
 use super::*;
-use crate::mem::{Mem, Pool};
+use crate::mem::{Mem, Pool, Slice};
 use crate::net::{Address, Listener, Stream};
 
 const BACKENDS: [Backend; 2] = [Backend::Uring, Backend::Threads];

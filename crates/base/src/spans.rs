@@ -1,8 +1,9 @@
-//! Parts of files in the memory of a process, by address.
+//! An interval map: which part of what lies where.
 
 use std::collections::BTreeMap;
 
-/// Ranges of addresses, none overlapping, each with its place in a file and something more.
+/// Ranges of addresses, none overlapping. Each is a part of its value, from an offset on: a piece that is left of a range
+/// stays at its offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spans<T>(BTreeMap<u64, Span<T>>);
 
@@ -20,7 +21,7 @@ impl<T> Default for Spans<T> {
 }
 
 impl<T: Clone> Spans<T> {
-    /// A part of a file from `offset` on is there, over what was there before, whose values are given back.
+    /// The part of `value` from `offset` on is there, over what was there before, whose values are given back.
     pub fn add(&mut self, start: u64, len: u64, offset: u64, value: T) -> Vec<T> {
         let gone = self.remove(start, len);
         if len > 0 {
@@ -49,7 +50,7 @@ impl<T: Clone> Spans<T> {
         Some(span.value)
     }
 
-    /// What is at an address, and the address's offset in its file.
+    /// What is at an address, and the address's offset in it.
     pub fn find(&self, address: u64) -> Option<(&T, u64)> {
         let (from, span) = self.0.range(..=address).next_back()?;
         (address < span.end).then(|| (&span.value, span.offset.saturating_add(address - from)))
@@ -58,6 +59,25 @@ impl<T: Clone> Spans<T> {
     /// Whether anything is anywhere there.
     pub fn has(&self, start: u64, len: u64) -> bool {
         self.overlapping(start, len).next().is_some()
+    }
+
+    /// How many ranges there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The parts of a range in which something is, in order: start, end, value, and offset of the start in it.
+    pub fn within(&self, start: u64, len: u64) -> impl Iterator<Item = (u64, u64, &T, u64)> {
+        let end = start.saturating_add(len);
+        self.overlapping(start, len).map(move |(from, span)| {
+            let first = from.max(start);
+            (first, span.end.min(end), &span.value, span.offset.saturating_add(first - from))
+        })
     }
 
     /// All values, by address.
@@ -91,6 +111,9 @@ mod tests {
         assert_eq!(spans.find(0x3000), Some((&'a', 0x12_000)));
         assert_eq!((spans.find(0x2000), spans.find(0xfff), spans.find(0x4000)), (None, None, None));
         assert!(!spans.has(0x2000, 0x1000) && spans.has(0x1fff, 2));
+        let within: Vec<_> = spans.within(0x1800, 0x2000).collect();
+        assert_eq!(within, [(0x1800, 0x2000, &'a', 0x10_800), (0x3000, 0x3800, &'a', 0x12_000)]);
+        assert_eq!((spans.len(), spans.is_empty()), (2, false));
         assert_eq!(spans.remove(0x2000, 0x1000), [], "nothing was there any more");
     }
 
