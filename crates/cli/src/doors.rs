@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use esker_front_nbd::listen::Access;
 use esker_front_nbd::proto::TlsMode;
 use esker_front_nbd::tls::{Identity, ServerTls};
-use esker_rt::real::key_memory::KeyBytes;
 use esker_serve::VhostDoor;
+use esker_sys::key_memory::KeyBytes;
 
 use crate::failure::Failure;
 use crate::secrets;

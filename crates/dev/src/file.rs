@@ -12,8 +12,8 @@ use esker_block::{
     Arity, Build, Created, Device, Durability, Kind, KindError, Make, OpKind, OpSet, Param, ParamType, Role, Routes,
     Worlds,
 };
-use esker_rt::real::loop_device::{self, Over};
 use esker_rt::real::{File, Kernel, OpenMode};
+use esker_sys::loop_device::{self, Over};
 
 use crate::disk::{self, Came, Disk, Opened};
 use crate::memory::check_geometry;

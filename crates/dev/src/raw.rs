@@ -10,7 +10,8 @@ use esker_base::Nanos;
 use esker_block::{
     Arity, Build, Device, Durability, Kind, KindError, Make, OpKind, OpSet, Param, ParamType, Role, Routes, Worlds,
 };
-use esker_rt::real::{File, Kernel, OpenMode, loop_device};
+use esker_rt::real::{File, Kernel, OpenMode};
+use esker_sys::loop_device;
 
 use crate::disk::{self, Came, Disk, Opened};
 use crate::file::{DEPTH, depth, explain_lock, outside};

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use esker_base::{ByteRange, Nanos};
 use esker_rt::Rt;
-use esker_rt::real::loop_device::{self, LoopSetup};
-use esker_rt::real::{IsolatedCall, run_isolated};
+use esker_sys::loop_device::{self, LoopSetup};
+use esker_sys::{IsolatedCall, run_isolated};
 use rustix::fs::{Advice, AtFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;

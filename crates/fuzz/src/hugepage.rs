@@ -1,8 +1,9 @@
 //! What the manager of huge pages reads: its configuration, and what the kernel tells of mappings and of free memory.
 
 use esker_hugepage::contiguity::fragmentation_of;
-use esker_hugepage::linux::maps::{self, Mapping};
-use esker_hugepage::{Config, REGION_BYTES, Region};
+use esker_hugepage::{REGION_BYTES, Region};
+use esker_hugepage_linux::Config;
+use esker_hugepage_linux::linux::maps::{self, Mapping};
 
 const SMALL: &str = "[[process]]\nname = \"redis-server\"\nshares = 7\n";
 const LARGE: &str = "faults = \"base\"\npromote_percent = 70\ndemote_percent = 60\ncooldown = \"1s\"\ntau = 0.5\nbudget = \"1GiB\"\n\

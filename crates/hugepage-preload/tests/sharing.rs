@@ -14,13 +14,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use esker_base::Nanos;
-use esker_hugepage::journal::Journal;
-use esker_hugepage::linux::system::huge_blocks;
-use esker_hugepage::linux::{doctor, merging};
-use esker_hugepage::status::ProcessStatus;
-use esker_hugepage::{Config, Daemon, REGION_BYTES};
-use esker_rt::real::process::{PageRun, PageTable, Wanted, page_is};
+use esker_hugepage::REGION_BYTES;
+use esker_hugepage_linux::journal::Journal;
+use esker_hugepage_linux::linux::system::huge_blocks;
+use esker_hugepage_linux::linux::{doctor, merging};
+use esker_hugepage_linux::status::ProcessStatus;
+use esker_hugepage_linux::{Config, Daemon};
 use esker_rt::real::{Reactor, RealConfig};
+use esker_sys::process::{PageRun, PageTable, Wanted, page_is};
 use esker_testkit::{Ability, skip};
 
 /// Anonymous memory, of which some regions are read all the time; pages hold one of sixteen contents, so that each has equals.
@@ -162,7 +163,7 @@ impl Managed {
 
     fn run(&self, millis: u64) {
         let rt = self.reactor.rt();
-        self.reactor.block_on(esker_hugepage::daemon::run(self.daemon.clone(), rt.sleep(Nanos::millis(millis))));
+        self.reactor.block_on(esker_hugepage_linux::daemon::run(self.daemon.clone(), rt.sleep(Nanos::millis(millis))));
     }
 
     /// Works until something is so.

@@ -5,8 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use esker_hugepage::Status;
-use esker_rt::real::Credentials;
+use esker_hugepage_linux::Status;
+use esker_sys::Credentials;
 use tempfile::TempDir;
 
 use crate::experiment::LabError;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use esker_base::units::MIB;
 use esker_front_fuse::Setup;
-use esker_rt::real::loop_device::{self, LoopSetup};
+use esker_sys::loop_device::{self, LoopSetup};
 
 use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::serving::attach;

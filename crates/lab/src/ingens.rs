@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use esker_base::units::GIB;
 use esker_hugepage::REGION_BYTES;
-use esker_hugepage::linux::system::{faults_knob, faults_now, huge_blocks};
-use esker_rt::real::process::{PageRun, PageTable, Wanted, page_is};
+use esker_hugepage_linux::linux::system::{faults_knob, faults_now, huge_blocks};
+use esker_sys::process::{PageRun, PageTable, Wanted, page_is};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use esker_base::units::{GIB, MIB};
-use esker_hugepage::linux::system::huge_blocks;
+use esker_hugepage_linux::linux::system::huge_blocks;
 
 use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::ingens::loads;

@@ -10,8 +10,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use esker_base::units::GIB;
-use esker_hugepage::linux::system::{fragmentation_now, huge_blocks};
 use esker_hugepage::{PAGE_BYTES, REGION_BYTES};
+use esker_hugepage_linux::linux::system::{fragmentation_now, huge_blocks};
 
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::fragmenter::Fragmenter;

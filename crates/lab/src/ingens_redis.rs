@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use esker_base::Stream;
-use esker_hugepage::linux::system::faults_knob;
+use esker_hugepage_linux::linux::system::faults_knob;
 
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::chase::access_ns;

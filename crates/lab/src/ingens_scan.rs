@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use esker_base::Stream;
 use esker_base::units::{GIB, MIB};
-use esker_hugepage::linux::tracked::Tracked;
 use esker_hugepage::{PAGE_BYTES, REGION_BYTES};
-use esker_rt::real::process::{Advice, Process};
+use esker_hugepage_linux::linux::tracked::Tracked;
+use esker_sys::process::{Advice, Process};
 
 use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::ingens::loads::Next;

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use esker_hugepage::linux::merging::{self, saved};
+use esker_hugepage_linux::linux::merging::{self, saved};
 
 use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::guest::{Guest, Layout, room_for};

@@ -36,13 +36,13 @@ impl HugePages {
     pub fn now() -> HugePages {
         let setting = |name: &str| {
             let path = Path::new("/sys/kernel/mm/transparent_hugepage").join(name);
-            esker_hugepage::linux::knobs::read(&path).unwrap_or_default()
+            esker_hugepage_linux::linux::knobs::read(&path).unwrap_or_default()
         };
         HugePages {
             enabled: setting("enabled"),
             enabled_2m: setting("hugepages-2048kB/enabled"),
             defrag: setting("defrag"),
-            fragmentation: esker_hugepage::linux::system::fragmentation_now(),
+            fragmentation: esker_hugepage_linux::linux::system::fragmentation_now(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use esker_predict::calibrate::undisturbed;
+use esker_calibrate::undisturbed;
 
 use crate::experiment::{Figure, LabError, Peer};
 use crate::machine::lost_ticks;

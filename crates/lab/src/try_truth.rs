@@ -15,10 +15,10 @@ use std::sync::Arc;
 
 use esker_base::units::{KIB, MIB};
 use esker_base::{Nanos, Stream};
-use esker_predict::calibrate::{Options as CalibrateOptions, Part, TRIES, undisturbed};
+use esker_calibrate::{Calibrator, Options as CalibrateOptions, Part, TRIES, undisturbed};
 use esker_predict::{
-    Calibration, Calibrator, Candidate, CandidateRun, ComparisonPlan, Latencies, Load, PredictError, Prepared,
-    SpeedChoice, Trace, Watch,
+    Calibration, Candidate, CandidateRun, ComparisonPlan, Latencies, Load, PredictError, Prepared, SpeedChoice, Trace,
+    Watch,
 };
 use esker_stack::Spec;
 use esker_trace_block::{Op, Record};

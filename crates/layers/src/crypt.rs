@@ -12,8 +12,8 @@ use esker_block::{
     Bio, BioError, Buf, Ctx, Done, Extension, Extent, ExtentState, Flow, Kind, KindError, Layer, Limits, Make, Op,
     OpKind, OpSet, Param, ParamType, Reply, Role, Routes, Stat, Step, Support,
 };
-use esker_rt::real::key_memory::wipe_stack;
 use esker_rt::{Level, Rt};
+use esker_sys::key_memory::wipe_stack;
 
 use crate::cipher::Cipher;
 use crate::part_of;

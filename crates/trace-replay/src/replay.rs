@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use esker_base::Nanos;
-use esker_rt::real::work_apart;
 use esker_rt::{JoinHandle, Rt};
+use esker_sys::work_apart;
 use esker_trace_calls::ProcessId;
 use esker_trace_order::rules::Wait;
 

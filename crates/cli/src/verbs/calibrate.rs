@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use esker_base::Nanos;
+use esker_calibrate::{Calibrator, Options, RawDevice};
 use esker_lab::machine::{Machine, lost_ticks};
-use esker_predict::calibrate::{Options, RawDevice};
 use esker_predict::calibration::{DeviceTimes, FILE, KindCost, Times, WRITTEN_BY};
-use esker_predict::{Calibration, Calibrator, PredictError};
+use esker_predict::{Calibration, PredictError};
 
 use crate::block_devices::look_at;
 use crate::failure::Failure;

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use esker_hugepage::config::STATE;
-use esker_hugepage::linux::knobs::Knobs;
+use esker_hugepage_linux::config::STATE;
+use esker_hugepage_linux::linux::knobs::Knobs;
 
 use crate::failure::Failure;
 use crate::hugepages;

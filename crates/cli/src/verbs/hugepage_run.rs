@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
-use esker_hugepage::journal::Journal;
-use esker_hugepage::linux::knobs::PutBack;
-use esker_hugepage::{Daemon, daemon};
+use esker_hugepage_linux::journal::Journal;
+use esker_hugepage_linux::linux::knobs::PutBack;
+use esker_hugepage_linux::{Daemon, daemon};
 use esker_rt::net::Address;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::{Level, Rt};

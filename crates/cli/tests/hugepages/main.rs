@@ -17,7 +17,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use esker_hugepage::Status;
+use esker_hugepage_linux::Status;
 use esker_testkit::{Ability, skip};
 
 /// The program.

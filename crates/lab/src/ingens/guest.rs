@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
-use esker_hugepage::linux::merging::of_process;
-use esker_hugepage::linux::system::huge_blocks;
 use esker_hugepage::{PAGE_BYTES, REGION_BYTES};
+use esker_hugepage_linux::linux::merging::of_process;
+use esker_hugepage_linux::linux::system::huge_blocks;
 
 use super::bound::Bound;
 use super::loads::Next;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-use esker_hugepage::linux::knobs::{KnobError, Knobs};
+use esker_hugepage_linux::linux::knobs::{KnobError, Knobs};
 
 use crate::experiment::{LabError, Options};
 use crate::peer;

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::atomic::AtomicBool;
 
-use esker_rt::real::run_isolated;
+use esker_sys::run_isolated;
 use esker_trace_calls::{Call, Fd, Object, Outcome};
 use esker_trace_order::compiled::Step;
 

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use esker_rt::real::WriteBack;
+use esker_sys::WriteBack;
 use esker_trace_calls::words::{SyncKind, Whence};
 use esker_trace_calls::{Call, Errno as Traced, Fd, Object, Outcome};
 use rustix::event::{PollFd, PollFlags};
@@ -188,7 +188,7 @@ impl CallExecutor<'_> {
     }
 
     pub(super) fn write_back(&self, handle: &Handle, offset: u64, len: u64, what: WriteBack) -> Reply {
-        let done = esker_rt::real::write_back(handle, offset, len, what);
+        let done = esker_sys::write_back(handle, offset, len, what);
         done.map(|()| 0).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO).into())
     }
 

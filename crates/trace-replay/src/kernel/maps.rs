@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use esker_base::Spans;
-use esker_rt::real::{FileMap, WriteBack};
+use esker_sys::{FileMap, WriteBack};
 use esker_trace_calls::words::{MapAdvice, MapFlags, MapSyncFlags};
 use esker_trace_calls::{Call, Fd};
 use rustix::fs::Advice;

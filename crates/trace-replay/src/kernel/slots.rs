@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use esker_rt::real::FileMap;
+use esker_sys::FileMap;
 use esker_trace_calls::Fd;
 use rustix::io::Errno;
 
@@ -106,6 +106,6 @@ impl Slots {
 
 /// Closes a descriptor and tells what became of its last writes, which dropping it would not.
 fn close(fd: OwnedFd) -> Result<(), Errno> {
-    let closed = esker_rt::real::close(fd);
+    let closed = esker_sys::close(fd);
     closed.map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
 }

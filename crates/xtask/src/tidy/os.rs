@@ -11,6 +11,7 @@ use super::tree::Tree;
 const MAY_REACH_THE_OS: &[&str] = &[
     "crates/rt/src/real.rs",
     "crates/rt/src/real/",
+    "crates/sys/",
     "crates/dev/",
     "crates/bpf/src/btf.rs",
     "crates/bpf/src/peek.rs",
@@ -22,8 +23,8 @@ const MAY_REACH_THE_OS: &[&str] = &[
     "crates/front-fuse/src/registry.rs",
     "crates/front-fuse/src/tests.rs",
     "crates/front-fuse/src/users.rs",
-    "crates/hugepage/src/linux.rs",
-    "crates/hugepage/src/linux/",
+    "crates/hugepage-linux/src/linux.rs",
+    "crates/hugepage-linux/src/linux/",
     "crates/hugepage-preload/",
     "crates/trace-replay/",
     "crates/trace-record/",
