@@ -7,12 +7,12 @@ use esker_block::{
     Below, Bio, BioError, Buf, Device, Done, Fact, Limits, Media, MediaCheck, MediaVerdict, Op, ReadMedium, Step,
 };
 use esker_layer_kit::Io;
+use esker_layer_thin::catalogue::{CATALOGUE, Catalogue, is_head};
+use esker_layer_thin::{ManageError, catalogue_in};
 use esker_rt::mem::Pool;
 use esker_rt::{Rt, Sim, SimConfig};
 
 use crate::format::{SLOT, SLOTS, Slot, slots_of};
-use crate::manager::catalogue::{CATALOGUE, Catalogue, is_head};
-use crate::manager::{ManageError, catalogue_in};
 use crate::recover::{RecoverError, Recovered, Recovery};
 use crate::segments::State;
 use crate::store::{DeviceStore, METADATA, SegmentStore};
@@ -93,9 +93,9 @@ async fn catalogue_of(pool: &Pool, found: &Recovered, store: &DeviceStore) -> Re
         let done = store.read(pba / g.segment, pba % g.segment, Buf::unique(pool, g.block as usize), METADATA).await;
         done.result.map(|_| done.buf.to_vec())
     };
-    let is_there = found.map.pieces(CATALOGUE..CATALOGUE + 1).next().is_some();
-    match is_there && is_head(&read(CATALOGUE).await?) {
-        true => catalogue_in(&found.map, found.slot.volume, read).await,
+    let first_mapped = |blocks| found.map.pieces(blocks).next().map(|piece| piece.range());
+    match first_mapped(CATALOGUE..CATALOGUE + 1).is_some() && is_head(&read(CATALOGUE).await?) {
+        true => catalogue_in(first_mapped, found.slot.volume, read).await,
         false => Ok(None),
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! Reading order: [`format`](mod@format) (what lies on the medium), [`map`], [`apply`] (what records do to it), [`segments`], [`pages`],
 //! [`store`], [`volume`] (requests), `log` (batches), `shortage` (a device below without space), `read`, `part` (of blocks), [`compare`], [`checkpoint`], [`load`] and [`recover`],
-//! [`collect`], [`check`]; then what stands on it: [`manager`] (named volumes) and [`space`] (what they take). The design, with what it
+//! [`collect`], [`check`]; then what stands on it: [`thin`] (named thin volumes, by `esker-layer-thin`) and [`space`] (what they take). The design, with what it
 //! owes to the thesis: `docs/design/logvol.md`.
 
 #![forbid(unsafe_code)]
@@ -20,19 +20,20 @@ mod erase;
 pub mod format;
 pub mod load;
 mod log;
-pub mod manager;
 pub mod map;
 pub mod open;
 pub mod pages;
 mod part;
 mod read;
 pub mod recover;
+mod remap;
 pub mod segments;
 mod shortage;
 pub mod space;
 pub mod store;
 #[cfg(test)]
 mod tests;
+pub mod thin;
 pub mod volume;
 
 use std::rc::Rc;
@@ -44,10 +45,7 @@ use esker_block::{
 };
 use esker_layer_kit::{Io, Stateful, StatefulLayer, Task};
 
-pub use compare::Compared;
-/// The kind of that name.
-pub use manager as thin;
-use manager::Named;
+use thin::Named;
 pub use volume::{Config, Volume};
 
 const PARAMS: &[Param] = &[
@@ -152,7 +150,7 @@ impl Stateful for Served {
         let volume = Volume::open(config, io.rt(), io.pool(), io.below().clone()).await.map_err(|e| outside(&e))?;
         let usable = match &named {
             Some(named) => named.open(&volume, io.below()).await,
-            None => manager::demand_none(&volume, io.below()).await,
+            None => esker_layer_thin::demand_none(&volume, io.below()).await,
         };
         usable.map_err(|e| outside(&e))?;
         Ok(Rc::new(Served { volume, named }))

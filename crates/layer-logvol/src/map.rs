@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub(crate) use node::{Child, Node, Packed};
 
 /// Logical blocks of a volume: 48 bits of address.
-pub const LOGICAL_BLOCKS: u64 = 1 << 48;
+pub use esker_layer_thin::LOGICAL_BLOCKS;
 
 /// Logical blocks `[lba, lba + len)` that lie in physical blocks `[pba, pba + len)`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

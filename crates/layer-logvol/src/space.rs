@@ -5,27 +5,9 @@
 
 use std::ops::Range;
 
+use esker_layer_thin::{Space, Spaces};
+
 use crate::map::{Extent, Snapshot};
-
-/// What one volume takes, in blocks.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Space {
-    /// Logical blocks that are mapped.
-    pub apparent: u64,
-    /// Physical blocks that no other volume uses: what is won when it is deleted.
-    pub exclusive: u64,
-    /// Physical blocks that another volume uses too.
-    pub shared: u64,
-}
-
-/// What all volumes take.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Spaces {
-    /// Each volume, in the order in which their ranges were given.
-    pub each: Vec<Space>,
-    /// Physical blocks that any of them uses.
-    pub used: u64,
-}
 
 /// Set in the word of a block that more than one volume uses; the rest is the last of them that was seen, plus 1.
 const MANY: u32 = 1 << 31;

@@ -8,9 +8,9 @@ use esker_testkit::{Bound, Journal, Recorder, crash};
 use serde_json::Value;
 
 use super::*;
-use crate::manager::Manager;
-use crate::manager::catalogue::Entry;
-use crate::manager::ports;
+use esker_layer_thin::Manager;
+use esker_layer_thin::catalogue::Entry;
+use esker_layer_thin::ports;
 
 const MEDIUM: u64 = 1 << 20;
 const SEGMENT: u64 = 16 << 10;
@@ -18,7 +18,7 @@ const SEGMENT: u64 = 16 << 10;
 /// A manager over a medium, without a stack.
 struct Named {
     bench: Bench,
-    manager: Manager,
+    manager: Manager<Volume>,
 }
 
 impl Named {
@@ -264,7 +264,7 @@ fn named_volumes_and_a_single_one_are_not_taken_for_each_other() {
             let bench = Bench::open(&rt, device(&rt, &media), SEGMENT, 64 << 10).await;
             match kind.as_str() {
                 "named" => Named::try_open(&rt, device(&rt, &media), "db=1KiB").await.err(),
-                _ => crate::manager::demand_none(&bench.volume, &bench.below()).await.err().map(|e| e.to_string()),
+                _ => esker_layer_thin::demand_none(&bench.volume, &bench.below()).await.err().map(|e| e.to_string()),
             }
         }
     };

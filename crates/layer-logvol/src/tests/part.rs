@@ -45,7 +45,7 @@ fn ports_of_small_sectors_conform() {
 
 #[test]
 fn a_port_keeps_its_promises_about_sectors_in_every_crash_state() {
-    static CUT: &[&Kind] = &[&crate::manager::KIND, &RECORDED];
+    static CUT: &[&Kind] = &[&crate::thin::KIND, &RECORDED];
     let mut states = 0;
     for (seed, block) in [(1, 512), (2, 4096)] {
         let open = |rt: &Rt, bed: u64| -> Rc<dyn Device> {

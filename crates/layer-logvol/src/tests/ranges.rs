@@ -3,7 +3,7 @@
 use esker_base::Stream;
 
 use super::*;
-use crate::Compared;
+use esker_layer_thin::Compared;
 
 async fn fresh(rt: &Rt) -> Bench {
     Bench::open(rt, device(rt, &media(4 << 20)), 64 << 10, 1 << 40).await

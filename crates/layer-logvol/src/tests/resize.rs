@@ -88,9 +88,10 @@ fn a_size_lasts_and_a_port_offers_all_of_its_volume() {
         let named = async |text: &str, resize: Option<u64>| {
             let device: Rc<dyn Device> = Rc::new(MemoryDevice::over(&rt, media.clone(), 512, Defer::Never));
             let bench = Bench::open(&rt, device, 64 << 10, 64 << 10).await;
-            let ports = crate::manager::ports::parse(text, 512).unwrap_or_else(|e| panic!("{e}"));
+            let ports = esker_layer_thin::ports::parse(text, 512).unwrap_or_else(|e| panic!("{e}"));
             let ports = Rc::new(ports);
-            let manager = crate::manager::Manager::open(bench.volume.clone(), &bench.below(), ports.clone(), 20).await;
+            let manager =
+                esker_layer_thin::Manager::open(bench.volume.clone(), &bench.below(), ports.clone(), 20).await;
             let manager = manager.unwrap_or_else(|e| panic!("{e}"));
             if let Some(bytes) = resize {
                 manager.resize_port(&bench.below(), "db", bytes).await.unwrap_or_else(|e| panic!("{e}"));

@@ -1,10 +1,15 @@
-//! `volumes`: named thin volumes in the logical space of one volume, with snapshots and writable clones.
+//! Thin volumes: named volumes in the logical space of one device, with snapshots and writable clones.
 //!
 //! Each volume has room of its own in the logical space, far more than it needs; a snapshot is a clone of a range, a
 //! deletion is a deletion of one. Which volume lies where is in the [`catalogue`], which changes in the same range vector as
-//! the volumes themselves: there is no state in between. Upper ends ([`ports`]) are named in the stack text.
+//! the volumes themselves: there is no state in between. The device below is whatever can [`Remap`]. Upper ends ([`ports`])
+//! are named in the stack text.
 //!
 //! One order of an operator is carried out at a time; requests go on meanwhile, and see a vector as a whole.
+//!
+//! Invariant: has no state between two vectors.
+
+#![forbid(unsafe_code)]
 
 mod carry;
 pub mod catalogue;
@@ -13,147 +18,24 @@ mod edit;
 mod gaps;
 pub mod order;
 pub mod ports;
+pub mod remap;
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
 use esker_base::ByteRange;
-use esker_block::{
-    Below, Bio, BioError, Buf, Build, Kind, KindError, Layer, Limits, Make, OrderInfo, Orders, Param, ParamType,
-    RangeOp, Sizing, Stat, Step, Upper,
-};
-use esker_layer_kit::Turn;
+use esker_block::{Below, Bio, BioError, Buf, KindError, RangeOp};
 use esker_rt::Level;
+use esker_rt::sync::Credits;
 
-use crate::format::Geometry;
-use crate::map::{LOGICAL_BLOCKS, Snapshot};
-use crate::store::METADATA;
-use crate::volume::Volume;
-use crate::{LogvolLayer, Setup};
 use catalogue::{CATALOGUE, Catalogue, CatalogueError, Entry, STAGING};
 use change::Cut;
 use order::OrderError;
 use ports::{Port, Window};
-
-const PORTS: Param = Param::required(
-    "ports",
-    ParamType::Text,
-    "Upper ends, as NAME=SIZE separated by commas; a volume that is not there yet is made.",
-);
-
-const SECTOR: Param = Param::with_default(
-    "sector",
-    ParamType::Size,
-    "512",
-    "Logical block of the ports, 512 or 4096 bytes, no larger than `block`.",
-);
-
-/// Those of a volume, with `ports` and `sector` in the place of `size`.
-const PARAMS: [Param; crate::PARAMS.len() + 1] = {
-    let mut all = [PORTS; crate::PARAMS.len() + 1];
-    all[1] = SECTOR;
-    let mut at = 2;
-    while at < all.len() {
-        all[at] = crate::PARAMS[at - 1];
-        at += 1;
-    }
-    all
-};
-
-/// The manifest.
-pub static KIND: Kind = Kind {
-    name: "thin",
-    summary: "Named thin volumes with snapshots and clones, in one log-structured volume.",
-    params: &PARAMS,
-    build: Build::Layer(build),
-    // That of `volume` reads the catalogue too.
-    check: None,
-    ..crate::KIND
-};
-
-fn build(make: &Make<'_>) -> Result<Layer, KindError> {
-    let unfit = |what: String| KindError::Unfit(format!("{}: {what}", make.name));
-    let sector = make.args.int("sector");
-    let (config, limits) = crate::open::configure(make, u32::try_from(sector).unwrap_or(u32::MAX))?;
-    if !matches!(sector, 512 | 4096) || sector > u64::from(config.block) {
-        return Err(unfit(format!("sector={sector}; it is 512 or 4096, and at most block={}", config.block)));
-    }
-    let ports = ports::parse(make.args.text("ports"), u64::from(config.block)).map_err(unfit)?;
-    let upper =
-        |port: &Port| Upper { port: port.name.clone(), limits: Limits { size: port.bytes.get(), ..limits.clone() } };
-    let uppers = ports.iter().map(upper).collect();
-    let ranges_max = limits.ranges_max as usize;
-    let named = Named { ports: Rc::new(ports), ranges_max, manager: Rc::default() };
-    Ok(Layer { ext: Rc::new(LogvolLayer::new(Setup { config, named: Some(named) })), uppers })
-}
-
-/// What a volume with named ones in it has beside the volume.
-#[derive(Clone)]
-pub(crate) struct Named {
-    ports: Rc<Vec<Port>>,
-    ranges_max: usize,
-    manager: Rc<OnceCell<Manager>>,
-}
-
-impl Named {
-    /// Opens the manager: before the first request.
-    pub async fn open(&self, volume: &Rc<Volume>, below: &Below) -> Result<(), ManageError> {
-        let manager = Manager::open(volume.clone(), below, self.ports.clone(), self.ranges_max).await?;
-        let is_first = self.manager.set(manager).is_ok();
-        debug_assert!(is_first, "a layer is opened once");
-        Ok(())
-    }
-
-    /// Leads a request that came in by a port to where its volume lies.
-    pub fn redirect(&self, port: u16, bio: &mut Bio) -> Result<(), BioError> {
-        self.ports[usize::from(port)].redirect(bio)
-    }
-
-    /// How many volumes there are.
-    pub fn stat(&self) -> Stat {
-        let volumes = self.manager.get().map_or(0, |manager| manager.catalogue.borrow().len());
-        Stat { name: "volumes", value: volumes as f64 }
-    }
-}
-
-impl Sizing for Named {
-    fn size(&self, port: u16) -> u64 {
-        self.ports[usize::from(port)].bytes.get()
-    }
-
-    fn is_read_only(&self, port: u16) -> bool {
-        self.ports[usize::from(port)].window.borrow().as_ref().is_ok_and(|window| window.read_only)
-    }
-
-    fn kept(&self, port: u16, by: Option<&str>) {
-        *self.ports[usize::from(port)].kept.borrow_mut() = by.map(str::to_string);
-    }
-
-    fn resize(&self, below: Below, port: u16, bytes: u64) -> Step<Result<(), BioError>> {
-        let named = self.clone();
-        Step::later(async move {
-            let manager = named.manager.get().expect("the stack opens a layer before it is resized");
-            let resized = manager.resize_port(&below, &named.ports[usize::from(port)].name, bytes).await;
-            resized.map_err(ManageError::answer)
-        })
-    }
-}
-
-impl Orders for Named {
-    fn list(&self) -> &'static [OrderInfo] {
-        order::ALL
-    }
-
-    fn order(&self, below: Below, words: &[String]) -> Step<Result<String, KindError>> {
-        let (named, words) = (self.clone(), words.to_vec());
-        Step::later(async move {
-            let manager = named.manager.get().expect("the stack opens a layer before it is asked");
-            Ok(manager.ask(&below, &words).await?)
-        })
-    }
-}
+use remap::METADATA;
+pub use remap::{Compared, LOGICAL_BLOCKS, Remap, Space, Spaces};
 
 /// Why an order was not carried out. Nothing was changed then.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
@@ -225,7 +107,7 @@ impl From<ManageError> for KindError {
 
 impl ManageError {
     /// As the answer of a device.
-    fn answer(self) -> BioError {
+    pub fn answer(self) -> BioError {
         match self {
             ManageError::Device(error) => error,
             ManageError::ReadOnly(name) => BioError::ReadOnly(format!("snapshot \"{name}\"").into()),
@@ -236,8 +118,8 @@ impl ManageError {
 }
 
 /// The volumes of one volume.
-pub struct Manager {
-    volume: Rc<Volume>,
+pub struct Manager<V> {
+    volume: Rc<V>,
     /// While an order is carried out, as it will be then.
     catalogue: RefCell<Catalogue>,
     ports: Rc<Vec<Port>>,
@@ -245,29 +127,29 @@ pub struct Manager {
     port_places: BTreeMap<String, usize>,
     ranges_max: usize,
     /// One order is carried out at a time.
-    turn: Turn,
+    turn: Credits,
 }
 
-impl Manager {
+impl<V: Remap> Manager<V> {
     /// Reads the catalogue, or makes one if the volume is empty, and opens the ports. A port that cannot be opened refuses
     /// everything; the others work.
     ///
     /// # Errors
     /// A damaged or foreign catalogue, and what the device below answers.
     pub async fn open(
-        volume: Rc<Volume>,
+        volume: Rc<V>,
         below: &Below,
         ports: Rc<Vec<Port>>,
         ranges_max: usize,
-    ) -> Result<Manager, ManageError> {
+    ) -> Result<Manager<V>, ManageError> {
         let port_places = ports.iter().enumerate().map(|(at, port)| (port.name.clone(), at)).collect();
         let catalogue = RefCell::default();
-        let manager = Manager { volume, catalogue, ports, port_places, ranges_max, turn: Turn::default() };
+        let manager = Manager { volume, catalogue, ports, port_places, ranges_max, turn: Credits::new(1) };
         manager.load(below).await?;
         for port in manager.ports.iter() {
             let window = manager.connect(below, port).await.map_err(|e| format!("port \"{}\": {e}", port.name));
             if let Err(why) = &window {
-                manager.volume.rt().log(Level::Error, format_args!("{}: {why}", manager.volume.config.name));
+                manager.volume.rt().log(Level::Error, format_args!("{}: {why}", manager.volume.name()));
             }
             *port.window.borrow_mut() = window;
             manager.catalogue.borrow().get(&port.name).inspect(|(_, entry)| manager.fit_port(entry));
@@ -275,22 +157,32 @@ impl Manager {
         Ok(manager)
     }
 
+    /// How many volumes there are.
+    pub fn len(&self) -> usize {
+        self.catalogue.borrow().len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     async fn load(&self, below: &Below) -> Result<(), ManageError> {
-        let map = self.volume.snapshot();
+        let first_mapped = |blocks| self.volume.first_mapped(blocks);
         let read = async |block| Ok(self.volume.read_blocks(below, block..block + 1, METADATA).await?.to_vec());
-        match catalogue_in(&map, self.volume.identity, read).await? {
+        match catalogue_in(first_mapped, self.volume.identity(), read).await? {
             Some(catalogue) => *self.catalogue.borrow_mut() = catalogue,
-            None if map.mappings() > 0 => return Err(CatalogueError::Absent.into()),
+            None if first_mapped(0..LOGICAL_BLOCKS).is_some() => return Err(CatalogueError::Absent.into()),
             None => {
-                let head = catalogue::head(self.geometry().block as usize, self.volume.identity);
+                let head = catalogue::head(self.block() as usize, self.volume.identity());
                 self.write(below, CATALOGUE, &head, true).await?;
             }
         }
-        if map.pieces(STAGING..LOGICAL_BLOCKS).next().is_none() {
+        if first_mapped(STAGING..LOGICAL_BLOCKS).is_none() {
             return Ok(());
         }
         // What a power cut left before its vector.
-        self.vector(below, vec![delete(STAGING..LOGICAL_BLOCKS, self.geometry())]).await
+        self.vector(below, vec![delete(STAGING..LOGICAL_BLOCKS, self.block())]).await
     }
 
     /// Finds or makes the volume of a port.
@@ -324,12 +216,8 @@ impl Manager {
         port.into_iter().for_each(|port| port.bytes.set(entry.blocks * self.block()));
     }
 
-    fn geometry(&self) -> &Geometry {
-        &self.volume.geometry
-    }
-
     fn block(&self) -> u64 {
-        u64::from(self.volume.geometry.block)
+        u64::from(self.volume.block())
     }
 
     async fn write(&self, below: &Below, block: u64, bytes: &[u8], durably: bool) -> Result<(), ManageError> {
@@ -343,30 +231,35 @@ impl Manager {
     }
 }
 
-/// Reads the catalogue of a volume; none if nothing is where it would begin. `read` gives the bytes of a logical block.
+/// Reads the catalogue of a volume; none if nothing is where it would begin. `first_mapped` gives the first
+/// run of mapped blocks in a range, `read` the bytes of one block.
 ///
 /// # Errors
 /// [`ManageError::Catalogue`], and what `read` answers.
 pub async fn catalogue_in(
-    map: &Snapshot,
+    first_mapped: impl Fn(Range<u64>) -> Option<Range<u64>>,
     volume: u128,
     read: impl AsyncFn(u64) -> Result<Vec<u8>, BioError>,
 ) -> Result<Option<Catalogue>, ManageError> {
-    if map.pieces(CATALOGUE..CATALOGUE + 1).next().is_none() {
+    if first_mapped(CATALOGUE..CATALOGUE + 1).is_none() {
         return Ok(None);
     }
     catalogue::check_head(&read(CATALOGUE).await?, volume)?;
     let mut catalogue = Catalogue::default();
-    for block in map.pieces(CATALOGUE + 1..STAGING).flat_map(|piece| piece.range()) {
-        let place = block - CATALOGUE;
-        catalogue.put(place, Entry::decode(&read(block).await?, volume, place)?)?;
+    let mut left = CATALOGUE + 1..STAGING;
+    while let Some(run) = first_mapped(left.clone()) {
+        left.start = run.end;
+        for block in run {
+            let place = block - CATALOGUE;
+            catalogue.put(place, Entry::decode(&read(block).await?, volume, place)?)?;
+        }
     }
     Ok(Some(catalogue))
 }
 
 /// The bytes of the first block of the catalogue, if something is there.
-async fn head_of(volume: &Rc<Volume>, below: &Below) -> Result<Option<Vec<u8>>, BioError> {
-    if volume.pieces(CATALOGUE..CATALOGUE + 1).is_empty() {
+async fn head_of(volume: &Rc<impl Remap>, below: &Below) -> Result<Option<Vec<u8>>, BioError> {
+    if volume.first_mapped(CATALOGUE..CATALOGUE + 1).is_none() {
         return Ok(None);
     }
     let head = volume.read_blocks(below, CATALOGUE..CATALOGUE + 1, METADATA).await?;
@@ -377,19 +270,18 @@ async fn head_of(volume: &Rc<Volume>, below: &Below) -> Result<Option<Vec<u8>>, 
 ///
 /// # Errors
 /// [`CatalogueError::Present`], and what the device below answers.
-pub(crate) async fn demand_none(volume: &Rc<Volume>, below: &Below) -> Result<(), ManageError> {
+pub async fn demand_none(volume: &Rc<impl Remap>, below: &Below) -> Result<(), ManageError> {
     match head_of(volume, below).await? {
         Some(head) if catalogue::is_head(&head) => Err(CatalogueError::Present.into()),
         _ => Ok(()),
     }
 }
 
-fn delete(blocks: Range<u64>, g: &Geometry) -> RangeOp {
-    RangeOp::Delete { at: bytes_of(blocks, g) }
+fn delete(blocks: Range<u64>, block: u64) -> RangeOp {
+    RangeOp::Delete { at: bytes_of(blocks, block) }
 }
 
-fn bytes_of(blocks: Range<u64>, g: &Geometry) -> ByteRange {
-    let block = u64::from(g.block);
+fn bytes_of(blocks: Range<u64>, block: u64) -> ByteRange {
     let range = ByteRange::new(blocks.start * block, (blocks.end - blocks.start) * block);
     range.expect("inside the logical space")
 }

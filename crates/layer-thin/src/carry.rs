@@ -6,26 +6,19 @@ use serde_json::{Value, json};
 use super::catalogue::Entry;
 use super::change::Cut;
 use super::order::{Copied, Order};
-use super::{ManageError, Manager};
-use crate::compare::Compared;
-use crate::space::{Space, measure};
-use esker_base::Nanos;
+use super::{Compared, ManageError, Manager, Remap, Space};
 
-/// Bytes of memory that a measurement of space may take.
-const SPACE_MEMORY: u64 = 64 << 20;
-/// CPU time of one mapping, charged in virtual time: an estimate for a walk and a word of memory.
-const MAPPING_COST: Nanos = Nanos(20);
 /// Bytes that are compared at once when volumes are to share.
 const SHARE_BYTES: u64 = 64 << 10;
 
-impl Manager {
+impl<V: Remap> Manager<V> {
     /// Carries out what an operator says, one order at a time: its answer as JSON.
     ///
     /// # Errors
     /// [`ManageError`]: nothing was changed then.
     pub async fn ask(&self, below: &Below, words: &[String]) -> Result<String, ManageError> {
         let order = Order::parse(words)?;
-        self.turn.alone(self.carry_out(below, &order)).await
+        self.alone(self.carry_out(below, &order)).await
     }
 
     /// Resizes a volume whose port nobody uses behind the new end.
@@ -33,7 +26,15 @@ impl Manager {
     /// # Errors
     /// [`ManageError`]: nothing was changed then.
     pub async fn resize_port(&self, below: &Below, name: &str, bytes: u64) -> Result<(), ManageError> {
-        self.turn.alone(self.resize(below, name, bytes, Cut::Allowed)).await
+        self.alone(self.resize(below, name, bytes, Cut::Allowed)).await
+    }
+
+    /// Does one thing after the other. Work that is dropped before its end lets none follow: what it leaves is unknown.
+    async fn alone<T>(&self, work: impl Future<Output = T>) -> T {
+        self.turn.take(1).await;
+        let result = work.await;
+        self.turn.give(1);
+        result
     }
 
     async fn carry_out(&self, below: &Below, order: &Order) -> Result<String, ManageError> {
@@ -80,15 +81,11 @@ impl Manager {
         })
     }
 
-    /// What each volume takes, from a pass over a snapshot of the map, away from the reactor.
+    /// What each volume takes.
     async fn space(&self) -> Value {
         let entries: Vec<Entry> = self.catalogue.borrow().iter().cloned().collect();
         let block = self.block();
-        let ranges: Vec<_> = entries.iter().map(Entry::range).collect();
-        let (map, physical) = (self.volume.snapshot(), self.geometry().blocks());
-        let (mapped, mappings) = (map.blocks(), map.mappings());
-        let work = move || measure(&map, &ranges, physical, SPACE_MEMORY);
-        let spaces = self.volume.rt().worker(MAPPING_COST * mappings, work).await;
+        let (mapped, spaces) = self.volume.measure(entries.iter().map(Entry::range).collect()).await;
         let tell = |(entry, space): (&Entry, &Space)| {
             json!({
                 "name": entry.name,
@@ -113,7 +110,7 @@ impl Manager {
         parts.reverse();
         while let Some((at, len)) = parts.pop() {
             let (src, dst) = (source.start + at, target.start + at);
-            let is_void = self.volume.pieces(src..src + len).is_empty();
+            let is_void = self.volume.first_mapped(src..src + len).is_none();
             if is_void {
                 continue;
             }

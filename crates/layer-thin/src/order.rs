@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn every_order_of_the_list_is_known_and_stands_on_the_page() {
-        let page = include_str!("../../../../docs/reference/kinds/thin.md");
+        let page = include_str!("../../../docs/reference/kinds/thin.md");
         for info in ALL {
             let words = info.to_string().replace("SIZE", "1MiB").replace(['[', ']'], "").replace("...", "");
             assert!(order(&words).is_ok(), "{words}");

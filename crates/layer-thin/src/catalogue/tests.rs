@@ -31,7 +31,7 @@ fn the_head_keeps_the_promises_of_the_common_header() {
 
 #[test]
 fn golden_bytes_read_as_they_were_written() {
-    let golden = include_bytes!("../../../golden/volumes-v2.bin");
+    let golden = include_bytes!("../../golden/volumes-v2.bin");
     let entry = entry("db-monday", 1 << 31);
     assert!(
         [head(512, VOLUME), entry.encode(512, VOLUME, 3)].concat() == golden,

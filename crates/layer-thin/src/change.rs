@@ -8,7 +8,7 @@ use esker_block::{Below, Bio, RangeOp};
 use super::catalogue::{CATALOGUE, Entry, STAGING, is_sound_name};
 use super::edit::Edit;
 use super::order::Copied;
-use super::{ManageError, Manager, bytes_of, delete};
+use super::{ManageError, Manager, Remap, bytes_of, delete};
 
 /// Whether a volume may become smaller than what its port offers.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -25,10 +25,10 @@ struct Made {
     read_only: bool,
 }
 
-impl Manager {
+impl<V: Remap> Manager<V> {
     /// Carries out range operations and changes of the catalogue, all of them or none, durable on return.
     async fn commit(&self, below: &Below, mut ranges: Vec<RangeOp>, edit: Edit<'_>) -> Result<(), ManageError> {
-        let g = *self.geometry();
+        let block = self.block();
         if ranges.len() + edit.len() > self.ranges_max {
             return Err(ManageError::Long(ranges.len() + edit.len(), self.ranges_max));
         }
@@ -37,12 +37,12 @@ impl Manager {
             match entry {
                 Some(entry) => {
                     let staged = STAGING + at;
-                    self.write(below, staged, &entry.encode(g.block as usize, self.volume.identity, *place), false)
-                        .await?;
-                    let src = bytes_of(staged..staged + 1, &g);
-                    ranges.push(RangeOp::Move { src, dst: (CATALOGUE + place) * self.block() });
+                    let bytes = entry.encode(block as usize, self.volume.identity(), *place);
+                    self.write(below, staged, &bytes, false).await?;
+                    let src = bytes_of(staged..staged + 1, block);
+                    ranges.push(RangeOp::Move { src, dst: (CATALOGUE + place) * block });
                 }
-                None => ranges.push(delete(CATALOGUE + place..CATALOGUE + place + 1, &g)),
+                None => ranges.push(delete(CATALOGUE + place..CATALOGUE + place + 1, block)),
             }
         }
         self.vector(below, ranges).await?;
@@ -70,7 +70,7 @@ impl Manager {
         for (source, Copied { name, .. }) in sources.iter().zip(pairs) {
             let made = Made { blocks: source.blocks, parent: source.id, read_only };
             let start = self.add(&mut edit, name, made)?;
-            ranges.push(RangeOp::Clone { src: bytes_of(source.range(), self.geometry()), dst: start * self.block() });
+            ranges.push(RangeOp::Clone { src: bytes_of(source.range(), self.block()), dst: start * self.block() });
         }
         self.commit(below, ranges, edit).await
     }
@@ -94,10 +94,10 @@ impl Manager {
         }
         self.demand_free(name, entry.blocks, source.blocks)?;
         self.note_change(below, name, 0..entry.blocks.max(source.blocks));
-        let g = self.geometry();
-        let mut ranges = vec![RangeOp::Clone { src: bytes_of(source.range(), g), dst: entry.start * self.block() }];
+        let block = self.block();
+        let mut ranges = vec![RangeOp::Clone { src: bytes_of(source.range(), block), dst: entry.start * block }];
         if source.blocks < entry.blocks {
-            ranges.push(delete(entry.start + source.blocks..entry.start + entry.blocks, g));
+            ranges.push(delete(entry.start + source.blocks..entry.start + entry.blocks, block));
         }
         let mut edit = Edit::of(&self.catalogue);
         if source.blocks != entry.blocks {
@@ -115,7 +115,7 @@ impl Manager {
             }
             let (place, entry) = self.entry(name)?;
             self.demand_unserved(name)?;
-            ranges.push(delete(entry.range(), self.geometry()));
+            ranges.push(delete(entry.range(), self.block()));
             edit.take(place);
         }
         self.commit(below, ranges, edit).await
@@ -132,14 +132,14 @@ impl Manager {
             if let (Some(offered), Cut::Refused) = (self.offered(name), cut) {
                 self.demand_size(name, blocks, offered)?;
             }
-            ranges.push(delete(entry.start + blocks..entry.start + entry.blocks, self.geometry()));
+            ranges.push(delete(entry.start + blocks..entry.start + entry.blocks, self.block()));
         } else if blocks > entry.capacity {
             if self.window_is_open(name) {
                 let advice = "take its port out of the stack text and resize it then, or make a clone of it";
                 return Err(ManageError::Placed(name.to_string(), entry.capacity * self.block(), advice));
             }
             (next.start, next.capacity) = self.room(blocks)?;
-            let src = bytes_of(entry.range(), self.geometry());
+            let src = bytes_of(entry.range(), self.block());
             ranges.push(RangeOp::Move { src, dst: next.start * self.block() });
         }
         let mut edit = Edit::of(&self.catalogue);
@@ -165,13 +165,13 @@ impl Manager {
         let place =
             self.catalogue.borrow().free_place().ok_or(ManageError::Full(blocks.saturating_mul(self.block())))?;
         // Each order adds more records to the log than it makes volumes, so numbers never come twice.
-        let id = self.volume.log.borrow().seq + edit.len() as u64;
+        let id = self.volume.next_number() + edit.len() as u64;
         edit.put(place, Entry { id, parent, start, blocks, capacity, read_only, name: name.to_string() })?;
         Ok(start)
     }
 
     fn room(&self, blocks: u64) -> Result<(u64, u64), ManageError> {
-        let room = self.catalogue.borrow().room(blocks, self.geometry().block);
+        let room = self.catalogue.borrow().room(blocks, self.volume.block());
         room.ok_or(ManageError::Full(blocks.saturating_mul(self.block())))
     }
 
@@ -195,7 +195,7 @@ impl Manager {
     fn blocks_of(&self, bytes: u64) -> Result<u64, ManageError> {
         match bytes > 0 && bytes.is_multiple_of(self.block()) {
             true => Ok(bytes / self.block()),
-            false => Err(ManageError::Size(bytes, self.geometry().block)),
+            false => Err(ManageError::Size(bytes, self.volume.block())),
         }
     }
 
@@ -220,7 +220,7 @@ impl Manager {
     /// Clients of a port are about to find other bytes in these blocks of its volume.
     fn note_change(&self, below: &Below, name: &str, blocks: Range<u64>) {
         let Some(port) = self.port_places.get(name).filter(|_| self.window_is_open(name)) else { return };
-        below.note_change(*port as u16, bytes_of(blocks, self.geometry()));
+        below.note_change(*port as u16, bytes_of(blocks, self.block()));
     }
 
     /// A size may change unless a layer was built for it. While this layer opens, those above are still to be.

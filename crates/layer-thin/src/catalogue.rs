@@ -17,7 +17,7 @@ use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::gaps::Gaps;
-use crate::map::LOGICAL_BLOCKS;
+use crate::remap::LOGICAL_BLOCKS;
 
 /// First logical block of the catalogue, whose head it holds. Volumes lie before it.
 pub const CATALOGUE: u64 = LOGICAL_BLOCKS - (1 << 32);
