@@ -19,9 +19,9 @@ use esker_block::{
 use esker_compose::exact::{Handlers, ModelRun};
 use esker_compose::set::{ExtId, ExtSet, VolId};
 use esker_compose::{Declaration, Setting};
-use esker_layer_kit::registrar::built;
 use esker_rt::mem::Pool;
 use esker_rt::sim::{Sim, SimConfig};
+use esker_stack::theory::built;
 use esker_stack::{Handled, Spec, Stack, Watching};
 
 use crate::able_kinds;

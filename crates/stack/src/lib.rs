@@ -6,7 +6,8 @@
 //! [`snapshot`] (slots and volumes), [`run`] (the loop), [`build`], [`door`] (admission), [`stack`] (exports). Then [`live`]
 //! (insert, remove, reorder), [`held`] (a stack at rest), [`quiesce`] (within a bound), [`init`] (media that are made),
 //! `trial` (what can be told without devices), [`mod@resize`], [`ask`] (words of an operator), [`meters`]
-//! (counters that can be put in and taken out), `exports` (slots of exports), [`watch`] (extensions under observation).
+//! (counters that can be put in and taken out), `exports` (slots of exports), [`watch`] (extensions under
+//! observation), [`theory`] (a stack in the words of `esker-compose`).
 
 #![forbid(unsafe_code)]
 
@@ -36,6 +37,7 @@ mod station;
 #[cfg(test)]
 mod tests;
 pub mod text;
+pub mod theory;
 mod trial;
 pub mod watch;
 

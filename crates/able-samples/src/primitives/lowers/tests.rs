@@ -1,11 +1,8 @@
-//! What is known of devices, and simulated ones.
+//! What is known of devices.
 
-use esker_block::{Buf, VolumeId};
-use esker_rt::mem::Pool;
-use esker_rt::sim::{Sim, SimConfig, twice};
+use esker_block::Buf;
 
 use super::*;
-use crate::Io;
 
 fn lowers(count: usize) -> Lowers {
     Lowers::new(&vec![Limits::plain(1 << 20, 512); count])
@@ -74,28 +71,4 @@ fn lower_ends_that_are_not_there_are_an_error() {
     assert_eq!(lowers.on(Some(2), None, |_, _| {}), Err(wrong));
     assert_eq!(lowers.characteristics(1).unwrap().size, 1 << 20);
     assert_eq!(wrong.to_string(), "there is no lower end 2; there are 2");
-}
-
-#[test]
-fn simulated_disks_keep_what_they_say_and_follow_their_plan() {
-    for (keeps, expected) in [(Simulated::Memory, 7), (Simulated::Nothing, 0)] {
-        let held = twice(SimConfig::seeded(1), move |rt| async move {
-            let disk = simulated(&rt, keeps, 1 << 20, "error write 2; gone 5".parse().unwrap()).unwrap();
-            let io = Io::over(&rt, &Pool::default(), vec![disk.device]);
-            let write = async || {
-                let buf = Buf::from_bytes(io.pool(), &[7; 512]);
-                io.write(VolumeId(0), 512, buf, false).await.is_ok()
-            };
-            assert_eq!((write().await, write().await, write().await), (true, false, true));
-            let held = io.read(VolumeId(0), 512, 512).await.unwrap().to_vec()[0];
-            assert!(!write().await && !write().await, "it is gone");
-            assert_eq!(disk.faults.fired(), 3);
-            held
-        });
-        assert_eq!(held, expected, "{keeps:?}");
-    }
-    let sim = Sim::new(SimConfig::seeded(1));
-    let error = simulated(&sim.rt(), Simulated::Memory, 513, FaultPlan::default()).map(drop).unwrap_err().to_string();
-    assert_eq!(error, "a simulated disk of 513 bytes cannot be made; use a positive multiple of 512");
-    assert!(simulated(&sim.rt(), Simulated::Nothing, 0, FaultPlan::default()).is_err());
 }

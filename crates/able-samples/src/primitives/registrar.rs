@@ -4,61 +4,12 @@
 use std::rc::Rc;
 
 use esker_base::Nanos;
-use esker_block::{Arity, Ends, Kind, Role};
+use esker_block::Kind;
+use esker_compose::Declaration;
 use esker_compose::goals::Score;
-use esker_compose::setting::Properties;
 use esker_compose::text::TextErrors;
-use esker_compose::{Built, BuiltDevice, Declaration, Medium};
-use esker_stack::text::BuildPlan;
+use esker_stack::theory::built;
 use esker_stack::{DeviceSpec, LiveError, Spec, Stack};
-
-/// What the theory needs to know of a stack's text: domains from its references, maps and properties from its kinds.
-pub fn built(spec: &Spec, plan: &BuildPlan, kinds: &[&Kind]) -> Built {
-    let device = |at: usize| built_device(&spec.devices[at], kinds);
-    let devices = plan.uppers_first().map(device).collect();
-    let exports = spec.exports.iter().map(|export| export.device.clone()).collect();
-    Built { devices, exports, is_anew: false }
-}
-
-fn built_device(device: &DeviceSpec, kinds: &[&Kind]) -> BuiltDevice {
-    let kind = kinds.iter().find(|kind| kind.name == device.kind);
-    let places = |ends: fn(&Kind) -> Ends| kind.and_then(|kind| places(ends(kind), kind.lowers));
-    BuiltDevice {
-        name: device.name.clone(),
-        on: device.on.clone(),
-        properties: kind.map_or(Properties::WORST, |kind| properties(kind)),
-        forward: places(|kind| kind.routes.forward),
-        generate: places(|kind| kind.routes.generate),
-        is_transparent: kind.is_some_and(|kind| kind.transparent),
-        medium: kind.map_or(Medium::Tables, |kind| match kind.medium {
-            esker_block::Medium::Plain => Medium::Plain,
-            esker_block::Medium::Arranged => Medium::Arranged,
-            esker_block::Medium::Tables => Medium::Tables,
-        }),
-    }
-}
-
-/// What a kind declares, in the words of the theory.
-pub fn properties(kind: &Kind) -> Properties {
-    match kind.role {
-        Role::Accessor => Properties::ACCESSOR,
-        Role::Modifier => Properties {
-            mutator: true,
-            generator: kind.routes.generate != Ends::Nowhere,
-            spontaneous: kind.routes.spontaneous,
-        },
-    }
-}
-
-/// The numbers of lower ends; none where only a running layer knows them.
-fn places(ends: Ends, lowers: Arity) -> Option<Vec<usize>> {
-    match ends {
-        Ends::Nowhere => Some(Vec::new()),
-        Ends::These(ends) => Some(ends.to_vec()),
-        Ends::Same if lowers == Arity::One => Some(vec![0]),
-        Ends::All | Ends::Same => None,
-    }
-}
 
 /// Why a question about a stack has no answer.
 #[derive(Debug, thiserror::Error)]

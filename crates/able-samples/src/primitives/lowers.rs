@@ -1,4 +1,4 @@
-//! The device manager: what an extension knows of the ends below it, and simulated disks to try it on.
+//! The device manager: what an extension knows of the ends below it.
 //!
 //! A stack does not say where the arm of a disk is, and nobody should rely on it: the position is that of the last request
 //! that this extension sent, so it is right as long as nobody else uses the device much. Nothing here decides; whoever
@@ -8,11 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use esker_block::{Bio, BioError, Device, Done, Limits, Op};
-use esker_dev::{Defer, Media, MemoryDevice, NullDevice};
-use esker_dev_sim::fault::FaultPlan;
-use esker_dev_sim::faulty::{Faulty, Injector};
-use esker_rt::Rt;
+use esker_block::{Bio, BioError, Done, Limits, Op};
 
 /// Which way an arm went last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -245,44 +241,6 @@ impl Lowers {
         called.iter().for_each(|handler| handler(lower, event));
         Ok(true)
     }
-}
-
-/// What a simulated disk keeps.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Simulated {
-    /// All that is written, in memory: for tests of consistency.
-    Memory,
-    /// Nothing, for exploring code fast.
-    Nothing,
-}
-
-/// A disk that exists only here, and its faults. Dropping it frees it.
-pub struct SimulatedDisk {
-    /// The device.
-    pub device: Rc<dyn Device>,
-    /// Its faults, and how often they struck.
-    pub faults: Rc<Injector>,
-}
-
-/// A size that no disk has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a simulated disk of {0} bytes cannot be made; use a positive multiple of 512")]
-pub struct BadSize(u64);
-
-/// Makes a simulated disk of `size` bytes in blocks of 512 that follows a plan of faults (`alloc_simulated_disk`).
-///
-/// # Errors
-/// A size that no disk has.
-pub fn simulated(rt: &Rt, keeps: Simulated, size: u64, plan: FaultPlan) -> Result<SimulatedDisk, BadSize> {
-    if size == 0 || !size.is_multiple_of(512) {
-        return Err(BadSize(size));
-    }
-    let inner: Rc<dyn Device> = match keeps {
-        Simulated::Memory => Rc::new(MemoryDevice::over(rt, Media::new(size), 512, Defer::Never)),
-        Simulated::Nothing => Rc::new(NullDevice::new(size, 512)),
-    };
-    let faults = Injector::new(plan);
-    Ok(SimulatedDisk { device: Faulty::over(rt, inner, &faults), faults })
 }
 
 #[cfg(test)]

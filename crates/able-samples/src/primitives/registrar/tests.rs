@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use esker_block::{Bio, Ctx, Extension, Flow, KindError, Layer, Make, Routes, Step};
+use esker_block::{Bio, Ctx, Extension, Flow, KindError, Layer, Make, Role, Routes, Step};
 use esker_rt::mem::Pool;
 use esker_rt::sim::{SimConfig, twice};
 use esker_stack::Location;
@@ -25,14 +25,7 @@ static LOOK: Kind = Kind::layer("look", "Looks.", &[], build);
 static CHANGE: Kind =
     Kind { role: Role::Modifier, routes: Routes::FORWARD, ..Kind::layer("change", "Changes.", &[], build) };
 static MAKE: Kind = Kind { role: Role::Modifier, ..Kind::layer("make", "Creates.", &[], build) };
-static SPLIT: Kind = Kind {
-    role: Role::Modifier,
-    lowers: Arity::AtLeast(2),
-    transparent: false,
-    routes: Routes { generate: Ends::These(&[1]), ..Routes::WORST },
-    ..Kind::layer("split", "Has two ends.", &[], build)
-};
-static KINDS: &[&Kind] = &[&esker_dev::memory::KIND, &LOOK, &CHANGE, &MAKE, &SPLIT];
+static KINDS: &[&Kind] = &[&esker_dev::memory::KIND, &LOOK, &CHANGE, &MAKE];
 
 const GOALS: &str =
     "goals = [\"space\", \"security\"]\n[extension.c]\ngoal = \"security\"\n[extension.m]\ngoal = \"space\"\n";
@@ -43,18 +36,6 @@ fn layer(name: &str, kind: &str) -> DeviceSpec {
 
 fn above(position: &Position) -> &str {
     &position.above
-}
-
-#[test]
-fn kinds_tell_the_theory_their_maps_and_properties() {
-    let spec =
-        Spec::parse("t", "a = memory size=1MiB; b = memory size=1MiB; s = split on a,b; vol = look on s").unwrap();
-    let built = built(&spec, &spec.check(KINDS).unwrap(), KINDS);
-    let device = |name: &str| built.devices.iter().find(|device| device.name == name).unwrap();
-    assert_eq!((device("s").forward.clone(), device("s").generate.clone()), (None, Some(vec![1])));
-    assert_eq!(device("s").properties, Properties { mutator: true, generator: true, spontaneous: false });
-    assert_eq!(device("vol").properties, Properties::ACCESSOR);
-    assert_eq!(properties(&CHANGE), Properties { mutator: true, generator: false, spontaneous: false });
 }
 
 #[test]
