@@ -12,6 +12,7 @@ use esker_rt::mem::Pool;
 use crate::check::MediaCheck;
 use crate::created::Created;
 use crate::device::Device;
+use crate::env::Env;
 use crate::ext::Extension;
 use crate::limits::{Limits, OpSet};
 use crate::renamed;
@@ -403,6 +404,8 @@ pub struct Make<'a> {
     pub lowers: &'a [Limits],
     /// Where it notes what it creates outside, such as a file.
     pub created: &'a Created,
+    /// What the program hands to its kinds.
+    pub env: &'a Env,
 }
 
 /// Builds one device.

@@ -17,6 +17,7 @@ pub mod check;
 pub mod conformance;
 pub mod created;
 pub mod device;
+pub mod env;
 pub mod ext;
 pub mod flight;
 pub mod kind;
@@ -35,6 +36,7 @@ pub use changes::ChangeMap;
 pub use check::{Fact, Media, MediaCheck, MediaVerdict, ReadMedium};
 pub use created::Created;
 pub use device::{Device, Origin, Stat, Usage};
+pub use env::Env;
 pub use ext::{
     Below, Ctx, Enter, Extension, Flow, LayerHandle, Mark, OpenContext, OrderInfo, Orders, Route, Sizing, WorkPermit,
 };

@@ -2,16 +2,20 @@
 //! buffer, energy and price.
 //!
 //! Reading order: [`spec`] (numbers), [`ftl`] (what happens on flash), `nand` (how long it takes), [`model`] (both as one
-//! function), [`device`].
+//! function), and here what a [`Planned`] device asks of it.
 
 use std::rc::Rc;
 
-use esker_block::{Device, Kind, KindError, Make, OpKind, Param, ParamType};
+use esker_base::Time;
+use esker_block::{Bio, Device, Kind, KindError, Make, Op, OpKind, Param, ParamType, Stat};
+use esker_rt::Rt;
 
+use crate::access;
 use crate::catalogue::{self, Numbers};
+use crate::meter::Bill;
+use crate::planned::{AccessPlan, Demand, Model, Planned};
 use crate::setup::{self, Setup};
 
-pub mod device;
 pub mod ftl;
 pub mod model;
 mod nand;
@@ -19,11 +23,11 @@ pub mod spec;
 #[cfg(test)]
 mod tests;
 
-pub use device::Ssd;
 pub use model::{FtlSetup, SsdModel};
 pub use spec::SsdSpec;
 
 use ftl::{Cleaner, Moved};
+use model::{Ack, SsdState};
 
 /// The manifest.
 pub static KIND: Kind = setup::kind(
@@ -106,4 +110,57 @@ fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
     };
     let protected = args.text("cache") == "protected";
     Ok(Rc::new(Ssd::new(make.rt, SsdModel::new(spec)?, &ftl, setup, protected)))
+}
+
+/// A modelled solid-state drive.
+pub type Ssd = Planned<SsdModel>;
+
+impl Planned<SsdModel> {
+    /// A drive whose world is `rt`, at rest. A `protected` one has power-loss protection: what is in its buffer survives.
+    pub fn new(rt: &Rt, model: SsdModel, ftl: &FtlSetup, setup: Setup, protected: bool) -> Ssd {
+        let state = model.at_rest(ftl);
+        Planned::over(rt, model, state, setup, protected)
+    }
+}
+
+impl Model for SsdModel {
+    type State = SsdState;
+
+    const ZEROING_WRITES: bool = false;
+
+    #[inline]
+    fn plan(&self, state: &mut SsdState, bio: &Bio, demand: Demand, now: Time) -> AccessPlan {
+        match bio.op {
+            Op::Read => self.read(state, bio.range, now),
+            Op::Write => self.write(state, bio.range, if demand.stable { Ack::Stable } else { Ack::Buffered }, now),
+            Op::Zero | Op::Discard => self.trim(state, bio.range, now),
+            _ if demand.cache => self.flush(state, now),
+            _ => self.command(now),
+        }
+    }
+
+    fn bill(&self) -> &Bill {
+        &self.spec().bill
+    }
+
+    fn extra_energy(&self, state: &SsdState) -> f64 {
+        self.spec().die_w * state.dies_busy().as_secs_f64()
+    }
+
+    fn stats(&self, state: &SsdState) -> Vec<Stat> {
+        let (ftl, counts) = (state.ftl(), state.ftl().counts());
+        let erases = || ftl.wear().iter().map(|n| f64::from(*n));
+        access::stats([
+            ("write_amplification", counts.write_amplification()),
+            ("host_units", counts.host as f64),
+            ("moved_units", counts.moved as f64),
+            ("padded_units", counts.padded as f64),
+            ("erased_blocks", counts.erased as f64),
+            ("erases_mean", erases().sum::<f64>() / ftl.wear().len() as f64),
+            ("erases_max", erases().fold(0.0, f64::max)),
+            ("dies_busy_s", state.dies_busy().as_secs_f64()),
+            ("buffer_stalls", state.stalls() as f64),
+            ("buffered_bytes", state.buffered_bytes() as f64),
+        ])
+    }
 }

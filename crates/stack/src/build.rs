@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use esker_block::{Args, Build, Created, Kind, KindError, Limits, Make, OpKind, Support, Upper, VolumeId, Worlds};
+use esker_block::{Args, Build, Created, Env, Kind, KindError, Limits, Make, OpKind, Support, Upper, VolumeId, Worlds};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
@@ -38,8 +38,22 @@ impl Stack {
     /// The first fault, with its place in the text. What was built before it is dropped again, and what was created for it
     /// is removed.
     pub fn build(rt: &Rt, pool: &Pool, kinds: &'static [&'static Kind], spec: &Spec) -> Result<Rc<Stack>, BuildError> {
+        Stack::build_with(rt, pool, kinds, spec, Env::default())
+    }
+
+    /// The same for a program that hands something to its kinds.
+    ///
+    /// # Errors
+    /// As for [`Stack::build`].
+    pub fn build_with(
+        rt: &Rt,
+        pool: &Pool,
+        kinds: &'static [&'static Kind],
+        spec: &Spec,
+        env: Env,
+    ) -> Result<Rc<Stack>, BuildError> {
         let created = Created::default();
-        let stack = Stack::build_closed(rt, pool, kinds, spec, &created)?;
+        let stack = Stack::build_closed(Shared::new(rt.clone(), pool.clone(), env), kinds, spec, &created)?;
         stack.check_made()?;
         stack.open_parts();
         created.keep();
@@ -58,7 +72,8 @@ impl Stack {
         spec: &Spec,
         created: &Created,
     ) -> Result<Rc<Stack>, BuildError> {
-        let stack = Stack::build_closed(rt, pool, kinds, spec, created)?;
+        let shared = Shared::new(rt.clone(), pool.clone(), Env::default());
+        let stack = Stack::build_closed(shared, kinds, spec, created)?;
         stack.check_made()?;
         stack.place_exports()?;
         stack.open_parts();
@@ -73,14 +88,13 @@ impl Stack {
 
     /// The same, whatever the media: no layer is opened, and [`Stack::check_made`] was not asked.
     pub(crate) fn build_closed(
-        rt: &Rt,
-        pool: &Pool,
+        shared: Shared,
         kinds: &'static [&'static Kind],
         spec: &Spec,
         created: &Created,
     ) -> Result<Rc<Stack>, BuildError> {
         check(spec, kinds)?;
-        let shared = Rc::new(Shared::new(rt.clone(), pool.clone()));
+        let shared = Rc::new(shared);
         let building = Building { shared: &shared, kinds, created };
         let mut parts = Parts::default();
         let snapshot = build_all(&building, &mut parts, spec)?;
@@ -177,7 +191,8 @@ fn build_over(
     if kind.worlds == Worlds::RealOnly && shared.rt.is_sim() {
         return Err(fault(&format!("kind \"{}\" exists only in the real world, not in virtual time", kind.name)));
     }
-    let make = Make { rt: &shared.rt, pool: &shared.pool, name: &spec.name, args: &args, lowers, created };
+    let Shared { rt, pool, env, .. } = &**shared;
+    let make = Make { rt, pool, name: &spec.name, args: &args, lowers, created, env };
     build_kind(kind, &make, parts, spec).map_err(|e| fault(&e))?;
     parts.instances.get(&spec.name).into_iter().for_each(|instance| instance.strict.set(strict));
     Ok(())

@@ -11,7 +11,8 @@ use esker_base::{ByteRange, Nanos};
 use esker_block::ext::Submit;
 use esker_block::step::{Entries, Table, Ticket};
 use esker_block::{
-    Below, Bio, BioError, Class, Ctx, Device, Done, Extension, Kind, Latch, Limits, Role, Route, Step, Upper, VolumeId,
+    Below, Bio, BioError, Class, Ctx, Device, Done, Env, Extension, Kind, Latch, Limits, Role, Route, Step, Upper,
+    VolumeId,
 };
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
@@ -30,6 +31,8 @@ use crate::watch::{HandlerAudit, Work};
 pub(crate) struct Shared {
     pub rt: Rt,
     pub pool: Pool,
+    /// What the program hands to its kinds.
+    pub env: Env,
     pub door: Admission,
     pub watch: Rc<HandlerAudit>,
     pub exports: ExportSlots,
@@ -54,10 +57,11 @@ struct Flight {
 const SPARE_MAX: usize = 256;
 
 impl Shared {
-    pub fn new(rt: Rt, pool: Pool) -> Shared {
+    pub fn new(rt: Rt, pool: Pool, env: Env) -> Shared {
         Shared {
             rt,
             pool,
+            env,
             door: Admission::default(),
             watch: Rc::default(),
             exports: ExportSlots::default(),

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use esker_block::{Args, Build, Created, Kind, KindError, Limits, Make, Worlds};
+use esker_block::{Args, Build, Created, Env, Kind, KindError, Limits, Make, Worlds};
 use esker_rt::mem::Pool;
 use esker_rt::{Sim, SimConfig};
 
@@ -48,7 +48,8 @@ fn refused(
         let Ok(args) = given else { continue };
         let created = Created::default();
         let (rt, name) = (&sim.rt(), &device.name);
-        let make = Make { rt, pool: &pool, name, args: &args, lowers: &lowers, created: &created };
+        let make =
+            Make { rt, pool: &pool, name, args: &args, lowers: &lowers, created: &created, env: &Env::default() };
         let known = || args.get("size").map(|_| args.int("size")).or_else(|| size(device));
         match built(kind, &make, block, known) {
             Ok(built) => {

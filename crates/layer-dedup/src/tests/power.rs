@@ -192,11 +192,10 @@ fn every_crash_state_over_large_blocks_keeps_its_promises() {
 #[test]
 fn the_layer_in_a_stack_keeps_its_promises_in_every_crash_state() {
     static KINDS: &[&Kind] = &[&crate::KIND, &RECORDED];
-    let text = "v = recorded bed=BED size=128KiB latency=3us | dedup block=512 cache=64KiB";
-    let open = |rt: &Rt, bed: u64| -> Rc<dyn Device> {
-        let text = text.replace("BED", &bed.to_string());
-        let spec = Spec::parse("test", &text).unwrap();
-        Rc::new(Stack::build(rt, &Pool::default(), KINDS, &spec).unwrap().device("v").unwrap())
+    let text = "v = recorded size=128KiB latency=3us | dedup block=512 cache=64KiB";
+    let open = |rt: &Rt, env: &esker_block::Env| -> Rc<dyn Device> {
+        let spec = Spec::parse("test", text).unwrap();
+        Rc::new(Stack::build_with(rt, &Pool::default(), KINDS, &spec, env.clone()).unwrap().device("v").unwrap())
     };
     let count = power::check(open, Options::power_cuts(3), Bound { states_max: 9, seed: 3 });
     let count = count.unwrap_or_else(|broken| panic!("{broken}"));
