@@ -25,8 +25,8 @@ use esker_stack::theory::built;
 use esker_stack::{Handled, Spec, Stack, Watching};
 
 use crate::able_kinds;
-use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::random_setting::{Size, setting};
+use esker_lab_kit::{Experiment, Figure, LabError, Options};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -168,7 +168,7 @@ fn compare(seed: u64, setting: &Setting, order: &[ExtId], foretold: &[ExtId]) ->
     let sim = Sim::new(SimConfig::seeded(seed));
     let stack = Stack::build(&sim.rt(), &Pool::default(), KINDS, &spec)?;
     let watching = Watching { work: true, handlers: true, ..Watching::default() };
-    stack.watch(watching).map_err(|e| LabError::Data(e.to_string()))?;
+    stack.watch(watching).map_err(LabError::data)?;
     sim.block_on(send_all(stack.clone(), setting.clone(), numbers(setting)))?;
     let handled = stack.handled();
     let predicted = ModelRun::of(setting, foretold);

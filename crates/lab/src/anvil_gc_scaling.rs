@@ -15,8 +15,7 @@ use esker_rt::mem::Pool;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::sync::join_all;
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::timing::median;
+use esker_lab_kit::{Experiment, Figure, LabError, Options, timing::median};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

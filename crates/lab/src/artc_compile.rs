@@ -11,8 +11,7 @@ use esker_trace_order::compiled::Program;
 use esker_trace_order::model::compile;
 use esker_trace_order::rules::{Order, Rules};
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::machine::told_bytes;
+use esker_lab_kit::{Experiment, Figure, LabError, Options, machine::told_bytes};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -35,7 +34,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     progress(&format!("{actions} actions of {THREADS} threads"));
     forget_peak()?;
     let (compiled, compile_seconds) = timed(|| compile(trace, &mut |_| {}));
-    let program = compiled.map_err(|error| LabError::Data(error.to_string()))?;
+    let program = compiled.map_err(LabError::data)?;
     let peak = peak_bytes()?;
     progress(&format!("compiled in {compile_seconds:.2} s, peak {:.3} GiB", gib(peak)));
     let bytes = program.encode();

@@ -6,8 +6,7 @@ use esker_trace_replay::{Report, Speed};
 
 use crate::artc::mounted::{FileSystem, Mounted};
 use crate::artc::{How, prediction, replayed_cold, suite};
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::{scratch, timing};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, scratch, timing};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -12,8 +12,7 @@ use esker_trace_replay::{Report, Speed};
 use crate::artc::leveldb::{LevelDb, Load, Original, PYTHON, Task};
 use crate::artc::mounted::{DISK, FLASH, FileSystem, Mounted};
 use crate::artc::{How, prediction, replayed_cold, with_rw};
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::{scratch, timing};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, scratch, timing};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -223,8 +222,8 @@ fn figures(rows: &[Row], places: usize) -> Vec<Figure> {
         share(rows.iter().filter(|row| row.task == Task::FillSync), |row| row.error().abs() <= FILLSYNC_ERROR);
     let stated = |mode| share(of(rows, mode, None), |row| row.stated.is_some_and(|stated| row.error().abs() <= stated));
     let mut figures = vec![
-        Figure { paper: Some(49.0), ..Figure::alone("pairs", (places * places) as f64, "pairs of source and target") },
-        Figure { paper: Some(0.5), ..Figure::alone("root_over_temporal", ratio("root"), "ratio of mean errors") },
+        Figure::alone("pairs", (places * places) as f64, "pairs of source and target").paper(49.0),
+        Figure::alone("root_over_temporal", ratio("root"), "ratio of mean errors").paper(0.5),
         Figure::alone("root_rw_over_temporal", ratio("root_rw"), "ratio of mean errors"),
         Figure::alone("root_failures", failures("root"), "calls that came out otherwise"),
         Figure::alone("root_rw_failures", failures("root_rw"), "calls that came out otherwise"),
@@ -257,7 +256,7 @@ fn of_mode(rows: &[Row], mode: &str, ids: Ids, [paper_mean, paper_median]: [Opti
         (by_writes, None),
         (too_long, None),
     ];
-    let figure = |(id, (value, paper))| Figure { paper, ..Figure::alone(id, value, "share") };
+    let figure = |(id, (value, paper))| Figure::alone(id, value, "share").paper(paper);
     ids.into_iter().zip(values).map(figure).collect()
 }
 

@@ -16,8 +16,7 @@ use esker_trace_replay::{InitMode, Report, Speed};
 use crate::artc::leveldb::PYTHON;
 use crate::artc::mounted::{FLASH, FileSystem, Mounted};
 use crate::artc::{How, compiled, laid_out, prediction, recorded, replayed, with_rw};
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
-use crate::{peer, scratch, timing};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer, peer, scratch, timing};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -137,7 +136,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
                 system.name()
             ));
             let peer = Some(Peer { name: "the program itself, ms".to_string(), value: original / 1e6 });
-            figures.push(Figure { peer, ..Figure::alone(id, error, "share, too long if positive") });
+            figures.push(Figure::alone(id, error, "share, too long if positive").beside(peer));
         }
     }
     let errors: Vec<f64> = figures.iter().map(|figure| figure.value.abs()).collect();
@@ -166,7 +165,7 @@ struct Source {
 
 impl Source {
     fn new(task: Task, scratch: &Path, seed: u64) -> Result<Source, LabError> {
-        let fault = |source| LabError::Scratch { dir: scratch.to_path_buf(), source };
+        let fault = LabError::scratch(&scratch);
         // Recordings have no other names of it.
         let scratch = &std::fs::canonicalize(scratch).map_err(fault)?;
         let (folder, pristine) = (scratch.join(task.name()), scratch.join(format!("{} before", task.name())));
@@ -186,7 +185,7 @@ impl Source {
         laid_out(&on.run_dir(), &Snapshot::default(), InitMode::Full, self.seed)?;
         let inside = self.folder.strip_prefix("/").unwrap_or(&self.folder);
         let folder = on.run_dir().join(TREE).join(inside);
-        std::fs::create_dir_all(&folder).map_err(|source| LabError::Scratch { dir: folder.clone(), source })?;
+        std::fs::create_dir_all(&folder).map_err(LabError::scratch(&folder))?;
         copy(&self.pristine, &folder)?;
         on.forget()?;
         let words = self.task.words(&folder, self.seed);
@@ -211,7 +210,7 @@ impl Source {
             let inside = String::from_utf8_lossy(path.strip_prefix(b"/").unwrap_or(path)).into_owned();
             if matches!(entry.kind, EntryKind::File { .. }) && !path.starts_with(own) {
                 let file = tree.join(inside);
-                std::fs::read(&file).map_err(|source| LabError::Scratch { dir: file.clone(), source })?;
+                std::fs::read(&file).map_err(LabError::scratch(&file))?;
             }
         }
         Ok(())

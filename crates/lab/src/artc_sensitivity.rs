@@ -10,8 +10,7 @@ use esker_trace_replay::Speed;
 use crate::artc::leveldb::{LevelDb, Load, Original, PYTHON, Task};
 use crate::artc::mounted::{DISK, FLASH, FileSystem, Mounted};
 use crate::artc::{How, compiled, prediction, replayed, replayed_cold, suite};
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::scratch;
+use esker_lab_kit::{Experiment, Figure, LabError, Options, scratch};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -10,8 +10,7 @@ use esker_trace_replay::{InitMode, Speed};
 use crate::artc::mounted::{FileSystem, Mounted};
 use crate::artc::readers::{Readers, Source, Way, replays};
 use crate::artc::{How, replayed, root};
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::{peer, scratch};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, peer, scratch};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

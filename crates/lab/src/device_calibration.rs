@@ -17,8 +17,7 @@ use esker_dev_sim::meter::Bill;
 use esker_dev_sim::{Content, Setup};
 use esker_rt::{Sim, SimConfig};
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::timing::at_share;
+use esker_lab_kit::{Experiment, Figure, LabError, Options, timing::at_share};
 
 mod phase;
 mod trace;

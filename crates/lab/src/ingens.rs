@@ -17,14 +17,15 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;
 
-use crate::experiment::{Figure, LabError, Options};
-use crate::machine::told_bytes;
-use crate::{peer, scratch};
-use bound::{bound, connect};
+use esker_lab_kit::{
+    Figure, LabError, Options,
+    bound::{bound, connect},
+    machine::told_bytes,
+    peer, scratch,
+};
 use loads::{Work, be_busy};
 use settings::Settings;
 
-pub mod bound;
 pub mod chase;
 pub mod fragmenter;
 pub mod guest;

@@ -17,7 +17,7 @@ use esker_hugepage::policy::Policy;
 use esker_hugepage::sim::{self, Costs, Freeing, Machine, Physical};
 use esker_hugepage::{Manager, Pid, REGION_PAGES, Region, RegionAddress, Threshold};
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
+use esker_lab_kit::{Experiment, Figure, LabError, Options};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -131,7 +131,7 @@ fn of_half(seen: &Outcomes) -> Vec<Figure> {
 
 /// The source's tables, made relative: 12.2 GB and 19.0 k/s in base pages, 20.7 GB and 21.7 k/s greedy.
 fn of_source(seen: &Outcomes) -> Vec<Figure> {
-    let paper = |id, value, unit, paper| Figure { paper: Some(paper), ..Figure::alone(id, value, unit) };
+    let paper = |id, value, unit, paper| Figure::alone(id, value, unit).paper(paper);
     vec![
         paper("source_memory_over_base_at_90", seen.over(seen.at_90), MEMORY, 0.008),
         paper("source_gain_over_greedy_at_90", seen.gain(seen.at_90), SPEED, 0.70),

@@ -10,7 +10,7 @@ use esker_hugepage::policy::{Order, Policy};
 use esker_hugepage::sim::{self, Costs, Freeing, Machine, Physical};
 use esker_hugepage::{Manager, Pid, Region, RegionAddress};
 
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -45,10 +45,8 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     };
     let (fair, in_turn) = (course(Order::Fair), course(Order::InTurn));
     let rival = Peer { name: "in turn".to_string(), value: spread(&in_turn.ended) };
-    let spread_of_fair = Figure {
-        peer: Some(rival),
-        ..Figure::alone("completion_spread", spread(&fair.ended), "last over first, less 1")
-    };
+    let spread_of_fair =
+        Figure::alone("completion_spread", spread(&fair.ended), "last over first, less 1").beside(rival);
     Ok(vec![
         spread_of_fair,
         Figure::alone("completion_spread_in_turn", spread(&in_turn.ended), "last over first, less 1"),

@@ -13,11 +13,13 @@ use esker_base::units::GIB;
 use esker_hugepage::{PAGE_BYTES, REGION_BYTES};
 use esker_hugepage_linux::linux::system::{fragmentation_now, huge_blocks};
 
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::fragmenter::Fragmenter;
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, FRESH, first_region, room};
-use crate::timing::{at_share, median};
+use esker_lab_kit::{
+    Experiment, Figure, LabError, Options, Peer,
+    timing::{at_share, median},
+};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -153,7 +155,7 @@ fn request() -> (Vec<u8>, usize) {
 fn rates(id: &'static str, ours: &[Run], theirs: &[Run], rival: &str) -> Figure {
     let ratios = ours.iter().zip(theirs).map(|(us, them)| us.rate / them.rate).collect();
     let peer = Peer { name: rival.to_string(), value: median(theirs.iter().map(|run| run.rate).collect()) };
-    Figure { peer: Some(peer), ..Figure::alone(id, median(ratios), "ratio") }
+    Figure::alone(id, median(ratios), "ratio").beside(peer)
 }
 
 /// A percentile of the requests of a run, the middle one of all runs: what a host does elsewhere falls upon a few.
@@ -163,7 +165,7 @@ fn at(runs: &[Run], share: f64) -> f64 {
 
 fn ratio(id: &'static str, ours: f64, theirs: f64, rival: &str) -> Figure {
     let peer = Some(Peer { name: rival.to_string(), value: theirs });
-    Figure { peer, ..Figure::alone(id, ours / theirs, "ratio") }
+    Figure::alone(id, ours / theirs, "ratio").beside(peer)
 }
 
 fn of_fragmented(seen: &[Vec<Run>]) -> Vec<Figure> {

@@ -9,11 +9,10 @@ use std::time::{Duration, Instant};
 
 use esker_base::units::MIB;
 
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::loads::{self, Load};
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, huge_of, room};
-use crate::timing::median;
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer, timing::median};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -146,7 +145,7 @@ fn figures_of(rounds: &[[Run; ALL]]) -> Vec<Figure> {
     let mut figures = vec![Figure::alone("gain_greedy", greedy, "speed over base pages, less 1")];
     for (at, promoter) in PROMOTERS.iter().enumerate() {
         let peer = || Some(Peer { name: "THP=always, speed over base pages, less 1".to_string(), value: greedy });
-        let of_gain = |id| Figure { peer: peer(), ..Figure::alone(id, middle(at, |run| run.gain) / greedy, "ratio") };
+        let of_gain = |id| Figure::alone(id, middle(at, |run| run.gain) / greedy, "ratio").beside(peer());
         figures.extend(promoter.gain.map(of_gain));
         figures.push(Figure::alone(promoter.huge, middle(at, |run| run.huge_share), "of its memory, at the end"));
     }

@@ -15,13 +15,14 @@ use std::time::Duration;
 use esker_base::Stream;
 use esker_hugepage_linux::linux::system::faults_knob;
 
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::chase::access_ns;
 use crate::ingens::redis::{PROGRAM, Redis};
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, Manager, room, set, wait_stable};
-use crate::peer;
-use crate::timing::{at_share, median};
+use esker_lab_kit::{
+    Experiment, Figure, LabError, Options, Peer, peer,
+    timing::{at_share, median},
+};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -223,13 +224,13 @@ fn of_half(sides: &[Side]) -> Vec<Figure> {
 fn saved(id: &'static str, bytes: usize, options: &Options) -> Result<Figure, LabError> {
     let (base, huge) = access_ns(bytes, options)?;
     let peer = Some(Peer { name: format!("an access to {} MiB in base pages, ns", bytes >> 20), value: base });
-    Ok(Figure { peer, ..Figure::alone(id, base - huge, "ns of an access that waits for the one before") })
+    Ok(Figure::alone(id, base - huge, "ns of an access that waits for the one before").beside(peer))
 }
 
 /// The source's tables, made relative: 12.2 GB and 19.0 k/s in base pages, 20.7 GB and 21.7 k/s greedy.
 fn of_source(sides: &[Side]) -> Vec<Figure> {
     let [greedy, base, at_90, at_70, at_50] = sides else { unreachable!("there are five servers") };
-    let paper = |id, value, unit, paper| Figure { paper: Some(paper), ..Figure::alone(id, value, unit) };
+    let paper = |id, value, unit, paper| Figure::alone(id, value, unit).paper(paper);
     vec![
         paper("source_memory_over_base_at_90", over(at_90, base), MEMORY, 0.008),
         paper("source_gain_over_greedy_at_90", gain(of_all, at_90, base, greedy), SPEED, 0.70),

@@ -12,12 +12,13 @@ use esker_hugepage::{PAGE_BYTES, REGION_BYTES};
 use esker_hugepage_linux::linux::tracked::Tracked;
 use esker_sys::process::{Advice, Process};
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::ingens::loads::Next;
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, Seen, first_region, room, thread_cpu};
-use crate::peer;
-use crate::timing::{at_share, median};
+use esker_lab_kit::{
+    Experiment, Figure, LabError, Options, peer,
+    timing::{at_share, median},
+};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -146,9 +147,9 @@ fn clearing(memory: &Memory, reads: u64, seed: u64, progress: &mut dyn FnMut(&st
     let (all, sampled) = (median(all), median(sampled));
     let unit = "of the CPU time of random reads in base pages, above it";
     Ok(vec![
-        Figure { paper: Some(0.29), ..Figure::alone("cleared_overhead", all, unit) },
-        Figure { paper: Some(0.08), ..Figure::alone("sampled_overhead", sampled, unit) },
-        Figure { paper: Some(0.28), ..Figure::alone("sampled_over_cleared", sampled / all, "ratio") },
+        Figure::alone("cleared_overhead", all, unit).paper(0.29),
+        Figure::alone("sampled_overhead", sampled, unit).paper(0.08),
+        Figure::alone("sampled_over_cleared", sampled / all, "ratio").paper(0.28),
     ])
 }
 

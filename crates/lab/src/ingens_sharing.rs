@@ -9,12 +9,10 @@ use std::time::Duration;
 
 use esker_hugepage_linux::linux::merging::{self, saved};
 
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::guest::{Guest, Layout, room_for};
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Manager, wait_stable};
-use crate::scratch;
-use crate::timing::median;
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer, scratch, timing::median};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -82,7 +80,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         median(ratios.collect())
     };
     let mib = |arm| of(arm, |outcome| outcome.saved) / 1048576.0;
-    let paper = |id, value, unit, paper| Figure { paper: Some(paper), ..Figure::alone(id, value, unit) };
+    let paper = |id, value, unit, paper| Figure::alone(id, value, unit).paper(paper);
     let slower = "of the CPU time of an access with same_type, above it";
     let huge = "of the guests' memory";
     let rival = Some(Peer { name: "KSM on everything, MiB saved".to_string(), value: mib(1) });

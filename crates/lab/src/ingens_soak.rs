@@ -17,10 +17,8 @@ use std::time::{Duration, Instant};
 use esker_base::units::MIB;
 
 use crate::asked::Asked;
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::ingens::bound::Bound;
 use crate::ingens::room;
-use crate::peer;
+use esker_lab_kit::{Experiment, Figure, LabError, Options, bound::Bound, peer};
 use store::{Counts, Kind, Store};
 
 /// The record.

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use esker_predict::{Comparison, ComparisonPlan, Limit, PredictError, Watch};
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
+use esker_lab_kit::{Experiment, Figure, LabError, Options};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -23,9 +23,11 @@ use esker_predict::{
 use esker_stack::Spec;
 use esker_trace_block::{Op, Record};
 
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
-use crate::machine::{CpuTimes, lost_ticks};
-use crate::scratch;
+use esker_lab_kit::{
+    Experiment, Figure, LabError, Options, Peer,
+    machine::{CpuTimes, lost_ticks},
+    scratch,
+};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -380,7 +382,7 @@ fn compared(case: &Case, predicted: &[CandidateRun], real: &[CandidateRun]) -> V
         let name = format!("{} in real time, predicted {:.0}", units[at], predicted[at]);
         let error = (predicted[at] / real[at] - 1.0).abs();
         let peer = Some(Peer { name, value: real[at] });
-        (case.class, Figure { peer, ..Figure::alone(case.ids[at], error, "relative error") })
+        (case.class, Figure::alone(case.ids[at], error, "relative error").beside(peer))
     };
     (first..FIGURES).map(figure).collect()
 }

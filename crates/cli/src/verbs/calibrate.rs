@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use esker_base::Nanos;
 use esker_calibrate::{Calibrator, Options, RawDevice};
-use esker_lab::machine::{Machine, lost_ticks};
+use esker_lab_kit::machine::{Machine, lost_ticks};
 use esker_predict::calibration::{DeviceTimes, FILE, KindCost, Times, WRITTEN_BY};
 use esker_predict::{Calibration, PredictError};
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use esker_base::Nanos;
 use esker_base::units::parse_span;
-use esker_lab::{ALL, Evaluated, Evaluation, Experiment, LabError, Spread, evaluate};
+use esker_lab::ALL;
+use esker_lab_kit::{Evaluated, Evaluation, Experiment, LabError, Spread, evaluate};
 
 use crate::failure::Failure;
 use crate::lab::{LabArgs, world};

@@ -10,9 +10,10 @@ use esker_rt::mem::Pool;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 
-use crate::experiment::LabError;
-use crate::peer;
-use crate::serving::{Serving, attach};
+use esker_lab_kit::{
+    LabError, peer,
+    serving::{Serving, attach},
+};
 
 /// A disk of five times the usual speed, so that runs are short, and yet the disk, not this machine's CPUs, decides how long
 /// they are. Its buffers are smaller than the profile's by as much as the files of experiments are smaller than those of
@@ -80,7 +81,7 @@ impl Mounted {
     pub fn new(name: &str, system: FileSystem, text: &str, scratch: &Path, seed: u64) -> Result<Mounted, LabError> {
         let (files, at) = (scratch.join(format!("{name}-files")), scratch.join(name));
         for dir in [&files, &at] {
-            std::fs::create_dir(dir).map_err(|source| LabError::Scratch { dir: dir.clone(), source })?;
+            std::fs::create_dir(dir).map_err(LabError::scratch(&dir))?;
         }
         let setup = Setup { mount: files, partitions: false };
         let (serving, device) = attach(text, setup, seed)?;

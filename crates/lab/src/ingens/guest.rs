@@ -18,12 +18,9 @@ use esker_hugepage::{PAGE_BYTES, REGION_BYTES};
 use esker_hugepage_linux::linux::merging::of_process;
 use esker_hugepage_linux::linux::system::huge_blocks;
 
-use super::bound::Bound;
 use super::loads::Next;
 use super::{first_region, huge_of, thread_cpu};
-use crate::experiment::{LabError, Options};
-use crate::peer;
-use crate::timing::median;
+use esker_lab_kit::{LabError, Options, bound::Bound, peer, timing::median};
 
 /// Word by which this program is asked to be a guest.
 const WORD: &str = "--esker-lab-guest";

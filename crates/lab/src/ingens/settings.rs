@@ -5,8 +5,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use esker_hugepage_linux::linux::knobs::{KnobError, Knobs};
 
-use crate::experiment::{LabError, Options};
-use crate::peer;
+use esker_lab_kit::{LabError, Options, peer};
 
 /// When a virtual machine gives free memory back to its host: what has been free for so long, in milliseconds, and what is more
 /// than so much, in MiB. Not all kernels that report free pages have these. Here: the longest, and more than any machine has.

@@ -33,6 +33,7 @@ const MAY_REACH_THE_OS: &[&str] = &[
     "crates/layer-logvol/src/tests/collect/stress.rs",
     "crates/front-vhost/src/handler.rs",
     "crates/front-vhost/src/tests/",
+    "crates/lab-kit/",
     "crates/lab/",
     "crates/cli/",
     "crates/skip/",

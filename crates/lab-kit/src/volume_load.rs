@@ -4,12 +4,12 @@ use std::path::Path;
 use std::rc::Rc;
 
 use esker_block::{Bio, BioError, Buf, Device, RangeOp};
-use esker_rt::mem::Pool;
 use esker_rt::real::Reactor;
 use esker_rt::sync::join_all;
-use esker_stack::{Export, Spec, Stack};
+use esker_stack::Export;
 
 use crate::experiment::LabError;
+use crate::rig;
 
 /// Writes in flight.
 const DEPTH: u64 = 64;
@@ -21,9 +21,7 @@ const DEPTH: u64 = 64;
 pub fn open(reactor: &Reactor, file: &Path, bytes: u64, direct: bool, params: &str) -> Result<Export, LabError> {
     let path = file.display();
     let text = format!("a = file path={path} size={bytes} direct={direct}; vol = logvol {params} on a");
-    let spec = Spec::parse("logvol", &text).unwrap_or_else(|e| panic!("the experiment's own text: {e}"));
-    let stack = Stack::build(&reactor.rt(), &Pool::default(), esker_kinds::ALL, &spec)?;
-    Ok(stack.device("vol").expect("the experiment's own name"))
+    Ok(rig::stack(&reactor.rt(), &rig::spec(&text))?.device("vol").expect("the experiment's own name"))
 }
 
 /// Writes `len` bytes at each of `count` places, many at once.

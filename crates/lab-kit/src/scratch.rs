@@ -15,7 +15,7 @@ use crate::experiment::LabError;
 /// # Errors
 /// [`LabError::Scratch`].
 pub fn folder(parent: &Path) -> Result<TempDir, LabError> {
-    tempfile::tempdir_in(parent).map_err(|source| LabError::Scratch { dir: parent.to_path_buf(), source })
+    tempfile::tempdir_in(parent).map_err(LabError::scratch(&parent))
 }
 
 /// Makes a file of `bytes` of random content, so that no layer below can cheat on zeroes.
@@ -23,7 +23,7 @@ pub fn folder(parent: &Path) -> Result<TempDir, LabError> {
 /// # Errors
 /// [`LabError::Scratch`].
 pub fn random_file(path: &Path, bytes: u64, seed: u64) -> Result<(), LabError> {
-    written(path, bytes, seed).map(drop).map_err(|source| LabError::Scratch { dir: path.to_path_buf(), source })
+    written(path, bytes, seed).map(drop).map_err(LabError::scratch(&path))
 }
 
 /// Makes a file of `bytes` of zeroes that were written, so that no write to it has to find space first.
@@ -40,7 +40,7 @@ pub fn zero_file(path: &Path, bytes: u64) -> Result<(), LabError> {
 /// [`LabError::Scratch`].
 pub fn zero_start(path: &Path, written: u64, bytes: u64) -> Result<(), LabError> {
     let made = written_by(path, written, |_| {}).and_then(|file| file.set_len(bytes));
-    made.map_err(|source| LabError::Scratch { dir: path.to_path_buf(), source })
+    made.map_err(LabError::scratch(&path))
 }
 
 fn written(path: &Path, bytes: u64, seed: u64) -> io::Result<File> {

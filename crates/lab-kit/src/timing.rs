@@ -62,7 +62,7 @@ pub fn ratio(
         rates.push(them);
     }
     let peer = Some(Peer { name: rival, value: median(rates) });
-    Ok(Figure { peer, ..Figure::alone(id, median(ratios), "ratio") })
+    Ok(Figure::alone(id, median(ratios), "ratio").beside(peer))
 }
 
 /// Both of a pair; pairs are counted from 1. Whoever comes second may find a busier or quieter machine, so that the first

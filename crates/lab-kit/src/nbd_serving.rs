@@ -2,21 +2,18 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::rc::Rc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use esker_front_nbd::listen::listen;
 use esker_front_nbd::{Config, Export, Server};
 use esker_rt::Rt;
-use esker_rt::mem::Pool;
 use esker_rt::net::Address;
 use esker_rt::sync::race;
-use esker_stack::{Spec, Stack};
 
 use crate::experiment::LabError;
-use crate::peer;
 use crate::serving::{Serving, Stop};
+use crate::{peer, rig};
 
 /// A server that does not listen by then has failed.
 const START_MAX: Duration = Duration::from_secs(10);
@@ -82,16 +79,14 @@ pub fn ours(seed: u64, text: String, vol: &'static str, socket: &Path, words: &[
 }
 
 async fn serve(rt: Rt, text: String, vol: &'static str, address: Address, words: Vec<String>, stop: Stop) {
-    let pool = Pool::default();
-    let spec = Spec::parse("experiment", &text).unwrap_or_else(|e| panic!("the experiment's own text: {e}"));
-    let stack = Stack::build(&rt, &pool, esker_kinds::ALL, &spec).unwrap_or_else(|e| panic!("{e}"));
+    let stack = rig::stack(&rt, &rig::spec(&text)).unwrap_or_else(|e| panic!("{e}"));
     stack.opened().await;
     if !words.is_empty() {
         stack.ask("vm", &words).await.unwrap_or_else(|e| panic!("{e}"));
     }
-    let device = Rc::new(stack.device(vol).expect("the experiment's own name"));
+    let device = rig::device(&stack, vol);
     let exports = vec![Export::new("vol", device)];
-    let server = Server::new(&rt, &pool, exports, Config::production()).unwrap_or_else(|e| panic!("{e}"));
+    let server = Server::new(&rt, stack.pool(), exports, Config::production()).unwrap_or_else(|e| panic!("{e}"));
     let listener = listen(&rt, &address).unwrap_or_else(|e| panic!("{e}"));
     race(server.serve(&listener), stop.asked(&rt)).await;
     server.stop().await;

@@ -1,6 +1,8 @@
 //! What an experiment is, and what it reports.
 
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -64,6 +66,21 @@ impl Figure {
     /// A figure without a rival.
     pub fn alone(id: &'static str, value: f64, unit: &'static str) -> Figure {
         Figure { id, value, unit, paper: None, peer: None }
+    }
+
+    /// Beside the source's own figure, if it has one.
+    pub fn paper(self, paper: impl Into<Option<f64>>) -> Figure {
+        Figure { paper: paper.into(), ..self }
+    }
+
+    /// Beside a rival of the same run.
+    pub fn peer(self, name: impl Into<String>, value: f64) -> Figure {
+        self.beside(Peer { name: name.into(), value })
+    }
+
+    /// Beside a rival of the same run, if there is one.
+    pub fn beside(self, peer: impl Into<Option<Peer>>) -> Figure {
+        Figure { peer: peer.into(), ..self }
     }
 }
 
@@ -139,6 +156,18 @@ pub enum LabError {
     /// A request of the experiment failed.
     #[error("a request of the experiment failed: {0}")]
     Request(#[from] esker_block::BioError),
+}
+
+impl LabError {
+    /// What the experiment reads or writes is wrong.
+    pub fn data(why: impl Display) -> LabError {
+        LabError::Data(why.to_string())
+    }
+
+    /// What the kernel says about a file or folder of the experiment.
+    pub fn scratch<P: AsRef<Path> + ?Sized>(at: &P) -> impl Fn(io::Error) -> LabError + Copy {
+        |source| LabError::Scratch { dir: at.as_ref().to_path_buf(), source }
+    }
 }
 
 impl Experiment {

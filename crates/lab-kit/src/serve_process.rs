@@ -10,8 +10,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::bound::{BEGUN_WITHIN, Bound};
 use crate::experiment::LabError;
-use crate::ingens::bound::{BEGUN_WITHIN, Bound};
 use crate::machine::told_bytes;
 use crate::{peer, scratch};
 
