@@ -61,6 +61,10 @@ impl Inflight {
 pub(crate) struct Uring {
     ring: IoUring,
     bell: RawFd,
+    #[expect(
+        clippy::vec_box,
+        reason = "the kernel holds pointers into each of them, and the vector moves when it grows"
+    )]
     inflight: Vec<Box<Inflight>>,
     free: Vec<usize>,
     in_kernel: usize,
