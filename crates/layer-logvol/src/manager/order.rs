@@ -10,7 +10,7 @@ pub const ALL: &[OrderInfo] = &[
     info(
         "snapshot",
         "VOLUME NAME [VOLUME NAME...]",
-        "Copies the present content of volumes under new names, read-only.",
+        "Makes read-only volumes with the present content of others.",
     ),
     info("clone", "VOLUME NAME", "Makes a volume with the content of another one."),
     info("rollback", "VOLUME TO [force]", "Gives a volume the size and content of another one."),
