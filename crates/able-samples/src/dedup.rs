@@ -82,7 +82,7 @@ fn fingerprint(bytes: &Buf) -> Fingerprint {
 }
 
 fn full() -> BioError {
-    BioError::NoSpace("the lower end".into())
+    BioError::NoSpace("the lower device".into())
 }
 
 /// Where each block of the volume leads, and what each data block holds, in memory.

@@ -187,7 +187,7 @@ pub struct Bio {
     pub range: ByteRange,
     /// Modifiers.
     pub flags: Flags,
-    /// Where it goes now. Set by the loop and by extensions with several lower ends.
+    /// Where it goes now. Set by the loop and by extensions with several lower devices.
     pub dest: VolumeId,
     /// The payload of reads and writes; empty otherwise.
     pub buf: Buf,

@@ -71,7 +71,7 @@ async fn break_and_mend(stack: &Stack, vol: &Client, faulty: &[&str], ops: &str)
     }
 }
 
-/// `layer` stands on `a` and `b`, of which those in `faulty` fail for a while; `top` is its upper end.
+/// `layer` stands on `a` and `b`, of which those in `faulty` fail for a while; `top` is its upper port.
 fn check(layer: &'static str, top: &'static str, faulty: &'static [&'static str], ops: &'static str) {
     let (errors, trouble, told, read) = twice(SimConfig::seeded(3), move |rt| async move {
         let stack = open(&rt, &format!("{BOTH}; {layer}")).await;

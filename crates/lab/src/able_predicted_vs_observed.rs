@@ -110,11 +110,11 @@ fn shuffled(rng: &mut Stream, setting: &Setting) -> Vec<ExtId> {
 /// A stack of real layers, and where each volume of the theory begins in it.
 struct Real {
     text: String,
-    /// The upper end that stands for the volume, above all layers.
+    /// The upper port that stands for the volume, above all layers.
     tops: Vec<String>,
 }
 
-/// Each layer has an upper end for every volume of its input, and stands on all volumes of its domains as they are below it.
+/// Each layer has an upper port for every volume of its input, and stands on all volumes of its domains as they are below it.
 fn real(setting: &Setting, order: &[ExtId]) -> Real {
     let mut tops: Vec<String> = setting.volumes.iter().map(|volume| format!("d-{}", volume.name)).collect();
     let mut lines: Vec<String> = tops.iter().map(|name| format!("{name} = null size={SIZE}")).collect();
@@ -239,7 +239,7 @@ async fn send_all(stack: Rc<Stack>, setting: Setting, numbers: u64) -> Result<()
 
 static KINDS: &[&Kind] = &[&esker_dev::null::KIND, &ROUTED];
 
-/// What becomes of requests that come in by one upper end: places among the lower ends.
+/// What becomes of requests that come in by one upper port: places among the lower devices.
 struct Port {
     forward: Vec<usize>,
     generate: Vec<usize>,
@@ -261,7 +261,7 @@ static ROUTED: Kind = Kind {
         "routed",
         "Sends requests where its text says.",
         &[
-            Param::required("ports", ParamType::Text, "Upper ends: place>forward,forward+created,created/..."),
+            Param::required("ports", ParamType::Text, "Upper ports: place>forward,forward+created,created/..."),
             Param::with_default(
                 "by_itself",
                 ParamType::Count,

@@ -81,7 +81,7 @@ impl fmt::Display for Finding {
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
     /// There is none.
-    #[error("the lower end {0}")]
+    #[error("the lower device {0}")]
     Superblock(#[from] SuperblockError),
     /// Its journal.
     #[error(transparent)]
@@ -91,7 +91,7 @@ pub enum CheckError {
     Unreadable(#[from] io::Error),
 }
 
-/// Reads bytes of the lower end from this offset on.
+/// Reads bytes of the lower device from this offset on.
 pub type Read<'a> = &'a mut dyn FnMut(u64, &mut [u8]) -> io::Result<()>;
 
 /// Checks a volume; with `bytes`, all of its data as well.

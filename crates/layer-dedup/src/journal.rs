@@ -70,13 +70,13 @@ struct RawRecord {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum JournalError {
     /// A sector is damaged, and later commits are there: it was durable once.
-    #[error("sector {0} of the journal is damaged, and later ones are not; restore the lower end from a copy")]
+    #[error("sector {0} of the journal is damaged, and later ones are not; restore the lower device from a copy")]
     Damaged(u64),
     /// It goes on where the superblock does not.
-    #[error("sector {0} of the journal is newer than the superblock; restore the lower end from a copy")]
+    #[error("sector {0} of the journal is newer than the superblock; restore the lower device from a copy")]
     Newer(u64),
     /// Numbers that no esker writes, under a right checksum.
-    #[error("sector {0} of the journal has a record that is out of range; restore the lower end from a copy")]
+    #[error("sector {0} of the journal has a record that is out of range; restore the lower device from a copy")]
     Range(u64),
 }
 

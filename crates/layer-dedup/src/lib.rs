@@ -42,7 +42,7 @@ const PARAMS: &[Param] = &[
     Param::optional(
         "size",
         ParamType::Size,
-        "Size of the volume, set when it is made; left out, as much as the lower end has room for without duplicates.",
+        "Size of the volume, set when it is made; left out, as much as the lower device has room for without duplicates.",
     ),
     Param::with_default("cache", ParamType::Size, "32MiB", "Bytes of tables in memory."),
     Param::with_default("verify", ParamType::Flag, "false", "Compares bytes before blocks count as equal."),
@@ -100,7 +100,7 @@ fn config(make: &Make<'_>) -> Result<Config, KindError> {
     }
     if lower.block as usize > PAGE || (lower.atomic as usize) < CELL || u64::from(lower.transfer_max) < block {
         return Err(unfit(format!(
-            "the lower end needs blocks of at most {PAGE} bytes, {CELL} that are written whole, and requests of up to {block}"
+            "the lower device needs blocks of at most {PAGE} bytes, {CELL} that are written whole, and requests of up to {block}"
         )));
     }
     let size = make.args.int_opt("size");
@@ -138,7 +138,7 @@ impl Stateful for Dedup {
     async fn open(config: Config, io: Io) -> Result<Rc<Dedup>, KindError> {
         let name = config.name.clone();
         let store = Store::open(config, &io).await;
-        let store = store.map_err(|error| KindError::Outside(format!("{name}: the lower end {error}")))?;
+        let store = store.map_err(|error| KindError::Outside(format!("{name}: the lower device {error}")))?;
         Ok(Rc::new(Dedup::new(store)))
     }
 

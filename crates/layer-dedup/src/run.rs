@@ -88,7 +88,7 @@ struct Round {
 /// Bytes of a volume that lie one after the other below; none below if they are zeroes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct StoredExtent {
-    /// First byte of the lower end.
+    /// First byte of the lower device.
     at: Option<u64>,
     /// Bytes.
     len: u64,
@@ -149,7 +149,7 @@ impl Dedup {
             && self.locks.is_granted(ticket)
             && let Some(at) = self.one_run(bio.range)
         {
-            bio.range = ByteRange::new(at, bio.len()).expect("inside the lower end");
+            bio.range = ByteRange::new(at, bio.len()).expect("inside the lower device");
             ctx.scratch = ticket;
             return Step::Now(Flow::Down);
         }
@@ -190,13 +190,13 @@ impl Dedup {
             Err(error) => return bio.fail(error),
         };
         if let [StoredExtent { at: Some(at), .. }] = runs[..] {
-            bio.range = ByteRange::new(at, bio.len()).expect("inside the lower end");
+            bio.range = ByteRange::new(at, bio.len()).expect("inside the lower device");
             return io.submit(bio.to(io.lower(0))).await;
         }
         let part = |at| Bio::read(at, Buf::empty()).tagged(bio.tag).to(io.lower(0));
         let reads = runs.iter().filter_map(|run| run.at.map(|at| (at, run.len)));
         let reads = reads.map(|(at, len)| {
-            let range = ByteRange::new(at, len).expect("inside the lower end");
+            let range = ByteRange::new(at, len).expect("inside the lower device");
             Bio { range, buf: Buf::unique(io.pool(), len as usize), ..part(at) }
         });
         let mut returned = io.all(reads.collect(), WIDTH).await.into_iter();

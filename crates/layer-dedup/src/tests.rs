@@ -91,7 +91,7 @@ fn on<T: 'static, F: Future<Output = T> + 'static>(
     let mut config = config(device.limits(), None);
     change(&mut config);
     sim.block_on(async move {
-        let volume = open_on(&rt, device, config).await.unwrap_or_else(|error| panic!("the lower end {error}"));
+        let volume = open_on(&rt, device, config).await.unwrap_or_else(|error| panic!("the lower device {error}"));
         body(volume).await
     })
 }

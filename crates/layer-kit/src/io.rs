@@ -99,7 +99,7 @@ impl Io {
         Io { rt: rt.clone(), pool: pool.clone(), below }
     }
 
-    /// For those outside a stack: the lower ends are `devices`, whose volumes are 0, 1 and so on.
+    /// For those outside a stack: the lower devices are `devices`, whose volumes are 0, 1 and so on.
     pub fn over(rt: &Rt, pool: &Pool, devices: Vec<Rc<dyn Device>>) -> Io {
         let volumes = (0..devices.len()).map(|i| VolumeId(i as u16)).collect();
         Io::new(rt, pool, Below::new(Rc::new(Direct { devices, volumes }), 0))
@@ -120,12 +120,12 @@ impl Io {
         &self.below
     }
 
-    /// The volume of lower end `i`. It holds for this request or piece of work; live changes give it another number.
+    /// The volume of lower device `i`. It holds for this request or piece of work; live changes give it another number.
     pub fn lower(&self, i: usize) -> VolumeId {
         self.below.lower(i)
     }
 
-    /// How many lower ends there are.
+    /// How many lower devices there are.
     pub fn lowers(&self) -> usize {
         self.below.lowers().len()
     }
@@ -237,7 +237,7 @@ impl Io {
         self.submit(Bio::flush().to(volume)).await.result.map(drop)
     }
 
-    /// The same for all lower ends.
+    /// The same for all lower devices.
     ///
     /// # Errors
     /// The first failure in their order; all are tried.
@@ -315,7 +315,7 @@ impl Queue {
     }
 }
 
-/// Devices as lower ends, without a stack.
+/// Devices as lower devices, without a stack.
 struct Direct {
     devices: Vec<Rc<dyn Device>>,
     volumes: Vec<VolumeId>,

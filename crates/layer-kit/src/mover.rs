@@ -2,7 +2,7 @@
 //!
 //! A unit that moves is in one of three states: *not yet moved*, and clients' requests go to its source; *being moved*, and
 //! they wait; *moved*, and they go to its destination. Which of the first and last holds, the map of the extension says,
-//! which is asked only after the wait. A claim on ranges of the extension's upper end makes the middle state: clients
+//! which is asked only after the wait. A claim on ranges of the extension's upper port makes the middle state: clients
 //! hold shared claims from before they are routed until they are answered ([`Mover::pass`]), a batch of moves holds an
 //! exclusive one from before it reads until the map has changed. So no write is lost between the copy and the map.
 //!
@@ -197,7 +197,7 @@ impl Mover {
         }
     }
 
-    /// Waits until nothing that moves touches `range` of the upper end, and keeps it so until the claim is given back with
+    /// Waits until nothing that moves touches `range` of the upper port, and keeps it so until the claim is given back with
     /// [`Mover::release`]: for requests that the extension answers by itself.
     pub async fn claim(&self, range: ByteRange) -> u64 {
         let ticket = self.locks.enter([range], Mode::Shared);

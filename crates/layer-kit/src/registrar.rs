@@ -50,7 +50,7 @@ pub fn properties(kind: &Kind) -> Properties {
     }
 }
 
-/// The numbers of lower ends; none where only a running layer knows them.
+/// The numbers of lower devices; none where only a running layer knows them.
 fn places(ends: Ends, lowers: Arity) -> Option<Vec<usize>> {
     match ends {
         Ends::Nowhere => Some(Vec::new()),

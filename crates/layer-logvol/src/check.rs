@@ -59,7 +59,7 @@ pub enum CheckError {
     Catalogue(#[from] ManageError),
 }
 
-/// Reads the volume on lower end 0 of `below`, whose limits are `lower`.
+/// Reads the volume on lower device 0 of `below`, whose limits are `lower`.
 ///
 /// # Errors
 /// [`CheckError`]: the first thing that is wrong.

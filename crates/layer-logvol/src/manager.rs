@@ -2,7 +2,7 @@
 //!
 //! Each volume has room of its own in the logical space, far more than it needs; a snapshot is a clone of a range, a
 //! deletion is a deletion of one. Which volume lies where is in the [`catalogue`], which changes in the same range vector as
-//! the volumes themselves: there is no state in between. Upper ends ([`ports`]) are named in the stack text.
+//! the volumes themselves: there is no state in between. Upper ports ([`ports`]) are named in the stack text.
 //!
 //! One order of an operator is carried out at a time; requests go on meanwhile, and see a vector as a whole.
 
@@ -40,7 +40,7 @@ use ports::{Port, Window};
 const PORTS: Param = Param::required(
     "ports",
     ParamType::Text,
-    "Upper ends, as NAME=SIZE separated by commas; a volume that is not there yet is made.",
+    "Upper ports, as NAME=SIZE separated by commas; a volume that is not there yet is made.",
 );
 
 const SECTOR: Param = Param::with_default(

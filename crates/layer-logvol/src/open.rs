@@ -142,7 +142,7 @@ impl Config {
 }
 
 impl Volume {
-    /// Opens the volume on lower end 0 of `below`, or makes one if the medium is blank. What it finds there decides over what
+    /// Opens the volume on lower device 0 of `below`, or makes one if the medium is blank. What it finds there decides over what
     /// the configuration says about geometry; but the configuration has decided over requests, so its blocks must not be
     /// smaller, nor its segments larger.
     ///

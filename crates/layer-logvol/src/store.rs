@@ -37,7 +37,7 @@ pub struct DeviceStore {
 }
 
 impl DeviceStore {
-    /// The store on lower end 0 of `below`.
+    /// The store on lower device 0 of `below`.
     pub fn new(below: Below, geometry: Geometry, discards: bool) -> DeviceStore {
         DeviceStore { below, geometry, discards }
     }

@@ -5,10 +5,10 @@ use esker_framing::SuperblockError;
 
 use crate::superblock::{Superblock, all_of};
 
-/// What the head of one lower end gave.
+/// What the head of one lower device gave.
 pub type Probed = Result<(Superblock, u16), ProbeError>;
 
-/// Why a lower end gave no superblock.
+/// Why a lower device gave no superblock.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ProbeError {
     /// It holds none.
@@ -23,7 +23,7 @@ pub enum ProbeError {
 }
 
 impl ProbeError {
-    /// Why a lower end with this head gave no superblock.
+    /// Why a lower device with this head gave no superblock.
     pub fn of(error: SuperblockError, head: &[u8]) -> ProbeError {
         match (error, esker_layer_kit::media::name_of(head)) {
             (SuperblockError::Foreign(_), Some(name)) => ProbeError::Other(name),
@@ -45,7 +45,7 @@ pub enum Start {
     Out,
 }
 
-/// Lower end `i` is this half of the set.
+/// Lower device `i` is this half of the set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AssembledMember {
     /// Its number in the set; none if it is not known.
@@ -59,7 +59,7 @@ pub struct AssembledMember {
 pub struct Assembly {
     /// What holds now; `in_sync` without the halves that are missing.
     pub superblock: Superblock,
-    /// By lower end.
+    /// By lower device.
     pub halves: Vec<AssembledMember>,
     /// Regions in which halves that are in sync may differ.
     pub suspect: Bits,
@@ -68,31 +68,31 @@ pub struct Assembly {
 /// Why a set cannot be used. The text says what to do.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum AssembleError {
-    /// No superblock anywhere, and not all lower ends are blank.
-    #[error("no lower end has a superblock that can be used: lower end {lower} {trouble}")]
+    /// No superblock anywhere, and not all lower devices are blank.
+    #[error("no lower device has a superblock that can be used: lower device {lower} {trouble}")]
     NoSuperblock {
-        /// Lower end.
+        /// Lower device.
         lower: usize,
         /// Why it has none.
         trouble: ProbeError,
     },
     /// Superblocks of different mirrors.
-    #[error("lower ends {0} and {1} are halves of different mirrors; name the halves of one")]
+    #[error("lower devices {0} and {1} are halves of different mirrors; name the halves of one")]
     Strangers(usize, usize),
-    /// One half twice, or more lower ends than halves.
-    #[error("lower ends {0} and {1} are the same half; name each half once")]
+    /// One half twice, or more lower devices than halves.
+    #[error("lower devices {0} and {1} are the same half; name each half once")]
     Twice(usize, usize),
-    /// More lower ends than halves.
-    #[error("the mirror has {members} halves, but {lowers} lower ends are named")]
+    /// More lower devices than halves.
+    #[error("the mirror has {members} halves, but {lowers} lower devices are named")]
     TooMany {
         /// Halves of the set.
         members: u16,
-        /// Lower ends in the stack text.
+        /// Lower devices in the stack text.
         lowers: usize,
     },
     /// Two halves went on without each other.
     #[error(
-        "split: lower ends {0} and {1} went on without each other, so each may hold writes that the other lacks; choose one, \
+        "split: lower devices {0} and {1} went on without each other, so each may hold writes that the other lacks; choose one, \
          zero the first 8 KiB of the other, and it will be copied anew"
     )]
     Split(usize, usize),
@@ -236,7 +236,7 @@ fn why_missing(member: u16, halves: &[AssembledMember], found: &[Probed]) -> Str
         return "its superblock is older than it should be".to_string();
     }
     let troubled = found.iter().enumerate().find_map(|(i, found)| found.as_ref().err().map(|trouble| (i, trouble)));
-    troubled.map_or("it is not named".to_string(), |(i, trouble)| format!("lower end {i} {trouble}"))
+    troubled.map_or("it is not named".to_string(), |(i, trouble)| format!("lower device {i} {trouble}"))
 }
 
 /// Gives the halves without a superblock the numbers that are left.

@@ -37,7 +37,7 @@ pub enum CheckError {
     #[error("the halves are blank: there is no mirror yet")]
     Blank,
     /// Data of a half cannot be read.
-    #[error("half at lower end {0}: {1}")]
+    #[error("half at lower device {0}: {1}")]
     Unreadable(usize, std::io::Error),
 }
 

@@ -22,7 +22,7 @@ pub struct Member {
     head: Cell<u64>,
 }
 
-/// All halves, by lower end.
+/// All halves, by lower device.
 pub struct Halves(Vec<Member>);
 
 impl Halves {
@@ -32,17 +32,17 @@ impl Halves {
         Halves(halves.into_iter().map(half).collect())
     }
 
-    /// Half at lower end `lower`.
+    /// Half at lower device `lower`.
     pub fn get(&self, lower: usize) -> &Member {
         &self.0[lower]
     }
 
-    /// Lower ends in these states.
+    /// Lower devices in these states.
     pub fn which(&self, is_meant: impl Fn(State) -> bool) -> Vec<usize> {
         (0..self.0.len()).filter(|lower| is_meant(self.state(*lower))).collect()
     }
 
-    /// Lower ends that take writes.
+    /// Lower devices that take writes.
     pub fn written(&self) -> Vec<usize> {
         self.which(|state| state != State::Out)
     }
@@ -67,7 +67,7 @@ impl Halves {
         self.0[lower].state.set(state);
     }
 
-    /// Of some lower ends, that whose head is nearest to `offset`; of equal ones the first.
+    /// Of some lower devices, that whose head is nearest to `offset`; of equal ones the first.
     pub fn nearest(&self, lowers: &[usize], offset: u64) -> Option<usize> {
         lowers.iter().copied().min_by_key(|lower| self.0[*lower].head.get().abs_diff(offset))
     }

@@ -76,7 +76,7 @@ pub static KIND: Kind = Kind {
 pub struct Config {
     /// Name in the stack text.
     pub name: String,
-    /// Lower ends.
+    /// Lower devices.
     pub lowers: usize,
     /// Bytes of data.
     pub data: u64,
@@ -98,9 +98,9 @@ pub struct Config {
     pub window: usize,
     /// Pieces that are copied at once beside requests of clients.
     pub busy: usize,
-    /// Whether all lower ends can zero.
+    /// Whether all lower devices can zero.
     pub zeroes: bool,
-    /// Whether all lower ends tell where data is.
+    /// Whether all lower devices tell where data is.
     pub tells_extents: bool,
 }
 
@@ -114,7 +114,7 @@ pub type MirrorLayer = StatefulLayer<Mirror>;
 
 fn build(make: &Make<'_>) -> Result<Layer, KindError> {
     let unfit = |what: String| KindError::Unfit(format!("{}: {what}", make.name));
-    let (first, rest) = make.lowers.split_first().expect("the manifest demands a lower end");
+    let (first, rest) = make.lowers.split_first().expect("the manifest demands a lower device");
     let both = rest.iter().fold(first.clone(), |all, next| all.strictest(next));
     let smallest = make.lowers.iter().map(|lower| lower.size).min().unwrap_or(0);
     let block = u64::from(both.block);

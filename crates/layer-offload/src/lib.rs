@@ -70,7 +70,7 @@ pub static KIND: Kind = Kind {
     ..Kind::layer("offload", "Lets a device rest: writes go into a log on another one.", PARAMS, build)
 };
 
-/// The lower end that should rest.
+/// The lower device that should rest.
 const HOME: usize = 0;
 /// The one with the log.
 const AWAY: usize = 1;

@@ -123,7 +123,7 @@ impl Offload {
         })
     }
 
-    /// The lower end and its bytes of a piece that lies somewhere.
+    /// The lower device and its bytes of a piece that lies somewhere.
     fn below(&self, piece: Piece) -> Option<(usize, ByteRange)> {
         match piece.at {
             Where::Zeroes { .. } => None,

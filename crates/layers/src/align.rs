@@ -17,7 +17,7 @@ use esker_rt::mem::Pool;
 
 use crate::{part_of, split};
 
-const PARAMS: &[Param] = &[Param::with_default("block", ParamType::Size, "512", "Block of the upper end.")];
+const PARAMS: &[Param] = &[Param::with_default("block", ParamType::Size, "512", "Block of the upper port.")];
 
 /// The manifest.
 pub static KIND: Kind = Kind {
@@ -29,7 +29,7 @@ pub static KIND: Kind = Kind {
 };
 
 struct Align {
-    /// Block of the lower end.
+    /// Block of the lower device.
     block: u64,
     /// Whether payloads may be described.
     described: bool,

@@ -1,4 +1,4 @@
-//! `offset`: a window of its lower end, such as a partition.
+//! `offset`: a window of its lower device, such as a partition.
 
 use esker_base::ByteRange;
 use esker_block::{

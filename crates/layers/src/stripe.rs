@@ -1,4 +1,4 @@
-//! `stripe`: chunks of the upper end in turn on each lower end (RAID-0).
+//! `stripe`: chunks of the upper port in turn on each lower device (RAID-0).
 
 use esker_block::{Arity, Kind, KindError, Layer, Limits, Make, Param, ParamType};
 

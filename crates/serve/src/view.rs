@@ -45,7 +45,7 @@ pub enum What {
     Layer,
 }
 
-/// One export, device or upper end of a layer.
+/// One export, device or upper port of a layer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
     /// What it is.

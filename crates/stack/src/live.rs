@@ -164,7 +164,7 @@ impl Stack {
             };
         };
         if !instance.kind.transparent {
-            return fault(instance.kind.name, "its upper end differs from its lower one".to_string());
+            return fault(instance.kind.name, "its upper port differs from its lower device".to_string());
         }
         Ok(())
     }

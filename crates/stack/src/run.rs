@@ -205,7 +205,7 @@ impl InFlightRequest {
         }
     }
 
-    /// The common case as one tight loop: slots that simply pass the request down to their first lower end.
+    /// The common case as one tight loop: slots that simply pass the request down to their first lower device.
     fn descend(&mut self) -> Stop {
         let InFlightRequest { snapshot, bio, frames, position, issued_len, checked, .. } = self;
         let bio = bio.as_mut().expect(ON_ITS_WAY_DOWN);
@@ -265,7 +265,7 @@ impl InFlightRequest {
         Ok(())
     }
 
-    /// Enforces the domain of the slot that sent the request: a destination outside its lower ends is refused and
+    /// Enforces the domain of the slot that sent the request: a destination outside its lower devices is refused and
     /// counted. Whether the request is answered by that.
     fn check_domain(&mut self) -> bool {
         let slot = &self.snapshot.slots[self.position as usize - 1];

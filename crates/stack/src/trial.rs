@@ -62,7 +62,7 @@ fn refused(
     errors
 }
 
-/// The upper ends by port; none if they cannot be known.
+/// The upper ports by port; none if they cannot be known.
 fn built(
     kind: &Kind,
     make: &Make<'_>,
@@ -76,7 +76,7 @@ fn built(
             Ok(size.map_or_else(Vec::new, |size| single(Limits::plain(size, block))))
         }
         Build::Device(build) => Ok(single(build(make)?.limits().clone())),
-        // It may open files; its upper end is like its lower one.
+        // It may open files; its upper port is like its lower device.
         Build::Layer(_) if kind.transparent => Ok(single(mask(kind, make.lowers[0].clone()))),
         Build::Layer(_) if kind.worlds == Worlds::RealOnly => Ok(Vec::new()),
         Build::Layer(build) => {

@@ -26,7 +26,7 @@ use crate::stack::Stack;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Watching {
     /// Every layer is held to what its kind declares, as with `check=strict` in the text: an accessor may change neither
-    /// target nor payload nor answer, and a modifier may forward to its declared lower ends only. Costs a checksum of
+    /// target nor payload nor answer, and a modifier may forward to its declared lower devices only. Costs a checksum of
     /// every payload at every accessor.
     pub strict: bool,
     /// Calls of every layer are counted and timed.
@@ -218,7 +218,7 @@ impl Inner {
         match self.instance.kind.routes.forward.has(port as usize, lower) {
             true => None,
             false => {
-                let what = format_args!("forwarded a request to its lower end {lower}, against its kind's declaration");
+                let what = format_args!("forwarded a request to its lower device {lower}, against its kind's declaration");
                 Some(self.instance.violation(what))
             }
         }

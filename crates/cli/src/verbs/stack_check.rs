@@ -12,7 +12,7 @@ pub const VERB: Verb = Verb::of::<Check>(About {
     words: &["stack", "check"],
     summary: "Tell everything that is wrong with a stack's text",
     details: "Reads the text in either form and checks names, kinds, parameters, references, cycles, the number of \
-              lower ends and addresses, and then whether sizes, blocks and limits fit together, as far as that can be told \
+              lower devices and addresses, and then whether sizes, blocks and limits fit together, as far as that can be told \
               without opening a device. All mistakes are told at once, each with its file, its line and what to write \
               instead.",
     examples: &[

@@ -88,7 +88,7 @@ pub enum Problem {
     /// More devices above each other than a stack may have.
     #[error("device \"{0}\" has more than {DEPTH_MAX} devices above each other, itself among them; leave layers out")]
     TooDeep(String),
-    /// Too few or too many lower ends.
+    /// Too few or too many lower devices.
     #[error("device \"{device}\" is on {given}, but {kind} needs {needed}; {fix}")]
     LowerEnds {
         /// The device.
