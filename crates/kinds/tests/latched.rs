@@ -134,6 +134,6 @@ fn a_mirror_that_lacks_a_half_says_so_and_serves_on() {
         (answers, stack.stats().into_iter().find(|part| part.name == "m").unwrap().trouble)
     });
     assert_eq!(answers, [Ok(()), Ok(()), Ok(())]);
-    let text = "m is degraded: 1 of 2 halves are in sync; half 1 is out.";
+    let text = "m is degraded: 1 of 2 members are in sync; member 1 is offline.";
     assert_eq!(trouble, Some(Trouble::Degraded(text.into())));
 }

@@ -1,8 +1,8 @@
-//! The halves of a running mirror: who is read, who is written, where the heads stand.
+//! The members of a running mirror: who is read, who is written, where the heads stand.
 
 use std::cell::Cell;
 
-/// What a half is used for.
+/// What a member is used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
     /// Reads and writes.
@@ -13,7 +13,7 @@ pub enum State {
     Out,
 }
 
-/// One half.
+/// One member.
 pub struct Member {
     /// Its number in the set; none for one that held something else.
     pub member: Option<u16>,
@@ -22,7 +22,7 @@ pub struct Member {
     head: Cell<u64>,
 }
 
-/// All halves, by lower device.
+/// All members, by lower device.
 pub struct Halves(Vec<Member>);
 
 impl Halves {
@@ -32,7 +32,7 @@ impl Halves {
         Halves(halves.into_iter().map(half).collect())
     }
 
-    /// Half at lower device `lower`.
+    /// Member at lower device `lower`.
     pub fn get(&self, lower: usize) -> &Member {
         &self.0[lower]
     }
@@ -52,12 +52,12 @@ impl Halves {
         self.which(|other| other == state).len()
     }
 
-    /// The half that decides where halves may differ: the first one in sync.
+    /// The member that decides where members may differ: the first one in sync.
     pub fn source(&self) -> Option<usize> {
         self.which(|state| state == State::InSync).first().copied()
     }
 
-    /// State of a half.
+    /// State of a member.
     pub fn state(&self, lower: usize) -> State {
         self.0[lower].state.get()
     }
