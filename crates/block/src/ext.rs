@@ -95,7 +95,7 @@ impl LayerHandle {
     }
 
     /// Begins a piece of work, once no change of the stack is under way. A change waits for pieces that have begun, so
-    /// they should be short; and whoever waits here must hold nothing that a request waits for.
+    /// they should be short; and a caller that waits here must hold nothing that a request waits for.
     ///
     /// None tells a background task to end: the extension has left the stack, or the stack has ended.
     pub async fn enter(&self) -> Option<WorkPermit> {

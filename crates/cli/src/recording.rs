@@ -72,7 +72,7 @@ pub struct Source {
     /// Format of the trace [default: told by its beginning]
     #[arg(long, value_name = "FORMAT")]
     from: Option<Format>,
-    /// What becomes of a line that nobody understands
+    /// What becomes of a line that cannot be read
     #[arg(long, value_name = "WHAT", default_value = "fail")]
     on_bad_line: BadLine,
 }

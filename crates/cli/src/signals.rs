@@ -34,7 +34,7 @@ impl Signals {
         Ok(Signals(catch(TERM_SIGNALS, None)?))
     }
 
-    /// The same, and SIGHUP, with which a terminal goes, asks to stop too, unless whoever started this had it ignored, as
+    /// The same, and SIGHUP, with which a terminal goes, asks to stop too, unless the parent process had it ignored, as
     /// nohup(1) does. Before a second signal ends the process, `last` is done on another thread; a third one waits for nothing.
     ///
     /// # Errors
@@ -81,7 +81,7 @@ fn catch<'a>(signals: impl IntoIterator<Item = &'a i32>, last: Option<Act>) -> i
     }
     thread::Builder::new().name("signals".to_string()).spawn(move || {
         let mut first = [0];
-        // Where nobody listens any more, nobody need be told.
+        // Without a listener there is nothing to notify.
         let _told = noted.read_exact(&mut first).and_then(|()| there.write_all(&first));
         thread::sleep(SAME);
         let Some(act) = last else { return is_last.store(true, Ordering::SeqCst) };

@@ -159,7 +159,7 @@ impl Draft {
     }
 }
 
-/// How often each reference is used; a device that nobody uses has its own name as an end.
+/// How often each reference is used; an unused device has its own name as an end.
 fn users(built: &Built) -> BTreeMap<&str, usize> {
     let mut users: BTreeMap<&str, usize> = BTreeMap::new();
     for reference in built.devices.iter().flat_map(|device| &device.on).chain(&built.exports) {

@@ -1,4 +1,4 @@
-//! What a stack does, and for everything that somebody may have hoped for in vain, the path of a request that shows why.
+//! What a stack does, and for each goal that is not met, the path of a request that shows why.
 
 use crate::built::PinReason;
 use crate::effect::{Effect, effects};

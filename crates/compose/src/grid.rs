@@ -75,7 +75,7 @@ impl Cell {
 pub enum Claim {
     /// This extension is dominant.
     Dominant(ExtId),
-    /// A would be, but B sends to A's input domain: nobody is.
+    /// A would be, but B sends to A's input domain: no extension is.
     Nobody,
     /// A's map leads into B's input domain and past it: the rule speaks of neither case.
     Mixed,
@@ -183,9 +183,9 @@ pub(crate) fn side(a: &Extension, b: &Lower, volume: VolId) -> Side {
 pub struct Disagreement {
     /// The volume.
     pub volume: VolId,
-    /// What the grid says: that somebody is dominant, or that nobody is.
+    /// What the grid says: that an extension is dominant, or that none is.
     pub grid: Claim,
-    /// Who handles its requests last. Together with a claim of dominance this refutes the grid; with `Nobody` it shows
+    /// The extension that handles its requests last. Together with a claim of dominance this refutes the grid; with `Nobody` it shows
     /// what the grid is too coarse to see.
     pub exact: ExtSet,
     /// Whether some of its requests are handled by no extension at all.

@@ -167,7 +167,7 @@ impl Attached {
         self.session.volumes.iter().map(|volume| volume.opens.get()).sum()
     }
 
-    /// Waits until the file system is gone, whoever took it away.
+    /// Waits until the file system is gone, whatever removed it.
     pub async fn ended(&self) {
         self.end.wait_until(|| self.ended.get()).await;
     }
@@ -214,9 +214,9 @@ impl Attached {
             self.note(errands::release(&self.rt, device).await);
         }
         let closed = self.session.opened.wait_until(|| self.opens() == 0);
-        self.wait_for(closed, "until nobody uses the devices: unmount what is mounted from them").await;
+        self.wait_for(closed, "until no program uses the devices: unmount what is mounted from them").await;
         self.note(errands::unmount(&self.rt, &self.mount).await);
-        self.wait_for(self.ended(), "until nobody uses the files of the exports").await;
+        self.wait_for(self.ended(), "until no program uses the files of the exports").await;
     }
 
     /// Waits; says so after a while. The end of the file system ends every wait.

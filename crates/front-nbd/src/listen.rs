@@ -12,7 +12,7 @@ use esker_rt::net::{Address, Listener};
 /// Why a server cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Somebody answers there.
+    /// A server answers there.
     #[error("{0:?} is in use by a running server; stop it or choose another path")]
     Alive(String),
     /// Something else has that name.
@@ -53,7 +53,7 @@ pub enum ListenError {
     },
 }
 
-/// Listens at `address`. The socket of a server that is dead (nobody accepts there) is replaced.
+/// Listens at `address`. The socket of a server that has died (nothing accepts there) is replaced.
 ///
 /// # Errors
 /// [`ListenError`] says what stands in the way and what to do.
@@ -136,7 +136,7 @@ fn bind_after_the_dying(address: &Address, bind: &dyn Fn(&Address) -> io::Result
     bind(address)
 }
 
-/// Removes the socket if nobody lives behind it.
+/// Removes the socket if no server listens on it.
 #[allow(clippy::disallowed_methods, reason = "a front end owns its socket's path")]
 fn remove_dead(address: &Address, path: &Path) -> Result<(), ListenError> {
     let place = path.display().to_string();

@@ -174,7 +174,7 @@ impl Persistent {
         }
     }
 
-    /// Takes a connection out of use, if nobody has yet.
+    /// Takes a connection out of use, if no other task has yet.
     fn lose(&self, client: &Rc<Client>, why: &Fault) {
         let mut current = self.current.borrow_mut();
         if current.as_ref().is_some_and(|now| Rc::ptr_eq(now, client)) {

@@ -1,6 +1,6 @@
 //! The hand of `esker hugepage run` inside a program: `LD_PRELOAD=libesker_hugepage_preload.so PROGRAM`.
 //!
-//! The kernel lets nobody but a process itself say which of its memory may be shared with equal pages. A thread of this
+//! Only a process itself may say which of its memory the kernel may merge with equal pages. A thread of this
 //! library connects to the manager's socket, is told ranges, calls madvise(2) with `MADV_MERGEABLE` or `MADV_UNMERGEABLE`
 //! and answers. It can do nothing else.
 //!
@@ -42,7 +42,7 @@ extern "C" fn begin() {
 
 /// Where the manager is; nothing if the program is not to be helped.
 fn address() -> Option<libc::sockaddr_un> {
-    // SAFETY: it takes a number. A program with more rights than its caller listens to nobody.
+    // SAFETY: it takes a number. A program with more rights than its caller ignores the socket.
     if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
         return None;
     }

@@ -350,7 +350,7 @@ impl Manager {
             None => self.urgent.done(place),
         }
         if refusal == ChangeError::NoContiguity && asker == Asker::Scan {
-            // Nobody else would get one either; where the scan stopped, it goes on once there may be some.
+            // No other process would get one either; where the scan stopped, it goes on once there may be some.
             if record.cursor == Region(place.region.0 + 1) {
                 record.cursor = place.region;
             }

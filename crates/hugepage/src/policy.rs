@@ -57,7 +57,7 @@ pub struct Policy {
     pub compact_interval: Nanos,
     /// Bytes that one moves at most.
     pub compact_bytes: u64,
-    /// Huge pages that all processes together may have; nobody is given more.
+    /// Huge pages that all processes together may have; the manager gives no more.
     pub budget: Option<u64>,
     /// Below this fragmentation faults take huge pages at once, and every region that is in use at all is promoted.
     pub greedy_below: Option<f64>,
@@ -98,7 +98,7 @@ pub enum Reason {
     Huge,
     /// It was changed just now.
     Cooling,
-    /// Pages of it are shared with equal ones, and nobody writes to them.
+    /// Pages of it are shared with equal ones, and no process writes to them.
     Shared,
 }
 

@@ -37,7 +37,7 @@ pub fn watched(rng: &mut Stream, seed: u64) -> Result<(Spec, Vec<Handled>), LabE
     let spec = Spec::parse("a random stack of kinds", &text).map_err(|e| LabError::Data(format!("{e}\n{text}")))?;
     let sim = Sim::new(SimConfig::seeded(seed));
     let stack = Stack::build(&sim.rt(), &Pool::default(), esker_kinds::ALL, &spec)?;
-    // What layers ask while they open is on its way already, past whoever begins to watch.
+    // What layers ask while they open is on its way already, past an observer that begins then.
     sim.block_on(stack.rt().sleep(Nanos::secs(1)));
     stack.watch(Watching { handlers: true, ..Watching::default() }).map_err(|e| LabError::Data(e.to_string()))?;
     let numbers: Vec<u64> = (0..REQUESTS).map(|_| rng.below(1 << 40)).collect();

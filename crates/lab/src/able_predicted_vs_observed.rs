@@ -4,7 +4,7 @@
 //! send requests to every visible volume, numbered so that together they take every route that the maps allow; the stack
 //! counts who handles the requests of each volume last. `mismatches` counts the volumes whose last handlers differ from
 //! those of the exact model, and the extensions that starve in one and not in the other. `text_mismatches` counts volumes on
-//! which somebody handles requests last of whom `esker stack explain` would not say so, knowing the stack's text only.
+//! which an extension handles requests last and `esker stack explain` does not say so, knowing the stack's text only.
 //! `kind_mismatches` counts the same in random stacks of the product's own layers, which may also answer requests themselves:
 //! the theory is about requests that reach a volume, and says only to whom they come on the way (`kind_answers` were given).
 

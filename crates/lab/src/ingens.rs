@@ -82,7 +82,7 @@ pub fn room_up_to(bytes: u64, options: &Options) -> Result<(), LabError> {
 /// Who decides about huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arm {
-    /// Nobody: faults take base pages, and that is it.
+    /// Nothing: faults take base pages.
     Base,
     /// The kernel: every fault takes a huge page where it can (`THP=always`).
     Greedy,

@@ -47,7 +47,7 @@ const REQUEST_NS: f64 = 1_000.0;
 /// Who decides about huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arm {
-    /// Nobody: there are none.
+    /// Nothing: there are none.
     Base,
     /// The policy, at so many per cent.
     Ingens(i64),

@@ -45,7 +45,7 @@ const SETTLED: Duration = Duration::from_secs(15);
 const SETTLED_MOST: Duration = Duration::from_secs(120);
 /// Fragmentation that has come so near to what it was is over.
 const NEAR: f64 = 0.05;
-/// Blocks that are left, each of 2 MiB, come from what others free; whoever takes them sees a new one now and then.
+/// Blocks that are left, each of 2 MiB, come from what others free; a process that takes them sees a new one now and then.
 const TAKEN: u32 = 4;
 
 /// What one arm did in one run.

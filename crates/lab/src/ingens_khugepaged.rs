@@ -25,7 +25,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Who makes huge pages: whoever serves faults while memory is written, and who decides from then on.
+/// What makes huge pages: while memory is written, and from then on.
 struct Promoter {
     name: &'static str,
     first: Arm,

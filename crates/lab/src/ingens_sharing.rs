@@ -44,7 +44,7 @@ const SETTLED_MOST: Duration = Duration::from_secs(52);
 #[derive(Clone, Copy, Debug)]
 struct Outcome {
     saved: f64,
-    /// CPU time of an access to hot memory over that to memory that nobody shares.
+    /// CPU time of an access to hot memory over that to memory that is not shared.
     access: f64,
     huge: f64,
 }
@@ -62,7 +62,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let mut seen: [Vec<Outcome>; 4] = Default::default();
     for round in 0..rounds {
         for turn in 0..ARMS.len() {
-            // Whoever comes later may find a busier machine, so that the first place goes around.
+            // A later run may find a busier machine, so the first place rotates.
             let arm = (round + turn) % ARMS.len();
             let outcome = measure(ARMS[arm], time, options)?;
             let mib = outcome.saved / 1048576.0;

@@ -21,7 +21,7 @@ use crate::{peer, scratch};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "try-any",
     summary: "`esker try` on every block trace at hand: does it end, how soon, and at what cost a request",
-    source: "the project's main job, on traces that nobody chose for it",
+    source: "the project's main job, on traces that were not chosen for it",
     simulated: false,
     rivals: &[],
     run,

@@ -102,7 +102,7 @@ pub fn check(read: Read<'_>, bytes: bool) -> Result<Verdict, CheckError> {
     let mut superblocks = vec![0; SUPERBLOCKS as usize];
     read(0, &mut superblocks)?;
     let superblock = Superblock::newest(&superblocks)?;
-    // Whoever names more than is there gets no memory for it.
+    // A number beyond the medium reserves no memory.
     read(superblock.layout.end() - CELL as u64, &mut [0; CELL])?;
     let mut journal = vec![0; superblock.layout.journal as usize];
     read(SUPERBLOCKS, &mut journal)?;

@@ -1,8 +1,8 @@
 //! Requests: reads and extents through the map, changes in rounds.
 //!
 //! A round sorts blocks out under the turn (what is there already is mapped at once, what is not gets a data block), writes
-//! data without the turn, and maps it under the turn again. Whoever brings bytes that somebody is just writing waits for that
-//! write and then finds it. Nobody waits for another round while it keeps one waiting.
+//! data without the turn, and maps it under the turn again. A write of bytes that another write is just storing waits for that
+//! write and then finds it. No write waits for another round while it keeps one waiting.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -431,7 +431,7 @@ impl Dedup {
         io.rt().log(Level::Warn, format_args!("{name}: data block {there} is not used for equal bytes: {why}"));
     }
 
-    /// Waits for what keeps all of `left` from going on. Without room, nobody else can make some.
+    /// Waits for what keeps all of `left` from going on. Without room, no other request can make some.
     async fn wait(&self, io: &Io, left: &[Block], lacks_room: bool) -> Result<(), BioError> {
         if lacks_room {
             more(&self.counts.full);

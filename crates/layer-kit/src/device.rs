@@ -1,7 +1,7 @@
 //! The device manager: what an extension knows of the ends below it, and simulated disks to try it on.
 //!
-//! A stack does not say where the arm of a disk is, and nobody should rely on it: the position is that of the last request
-//! that this extension sent, so it is right as long as nobody else uses the device much. Nothing here decides; whoever
+//! A stack does not say where the arm of a disk is, and no caller should rely on it: the position is that of the last request
+//! that this extension sent, so it is right as long as nothing else uses the device much. Nothing here decides; a caller that
 //! asks does.
 
 use std::cell::{Cell, RefCell};

@@ -1,7 +1,7 @@
 //! The I/O library: requests that an extension sends below itself, and what becomes of them.
 //!
 //! An extension gets an [`Io`] for one request ([`Io::of`]) or for a piece of work of its own ([`Io::new`]). What it sends
-//! enters the stack below it. Whoever sends may wait in a future, or leave a completion: a function that sees the answer
+//! enters the stack below it. The sender may wait in a future, or leave a completion: a function that sees the answer
 //! and can send again but cannot wait, because it is not a future.
 
 use std::cell::Cell;
@@ -29,7 +29,7 @@ pub struct Returned {
 }
 
 impl Returned {
-    /// As the answer to whoever sent the request.
+    /// As the answer to the sender of the request.
     pub fn into_done(self) -> Done {
         Done { result: self.result, buf: self.bio.buf }
     }
@@ -270,7 +270,7 @@ fn check_span(at: u64, len: u64) -> Result<(), BioError> {
 #[derive(Debug)]
 pub struct Full(pub Bio);
 
-/// Requests that nobody waits for, bounded in number.
+/// Requests without a waiting sender, bounded in number.
 #[derive(Clone)]
 pub struct Queue {
     under_way: Rc<Cell<usize>>,

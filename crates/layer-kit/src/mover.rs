@@ -117,7 +117,7 @@ impl Way {
     }
 }
 
-/// Called when moves have been copied (and flushed, if the mover is [`Settings::durable`]) and nobody can see them: the
+/// Called when moves have been copied (and flushed, if the mover is [`Settings::durable`]) and no request can see them: the
 /// extension's map changes here, and is made durable here if it must be.
 pub type Moved<'a> = &'a dyn Fn(&Io, &[Move]) -> Step<Result<(), BioError>>;
 

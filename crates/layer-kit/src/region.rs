@@ -98,7 +98,7 @@ pub enum RegionError {
         /// Why.
         what: String,
     },
-    /// A commit failed earlier, so that nobody knows what the medium holds of it.
+    /// A commit failed earlier, so the state of the medium is unknown.
     #[error("region \"{name}\" takes no commits since one failed: {cause}")]
     Latched {
         /// Region.
@@ -158,7 +158,7 @@ pub trait Regions {
     /// [`RegionError::Corrupt`], and what the lower device answers.
     fn restore(&self, io: &Io, name: &str) -> RegionFuture<Option<Rc<dyn Region>>>;
 
-    /// Gives a region's room back. Whoever still holds the region must not commit it.
+    /// Gives a region's room back. A holder of the region must not commit it.
     ///
     /// # Errors
     /// [`RegionError::Unknown`], and what the lower device answers.

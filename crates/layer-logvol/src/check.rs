@@ -1,4 +1,4 @@
-//! Whether a volume that nobody uses is whole: everything that recovery reads, without a write.
+//! Whether a volume that no stack uses is whole: everything that recovery reads, without a write.
 
 use std::io;
 use std::rc::Rc;

@@ -26,7 +26,7 @@ pub enum Compared {
 }
 
 impl Volume {
-    /// Clones `len` logical blocks from `src` to `dst` if both hold the same bytes: durable on return. As often as somebody
+    /// Clones `len` logical blocks from `src` to `dst` if both hold the same bytes: durable on return. As often as a client
     /// writes to one of them meanwhile, it begins anew.
     ///
     /// # Errors

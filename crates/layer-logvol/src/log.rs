@@ -403,7 +403,7 @@ impl Volume {
         log.flights.pop_front()
     }
 
-    /// Takes a batch into the map, all at once for whoever reads, unless it or one before it failed.
+    /// Takes a batch into the map, all at once for readers, unless it or one before it failed.
     fn end_flight(&self, flight: Flight) {
         let Flight { position, end, mut pba, items, landed, .. } = flight;
         let result = self.latch.check().and_then(|()| self.in_order(landed.unwrap_or(Ok(()))));

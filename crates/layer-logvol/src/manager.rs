@@ -373,7 +373,7 @@ async fn head_of(volume: &Rc<Volume>, below: &Below) -> Result<Option<Vec<u8>>, 
     Ok(Some(head.to_vec()))
 }
 
-/// Whether a volume holds named ones: nobody may use it who does not know their names.
+/// Whether a volume holds named ones: only a layer that knows their names may use it.
 ///
 /// # Errors
 /// [`CatalogueError::Present`], and what the device below answers.

@@ -2,7 +2,7 @@
 //!
 //! A B+tree of extents whose nodes are shared with its snapshots and copied before they are changed. A snapshot
 //! therefore costs one pointer, is `Send + Sync`, and never changes under a scanner, however long that takes; nodes that
-//! nobody shares are changed in place. Each node remembers the page that holds it on the medium, so that a checkpoint
+//! no snapshot shares are changed in place. Each node remembers the page that holds it on the medium, so that a checkpoint
 //! writes only what has changed.
 //!
 //! Invariants: extents do not overlap and stand in the order of their logical blocks; each lies inside the bounds of its

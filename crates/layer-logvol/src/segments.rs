@@ -218,12 +218,12 @@ impl Segments {
         Some(segment)
     }
 
-    /// Somebody needs the segment's bytes: it is not freed until [`Segments::drop_hold`].
+    /// A reader needs the segment's bytes: it is not freed until [`Segments::drop_hold`].
     pub fn hold(&mut self, segment: usize) {
         self.table[segment].holds += 1;
     }
 
-    /// Nobody needs them any more on behalf of one [`Segments::hold`].
+    /// Ends one [`Segments::hold`].
     pub fn drop_hold(&mut self, segment: usize) {
         self.table[segment].holds -= 1;
     }
@@ -234,12 +234,12 @@ impl Segments {
         self.iter().filter(|(_, segment)| segment.is_dead(seq)).map(|(number, _)| number).collect()
     }
 
-    /// How many a checkpoint would free, if nobody reads them.
+    /// How many a checkpoint would free, if no request reads them.
     pub(crate) fn dead_count(&self, seq: u64) -> u64 {
         self.table.iter().filter(|segment| segment.is_dead(seq) && segment.holds == 0).count() as u64
     }
 
-    /// Whether nobody reads the segment.
+    /// Whether no request reads the segment.
     pub(crate) fn is_unread(&self, segment: usize) -> bool {
         self.table[segment].holds == 0
     }

@@ -141,7 +141,7 @@ const RESERVE: [u64; 2] = [2, 2];
 /// Who takes a segment: the earlier in this list, the more are left to them when there are few.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum ReserveClass {
-    /// The collector, who gives back more than it takes, and without whom nobody would find space again.
+    /// The collector, which frees more than it takes, and without which no write would find space again.
     Collector,
     /// Those who delete.
     Deleters,

@@ -143,7 +143,7 @@ pub fn assemble(
         return Err(AssembleError::Missing { member, why: why_missing(member, &halves, found) });
     }
     match newest.in_sync & present {
-        0 => Err(AssembleError::NobodyInSync(missing(newest, present).expect("somebody is in sync"))),
+        0 => Err(AssembleError::NobodyInSync(missing(newest, present).expect("a member is in sync"))),
         in_sync => {
             let suspect =
                 if in_sync.count_ones() > 1 { superblock.dirty.clone() } else { Bits::new(superblock.dirty.len()) };

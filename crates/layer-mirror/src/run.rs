@@ -302,7 +302,7 @@ impl Mirror {
         Done { result: result.map(|()| Reply::Empty), buf: bio.buf }
     }
 
-    /// A flush is not tried again: after one that failed, nobody knows what is durable.
+    /// A failed flush is not retried, because the durable state is unknown then.
     pub(crate) async fn flush_all(&self, below: &Below, tag: Tag) -> Result<(), BioError> {
         self.latch.check()?;
         let answers = self.to_all(below, &mut Bio::flush().tagged(tag), &self.halves.written(), 0).await;
@@ -336,7 +336,7 @@ impl Mirror {
     }
 
     /// Draws the consequences of what the members answered to a change or flush: who failed is out, as long as a member in
-    /// sync did it. If none did, nobody holds it for certain and the mirror takes no more changes.
+    /// sync did it. If none did, no member holds it for certain, and the mirror latches.
     pub(crate) fn judge(&self, answers: Vec<Answer>) -> Result<(), BioError> {
         let is_done = |answer: &Answer| answer.done.result.is_ok() && self.halves.state(answer.lower) == State::InSync;
         let somebody = answers.iter().any(is_done);
@@ -386,7 +386,7 @@ impl Mirror {
         self.asked_sync.set(self.commits.asked());
     }
 
-    /// What was acknowledged must not be on a member that nobody knows to be the only one.
+    /// Acknowledged data must not lie on one member alone while the superblocks do not say so.
     async fn commit_sync(&self, below: &Below) -> Result<(), BioError> {
         match self.commits.durable() < self.asked_sync.get() {
             true => self.commit(below).await,

@@ -2,7 +2,7 @@
 //! `aes-xts-plain64` without a header, so either reads the other's volumes.
 //!
 //! Nothing is kept on the medium but data. Each sector is encrypted under its own number, so equal blocks differ below.
-//! The medium can tell nobody whether a key is right: `fingerprint` in the stack text can.
+//! The medium does not show whether a key is right: `fingerprint` in the stack text can.
 
 use std::cell::Cell;
 use std::rc::Rc;

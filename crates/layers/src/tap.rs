@@ -199,7 +199,7 @@ impl Log {
         self.backlog.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes the backlog. It is taken under the output's lock, so that bytes go out in order whoever writes them.
+    /// Writes the backlog. It is taken under the output's lock, so that bytes go out in order from any task.
     fn write_out(&self) -> io::Result<()> {
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = std::mem::take(&mut *self.backlog());

@@ -143,7 +143,7 @@ impl Stream {
         Stream::from_socket(rt, crate::real::connect(address)?)
     }
 
-    /// Who is at the other end: a network address, or user and process of a local program. Empty if nobody can tell.
+    /// The peer: a network address, or user and process of a local program. Empty if unknown.
     pub fn peer(&self) -> String {
         match &self.0 {
             Kind::Pipe { .. } => String::new(),
@@ -294,7 +294,7 @@ impl Stream {
         if is_not_yet(&sent) { Ok(0) } else { sent }
     }
 
-    /// Memory of what was sent over a socket and the other end has not taken yet, in bytes; 0 if nobody can tell. For a
+    /// Memory of what was sent over a socket and the other end has not taken yet, in bytes; 0 if unknown. For a
     /// local program that is how far it is behind.
     pub fn untaken(&self) -> usize {
         match &self.0 {
@@ -437,7 +437,7 @@ impl Listener {
     pub async fn accept_fd(&self) -> io::Result<OwnedFd> {
         let outcome = self.kernel.start(Op::Accept { fd: self.fd.clone() }).await?;
         let raw = outcome.result?;
-        // SAFETY: the kernel just made this descriptor for this call, and nobody else knows it.
+        // SAFETY: the kernel just made this descriptor for this call, and nothing else has it.
         Ok(unsafe { OwnedFd::from_raw_fd(raw as i32) })
     }
 }

@@ -17,7 +17,7 @@ pub(crate) enum Wakes {
     Task(TaskId),
     /// A task that counts as queued already and only waited for its instant or for a simulated CPU.
     Queued(TaskId),
-    /// Somebody inside a task, such as one branch of a join.
+    /// A future inside a task, such as one branch of a join.
     Waker(Waker),
 }
 

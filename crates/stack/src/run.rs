@@ -2,7 +2,7 @@
 //!
 //! Down: at each hop the contract is checked, the next slot for the current destination is found, and its `issue`
 //! decides. Up: frames are popped in reverse order and each slot's `complete` sees the answer. Both directions run in
-//! one piece unless a slot or leaf really waits, so a request that nobody delays costs no allocation.
+//! one piece unless a slot or leaf really waits, so a request without a wait costs no allocation.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -79,7 +79,7 @@ enum Stop {
     Waits(StepFuture<Flow>),
     /// The fence does not admit it: the contract must be checked in full.
     Suspect,
-    /// Nobody has its destination.
+    /// Nothing has its destination.
     Nowhere,
 }
 

@@ -162,7 +162,7 @@ fn sum(buf: &Buf) -> u64 {
     sum
 }
 
-/// An extension with somebody who looks on. Its futures hold it too.
+/// An extension with an observer. Its futures hold it too.
 struct Watched(Rc<Inner>);
 
 struct Inner {

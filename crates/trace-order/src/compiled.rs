@@ -154,7 +154,7 @@ impl Program {
     /// One action.
     ///
     /// # Errors
-    /// The file was made by somebody else: its checksums are right, its contents are not.
+    /// The file was forged: its checksums are right, its contents are not.
     pub fn step(&self, action: u32) -> Result<Step, Malformed> {
         let start = action.checked_sub(1).map_or(0, |before| self.ends[before as usize]) as usize;
         let bytes = &self.steps[start..self.ends[action as usize] as usize];

@@ -9,7 +9,7 @@
 //! results possible, except behind a call that waits for others (a read of a pipe, a lock): its peer might never come.
 //!
 //! The source's sequential rule orders reads of one file, too, though nothing passes from one to the other: a replay then makes
-//! a thread wait for whoever read before it in the trace. *Readers and writers*, ours, is sequential without that: an
+//! a thread wait for the thread that read before it in the trace. *Readers and writers*, ours, is sequential without that: an
 //! action that only looks comes after the changes before it, and before those behind it.
 //!
 //! Reading order: this file (which rules there are), [`outline`] (what they need to know of a trace), [`derive`] (edges), [`reduce`] (those that are implied by others go),

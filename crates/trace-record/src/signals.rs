@@ -13,7 +13,7 @@ use signal_hook::low_level::emulate_default_handler;
 
 const PASSED_ON: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 
-/// Who is recorded now. A handler cannot be given back, so it stays, and where nobody is recorded a signal does what it does by
+/// The recorded process. A handler cannot be given back, so it stays, and without one a signal does what it does by
 /// itself.
 static RECORDED: Mutex<Recorded> = Mutex::new(Recorded { caught: false, next: 0, all: BTreeMap::new() });
 

@@ -33,7 +33,7 @@ pub struct Counter {
 pub struct Stopped;
 
 impl Default for Counter {
-    /// At zero, awaited by nobody.
+    /// At zero, without a waiter.
     fn default() -> Counter {
         Counter { count: AtomicU32::new(0), wanted: AtomicU32::new(NOBODY), bell: AtomicU32::new(0) }
     }

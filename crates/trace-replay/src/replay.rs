@@ -64,7 +64,7 @@ pub struct Session {
     pub script: Arc<Script>,
     /// What was done otherwise than traced.
     pub tally: Arc<Tally>,
-    /// Where, if players share their descriptors; a player that is alone has its own, which nobody else may close.
+    /// Where, if players share their descriptors; a player that is alone has its own, which no other player may close.
     kernel: Option<Kernel>,
     counters: Vec<Counter>,
     /// What each player is doing: 0 nothing, otherwise an action's number plus one, and above it a [`State`].
@@ -192,7 +192,7 @@ async fn begin_together(
     Ok((session, joins))
 }
 
-/// A thread that shares its descriptors with nobody, as the program was: then its calls take as long as the program's, for which the
+/// A thread with descriptors of its own, as the program was: then its calls take as long as the program's, for which the
 /// kernel need not count who uses a descriptor either.
 fn begin_alone(
     rt: &Rt,
@@ -278,7 +278,7 @@ impl Session {
         *lock(&self.played[player as usize]) = Some(played);
     }
 
-    /// Everybody comes to an end: who waits is told, who is in a call finds the other end closed. Where that cannot be, nobody is in a
+    /// Ends all players: a waiting one is told, one in a call finds the other end closed. Where that cannot be, no player is in a
     /// call that waits for another end.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::SeqCst);

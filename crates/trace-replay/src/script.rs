@@ -72,7 +72,7 @@ pub struct Room {
     pub write: u64,
 }
 
-/// Everything that players share and nobody changes.
+/// The immutable state that players share.
 pub struct Script {
     program: Program,
     schedule: Schedule,
@@ -219,7 +219,7 @@ impl Script {
     }
 }
 
-/// Writes that may wait until a pipe has room, and got it: not until nobody read it any more.
+/// Writes that may wait until a pipe has room, and got it: not until its last reader closed it.
 fn fills_pipes(step: &Step) -> bool {
     let given_up = step.outcome == Outcome::Failed(Errno::EPIPE);
     step.notes.contains(Notes::WAITS) && matches!(step.call, Call::Write { .. }) && !given_up

@@ -102,7 +102,7 @@ impl Traffic {
         number
     }
 
-    /// Whether nobody who came before is in the way.
+    /// Whether no earlier request is in the way.
     fn is_first(&self, number: u64) -> bool {
         let under_way = self.under_way.borrow();
         let (range, changes) = under_way[&number];

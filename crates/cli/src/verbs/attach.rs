@@ -30,7 +30,7 @@ pub const VERB: Verb = Verb::of::<Attach>(About {
     words: &["attach"],
     summary: "Make exports of a stack block devices of this machine",
     details: "Opens the devices, gives each export a block device /dev/loopN, prints one line for each, and serves them \
-              until a signal (SIGINT, SIGTERM) or `esker detach`. Then the devices are released, which waits for whoever \
+              until a signal (SIGINT, SIGTERM) or `esker detach`. Then the devices are released, which waits for programs that \
               has mounted them, and everything is flushed. A second signal ends it at once. Takes root. \
               The control socket takes the same verbs as that of `esker serve`. After the process was killed, requests \
               to its devices fail; `esker attach --list` shows that, and `esker detach` or the next attach of the same \

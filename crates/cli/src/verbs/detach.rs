@@ -25,7 +25,7 @@ pub const VERB: Verb = Verb::of::<Detach>(About {
     ],
 });
 
-/// How long an attachment may take to end once nobody uses it: requests under way and flushes.
+/// How long an attachment may take to end once no program uses it: requests under way and flushes.
 const END_MAX: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -44,7 +44,7 @@ enum DetachError {
     InUse(String),
     #[error("\"{0}\" is starting or stopping; try again when it is ready")]
     NotReady(String),
-    #[error("asked to stop, but \"{0}\" still waits for somebody who has one of its devices open; it ends after that")]
+    #[error("asked to stop, but \"{0}\" waits for a program that has one of its devices open; it ends when that program closes the device")]
     Waiting(String),
 }
 

@@ -61,7 +61,7 @@ impl Run for Freeze {
             return terminal.say(&format!("freeze {number}: requests are held for at most {limit} ms"));
         };
         let ran = Program::new(program).args(arguments).status();
-        // Whatever became of the program, nobody is to wait any longer.
+        // Whatever became of the program, no request may wait longer.
         let thawed = self.control.ask(&Command::Thaw { freeze: Some(number) });
         let program = program.clone();
         match ran {

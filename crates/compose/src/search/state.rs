@@ -16,7 +16,7 @@ pub(super) enum Settled {
     Nothing,
     /// All that is settled was handled last by this extension.
     By(ExtId),
-    /// Several extensions, or none: nobody can become dominant.
+    /// Several extensions, or none: none can become dominant.
     Split,
 }
 

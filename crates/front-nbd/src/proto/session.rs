@@ -332,7 +332,7 @@ impl Session {
         self.tls == TlsMode::Require && !self.secured
     }
 
-    /// What was agreed in the clear counts no more: somebody in between may have agreed to it.
+    /// What was agreed in the clear counts no more: a machine in between may have agreed to it.
     fn start_tls(&mut self, reply: OptionReply) -> Step {
         if self.secured {
             return Step::Reply(reply.error(rep::ERR_INVALID, "this is inside TLS already"));

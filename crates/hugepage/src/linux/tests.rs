@@ -135,7 +135,7 @@ fn items_2_4_and_6_use_is_counted_by_writes_and_a_promotion_is_seen() {
     let ours = |regions: Vec<Region>| regions.into_iter().filter(|region| *region >= first).count();
     tracked.newly_used(Some(461));
     let look = |tracked: &mut Tracked, at| tracked.look(Region(first.0 + at), flags().as_ref()).unwrap();
-    assert_eq!(look(&mut tracked, 0).used.count(), 0, "the page of zeroes is nobody's memory");
+    assert_eq!(look(&mut tracked, 0).used.count(), 0, "the page of zeroes belongs to no process");
     assert_eq!((look(&mut tracked, 1).used.count(), look(&mut tracked, 1).backing), (460, Backing::Base));
     let action = Policy::ingens().judge(&look(&mut tracked, 0), false, false);
     assert_eq!(action, Action::Leave(Reason::Sparse), "what was only read is not promoted");

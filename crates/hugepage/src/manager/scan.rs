@@ -1,4 +1,4 @@
-//! The background scan: a part of one process, then a rest, then of whoever deserves it next (Ingens, the schedule of its promotion thread).
+//! The background scan: a part of one process, then a rest, then of the process that deserves it next (Ingens, the schedule of its promotion thread).
 
 use std::cmp::Reverse;
 
@@ -60,7 +60,7 @@ impl Manager {
         self.next_quantum = now + self.policy.quantum_sleep;
     }
 
-    /// At the end of a process the quantum goes on with whoever deserves it now.
+    /// At the end of a process the quantum goes on with the process that deserves it now.
     fn end_pass(&mut self, now: Time, quantum: Quantum, tell: Tell<'_>) {
         let Some(record) = self.records.get_mut(&quantum.pid) else { return };
         record.cursor = Region(0);

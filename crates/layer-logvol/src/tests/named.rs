@@ -354,7 +354,7 @@ async fn act(rt: &Rt, journal: &Journal, seed: u64, acts: usize) -> Acted {
                 false
             }
             ("write", _) => false,
-            // As the stack does it: whoever has a port is kept off what is cut.
+            // As the stack does it: clients of a port are kept off the part that is cut.
             ("resize", _) => {
                 let bytes = order.rsplit(' ').next().unwrap().parse().unwrap();
                 let name = order.split(' ').nth(1).unwrap();

@@ -102,7 +102,7 @@ pub enum Problem {
         /// What to write.
         fix: String,
     },
-    /// An address where nobody can listen.
+    /// An address at which no server can listen.
     #[error("export \"{export}\": nbd = \"{text}\": {why}; write unix:PATH or tcp:HOST:PORT")]
     Address {
         /// The export.

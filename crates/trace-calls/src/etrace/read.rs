@@ -58,7 +58,7 @@ pub enum EtraceError {
         /// The limit.
         max: u64,
     },
-    /// Threads or processes are missing, so that nobody knows whose the actions are.
+    /// Threads or processes are missing, so the actions belong to no thread.
     #[error("the {what} are not whole ({found} of {needed}): damage took them, the actions cannot be told apart")]
     PeopleLost {
         /// `threads` or `processes`.

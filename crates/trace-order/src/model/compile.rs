@@ -373,7 +373,7 @@ impl Compiler {
         }
     }
 
-    /// What an action tells of files that nobody had listed.
+    /// What an action tells of unlisted files.
     fn learn(&mut self, call: &Call, outcome: Outcome) {
         let number = self.instants.len() as u32;
         for id in std::mem::take(&mut self.world.grown) {

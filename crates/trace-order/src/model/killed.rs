@@ -1,4 +1,4 @@
-//! Processes that were killed: a trace tells that somebody waited for their end, but holds no call that ended them.
+//! Processes that were killed: a trace shows a wait for their end, but holds no call that ended them.
 //!
 //! Their descriptors close behind their last call. Otherwise who reads what they wrote to a pipe would never find its end.
 

@@ -60,7 +60,7 @@ impl World {
             let description = self.peek(thread, fd.0).map(|descriptor| self.descriptions[descriptor.description]);
             description.is_some_and(|description| {
                 match self.tree.inode(description.inode).kind {
-                    // Whoever found data there without waiting waits for it in a replay, where it may come later.
+                    // A read that found data there without waiting waits for it in a replay, where it may come later.
                     FileKind::Fifo => true,
                     FileKind::Socket | FileKind::Other | FileKind::CharDevice => {
                         !description.flags.contains(OpenFlags::O_NONBLOCK)

@@ -268,7 +268,7 @@ impl<'a> Deriver<'a> {
     }
 
     /// Edges from all earlier actions of a series that returned before `id` was entered, without those that others of them
-    /// imply. `id` joins the chain; what is implied leaves it for good, since whoever comes later is entered later.
+    /// imply. `id` joins the chain; what is implied leaves it for good, since a later action is entered later.
     fn follow(&mut self, id: u32, chain: u32, rules: Rules) -> u32 {
         let newest = self.newest_enter(chain, &self.instants[id as usize]);
         let kept = self.follow_only(id, chain, newest, rules);

@@ -19,7 +19,7 @@ use super::{CallExecutor, Fail, Reply, Skip, Turn, data::unsigned, done};
 #[derive(Default)]
 pub struct Maps(Mutex<BTreeMap<u32, Spans<Arc<Handle>>>>);
 
-/// Writeback is begun, and nobody waits.
+/// Starts writeback and does not wait.
 const BEGIN: WriteBack = WriteBack { wait_before: false, start: true, wait_after: false };
 
 impl Maps {
@@ -53,7 +53,7 @@ impl CallExecutor<'_> {
             Call::MapSync { address, len, flags } => self.map_sync(turn, address, len, flags),
             Call::MapAdvise { address, len, advice } => self.map_advise(turn, address, len, advice),
             Call::MapTouch { fd, offset, len, write } => self.map_touch(fd, offset, len, write),
-            // One whose map nobody recorded.
+            // A page of an unrecorded map.
             Call::PageFault { .. } => Err(Fail::Skip(Skip::Unseen)),
             _ => unreachable!("calls come to their family"),
         }

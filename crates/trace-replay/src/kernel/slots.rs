@@ -83,7 +83,7 @@ impl Slots {
         }
     }
 
-    /// Closes it; the descriptor itself is closed when nobody uses it any more, and then its errors are told.
+    /// Closes it; the descriptor itself is closed after its last use, and its errors are reported then.
     ///
     /// # Errors
     /// `BADF` if nothing is open there, and the kernel's.

@@ -110,7 +110,7 @@ fn raise_limit() {
 }
 
 /// Makes room for a descriptor in each slot. All threads of a replay share one table of descriptors, and the kernel lets a shared
-/// one grow only when no CPU looks at the old one any more: whoever opened a file then would wait for milliseconds, in which its
+/// one grow only when no CPU looks at the old one any more: a thread that opened a file then would wait for milliseconds, in which its
 /// program, alone when its table grew, did not wait.
 fn make_room(any: BorrowedFd<'_>, slots: usize) {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! Each mutant takes away lines that stand in the tree: a patch whose guard has moved on proves nothing, and nobody notices
+//! Each mutant takes away lines that stand in the tree: a patch whose guard has moved on proves nothing, and no test notices
 //! before `cargo xtask mutate` runs.
 
 use super::Report;

@@ -97,7 +97,7 @@ fn told_by_faults(told: &[(Time, Decision)]) -> bool {
     !told.iter().any(|(_, decision)| by_scan(decision))
 }
 
-/// A policy under which nobody gets anything but by faults.
+/// A policy under which processes get huge pages by faults only.
 fn faults_alone(budget: Option<u64>) -> Policy {
     Policy { budget, quantum_sleep: Nanos::secs(3_600), ..Policy::ingens() }
 }

@@ -39,7 +39,7 @@ impl Reuse {
     pub fn new(bytes: u64, from: f64, space: f64, walkers: u32, draw: &mut Stream) -> Result<Reuse, Wrong> {
         check_part("from", from)?;
         check_part("from and space together", from + space)?;
-        check(walkers > 0, || "walkers is 0; somebody must walk".to_string())?;
+        check(walkers > 0, || "walkers is 0; use at least 1".to_string())?;
         let blocks = |part: f64| (bytes as f64 * part) as u64 / ALIGN;
         let leaves = blocks(space) / BLOCKS_PER_LEAF;
         let least = 1u64 << LEAST_CLIMB;
