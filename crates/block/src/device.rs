@@ -66,7 +66,7 @@ pub trait Device {
         false
     }
 
-    /// Changes its size; what it gains reads as zeroes, what it loses is gone. A caller who cuts lets nothing be in flight
+    /// Changes its size; what it gains reads as zeroes, what it loses is gone. A caller that cuts lets nothing be in flight
     /// behind the new end.
     ///
     /// # Errors

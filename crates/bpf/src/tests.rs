@@ -105,7 +105,7 @@ fn loaded() -> Option<Loaded> {
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "the program in the kernel is told whom to watch")]
+#[allow(clippy::disallowed_methods, reason = "the program in the kernel is told what to watch")]
 fn own_number() -> u32 {
     std::process::id()
 }

@@ -27,7 +27,7 @@ impl Terminal {
         Ok(writeln!(self.out, "{text}")?)
     }
 
-    /// The result's stream, for those who write bytes.
+    /// The result's stream, for callers that write bytes.
     pub fn output(&mut self) -> &mut dyn Write {
         &mut self.out
     }

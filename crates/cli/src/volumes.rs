@@ -1,4 +1,4 @@
-//! What the verbs of named volumes share: whom they ask, and how they tell the answer.
+//! What the verbs of named volumes share: where they ask, and how they show the answer.
 
 use esker_base::units::size_human;
 use esker_rt::mem::Pool;

@@ -36,7 +36,7 @@ pub struct Analysis<'a> {
 pub struct VolumeView {
     /// The volume.
     pub volume: VolId,
-    /// Who handles its requests last.
+    /// The last handlers of its requests.
     pub handlers: Handlers,
     /// What the grid says.
     pub claim: Claim,

@@ -1,4 +1,4 @@
-//! The stacking rules grid of the thesis (figure 5.3): who is dominant in a pair, A above B, from domains alone.
+//! The stacking rules grid of the thesis (figure 5.3): which one is dominant in a pair, A above B, from domains alone.
 //!
 //! It is a view, not the judge: the third column takes A's map as if every request of a volume went one way and no
 //! other one came back, and the side condition is all or nothing. [`exact`](crate::exact) decides.
@@ -135,7 +135,7 @@ fn alone(own: &Extension, id: ExtId, volume: VolId) -> Claim {
     if own.input().has(volume) { Claim::Dominant(id) } else { Claim::Silent }
 }
 
-/// The claim for one volume of a stack with `top` above `rest`. `below` says who of the rest is meant, if it is one of
+/// The claim for one volume of a stack with `top` above `rest`. `below` says which one of the rest is meant, if it is one of
 /// them, from the volumes where the requests of the top land.
 fn claim(top: &Extension, id: ExtId, rest: &Lower, volume: VolId, below: impl Fn(VolSet) -> Claim) -> Claim {
     match side(top, rest, volume) {

@@ -22,7 +22,7 @@ use crate::errands;
 use crate::session::Session;
 use crate::volume::Volume;
 
-/// After this time it is said who is waited for.
+/// After this time the log names what is waited for.
 const PATIENCE: Nanos = Nanos::secs(2);
 
 /// One export: the name of its file, and the device behind it.
@@ -206,7 +206,7 @@ impl Attached {
         self.disks.borrow().iter().find(|disk| disk.export == export).map(|disk| disk.path.clone())
     }
 
-    /// Releases the devices and unmounts the file system. A device that is in use is released by its last user, who is
+    /// Releases the devices and unmounts the file system. A device that is in use is released by its last user, which is
     /// waited for: requests are answered until then.
     pub async fn stop(&self) {
         let devices: Vec<PathBuf> = self.disks.borrow().iter().map(|disk| disk.path.clone()).collect();

@@ -223,7 +223,7 @@ impl Entry {
         self.dir.join(MOUNT)
     }
 
-    /// Who uses its devices, in words: each blocks a detach.
+    /// The users of its devices, in words: each blocks a detach.
     pub fn users(&self) -> Vec<String> {
         let machine = Machine::look();
         self.devices.iter().flat_map(|device| machine.users(device)).collect()

@@ -1,4 +1,4 @@
-//! What this machine's kernel tells about loop devices: over which files they are, and who uses them.
+//! What this machine's kernel tells about loop devices: their files, and their users.
 
 #![allow(
     clippy::disallowed_methods,
@@ -48,7 +48,7 @@ impl Machine {
         over.map(|device| Path::new("/dev").join(&device.name)).collect()
     }
 
-    /// Who uses a device or one of its partitions, in words.
+    /// The users of a device or one of its partitions, in words.
     pub fn users(&self, device: &Path) -> Vec<String> {
         let name = device.to_string_lossy();
         // Where a name ends with a number, that of a partition is told apart by a letter.

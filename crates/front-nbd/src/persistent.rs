@@ -60,7 +60,7 @@ pub struct Persistent {
     policy: Policy,
     remote: Remote,
     current: RefCell<Option<Rc<Client>>>,
-    /// Held by the one who connects.
+    /// Held by the task that connects.
     dialing: Credits,
     reconnects: Cell<u64>,
     /// Changes that were answered without being forced.

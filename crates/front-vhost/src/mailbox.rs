@@ -84,7 +84,7 @@ impl<Q, A> Drop for Answerer<Q, A> {
     fn drop(&mut self) {
         let mut shared = lock(&self.0);
         shared.closed = true;
-        // Who waits for an answer learns that none will come.
+        // A caller that waits for an answer learns that none will come.
         shared.waiting.clear();
     }
 }

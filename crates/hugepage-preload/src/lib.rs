@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 /// Path of the socket, if it is another one; empty for none.
 const VARIABLE: &CStr = c"ESKER_HUGEPAGE_SHARE";
 const SOCKET: &CStr = c"/run/esker/hugepage-share.sock";
-/// What is sent first: who speaks, and which form of the words.
+/// What is sent first: the speaker, and the form of the words.
 const HELLO: u64 = u64::from_ne_bytes(*b"eskerhp1");
 /// Seconds between two attempts to connect, at first and at most.
 const WAIT: (u32, u32) = (1, 64);

@@ -31,7 +31,7 @@ const TWO: [&str; 3] = [
     "offload idle_after=0s high_watermark=0.2",
 ];
 
-/// A random stack: its text, and who handled its requests.
+/// A random stack: its text, and the handlers of its requests.
 pub fn watched(rng: &mut Stream, seed: u64) -> Result<(Spec, Vec<Handled>), LabError> {
     let text = text(rng);
     let spec = Spec::parse("a random stack of kinds", &text).map_err(|e| LabError::Data(format!("{e}\n{text}")))?;

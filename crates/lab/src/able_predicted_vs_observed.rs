@@ -2,11 +2,11 @@
 //!
 //! Random extensions with random maps are built as real layers, in a random order, over devices in virtual time. Clients
 //! send requests to every visible volume, numbered so that together they take every route that the maps allow; the stack
-//! counts who handles the requests of each volume last. `mismatches` counts the volumes whose last handlers differ from
+//! counts the last handlers of the requests of each volume. `mismatches` counts the volumes whose last handlers differ from
 //! those of the exact model, and the extensions that starve in one and not in the other. `text_mismatches` counts volumes on
 //! which an extension handles requests last and `esker stack explain` does not say so, knowing the stack's text only.
 //! `kind_mismatches` counts the same in random stacks of the product's own layers, which may also answer requests themselves:
-//! the theory is about requests that reach a volume, and says only to whom they come on the way (`kind_answers` were given).
+//! the theory is about requests that reach a volume, and says only which extensions they pass (`kind_answers` were given).
 
 use std::collections::BTreeSet;
 use std::rc::Rc;

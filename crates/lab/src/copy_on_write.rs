@@ -83,7 +83,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Returns when an entry for a copied chunk is in the table; those who come while it is written share the next write.
+    /// Returns when an entry for a copied chunk is in the table; callers that come while it is written share the next write.
     async fn note(&self) -> Result<(), BioError> {
         let mine = self.wanted.get() + 1;
         self.wanted.set(mine);

@@ -1,4 +1,4 @@
-//! What the experiments with real huge pages share: who decides about them, what that costs, and where they are.
+//! What the experiments with real huge pages share: what decides about them, what that costs, and where they are.
 //!
 //! The load runs in this process, and the manager is `esker hugepage run` beside it, as a user has it.
 
@@ -79,7 +79,7 @@ pub fn room_up_to(bytes: u64, options: &Options) -> Result<(), LabError> {
     room(bytes.min(huge_blocks(bytes + SPARE).saturating_sub(SPARE)), options)
 }
 
-/// Who decides about huge pages.
+/// What decides about huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arm {
     /// Nothing: faults take base pages.

@@ -44,7 +44,7 @@ const BASE_NS: f64 = 182.2;
 const HUGE_NS: f64 = 136.7;
 const REQUEST_NS: f64 = 1_000.0;
 
-/// Who decides about huge pages.
+/// What decides about huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arm {
     /// Nothing: there are none.
@@ -309,7 +309,7 @@ mod tests {
         let chains = vec![vec![5, 2], vec![]];
         let table = Table { alive: vec![2, 5], bucket_of: vec![0, 1, 0, 0, 0, 0, 0, 0], chains };
         let read = |key| table.read(&layout, key).len();
-        // Bucket, entry, name, header, three pages; behind another key two more; of who is gone no value.
+        // Bucket, entry, name, header, three pages; behind another key two more; of a deleted key no value.
         assert_eq!([5, 2, 3, 1].map(read), [7, 9, 5, 1]);
     }
 }

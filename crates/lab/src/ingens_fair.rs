@@ -1,4 +1,4 @@
-//! `ingens-fair`: three equal workers under a promoter that can make 16 MiB huge in ten seconds, by who deserves it and
+//! `ingens-fair`: three equal workers under a promoter that can make 16 MiB huge in ten seconds, by which worker deserves it and
 //! one process after the other.
 //!
 //! Each worker uses all of its memory at random until it has done its work, and then ends. An access costs what was

@@ -1,4 +1,4 @@
-//! `ingens-redis`: memory and GETs of a real Redis after half and after 70 % of its keys were deleted, by who decides about huge pages.
+//! `ingens-redis`: memory and GETs of a real Redis after half and after 70 % of its keys were deleted, by what decides about huge pages.
 //!
 //! Each server is filled, loses its keys and comes to rest under its own arm; then all stand side by side, nothing changes
 //! any more, and short rounds of GETs go from one to the next; speeds are compared within a round, since a shared host's own

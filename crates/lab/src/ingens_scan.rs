@@ -22,7 +22,7 @@ use crate::timing::{at_share, median};
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "ingens-scan",
-    summary: "Cost of looks through page tables, of clearing access bits, and of promotions for who uses the memory",
+    summary: "Cost of looks through page tables, of clearing access bits, and of promotions for the user of the memory",
     source: "Ingens, cost of access tracking: 29 % without and 8 % with sampling; the project's own bars: 3 ms per GiB, 5 ms",
     simulated: false,
     rivals: &[],

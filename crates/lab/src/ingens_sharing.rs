@@ -54,7 +54,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         return Err(LabError::Data("this kernel has no KSM (CONFIG_KSM): no pages can be shared".to_string()));
     }
     if merging::is_running() {
-        let why = "KSM runs already: what it saves would not be the guests'; stop who uses it (/sys/kernel/mm/ksm/run)";
+        let why = "KSM runs already: what it saves would not be the guests'; stop its user (/sys/kernel/mm/ksm/run)";
         return Err(LabError::Data(why.to_string()));
     }
     let (rounds, time) = if options.quick { (1, Duration::from_secs(4)) } else { (5, Duration::from_secs(5)) };

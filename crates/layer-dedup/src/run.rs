@@ -26,7 +26,7 @@ const HASHED_PER_NANOSECOND: u64 = 2;
 /// A volume in use.
 pub struct Dedup {
     store: Store,
-    /// Who reads a volume block keeps others from changing it, or its data block could be taken for other bytes meanwhile.
+    /// A reader of a volume block keeps others from changing it, or its data block could be taken for other bytes meanwhile.
     pub(crate) locks: Rc<RangeLocks>,
     /// What is being written to blocks that were given out.
     writing: RefCell<BTreeSet<Fingerprint>>,
@@ -392,7 +392,7 @@ impl Dedup {
             self.writing.borrow_mut().remove(&one.fingerprint);
         }
         if !fresh.is_empty() {
-            // Who waits and cannot go on must not wake the others who wait.
+            // A waiter that cannot go on must not wake other waiters.
             self.written.notify_all();
         }
     }

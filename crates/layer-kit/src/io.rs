@@ -115,7 +115,7 @@ impl Io {
         &self.pool
     }
 
-    /// What is below, for those who keep it longer than a request.
+    /// What is below, for callers that hold it longer than a request.
     pub fn below(&self) -> &Below {
         &self.below
     }

@@ -75,7 +75,7 @@ impl Volume {
     }
 
     /// Makes the map durable as it is now, so that recovery needs no older part of the log, and frees what is superfluous
-    /// then. One at a time; who comes meanwhile waits and makes another one.
+    /// then. One at a time; a caller that comes meanwhile waits and makes another one.
     ///
     /// # Errors
     /// No space for its pages, here or below, which the next one makes good; or a failed write, which latches the volume.

@@ -1,6 +1,6 @@
 //! Giving what freed segments held back to the device below, once no client writes.
 //!
-//! Not at once, for two reasons: under load a freed segment is soon written again, and a discard holds up those who write beside
+//! Not at once, for two reasons: under load a freed segment is soon written again, and a discard holds up writes beside
 //! it (ext4 blocks writes to a file while it frees a part of it). What was not given back before a crash stays with the device
 //! until its segment is used again: discards are hints.
 
@@ -15,7 +15,7 @@ use crate::volume::{ReserveClass, Volume, add};
 
 /// No client has written for so long.
 const QUIET: Nanos = Nanos::millis(100);
-/// Bytes that are given back at once: who comes meanwhile waits no longer than this takes.
+/// Bytes that are given back at once: a write that comes meanwhile waits no longer than this takes.
 const AT_ONCE: u64 = 64 << 20;
 
 /// Gives back what is free whenever no client writes, until the volume leaves its stack.

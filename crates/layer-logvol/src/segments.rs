@@ -1,4 +1,4 @@
-//! The table of segments: what each is used for, how much refers to it, and who reads it.
+//! The table of segments: what each is used for, how much refers to it, and its readers.
 //!
 //! Invariant: a segment is free only if no mapping of the newest checkpoint or of the map refers to it, no record in it is
 //! needed for recovery, and no read into it is under way.
@@ -61,7 +61,7 @@ pub struct Segment {
     pub stage: Stage,
     /// What its data have in common: those of the log are [`Class::NEW_SHORT`], copies something else.
     pub class: Class,
-    /// Readers and others who need its bytes to stay.
+    /// Readers and others that need its bytes to stay.
     pub holds: u32,
     /// Batches and copies on their way.
     under_way: u32,

@@ -33,7 +33,7 @@ const MANY: u32 = 1 << 31;
 /// Counts the physical blocks of one part of the medium.
 pub struct Account {
     window: Range<u64>,
-    /// A word for each physical block of the window: who uses it.
+    /// A word for each physical block of the window: its user.
     users: Vec<u32>,
     /// Blocks of each volume, those that it has several times once.
     distinct: Vec<u64>,

@@ -1,4 +1,4 @@
-//! The members of a running mirror: who is read, who is written, where the heads stand.
+//! The members of a running mirror: which is read, which are written, where the heads stand.
 
 use std::cell::Cell;
 

@@ -121,7 +121,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// Looks at the members that are out: who answers catches up. Whether one came back.
+    /// Looks at the members that are out: one that answers is resynced. Whether one came back.
     async fn look(&self, below: &Below) -> bool {
         let mut is_back = false;
         for lower in self.halves.which(|state| state == State::Out) {

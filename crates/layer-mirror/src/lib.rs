@@ -49,7 +49,12 @@ const PARAMS: &[Param] = &[
     ),
     Param::with_default("degraded", ParamType::Flag, "false", "Starts without members that may hold newer data."),
     Param::with_default("retries", ParamType::Count, "3", "Retries of a failed write of one member."),
-    Param::with_default("clean_after", ParamType::Span, "1s", "Time without writes after which a region counts as equal."),
+    Param::with_default(
+        "clean_after",
+        ParamType::Span,
+        "1s",
+        "Time without writes after which a region counts as equal.",
+    ),
     Param::with_default("rescan", ParamType::Span, "1s", "Time between looks for an offline member."),
     Param::with_default("window", ParamType::Count, "8", "Pieces of 256 KiB that a resync copies at once, 1 to 64."),
     Param::with_default(

@@ -335,7 +335,7 @@ impl Mirror {
         Answer { lower, done: below.submit(bio).await }
     }
 
-    /// Draws the consequences of what the members answered to a change or flush: who failed is out, as long as a member in
+    /// Draws the consequences of what the members answered to a change or flush: a member that failed is offline, as long as a member in
     /// sync did it. If none did, no member holds it for certain, and the mirror latches.
     pub(crate) fn judge(&self, answers: Vec<Answer>) -> Result<(), BioError> {
         let is_done = |answer: &Answer| answer.done.result.is_ok() && self.halves.state(answer.lower) == State::InSync;

@@ -96,7 +96,7 @@ impl Calibrator {
         Part::ALL.into_iter().try_for_each(|part| self.round_of(part, watch))
     }
 
-    /// Measures one part once more, for those who do something else between.
+    /// Measures one part once more, for callers that do something else between.
     ///
     /// # Errors
     /// As [`Calibrator::round`].

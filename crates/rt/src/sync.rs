@@ -107,7 +107,7 @@ impl Notify {
         }
     }
 
-    /// Wakes all who wait now.
+    /// Wakes all present waiters.
     pub fn notify_all(&self) {
         let all = self.waiters.borrow_mut().serve_all();
         all.for_each(|waiter| waiter.call(Call::Shared));
@@ -201,7 +201,7 @@ impl Credits {
         fits
     }
 
-    /// Waits for `amount` credits, behind those who wait already.
+    /// Waits for `amount` credits, behind earlier waiters.
     pub async fn take(&self, amount: u64) {
         if self.try_take(amount) {
             return;

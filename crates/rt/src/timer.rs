@@ -11,7 +11,7 @@ use esker_base::Time;
 
 use crate::task::TaskId;
 
-/// Whom an event wakes.
+/// What an event wakes.
 pub(crate) enum Wakes {
     /// A task of this world: the common case, without reference counting.
     Task(TaskId),

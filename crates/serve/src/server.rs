@@ -39,7 +39,7 @@ pub struct Config {
     pub nbd: nbd::Config,
     /// TLS of all exports.
     pub tls: Option<ServerTls>,
-    /// Who may connect to the Unix sockets of exports.
+    /// The users that may connect to the Unix sockets of exports.
     pub access: Access,
     /// How the kernel is reached, for the status.
     pub io: String,

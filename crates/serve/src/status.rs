@@ -191,7 +191,7 @@ pub struct OpLoad {
 pub struct ClientStatus {
     /// Its number, as in the log.
     pub client: u64,
-    /// Who it is, as far as the kernel knows.
+    /// The peer, as far as the kernel knows it.
     pub peer: String,
     /// The subject of the certificate that it showed inside TLS.
     pub subject: Option<String>,

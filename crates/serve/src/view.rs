@@ -100,7 +100,7 @@ pub struct Flow {
 pub struct ClientRow {
     /// Its number, as in the log.
     pub client: u64,
-    /// Who it is.
+    /// The peer.
     pub peer: String,
     /// Its export.
     pub export: String,

@@ -61,7 +61,7 @@ pub(crate) struct Sizes {
     changed: Notify,
 }
 
-/// Who decides over the size of a volume.
+/// The owner of the size of a volume.
 enum Owner {
     Layer { instance: Rc<Instance>, ext: Rc<dyn Extension>, port: u16 },
     Leaf(Rc<Leaf>),
@@ -151,7 +151,7 @@ impl Stack {
         }
     }
 
-    /// The volume below all transparent layers, and who has it.
+    /// The volume below all transparent layers, and its owner.
     fn owner(&self, mut volume: VolumeId) -> (VolumeId, Option<Owner>) {
         let snapshot = self.snapshot.borrow();
         let mut position = 0;

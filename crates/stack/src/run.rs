@@ -52,7 +52,7 @@ pub(crate) struct InFlightRequest {
     /// The answer, which the slots change in place on its way up.
     answer: Option<Done>,
     frames: Vec<Frame>,
-    /// What the client addressed; only known while who handles requests is watched.
+    /// What the client addressed; only known while handlers are watched.
     origin: Option<VolumeId>,
     /// Slots before this position are behind the request.
     position: u16,
@@ -126,7 +126,7 @@ impl InFlightRequest {
         self.down();
     }
 
-    /// As [`InFlightRequest::start`], while who handles requests is watched.
+    /// As [`InFlightRequest::start`], while handlers are watched.
     #[cold]
     pub fn start_watched(&mut self) {
         self.origin = Some(self.bio().dest);
@@ -302,7 +302,7 @@ impl InFlightRequest {
         }
     }
 
-    /// While who handles requests is watched: the slot in front answered by itself.
+    /// While handlers are watched: the slot in front answered by itself.
     #[cold]
     fn note_own_answer(&self) {
         let slot = &self.snapshot.slots[self.position as usize - 1];

@@ -34,13 +34,13 @@ pub(crate) struct Shared {
     pub watch: Rc<HandlerAudit>,
     pub exports: ExportSlots,
     latch: Latch,
-    /// Whether requests of clients are to be looked at when they come: the stack is latched, or who handles them is watched.
+    /// Whether requests of clients are to be looked at when they come: the stack is latched, or their handlers are watched.
     special: Cell<bool>,
     /// Requests that ended, kept so that the next ones need no allocation.
     #[expect(clippy::vec_box, reason = "a request stays in its box when it is reused")]
     spare: RefCell<Vec<Box<InFlightRequest>>>,
     spare_max: Cell<usize>,
-    /// Requests of clients that wait, for those who hold tickets.
+    /// Requests of clients that wait, for holders of tickets.
     flights: Entries<Flight>,
 }
 
@@ -458,9 +458,8 @@ fn refuse(instance: &Instance, lower: Option<usize>, bio: Bio) -> Done {
         Some(_) if instance.kind.role == Role::Accessor => {
             instance.violation(format_args!("sent a request of its own, but its kind declares that it only looks"))
         }
-        Some(lower) => {
-            instance.violation(format_args!("sent a request to its lower device {lower}, against its kind's declaration"))
-        }
+        Some(lower) => instance
+            .violation(format_args!("sent a request to its lower device {lower}, against its kind's declaration")),
     };
     bio.fail(error)
 }

@@ -1,4 +1,4 @@
-//! Watching extensions: whether they keep to what their kinds declare, how long they work, and who handles requests last.
+//! Watching extensions: whether they keep to what their kinds declare, how long they work, and which one handles requests last.
 //!
 //! A slot that is watched runs its extension behind a [`Watched`], so the loop knows nothing of it and a stack that is
 //! not watched pays nothing. Which volume a request ends on only the loop can tell: while that is watched, the fences of
@@ -31,7 +31,7 @@ pub struct Watching {
     pub strict: bool,
     /// Calls of every layer are counted and timed.
     pub work: bool,
-    /// Who handles the requests to each volume last is counted.
+    /// Counts the last handlers of the requests to each volume.
     pub handlers: bool,
 }
 
@@ -71,7 +71,7 @@ type Key = (Option<VolumeId>, Option<String>, Option<VolumeId>);
 pub(crate) struct HandlerAudit {
     pub what: Cell<Watching>,
     handled: RefCell<BTreeMap<Key, u64>>,
-    /// Who has handled the request last that is on its way right now. A request goes from a slot to the next or to its
+    /// The last handler of the request that is on its way right now. A request goes from a slot to the next or to its
     /// leaf without a wait, so one word is enough for all.
     last: RefCell<Option<String>>,
     /// Time of watched code inside the watched code that runs now.
@@ -218,7 +218,8 @@ impl Inner {
         match self.instance.kind.routes.forward.has(port as usize, lower) {
             true => None,
             false => {
-                let what = format_args!("forwarded a request to its lower device {lower}, against its kind's declaration");
+                let what =
+                    format_args!("forwarded a request to its lower device {lower}, against its kind's declaration");
                 Some(self.instance.violation(what))
             }
         }
@@ -313,7 +314,7 @@ impl Stack {
         self.shared.watch.what.get()
     }
 
-    /// Who has handled the requests of each volume last, while [`Watching::handlers`] was on.
+    /// The last handlers of the requests of each volume, while [`Watching::handlers`] was on.
     pub fn handled(&self) -> Vec<Handled> {
         let (parts, spec) = (self.parts.borrow(), self.spec.borrow());
         let named = parts.volumes.iter().map(|(name, volume)| (volume.number.volume(), name));

@@ -70,7 +70,7 @@ pub struct Inherited {
     pub group: u32,
 }
 
-/// A recording: who did what on which files.
+/// A recording: the calls of threads on files.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Trace {
     /// Where it is from.

@@ -146,7 +146,7 @@ impl Program {
         &self.actions[thread.0 as usize]
     }
 
-    /// When and by whom an action was done.
+    /// Time and thread of an action.
     pub fn instant(&self, action: u32) -> &Instant {
         &self.outline.instants()[action as usize]
     }

@@ -28,7 +28,7 @@ pub struct Tracer {
     specs: Vec<Option<&'static Spec>>,
     filtered: bool,
     threads: BTreeMap<i32, Traced>,
-    /// Threads that stopped before anybody told who made them.
+    /// Threads that stopped before their maker was known.
     early: BTreeSet<i32>,
 }
 

@@ -61,7 +61,7 @@ fn recorded() -> MutexGuard<'static, Recorded> {
     RECORDED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Who made us ignore a signal wants us to go on.
+/// A parent that had a signal ignored wants this process to go on.
 fn catch() -> io::Result<()> {
     let ignored = ignored(&fs::read_to_string("/proc/self/status")?);
     let mut signals = Signals::new(PASSED_ON.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0))?;

@@ -169,7 +169,7 @@ async fn begin_together(
     let dir = root.run().path().to_path_buf();
     let kernel = Kernel::new(root, script.program(), script.pipes(), options, tally.clone())
         .map_err(|source| ReplayError::Dir { dir, source })?;
-    // Measured before players run, who would disturb it.
+    // Measured before players run, which would disturb it.
     let cost_ns = cost_ns(&script, &kernel);
     let sharing_ns = if script.speed() == Speed::Afap { 0 } else { rt.worker(Nanos::ZERO, sharing_ns).await };
     let sharings_ns = sharings_ns(&script, sharing_ns);
@@ -193,7 +193,7 @@ async fn begin_together(
 }
 
 /// A thread with descriptors of its own, as the program was: then its calls take as long as the program's, for which the
-/// kernel need not count who uses a descriptor either.
+/// kernel need not count the users of a descriptor either.
 fn begin_alone(
     rt: &Rt,
     script: Arc<Script>,

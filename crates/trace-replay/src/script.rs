@@ -1,4 +1,4 @@
-//! A compiled trace, cast for a replay: who plays what, in which order, how fast.
+//! A compiled trace, cast for a replay: which player plays which call, in which order, how fast.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -87,7 +87,7 @@ pub struct Script {
     steps: Vec<Step>,
 }
 
-/// Who issues an action: its traced thread, and how many of that thread came before.
+/// The issuer of an action: its traced thread, and how many of that thread came before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScriptPosition {
     /// The traced thread.

@@ -44,7 +44,9 @@ enum DetachError {
     InUse(String),
     #[error("\"{0}\" is starting or stopping; try again when it is ready")]
     NotReady(String),
-    #[error("asked to stop, but \"{0}\" waits for a program that has one of its devices open; it ends when that program closes the device")]
+    #[error(
+        "asked to stop, but \"{0}\" waits for a program that has one of its devices open; it ends when that program closes the device"
+    )]
     Waiting(String),
 }
 

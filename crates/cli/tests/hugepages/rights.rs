@@ -1,4 +1,4 @@
-//! Who may not manage memory of others.
+//! Users that may not manage memory of others.
 
 use std::os::unix::fs::PermissionsExt;
 

@@ -22,7 +22,7 @@ pub enum TlsMode {
     /// Not spoken.
     #[default]
     Off,
-    /// Spoken with those who ask.
+    /// Spoken with clients that ask.
     On,
     /// Nothing is told and nothing served without it.
     Require,
@@ -181,7 +181,7 @@ impl Session {
         Session { tls, ..self }
     }
 
-    /// From now on these exports are refused to whom has not chosen yet.
+    /// From now on these exports are refused to clients that have not chosen yet.
     pub fn note_full(&mut self, exports: Vec<usize>) {
         self.full = exports;
     }

@@ -215,7 +215,7 @@ fn free_memory() -> Finding {
         return found(
             WHAT,
             false,
-            "is given back to this virtual machine's host (free page reporting): who makes a huge page of it waits for the \
+            "is given back to this virtual machine's host (free page reporting): a process that makes a huge page of it waits for the \
              host, some milliseconds each, also with `faults = \"always\"`",
         );
     }

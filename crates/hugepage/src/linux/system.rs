@@ -224,7 +224,7 @@ impl System {
         });
         self.refused.retain(|pid, _| selected.iter().any(|one| one.pid == *pid));
         for one in selected {
-            // Who executes another program is another process, which is met at the next look: nothing of the one before is kept.
+            // A process that executes another program counts as another process, which is met at the next look: nothing of the one before is kept.
             let is_known = self.tracked.contains_key(&Pid(one.pid)) || left.contains(&one.pid);
             if is_known || self.refused.contains_key(&one.pid) {
                 continue;

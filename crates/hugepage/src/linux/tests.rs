@@ -414,7 +414,7 @@ fn a_region_that_was_freed_is_told_at_its_461st_page_again() {
         assert_eq!(faults.told(), [place], "life {life}");
         puppet.send("free 0 512");
     }
-    // What was freed before it was told is corrected by who looks.
+    // What was freed before it was told is corrected by the look.
     puppet.send("write 0 200");
     puppet.send("free 0 200");
     puppet.send("write 200 461");

@@ -81,12 +81,12 @@ impl Manager {
         }
     }
 
-    /// Whom the background scan visits.
+    /// The process that the background scan visits.
     fn choose(&self, now: Time) -> Option<Pid> {
         self.first_of(self.records.iter().filter(|(_, record)| !record.is_excluded(now)).map(|(pid, _)| *pid))
     }
 
-    /// Who of these, in the order of their numbers, comes first.
+    /// The first of these in the order of their numbers.
     pub(super) fn first_of(&self, mut pids: impl Iterator<Item = Pid> + Clone) -> Option<Pid> {
         match self.policy.order {
             Order::InTurn => pids.clone().find(|pid| *pid >= self.turn_of).or_else(|| pids.next()),

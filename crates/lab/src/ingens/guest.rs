@@ -244,7 +244,7 @@ fn fill(memory: &mut [u8], number: u64, layout: Layout) {
 }
 
 fn say(value: f64) {
-    // Who asked may be gone; then there are no more lines either.
+    // The asker may be gone; then there are no more lines either.
     drop(writeln!(std::io::stdout(), "{value}"));
 }
 

@@ -22,7 +22,7 @@ const AHEAD: f64 = 0.25;
 /// Bytes of cleaning owed for a byte written, at most.
 const RATIO_MAX: f64 = 64.0;
 
-/// Who owes what.
+/// The debts of both sides.
 pub(super) struct Pace {
     pacing: Pacing,
     /// Share of used space.

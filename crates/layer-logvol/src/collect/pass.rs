@@ -239,7 +239,7 @@ impl State {
     }
 }
 
-/// Where a mapping leads, for those who sort.
+/// Where a mapping leads, for sorting.
 pub(super) fn place(packed: &Packed) -> u64 {
     packed.extent().pba
 }

@@ -1,4 +1,4 @@
-//! What the collector does when: in the background at its pace, and at once on behalf of a writer who finds no segment.
+//! When the collector works: in the background at its pace, and at once on behalf of a writer that finds no segment.
 
 use std::future::ready;
 use std::rc::Rc;

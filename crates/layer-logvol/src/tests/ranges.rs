@@ -1,4 +1,4 @@
-//! Clones, moves, deletions, their queries, and who sees what meanwhile.
+//! Clones, moves, deletions, their queries, and what readers see meanwhile.
 
 use esker_base::Stream;
 

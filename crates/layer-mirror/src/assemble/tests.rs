@@ -66,7 +66,11 @@ fn a_half_that_was_out_needs_the_dirty_regions_or_everything() {
     assert_eq!(starts(&[Ok((degraded.clone(), 0)), blank()], false), [Start::InSync, Start::Full]);
     let damaged = Err(ProbeError::Superblock(SuperblockError::Checksum));
     assert_eq!(starts(&[Ok((degraded.clone(), 0)), damaged], false), [Start::InSync, Start::Out]);
-    assert_eq!(starts(&[Ok((degraded, 0))], false), [Start::InSync], "a member that is known to be offline is not missed");
+    assert_eq!(
+        starts(&[Ok((degraded, 0))], false),
+        [Start::InSync],
+        "a member that is known to be offline is not missed"
+    );
 }
 
 #[test]

@@ -181,7 +181,7 @@ impl PageTable {
     }
 
     /// The number of the page of physical memory behind each of `count` pages from address `start`; nothing where there
-    /// is none, or for who may not know.
+    /// is none, or if the user may not know.
     ///
     /// # Errors
     /// The kernel's.

@@ -155,7 +155,7 @@ impl RealState {
         }
     }
 
-    /// Takes in what the kernel has finished, and wakes who waits for it.
+    /// Takes in what the kernel has finished, and wakes its waiters.
     fn reap(&self) -> io::Result<()> {
         match &mut *self.driver.borrow_mut() {
             Driver::Uring(uring) => {

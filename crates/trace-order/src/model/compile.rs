@@ -337,7 +337,7 @@ impl Compiler {
         if is_last {
             self.world.end(thread, true);
         }
-        // Who ends with a call ends what is open in the process, too.
+        // A process that ends with a call closes its descriptors, too.
         let looks = if is_last { Looks::empty() } else { looks };
         let has_many = is_last || has_copies(&call);
         let slots = self.world.effects().to_vec();

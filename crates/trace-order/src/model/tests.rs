@@ -367,7 +367,7 @@ fn overlapping_calls_keep_the_order_of_their_entries_where_their_results_allow_i
         assert_eq!(told, (0, 0), "{others:?}");
     };
     let absent = Outcome::Failed(Errno::ENOENT);
-    // Who found the name before it was removed again tells that it had come.
+    // A call that found the name before it was removed again tells that it had come.
     let gone = [(unlink("/d/x"), Outcome::Done(0)), (stat("/d/x"), absent)];
     check(&["/d/"], open("/d/x", MAKE), 3, &gone);
     check(&["/d/"], mkdir("/d/x"), 0, &[(stat("/d/x/y"), absent)]);

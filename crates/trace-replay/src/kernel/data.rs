@@ -242,7 +242,7 @@ impl CallExecutor<'_> {
     }
 }
 
-/// Who was told to come again, by a pipe that was empty or full, would wait here for what others do only later.
+/// A call that an empty or full pipe told to come again would wait here for what others do only later.
 fn came_again(turn: &Turn<'_>) -> Result<(), Fail> {
     match turn.step.outcome {
         Outcome::Failed(Traced::EAGAIN) => Err(Fail::Skip(Skip::Circumstance)),
