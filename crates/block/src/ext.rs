@@ -66,8 +66,8 @@ impl Below {
         self.lowers()[i]
     }
 
-    /// Says that bytes of upper port `port` are about to change in another way than by a request that came in by it: the maps
-    /// of changes above mark them. An order of an operator that replaces the content of a port says so first.
+    /// Says that bytes of upper port `port` are about to change in another way than by a request that came in by it:
+    /// the maps of changes above mark them. An order of an operator that replaces the content of a port says so first.
     pub fn note_change(&self, port: u16, range: ByteRange) {
         self.submit.note_change(self.slot, port, range);
     }
@@ -224,7 +224,8 @@ impl<'a> Ctx<'a> {
 /// }
 /// ```
 pub trait Extension {
-    /// Decides about a request. `bio.dest` is already lower device 0: a layer with one lower device just passes it down.
+    /// Decides about a request. `bio.dest` is already lower device 0: a layer with one lower device just passes it
+    /// down.
     ///
     /// The request stays where it is while it passes, because moving it costs more than most layers do: change it in
     /// place and return [`Flow::Down`]. To answer it, or to keep it while waiting, `take` it.
@@ -261,9 +262,9 @@ pub trait Extension {
     /// Called once after the last request, when the layer leaves a stack or the stack closes.
     fn close(&self) {}
 
-    /// Whether a layer that is not transparent takes the size that lower device `lower` has once that is open; the stack then
-    /// builds the layer again before it opens it. A layer that records its own size on the medium, or whose data would lie
-    /// elsewhere, answers false: it is built for the size of the stack text.
+    /// Whether a layer that is not transparent takes the size that lower device `lower` has once that is open; the
+    /// stack then builds the layer again before it opens it. A layer that records its own size on the medium, or whose
+    /// data would lie elsewhere, answers false: it is built for the size of the stack text.
     fn follows(&self, _lower: usize) -> bool {
         true
     }
@@ -279,8 +280,8 @@ pub trait Extension {
         false
     }
 
-    /// Its upper ports, if their sizes or their openness to changes are its own affair. None: each has the size with which it was
-    /// built, or, under a transparent layer, whatever is below.
+    /// Its upper ports, if their sizes or their openness to changes are its own affair. None: each has the size with
+    /// which it was built, or, under a transparent layer, whatever is below.
     fn sizing(&self) -> Option<&dyn Sizing> {
         None
     }
@@ -306,18 +307,18 @@ pub trait Sizing {
     /// Bytes that upper port `port` has now.
     fn size(&self, port: u16) -> u64;
 
-    /// Whether upper port `port` refuses every change, as that of a snapshot does; known once the layer is open. An upper port
-    /// over lower devices that all do so does so too, whatever this answers.
+    /// Whether upper port `port` refuses every change, as that of a snapshot does; known once the layer is open. An
+    /// upper port over lower devices that all do so does so too, whatever this answers.
     fn is_read_only(&self, _port: u16) -> bool {
         false
     }
 
-    /// Called whenever an arrangement takes effect: a layer of the name `by`, which was built for the size of upper port
-    /// `port`, stands on it, so its size must not change; or nothing of the kind does.
+    /// Called whenever an arrangement takes effect: a layer of the name `by`, built for the size of upper port `port`,
+    /// stands on it, so its size must not change. `None`: no such layer does.
     fn kept(&self, _port: u16, _by: Option<&str>) {}
 
-    /// Changes the size of an upper port, durably; the stack then asks [`Sizing::size`]. Nothing is in flight behind a new end
-    /// that is nearer, and nothing comes.
+    /// Changes the size of an upper port, durably; the stack then asks [`Sizing::size`]. Nothing is in flight behind a
+    /// new end that is nearer, and nothing comes.
     ///
     /// # Errors
     /// Why the size is as before.

@@ -442,7 +442,8 @@ pub struct Kind {
     pub medium: Medium,
     /// Whether payload bytes must be there (a described payload is refused).
     pub needs_bytes: bool,
-    /// Whether its upper port has the limits of its lower device, so that it can be inserted, removed and reordered live.
+    /// Whether its upper port has the limits of its lower device, so that it can be inserted, removed and reordered
+    /// live.
     pub transparent: bool,
     /// Where it can be built.
     pub worlds: Worlds,

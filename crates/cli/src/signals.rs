@@ -18,8 +18,8 @@ use signal_hook::low_level::{self, pipe};
 
 /// Exit status after a second signal.
 const IMPATIENT: i32 = 1;
-/// What comes within this time after the first asks the same again: a shell and its terminal may both tell of a hangup, and a
-/// parent's end is told once for each of its threads (`PR_SET_PDEATHSIG`).
+/// Signals within this time after the first ask the same again: a shell and its terminal may both report a hangup, and
+/// the end of a parent comes once for each of its threads (`PR_SET_PDEATHSIG`).
 const SAME: Duration = Duration::from_millis(500);
 
 /// Signals as bytes in a stream that a world can wait for.

@@ -100,8 +100,8 @@ impl<'a> ModelRun<'a> {
         ModelRun::propagate(setting, order, None)
     }
 
-    /// As [`ModelRun::of`], but routes on which extensions other than `seen` only look leave no trace: an extension that observes a
-    /// request does not keep the one before from having done its work.
+    /// As [`ModelRun::of`], but routes on which extensions other than `seen` only look leave no trace: an extension
+    /// that observes a request does not keep the one before from having done its work.
     pub fn without_observers(setting: &'a Setting, order: &[ExtId], seen: ExtId) -> ModelRun<'a> {
         ModelRun::propagate(setting, order, Some(seen))
     }

@@ -206,8 +206,8 @@ impl Attached {
         self.disks.borrow().iter().find(|disk| disk.export == export).map(|disk| disk.path.clone())
     }
 
-    /// Releases the devices and unmounts the file system. A device that is in use is released by its last user, which is
-    /// waited for: requests are answered until then.
+    /// Releases the devices and unmounts the file system. A device that is in use is released by its last user, which
+    /// is waited for: requests are answered until then.
     pub async fn stop(&self) {
         let devices: Vec<PathBuf> = self.disks.borrow().iter().map(|disk| disk.path.clone()).collect();
         for device in &devices {

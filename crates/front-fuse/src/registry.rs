@@ -276,8 +276,8 @@ impl Drop for Claim {
     }
 }
 
-/// Removes what was noted down, the lock last: no other process may take the name before. Nothing that was not made here is
-/// touched, so that a mount that could not be taken away stays as it is.
+/// Removes what was noted down, the lock last: no other process may take the name before. Nothing that was not made
+/// here is touched, so that a mount that could not be taken away stays as it is.
 fn remove(dir: &Path) {
     for name in [RECORD, CONTROL] {
         // Not there is as good as removed.

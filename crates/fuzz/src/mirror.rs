@@ -1,4 +1,5 @@
-//! Heads of mirrors' members: what is taken as a superblock is written back alike, and sets are put together or refused.
+//! Heads of mirrors' members: what is taken as a superblock is written back alike, and sets are put together or
+//! refused.
 
 use esker_layer_mirror::assemble::{ProbeError, Probed, assemble};
 use esker_layer_mirror::superblock::{DATA_START, PAGE, Superblock};

@@ -5,10 +5,10 @@
 //! and answers. It can do nothing else.
 //!
 //! Invariant: the program runs as without it. The thread takes no signal, allocates nothing, and has a table of
-//! descriptors of its own: the program can neither close its socket, nor find or inherit it, and it holds none of the program's
-//! open. A child of fork(2) has no such thread; a program that it executes gets a new one. Where the manager is not there, or goes,
-//! the thread tries again ever later, and what was marked stays so: making pages private again takes memory, which
-//! must not be missing all at once because a manager has died.
+//! descriptors of its own. The program can neither close its socket, nor find or inherit it. The thread holds none of
+//! the program's descriptors open. A child of fork(2) has no such thread; a program that it executes gets a new one. If
+//! the manager is absent, or goes, the thread retries with back-off. Marked memory stays marked: making pages private
+//! again takes memory, which must not be missing all at once because a manager has died.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::{offset_of, zeroed};

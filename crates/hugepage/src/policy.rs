@@ -38,8 +38,8 @@ pub struct Policy {
     /// Hot huge pages that were used in the last scan are cleared with this probability, in thousandths; others
     /// always.
     pub clear_hot_permille: u32,
-    /// Access bits that a scan clears at most, divided among the processes that are awake. Of a process with more huge pages, the
-    /// next scan goes on where this one stopped.
+    /// Access bits that a scan clears at most, divided among the processes that are awake. Of a process with more huge
+    /// pages, the next scan goes on where this one stopped.
     pub scan_regions: u32,
     /// How much less a huge page in use counts than an idle one.
     pub tau: Tau,

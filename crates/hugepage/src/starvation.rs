@@ -15,8 +15,8 @@ const LOOK_EVERY: Nanos = Nanos::secs(1);
 /// Where fewer are free, a slow promotion had the kernel make its block: some are reserves, which no process gets.
 pub const FEW_BLOCKS: u64 = 32;
 
-/// For so many times as long as it took there is none after such a one: a process that stands still for one in a thousand of the time
-/// does not show in a 99.9th percentile.
+/// For so many times as long as it took there is none after such a one. A process that stands still for one in a
+/// thousand of the time does not show in a 99.9th percentile.
 pub const MADE_RESTS: u64 = 1000;
 
 /// A time without free blocks.

@@ -1,12 +1,13 @@
 //! `able-predicted-vs-observed`: whether the theory says of running stacks what they do.
 //!
-//! Random extensions with random maps are built as real layers, in a random order, over devices in virtual time. Clients
-//! send requests to every visible volume, numbered so that together they take every route that the maps allow; the stack
-//! counts the last handlers of the requests of each volume. `mismatches` counts the volumes whose last handlers differ from
-//! those of the exact model, and the extensions that starve in one and not in the other. `text_mismatches` counts volumes on
-//! which an extension handles requests last and `esker stack explain` does not say so, knowing the stack's text only.
-//! `kind_mismatches` counts the same in random stacks of the product's own layers, which may also answer requests themselves:
-//! the theory is about requests that reach a volume, and says only which extensions they pass (`kind_answers` were given).
+//! Random extensions with random maps are built as real layers, in a random order, over devices in virtual time.
+//! Clients send requests to every visible volume, numbered so that together they take every route that the maps allow;
+//! the stack counts the last handlers of the requests of each volume. `mismatches` counts the volumes whose last
+//! handlers differ from those of the exact model, and the extensions that starve in one and not in the other.
+//! `text_mismatches` counts volumes on which an extension handles requests last and `esker stack explain` does not say
+//! so, knowing the stack's text only. `kind_mismatches` counts the same in random stacks of the product's own layers,
+//! which may also answer requests themselves. The theory is about requests that reach a volume, and says only which
+//! extensions they pass (`kind_answers` were given).
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -114,7 +115,8 @@ struct Real {
     tops: Vec<String>,
 }
 
-/// Each layer has an upper port for every volume of its input, and stands on all volumes of its domains as they are below it.
+/// Each layer has an upper port for every volume of its input, and stands on all volumes of its domains as they are
+/// below it.
 fn real(setting: &Setting, order: &[ExtId]) -> Real {
     let mut tops: Vec<String> = setting.volumes.iter().map(|volume| format!("d-{}", volume.name)).collect();
     let mut lines: Vec<String> = tops.iter().map(|name| format!("{name} = null size={SIZE}")).collect();

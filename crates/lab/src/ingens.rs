@@ -51,8 +51,8 @@ const MET_WITHIN: Duration = Duration::from_millis(300);
 /// Left to others.
 pub const SPARE: u64 = GIB;
 
-/// Makes sure that so much free memory is in blocks of huge pages, and that a host has given it to this machine: neither is
-/// what is measured, and a virtual machine's memory costs milliseconds for each huge page that it touches first.
+/// Makes sure that so much free memory is in blocks of huge pages, and that a host has given it to this machine.
+/// Neither is measured, and a virtual machine's memory costs milliseconds for each huge page that it touches first.
 ///
 /// # Errors
 /// If it is not, also after the kernel has compacted memory; with what to do.

@@ -1,5 +1,5 @@
-//! `ingens-scan`: what it costs to look at memory and to change it: the look through page tables, the clearing of access bits
-//! with and without sampling, and how long a thread stands still whose region is promoted under it.
+//! `ingens-scan`: the cost of looks at memory and of changes. Figures are the look through page tables, the clearing of
+//! access bits with and without sampling, and the time that a thread stands still while its region is promoted.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
-//! The journal: what changed since the tables were last written, as records of whole transitions with absolute values,
-//! so that replaying them in order gives the same state whatever part of them the tables hold already.
+//! The journal: changes since the tables were last written, as records of whole transitions with absolute values. So a
+//! replay in order gives the same state, whatever part of them the tables hold already.
 //!
 //! Records lie in sectors of 512 bytes, which a power cut leaves whole: each is a log record of `framing`, whose number
 //! is that of the sector. A commit writes whole sectors behind those of the commit before and is durable before the

@@ -73,7 +73,8 @@ pub enum PlanError {
 }
 
 impl Layout {
-    /// A volume of `size` bytes, or as large as it can be without ever lacking room, on a lower device of `device` bytes.
+    /// A volume of `size` bytes, or as large as it can be without ever lacking room, on a lower device of `device`
+    /// bytes.
     ///
     /// # Errors
     /// [`PlanError`].

@@ -1,8 +1,8 @@
 //! Requests: reads and extents through the map, changes in rounds.
 //!
-//! A round sorts blocks out under the turn (what is there already is mapped at once, what is not gets a data block), writes
-//! data without the turn, and maps it under the turn again. A write of bytes that another write is just storing waits for that
-//! write and then finds it. No write waits for another round while it keeps one waiting.
+//! A round sorts blocks out under the turn (what is there already is mapped at once, what is not gets a data block),
+//! writes data without the turn, and maps it under the turn again. A write of bytes that another write is just storing
+//! waits for that write and then finds it. No write waits for another round while it keeps one waiting.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -26,7 +26,8 @@ const HASHED_PER_NANOSECOND: u64 = 2;
 /// A volume in use.
 pub struct Dedup {
     store: Store,
-    /// A reader of a volume block keeps others from changing it, or its data block could be taken for other bytes meanwhile.
+    /// A reader of a volume block keeps others from changing it, or its data block could be taken for other bytes
+    /// meanwhile.
     pub(crate) locks: Rc<RangeLocks>,
     /// What is being written to blocks that were given out.
     writing: RefCell<BTreeSet<Fingerprint>>,

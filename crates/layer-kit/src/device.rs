@@ -1,8 +1,8 @@
 //! The device manager: what an extension knows of the ends below it, and simulated disks to try it on.
 //!
-//! A stack does not say where the arm of a disk is, and no caller should rely on it: the position is that of the last request
-//! that this extension sent, so it is right as long as nothing else uses the device much. Nothing here decides; a caller that
-//! asks does.
+//! A stack does not say where the arm of a disk is, and no caller should rely on it. The position is that of the last
+//! request that this extension sent: it is right as long as nothing else uses the device much. Nothing here decides; a
+//! caller that asks does.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -196,8 +196,8 @@ impl Lowers {
         })
     }
 
-    /// Of the lower devices in `among` that are plugged, the one whose arm has the shortest way to `offset`; of equally near ones
-    /// the first in `among`. None if all are gone.
+    /// Of the lower devices in `among` that are plugged, the one whose arm has the shortest way to `offset`; of equally
+    /// near ones the first in `among`. None if all are gone.
     pub fn closest(&self, among: &[usize], offset: u64) -> Option<usize> {
         let there = among.iter().copied().filter(|lower| self.lowers.get(*lower).is_some_and(|l| l.plugged.get()));
         there.min_by_key(|lower| self.lowers[*lower].head.get().at.abs_diff(offset))

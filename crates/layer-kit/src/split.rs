@@ -1,5 +1,5 @@
-//! Requests over units that lie apart: a map says where each byte of an extension's upper port lies below, and a request
-//! that spans several runs of it becomes one request for each.
+//! Requests over units that lie apart: a map says where each byte of an extension's upper port lies below, and a
+//! request that spans several runs of it becomes one request for each.
 
 use esker_base::ByteRange;
 use esker_block::{Bio, Buf, Done, Flow, Op, Reply, Step};

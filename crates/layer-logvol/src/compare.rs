@@ -26,8 +26,8 @@ pub enum Compared {
 }
 
 impl Volume {
-    /// Clones `len` logical blocks from `src` to `dst` if both hold the same bytes: durable on return. As often as a client
-    /// writes to one of them meanwhile, it begins anew.
+    /// Clones `len` logical blocks from `src` to `dst` if both hold the same bytes: durable on return. As often as a
+    /// client writes to one of them meanwhile, it begins anew.
     ///
     /// # Errors
     /// Ranges that overlap or leave the volume; what the device below answers; no space.

@@ -1,8 +1,8 @@
 //! Giving what freed segments held back to the device below, once no client writes.
 //!
-//! Not at once, for two reasons: under load a freed segment is soon written again, and a discard holds up writes beside
-//! it (ext4 blocks writes to a file while it frees a part of it). What was not given back before a crash stays with the device
-//! until its segment is used again: discards are hints.
+//! Not at once, for two reasons. Under load a freed segment is soon written again. And a discard holds up writes beside
+//! it (ext4 blocks writes to a file while it frees a part of it). What was not given back before a crash stays with the
+//! device until its segment is used again: discards are hints.
 
 use std::rc::Rc;
 

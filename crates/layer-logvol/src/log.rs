@@ -102,8 +102,8 @@ enum Obstacle {
     BrokenOff,
 }
 
-/// Whose requests a batch may hold. Requests that are under way together have no order, so that requests that give space back
-/// need not wait behind requests that wait for it.
+/// Whose requests a batch may hold. Requests that are under way together have no order, so that requests that give
+/// space back need not wait behind requests that wait for it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Who {
     All,
@@ -477,8 +477,8 @@ impl Volume {
         self.logged.notify_all();
     }
 
-    /// No segment may be taken: what a checkpoint and the collector can do is done; if that is nothing, a request that needs space is
-    /// told that there is none.
+    /// No segment may be taken: what a checkpoint and the collector can do is done; if that is nothing, a request that
+    /// needs space is told that there is none.
     fn seek_room(self: &Rc<Self>) {
         let log = self.log.borrow();
         let Some(first) = log.queue.front() else { return };

@@ -52,8 +52,8 @@ pub struct Segment {
     /// Mappings into it, counted in logical blocks: a block that three logical blocks share counts three times. Zero means
     /// that no block is live.
     pub live: u64,
-    /// Number of the first record in it, or, if it holds copies, of the segment that they came from first: the age of its
-    /// data, on the log's own clock. 0 if it is not known.
+    /// Number of the first record in it, or, if it holds copies, of the segment that they came from first. It is the
+    /// age of its data, on the log's own clock. 0 if it is not known.
     pub first: u64,
     /// One past the number of the last record in it; the log's clock when the last copy came.
     pub last: u64,

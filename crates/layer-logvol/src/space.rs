@@ -1,7 +1,7 @@
 //! What volumes take: found by a pass over all mappings, so that no write pays for it.
 //!
-//! [`Account`] takes mappings in the order of their logical blocks, from a walk of the map; [`measure`] is a walk of its own
-//! over a snapshot, in as many passes as its memory demands.
+//! [`Account`] takes mappings in the order of their logical blocks, from a walk of the map; [`measure`] is a walk of
+//! its own over a snapshot, in as many passes as its memory demands.
 
 use std::ops::Range;
 

@@ -199,8 +199,8 @@ fn half(i: usize, found: &[Probed], newest: &Superblock) -> AssembledMember {
     }
 }
 
-/// A power cut may fall between the superblocks of two members, so the superblock before the newest is as good; anything
-/// older that calls itself in sync was away without anybody's knowledge: an image from a backup, a disk that lied.
+/// A power cut may fall between the superblocks of two members, so the superblock before the newest is as good. An
+/// older one that calls its member in sync comes from an image of a backup, or from a disk that lied.
 fn start(superblock: &Superblock, member: u16, newest: &Superblock) -> Start {
     let is_present = superblock.sequence + 1 >= newest.sequence;
     match newest.has(usize::from(member)) {

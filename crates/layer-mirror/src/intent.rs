@@ -1,5 +1,5 @@
-//! The log of intended writes: a region's bit is durable on all members before one of them is written, and goes only
-//! when nothing was written there for a while and a flush has made all members equal.
+//! The write-intent bitmap: a region's bit is durable on all members before one of them is written. It goes only when
+//! nothing was written there for a while and a flush has made all members equal.
 
 use std::cell::RefCell;
 use std::ops::Range;

@@ -113,8 +113,8 @@ impl Mirror {
         }
     }
 
-    /// Says which members are there and writes the first superblock. A member that needs everything gets its own only after the
-    /// others' say so, or a crash would leave it with a superblock that is better than its data.
+    /// Says which members are there and writes the first superblock. A member that needs everything gets its own only
+    /// after the others' say so, or a crash would leave it with a superblock that is better than its data.
     async fn begin(&self, below: &Below) -> Result<(), BioError> {
         if self.superblock.borrow().sequence == 0 {
             self.make(below).await?;
@@ -222,8 +222,8 @@ impl Mirror {
         bio.fail(error)
     }
 
-    /// A member that is gone or answers no read at all is not asked again; one that cannot read some bytes still has the
-    /// others.
+    /// A member that is gone or answers no read at all is not asked again; one that cannot read some bytes still has
+    /// the others.
     fn note_failed_read(&self, lower: usize, error: &BioError) {
         if matches!(error, BioError::Gone(_) | BioError::Latched(_)) {
             self.lose(lower, error);
@@ -257,7 +257,8 @@ impl Mirror {
         below.submit(placed(bio).to(below.lower(lower)))
     }
 
-    /// Writes, zeroes or discards. Overlapping changes go one after the other, or members could end up in another order.
+    /// Writes, zeroes or discards. Overlapping changes go one after the other, or members could end up in another
+    /// order.
     pub(crate) async fn change(&self, below: &Below, mut bio: Bio) -> Done {
         let _counted = self.pace.client();
         if bio.op == Op::Discard {
@@ -335,8 +336,8 @@ impl Mirror {
         Answer { lower, done: below.submit(bio).await }
     }
 
-    /// Draws the consequences of what the members answered to a change or flush: a member that failed is offline, as long as a member in
-    /// sync did it. If none did, no member holds it for certain, and the mirror latches.
+    /// Draws the consequences of what the members answered to a change or flush: a member that failed is offline, as
+    /// long as a member in sync did it. If none did, no member holds it for certain, and the mirror latches.
     pub(crate) fn judge(&self, answers: Vec<Answer>) -> Result<(), BioError> {
         let is_done = |answer: &Answer| answer.done.result.is_ok() && self.halves.state(answer.lower) == State::InSync;
         let somebody = answers.iter().any(is_done);
@@ -400,8 +401,8 @@ impl Mirror {
         self.commits.reach(self.commits.asked(), &self.latch, write).await
     }
 
-    /// Writes one superblock to all members that take writes: the number of changes that are durable then. If a member fails, its
-    /// loss asks for the next superblock.
+    /// Writes one superblock to all members that take writes: the number of changes that are durable then. If a member
+    /// fails, its loss asks for the next superblock.
     async fn write_superblock(&self, below: &Below) -> Result<u64, BioError> {
         let asked = self.commits.asked();
         let sequence = self.tried.get() + 1;

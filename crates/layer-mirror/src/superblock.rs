@@ -84,7 +84,8 @@ impl Superblock {
         self.in_sync >> member & 1 != 0
     }
 
-    /// Changes which members are in sync: a new generation. `sequence` must be that of the last superblock that all members got.
+    /// Changes which members are in sync: a new generation. `sequence` must be that of the last superblock that all
+    /// members got.
     pub fn change(&mut self, in_sync: u16) {
         debug_assert!(in_sync != 0, "a member holds the data");
         let everyone = all_of(self.members);

@@ -254,8 +254,8 @@ fn a_half_that_was_pulled_and_returns_gets_what_it_lacks_under_load() {
     );
 }
 
-/// Copying takes so long that writes come while each region is on its way to the member that returns, where a later write
-/// may overtake an earlier one.
+/// Copying takes so long that writes come while each region is on its way to the member that returns, where a later
+/// write may overtake an earlier one.
 #[test]
 fn what_is_written_while_it_is_copied_is_on_both_halves() {
     let text = "a = memory size=256KiB; s = delay read=5ms on a; t = memory size=256KiB; \

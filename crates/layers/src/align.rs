@@ -1,8 +1,8 @@
 //! `align`: small blocks over larger ones, by read-modify-write.
 //!
-//! A request that fills whole lower blocks passes down. What changes part of a lower block reads it, puts the new bytes in
-//! and writes it back; while that goes on, an exclusive claim keeps every other change of these blocks away, or the write
-//! back would undo it. Changes that pass down therefore hold shared claims.
+//! A request that fills whole lower blocks passes down. What changes part of a lower block reads it, puts the new bytes
+//! in and writes it back. Meanwhile an exclusive claim keeps every other change of these blocks away, or the write back
+//! would undo it. Changes that pass down therefore hold shared claims.
 
 use std::rc::Rc;
 

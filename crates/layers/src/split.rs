@@ -34,8 +34,8 @@ pub trait Layout: 'static {
     /// Where the byte at `offset` lies.
     fn place(&self, offset: u64) -> LowerAddress;
 
-    /// Bytes of a lower device that belong before `offset`. Any range of the upper port is therefore *one* range of each
-    /// lower device.
+    /// Bytes of a lower device that belong before `offset`. Any range of the upper port is therefore *one* range of
+    /// each lower device.
     fn before(&self, lower: usize, offset: u64) -> u64;
 
     /// Whether all bytes stay where they are if this lower device grows.

@@ -38,8 +38,8 @@ const EAGER_MAX: u32 = 16;
 /// After tries in vain the next reads go through the kernel's queue at once: at most this many.
 const PAUSE_MAX: u32 = 15;
 
-/// Whether a socket's next read is tried at once: that saves a busy stream the way through the kernel's queue and back,
-/// and costs a quiet one a call in vain, so each such call doubles the number of reads without one.
+/// Whether a socket's next read is tried at once. That saves a busy stream the way through the kernel's queue and back.
+/// It costs a quiet one a call in vain, so each such call doubles the number of reads without one.
 #[derive(Default)]
 struct Eager {
     in_a_row: Cell<u32>,

@@ -89,8 +89,8 @@ impl Stack {
 }
 
 impl Stack {
-    /// Builds a layer again over the sizes that its lower devices got when they were opened, if it was built for others and
-    /// [follows](esker_block::Extension::follows) them. The layer was not opened yet, and nothing is above it.
+    /// Builds a layer again over the sizes that its lower devices got when they were opened, if it was built for others
+    /// and [follows](esker_block::Extension::follows) them. The layer was not opened yet, and nothing is above it.
     ///
     /// # Errors
     /// It cannot be built over these sizes. The layer stays as it was.

@@ -1,5 +1,5 @@
-//! Where requests go next: for each volume the slots that have it as an upper port, topmost first, and its leaf. The table
-//! is as large as what stands in the stack, whatever stands on what.
+//! Where requests go next: for each volume the slots that have it as an upper port, topmost first, and its leaf. The
+//! table is as large as what stands in the stack, whatever stands on what.
 
 use esker_block::VolumeId;
 

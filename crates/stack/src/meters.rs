@@ -1,5 +1,5 @@
-//! Meters at the upper ports of parts. A meter is a slot of its own whose upper port is its lower device, so the loop knows
-//! nothing of it, and a stack that is not measured pays nothing.
+//! Meters at the upper ports of parts. A meter is a slot of its own whose upper port is its lower device, so the loop
+//! knows nothing of it, and a stack that is not measured pays nothing.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,10 +1,10 @@
-//! Sizes of a running stack. The owner of a volume's size resizes it: the layer or device to which the transparent layers
-//! above it lead. All else asks for it: the contract check, exports, front ends.
+//! Sizes of a running stack. The owner of a volume's size resizes it: the layer or device to which the transparent
+//! layers above it lead. All else asks for it: the contract check, exports, front ends.
 //!
 //! A volume on which a layer stands that is not transparent keeps its size while the stack runs: the layer was built for it.
 //!
-//! Growing holds no request up. Before a volume is cut, the stack is drained once and its new end is enforced; then it is cut, while
-//! requests before that end go on. A resize that fails leaves the size as it was.
+//! Growing holds no request up. Before a volume is cut, the stack is drained once and its new end is enforced; then it
+//! is cut, while requests before that end go on. A resize that fails leaves the size as it was.
 
 use std::cell::Cell;
 use std::rc::Rc;

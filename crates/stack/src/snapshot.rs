@@ -34,7 +34,8 @@ pub(crate) struct Shared {
     pub watch: Rc<HandlerAudit>,
     pub exports: ExportSlots,
     latch: Latch,
-    /// Whether requests of clients are to be looked at when they come: the stack is latched, or their handlers are watched.
+    /// Whether requests of clients are to be looked at when they come: the stack is latched, or their handlers are
+    /// watched.
     special: Cell<bool>,
     /// Requests that ended, kept so that the next ones need no allocation.
     #[expect(clippy::vec_box, reason = "a request stays in its box when it is reused")]

@@ -1,8 +1,8 @@
 //! What building a stack would refuse, as far as that can be told without its devices.
 //!
-//! The layers are built in virtual time, and dropped, over the limits that their devices would have. A device of the real world
-//! has the size of the text, or the one that the caller knows; its block is one of those that such a device may have, and
-//! a layer is refused only if it is refused with each of them.
+//! The layers are built in virtual time, and dropped, over the limits that their devices would have. A device of the
+//! real world has the size of the text, or the one that the caller knows. Its block is one of those that such a device
+//! may have. A layer is refused only if it is refused with each of them.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,8 @@
-//! Watching extensions: whether they keep to what their kinds declare, how long they work, and which one handles requests last.
+//! Watching extensions: whether they keep to what their kinds declare, how long they work, and which one handles
+//! requests last.
 //!
 //! A slot that is watched runs its extension behind a [`Watched`], so the loop knows nothing of it and a stack that is
-//! not watched pays nothing. Which volume a request ends on only the loop can tell: while that is watched, the fences of
+//! not watched pays nothing. Only the loop knows on which volume a request ends. While that is watched, the fences of
 //! leaves are closed, so that each arrival takes the way of the full contract check, which counts it.
 
 use std::cell::{Cell, RefCell};
@@ -25,9 +26,9 @@ use crate::stack::Stack;
 /// What is watched in a whole stack. Nothing by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Watching {
-    /// Every layer is held to what its kind declares, as with `check=strict` in the text: an accessor may change neither
-    /// target nor payload nor answer, and a modifier may forward to its declared lower devices only. Costs a checksum of
-    /// every payload at every accessor.
+    /// Every layer is held to what its kind declares, as with `check=strict` in the text: an accessor may change
+    /// neither target nor payload nor answer, and a modifier may forward to its declared lower devices only. Costs a
+    /// checksum of every payload at every accessor.
     pub strict: bool,
     /// Calls of every layer are counted and timed.
     pub work: bool,

@@ -18,9 +18,9 @@ const NOBODY: u32 = u32::MAX;
 /// One counter that only grows, and its waiters.
 ///
 /// A waiter first says up to where it waits, then looks again, then sleeps on the bell's old value. The counter stores
-/// first, then looks for waiters, and rings if the lowest wish is met. All accesses are in one order, so either the waiter
-/// sees the new count, or the other one sees the wish; a wish that is wiped out by a ring is stated anew by its waiter,
-/// because the bell has changed.
+/// first, then looks for waiters, and rings if the lowest wish is met. All accesses are in one order, so either the
+/// waiter sees the new count, or the other one sees the wish. A wish that is wiped out by a ring is stated anew by its
+/// waiter, because the bell has changed.
 #[repr(align(64))]
 pub struct Counter {
     count: AtomicU32,

@@ -1,7 +1,7 @@
 //! A whole replay on the kernel: a thread for each traced one, and a watchdog over them.
 //!
-//! Descriptors are shared by all players, as slots are, but not with a player that is alone: its thread has a table of its own, which it
-//! makes, fills and empties, and no descriptor of it is ever seen by another thread.
+//! Descriptors are shared by all players, as slots are, but not with a player that is alone. Its thread has a table of
+//! its own, which it makes, fills and empties. No other thread ever sees a descriptor of it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -192,8 +192,8 @@ async fn begin_together(
     Ok((session, joins))
 }
 
-/// A thread with descriptors of its own, as the program was: then its calls take as long as the program's, for which the
-/// kernel need not count the users of a descriptor either.
+/// A thread with descriptors of its own, as the program was: then its calls take as long as the program's, for which
+/// the kernel need not count the users of a descriptor either.
 fn begin_alone(
     rt: &Rt,
     script: Arc<Script>,
@@ -278,8 +278,8 @@ impl Session {
         *lock(&self.played[player as usize]) = Some(played);
     }
 
-    /// Ends all players: a waiting one is told, one in a call finds the other end closed. Where that cannot be, no player is in a
-    /// call that waits for another end.
+    /// Ends all players: a waiting one is told, one in a call finds the other end closed. Where that cannot be, no
+    /// player is in a call that waits for another end.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
         self.let_go();

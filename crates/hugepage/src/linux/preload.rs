@@ -31,7 +31,8 @@ pub const HELLO: u64 = u64::from_ne_bytes(*b"eskerhp1");
 /// `MADV_*` of `asm-generic/mman-common.h`.
 const MERGEABLE: u64 = 12;
 const UNMERGEABLE: u64 = 13;
-/// Making 64 MiB private again takes 15 ms; a process that needs longer for one request is stopped, or breaks the rules.
+/// Making 64 MiB private again takes 15 ms; a process that needs longer for one request is stopped, or breaks the
+/// rules.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// Connections that the kernel holds, and that are taken in one go.
 const WAITING_MAX: i32 = 64;

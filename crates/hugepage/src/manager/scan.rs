@@ -1,4 +1,5 @@
-//! The background scan: a part of one process, then a rest, then of the process that deserves it next (Ingens, the schedule of its promotion thread).
+//! The background scan: a part of one process, then a rest, then of the process that deserves it next (Ingens, the
+//! schedule of its promotion thread).
 
 use std::cmp::Reverse;
 

@@ -1,9 +1,10 @@
 //! A program with much memory of which a part is used all the time, and pages that others have too: this program, executed
 //! again with a word of its own ([`pass`]).
 //!
-//! Half of all pages, every second one, hold what the same pages of all guests hold. Hot memory is read at random, and written in
-//! the pages that only they have; cold memory is never used again; of sparse regions only one half is. Beside it there is memory of which
-//! no other process has any page, used as hot memory is: whatever is merged, it stays as it is, and tells how fast the machine is just now.
+//! Half of all pages, every second one, hold what the same pages of all guests hold. Hot memory is read at random, and
+//! written in the pages that only they have; cold memory is never used again; of sparse regions only one half is.
+//! Beside it there is memory of which no other process has any page, used as hot memory is: whatever is merged, it
+//! stays as it is, and tells how fast the machine is just now.
 
 use std::ffi::OsString;
 use std::hint::black_box;
@@ -104,7 +105,8 @@ impl Guest {
         self.ask("fill").map(drop)
     }
 
-    /// CPU time of an access to its hot memory over that to the memory that is not shared, of medians of batches for so long.
+    /// CPU time of an access to its hot memory over that to the memory that is not shared, of medians of batches for so
+    /// long.
     ///
     /// # Errors
     /// If it has ended.

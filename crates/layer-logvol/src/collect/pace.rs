@@ -1,9 +1,9 @@
 //! How fast the collector works: a share of the device that grows with used space, as `cleaning` has it.
 //!
-//! Without a clock, and without knowing what the device can do: each byte that is written obliges the cleaner to read or write so
-//! many that both have their shares. The one that is behind goes first: the cleaner waits until something is owed, or nothing
-//! writes; writers wait while more is owed than they may run ahead. That is a part of the free space, so that bursts pass freely as
-//! long as there is much of it, and writers slow down by and by when there is not.
+//! Without a clock, and without knowing what the device can do: each byte that is written obliges the cleaner to read
+//! or write so many that both have their shares. The one that is behind goes first: the cleaner waits until something
+//! is owed, or nothing writes; writers wait while more is owed than they may run ahead. That is a part of the free
+//! space, so that bursts pass freely as long as there is much of it, and writers slow down by and by when there is not.
 
 use std::cell::Cell;
 use std::rc::Rc;

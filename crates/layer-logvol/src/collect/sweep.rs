@@ -1,8 +1,8 @@
 //! Walks a snapshot of the map on workers.
 //!
-//! Each scanner has a range and takes pieces of a few leaves from its front; the rest of the range stays where others can
-//! reach it. A worker that runs dry takes half of what the busiest one has left. ANViL stops all threads at a barrier for that;
-//! here a range is shared out between two pieces, on the reactor, and only the two concerned notice.
+//! Each scanner has a range and takes pieces of a few leaves from its front; the rest of the range stays where others
+//! can reach it. A worker that runs dry takes half of what the busiest one has left. ANViL stops all threads at a
+//! barrier for that; here a range is shared out between two pieces, on the reactor, and only the two concerned notice.
 
 use std::cell::RefCell;
 use std::ops::Range;

@@ -31,8 +31,8 @@ pub fn run_isolated(errand: IsolatedCall, words: Vec<String>) -> Result<String, 
 }
 
 /// Runs work that calls on descriptors as a program with a single thread does: in a table of its own, the kernel need
-/// not count the users of one. It begins with none but the standard ones, and what it opens must not leave it. Blocking, as
-/// [`run_isolated`]; the work must not wake tasks of a world either.
+/// not count the users of one. It begins with none but the standard ones, and what it opens must not leave it.
+/// Blocking, as [`run_isolated`]; the work must not wake tasks of a world either.
 ///
 /// # Errors
 /// Why its thread could not be made or set apart, or that it panicked.

@@ -1,9 +1,9 @@
 //! Plays a whole trace on the model: from a [`Trace`] to a [`Program`].
 //!
-//! Actions are played in the order of their entries. One whose result the model refuses, while others that overlap it are still
-//! to come, is put off behind them (the trace tells when calls began, not when they took effect); so is one that makes or
-//! removes a name as long as others need it as it is (see `ahead`), and one that waits for the end of a process until that has
-//! ended. When none is left, the model is repaired.
+//! Actions are played in the order of their entries. One whose result the model refuses, while others that overlap it
+//! are still to come, is put off behind them: the trace has the time at which calls began, not when they took effect.
+//! So is one that makes or removes a name as long as others need it as it is (see `ahead`), and one that waits for the
+//! end of a process until that has ended. When none is left, the model is repaired.
 
 use std::collections::{BTreeMap, VecDeque};
 

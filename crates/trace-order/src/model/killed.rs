@@ -1,6 +1,7 @@
 //! Processes that were killed: a trace shows a wait for their end, but holds no call that ended them.
 //!
-//! Their descriptors close behind their last call. Otherwise a reader of a pipe that they wrote to would never find its end.
+//! Their descriptors close behind their last call. Otherwise a reader of a pipe that they wrote to would never find its
+//! end.
 
 use std::collections::{BTreeMap, BTreeSet};
 

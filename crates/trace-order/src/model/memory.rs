@@ -1,8 +1,8 @@
 //! Files in the memory of processes: what of a file is where, and what a page fault touches.
 //!
-//! A map is like a descriptor without a number: it has a slot, so that a replay knows what is touched when addresses are used
-//! again, and a resource of its own, so that no access comes before it is made or after it is gone. Accesses through it have
-//! no order among each other.
+//! A map is like a descriptor without a number. It has a slot, so that a replay knows what is touched when addresses
+//! are reused. It has a resource of its own, so that no access comes before it is made or after it is gone. Accesses
+//! through it have no order among each other.
 
 use esker_base::Spans;
 use esker_trace_calls::action::{ProcessId, ThreadId};

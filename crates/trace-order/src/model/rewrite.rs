@@ -91,7 +91,8 @@ impl World {
         }
     }
 
-    /// Whether a number that a call tells for a new descriptor still stands for another: the call that closes that has not done so yet.
+    /// Whether a number that a call tells for a new descriptor still stands for another: the call that closes that has
+    /// not done so yet.
     pub(super) fn is_taken(&self, thread: ThreadId, call: &Call, outcome: Outcome) -> bool {
         let made = if let Call::DupTo { .. } = call { Vec::new() } else { call.fds_made(outcome) };
         made.iter().any(|(fd, _)| self.peek(thread, fd.0).is_some())

@@ -180,7 +180,8 @@ impl<'a> Deriver<'a> {
         }
     }
 
-    /// Readers and writers: an action that changes comes after the changes and looks before, one that looks after the changes.
+    /// Readers and writers: an action that changes comes after the changes and looks before, one that looks after the
+    /// changes.
     fn share(&mut self, id: u32, resource: ResourceId, looks: bool, rules: Rules) {
         let Cell { changes, looks: lookers, .. } = self.cells[resource as usize];
         let newest = self.newest_enter(changes, &self.instants[id as usize]);

@@ -250,8 +250,8 @@ fn came_again(turn: &Turn<'_>) -> Result<(), Fail> {
     }
 }
 
-/// A write that failed because no reader was left waits until none is left: it may have waited for room in the trace, and there is
-/// more here.
+/// A write that failed because no reader was left waits until none is left: it may have waited for room in the trace,
+/// and there is more here.
 fn nobody_reads(turn: &Turn<'_>, handle: &Handle) -> Result<(), Errno> {
     if turn.step.outcome == Outcome::Failed(Traced::EPIPE) {
         let mut ends = [PollFd::new(handle, PollFlags::empty())];

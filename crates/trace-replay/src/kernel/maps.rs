@@ -106,8 +106,8 @@ impl CallExecutor<'_> {
         Ok(done(rustix::fs::fadvise(&*file, offset, NonZeroU64::new(len), Advice::WillNeed)?))
     }
 
-    /// An access through a map, by which the kernel brings the page into memory as it did for the program; what lies outside
-    /// of what was mapped first (a map may grow), and what is written, is a read or write of the file instead.
+    /// An access through a map, by which the kernel brings the page into memory as it did for the program. What lies
+    /// outside of what was mapped first (a map may grow), and what is written, is a read or write of the file instead.
     fn map_touch(&mut self, fd: Fd, offset: u64, len: u64, write: bool) -> Reply {
         let file = self.inside(fd)?;
         unsigned(offset as i64)?;

@@ -82,8 +82,8 @@ fn saturating_overwrites_come_to_an_equilibrium() {
     });
 }
 
-/// While a pass is made that finds nothing to clean, writers owe more than they may: once it has ended they go on, though none of
-/// them is under way that could come back and wake the others.
+/// While a pass is made that finds nothing to clean, writers owe more than they may. Once it has ended they go on,
+/// though none of them is under way that could come back and wake the others.
 #[test]
 fn a_pass_in_vain_lets_the_writers_go_on_whom_it_held() {
     run(async |rt| {

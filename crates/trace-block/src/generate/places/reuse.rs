@@ -4,7 +4,7 @@
 //! The hot spot is a row of leaves of eight 4 KiB blocks, the leaves of a binary tree. From its leaf, a walker climbs
 //! six levels, then one more with a probability of 44 % each, and comes down on any leaf below. A read takes the leaf's
 //! next block in turn. A write goes to a leaf that is a multiple of eight, half of the time to the block that was read
-//! there last and otherwise to any block; after 15 % of the writes, the walker's next write repeats the block.
+//! there last and otherwise to any block. After 15 % of the writes, the walker's next write repeats the block.
 
 use super::{ALIGN, Ask, Places, Wrong, check, check_part};
 use crate::record::Op;

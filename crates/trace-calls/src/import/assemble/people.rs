@@ -1,5 +1,5 @@
-//! Identities: numbers of the system become threads and processes of the trace. A number may come again after its thread
-//! ended; the `Clone` that made the new one tells.
+//! Identities: numbers of the system become threads and processes of the trace. A number may come again after its
+//! thread ended; the `Clone` that made the new one tells.
 
 use std::collections::BTreeMap;
 
