@@ -17,7 +17,12 @@ use esker_rt::mem::Pool;
 
 use crate::{part_of, split};
 
-const PARAMS: &[Param] = &[Param::with_default("block", ParamType::Size, "512", "Block of the upper port.")];
+const PARAMS: &[Param] = &[Param::with_default(
+    "block",
+    ParamType::Size,
+    "512",
+    "Block of the upper port; a power of two, at most the block below.",
+)];
 
 /// The manifest.
 pub static KIND: Kind = Kind {

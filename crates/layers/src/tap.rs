@@ -19,7 +19,12 @@ use esker_trace_block::{Op as TraceOp, Record, RecordSink, SinkError};
 
 const PARAMS: &[Param] = &[
     Param::required("path", ParamType::Text, "File for the trace; it must not exist yet."),
-    Param::with_default("buffer", ParamType::Size, "4MiB", "Trace bytes in memory before requests wait for the file."),
+    Param::with_default(
+        "buffer",
+        ParamType::Size,
+        "4MiB",
+        "Bytes of the trace in memory before requests wait for the file.",
+    ),
 ];
 
 /// The manifest.
