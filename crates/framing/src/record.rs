@@ -1,4 +1,4 @@
-//! Records of a log, and where a log ends. Byte rows: `docs/formats/superblock.md`.
+//! Records of a log, and where a log ends. Byte rows: `docs/reference/formats/superblock.md`.
 //!
 //! A log ends where the next record is missing. The same place is damage, not the end, if it was durable once. The
 //! superblock or a later record says so: each record has the number up to which all records were durable when it was

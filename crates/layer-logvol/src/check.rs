@@ -17,7 +17,7 @@ use crate::recover::{RecoverError, Recovered, Recovery};
 use crate::segments::State;
 use crate::store::{DeviceStore, METADATA, SegmentStore};
 
-/// How `volume` checks its medium, with the names of `volumes` in it.
+/// How `logvol` checks its medium, with the names of `thin` in it.
 pub const MEDIA: MediaCheck =
     MediaCheck { holds: "volume", media: "log-structured volumes", is_set: false, is_marked, check: check_media };
 

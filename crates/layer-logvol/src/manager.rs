@@ -1,4 +1,4 @@
-//! `volumes`: named thin volumes in the logical space of one volume, with snapshots and writable clones.
+//! `thin`: named thin volumes in the logical space of one volume, with snapshots and writable clones.
 //!
 //! Each volume has room of its own in the logical space, far more than it needs; a snapshot is a clone of a range, a
 //! deletion is a deletion of one. Which volume lies where is in the [`catalogue`], which changes in the same range vector as
@@ -68,7 +68,7 @@ pub static KIND: Kind = Kind {
     summary: "Named thin volumes with snapshots and clones, in one log-structured volume.",
     params: &PARAMS,
     build: Build::Layer(build),
-    // That of `volume` reads the catalogue too.
+    // That of `logvol` reads the catalogue too.
     check: None,
     ..crate::KIND
 };

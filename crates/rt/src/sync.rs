@@ -13,7 +13,7 @@ use line::{Line, LineTicket};
 
 /// The sender of a oneshot went away without a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the other side went away")]
+#[error("the other side has gone")]
 pub struct Closed;
 
 struct Slot<T> {

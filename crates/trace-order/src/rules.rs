@@ -108,7 +108,7 @@ const EITHER: [(Rules, Rules); 2] = [(Rules::FILE_SEQ, Rules::FILE_RW), (Rules::
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
     /// The order within a thread was to be given up.
-    #[error("thread_seq cannot be switched off: no trace tells how the actions of one thread could be reordered")]
+    #[error("thread_seq cannot be switched off: no trace shows another order of the actions of one thread")]
     ThreadSeq,
     /// Only half of the joint rule of paths.
     #[error(

@@ -22,7 +22,7 @@ pub enum OpenError {
     #[error("holds {0}, and no deduplicated volume; if nothing there is needed, zero its first 8 KiB")]
     Medium(&'static str),
     /// The volume is another one than the stack text says.
-    #[error("holds a volume made with block={block} size={size}; say so in the stack text")]
+    #[error("holds a volume made with block={block} size={size}; write these values in the stack text")]
     Other {
         /// Its block in bytes.
         block: u64,

@@ -62,10 +62,10 @@ pub enum CatalogueError {
     #[error("block {0} of the catalogue of volumes: {1}")]
     Range(u64, &'static str),
     /// There is data and no catalogue.
-    #[error("it holds one volume without a name, not named ones; use kind `volume`, or another medium")]
+    #[error("it holds one volume without a name, not named ones; use kind `logvol`, or another medium")]
     Absent,
     /// A catalogue where none is wanted.
-    #[error("it holds named volumes; use kind `volumes`, which knows their names")]
+    #[error("it holds named volumes; use kind `thin`, which knows their names")]
     Present,
 }
 
