@@ -16,9 +16,9 @@ use crate::verbs::attach::RunDir;
 pub const VERB: Verb = Verb::of::<Detach>(About {
     words: &["detach"],
     summary: "Take attached block devices away",
-    details: "Ends the process that serves the devices, after everything was flushed, and waits for that. Refused while \
-              one of them is mounted or used in another way. If the process has died, what it left is cleaned up: \
-              devices that are still mounted go when they are unmounted.",
+    details: "Ends the process that serves the devices, after everything was flushed, and waits for that. Refuses \
+              while one of them is mounted or used in another way. If the process has died, it cleans up; devices that \
+              are still mounted go when they are unmounted.",
     examples: &[
         Example { line: "esker detach vol", does: "ends the attachment of that name, with all its devices" },
         Example { line: "esker detach /dev/loop0", does: "ends the attachment of that device" },

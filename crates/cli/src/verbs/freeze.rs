@@ -15,9 +15,10 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Freeze>(About {
     words: &["freeze"],
     summary: "Flush everything and hold requests, for a snapshot of the media",
-    details: "Ends what is in flight, flushes every export and device, and holds new requests until `esker thaw`, or for \
-              the time of --limit. With a COMMAND, runs it in between and thaws by itself; the exit status is 1 if the command \
-              fails, or if the freeze ended before it did, because then the copy may not be consistent.",
+    details: "Waits for requests in flight, flushes every export and device, and holds new requests until `esker \
+              thaw`, or for the time of --limit. With a COMMAND, runs it meanwhile and thaws by itself; the exit \
+              status is 1 if the command fails, or if the freeze ended before it, because the copy may not be \
+              consistent then.",
     examples: &[
         Example {
             line: "esker freeze --limit 5000 -- cp --reflink=always disk.img snapshot.img",
