@@ -1,4 +1,4 @@
-//! What the verbs of named volumes share: whom they ask, and how they tell the answer.
+//! What the verbs of named volumes share: where they ask, and how they show the answer.
 
 use esker_base::units::size_human;
 use esker_rt::mem::Pool;
@@ -21,7 +21,7 @@ const KIND: &str = "thin";
 pub struct Volumes {
     #[command(flatten)]
     control: Control,
-    /// File with the text of a stack that nobody serves now, or the text itself: it is opened here, and no server is asked
+    /// File with the text of a stack that no server runs now, or the text itself: the command opens the stack itself
     #[arg(long, value_name = "STACK")]
     stack: Option<String>,
     /// The layer of kind `thin`, if the stack has several
@@ -32,7 +32,7 @@ pub struct Volumes {
     json: bool,
 }
 
-/// Why nobody could be asked.
+/// Why no layer could be asked.
 #[derive(Debug, thiserror::Error)]
 enum VolumesError {
     #[error("the stack has no layer of kind `{KIND}`")]
@@ -53,7 +53,7 @@ impl Volumes {
     /// Does what `words` say, and prints the answer as JSON, or as `render` puts it.
     ///
     /// # Errors
-    /// Whoever is asked refuses, or cannot be reached.
+    /// The layer or server refuses, or cannot be reached.
     pub fn ask(
         self,
         terminal: &mut Terminal,

@@ -31,7 +31,7 @@ fn halves_of_a_mirror_are_compared_where_no_superblock_tells_of_a_difference() {
     write("a.img", &half(0));
     write("b.img", &half(1));
     let (status, out, _) = check(folder.path(), &["a.img", "b.img"]);
-    let expected = "a.img, b.img: mirror of 2 halves and 65536 bytes, generation 1 (in sync, in sync): 61440 bytes compared, \
+    let expected = "a.img, b.img: mirror of 2 members and 65536 bytes, generation 1 (in sync, in sync): 61440 bytes compared, \
                     1 of 16 regions may differ; sound\n";
     assert_eq!((status, out.as_str()), (Some(0), expected));
     let mut other = half(1);
@@ -40,7 +40,7 @@ fn halves_of_a_mirror_are_compared_where_no_superblock_tells_of_a_difference() {
     let (status, out, err) = check(folder.path(), &["a.img", "b.img"]);
     assert!(status == Some(1) && out.contains("DIFFER although no superblock says so, in 1 places"), "{out}{err}");
     let (status, out, _) = check(folder.path(), &["a.img", "a.img", "--json"]);
-    assert!(status == Some(1) && out.contains("are the same half"), "{out}");
+    assert!(status == Some(1) && out.contains("are the same member"), "{out}");
 }
 
 #[test]

@@ -133,7 +133,7 @@ impl Config {
         }
         if file.process.is_empty() {
             return Err(ConfigError::Together(
-                "no [[process]] is given: say by pid, name, cgroup or unit whom to manage",
+                "no [[process]] is given: name the processes to manage by pid, name, cgroup or unit",
             ));
         }
         if file.process.iter().any(Rule::is_empty) {

@@ -58,7 +58,7 @@ for line in sys.stdin:
     print(r, flush=True)
 ";
 
-/// One at a time: settings of the kernel are everybody's.
+/// One at a time: settings of the kernel are global.
 static ALONE: Mutex<()> = Mutex::new(());
 /// Long enough on a loaded machine; what comes in time comes much earlier.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -301,7 +301,7 @@ fn what_is_shared_stays_so_without_a_manager_and_the_next_one_goes_on() {
     assert!(shared >= 4 * REGION_BYTES, "{shared}");
     puppet.send("hot 1 2");
     let managed = Managed::start(folder.path(), "same_type", &[puppet.pid()]);
-    // Regions whose pages are shared stay in base pages, until somebody writes to one.
+    // Regions whose pages are shared stay in base pages, until a write to one.
     managed.until("the next manager knows what may be shared", |managed| {
         managed.process(puppet.pid()).sharing.is_some_and(|sharing| sharing.mergeable_bytes >= 4 * REGION_BYTES)
     });

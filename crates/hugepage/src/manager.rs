@@ -22,7 +22,7 @@ use crate::view::{ChangeError, Outcome, Pid, ProcView, Region, RegionAddress};
 use heat::Watched;
 use scan::Quantum;
 
-/// Who asked for a look at a region.
+/// The origin of a look at a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asker {
     /// A fault, or a free.
@@ -46,7 +46,7 @@ pub enum Decision {
         promoted: bool,
         /// Pages in use.
         used: u32,
-        /// Who asked.
+        /// The origin of the request.
         asker: Asker,
         /// How long it took.
         took: Nanos,
@@ -129,7 +129,7 @@ pub struct Manager {
     urgent: Urgent,
     quantum: Option<Quantum>,
     next_quantum: Time,
-    /// Whom an in-turn scan visits.
+    /// The process that an in-turn scan visits.
     turn_of: Pid,
     next_memory: Time,
     next_clear: Time,
@@ -257,7 +257,7 @@ impl Manager {
         }
     }
 
-    /// The request that comes first: of all who wait, that of who deserves the next huge page most.
+    /// The request that comes first: that of the waiting process that deserves the next huge page most.
     fn next_urgent(&mut self, now: Time) -> Option<RegionAddress> {
         let has_room = self.has_room();
         self.urgent.again(now).or_else(|| {
@@ -350,7 +350,7 @@ impl Manager {
             None => self.urgent.done(place),
         }
         if refusal == ChangeError::NoContiguity && asker == Asker::Scan {
-            // Nobody else would get one either; where the scan stopped, it goes on once there may be some.
+            // No other process would get one either; where the scan stopped, it goes on once there may be some.
             if record.cursor == Region(place.region.0 + 1) {
                 record.cursor = place.region;
             }

@@ -13,7 +13,7 @@ use crate::view::{Backing, RegionView, Skip};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// Who deserves the next huge page most, by [`crate::share`].
+    /// The process that deserves the next huge page most, by [`crate::share`].
     Fair,
     /// One process to its end before the next, as khugepaged does: for comparison.
     InTurn,
@@ -38,8 +38,8 @@ pub struct Policy {
     /// Hot huge pages that were used in the last scan are cleared with this probability, in thousandths; others
     /// always.
     pub clear_hot_permille: u32,
-    /// Access bits that a scan clears at most, divided among the processes that are awake. Of who has more huge pages, the
-    /// next scan goes on where this one stopped.
+    /// Access bits that a scan clears at most, divided among the processes that are awake. Of a process with more huge
+    /// pages, the next scan goes on where this one stopped.
     pub scan_regions: u32,
     /// How much less a huge page in use counts than an idle one.
     pub tau: Tau,
@@ -57,7 +57,7 @@ pub struct Policy {
     pub compact_interval: Nanos,
     /// Bytes that one moves at most.
     pub compact_bytes: u64,
-    /// Huge pages that all processes together may have; nobody is given more.
+    /// Huge pages that all processes together may have; the manager gives no more.
     pub budget: Option<u64>,
     /// Below this fragmentation faults take huge pages at once, and every region that is in use at all is promoted.
     pub greedy_below: Option<f64>,
@@ -98,7 +98,7 @@ pub enum Reason {
     Huge,
     /// It was changed just now.
     Cooling,
-    /// Pages of it are shared with equal ones, and nobody writes to them.
+    /// Pages of it are shared with equal ones, and no process writes to them.
     Shared,
 }
 

@@ -93,7 +93,7 @@ async fn serve(rt: Rt, text: String, vol: &'static str, address: Address, words:
     stack.close().await;
 }
 
-/// Waits until somebody listens at `socket`.
+/// Waits until a server listens at `socket`.
 fn wait_for(socket: &Path) -> Result<(), String> {
     let start = Instant::now();
     while start.elapsed() < START_MAX {

@@ -1,6 +1,6 @@
-//! `artc-sensitivity`: what each rule is for. Each is left out in turn: how many calls of recorded and generated traces come out
-//! otherwise then, as fast as possible, and how far off the time is that replays predict for LevelDB on another device.
-//! `--quick` has a few traces of few calls and less of LevelDB.
+//! `artc-sensitivity`: what each rule is for. Each is left out in turn. Figures say how many calls of recorded and
+//! generated traces come out otherwise then, as fast as possible, and how far off the time is that replays predict for
+//! LevelDB on another device. `--quick` has a few traces of few calls and less of LevelDB.
 
 use esker_trace_calls::generate::{Shape, apple_desktop};
 use esker_trace_order::compiled::Program;

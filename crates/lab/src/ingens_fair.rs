@@ -1,5 +1,5 @@
-//! `ingens-fair`: three equal workers under a promoter that can make 16 MiB huge in ten seconds, by who deserves it and
-//! one process after the other.
+//! `ingens-fair`: three equal workers under a promoter that can make 16 MiB huge in ten seconds, by which worker
+//! deserves it and one process after the other.
 //!
 //! Each worker uses all of its memory at random until it has done its work, and then ends. An access costs what was
 //! measured for a dependent chase over 1 GiB on Linux 6.18: 182.2 ns in base pages, 136.7 ns in huge ones.

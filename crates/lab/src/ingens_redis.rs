@@ -1,13 +1,14 @@
-//! `ingens-redis`: memory and GETs of a real Redis after half and after 70 % of its keys were deleted, by who decides about huge pages.
+//! `ingens-redis`: memory and GETs of a real Redis after half and after 70 % of its keys were deleted, by what decides
+//! about huge pages.
 //!
-//! Each server is filled, loses its keys and comes to rest under its own arm; then all stand side by side, nothing changes
-//! any more, and short rounds of GETs go from one to the next; speeds are compared within a round, since a shared host's own
-//! speed moves by more from one second to the next than huge pages bring. `disable-thp no` holds in all of them, and the greedy one must have
-//! huge pages. Greedy has khugepaged tuned fast, which fills up every region with a page in it: its best speed. Speed is
-//! GETs by the server's own CPU time, of which its one thread uses all that it gets; memory is what its control group is
-//! charged, with what was freed inside of huge pages. Keys are drawn as the source's client does, `redis-benchmark -r`: from
-//! all that were ever stored, also deleted ones; for figures that end in `_of_hits` from those that are there, so that each
-//! GET copies a value.
+//! Each server is filled, loses its keys and comes to rest under its own arm. Then all stand side by side without a
+//! change, and short rounds of GETs go from one to the next. Speeds are compared within a round, since a shared host's
+//! own speed moves by more from one second to the next than huge pages bring. `disable-thp no` holds in all of them,
+//! and the greedy one must have huge pages. Greedy has khugepaged tuned fast, which fills up every region with a page
+//! in it: its best speed. Speed is GETs by the server's own CPU time, of which its one thread uses all that it gets;
+//! memory is what its control group is charged, with what was freed inside of huge pages. Keys are drawn as the
+//! source's client does, `redis-benchmark -r`: from all that were ever stored, also deleted ones. For figures that end
+//! in `_of_hits` from those that are there, so that each GET copies a value.
 
 use std::path::Path;
 use std::time::Duration;

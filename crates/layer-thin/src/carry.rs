@@ -21,7 +21,7 @@ impl<V: Remap> Manager<V> {
         self.alone(self.carry_out(below, &order)).await
     }
 
-    /// Resizes a volume whose port nobody uses behind the new end.
+    /// Resizes a volume whose port no request uses behind the new end.
     ///
     /// # Errors
     /// [`ManageError`]: nothing was changed then.

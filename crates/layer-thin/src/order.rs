@@ -7,11 +7,7 @@ use esker_block::OrderInfo;
 pub const ALL: &[OrderInfo] = &[
     info("list", "", "Shows all volumes."),
     info("create", "NAME SIZE", "Makes an empty volume."),
-    info(
-        "snapshot",
-        "VOLUME NAME [VOLUME NAME...]",
-        "Keeps what volumes hold now under other names, for ever unchanged.",
-    ),
+    info("snapshot", "VOLUME NAME [VOLUME NAME...]", "Makes read-only volumes with the present content of others."),
     info("clone", "VOLUME NAME", "Makes a volume with the content of another one."),
     info("rollback", "VOLUME TO [force]", "Gives a volume the size and content of another one."),
     info("delete", "NAME...", "Deletes volumes, all of them or none."),

@@ -257,7 +257,7 @@ pub(crate) fn bounded(patience_ms: u64) -> Nanos {
 /// The layer that a command's text names.
 ///
 /// # Errors
-/// [`CommandError`] if the text is not one device without lower ends.
+/// [`CommandError`] if the text is not one device without lower devices.
 pub fn parse_layer(text: &str) -> Result<DeviceSpec, CommandError> {
     let mut spec = Spec::parse("new layer", text).map_err(|e| CommandError::Text(e.to_string()))?;
     let (devices, exports) = (spec.devices.len(), spec.exports.len());

@@ -117,7 +117,7 @@ fn a_stop_answers_what_is_under_way_and_removes_the_sockets() {
         assert!(slab.iter().all(|byte| *byte == 0));
         rt.sleep(Nanos::millis(1)).await;
         for address in [&server.door, &server.control] {
-            let error = Stream::connect(&rt, address).err().expect("nobody listens after the end");
+            let error = Stream::connect(&rt, address).err().expect("nothing listens after the end");
             assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "no socket stays");
         }
     });

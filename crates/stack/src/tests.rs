@@ -116,7 +116,7 @@ fn build_watcher(make: &Make<'_>) -> Result<Layer, KindError> {
     Ok(Layer::single(watcher, make.lowers[0].clone()))
 }
 
-/// Two upper ends over two lower ones.
+/// Two upper ports over two lower ones.
 struct Crossing;
 
 impl Extension for Crossing {
@@ -269,7 +269,7 @@ fn ports_address_the_ends_of_one_layer() {
         }
         took
     });
-    assert_eq!(names, [Nanos::micros(10), Nanos::ZERO], "port a leads to lower end 1, port b to 0");
+    assert_eq!(names, [Nanos::micros(10), Nanos::ZERO], "port a leads to lower device 1, port b to 0");
 }
 
 #[test]

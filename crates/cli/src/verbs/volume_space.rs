@@ -9,7 +9,7 @@ use crate::volumes::{Volumes, bytes, name, table};
 pub const VERB: Verb = Verb::of::<Space>(About {
     words: &["volume", "space"],
     summary: "Tell what each volume takes",
-    details: "`mapped` is what it holds, `own` what nobody else uses and its deletion would give back, `shared` what others use too. Found by a pass \
+    details: "`mapped` is all its blocks, `own` those that its deletion gives back, `shared` those that other volumes use too. Found by a pass \
               over all mappings, while requests go on.",
     examples: &[Example { line: "esker volume space", does: "tells it of the server at esker.ctl" }],
 });

@@ -64,7 +64,7 @@ fn check_clones(stack: &str) {
     let (first, second) = (content(1, PIECE), content(2, PIECE));
     write(device, 0, &first);
     write(device, PIECE, &second);
-    // Somebody keeps the device open, so that its page cache lives.
+    // A program keeps the device open, so that its page cache lives.
     let open = File::open(device).unwrap();
     let before = read(device, 4 * PIECE);
     assert!(before.iter().all(|byte| *byte == 0));

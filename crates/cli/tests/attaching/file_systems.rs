@@ -141,7 +141,7 @@ fn ext4_on_a_named_volume_keeps_its_files_gives_space_back_and_is_cloned_and_rol
     compare_files(&mount, (1..FILES).step_by(2));
     end(&place, &mount, attachment, how);
 
-    // Nobody serves it now.
+    // No server runs it now.
     let stack = NAMED.replace("DIR", &place.dir.path().display().to_string());
     check_tool(ESKER, &["media", "check", &place.path("disk.img")]);
     volume(&["clone", "kept", "copy"], ["--stack", &stack]);

@@ -150,7 +150,7 @@ fn json_logs_name_clients_and_a_flood_does_not_fill_them() {
         let mut stream = UnixStream::connect(dir.path().join("sock")).unwrap();
         let mut greeting = [0; 18];
         stream.read_exact(&mut greeting).unwrap();
-        // Flags that nobody knows.
+        // Unknown flags.
         stream.write_all(&[0xff; 4]).unwrap();
         let _closed = stream.read(&mut greeting);
     }

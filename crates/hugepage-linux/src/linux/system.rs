@@ -73,7 +73,7 @@ pub struct System {
     groups: Option<Hierarchy>,
     /// Nothing where the kernel takes no program: then page tables are looked through as often as configured.
     faults: Option<Faults>,
-    /// Regions that the program in the kernel has told and that nobody has looked at since.
+    /// Regions that the program in the kernel has told and that no task has read since.
     asked: BTreeSet<RegionAddress>,
     /// Whether well used regions are signalled.
     listens: bool,
@@ -224,7 +224,8 @@ impl System {
         });
         self.refused.retain(|pid, _| selected.iter().any(|one| one.pid == *pid));
         for one in selected {
-            // Who executes another program is another process, which is met at the next look: nothing of the one before is kept.
+            // A process that executes another program counts as another process, which is met at the next look: nothing
+            // of the one before is kept.
             let is_known = self.tracked.contains_key(&Pid(one.pid)) || left.contains(&one.pid);
             if is_known || self.refused.contains_key(&one.pid) {
                 continue;
@@ -408,7 +409,8 @@ impl ProcView for System {
         blocks_now() / REGION_BYTES
     }
 
-    /// While nobody listens, faults cost what they cost without the program in the kernel, but for writes to shared pages.
+    /// Without a listener, faults cost what they cost without the program in the kernel, but for writes to shared
+    /// pages.
     fn listen(&mut self, on: bool) {
         if on == self.listens {
             return;

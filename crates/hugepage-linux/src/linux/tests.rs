@@ -135,7 +135,7 @@ fn items_2_4_and_6_use_is_counted_by_writes_and_a_promotion_is_seen() {
     let ours = |regions: Vec<Region>| regions.into_iter().filter(|region| *region >= first).count();
     tracked.newly_used(Some(461));
     let look = |tracked: &mut Tracked, at| tracked.look(Region(first.0 + at), flags().as_ref()).unwrap();
-    assert_eq!(look(&mut tracked, 0).used.count(), 0, "the page of zeroes is nobody's memory");
+    assert_eq!(look(&mut tracked, 0).used.count(), 0, "the page of zeroes belongs to no process");
     assert_eq!((look(&mut tracked, 1).used.count(), look(&mut tracked, 1).backing), (460, Backing::Base));
     let action = Policy::ingens().judge(&look(&mut tracked, 0), false, false);
     assert_eq!(action, Action::Leave(Reason::Sparse), "what was only read is not promoted");
@@ -414,7 +414,7 @@ fn a_region_that_was_freed_is_told_at_its_461st_page_again() {
         assert_eq!(faults.told(), [place], "life {life}");
         puppet.send("free 0 512");
     }
-    // What was freed before it was told is corrected by who looks.
+    // What was freed before it was told is corrected by the look.
     puppet.send("write 0 200");
     puppet.send("free 0 200");
     puppet.send("write 200 461");

@@ -1,4 +1,5 @@
-//! The background scan: a part of one process, then a rest, then of whoever deserves it next (Ingens, the schedule of its promotion thread).
+//! The background scan: a part of one process, then a rest, then of the process that deserves it next (Ingens, the
+//! schedule of its promotion thread).
 
 use std::cmp::Reverse;
 
@@ -60,7 +61,7 @@ impl Manager {
         self.next_quantum = now + self.policy.quantum_sleep;
     }
 
-    /// At the end of a process the quantum goes on with whoever deserves it now.
+    /// At the end of a process the quantum goes on with the process that deserves it now.
     fn end_pass(&mut self, now: Time, quantum: Quantum, tell: Tell<'_>) {
         let Some(record) = self.records.get_mut(&quantum.pid) else { return };
         record.cursor = Region(0);
@@ -81,12 +82,12 @@ impl Manager {
         }
     }
 
-    /// Whom the background scan visits.
+    /// The process that the background scan visits.
     fn choose(&self, now: Time) -> Option<Pid> {
         self.first_of(self.records.iter().filter(|(_, record)| !record.is_excluded(now)).map(|(pid, _)| *pid))
     }
 
-    /// Who of these, in the order of their numbers, comes first.
+    /// The first of these in the order of their numbers.
     pub(super) fn first_of(&self, mut pids: impl Iterator<Item = Pid> + Clone) -> Option<Pid> {
         match self.policy.order {
             Order::InTurn => pids.clone().find(|pid| *pid >= self.turn_of).or_else(|| pids.next()),

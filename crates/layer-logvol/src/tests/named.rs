@@ -274,10 +274,10 @@ fn named_volumes_and_a_single_one_are_not_taken_for_each_other() {
         let bench = Bench::open(&rt, device(&rt, &single), SEGMENT, 64 << 10).await;
         bench.write(0, 1, 1).await;
         bench.checkpoint().await;
-        assert!(open(&rt, &single, "named").await.unwrap().contains("use kind `volume`"));
+        assert!(open(&rt, &single, "named").await.unwrap().contains("use kind `logvol`"));
         let several = media(MEDIUM);
         assert_eq!(open(&rt, &several, "named").await, None);
-        assert!(open(&rt, &several, "single").await.unwrap().contains("use kind `volumes`"));
+        assert!(open(&rt, &several, "single").await.unwrap().contains("use kind `thin`"));
     });
 }
 
@@ -354,7 +354,7 @@ async fn act(rt: &Rt, journal: &Journal, seed: u64, acts: usize) -> Acted {
                 false
             }
             ("write", _) => false,
-            // As the stack does it: whoever has a port is kept off what is cut.
+            // As the stack does it: clients of a port are kept off the part that is cut.
             ("resize", _) => {
                 let bytes = order.rsplit(' ').next().unwrap().parse().unwrap();
                 let name = order.split(' ').nth(1).unwrap();

@@ -30,7 +30,7 @@ async fn check_stop_fails(server: Running, why: &str) {
     assert!(error.contains(why) && error.contains("may be lost"), "{error}");
     server.rt.sleep(Nanos::millis(5)).await;
     for address in [&server.door, &server.control] {
-        let error = Stream::connect(&server.rt, address).err().expect("nobody listens after the end");
+        let error = Stream::connect(&server.rt, address).err().expect("nothing listens after the end");
         assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "no socket stays");
     }
 }

@@ -1,4 +1,4 @@
-//! A crate depends only on crates with a lower number; unnumbered crates are tools that nobody builds on.
+//! A crate depends only on crates with a lower number; unnumbered crates are tools that no crate builds on.
 
 use super::Report;
 use super::architecture::{Row, crate_table};

@@ -143,7 +143,7 @@ fn who_waits_while_nothing_is_promoted_is_served_as_soon_as_that_is_over() {
     let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
     machine.delay = Nanos::millis(6);
     let pid = machine.spawn(SHARES);
-    // The background scan finds nothing and sleeps, so that it wakes nobody.
+    // The background scan finds nothing and sleeps, so that it wakes no task.
     drive(&mut manager, &mut machine, 0..1, |_, _| {});
     machine.fill(pid, 0..4).expect("memory suffices");
     let at: Vec<u64> =
