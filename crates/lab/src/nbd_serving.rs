@@ -87,7 +87,7 @@ async fn serve(rt: Rt, text: String, vol: &'static str, address: Address, words:
     let stack = Stack::build(&rt, &pool, esker_kinds::ALL, &spec).unwrap_or_else(|e| panic!("{e}"));
     stack.opened().await;
     if !words.is_empty() {
-        stack.ask("vm", &words).await.unwrap_or_else(|e| panic!("{e}"));
+        stack.order("vm", &words).await.unwrap_or_else(|e| panic!("{e}"));
     }
     let device = Rc::new(stack.device(vol).expect("the experiment's own name"));
     let exports = vec![Export::new("vol", device)];

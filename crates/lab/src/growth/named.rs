@@ -60,7 +60,7 @@ async fn costs(stack: Rc<Stack>, sizes: &[u64]) -> Result<Vec<Cost>, LabError> {
 
 async fn ask(stack: &Stack, words: &[&str]) -> Result<String, LabError> {
     let words: Vec<String> = words.iter().map(ToString::to_string).collect();
-    stack.ask("vm", &words).await.map_err(|error| LabError::Data(error.to_string()))
+    stack.order("vm", &words).await.map_err(|error| LabError::Data(error.to_string()))
 }
 
 #[cfg(test)]
