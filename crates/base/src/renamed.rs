@@ -17,6 +17,8 @@ pub enum Scope<'a> {
     Command,
     /// The first word of an order to thin volumes.
     ThinOrder,
+    /// A key of the configuration of `esker hugepage run`.
+    HugepageKey,
 }
 
 /// Scope, old name, new name.
@@ -61,6 +63,13 @@ const NAMES: &[(Scope<'_>, &str, &str)] = &[
     (Scope::Command, "ranges", "remap"),
     (Scope::ThinOrder, "share", "dedup"),
     (Scope::ThinOrder, "space", "usage"),
+    (Scope::HugepageKey, "access.most", "access.scan_max"),
+    (Scope::HugepageKey, "slow", "slow_promotion"),
+    (Scope::HugepageKey, "rest_times", "backoff_factor"),
+    (Scope::HugepageKey, "no_contiguity_rest", "fragmented_backoff"),
+    (Scope::HugepageKey, "exclusion", "skip_after_miss"),
+    (Scope::HugepageKey, "poll_share", "poll_cpu_max"),
+    (Scope::HugepageKey, "cpu_share", "cpu_max"),
 ];
 
 /// The name of what was called `old` in `scope`.
