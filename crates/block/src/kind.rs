@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
+use esker_base::renamed::{self, Scope};
 use esker_base::units::{parse_size, parse_span, size_text, span_text};
 use esker_base::{ByteRange, Nanos};
 use esker_rt::Rt;
@@ -15,7 +16,6 @@ use crate::device::Device;
 use crate::env::Env;
 use crate::ext::Extension;
 use crate::limits::{Limits, OpSet};
-use crate::renamed;
 
 /// What a parameter's value is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -198,7 +198,7 @@ impl Args {
     /// Unknown, missing and unreadable parameters.
     pub fn read(kind: &Kind, given: &BTreeMap<String, String>) -> Result<Args, KindError> {
         if let Some(param) = given.keys().find(|name| kind.param(name).is_none()) {
-            let new = renamed::param(kind.name, param);
+            let new = renamed::now(Scope::Param(kind.name), param);
             let name =
                 |name: &str| if new == Some(name) { format!("{name} (before: {param})") } else { name.to_string() };
             let known = kind.params.iter().map(|p| name(p.name)).collect::<Vec<_>>().join(", ");

@@ -26,7 +26,6 @@ pub mod limits;
 pub mod locks;
 pub mod meter;
 pub mod partial;
-pub mod renamed;
 pub mod step;
 pub mod store;
 

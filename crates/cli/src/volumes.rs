@@ -5,7 +5,7 @@ use esker_rt::mem::Pool;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_serve::Command;
 use esker_stack::text::TextErrors;
-use esker_stack::{AskError, BuildError, Spec, Stack};
+use esker_stack::{BuildError, LayerOrderError, Spec, Stack};
 use serde_json::Value;
 
 use crate::control::Control;
@@ -46,7 +46,7 @@ enum VolumesError {
     #[error(transparent)]
     Build(#[from] BuildError),
     #[error(transparent)]
-    Ask(#[from] AskError),
+    Order(#[from] LayerOrderError),
 }
 
 impl Volumes {
@@ -66,7 +66,7 @@ impl Volumes {
                 let dump = self.control.ask(&Command::Dump {})?;
                 let text = dump["toml"].as_str().ok_or_else(|| VolumesError::Strange(dump.clone()))?;
                 let device = self.device_of(&Spec::parse("the server's stack", text).map_err(VolumesError::Text)?)?;
-                self.control.ask(&Command::Ask { device, words })?
+                self.control.ask(&Command::Order { device, words })?
             }
         };
         let text = if self.json { answer.to_string() } else { tell(&answer) };
@@ -86,11 +86,11 @@ impl Volumes {
         let words = words.to_vec();
         let answer = reactor.block_on(async move {
             stack.opened().await;
-            let answer = stack.ask(&device, &words).await;
+            let answer = stack.order(&device, &words).await;
             stack.close().await;
             answer
         });
-        let answer = answer.map_err(VolumesError::Ask)?;
+        let answer = answer.map_err(VolumesError::Order)?;
         Ok(serde_json::from_str(&answer).unwrap_or(Value::String(answer)))
     }
 

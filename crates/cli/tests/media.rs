@@ -11,10 +11,9 @@ use esker_layer_mirror::superblock::Superblock;
 use esker_layer_offload::format::{AREA_START, Content, Record, place};
 use esker_layer_offload::superblock::Superblock as LogSuperblock;
 
-/// Exit status, standard output and standard error of `esker media check` of these files.
+/// Exit status, standard output and standard error of `esker check` of these files.
 fn check(folder: &Path, names: &[&str]) -> (Option<i32>, String, String) {
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_esker")).args(["media", "check"]).args(names).current_dir(folder).output();
+    let output = Command::new(env!("CARGO_BIN_EXE_esker")).arg("check").args(names).current_dir(folder).output();
     let output = output.expect("the program starts");
     let text = |bytes| String::from_utf8(bytes).expect("messages are text");
     (output.status.code(), text(output.stdout), text(output.stderr))

@@ -194,7 +194,7 @@ fn hidden(method: &str, how: &str) -> Option<(String, serde_json::Value)> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_esker"));
         command.current_dir(folder.path()).args(args).output().expect("the program starts")
     };
-    let inspected = String::from_utf8_lossy(&esker(&["trace", "inspect", "t.etrace"]).stderr).into_owned();
+    let inspected = String::from_utf8_lossy(&esker(&["trace", "deps", "t.etrace"]).stderr).into_owned();
     let replayed = esker(&["trace", "replay", "t.etrace", "--dir", "run", "--speed", "natural", "--json", "r.json"]);
     assert_eq!(replayed.status.code(), Some(0), "{method} {how}: {replayed:?}");
     let report = std::fs::read_to_string(folder.path().join("r.json")).expect("it was written");

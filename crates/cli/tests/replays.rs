@@ -19,9 +19,9 @@ fn a_trace_is_replayed_and_two_replays_are_compared() {
     let dir = tempfile::tempdir().expect("a scratch folder");
     let esker = |line: &str, status| esker(dir.path(), line, status);
     esker("trace generate desk.etrace --seed 3 --threads 4 --scripts 20", 0);
-    let made = esker("trace init desk.etrace --dir run", 0);
+    let made = esker("trace prepare desk.etrace --dir run", 0);
     assert!(made.contains("entries made, 0 changed, 0 removed"), "{made}");
-    let again = esker("trace init desk.etrace --dir run --mode delta", 0);
+    let again = esker("trace prepare desk.etrace --dir run --mode delta", 0);
     assert!(again.starts_with("0 of "), "{again}");
     let told = esker("trace replay desk.etrace --dir run --init delta --json root.json --report root.html", 0);
     assert!(told.contains("\nmismatches   0 of "), "{told}");

@@ -54,7 +54,7 @@ impl Daemon {
             tell_restored(rt, one, "left changed by a manager that was killed");
         }
         let begun = rt.now();
-        let budget = Budget::new(config.cpu_share, begun, cpu_time());
+        let budget = Budget::new(config.cpu_max, begun, cpu_time());
         let manager = Manager::new(config.policy, rt.seed());
         Ok(Daemon { rt: rt.clone(), manager, system, budget, journal, begun })
     }

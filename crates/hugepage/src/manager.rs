@@ -360,7 +360,7 @@ impl Manager {
         tell(now, &Decision::Refused { place, refusal, again });
         if refusal == ChangeError::Limit {
             // Its group is full: more would be refused too, or push out what is in use.
-            let until = now + self.policy.exclusion;
+            let until = now + self.policy.skip_after_miss;
             record.excluded_until = Some(until);
             self.leave(place.pid);
             tell(now, &Decision::Excluded { pid: place.pid, until });
@@ -370,14 +370,14 @@ impl Manager {
     /// Rests after a promotion that was slow, tried in vain, or for which the kernel had to make a block.
     fn rest_after(&mut self, now: Time, outcome: Outcome, view: &mut impl ProcView, tell: Tell<'_>) {
         let Outcome { result, took } = outcome;
-        if took > self.policy.slow {
-            self.resting_until = now + took + took * u64::from(self.policy.rest_times);
+        if took > self.policy.slow_promotion {
+            self.resting_until = now + took + took * u64::from(self.policy.backoff_factor);
             tell(now, &Decision::Resting { until: self.resting_until, took });
         }
         // One that took no time was not tried.
         let most = match result {
-            Err(ChangeError::NoContiguity) if took > Nanos(0) => self.policy.no_contiguity_rest,
-            Ok(()) if took > self.policy.slow => self.policy.no_contiguity_rest.min(took * MADE_RESTS),
+            Err(ChangeError::NoContiguity) if took > Nanos(0) => self.policy.fragmented_backoff,
+            Ok(()) if took > self.policy.slow_promotion => self.policy.fragmented_backoff.min(took * MADE_RESTS),
             _ => return,
         };
         let (until, blocks) = (now + took + most, view.free_blocks());

@@ -82,7 +82,7 @@ async fn serve(rt: Rt, text: String, vol: &'static str, address: Address, words:
     let stack = rig::stack(&rt, &rig::spec(&text)).unwrap_or_else(|e| panic!("{e}"));
     stack.opened().await;
     if !words.is_empty() {
-        stack.ask("vm", &words).await.unwrap_or_else(|e| panic!("{e}"));
+        stack.order("vm", &words).await.unwrap_or_else(|e| panic!("{e}"));
     }
     let device = rig::device(&stack, vol);
     let exports = vec![Export::new("vol", device)];

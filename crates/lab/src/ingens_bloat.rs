@@ -256,8 +256,8 @@ fn measure(arm: Arm, keys: u64, deleted: f64, seed: u64) -> Outcome {
 
 /// The background scan is fast, so that what counts is where it ends.
 fn policy(arm: Arm) -> Policy {
-    let (quantum_regions, quantum_sleep, exclusion) = (4_096, Nanos::secs(1), Nanos::secs(20));
-    let fast = |policy| Policy { quantum_regions, quantum_sleep, exclusion, ..policy };
+    let (quantum_regions, quantum_sleep, skip_after_miss) = (4_096, Nanos::secs(1), Nanos::secs(20));
+    let fast = |policy| Policy { quantum_regions, quantum_sleep, skip_after_miss, ..policy };
     let percent = |percent| Threshold::percent(percent).expect("the experiment's own thresholds");
     match arm {
         Arm::Base | Arm::Ingens(90) => fast(Policy::ingens()),

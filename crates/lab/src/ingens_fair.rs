@@ -43,7 +43,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         progress(&format!("{order:?}: done after {:.0?} s", course.ended));
         course
     };
-    let (fair, in_turn) = (course(Order::Fair), course(Order::InTurn));
+    let (fair, in_turn) = (course(Order::Fair), course(Order::RoundRobin));
     let rival = Peer { name: "in turn".to_string(), value: spread(&in_turn.ended) };
     let spread_of_fair =
         Figure::alone("completion_spread", spread(&fair.ended), "last over first, less 1").beside(rival);
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn equal_workers_end_together_and_in_turn_they_do_not() {
-        let (fair, in_turn) = (measure(Order::Fair, 64, 1), measure(Order::InTurn, 64, 1));
+        let (fair, in_turn) = (measure(Order::Fair, 64, 1), measure(Order::RoundRobin, 64, 1));
         assert!(spread(&fair.ended) <= 0.05, "{:?}", fair.ended);
         assert!(spread(&in_turn.ended) >= 0.15, "{:?}", in_turn.ended);
         assert!(fair.gap <= 8 && in_turn.gap == 64, "{} and {}", fair.gap, in_turn.gap);

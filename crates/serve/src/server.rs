@@ -62,7 +62,7 @@ impl Config {
             tls: None,
             access: Access::default(),
             io: io.to_string(),
-            measure: Measure::Nothing,
+            measure: Measure::Off,
             metrics: None,
             stop_patience: STOP_PATIENCE,
         }

@@ -134,7 +134,7 @@ fn build_all(building: &Building<'_>, parts: &mut Parts, spec: &Spec) -> Result<
     for device in lowers_first(spec) {
         build_part(building, parts, &spec.devices[device], None)?;
     }
-    let snapshot = arrange(building.shared, parts, spec, Measure::Nothing)?;
+    let snapshot = arrange(building.shared, parts, spec, Measure::Off)?;
     for export in &spec.exports {
         if !parts.volumes.contains_key(&export.device) {
             let what = format!("export \"{}\": {}", export.name, unknown(parts, &export.device));

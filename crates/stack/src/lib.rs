@@ -41,7 +41,7 @@ pub mod theory;
 mod trial;
 pub mod watch;
 
-pub use ask::AskError;
+pub use ask::LayerOrderError;
 pub use build::BuildError;
 pub use held::{FlushError, FrozenStack};
 pub use init::{InitError, Making, Medium, Wanted};

@@ -34,7 +34,7 @@ pub enum LiveError {
     #[error("{0}")]
     NotAChain(String),
     /// Another operation holds the stack.
-    #[error("the stack is held by another change, a drain or a freeze; try again when that is over")]
+    #[error("the stack is held by another change, a sync or a freeze; try again when that is over")]
     Busy,
     /// The layer holds back what it cannot store.
     #[error("{0}; nothing was changed")]

@@ -20,7 +20,7 @@ use crate::stack::Stack;
 pub enum Measure {
     /// None.
     #[default]
-    Nothing,
+    Off,
     /// The devices at the bottom.
     Devices,
     /// Devices and every upper port of every layer.
@@ -31,7 +31,7 @@ impl Measure {
     /// Whether a leaf, or else a layer, is measured.
     pub(crate) fn covers(self, is_leaf: bool) -> bool {
         match self {
-            Measure::Nothing => false,
+            Measure::Off => false,
             Measure::Devices => is_leaf,
             Measure::All => true,
         }
@@ -40,7 +40,7 @@ impl Measure {
     /// Its word in commands and on the command line.
     pub fn word(self) -> &'static str {
         match self {
-            Measure::Nothing => "nothing",
+            Measure::Off => "off",
             Measure::Devices => "devices",
             Measure::All => "all",
         }

@@ -486,7 +486,7 @@ fn meters_stand_on_every_end_that_is_measured_and_count_on_when_they_come_back()
         let stack = build(&rt, &spec);
         let slow = stack.export("slow").unwrap();
         let mut all = Vec::new();
-        for what in [crate::Measure::Nothing, crate::Measure::Devices, crate::Measure::All, crate::Measure::Devices] {
+        for what in [crate::Measure::Off, crate::Measure::Devices, crate::Measure::All, crate::Measure::Devices] {
             stack.measure(what, Nanos::secs(1)).await.unwrap();
             assert!(slow.request(read(512)).await.result.is_ok());
             all.push(

@@ -71,7 +71,7 @@ fn check_clones(stack: &str) {
     let word = PIECE.to_string();
     let to = (4 * PIECE).to_string();
     let operation = format!("clone:0:{word}:{to}");
-    check_tool(ESKER, &["ranges", "--control", &attachment.control, "vol", &operation]);
+    check_tool(ESKER, &["remap", "--control", &attachment.control, "vol", &operation]);
     assert!(read(device, 4 * PIECE) == first, "through the control socket");
 
     // The standard library copies between files with copy_file_range.

@@ -46,7 +46,7 @@ pub struct Settings {
     /// A process with faults is looked through so often, or eight times more seldom where the kernel tells of faults.
     pub poll: Nanos,
     /// But that takes no more than this share of a CPU.
-    pub poll_share: f64,
+    pub poll_cpu_max: f64,
     /// Whether faults are made to take base pages.
     pub base_faults: bool,
     /// Length of an interval of access bits; nothing: they are not watched.
@@ -381,7 +381,7 @@ impl ProcView for System {
             places.extend(new.into_iter().map(|region| RegionAddress { pid: *pid, region }));
             let took = begun.elapsed();
             self.polls = (self.polls.0 + 1, self.polls.1 + Nanos(took.as_nanos() as u64));
-            let rest = took.div_f64(self.settings.poll_share).max(Duration::from_nanos(self.settings.poll.0) * times);
+            let rest = took.div_f64(self.settings.poll_cpu_max).max(Duration::from_nanos(self.settings.poll.0) * times);
             tracked.next_poll = Instant::now() + rest;
         }
         places

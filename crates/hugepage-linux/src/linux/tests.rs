@@ -282,12 +282,12 @@ fn the_whole_manager_promotes_dense_regions_and_leaves_sparse_ones() {
     let Some(mut puppet) = Puppet::start(20) else { return };
     let folder = tempfile::tempdir().unwrap();
     // On a busy machine promotions may be slow.
-    let (pid, policy) = (puppet.pid().0, Policy { slow: Nanos::secs(60), ..Policy::ingens() });
+    let (pid, policy) = (puppet.pid().0, Policy { slow_promotion: Nanos::secs(60), ..Policy::ingens() });
     let settings = Settings {
         rules: vec![super::select::Rule { pid: Some(pid), ..Default::default() }],
         promote: policy.promote,
         poll: Nanos::millis(20),
-        poll_share: 1.0,
+        poll_cpu_max: 1.0,
         base_faults: false,
         access_interval: None,
         access: Default::default(),
@@ -330,7 +330,7 @@ fn a_daemon_does_the_same_in_the_real_world_and_puts_settings_back() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state.json");
     let text = format!(
-        "state = {state:?}\nfaults = \"base\"\nslow = \"60s\"\npoll_share = 1.0\n[access]\nmethod = \"none\"\n[[process]]\npid = {}\n",
+        "state = {state:?}\nfaults = \"base\"\nslow_promotion = \"60s\"\npoll_share = 1.0\n[access]\nmethod = \"none\"\n[[process]]\npid = {}\n",
         puppet.pid().0
     );
     let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
@@ -463,7 +463,7 @@ fn the_daemon_promotes_within_a_tenth_of_a_second() {
     let folder = tempfile::tempdir().unwrap();
     // The look through page tables never comes in time: what is promoted, the kernel has told.
     let text = format!(
-        "state = {:?}\nfaults = \"base\"\nslow = \"60s\"\npoll = \"30s\"\n[access]\nmethod = \"none\"\n[[process]]\npid = {}\n",
+        "state = {:?}\nfaults = \"base\"\nslow_promotion = \"60s\"\npoll = \"30s\"\n[access]\nmethod = \"none\"\n[[process]]\npid = {}\n",
         folder.path().join("state.json"),
         puppet.pid().0
     );

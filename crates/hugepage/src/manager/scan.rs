@@ -66,8 +66,8 @@ impl Manager {
         let Some(record) = self.records.get_mut(&quantum.pid) else { return };
         record.cursor = Region(0);
         let found = std::mem::take(&mut record.promoted_in_pass);
-        if found == 0 && self.policy.exclusion > Nanos(0) {
-            let until = now + self.policy.exclusion;
+        if found == 0 && self.policy.skip_after_miss > Nanos(0) {
+            let until = now + self.policy.skip_after_miss;
             record.excluded_until = Some(until);
             tell(now, &Decision::Excluded { pid: quantum.pid, until });
         }
@@ -90,7 +90,7 @@ impl Manager {
     /// The first of these in the order of their numbers.
     pub(super) fn first_of(&self, mut pids: impl Iterator<Item = Pid> + Clone) -> Option<Pid> {
         match self.policy.order {
-            Order::InTurn => pids.clone().find(|pid| *pid >= self.turn_of).or_else(|| pids.next()),
+            Order::RoundRobin => pids.clone().find(|pid| *pid >= self.turn_of).or_else(|| pids.next()),
             Order::Fair => pids.max_by(|a, b| {
                 let claim = |pid: &Pid| self.records[pid].claim(&self.policy.tracking);
                 // Of equal claims the lower number comes first.

@@ -138,7 +138,7 @@ impl Drop for Pending<'_> {
 const SAFE: &str = "What was flushed before is safe. Repair the lower device, then restart.";
 
 /// What an operator does about tables that contradict each other.
-pub(super) const CHECK: &str = "Check the lower device with `esker media check`, then restart.";
+pub(super) const CHECK: &str = "Check the lower device with `esker check`, then restart.";
 
 pub(super) fn chunk(config: &Config) -> u64 {
     let unit = config.unit * SECTOR as u64;

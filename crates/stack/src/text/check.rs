@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use esker_base::renamed::{self, Scope};
 use esker_block::kind::{Args, Arity, Kind, KindError};
-use esker_block::renamed;
 
 use super::error::{Problem, TextError, TextErrors};
 use super::{DeviceSpec, ExportSpec, Location, Spec, address, is_sound_name, split_reference};
@@ -102,7 +102,7 @@ impl Spec {
 /// Kind, parameters and the number of lower devices.
 fn check_kind(device: &DeviceSpec, kinds: &[&Kind], found: &mut Vec<TextError>) {
     let Some(kind) = kinds.iter().find(|kind| kind.name == device.kind) else {
-        let advice = match renamed::kind(&device.kind) {
+        let advice = match renamed::now(Scope::Kind, &device.kind) {
             Some(new) => format!("it is called \"{new}\" now"),
             None => advice(&device.kind, "the kinds are", kinds.iter().map(|kind| kind.name)),
         };

@@ -30,12 +30,12 @@ impl Managed {
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
-        let policy = Policy { scan_period: scan, scan_interval: scan, slow: Nanos::secs(60), ..policy };
+        let policy = Policy { scan_period: scan, scan_interval: scan, slow_promotion: Nanos::secs(60), ..policy };
         let settings = Settings {
             rules: pids.iter().map(|pid| Rule { pid: Some(pid.0), ..Rule::default() }).collect(),
             promote: policy.promote,
             poll: Nanos::secs(60),
-            poll_share: 1.0,
+            poll_cpu_max: 1.0,
             base_faults: false,
             access_interval: Some(scan),
             access: crate::linux::Source::PageTables,

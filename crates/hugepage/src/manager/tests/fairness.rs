@@ -23,7 +23,7 @@ fn item_32_equal_workers_stay_within_one_quantum_while_in_turn_one_is_served_who
         assert!(manager.counts().promotions >= 200, "{:?}", manager.counts());
         worst
     };
-    assert_eq!((spread(Order::Fair), spread(Order::InTurn)), (8, 80));
+    assert_eq!((spread(Order::Fair), spread(Order::RoundRobin)), (8, 80));
 }
 
 #[test]
