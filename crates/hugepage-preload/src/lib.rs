@@ -4,11 +4,11 @@
 //! library connects to the manager's socket, is told ranges, calls madvise(2) with `MADV_MERGEABLE` or `MADV_UNMERGEABLE`
 //! and answers. It can do nothing else.
 //!
-//! Invariant: the program runs as without it. The thread takes no signal, allocates nothing, and has a table of
-//! descriptors of its own: the program can neither close its socket, nor find or inherit it, and it holds none of the program's
-//! open. A child of fork(2) has no such thread; a program that it executes gets a new one. Where the manager is not there, or goes,
-//! the thread tries again ever later, and what was marked stays so: making pages private again takes memory, which
-//! must not be missing all at once because a manager has died.
+//! Invariant: the program runs as without it, whatever the manager does. The thread takes no signal, allocates nothing,
+//! and has a table of descriptors of its own: the program can neither close its socket, nor find or inherit it, and it
+//! holds none of the program's open. A child of fork(2) has no such thread; a program that it executes gets a new one.
+//! Where the manager is not there, or goes, the thread tries again ever later, and what was marked stays so: making
+//! pages private again takes memory, which must not be missing all at once because a manager has died.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::{offset_of, zeroed};
