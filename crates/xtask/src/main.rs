@@ -5,9 +5,9 @@
 //! of documents.
 //!
 //! Reading order: [`tidy`] (house rules as a test; one file per rule), [`mutate`] (each removed guard must be noticed),
-//! [`peers`] (rival programs that comparisons need), [`complexity`] (how much code an extension takes), [`soak`] (tests at
-//! length), [`suite`] (traces of real programs), [`mod@test`] (a newcomer's second command), [`skips`] (tests that a machine could not
-//! run), [`program`] (running other programs).
+//! [`peers`] (rival programs that comparisons need), [`complexity`] (how much code an extension takes), [`soak`] (tests
+//! at length), [`suite`] (traces of real programs), [`mod@test`] (a newcomer's second command), [`skips`] (tests that a
+//! machine could not run), [`program`] (running other programs).
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -88,8 +88,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// The root of the workspace under judgement. Cargo says at run time where it is: checkouts that share a target folder share
-/// this program too.
+/// The root of the workspace under judgement. Cargo says at run time where it is: checkouts that share a target folder
+/// share this program too.
 fn root() -> PathBuf {
     let here = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     let root = Path::new(&here).join("../..");

@@ -1,10 +1,13 @@
 //! House rules, executed: each rule is a file, each finding says where, what and how to fix it.
 //!
-//! Reading order: [`tree`] (what rules see), [`syntax`] and [`markdown`] (parsed sources and documents), [`ratchet`] (offenders
-//! that are older than their rule), then any rule.
+//! Reading order: [`tree`] (what rules see), [`syntax`], [`comments`], [`markdown`] and [`prose`] (sources and
+//! documents in parts), [`ratchet`] (offenders that are older than their rule), then any rule.
 
+mod actors;
 mod asserts;
 mod budgets;
+mod comments;
+mod glossary;
 mod kinds;
 mod leaks;
 mod licences;
@@ -14,14 +17,18 @@ mod mutants;
 mod names;
 mod orphans;
 mod os;
+mod prose;
 mod ratchet;
 mod rivals;
+mod sentences;
 mod skips;
 mod syntax;
 mod text;
 mod tiers;
 mod tree;
 mod unsafety;
+mod width;
+mod words;
 
 use std::fmt;
 use std::path::Path;
@@ -42,6 +49,10 @@ const RULES: &[(&str, Check)] = &[
     ("rivals", rivals::check),
     ("skips", skips::check),
     ("text", text::check),
+    ("sentences", sentences::check),
+    ("actors", actors::check),
+    ("glossary", glossary::check),
+    ("width", width::check),
     ("asserts", asserts::check),
     ("unsafety", unsafety::check),
     ("manifests", manifests::check),

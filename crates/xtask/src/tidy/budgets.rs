@@ -1,4 +1,5 @@
-//! Sizes: files of at most 1000 lines and functions of at most 70, tests not counted; what exceeds them may only shrink.
+//! Sizes: files of at most 1000 lines and functions of at most 70, tests not counted; what exceeds them may only
+//! shrink.
 
 use super::Report;
 use super::ratchet::{Ratchet, Verdict};

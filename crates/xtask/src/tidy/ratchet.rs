@@ -103,7 +103,8 @@ impl Ratchet {
     }
 }
 
-/// Judges all offences against a rule: in files that are not listed each is a finding, in others a number that has grown.
+/// Judges all offences against a rule: in files that are not listed each is a finding, in others a number that has
+/// grown.
 pub fn judge(rule: &'static str, tree: &Tree, offences: Vec<Offence>, fix: &str, report: &mut Report) {
     let Some(mut ratchet) = Ratchet::of(rule, tree, report) else { return };
     let mut by_file: BTreeMap<String, Vec<Offence>> = BTreeMap::new();

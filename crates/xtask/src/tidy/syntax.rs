@@ -109,6 +109,33 @@ pub fn lines_with(tokens: TokenStream, wanted: &str) -> Vec<usize> {
     lines.flatten().collect()
 }
 
+/// The texts in a file's code, with the lines where they begin. Documentation is none.
+pub fn texts(file: &File) -> Vec<(usize, String)> {
+    let mut out = Vec::new();
+    collect_texts(file.to_token_stream(), &mut out);
+    out
+}
+
+fn collect_texts(tokens: TokenStream, out: &mut Vec<(usize, String)>) {
+    for token in tokens {
+        match token {
+            TokenTree::Group(group) => {
+                let first = group.stream().into_iter().next();
+                if !matches!(first, Some(TokenTree::Ident(word)) if word == "doc") {
+                    collect_texts(group.stream(), out);
+                }
+            }
+            TokenTree::Literal(literal) => {
+                let line = literal.span().start().line;
+                if let Ok(text) = syn::parse2::<syn::LitStr>(TokenTree::Literal(literal).into()) {
+                    out.push((line, text.value()));
+                }
+            }
+            TokenTree::Ident(_) | TokenTree::Punct(_) => {}
+        }
+    }
+}
+
 #[derive(Default)]
 struct Collector {
     functions: Vec<Function>,
@@ -236,6 +263,12 @@ mod tests {
         let count = |text: &str| test_spans(&syn::parse_file(text).unwrap()).len();
         assert_eq!(count("#[cfg(not(test))]\nmod real {}"), 0);
         assert_eq!(count("#[cfg(all(test, not(loom)))]\nmod tests {}"), 1);
+    }
+
+    #[test]
+    fn texts_are_seen_also_in_macros_and_attributes() {
+        let text = "/// doc\n#[error(\"a\")]\nstruct A;\n\nfn f() { m!(1, \"b\"); }\n";
+        assert_eq!(texts(&syn::parse_file(text).unwrap()), [(2, "a".to_string()), (5, "b".to_string())]);
     }
 
     #[test]

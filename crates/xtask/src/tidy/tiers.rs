@@ -1,5 +1,5 @@
-//! A crate depends only on crates of lower tiers, its name begins with its family, and ARCHITECTURE.md and the crate's root
-//! state the same invariant.
+//! A crate depends only on crates of lower tiers, its name begins with its family, and ARCHITECTURE.md and the crate's
+//! root state the same invariant.
 
 mod table;
 
