@@ -27,6 +27,7 @@ mod text;
 mod tiers;
 mod tree;
 mod unsafety;
+mod vocabulary;
 mod width;
 mod words;
 
@@ -52,6 +53,7 @@ const RULES: &[(&str, Check)] = &[
     ("sentences", sentences::check),
     ("actors", actors::check),
     ("glossary", glossary::check),
+    ("vocabulary", vocabulary::check),
     ("width", width::check),
     ("asserts", asserts::check),
     ("unsafety", unsafety::check),

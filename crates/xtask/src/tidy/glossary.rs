@@ -20,7 +20,7 @@ const REPLACED: &[(&[&[&str]], &str)] = &[
     (&[&["halves"]], "members"),
     (&[&["catch", "up"], &["catches", "up"], &["catching", "up"], &["caught", "up"]], "resync"),
     (&[&["went", "on", "without", "each", "other"]], "split-brain"),
-    (&[&["log", "of", "intended", "writes"], &["log", "of", "writes"]], "write-intent bitmap"),
+    (&[&["log", "of", "intended", "writes"]], "write-intent bitmap"),
     (&[&["lower", "end"], &["lower", "ends"]], "lower device"),
     (&[&["upper", "end"], &["upper", "ends"]], "upper port"),
     (&[&["errand"], &["errands"]], "isolated call"),

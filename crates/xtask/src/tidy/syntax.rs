@@ -50,7 +50,7 @@ fn span_of(tokens: &TokenStream) -> (usize, usize) {
 }
 
 /// Whether an attribute leaves the item to test builds, as `cfg(test)` and `cfg(all(test, not(loom)))` do.
-fn is_cfg_test(attrs: &[Attribute]) -> bool {
+pub fn is_cfg_test(attrs: &[Attribute]) -> bool {
     attrs.iter().filter(|attr| attr.path().is_ident("cfg")).any(|attr| {
         let tokens = attr.meta.to_token_stream();
         let is_negated = tokens.to_string().replace(' ', "").contains("not(test");
