@@ -3,7 +3,7 @@
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::visit::{self, Visit};
-use syn::{Attribute, Block, File, ImplItemFn, ItemFn, ItemImpl, ItemMacro, ItemMod, ItemTrait, TraitItemFn};
+use syn::{Attribute, Block, File, ImplItemFn, ItemFn, ItemImpl, ItemMacro, ItemMod, ItemTrait, TraitItemFn, UseTree};
 
 /// A function with a body, also one written inside `proptest!`.
 pub struct Function {
@@ -107,6 +107,17 @@ pub fn lines_with(tokens: TokenStream, wanted: &str) -> Vec<usize> {
         _ => Vec::new(),
     });
     lines.flatten().collect()
+}
+
+/// The names that a `use` brings in.
+pub fn names_of(tree: &UseTree, out: &mut Vec<String>) {
+    match tree {
+        UseTree::Path(path) => names_of(&path.tree, out),
+        UseTree::Group(group) => group.items.iter().for_each(|item| names_of(item, out)),
+        UseTree::Name(name) => out.push(name.ident.to_string()),
+        UseTree::Rename(rename) => out.push(rename.rename.to_string()),
+        UseTree::Glob(_) => {}
+    }
 }
 
 /// The texts in a file's code, with the lines where they begin. Documentation is none.

@@ -6,11 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use syn::visit::{self, Visit};
-use syn::{Ident, ItemMod, ItemUse, UseTree, Visibility};
+use syn::{Ident, ItemMod, ItemUse, Visibility};
 
 use super::Report;
 use super::ratchet::{Offence, judge};
-use super::syntax::{is_cfg_test, is_test_path};
+use super::syntax::{is_cfg_test, is_test_path, names_of};
 use super::tree::{Source, Tree};
 
 /// Crates whose words everybody uses.
@@ -64,16 +64,6 @@ impl<'ast> Visit<'ast> for Shown {
     }
 
     fn visit_item_mod(&mut self, _: &'ast ItemMod) {}
-}
-
-fn names_of(tree: &UseTree, out: &mut Vec<String>) {
-    match tree {
-        UseTree::Path(path) => names_of(&path.tree, out),
-        UseTree::Group(group) => group.items.iter().for_each(|item| names_of(item, out)),
-        UseTree::Name(name) => out.push(name.ident.to_string()),
-        UseTree::Rename(rename) => out.push(rename.rename.to_string()),
-        UseTree::Glob(_) => {}
-    }
 }
 
 fn is_public(visibility: &Visibility) -> bool {
