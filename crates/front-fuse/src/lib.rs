@@ -1,6 +1,6 @@
 //! Exports as block devices of this machine: a FUSE file system with one file for each export, under loop devices.
 //!
-//! Invariant: no payload byte is copied between the kernel and a device, and a process that dies at any instant leaves
+//! Invariant: no payload byte is copied between the kernel and a device; a process that dies at any instant leaves
 //! nothing behind that hangs.
 //!
 //! Requests are read from `/dev/fuse` by the stack's own reactor, so that none changes threads; a library with threads

@@ -4,7 +4,7 @@
 //! library connects to the manager's socket, is told ranges, calls madvise(2) with `MADV_MERGEABLE` or `MADV_UNMERGEABLE`
 //! and answers. It can do nothing else.
 //!
-//! Invariant: the program runs as without it. The thread takes no signal, allocates nothing, and has a table of
+//! Invariant: the program runs as without it, whatever the manager does. The thread takes no signal, allocates nothing, and has a table of
 //! descriptors of its own. The program can neither close its socket, nor find or inherit it. The thread holds none of
 //! the program's descriptors open. A child of fork(2) has no such thread; a program that it executes gets a new one. If
 //! the manager is absent, or goes, the thread retries with back-off. Marked memory stays marked: making pages private

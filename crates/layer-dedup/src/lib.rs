@@ -1,6 +1,6 @@
 //! `dedup`: keeps equal blocks once. Each block of the volume leads to a data block that others may lead to as well.
 //!
-//! Invariant: never changes or gives out a data block to which anything durable or mapped still leads; so a power cut
+//! Invariant: never changes or gives out a data block to which anything durable or mapped still leads. So a power cut
 //! loses at most what was not flushed, and never mixes blocks up.
 //!
 //! Reading order: [`layout`] (where everything lies), [`cell`], [`superblock`], [`journal`], [`index`] (the format),

@@ -1,7 +1,7 @@
 //! `offload`: while a device should rest, what is written to it goes into a log on another one, and home again later.
 //!
-//! Invariant: a byte whose newest content is not in the log has no record in it, so replaying the log never brings back
-//! what was overwritten; and nothing is answered before a restart would find it as the medium promises.
+//! Invariant: a byte whose newest content is not in the log has no record in it; nothing is answered before a restart
+//! would find it as the medium promises. So replaying the log never brings back what was overwritten.
 //!
 //! Reading order: [`superblock`] (where the log begins), [`format`] (records), [`replay`] (from bytes to records),
 //! [`map`] (where the newest bytes are), [`log`] (the log in memory), `open`, `run` (requests), `append` (into the

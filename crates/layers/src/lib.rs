@@ -1,6 +1,6 @@
 //! Small layers without a format, one module each: a `KIND` (manifest) and the extension behind it.
 //!
-//! Invariant: nothing of theirs on media, no background work; what a layer holds of a request ends with that request.
+//! Invariant: nothing on media, no background work. What a layer holds of a request ends with that request.
 //!
 //! Reading order: [`pass`] (the smallest), [`offset`], [`split`] (what [`concat`] and [`stripe`] share), [`align`],
 //! [`emulate`], [`cipher`] and [`crypt`], [`verify`], then the accessors [`delay`], [`rate`], [`error`], [`stats`] and [`tap`].

@@ -1,5 +1,5 @@
-//! `cargo xtask record-suite`: records the real programs whose traces are kept in `data/programs`, and tells which of them
-//! are what a suite of multithreaded programs needs.
+//! `cargo xtask record-suite`: records the real programs whose traces are kept in `data/programs`, and tells which of
+//! them are what a suite of multithreaded programs needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
