@@ -30,5 +30,5 @@ pub mod timing;
 pub mod volume_load;
 
 pub use evaluation::{Evaluated, Evaluation, Spread, evaluate};
-pub use experiment::{Experiment, Figure, LabError, Options, Peer, Report};
+pub use experiment::{Experiment, Figure, Lab, LabError, Options, Peer, Report};
 pub use rig::Rig;

@@ -145,6 +145,7 @@ impl ServeProcess {
     }
 }
 
-fn failed(error: std::io::Error) -> LabError {
+/// What the kernel says about it.
+pub fn failed(error: std::io::Error) -> LabError {
     peer::fault(PROGRAM, error)
 }

@@ -11,23 +11,10 @@ use std::time::Instant;
 
 use esker_base::Stream;
 use esker_base::units::{GIB, MIB};
-use esker_block::{Bio, BioError, Buf, Device};
-use esker_rt::real::{Reactor, RealConfig};
-use esker_rt::sync::join_all;
+use esker_block::{Bio, BioError, Device};
 use esker_stack::Export;
 
-use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer, scratch, volume_load};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "anvil-gc-steady",
-    summary: "Random writes with the collector in its steady state: write amplification, balance, 99th percentile",
-    source: "ANViL, figure 3.8 (allocation and reclamation in balance); issue 6 of this project: p99 at most 5 times that \
-             without the collector",
-    simulated: false,
-    rivals: &[],
-    run,
-};
+use esker_lab_kit::{Figure, Lab, LabError, rig::clients, scratch, volume_load};
 
 const BLOCK: u64 = 4096;
 /// Live share of the device.
@@ -52,21 +39,20 @@ struct Run {
     utilization: f64,
 }
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let (device, count) = if options.quick { (GIB, 200_000) } else { (4 * GIB, 1_000_000) };
+pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let (device, count) = lab.scale((GIB, 200_000), (4 * GIB, 1_000_000));
     let live = (device as f64 * LIVE) as u64 / MIB * MIB;
     let warm = device / BLOCK;
-    let with = measure(options, device, live, warm, count)?;
-    progress(&format!("with: {:.0} writes per second", count as f64 / with.seconds));
-    let without = measure(options, 8 * device, live, count / 8, count)?;
-    progress(&format!("without: {:.0} writes per second", count as f64 / without.seconds));
+    let with = measure(lab, device, live, warm, count)?;
+    lab.say(format!("with: {:.0} writes per second", count as f64 / with.seconds));
+    let without = measure(lab, 8 * device, live, count / 8, count)?;
+    lab.say(format!("without: {:.0} writes per second", count as f64 / without.seconds));
     let user = (count * BLOCK) as f64;
     let taken = (with.written + with.moved) / (4.0 * MIB as f64);
     let (p99, p99_without) = (with.percentile(0.99), without.percentile(0.99));
-    let peer = |value: f64| Some(Peer { name: "the same writes where cleaning never begins, ms".to_string(), value });
-    let over = |a: f64, b: f64| Figure::alone("gc_write_p99_ratio", a / b, "ratio").beside(peer(b * 1e3));
+    let over = Figure::alone("gc_write_p99_ratio", p99 / p99_without, "ratio");
     Ok(vec![
-        over(p99, p99_without),
+        over.peer("the same writes where cleaning never begins, ms", p99_without * 1e3),
         Figure::alone("p99_ms", p99 * 1e3, "ms"),
         Figure::alone("p999_ms", with.percentile(0.999) * 1e3, "ms"),
         Figure::alone("slowest_ms", with.percentile(1.0) * 1e3, "ms"),
@@ -87,15 +73,15 @@ impl Run {
     }
 }
 
-fn measure(options: &Options, device: u64, live: u64, warm: u64, count: u64) -> Result<Run, LabError> {
-    let dir = scratch::folder(&options.scratch)?;
-    let reactor = Reactor::new(RealConfig::seeded(options.seed))?;
+fn measure(lab: &Lab<'_>, device: u64, live: u64, warm: u64, count: u64) -> Result<Run, LabError> {
+    let dir = lab.folder()?;
     let file = dir.path().join("volume");
     // Segments are taken from the front, and what is written once is live data, all overwrites and at most a third for records.
     let once = live + (warm + count) * BLOCK * 4 / 3;
     scratch::zero_start(&file, device.min(once / MIB * MIB), device)?;
+    let reactor = lab.reactor()?;
     let vol = volume_load::open(&reactor, &file, device, true, PARAMS)?;
-    let seed = options.seed;
+    let seed = lab.seed;
     let run = reactor.block_on(async move {
         volume_load::write_all(&vol, MIB as usize, live / MIB, |i| i * MIB).await?;
         overwrite(&vol, live, warm, seed).await?;
@@ -117,14 +103,12 @@ fn measure(options: &Options, device: u64, live: u64, warm: u64, count: u64) -> 
 async fn overwrite(vol: &Export, live: u64, count: u64, seed: u64) -> Result<(Vec<f64>, f64), BioError> {
     let seconds = Rc::new(RefCell::new(Vec::with_capacity(count as usize)));
     let shares = Rc::new(Cell::new((0.0, 0u64)));
-    let writers = (0..WRITERS).map(|writer| {
+    let writer = |writer| {
         let (vol, seconds, shares) = (vol.clone(), seconds.clone(), shares.clone());
-        let rt = vol.stack().rt().clone();
-        rt.spawn("writer", async move {
+        async move {
             let mut rng = Stream::named(seed, &format!("writer {writer}"));
             for i in 0..count / WRITERS {
-                let mut buf = Buf::unique(vol.stack().pool(), BLOCK as usize);
-                buf.bytes_mut().expect("just made unique")[..8].copy_from_slice(&i.to_le_bytes());
+                let buf = volume_load::numbered(vol.stack().pool(), BLOCK as usize, i);
                 let start = Instant::now();
                 vol.submit(Bio::write(rng.below(live / BLOCK) * BLOCK, buf)).await.result?;
                 seconds.borrow_mut().push(start.elapsed().as_secs_f64());
@@ -134,9 +118,9 @@ async fn overwrite(vol: &Export, live: u64, count: u64, seed: u64) -> Result<(Ve
                 }
             }
             Ok(())
-        })
-    });
-    join_all(writers.collect::<Vec<_>>()).await.into_iter().collect::<Result<(), BioError>>()?;
+        }
+    };
+    clients(vol.stack().rt(), WRITERS, writer).await.into_iter().collect::<Result<(), BioError>>()?;
     let mut seconds = seconds.take();
     seconds.sort_by(f64::total_cmp);
     let (sum, number) = shares.get();

@@ -10,19 +10,9 @@ use std::time::Instant;
 use esker_base::Stream;
 use esker_base::units::GIB;
 use esker_block::{Bio, Buf, Device};
-use esker_rt::real::{Reactor, RealConfig};
+use esker_rt::real::Reactor;
 
-use esker_lab_kit::{Experiment, Figure, LabError, Options, scratch, volume_load};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "anvil-recovery",
-    summary: "Seconds to open a volume with 16 million mappings after a kill",
-    source: "issue 6 of this project: at most 5 seconds (ANViL gives no figure)",
-    simulated: false,
-    rivals: &[],
-    run,
-};
+use esker_lab_kit::{Figure, Lab, LabError, volume_load};
 
 /// Bytes of a block.
 const BLOCK: u64 = 512;
@@ -33,14 +23,14 @@ const SPAN: u64 = 2 * WRITTEN * BLOCK;
 const FILE: u64 = 6 * GIB;
 const PARAMS: &str = "block=512 page=4KiB segment=64MiB checkpoint_interval=4GiB";
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let (clones, logged) = if options.quick { (15, 1 << 16) } else { (15, 1 << 20) };
-    let dir = scratch::folder(&options.scratch)?;
+pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let (clones, logged) = (15, lab.scale(1 << 16, 1 << 20));
+    let dir = lab.folder()?;
     let file = dir.path().join("volume");
-    let seed = options.seed;
+    let open = |reactor: &Reactor| volume_load::open(reactor, &file, FILE, false, PARAMS);
     {
-        let reactor = Reactor::new(RealConfig::seeded(seed))?;
-        let vol = volume_load::open(&reactor, &file, FILE, false, PARAMS)?;
+        let reactor = lab.reactor()?;
+        let vol = open(&reactor)?;
         let filler = vol.clone();
         reactor.block_on(async move {
             volume_load::write_all(&filler, BLOCK as usize, WRITTEN, |i| i * 2 * BLOCK).await?;
@@ -51,23 +41,21 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
             filler.stack().close().await;
             Ok::<(), esker_block::BioError>(())
         })?;
-        progress(&format!("{} mappings are stored", volume_load::stat(&vol, "mappings")));
+        lab.say(format!("{} mappings are stored", volume_load::stat(&vol, "mappings")));
     }
     {
-        let reactor = Reactor::new(RealConfig::seeded(seed))?;
-        let vol = volume_load::open(&reactor, &file, FILE, false, PARAMS)?;
-        let places: Vec<u64> = {
-            let mut rng = Stream::named(seed, "overwrites");
-            (0..logged).map(|_| rng.below(16 * WRITTEN) * 2 * BLOCK).collect()
-        };
+        let reactor = lab.reactor()?;
+        let vol = open(&reactor)?;
+        let mut rng = Stream::named(lab.seed, "overwrites");
+        let places: Vec<u64> = (0..logged).map(|_| rng.below(16 * WRITTEN) * 2 * BLOCK).collect();
         reactor.block_on(async move {
             volume_load::write_all(&vol, BLOCK as usize, logged, move |i| places[i as usize]).await
         })?;
-        progress(&format!("{logged} records are logged behind the checkpoint"));
+        lab.say(format!("{logged} records are logged behind the checkpoint"));
     }
-    let reactor = Reactor::new(RealConfig::seeded(seed))?;
+    let reactor = lab.reactor()?;
     let start = Instant::now();
-    let vol = volume_load::open(&reactor, &file, FILE, false, PARAMS)?;
+    let vol = open(&reactor)?;
     let reader = vol.clone();
     reactor.block_on(async move {
         let buf = Buf::unique(reader.stack().pool(), BLOCK as usize);

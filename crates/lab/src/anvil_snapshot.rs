@@ -15,20 +15,9 @@ use esker_stack::{Export, Stack};
 use crate::copy_on_write::{CopyOnWrite, TABLE};
 use crate::random_writes::{self, BLOCK, Load};
 use esker_lab_kit::{
-    Experiment, Figure, LabError, Options, Peer,
+    Figure, Lab, LabError,
     nbd_serving::{self, Rival, export},
     peer, rig, scratch, timing, volume_load,
-};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "anvil-snapshot",
-    summary: "Random 4 KiB writes after snapshots: against none, copy-on-write, qcow2 and the bare file",
-    source: "ANViL, figure 3.5: up to 7 times LVM; issue 6 of this project: at least 0.95 of the rate before, 5 times copy-on-write of \
-             2 MiB, 1.5 times the best of it and qcow2, 0.9 of the bare file",
-    simulated: false,
-    rivals: &["fio", "qemu-img", "qemu-nbd"],
-    run,
 };
 
 /// Bytes of each medium of ours.
@@ -50,15 +39,15 @@ struct Bench {
     pairs: u32,
 }
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let dir = scratch::folder(&options.scratch)?;
-    let (seed, quick, pairs) = (options.seed, options.quick, if options.quick { 7 } else { 15 });
+pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let dir = lab.folder()?;
+    let (seed, quick, pairs) = (lab.seed, lab.quick, if lab.quick { 7 } else { 15 });
     let reactor = Reactor::new(RealConfig::seeded(seed))?;
     let bench = Bench { dir: dir.path().to_path_buf(), reactor, seed, quick, pairs };
-    let mut figures = bench.after_over_before(progress)?;
-    figures.extend(bench.over_copy_on_write(progress)?);
-    figures.push(bench.over_qcow2(progress)?);
-    figures.push(bench.over_file(progress)?);
+    let mut figures = bench.after_over_before(lab)?;
+    figures.extend(bench.over_copy_on_write(lab)?);
+    figures.push(bench.over_qcow2(lab)?);
+    figures.push(bench.over_file(lab)?);
     Ok(figures)
 }
 
@@ -90,7 +79,7 @@ impl Bench {
     }
 
     /// The rate with 1, 100 and 1,000 snapshots over that without, with as much in use; the worst of the three.
-    fn after_over_before(&self, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
+    fn after_over_before(&self, lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
         let bytes = if self.quick { 16 * MIB } else { 64 * MIB };
         let mut worst: [Option<Figure>; 2] = [None, None];
         for snapshots in [1, 100, 1000] {
@@ -103,8 +92,8 @@ impl Bench {
                     "the same without snapshots ({snapshots} of them are compared), depth {depth}, writes per second"
                 );
                 let rate = |volume: &Aged| self.rate(&volume.device, load);
-                let figure = timing::ratio(id, name, self.pairs, || rate(&after), || rate(&before), progress)?;
-                progress(&format!("{id} with {snapshots} snapshots: {:.3}", figure.value));
+                let figure = timing::ratio(id, name, self.pairs, || rate(&after), || rate(&before), lab)?;
+                lab.say(format!("{id} with {snapshots} snapshots: {:.3}", figure.value));
                 if worst.as_ref().is_none_or(|worst| figure.value < worst.value) {
                     *worst = Some(figure);
                 }
@@ -147,9 +136,9 @@ impl Bench {
     }
 
     /// Against copying before writing, in chunks of three sizes: the first writes after a snapshot.
-    fn over_copy_on_write(&self, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
+    fn over_copy_on_write(&self, lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
         let bytes = if self.quick { 128 * MIB } else { 512 * MIB };
-        let ours = self.best_of_ours(bytes, progress)?;
+        let ours = self.best_of_ours(bytes, lab)?;
         let (origin, store) = (self.file("origin", bytes)?, self.file("store", bytes + TABLE as u64)?);
         let text = |name: &str, file: &Path| format!("{name} = file path={} direct=true", file.display());
         let stack = self.build(&format!("{}; {}", text("o", &origin), text("s", &store)))?;
@@ -159,7 +148,7 @@ impl Bench {
             let fresh =
                 || -> Rc<dyn Device> { Rc::new(CopyOnWrite::new(stack.pool(), first.clone(), second.clone(), chunk)) };
             let rate = self.best_rate(bytes, |load| self.rate(&fresh(), load))?;
-            progress(&format!(
+            lab.say(format!(
                 "copy-on-write of {} KiB: {:.0} at depth {}; ours: {:.0} at {}",
                 chunk / KIB,
                 rate.0,
@@ -175,14 +164,14 @@ impl Bench {
         }
         let figure = |id, (chunk, (rate, depth)): (u64, (f64, u64))| {
             let name = format!("copy-on-write of {} KiB at its best depth, {depth}, writes per second", chunk / KIB);
-            Figure::alone(id, ours.0 / rate, "ratio").beside(Peer { name, value: rate })
+            Figure::alone(id, ours.0 / rate, "ratio").peer(name, rate)
         };
         let fastest = best.iter().copied().max_by(|a, b| a.1.0.total_cmp(&b.1.0)).expect("there are chunks");
         let thesis = *best.last().expect("there are chunks");
         Ok(vec![Figure { paper: Some(7.0), ..figure("over_cow_2m", thesis) }, figure("over_cow_best", fastest)])
     }
 
-    fn best_of_ours(&self, bytes: u64, progress: &mut dyn FnMut(&str)) -> Result<(f64, u64), LabError> {
+    fn best_of_ours(&self, bytes: u64, lab: &Lab<'_>) -> Result<(f64, u64), LabError> {
         let file = self.file("ours", MEDIUM)?;
         let text =
             format!("a = file path={} direct=true; vm = thin {PARAMS} ports=\"vol={bytes}\" on a", file.display());
@@ -199,7 +188,7 @@ impl Bench {
             let deleted = self.reactor.block_on(async move { asked.order("vm", &words).await });
             deleted.map(|_| rate).map_err(LabError::data)
         })?;
-        progress(&format!("ours after a snapshot: {:.0} at depth {}", best.0, best.1));
+        lab.say(format!("ours after a snapshot: {:.0} at depth {}", best.0, best.1));
         Aged { device: vol, stack, file }.remove(&self.reactor)?;
         Ok(best)
     }
@@ -221,7 +210,7 @@ impl Bench {
     }
 
     /// Against qcow2 after an internal snapshot, both over NBD, without a cache of the kernel, unflushed, at depth 32.
-    fn over_qcow2(&self, progress: &mut dyn FnMut(&str)) -> Result<Figure, LabError> {
+    fn over_qcow2(&self, lab: &Lab<'_>) -> Result<Figure, LabError> {
         const SIZE: u64 = 128 * MIB;
         let file = self.file("served", MEDIUM)?;
         let text =
@@ -269,14 +258,14 @@ impl Bench {
         let our_rate = timing::median(our_rates);
         let medians = QEMU.into_iter().zip(their_rates).map(|(aio, rates)| (aio, timing::median(rates)));
         let (aio, rate) = medians.max_by(|a, b| a.1.total_cmp(&b.1)).expect("there are settings");
-        progress(&format!("over NBD: {our_rate:.0} against {rate:.0} of qcow2 with {aio}"));
+        lab.say(format!("over NBD: {our_rate:.0} against {rate:.0} of qcow2 with {aio}"));
         let name = format!("qemu-nbd --cache=none {aio} on qcow2 after a snapshot, depth 32, writes per second");
         std::fs::remove_file(&file).map_err(|source| LabError::Scratch { dir: file, source })?;
-        Ok(Figure::alone("over_qcow2", our_rate / rate, "ratio").beside(Peer { name, value: rate }))
+        Ok(Figure::alone("over_qcow2", our_rate / rate, "ratio").peer(name, rate))
     }
 
     /// Against the `file` device that is below the volume.
-    fn over_file(&self, progress: &mut dyn FnMut(&str)) -> Result<Figure, LabError> {
+    fn over_file(&self, lab: &Lab<'_>) -> Result<Figure, LabError> {
         const BYTES: u64 = 64 * MIB;
         let (file, bare) = (self.file("volume", MEDIUM)?, self.file("bare", MEDIUM)?);
         let vol = volume_load::open(&self.reactor, &file, MEDIUM, true, PARAMS)?;
@@ -288,7 +277,7 @@ impl Bench {
         let load = Load { bytes: BYTES, depth: 32, writes: if self.quick { 16_000 } else { 64_000 }, seed: self.seed };
         let name = "the bare file device, depth 32, writes per second".to_string();
         let (ours, theirs) = (|| self.rate(&device, load), || self.rate(&bare, load));
-        timing::ratio("raw_write_ratio_qd32", name, self.pairs, ours, theirs, progress)
+        timing::ratio("raw_write_ratio_qd32", name, self.pairs, ours, theirs, lab)
     }
 }
 

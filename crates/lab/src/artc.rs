@@ -3,10 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
-use esker_base::Nanos;
+use esker_base::{Nanos, Time};
 use esker_rt::real::{Reactor, RealConfig};
 use esker_trace_calls::etrace::{self, Limits};
-use esker_trace_calls::{Platform, Snapshot, Trace};
+use esker_trace_calls::{
+    Action, Call, Outcome, PathBytes, Platform, Process, ProcessId, Snapshot, Thread, ThreadId, Trace, Word,
+};
 use esker_trace_order::compiled::Program;
 use esker_trace_order::model::compile;
 use esker_trace_order::rules::{Order, Rules};
@@ -60,6 +62,11 @@ pub fn prediction() -> Order {
     Order::Root(Rules::default() | Rules::THREAD_STAGE)
 }
 
+/// The modes that experiments with readers compare.
+pub fn modes() -> [(&'static str, Order); 3] {
+    [("root", root()), ("temporal", Order::Temporal), ("single", Order::Single)]
+}
+
 /// The same order, but where calls that only look at a file or descriptor have none among each other.
 pub fn with_rw(order: Order) -> Order {
     match order {
@@ -74,6 +81,41 @@ pub fn with_rw(order: Order) -> Order {
 /// A trace that contradicts itself.
 pub fn compiled(trace: Trace) -> Result<Program, LabError> {
     compile(trace, &mut |_| {}).map_err(LabError::data)
+}
+
+/// A trace of one process and its threads, without an action.
+pub fn begun(threads: u32, name: &str) -> Trace {
+    let mut trace = Trace::new(Platform::Linux, "experiment");
+    trace.processes.push(Process { pid: 1, parent: None, cwd: PathBytes::from("/"), umask: 0o22 });
+    let thread = |tid| Thread { tid: tid + 1, process: ProcessId(0), parent: None, name: Word::from(name) };
+    trace.threads = (0..threads).map(thread).collect();
+    trace
+}
+
+/// A call that a thread makes within a time.
+pub fn action(thread: u32, [enter, leave]: [u64; 2], call: Call, result: i64) -> Action {
+    let (thread, outcome) = (ThreadId(thread), Outcome::Done(result));
+    Action { thread, enter: Time(enter), leave: Time(leave), call, outcome }
+}
+
+/// A program on one target: a recording, and the middle time of its runs.
+pub struct Source {
+    /// The recording.
+    pub program: Program,
+    /// Nanoseconds.
+    pub elapsed_ns: f64,
+}
+
+impl Source {
+    /// The time in whole milliseconds.
+    pub fn ms(&self) -> u64 {
+        (self.elapsed_ns / 1e6) as u64
+    }
+
+    /// The relative error of a replay that took so long here, where the program itself was measured; too long if positive.
+    pub fn error(&self, elapsed_ns: f64) -> f64 {
+        (elapsed_ns - self.elapsed_ns) / self.elapsed_ns
+    }
 }
 
 /// How a program is replayed.
@@ -96,6 +138,11 @@ pub struct How {
 }
 
 impl How {
+    /// At the speed at which it was recorded.
+    pub fn paced(order: Order, seed: u64) -> How {
+        How::plain(order, Speed::Scaled(1.0), seed)
+    }
+
     /// Once, durably, on the tree put right.
     pub fn plain(order: Order, speed: Speed, seed: u64) -> How {
         let patience = Nanos::secs(30);
@@ -108,27 +155,11 @@ impl How {
 /// # Errors
 /// What kept it from being replayed.
 pub fn replayed(program: &Program, dir: &Path, how: How) -> Result<Report, LabError> {
-    let kernel = KernelOptions {
-        fsync: how.fsync,
-        exchange: ExchangeBy::Link,
-        platform: Platform::Linux,
-        keep_modes: false,
-        seed: how.seed,
-    };
-    let options = RunOptions {
-        order: how.order,
-        speed: how.speed,
-        init: InitOptions {
-            mode: how.init,
-            force: false,
-            keep_modes: false,
-            max_bytes: None,
-            drop_caches: false,
-            seed: how.seed,
-        },
-        replay: ReplayOptions { kernel, patience: how.patience },
-        repeat: how.repeat,
-    };
+    let How { order, speed, fsync, repeat, patience, seed, .. } = how;
+    let (exchange, platform) = (ExchangeBy::Link, Platform::Linux);
+    let kernel = KernelOptions { fsync, exchange, platform, keep_modes: false, seed };
+    let replay = ReplayOptions { kernel, patience };
+    let options = RunOptions { order, speed, init: init_options(how.init, seed), replay, repeat };
     let reactor = Reactor::new(RealConfig::seeded(how.seed))?;
     let job = ReplayInput { name: "experiment".to_string(), program: program.clone() };
     let reports = run(vec![job], dir, options, &reactor, &mut |_| {});
@@ -141,9 +172,20 @@ pub fn replayed(program: &Program, dir: &Path, how: How) -> Result<Report, LabEr
 /// # Errors
 /// What the kernel says.
 pub fn laid_out(dir: &Path, snapshot: &Snapshot, mode: InitMode, seed: u64) -> Result<(), LabError> {
-    let options = InitOptions { mode, force: false, keep_modes: false, max_bytes: None, drop_caches: false, seed };
-    let made = initialise(dir, snapshot, options, &mut |_| {});
-    made.map(drop).map_err(LabError::data)
+    initialise(dir, snapshot, init_options(mode, seed), &mut |_| {}).map(drop).map_err(LabError::data)
+}
+
+fn init_options(mode: InitMode, seed: u64) -> InitOptions {
+    InitOptions { mode, force: false, keep_modes: false, max_bytes: None, drop_caches: false, seed }
+}
+
+/// Makes the tree of a snapshot on a new file system, where a replay finds it.
+///
+/// # Errors
+/// What the kernel refuses.
+pub fn afresh(on: &Mounted, snapshot: &Snapshot, seed: u64) -> Result<(), LabError> {
+    on.renew()?;
+    laid_out(&on.run_dir(), snapshot, InitMode::Full, seed)
 }
 
 /// Replays on a new file system that has forgotten what its files hold, as a program found it that was run there first.
@@ -152,8 +194,7 @@ pub fn laid_out(dir: &Path, snapshot: &Snapshot, mode: InitMode, seed: u64) -> R
 /// # Errors
 /// As [`replayed`], and what the kernel refuses.
 pub fn replayed_cold(program: &Program, on: &Mounted, how: How) -> Result<Report, LabError> {
-    on.renew()?;
-    laid_out(&on.run_dir(), program.snapshot(), InitMode::Full, how.seed)?;
+    afresh(on, program.snapshot(), how.seed)?;
     on.forget()?;
     replayed(program, &on.run_dir(), How { init: InitMode::None, ..how })
 }

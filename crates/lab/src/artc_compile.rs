@@ -4,50 +4,38 @@
 //! the usual rules, and reducing them.
 
 use std::fs;
-use std::time::Instant;
 
 use esker_trace_calls::generate::{Shape, apple_desktop};
 use esker_trace_order::compiled::Program;
 use esker_trace_order::model::compile;
 use esker_trace_order::rules::{Order, Rules};
 
-use esker_lab_kit::{Experiment, Figure, LabError, Options, machine::told_bytes};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "artc-compile",
-    summary: "Time and memory of compiling and loading a trace of 1.7 million actions",
-    source: "thesis on hardware-driven evolution, section 2.4; the project's own bars",
-    simulated: false,
-    rivals: &[],
-    run,
-};
+use esker_lab_kit::{Figure, Lab, LabError, machine::told_bytes, timing::timed};
 
 /// Scripts of the trace, 19 actions each in the mean, and of the short form, which is a tenth.
 const SCRIPTS: u32 = 90_000;
 const THREADS: u32 = 16;
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let scripts = if options.quick { SCRIPTS / 10 } else { SCRIPTS };
-    let trace = apple_desktop(Shape { seed: options.seed, threads: THREADS, scripts });
+pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let scripts = if lab.quick { SCRIPTS / 10 } else { SCRIPTS };
+    let trace = apple_desktop(Shape { seed: lab.seed, threads: THREADS, scripts });
     let actions = trace.actions.len();
-    progress(&format!("{actions} actions of {THREADS} threads"));
+    lab.say(format!("{actions} actions of {THREADS} threads"));
     forget_peak()?;
-    let (compiled, compile_seconds) = timed(|| compile(trace, &mut |_| {}));
+    let (compile_seconds, compiled) = timed(|| compile(trace, &mut |_| {}));
     let program = compiled.map_err(LabError::data)?;
     let peak = peak_bytes()?;
-    progress(&format!("compiled in {compile_seconds:.2} s, peak {:.3} GiB", gib(peak)));
+    lab.say(format!("compiled in {compile_seconds:.2} s, peak {:.3} GiB", gib(peak)));
     let bytes = program.encode();
     drop(program);
-    let (loaded, load_seconds) = timed(|| {
-        let program = Program::decode(&bytes)?;
+    let (load_seconds, loaded) = timed(|| {
+        let program = Program::decode(&bytes).map_err(LabError::data)?;
         let schedule = program.schedule(Order::Root(Rules::default()));
-        Ok((program, schedule))
+        Ok::<_, LabError>((program, schedule))
     });
-    let (program, schedule) =
-        loaded.map_err(|error: esker_trace_order::compiled::CompiledError| LabError::Data(error.to_string()))?;
+    let (program, schedule) = loaded?;
     let cost = schedule.cost();
-    progress(&format!("loaded in {load_seconds:.2} s, {} waits", cost.waits));
+    lab.say(format!("loaded in {load_seconds:.2} s, {} waits", cost.waits));
     Ok(vec![
         Figure::alone("actions", program.len() as f64, "actions"),
         Figure::alone("compile_s", compile_seconds, "s"),
@@ -56,12 +44,6 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         Figure::alone("dependency_bytes", cost.bytes_per_action, "bytes per action while replaying"),
         Figure::alone("file_bytes", bytes.len() as f64 / actions as f64, "bytes per action in the file"),
     ])
-}
-
-fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
-    let start = Instant::now();
-    let done = work();
-    (done, start.elapsed().as_secs_f64())
 }
 
 fn gib(bytes: u64) -> f64 {

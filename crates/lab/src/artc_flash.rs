@@ -6,16 +6,9 @@ use esker_trace_replay::{Report, Speed};
 
 use crate::artc::mounted::{FileSystem, Mounted};
 use crate::artc::{How, prediction, replayed_cold, suite};
-use esker_lab_kit::{Experiment, Figure, LabError, Options, scratch, timing};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "artc-flash",
-    summary: "Thread time of recorded programs on a modelled disk over that on modelled flash, and what of it is fsync",
-    source: "thesis on hardware-driven evolution, section 2.5.4, figures 2.15 and 2.16",
-    simulated: false,
-    rivals: &["mkfs.ext4"],
-    run,
+use esker_lab_kit::{
+    Figure, Lab, LabError,
+    timing::{mean, median},
 };
 
 const DISK: &str = "vol = disk-model content=memory size=2GiB";
@@ -31,32 +24,26 @@ struct Spent {
     fsync_ns: f64,
 }
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let dir = scratch::folder(&options.scratch)?;
-    let mount = |name, text| Mounted::new(name, FileSystem::Ext4, text, dir.path(), options.seed);
-    let (disk, flash) = (mount("disk", DISK)?, mount("flash", FLASH)?);
+pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let mount = |text| Mounted::new(lab, FileSystem::Ext4, text);
+    let (disk, flash) = (mount(DISK)?, mount(FLASH)?);
     let (mut ratios, mut shares) = (Vec::new(), [Vec::new(), Vec::new()]);
-    for path in suite::recordings() {
-        let (name, program) = suite::read(&path)?;
-        if options.quick && !QUICK.contains(&name.as_str()) {
-            continue;
-        }
-        let how = How::plain(prediction(), Speed::Afap, options.seed);
-        let [on_disk, on_flash] =
-            [&disk, &flash].map(|on| replayed_cold(&program, on, how).map(|report| spent(&report)));
-        let (on_disk, on_flash) = (on_disk?, on_flash?);
+    for program in suite::programs(lab.quick.then_some(&QUICK)) {
+        let (name, program) = program?;
+        let how = How::plain(prediction(), Speed::Afap, lab.seed);
+        let spent = |on| replayed_cold(&program, on, how).map(|report| spent(&report));
+        let (on_disk, on_flash) = (spent(&disk)?, spent(&flash)?);
         let ratio = on_disk.all_ns / on_flash.all_ns;
-        progress(&format!("{name}: {:.0} ms on the disk, {ratio:.1} times as long as on flash", on_disk.all_ns / 1e6));
+        lab.say(format!("{name}: {:.0} ms on the disk, {ratio:.1} times as long as on flash", on_disk.all_ns / 1e6));
         ratios.push(ratio);
         for (shares, spent) in shares.iter_mut().zip([on_disk, on_flash]) {
             shares.push(spent.fsync_ns / spent.all_ns);
         }
     }
     let between = ratios.iter().filter(|ratio| (FASTER.0..=FASTER.1).contains(ratio)).count();
-    let mean = |shares: &[f64]| shares.iter().sum::<f64>() / shares.len().max(1) as f64;
     Ok(vec![
         Figure::alone("traces", ratios.len() as f64, "traces"),
-        Figure::alone("disk_over_flash_median", timing::median(ratios.clone()), "ratio of thread times"),
+        Figure::alone("disk_over_flash_median", median(ratios.clone()), "ratio of thread times"),
         Figure::alone("disk_over_flash_5_to_20", between as f64 / ratios.len().max(1) as f64, "share of the traces"),
         Figure::alone("fsync_share_disk", mean(&shares[0]), "of thread time, mean of the traces"),
         Figure::alone("fsync_share_flash", mean(&shares[1]), "of thread time, mean of the traces"),

@@ -11,15 +11,15 @@ use esker_trace_record::{Method, RecordError, Recorded, Settings, Target, record
 use rustix::fs::{Access, access};
 
 use crate::artc::recording;
-use esker_lab_kit::{Figure, LabError, Options, Peer, peer, scratch, timing};
+use esker_lab_kit::{Figure, Lab, LabError, peer, timing};
 
 const PAIRS: usize = 9;
 /// How often is looked whether the recorder is ready.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// `ns_per_call` and `record_over_strace`.
-pub fn figures(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    Ok(vec![ns_per_call(options, progress)?, record_over_strace(options, progress)?])
+pub fn figures(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    Ok(vec![ns_per_call(lab)?, record_over_strace(lab)?])
 }
 
 fn settings() -> Settings {
@@ -31,20 +31,20 @@ fn failed(error: RecordError) -> LabError {
 }
 
 /// A loop of calls with one path each, while this process is recorded and while it is not, in turns.
-fn ns_per_call(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Figure, LabError> {
-    let calls = if options.quick { 50_000 } else { 300_000 };
-    let dir = scratch::folder(&options.scratch)?;
+fn ns_per_call(lab: &Lab<'_>) -> Result<Figure, LabError> {
+    let calls = if lab.quick { 50_000 } else { 300_000 };
+    let dir = lab.folder()?;
     let path = dir.path().join("a/file/at/some/depth");
     let (mut costs, mut bare_costs) = (Vec::new(), Vec::new());
     for pair in 1..=PAIRS {
         let bare = loop_of_calls(&path, calls);
         let recorded = while_recorded(calls, || loop_of_calls(&path, calls))?;
-        progress(&format!("pair {pair} of {PAIRS}: {recorded:.0} ns a call recorded, {bare:.0} ns without"));
+        lab.say(format!("pair {pair} of {PAIRS}: {recorded:.0} ns a call recorded, {bare:.0} ns without"));
         costs.push(recorded - bare);
         bare_costs.push(bare);
     }
-    let peer = Some(Peer { name: "the call itself, ns".to_string(), value: timing::median(bare_costs) });
-    Ok(Figure::alone("ns_per_call", timing::median(costs), "ns added to a call with a path").beside(peer))
+    let cost = Figure::alone("ns_per_call", timing::median(costs), "ns added to a call with a path");
+    Ok(cost.peer("the call itself, ns", timing::median(bare_costs)))
 }
 
 fn loop_of_calls(path: &Path, calls: u32) -> f64 {
@@ -84,20 +84,20 @@ fn all_seen(recorded: &Recorded, calls: u32) -> Result<(), LabError> {
 }
 
 /// A walk through a tree: bare, recorded, and under strace, which stops at the same calls.
-fn record_over_strace(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Figure, LabError> {
+fn record_over_strace(lab: &Lab<'_>) -> Result<Figure, LabError> {
     peer::demand("strace")?;
-    let (rounds, tree) = if options.quick { (3, "/usr/share/doc") } else { (5, "/usr") };
+    let (rounds, tree) = if lab.quick { (3, "/usr/share/doc") } else { (5, "/usr") };
     let walk = ["find", tree, "-newermt", "2100-01-01"];
     let (mut ratios, mut slowdowns) = (Vec::new(), Vec::new());
     bare(&walk)?;
     for round in 1..=rounds {
-        let (alone, ours, theirs) = (bare(&walk)?, recorded(&walk)?, under_strace(&walk, options)?);
-        progress(&format!("round {round} of {rounds}: {alone:.2} s, {ours:.2} s recorded, {theirs:.2} s under strace"));
+        let (alone, ours, theirs) = (bare(&walk)?, recorded(&walk)?, under_strace(&walk, lab)?);
+        lab.say(format!("round {round} of {rounds}: {alone:.2} s, {ours:.2} s recorded, {theirs:.2} s under strace"));
         ratios.push((ours - alone) / (theirs - alone));
         slowdowns.push(theirs / alone);
     }
-    let peer = Some(Peer { name: "strace, times the program alone".to_string(), value: timing::median(slowdowns) });
-    Ok(Figure::alone("record_over_strace", timing::median(ratios), "slowdown over strace's").beside(peer))
+    let over = Figure::alone("record_over_strace", timing::median(ratios), "slowdown over strace's");
+    Ok(over.peer("strace, times the program alone", timing::median(slowdowns)))
 }
 
 fn timed(command: &mut Command) -> Result<f64, LabError> {
@@ -111,8 +111,8 @@ fn bare(walk: &[&str]) -> Result<f64, LabError> {
     timed(Command::new(walk[0]).args(&walk[1..]))
 }
 
-fn under_strace(walk: &[&str], options: &Options) -> Result<f64, LabError> {
-    let dir = scratch::folder(&options.scratch)?;
+fn under_strace(walk: &[&str], lab: &Lab<'_>) -> Result<f64, LabError> {
+    let dir = lab.folder()?;
     let names = "%file,%desc,%process,sync,umask";
     let mut command = Command::new("strace");
     command.args(["-f", "--seccomp-bpf", "-ttt", "-T", "-s", "4096", "-e", &format!("trace={names}"), "-o"]);

@@ -11,17 +11,7 @@ use esker_trace_replay::report::{Mismatch, Mismatches};
 use esker_trace_replay::{InitMode, Speed};
 
 use crate::artc::{How, compiled, replayed, root, suite, with_rw};
-use esker_lab_kit::{Experiment, Figure, LabError, Options, scratch};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "artc-semantics",
-    summary: "Calls that a replay has come out otherwise, by mode, on many traces",
-    source: "thesis on hardware-driven evolution, section 2.5.1, figure 2.7",
-    simulated: false,
-    rivals: &[],
-    run,
-};
+use esker_lab_kit::{Figure, Lab, LabError};
 
 /// Repetitions, as in the source; the short form has one.
 const REPEAT: u32 = 5;
@@ -62,13 +52,13 @@ impl Row {
     }
 }
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
+pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let mut rows = Vec::new();
-    for (name, program) in programs(options)? {
-        let row = measure(&name, &program, options)?;
+    for (name, program) in programs(lab)? {
+        let row = measure(&name, &program, lab)?;
         let by_mode = MODES.into_iter().zip(&row.failures).map(|(mode, failures)| format!("{mode} {}", failures.count));
-        progress(&format!("{}: {} calls, {}", row.name, row.calls, by_mode.collect::<Vec<_>>().join(", ")));
-        row.apart().iter().for_each(|line| progress(line));
+        lab.say(format!("{}: {} calls, {}", row.name, row.calls, by_mode.collect::<Vec<_>>().join(", ")));
+        row.apart().iter().for_each(|line| lab.say(line));
         rows.push(row);
     }
     let sum = |mode: usize| rows.iter().map(|row| row.count(mode)).sum::<u64>() as f64;
@@ -86,15 +76,14 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     ])
 }
 
-fn measure(name: &str, program: &Program, options: &Options) -> Result<Row, LabError> {
-    let repeat = if options.quick { 1 } else { REPEAT };
+fn measure(name: &str, program: &Program, lab: &Lab<'_>) -> Result<Row, LabError> {
+    let repeat = lab.scale(1, REPEAT);
     let mut row = Row { name: name.to_string(), calls: 0, failures: Default::default() };
     let orders = [Order::Unconstrained, Order::Temporal, Order::Single, root(), with_rw(root())];
     for (at, order) in orders.into_iter().enumerate() {
-        let how =
-            How { init: InitMode::Full, repeat, patience: PATIENCE, ..How::plain(order, Speed::Afap, options.seed) };
+        let how = How { init: InitMode::Full, repeat, patience: PATIENCE, ..How::plain(order, Speed::Afap, lab.seed) };
         // Of its own: a call that was given up in an earlier order may still make a file.
-        let dir = scratch::folder(&options.scratch)?;
+        let dir = lab.folder()?;
         let report = replayed(program, dir.path(), how)?;
         row.calls = row.calls.max(report.mismatches.compared);
         row.failures[at] = report.mismatches;
@@ -103,18 +92,15 @@ fn measure(name: &str, program: &Program, options: &Options) -> Result<Row, LabE
 }
 
 /// Generated traces, and recorded ones in the order of their names.
-fn programs(options: &Options) -> Result<Vec<(String, Program)>, LabError> {
+fn programs(lab: &Lab<'_>) -> Result<Vec<(String, Program)>, LabError> {
     let shapes: &[(u32, u32)] =
-        if options.quick { &[(4, 40), (8, 120)] } else { &[(2, 40), (4, 200), (8, 400), (16, 800)] };
+        if lab.quick { &[(4, 40), (8, 120)] } else { &[(2, 40), (4, 200), (8, 400), (16, 800)] };
     let mut programs = Vec::new();
     for (number, (threads, scripts)) in shapes.iter().enumerate() {
-        let shape = Shape { seed: options.seed + number as u64, threads: *threads, scripts: *scripts };
+        let shape = Shape { seed: lab.seed + number as u64, threads: *threads, scripts: *scripts };
         programs.push((format!("apple, {threads} threads"), compiled(apple_desktop(shape))?));
     }
-    for path in suite::recordings() {
-        programs.push(suite::read(&path)?);
-    }
-    Ok(programs)
+    programs.into_iter().map(Ok).chain(suite::programs(None)).collect()
 }
 
 #[cfg(test)]

@@ -21,28 +21,15 @@ mod tried;
 use std::collections::BTreeMap;
 
 use crate::ingens::thread_cpu;
-use esker_lab_kit::{Experiment, Figure, LabError, Options};
+use esker_lab_kit::{Figure, Lab, LabError, timing};
 
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "growth",
-    summary: "How the CPU time and memory of the main jobs grow with their size, as exponents",
-    source: "the project's own bars: an exponent of at most 1.15, of memory that must not grow at most 0.1",
-    simulated: false,
-    rivals: &[],
-    run,
-};
-
-/// What the exponents of this experiment count.
-const UNIT: &str = "exponent";
-
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let rounds = if options.quick { 3 } else { 9 };
-    let mut figures = tried::figures(options.seed, rounds, progress)?;
-    figures.extend(served::starts(&options.scratch, rounds, progress)?);
-    figures.extend(served::changes(&options.scratch, rounds, progress)?);
-    figures.extend(named::figures(options.seed, rounds, progress)?);
-    figures.push(composed::figure(rounds, progress)?);
+pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let rounds = lab.scale(3, 9);
+    let mut figures = tried::figures(rounds, lab)?;
+    figures.extend(served::starts(rounds, lab)?);
+    figures.extend(served::changes(rounds, lab)?);
+    figures.extend(named::figures(rounds, lab)?);
+    figures.push(composed::figure(rounds, lab)?);
     Ok(figures)
 }
 
@@ -62,22 +49,15 @@ impl Series {
     /// # Panics
     /// If there are fewer than two sizes, or a size or cost is not above zero.
     fn exponent(&self) -> f64 {
-        assert!(self.0.len() > 1, "a slope needs two sizes");
-        assert!(self.0.iter().all(|(size, cost)| *size > 0 && *cost > 0.0), "a logarithm needs what is above zero");
-        let points: Vec<(f64, f64)> = self.0.iter().map(|(size, cost)| ((*size as f64).ln(), cost.ln())).collect();
-        let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / points.len() as f64;
-        let (size, cost) = (mean(|point| point.0), mean(|point| point.1));
-        let products: f64 = points.iter().map(|(x, y)| (x - size) * (y - cost)).sum();
-        let squares: f64 = points.iter().map(|(x, _)| (x - size).powi(2)).sum();
-        products / squares
+        timing::exponent(&self.0.iter().map(|(size, cost)| (*size as f64, *cost)).collect::<Vec<_>>())
     }
 
-    /// The exponent as a figure; the costs are told as progress, in `unit`.
-    fn figure(&self, id: &'static str, unit: &str, progress: &mut dyn FnMut(&str)) -> Figure {
+    /// The exponent as a figure; the costs are told, in `unit`.
+    fn figure(&self, id: &'static str, unit: &str, lab: &Lab<'_>) -> Figure {
         let costs: Vec<String> = self.0.iter().map(|(size, cost)| format!("{size}: {cost:.3}")).collect();
         let exponent = self.exponent();
-        progress(&format!("{id}: {exponent:.2}, from {} {unit}", costs.join(", ")));
-        Figure::alone(id, exponent, UNIT)
+        lab.say(format!("{id}: {exponent:.2}, from {} {unit}", costs.join(", ")));
+        Figure::alone(id, exponent, "exponent")
     }
 }
 

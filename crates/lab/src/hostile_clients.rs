@@ -25,43 +25,33 @@ use serde_json::json;
 
 use crowd::{ATTACKS, Attack, Crowd, Target};
 use esker_lab_kit::{
-    Experiment, Figure, LabError, Options, Peer, peer, scratch,
+    Figure, Lab, LabError, peer,
     serve_process::{PROGRAM, ServeProcess},
     timing,
 };
 use newcomer::{Newcomer, PATIENCE};
 use papers::Papers;
 
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "hostile-clients",
-    summary: "What a newcomer waits beside clients that want to keep it out, and whether a planted key gets out",
-    source: "the project's own bars: at most 3 times an idle server, no lockout, 64 MiB, no key",
-    simulated: false,
-    rivals: &[],
-    run,
-};
-
 /// From then on the server counts a silent connection as idle.
 const IDLE: Duration = Duration::from_millis(1200);
 /// Before each visit.
 const REST: Duration = Duration::from_millis(50);
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let pairs = if options.quick { 25 } else { 101 };
-    let papers = Papers::new(scratch::folder(&options.scratch)?)?;
+pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let pairs = if lab.quick { 25 } else { 101 };
+    let papers = Papers::new(lab.folder()?)?;
     let mut seen = Seen::default();
     for is_secured in [false, true] {
-        let servers = Servers::start(&options.scratch, is_secured.then_some(&papers))?;
+        let servers = Servers::start(lab.scratch, is_secured.then_some(&papers))?;
         for attack in ATTACKS.iter().filter(|attack| attack.is_secured == is_secured) {
-            servers.measure(attack, pairs, options.seed, &mut seen, progress)?;
+            servers.measure(attack, pairs, lab.seed, &mut seen, lab)?;
         }
         seen.memory_mib = seen.memory_mib.max(servers.attacked.process.memory_mib("VmHWM")?);
     }
-    let shown = planted::outputs_that_show_keys(&options.scratch, progress)?;
-    let idle = Peer { name: format!("ms at an idle server, under the attack by {}", seen.worst), value: seen.idle_ms };
+    let shown = planted::outputs_that_show_keys(lab.scratch, lab)?;
+    let idle = format!("ms at an idle server, under the attack by {}", seen.worst);
     Ok(vec![
-        Figure::alone("newcomer_latency_ratio_worst", seen.ratio, "ratio").beside(idle),
+        Figure::alone("newcomer_latency_ratio_worst", seen.ratio, "ratio").peer(idle, seen.idle_ms),
         Figure::alone("lockouts", f64::from(seen.lockouts), "visits"),
         Figure::alone("rss_mib_max", seen.memory_mib, "MiB"),
         Figure::alone("secrets_found", shown.len() as f64, "outputs"),
@@ -115,14 +105,7 @@ impl<'a> Servers<'a> {
         Ok(Servers { attacked: Reached::start(parent, papers)?, idle: Reached::start(parent, papers)?, papers })
     }
 
-    fn measure(
-        &self,
-        attack: &Attack,
-        pairs: u32,
-        seed: u64,
-        seen: &mut Seen,
-        progress: &mut dyn FnMut(&str),
-    ) -> Result<(), LabError> {
+    fn measure(&self, attack: &Attack, pairs: u32, seed: u64, seen: &mut Seen, lab: &Lab<'_>) -> Result<(), LabError> {
         let newcomer = |reached: &Reached| {
             let tls = self.papers.map(Papers::client).transpose()?;
             Newcomer::new(seed, reached.target(attack), tls)
@@ -145,7 +128,7 @@ impl<'a> Servers<'a> {
             idle.push(quiet.as_secs_f64() * 1e3);
         }
         let (ratio, idle_ms) = (timing::median(ratios), timing::median(idle));
-        progress(&format!(
+        lab.say(format!(
             "{}: {ratio:.2} times the {idle_ms:.2} ms of an idle server, {lockouts} lockouts",
             attack.name
         ));

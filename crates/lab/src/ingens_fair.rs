@@ -10,17 +10,7 @@ use esker_hugepage::policy::{Order, Policy};
 use esker_hugepage::sim::{self, Costs, Freeing, Machine, Physical};
 use esker_hugepage::{Manager, Pid, Region, RegionAddress};
 
-use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "ingens-fair",
-    summary: "When three equal workers end that share slow promotion: by fairness, and in turn as khugepaged does",
-    source: "Ingens, section on fairness (three instances of Canneal); the project's own bars: 5 %, and 15 % in turn",
-    simulated: true,
-    rivals: &[],
-    run,
-};
+use esker_lab_kit::{Figure, Lab, LabError, timing::worst};
 
 const WORKERS: usize = 3;
 const BASE_NS: f64 = 182.2;
@@ -36,24 +26,22 @@ struct Course {
     gap: u64,
 }
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let regions = if options.quick { 128 } else { 512 };
-    let mut course = |order: Order| {
-        let course = measure(order, regions, options.seed);
-        progress(&format!("{order:?}: done after {:.0?} s", course.ended));
+pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let regions = lab.scale(128, 512);
+    let course = |order: Order| {
+        let course = measure(order, regions, lab.seed);
+        lab.say(format!("{order:?}: done after {:.0?} s", course.ended));
         course
     };
     let (fair, in_turn) = (course(Order::Fair), course(Order::RoundRobin));
-    let rival = Peer { name: "in turn".to_string(), value: spread(&in_turn.ended) };
-    let spread_of_fair =
-        Figure::alone("completion_spread", spread(&fair.ended), "last over first, less 1").beside(rival);
+    let figure = |id, course: &Course| Figure::alone(id, spread(&course.ended), "last over first, less 1");
     Ok(vec![
-        spread_of_fair,
-        Figure::alone("completion_spread_in_turn", spread(&in_turn.ended), "last over first, less 1"),
+        figure("completion_spread", &fair).peer("in turn", spread(&in_turn.ended)),
+        figure("completion_spread_in_turn", &in_turn),
         Figure::alone("huge_gap_max", fair.gap as f64 * 2.0, "MiB between two workers, at most"),
         Figure::alone("huge_gap_max_in_turn", in_turn.gap as f64 * 2.0, "MiB between two workers, at most"),
-        Figure::alone("last_done_s", fair.ended.iter().copied().fold(0.0, f64::max), "s"),
-        Figure::alone("last_done_in_turn_s", in_turn.ended.iter().copied().fold(0.0, f64::max), "s"),
+        Figure::alone("last_done_s", worst(&fair.ended), "s"),
+        Figure::alone("last_done_in_turn_s", worst(&in_turn.ended), "s"),
     ])
 }
 

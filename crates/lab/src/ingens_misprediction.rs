@@ -21,36 +21,26 @@ use crate::asked::Asked;
 use crate::ingens::loads::Next;
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{first_region, room};
-use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer};
+use esker_lab_kit::{Figure, Lab, LabError};
 
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "ingens-misprediction",
-    summary: "Hot huge pages that turn out to be unused, and access bits that need not be cleared",
-    source: "Ingens, section on access tracking: below 3 % for most loads, more for random ones",
-    simulated: false,
-    rivals: &[],
-    run,
-};
-
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let seconds = if options.quick { 2_000 } else { 20_000 };
+pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let seconds = lab.scale(2_000, 20_000);
     let steady = |region: u64, _: &mut Stream| region.is_multiple_of(5);
     // Rates from 0 to 1.5 uses in two seconds, the length of an interval.
     let random = |region: u64, rng: &mut Stream| rng.chance(1.0 - (-(region as f64) / 512.0 * 0.75).exp());
-    let mut figure = |id, sampled, uses: &dyn Fn(u64, &mut Stream) -> bool| {
-        let counts = measure(sampled, seconds, options.seed, uses);
+    let figure = |id, sampled, uses: &dyn Fn(u64, &mut Stream) -> bool| {
+        let counts = measure(sampled, seconds, lab.seed, uses);
         let ratio = counts.misprediction().ok_or_else(|| LabError::Data(format!("{id}: no hot page was checked")))?;
-        progress(&format!("{id}: {} of {}", counts.hot_missed, counts.hot_checked));
+        lab.say(format!("{id}: {} of {}", counts.hot_missed, counts.hot_checked));
         Ok::<_, LabError>((Figure::alone(id, ratio, "of hot pages checked"), counts.hot_checked as f64))
     };
     let (steady_ratio, checked) = figure("misprediction", true, &steady)?;
     let (_, all) = figure("misprediction_all_cleared", false, &steady)?;
     let (random_ratio, _) = figure("misprediction_random", true, &random)?;
-    let rival = Peer { name: "when all are cleared".to_string(), value: all };
-    let cleared = Figure::alone("hot_cleared", checked / all, "of the hot pages' bits").beside(rival);
+    let cleared =
+        Figure::alone("hot_cleared", checked / all, "of the hot pages' bits").peer("when all are cleared", all);
     let mut figures = vec![steady_ratio, random_ratio, cleared];
-    figures.extend(on_real_pages(options, progress)?);
+    figures.extend(on_real_pages(lab)?);
     Ok(figures)
 }
 
@@ -61,11 +51,11 @@ const ACCESS: &str = "[access]\nperiod = \"470ms\"\ninterval = \"370ms\"\n";
 /// Hot and cold are told apart.
 const LEARNT: Duration = Duration::from_secs(22);
 
-fn on_real_pages(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let time = Duration::from_secs(if options.quick { 20 } else { 300 });
-    let _kept = keep_memory(options)?;
-    room(((REGIONS + 1) * REGION) as u64, options)?;
-    let manager = Asked::start(&options.scratch, std::process::id(), ACCESS)?;
+fn on_real_pages(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let time = Duration::from_secs(if lab.quick { 20 } else { 300 });
+    let _kept = keep_memory(lab)?;
+    room(((REGIONS + 1) * REGION) as u64, lab)?;
+    let manager = Asked::start(lab.scratch, std::process::id(), ACCESS)?;
     let mut memory = vec![0u8; (REGIONS + 1) * REGION];
     memory.fill(1);
     let memory = &memory[first_region(&memory)..];
@@ -82,7 +72,7 @@ fn on_real_pages(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Ve
     let (before, after) = (before?, after?);
     let (checked, missed) =
         (after.done.hot_checked - before.done.hot_checked, after.done.hot_missed - before.done.hot_missed);
-    progress(&format!("of real pages: {missed} of {checked}"));
+    lab.say(format!("of real pages: {missed} of {checked}"));
     let Some(own) = after.processes.first().filter(|_| checked > 0) else {
         return Err(LabError::Data("no hot page of this process was checked: `esker hugepage doctor` says why".into()));
     };

@@ -9,18 +9,8 @@ use crate::ingens::loads::{self, Load};
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, FRESH, huge_of, room, room_up_to, thread_cpu, wait_stable};
 use esker_lab_kit::{
-    Experiment, Figure, LabError, Options, Peer,
-    timing::{in_turns, median},
-};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "ingens-overhead",
-    summary: "CPU time of array, graph and request loads with the manager and its own, over THP=always",
-    source: "Ingens, overhead without fragmentation: 0.7 % mean, 3.0 % worst; the project's own bars for the manager",
-    simulated: false,
-    rivals: &[],
-    run,
+    Figure, Lab, LabError,
+    timing::{in_turns, mean, over},
 };
 
 /// Sizes of a run.
@@ -59,23 +49,24 @@ const TRIED: u64 = 1 << 20;
 const SETTLED: Duration = Duration::from_secs(5);
 const SETTLED_MOST: Duration = Duration::from_secs(120);
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let scale = if options.quick { QUICK } else { FULL };
-    let _kept = keep_memory(options)?;
-    room((scale.watched + FRESH) as u64, options)?;
+const ABOVE: &str = "of the CPU time with THP=always, above it";
+
+pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let scale = if lab.quick { QUICK } else { FULL };
+    let _kept = keep_memory(lab)?;
+    room((scale.watched + FRESH) as u64, lab)?;
     let mut figures = Vec::new();
     let mut overheads = Vec::new();
     for load in &loads::ALL {
-        let figure = overhead(load, scale, options, progress)?;
+        let figure = overhead(load, scale, lab)?;
         overheads.push(figure.value);
         figures.push(figure);
     }
-    let unit = "of the CPU time with THP=always, above it";
-    let mean = overheads.iter().sum::<f64>() / overheads.len() as f64;
+    let mean = mean(&overheads);
     let worst = overheads.iter().copied().fold(f64::MIN, f64::max);
-    figures.push(Figure::alone("mean", mean, unit).paper(0.007));
-    figures.push(Figure::alone("worst", worst, unit).paper(0.030));
-    figures.extend(daemon_shares(scale, options, progress)?);
+    figures.push(Figure::alone("mean", mean, ABOVE).paper(0.007));
+    figures.push(Figure::alone("worst", worst, ABOVE).paper(0.030));
+    figures.extend(daemon_shares(scale, lab)?);
     Ok(figures)
 }
 
@@ -86,26 +77,23 @@ struct Cost {
     digest: u64,
 }
 
-fn overhead(load: &Load, scale: Scale, options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Figure, LabError> {
-    let count = count_for(load, scale, options.seed);
-    let mut ratios = Vec::new();
-    let mut rivals = Vec::new();
+fn overhead(load: &Load, scale: Scale, lab: &Lab<'_>) -> Result<Figure, LabError> {
+    let count = count_for(load, scale, lab.seed);
+    let (mut ours, mut rivals) = (Vec::new(), Vec::new());
     for pair in 1..=scale.pairs {
-        let of = |arm| move || cost(load, arm, count, scale.bytes, options);
-        let (ours, greedy) = in_turns(pair, of(Arm::Ours), of(Arm::Greedy))?;
-        if ours.digest != greedy.digest {
+        let of = |arm| move || cost(load, arm, count, scale.bytes, lab);
+        let (cost, greedy) = in_turns(pair, of(Arm::Ours), of(Arm::Greedy))?;
+        if cost.digest != greedy.digest {
             return Err(LabError::Data(format!("{}: its results depend on how its faults are served", load.name)));
         }
-        progress(&format!(
-            "{}, pair {} of {}: {:.3} s of CPU and {:.3} s of the manager, {:.3} s greedy",
-            load.name, pair, scale.pairs, ours.cpu, ours.manager, greedy.cpu
-        ));
-        ratios.push((ours.cpu + ours.manager) / greedy.cpu - 1.0);
-        rivals.push(greedy.cpu);
+        let (name, pairs, rival) = (load.name, scale.pairs, greedy.cpu);
+        let own = format!("{:.3} s of CPU and {:.3} s of the manager", cost.cpu, cost.manager);
+        lab.say(format!("{name}, pair {pair} of {pairs}: {own}, {rival:.3} s greedy"));
+        ours.push(cost.cpu + cost.manager);
+        rivals.push(rival);
     }
-    let peer = Some(Peer { name: "THP=always, s of CPU".to_string(), value: median(rivals) });
-    let unit = "of the CPU time with THP=always, above it";
-    Ok(Figure::alone(load.name, median(ratios), unit).beside(peer))
+    let over = over(load.name, &ours, rivals, "THP=always, s of CPU");
+    Ok(Figure { value: over.value - 1.0, unit: ABOVE, ..over })
 }
 
 /// How much work takes about the time of a run.
@@ -117,10 +105,10 @@ fn count_for(load: &Load, scale: Scale, seed: u64) -> u64 {
     (rate * scale.time.as_secs_f64()) as u64
 }
 
-fn cost(load: &Load, arm: Arm, count: u64, bytes: usize, options: &Options) -> Result<Cost, LabError> {
-    let held = arm.hold(options)?;
+fn cost(load: &Load, arm: Arm, count: u64, bytes: usize, lab: &Lab<'_>) -> Result<Cost, LabError> {
+    let held = arm.hold(lab)?;
     let (cpu, manager) = (thread_cpu(), held.cpu());
-    let mut work = (load.begin)(bytes, options.seed);
+    let mut work = (load.begin)(bytes, lab.seed);
     work.work(count);
     let digest = work.digest();
     drop(work);
@@ -128,13 +116,13 @@ fn cost(load: &Load, arm: Arm, count: u64, bytes: usize, options: &Options) -> R
 }
 
 /// The manager's share of a CPU beside a process that sleeps, and beside one that works and takes fresh memory.
-fn daemon_shares(scale: Scale, options: &Options, progress: &mut dyn FnMut(&str)) -> Result<[Figure; 2], LabError> {
-    room_up_to(scale.watched as u64 + loads::turnover(scale.watch), options)?;
-    let held = Arm::Ours.hold(options)?;
-    let mut work = (loads::ALL[0].begin)(scale.watched, options.seed);
+fn daemon_shares(scale: Scale, lab: &Lab<'_>) -> Result<[Figure; 2], LabError> {
+    room_up_to(scale.watched as u64 + loads::turnover(scale.watch), lab)?;
+    let held = Arm::Ours.hold(lab)?;
+    let mut work = (loads::ALL[0].begin)(scale.watched, lab.seed);
     // A promoted process is not idle.
     wait_stable(SETTLED, SETTLED_MOST, || huge_of("self"), PartialEq::eq);
-    held.shares(work.as_mut(), scale.watch, progress)
+    held.shares(work.as_mut(), scale.watch, lab)
 }
 
 #[cfg(test)]

@@ -18,18 +18,8 @@ use esker_base::units::MIB;
 
 use crate::asked::Asked;
 use crate::ingens::room;
-use esker_lab_kit::{Experiment, Figure, LabError, Options, bound::Bound, peer};
+use esker_lab_kit::{Figure, Lab, LabError, bound::Bound, peer};
 use store::{Counts, Kind, Store};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "ingens-soak",
-    summary: "The manager for half an hour beside Redis, memcached and Python: wrong bytes, settings, its own cost",
-    source: "the project's own bars: no wrong byte, all settings as before",
-    simulated: false,
-    rivals: &["redis-server", "memcached", "python3"],
-    run,
-};
 
 const QUICK: Duration = Duration::from_secs(45);
 const FULL: Duration = Duration::from_secs(1800);
@@ -70,19 +60,17 @@ while True:
     print(pages, wrong, flush=True)
 ";
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let time = if options.quick { QUICK } else { FULL };
-    room(ROOM, options)?;
+pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let time = if lab.quick { QUICK } else { FULL };
+    room(ROOM, lab)?;
     let before = settings();
-    let mut stores = [
-        Store::start(Kind::Redis, &options.scratch, options.seed)?,
-        Store::start(Kind::Memcached, &options.scratch, options.seed)?,
-    ];
-    let mut mapper = Mapper::start(options.seed)?;
+    let mut stores =
+        [Store::start(Kind::Redis, lab.scratch, lab.seed)?, Store::start(Kind::Memcached, lab.scratch, lab.seed)?];
+    let mut mapper = Mapper::start(lab.seed)?;
     let others = [stores[1].pid(), mapper.python.pid()].map(|pid| format!("[[process]]\npid = {pid}\n")).concat();
-    let manager = Asked::start(&options.scratch, stores[0].pid(), &others)?;
+    let manager = Asked::start(lab.scratch, stores[0].pid(), &others)?;
     let begun = Instant::now();
-    let memory = work(&mut stores, &mut mapper, &manager, time, progress)?;
+    let memory = work(&mut stores, &mut mapper, &manager, time, lab)?;
     let (seconds, status) = (begun.elapsed().as_secs_f64(), manager.status()?);
     drop(manager);
     let [redis, memcached] = stores.map(|store| store.counts);
@@ -93,7 +81,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         return Err(LabError::Data(format!("{wrong} values were wrong: {all:?}")));
     }
     let changed = changed(&before, &settings());
-    changed.iter().for_each(|setting| progress(setting));
+    changed.iter().for_each(|setting| lab.say(setting));
     Ok(vec![
         Figure::alone("wrong_values", wrong as f64, "of all that were compared"),
         Figure::alone("compared_mib", (sum(|counts| counts.checked) / MIB) as f64, "MiB"),
@@ -113,7 +101,7 @@ fn work(
     mapper: &mut Mapper,
     manager: &Asked,
     time: Duration,
-    progress: &mut dyn FnMut(&str),
+    lab: &Lab<'_>,
 ) -> Result<u64, LabError> {
     let (begun, is_over) = (Instant::now(), AtomicBool::new(false));
     let serve = |store: &mut Store| {
@@ -127,7 +115,7 @@ fn work(
         let [redis, memcached] = stores;
         let clients = [threads.spawn(|| serve(redis)), threads.spawn(|| serve(memcached))];
         let python = threads.spawn(|| mapper.follow(&is_over));
-        let watched = watch(manager, begun, time, progress);
+        let watched = watch(manager, begun, time, lab);
         is_over.store(true, Ordering::Relaxed);
         for client in clients {
             client.join().map_err(|_| peer::fault("a client", "it has panicked"))??;
@@ -138,13 +126,13 @@ fn work(
 }
 
 /// Looks at the manager now and then, until the time is over.
-fn watch(manager: &Asked, begun: Instant, time: Duration, progress: &mut dyn FnMut(&str)) -> Result<u64, LabError> {
+fn watch(manager: &Asked, begun: Instant, time: Duration, lab: &Lab<'_>) -> Result<u64, LabError> {
     let mut most = 0;
     while begun.elapsed() < time {
         sleep(TOLD_EVERY.min(time.saturating_sub(begun.elapsed())));
         let status = manager.status()?;
         most = most.max(manager.memory()?);
-        progress(&format!(
+        lab.say(format!(
             "{:.0} s: {} promotions, {} demotions, {:.2} % of a CPU, {} MiB",
             begun.elapsed().as_secs_f64(),
             status.done.promotions,

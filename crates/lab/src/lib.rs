@@ -45,6 +45,7 @@ mod cleaning_policies;
 mod copy_on_write;
 mod data_path;
 mod device_calibration;
+mod experiments;
 mod file_vs_fio;
 mod growth;
 mod hostile_clients;
@@ -63,6 +64,7 @@ mod ingens_sharing;
 mod ingens_soak;
 mod nbd_vs_peers;
 mod paced_ext4;
+mod played;
 mod random_setting;
 mod random_writes;
 mod reflink;
@@ -73,60 +75,5 @@ mod try_any;
 mod try_quick;
 mod try_truth;
 
+pub use experiments::ALL;
 pub use ingens::guest;
-
-use esker_lab_kit::Experiment;
-
-/// Every experiment, in the order in which it is listed.
-pub const ALL: &[Experiment] = &[
-    rt_throughput::EXPERIMENT,
-    sim_throughput::EXPERIMENT,
-    growth::EXPERIMENT,
-    ssd_wa::EXPERIMENT,
-    file_vs_fio::EXPERIMENT,
-    nbd_vs_peers::EXPERIMENT,
-    data_path::EXPERIMENT,
-    hostile_clients::EXPERIMENT,
-    attach_vs_raw::EXPERIMENT,
-    try_quick::EXPERIMENT,
-    try_any::EXPERIMENT,
-    try_truth::EXPERIMENT,
-    paced_ext4::EXPERIMENT,
-    device_calibration::EXPERIMENT,
-    able_theory::EXPERIMENT,
-    able_predicted_vs_observed::EXPERIMENT,
-    able_complexity::EXPERIMENT,
-    able_overhead::EXPERIMENT,
-    ingens_fair::EXPERIMENT,
-    ingens_bloat::EXPERIMENT,
-    ingens_misprediction::EXPERIMENT,
-    ingens_fault_latency::EXPERIMENT,
-    ingens_overhead::EXPERIMENT,
-    ingens_redis::EXPERIMENT,
-    ingens_scan::EXPERIMENT,
-    ingens_fragmented::EXPERIMENT,
-    ingens_sharing::EXPERIMENT,
-    ingens_daemon::EXPERIMENT,
-    ingens_khugepaged::EXPERIMENT,
-    ingens_soak::EXPERIMENT,
-    cleaning_policies::EXPERIMENT,
-    anvil_recovery::EXPERIMENT,
-    anvil_clone_vs_cp::EXPERIMENT,
-    artc_compile::EXPERIMENT,
-    artc_ground_truth::EXPERIMENT,
-    anvil_gc_steady::EXPERIMENT,
-    anvil_gc_scaling::EXPERIMENT,
-    anvil_scanner_threads::EXPERIMENT,
-    artc_init::EXPERIMENT,
-    artc_semantics::EXPERIMENT,
-    artc_micro::EXPERIMENT,
-    artc_cache::EXPERIMENT,
-    artc_slices::EXPERIMENT,
-    artc_flash::EXPERIMENT,
-    artc_leveldb::EXPERIMENT,
-    artc_programs::EXPERIMENT,
-    artc_concurrency::EXPERIMENT,
-    artc_sensitivity::EXPERIMENT,
-    artc_overhead::EXPERIMENT,
-    anvil_snapshot::EXPERIMENT,
-];

@@ -8,21 +8,11 @@ use std::time::Duration;
 use esker_base::units::MIB;
 
 use esker_lab_kit::{
-    Experiment, Figure, LabError, Options,
+    Figure, Lab, LabError,
     nbd_serving::{self, Rival, export},
     peer, scratch,
     serving::Serving,
     timing,
-};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "nbd-vs-peers",
-    summary: "Random 4 KiB over NBD against nbdkit and qemu-nbd, each with its best setting",
-    source: "the project's own bars: 1.0 of nbdkit, 1.25 of it for reads at depth 32, 2.0 of qemu-nbd",
-    simulated: false,
-    rivals: &["fio", "nbdkit", "qemu-nbd"],
-    run,
 };
 
 /// Bytes of each export; all of them are written before anything is measured.
@@ -48,16 +38,16 @@ const QD1_WRITE: Load = Load { rw: "write", depth: 1 };
 const QD32_READ: Load = Load { rw: "read", depth: 32 };
 const QD32_WRITE: Load = Load { rw: "write", depth: 32 };
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let dir = scratch::folder(&options.scratch)?;
+pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let dir = lab.folder()?;
     let shm = scratch::folder(Path::new(TMPFS))?;
     let raw = shm.path().join("raw");
     let fault = LabError::scratch(&raw);
     std::fs::File::create_new(&raw).and_then(|file| file.set_len(SIZE)).map_err(fault)?;
     // The speed of a machine that others use changes within a second: many short pairs tell more than a few long ones.
-    let (pairs, millis) = if options.quick { (11, 250) } else { (15, 2_000) };
+    let (pairs, millis) = if lab.quick { (11, 250) } else { (15, 2_000) };
     let span = Duration::from_millis(millis);
-    let bench = Bench { dir: dir.path(), raw: &raw, pairs, span, seed: options.seed };
+    let bench = Bench { dir: dir.path(), raw: &raw, pairs, span, seed: lab.seed };
     let ours = dir.path().join("ours");
     let _serving = bench.ours(&ours)?;
     let mut figures = Vec::new();
@@ -68,10 +58,10 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         ("qd32_write_ratio_nbdkit", QD32_WRITE),
     ];
     for (id, load) in nbdkit {
-        figures.push(bench.compare(id, load, &ours, "nbdkit", NBDKIT, progress)?);
+        figures.push(bench.compare(id, load, &ours, "nbdkit", NBDKIT, lab)?);
     }
     for (id, load) in [("qd32_read_ratio_qemu", QD32_READ), ("qd32_write_ratio_qemu", QD32_WRITE)] {
-        figures.push(bench.compare(id, load, &ours, "qemu-nbd", QEMU, progress)?);
+        figures.push(bench.compare(id, load, &ours, "qemu-nbd", QEMU, lab)?);
     }
     Ok(figures)
 }
@@ -92,13 +82,13 @@ impl Bench<'_> {
         ours: &Path,
         program: &'static str,
         settings: &[&[&str]],
-        progress: &mut dyn FnMut(&str),
+        lab: &Lab<'_>,
     ) -> Result<Figure, LabError> {
-        let best = self.best_setting(load, program, settings, progress)?;
+        let best = self.best_setting(load, program, settings, lab)?;
         let rival = self.rival(program, best)?;
         let name = format!("{program} {}, {} at depth {}, requests per second", best.join(" "), load.rw, load.depth);
         let theirs = || self.rate(load, &rival.socket);
-        timing::ratio(id, name, self.pairs, || self.rate(load, ours), theirs, progress)
+        timing::ratio(id, name, self.pairs, || self.rate(load, ours), theirs, lab)
     }
 
     fn best_setting<'s>(
@@ -106,13 +96,13 @@ impl Bench<'_> {
         load: Load,
         program: &'static str,
         settings: &[&'s [&'s str]],
-        progress: &mut dyn FnMut(&str),
+        lab: &Lab<'_>,
     ) -> Result<&'s [&'s str], LabError> {
         let mut best: (f64, &[&str]) = (0.0, &[]);
         for setting in settings {
             let rival = self.rival(program, setting)?;
             let rate = self.rate(load, &rival.socket)?;
-            progress(&format!("{program} {}: {rate:.0} requests per second", setting.join(" ")));
+            lab.say(format!("{program} {}: {rate:.0} requests per second", setting.join(" ")));
             if rate > best.0 {
                 best = (rate, setting);
             }

@@ -7,7 +7,8 @@ use esker_base::Stream;
 use esker_block::{Bio, BioError, Buf, Device};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
-use esker_rt::sync::join_all;
+
+use esker_lab_kit::rig::clients;
 
 /// Bytes of one write.
 pub const BLOCK: u64 = 4096;
@@ -31,13 +32,12 @@ pub struct Load {
 /// The first failure.
 pub async fn rate(rt: &Rt, device: &Rc<dyn Device>, load: Load) -> Result<f64, BioError> {
     let (pool, start) = (Pool::default(), Instant::now());
-    let writers = (0..load.depth).map(|writer| {
+    let writer = |writer| {
         let (device, pool) = (device.clone(), pool.clone());
         let mut random = Stream::named(load.seed, &format!("writer {writer}"));
-        rt.spawn("writer", async move {
+        async move {
             let mut buf = Buf::unique(&pool, BLOCK as usize);
             for number in (writer..load.writes).step_by(load.depth as usize) {
-                // Every payload differs, so that nothing below can cheat.
                 if let Some(bytes) = buf.bytes_mut() {
                     bytes[..8].copy_from_slice(&number.to_le_bytes());
                 }
@@ -46,10 +46,9 @@ pub async fn rate(rt: &Rt, device: &Rc<dyn Device>, load: Load) -> Result<f64, B
                 buf = done.buf;
             }
             Ok(())
-        })
-    });
-    let writers: Vec<_> = writers.collect();
-    join_all(writers).await.into_iter().collect::<Result<(), BioError>>()?;
+        }
+    };
+    clients(rt, load.depth, writer).await.into_iter().collect::<Result<(), BioError>>()?;
     Ok(load.writes as f64 / start.elapsed().as_secs_f64())
 }
 

@@ -11,19 +11,9 @@ use esker_block::{Bio, Buf};
 use esker_stack::Stack;
 
 use esker_lab_kit::{
-    Experiment, Figure, LabError, Options,
+    Figure, Lab, LabError,
     rig::{Rig, clients},
-    timing::{median, seconds},
-};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "rt-throughput",
-    summary: "Simulated I/Os per second through five pass-through layers, and the cost of one layer",
-    source: "the project's own bars: at least 4 million per second and core, at most 10 ns per layer",
-    simulated: true,
-    rivals: &[],
-    run,
+    timing::{median, timed},
 };
 
 /// Requests in flight.
@@ -31,17 +21,16 @@ const DEPTH: u64 = 32;
 /// Bytes of one request.
 const BLOCK: u64 = 4096;
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let (rounds, requests) = if options.quick { (7, 1 << 20) } else { (15, 1 << 22) };
-    let mut rates = Vec::new();
-    let mut layer_ns = Vec::new();
+pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let (rounds, requests) = lab.scale((7, 1 << 20), (15, 1 << 22));
+    let (mut rates, mut layer_ns) = (Vec::new(), Vec::new());
     for round in 1..=rounds {
-        let waiting = seconds_for(options.seed, 5, "10us", requests)?;
+        let waiting = seconds_for(lab.seed, 5, "10us", requests)?;
         rates.push(requests as f64 / waiting / 1e6);
-        let bare = seconds_for(options.seed, 0, "0", requests)?;
-        let tall = seconds_for(options.seed, 20, "0", requests)?;
+        let bare = seconds_for(lab.seed, 0, "0", requests)?;
+        let tall = seconds_for(lab.seed, 20, "0", requests)?;
         layer_ns.push((tall - bare) / 20.0 / requests as f64 * 1e9);
-        progress(&format!("round {round} of {rounds}: {:.2} million per second", rates[rates.len() - 1]));
+        lab.say(format!("round {round} of {rounds}: {:.2} million per second", rates[rates.len() - 1]));
     }
     Ok(vec![
         Figure::alone("five_layer_mios_per_s", median(rates), "million I/Os per second and core"),
@@ -53,7 +42,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
 fn seconds_for(seed: u64, layers: usize, wait: &str, requests: u64) -> Result<f64, LabError> {
     let text = format!("vol = null size=1GiB latency={wait}{}", " | pass".repeat(layers));
     let Rig { world, stack } = Rig::simulated(seed, &text)?;
-    Ok(seconds(|| world.block_on(read_all(stack, requests))))
+    Ok(timed(|| world.block_on(read_all(stack, requests))).0)
 }
 
 async fn read_all(stack: Rc<Stack>, requests: u64) {

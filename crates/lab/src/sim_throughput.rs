@@ -21,21 +21,11 @@ use esker_rt::Sim;
 use esker_stack::Stack;
 
 use esker_lab_kit::{
-    Experiment, Figure, LabError, Options, Peer,
+    Figure, Lab, LabError,
     cpu_time::CpuTime,
     peer,
     rig::{Rig, clients},
     timing::median,
-};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "sim-throughput",
-    summary: "Simulated I/Os per second through the SSD model's FTL in steady state",
-    source: "the project's own bar: at least 1 million per second and core; MQSim reaches about 0.1",
-    simulated: true,
-    rivals: &[],
-    run,
 };
 
 const MQSIM: &str = "MQSim";
@@ -54,14 +44,14 @@ const DRIVE: &str = "vol = ssd-model capacity=16GiB erase_block=512KiB spare=0.2
 const TWIN: &str = "vol = ssd-model capacity=4GiB channels=8 dies=8 page=4KiB erase_block=512KiB spare=0.28 buffer=64MiB \
                     read=30us program=150us erase=3500us";
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let (rounds, requests) = if options.quick { (5, 1 << 20) } else { (9, 1 << 22) };
-    let Rig { world: sim, stack } = Rig::simulated(options.seed, DRIVE)?;
+pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let (rounds, requests) = if lab.quick { (5, 1 << 20) } else { (9, 1 << 22) };
+    let Rig { world: sim, stack } = Rig::simulated(lab.seed, DRIVE)?;
     sim.block_on(write_all(stack.clone(), 0, requests));
     let mut rates = Vec::new();
     for round in 1..=rounds {
         rates.push(rate(&sim, &stack, round, requests));
-        progress(&format!("round {round} of {rounds}: {:.2} million per second", rates[rates.len() - 1]));
+        lab.say(format!("round {round} of {rounds}: {:.2} million per second", rates[rates.len() - 1]));
     }
     let rate = median(rates);
     let mut figures = vec![
@@ -71,11 +61,11 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     if Command::new(MQSIM).arg("--help").output().is_err() {
         return Err(LabError::Absent { figures, why: NO_MQSIM.to_string() });
     }
-    let own = new_drive_rate(options, rounds)?;
-    progress(&format!("a new drive: {own:.2} million per second"));
-    let rival = mqsim_rate(options, progress)?;
-    let peer = Some(Peer { name: format!("{MQSIM}, the same new drive, million I/Os per second"), value: rival });
-    figures.push(Figure::alone("ratio_mqsim", own / rival, "times").beside(peer));
+    let own = new_drive_rate(lab, rounds)?;
+    lab.say(format!("a new drive: {own:.2} million per second"));
+    let rival = mqsim_rate(lab)?;
+    let name = format!("{MQSIM}, the same new drive, million I/Os per second");
+    figures.push(Figure::alone("ratio_mqsim", own / rival, "times").peer(name, rival));
     Ok(figures)
 }
 
@@ -87,10 +77,10 @@ fn rate(sim: &Sim, stack: &Rc<Stack>, round: u64, requests: u64) -> f64 {
 }
 
 /// The same for a drive that is new in each round, with as many requests as fit without collection.
-fn new_drive_rate(options: &Options, rounds: u64) -> Result<f64, LabError> {
+fn new_drive_rate(lab: &Lab<'_>, rounds: u64) -> Result<f64, LabError> {
     let mut rates = Vec::new();
     for round in 1..=rounds {
-        let Rig { world: sim, stack } = Rig::simulated(options.seed + round, TWIN)?;
+        let Rig { world: sim, stack } = Rig::simulated(lab.seed + round, TWIN)?;
         rates.push(rate(&sim, &stack, round, 3 * NEW_REQUESTS));
     }
     Ok(median(rates))
@@ -119,17 +109,17 @@ async fn write_all(stack: Rc<Stack>, round: u64, requests: u64) {
 }
 
 /// Million requests per second of CPU time.
-fn mqsim_rate(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<f64, LabError> {
-    let scratch = LabError::scratch(&options.scratch);
-    let dir = tempfile::tempdir_in(&options.scratch).map_err(scratch)?;
+fn mqsim_rate(lab: &Lab<'_>) -> Result<f64, LabError> {
+    let scratch = LabError::scratch(lab.scratch);
+    let dir = tempfile::tempdir_in(lab.scratch).map_err(scratch)?;
     std::fs::write(dir.path().join("device.xml"), mqsim_drive()).map_err(scratch)?;
-    let mut run = |requests: u64| -> Result<f64, LabError> {
+    let run = |requests: u64| -> Result<f64, LabError> {
         std::fs::write(dir.path().join("load.xml"), mqsim_load(requests)).map_err(scratch)?;
         let file = |name: &str| dir.path().join(name).display().to_string();
         let before = CpuTime::now().children;
         peer::output(MQSIM, &["-i".into(), file("device.xml"), "-w".into(), file("load.xml")])?;
         let took = CpuTime::now().children - before;
-        progress(&format!("{MQSIM}: {requests} writes in {took:.2} s"));
+        lab.say(format!("{MQSIM}: {requests} writes in {took:.2} s"));
         check_report(&std::fs::read_to_string(dir.path().join("load_scenario_1.xml")).map_err(scratch)?, requests)?;
         Ok(took)
     };

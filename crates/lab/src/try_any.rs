@@ -13,17 +13,7 @@ use std::time::{Duration, Instant};
 use esker_base::Stream;
 use esker_trace_block::{TraceError, TraceReader};
 
-use esker_lab_kit::{Experiment, Figure, LabError, Options, cpu_time::CpuTime, peer, scratch};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "try-any",
-    summary: "`esker try` on every block trace at hand: does it end, how soon, and at what cost a request",
-    source: "the project's main job, on traces that were not chosen for it",
-    simulated: false,
-    rivals: &[],
-    run,
-};
+use esker_lab_kit::{Figure, Lab, LabError, cpu_time::CpuTime, peer};
 
 /// The traces of the project, and those that may lie beside it.
 const FOLDERS: [&str; 2] = [
@@ -50,8 +40,8 @@ enum Outcome {
     None(String),
 }
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let dir = scratch::folder(&options.scratch)?;
+pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let dir = lab.folder()?;
     let mut files = Vec::new();
     FOLDERS
         .iter()
@@ -60,7 +50,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     files.sort();
     for (name, requests, gap_us, is_aligned) in MADE {
         let file = dir.path().join(name);
-        let text = made(options.seed, requests, gap_us, is_aligned);
+        let text = made(lab.seed, requests, gap_us, is_aligned);
         fs::write(&file, text).map_err(LabError::scratch(&dir.path()))?;
         files.push(file);
     }
@@ -68,7 +58,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     for file in &files {
         let name = file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let outcome = tried(file, dir.path())?;
-        progress(&match &outcome {
+        lab.say(&match &outcome {
             Outcome::Verdict { seconds, us_per_request } => {
                 format!("{name}: {seconds:.1} s, {us_per_request:.2} us a request")
             }

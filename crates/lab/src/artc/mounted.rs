@@ -9,19 +9,40 @@ use esker_front_fuse::Setup;
 use esker_rt::mem::Pool;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
+use tempfile::TempDir;
 
-use esker_lab_kit::{
-    LabError, peer,
-    serving::{Serving, attach},
-};
+use esker_lab_kit::serving::{Serving, attach};
+use esker_lab_kit::{Lab, LabError, peer};
 
 /// A disk of five times the usual speed, so that runs are short, and yet the disk, not this machine's CPUs, decides how long
 /// they are. Its buffers are smaller than the profile's by as much as the files of experiments are smaller than those of
 /// real programs: otherwise the disk would hold all of them.
-pub const DISK: &str = "disk-model content=memory size=1GiB rpm=36000 seek_single=100us seek_average=1500us \
+const DISK: &str = "disk-model content=memory size=1GiB rpm=36000 seek_single=100us seek_average=1500us \
                         seek_full=3200us buffer=1MiB segments=8 read_ahead=128KiB";
 /// Flash whose reads take long for the same reason.
-pub const FLASH: &str = "ssd-model profile=ssd-sata-2021 content=memory size=1GiB read=800us";
+const FLASH: &str = "ssd-model profile=ssd-sata-2021 content=memory size=1GiB read=800us";
+
+/// What a file system lies on, where nothing more is said.
+#[derive(Clone, Copy)]
+pub enum Device {
+    /// One disk.
+    Disk,
+    /// Two disks, striped.
+    Striped,
+    /// Flash.
+    Flash,
+}
+
+impl Device {
+    /// As a stack text with the volume `vol`.
+    pub fn text(self) -> String {
+        match self {
+            Device::Disk => format!("vol = {DISK}"),
+            Device::Striped => format!("a = {DISK}; b = {DISK}; vol = stripe chunk=512KiB on a, b"),
+            Device::Flash => format!("vol = {FLASH}"),
+        }
+    }
+}
 
 /// Reads that leave nothing in the buffers of two disks of what was there before, and their length.
 const ELSEWHERE: u64 = 24;
@@ -70,22 +91,22 @@ pub struct Mounted {
     device: PathBuf,
     system: FileSystem,
     _serving: Serving,
+    _folder: TempDir,
 }
 
 impl Mounted {
-    /// Serves the volume `vol` of a stack text as a block device, makes a file system on it and mounts it in a folder of
-    /// `scratch`.
+    /// Serves the volume `vol` of a stack text as a block device, makes a file system on it and mounts it in a scratch folder.
     ///
     /// # Errors
     /// What the kernel or `mkfs` refuses; all of this takes root.
-    pub fn new(name: &str, system: FileSystem, text: &str, scratch: &Path, seed: u64) -> Result<Mounted, LabError> {
-        let (files, at) = (scratch.join(format!("{name}-files")), scratch.join(name));
+    pub fn new(lab: &Lab<'_>, system: FileSystem, text: &str) -> Result<Mounted, LabError> {
+        let folder = lab.folder()?;
+        let [files, at] = ["files", "mounted"].map(|name| folder.path().join(name));
         for dir in [&files, &at] {
             std::fs::create_dir(dir).map_err(LabError::scratch(&dir))?;
         }
-        let setup = Setup { mount: files, partitions: false };
-        let (serving, device) = attach(text, setup, seed)?;
-        let mounted = Mounted { at, device, system, _serving: serving };
+        let (serving, device) = attach(text, Setup { mount: files, partitions: false }, lab.seed)?;
+        let mounted = Mounted { at, device, system, _serving: serving, _folder: folder };
         mounted.make()?;
         mounted.mount()?;
         Ok(mounted)
@@ -109,6 +130,14 @@ impl Mounted {
     fn unmount(&self) -> Result<(), LabError> {
         let unmounted = rustix::mount::unmount(&self.at, UnmountFlags::empty());
         unmounted.map_err(|error| peer::fault("umount", error))
+    }
+
+    /// ext4 on a model.
+    ///
+    /// # Errors
+    /// As [`Mounted::new`].
+    pub fn ext4(lab: &Lab<'_>, device: Device) -> Result<Mounted, LabError> {
+        Mounted::new(lab, FileSystem::Ext4, &device.text())
     }
 
     /// Makes the file system anew. Of two programs that begin so, both find their files where it puts the first ones.

@@ -6,18 +6,18 @@ use esker_compose::search::branch::{LOOKS_MAX, compose};
 use esker_compose::{Analysis, Built, Declaration};
 
 use super::cpu_ms;
-use esker_lab_kit::{Figure, LabError};
+use esker_lab_kit::{Figure, Lab, LabError};
 
 const EXTENSIONS: usize = 12;
 const VOLUMES: usize = 8;
 
-pub fn figure(rounds: u32, progress: &mut dyn FnMut(&str)) -> Result<Figure, LabError> {
+pub fn figure(rounds: u32, lab: &Lab<'_>) -> Result<Figure, LabError> {
     let id = "compose_12_seconds";
     let mut least = f64::INFINITY;
     for _ in 0..rounds {
         least = least.min(seconds(EXTENSIONS)?);
     }
-    progress(&format!("{id}: {least:.3}"));
+    lab.say(format!("{id}: {least:.3}"));
     Ok(Figure::alone(id, least, "s of CPU time"))
 }
 

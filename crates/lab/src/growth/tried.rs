@@ -1,14 +1,13 @@
 //! Traces that are played against one stack, as `esker try` does it.
 
-use std::sync::Arc;
-
 use esker_base::units::{GIB, KIB};
 use esker_base::{Nanos, Stream};
-use esker_predict::{Candidate, ComparisonPlan, SpeedChoice, Trace, Watch};
+use esker_predict::{ComparisonPlan, Load::Open};
 use esker_trace_block::{Op, Record};
 
 use super::{Series, cpu_ms};
-use esker_lab_kit::{Figure, LabError, rig};
+use crate::played::{self, silent};
+use esker_lab_kit::{Figure, Lab, LabError};
 
 /// One load, at several sizes.
 struct Load {
@@ -46,15 +45,15 @@ const LOADS: [Load; 3] = [
     },
 ];
 
-pub fn figures(seed: u64, rounds: u32, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
+pub fn figures(rounds: u32, lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let figure = |load: &Load| {
         let mut series = Series::default();
         for _ in 0..rounds {
             for size in load.sizes {
-                series.note(size, load.cost(seed, size)?);
+                series.note(size, load.cost(lab.seed, size)?);
             }
         }
-        Ok(series.figure(load.id, "ms", progress))
+        Ok(series.figure(load.id, "ms", lab))
     };
     LOADS.iter().map(figure).collect()
 }
@@ -63,8 +62,7 @@ impl Load {
     /// Milliseconds of CPU time for so many requests.
     fn cost(&self, seed: u64, requests: u64) -> Result<f64, LabError> {
         let plan = self.plan(seed, requests);
-        let watch: Watch = Arc::new(|_, _| {});
-        let (cost, compared) = cpu_ms(|| plan.compare(&watch));
+        let (cost, compared) = cpu_ms(|| plan.compare(&silent()));
         let run = compared?.runs.remove(0);
         match run.all.requests == requests && run.failed == 0 {
             true => Ok(cost),
@@ -76,8 +74,6 @@ impl Load {
     }
 
     fn plan(&self, seed: u64, requests: u64) -> ComparisonPlan {
-        let spec = rig::spec(self.stack);
-        let candidate = Candidate { name: "vol".to_string(), what: self.stack.to_string(), spec };
         let mut random = Stream::named(seed, self.id);
         let record = |nth: u64| Record {
             at: self.gap * nth,
@@ -86,11 +82,8 @@ impl Load {
             offset: random.below((REACH - LEN) / self.grain) * self.grain,
             len: LEN,
         };
-        let mut plan = ComparisonPlan::of(vec![Trace::from_records("requests", (0..requests).map(record).collect())]);
-        plan.candidates = vec![candidate];
-        plan.seed = seed;
-        plan.speed = SpeedChoice::Factor(1.0);
-        plan
+        let records = (0..requests).map(record).collect();
+        played::plan(self.stack, seed, Open, records)
     }
 }
 
@@ -101,8 +94,7 @@ mod tests {
     #[test]
     fn loads_are_as_they_are_called() {
         let deepest = |load: &Load| {
-            let watch: Watch = Arc::new(|_, _| {});
-            let compared = load.plan(1, 2_000).compare(&watch).unwrap();
+            let compared = load.plan(1, 2_000).compare(&silent()).unwrap();
             (compared.traces[0].unaligned, compared.runs[0].inflight_max)
         };
         let [all_at_once, unaligned, served] = LOADS.each_ref().map(deepest);

@@ -21,7 +21,7 @@ use esker_hugepage_linux::linux::system::huge_blocks;
 
 use super::loads::Next;
 use super::{first_region, huge_of, thread_cpu};
-use esker_lab_kit::{LabError, Options, bound::Bound, peer, timing::median};
+use esker_lab_kit::{Lab, LabError, bound::Bound, peer, timing::median};
 
 /// Word by which this program is asked to be a guest.
 const WORD: &str = "--esker-lab-guest";
@@ -251,14 +251,14 @@ fn say(value: f64) {
 ///
 /// # Errors
 /// If they have not.
-pub fn room_for(count: usize, layout: Layout, options: &Options) -> Result<(), LabError> {
+pub fn room_for(count: usize, layout: Layout, lab: &Lab<'_>) -> Result<(), LabError> {
     let wanted = count as u64 * layout.bytes();
     // Memory that was shared by guests before comes back in time only.
     let begun = Instant::now();
     while huge_blocks(wanted) < wanted && begun.elapsed() < Duration::from_secs(10) {
         sleep(Duration::from_millis(500));
     }
-    super::room(wanted, options)
+    super::room(wanted, lab)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use esker_hugepage_linux::linux::knobs::{KnobError, Knobs};
 
-use esker_lab_kit::{LabError, Options, peer};
+use esker_lab_kit::{Lab, LabError, peer};
 
 /// When a virtual machine gives free memory back to its host: what has been free for so long, in milliseconds, and what is more
 /// than so much, in MiB. Not all kernels that report free pages have these. Here: the longest, and more than any machine has.
@@ -20,10 +20,10 @@ const FREE_BEFORE: [(&str, &str); 2] = [
 ///
 /// # Errors
 /// As [`Settings::take`].
-pub fn keep_memory(options: &Options) -> Result<Option<Settings>, LabError> {
+pub fn keep_memory(lab: &Lab<'_>) -> Result<Option<Settings>, LabError> {
     let settings = FREE_BEFORE.map(|(path, value)| (Path::new(path), value));
     let there: Vec<_> = settings.into_iter().filter(|(path, _)| path.exists()).collect();
-    (!there.is_empty()).then(|| Settings::take(&options.scratch, "esker-lab-memory.json", &there)).transpose()
+    (!there.is_empty()).then(|| Settings::take(lab.scratch, "esker-lab-memory.json", &there)).transpose()
 }
 
 /// What a guard does: nothing until the other end of its input is gone, with the process that held it, and then only if
