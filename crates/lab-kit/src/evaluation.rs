@@ -67,7 +67,7 @@ struct Runs {
     seeds: Vec<u64>,
     took: Duration,
     longest: Duration,
-    figures: Vec<Vec<Figure>>,
+    figures: Vec<Figure>,
     failures: Vec<String>,
 }
 
@@ -79,23 +79,26 @@ impl Runs {
 
     fn run(&mut self, options: &Options, progress: &mut dyn FnMut(&str)) {
         let (start, name) = (Instant::now(), self.experiment.name);
-        match self.experiment.report(options, &mut |line| progress(&format!("{name}: {line}"))) {
+        let report = self.experiment.report(options, &mut |line| progress(&format!("{name}: {line}")));
+        let failure = match report {
             Ok(report) => {
-                let failure = report.complete().err().map(|why| format!("seed {}: {why}", options.seed));
-                self.failures.extend(failure);
+                let failure = report.complete().err();
                 self.seeds.push(options.seed);
-                self.figures.push(report.figures);
+                self.figures.extend(report.figures);
+                failure
             }
-            Err(error) => self.failures.push(format!("seed {}: {error}", options.seed)),
-        }
+            Err(error) => Some(error),
+        };
+        self.failures.extend(failure.map(|why| format!("seed {}: {why}", options.seed)));
         self.longest = self.longest.max(start.elapsed());
         self.took += start.elapsed();
     }
 
     fn evaluated(self) -> Evaluated {
-        let Experiment { name, source, simulated, .. } = *self.experiment;
-        let (seconds, figures) = (self.took.as_secs_f64(), spreads(&self.figures));
-        Evaluated { experiment: name, source, simulated, seeds: self.seeds, seconds, figures, failures: self.failures }
+        let Runs { experiment, seeds, took, figures, failures, .. } = self;
+        let Experiment { name, source, simulated, .. } = *experiment;
+        let (seconds, figures) = (took.as_secs_f64(), spreads(&figures));
+        Evaluated { experiment: name, source, simulated, seeds, seconds, figures, failures }
     }
 }
 
@@ -132,9 +135,9 @@ pub fn evaluate(
     }
 }
 
-fn spreads(runs: &[Vec<Figure>]) -> Vec<Spread> {
+fn spreads(figures: &[Figure]) -> Vec<Spread> {
     let mut all: Vec<(&Figure, Vec<f64>)> = Vec::new();
-    for figure in runs.iter().flatten() {
+    for figure in figures {
         match all.iter_mut().find(|(first, _)| first.id == figure.id) {
             Some((_, values)) => values.push(figure.value),
             None => all.push((figure, vec![figure.value])),

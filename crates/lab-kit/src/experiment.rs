@@ -216,18 +216,23 @@ impl LabError {
 
 impl Experiment {
     /// One in real time, without rivals.
-    pub const fn real(name: &'static str, summary: &'static str, source: &'static str, run: Measure) -> Experiment {
-        Experiment { name, summary, source, simulated: false, rivals: &[], run }
+    pub const fn real(name: &'static str, run: Measure) -> Experiment {
+        Experiment { name, summary: "", source: "", simulated: false, rivals: &[], run }
     }
 
     /// One in virtual time, without rivals.
-    pub const fn simulated(
-        name: &'static str,
-        summary: &'static str,
-        source: &'static str,
-        run: Measure,
-    ) -> Experiment {
-        Experiment { simulated: true, ..Experiment::real(name, summary, source, run) }
+    pub const fn simulated(name: &'static str, run: Measure) -> Experiment {
+        Experiment { simulated: true, ..Experiment::real(name, run) }
+    }
+
+    /// The same, described by one sentence.
+    pub const fn about(self, summary: &'static str) -> Experiment {
+        Experiment { summary, ..self }
+    }
+
+    /// The same, which reproduces this.
+    pub const fn after(self, source: &'static str) -> Experiment {
+        Experiment { source, ..self }
     }
 
     /// The same, which needs these rival programs.

@@ -49,17 +49,10 @@ pub fn fio_rate(place: &[String], options: &str, span: Duration, seed: u64, ways
 ///
 /// # Errors
 /// As [`fio_rate`].
-pub fn fio_random(
-    at: (&Path, u64),
-    rw: &str,
-    depth: u64,
-    span: Duration,
-    seed: u64,
-    ways: &[&str],
-) -> Result<f64, LabError> {
+pub fn fio_random(at: (&Path, u64), rw: &str, depth: u64, span: Duration, seed: u64) -> Result<f64, LabError> {
     let place = [format!("--filename={}", at.0.display()), format!("--size={}", at.1)];
     let options = format!("--rw={rw} --bs=4k --direct=1 --ioengine=io_uring --iodepth={depth}");
-    fio_rate(&place, &options, span, seed, ways)
+    fio_rate(&place, &options, span, seed, &["read", "write"])
 }
 
 /// Runs one job of fio to its end, on what `place` says and with `options`, which are divided by blanks, and returns its

@@ -30,12 +30,13 @@ const PER_NANOSECOND: f64 = 1.0;
 
 pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     lab.say("building the program that is counted");
-    build()?;
+    let args = ["build", "--quiet", "--release", "--package", "esker-able-samples", "--example", "requests"];
+    peer::output("cargo", &args)?;
     let counter = Counter { requests: lab.scale(2_000, 20_000) };
     let alone = counter.instructions("vol = memory size=1MiB")?;
     let disk = disk_time(lab.seed)?;
     lab.say(format!(
-        "the modelled disk takes {disk} for a request; without an extension it is {alone:.0} instructions"
+        "the modelled disk takes {disk} for a request; it is {alone:.0} instructions without an extension"
     ));
     let mut figures = Vec::new();
     for (name, text, paper) in CASES {
@@ -54,11 +55,6 @@ pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let each = (unmatched - alone) / OTHERS as f64 / PER_NANOSECOND;
     figures.push(Figure::alone("unmatched_ns_max", each, "ns per extension that a request does not match, at most"));
     Ok(figures)
-}
-
-fn build() -> Result<(), LabError> {
-    let args = ["build", "--quiet", "--release", "--package", "esker-able-samples", "--example", "requests"];
-    peer::output("cargo", &args).map(drop)
 }
 
 /// Runs the program under callgrind.

@@ -36,7 +36,7 @@ const SIZE: &str = "1MiB";
 const BASE: u64 = 2;
 
 pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
-    let stacks = if lab.quick { 2_000 } else { 50_000 };
+    let stacks = lab.scale(2_000, 50_000);
     let mut rng = Stream::named(lab.seed, "able-predicted-vs-observed");
     let mut sum = Compared::default();
     for number in 0..stacks {
@@ -48,10 +48,13 @@ pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
         if one.mismatches + one.text_mismatches > 0 {
             lab.say(format!("stack {number} differs: {}", setting.names(&order).join(" > ")));
         }
-        sum.add(&one);
+        sum.volumes += one.volumes;
+        sum.requests += one.requests;
+        sum.mismatches += one.mismatches;
+        sum.text_mismatches += one.text_mismatches;
     }
     lab.say(format!("{} volumes, {} requests", sum.volumes, sum.requests));
-    let kind_stacks = if lab.quick { 100 } else { 2_000 };
+    let kind_stacks = lab.scale(100, 2_000);
     let (mut kind_mismatches, mut kind_answers) = (0, 0);
     for _ in 0..kind_stacks {
         let (spec, handled) = able_kinds::watched(&mut rng, lab.seed)?;
@@ -81,15 +84,6 @@ struct Compared {
     requests: u64,
     mismatches: u64,
     text_mismatches: u64,
-}
-
-impl Compared {
-    fn add(&mut self, other: &Compared) {
-        self.volumes += other.volumes;
-        self.requests += other.requests;
-        self.mismatches += other.mismatches;
-        self.text_mismatches += other.text_mismatches;
-    }
 }
 
 fn shuffled(rng: &mut Stream, setting: &Setting) -> Vec<ExtId> {

@@ -22,18 +22,16 @@ const LIVE: f64 = 0.54;
 const WRITERS: u64 = 32;
 const PARAMS: &str = "block=4096 segment=4MiB checkpoint_interval=256MiB";
 
+/// Bytes written to the log, moved, and of pages of the map; segments freed, and passes made.
+const COUNTS: [&str; 6] = ["record_bytes", "data_bytes", "moved_bytes", "map_bytes", "segments_freed", "passes"];
+
 /// What one run gave.
 struct Run {
     /// Seconds of each write, sorted.
     latencies: Vec<f64>,
     seconds: f64,
-    /// Bytes written to the log, moved, and of pages of the map, while it was measured.
-    written: f64,
-    moved: f64,
-    map: f64,
-    /// Segments freed, and passes made.
-    freed: f64,
-    passes: f64,
+    /// What [`COUNTS`] grew by while it was measured.
+    grown: [f64; COUNTS.len()],
     /// Mean of the cleaner's share while it was measured.
     share: f64,
     utilization: f64,
@@ -47,8 +45,9 @@ pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     lab.say(format!("with: {:.0} writes per second", count as f64 / with.seconds));
     let without = measure(lab, 8 * device, live, count / 8, count)?;
     lab.say(format!("without: {:.0} writes per second", count as f64 / without.seconds));
-    let user = (count * BLOCK) as f64;
-    let taken = (with.written + with.moved) / (4.0 * MIB as f64);
+    let [records, data, moved, map, freed, _] = with.grown;
+    let (user, written) = ((count * BLOCK) as f64, records + data);
+    let taken = (written + moved) / (4.0 * MIB as f64);
     let (p99, p99_without) = (with.percentile(0.99), without.percentile(0.99));
     let over = Figure::alone("gc_write_p99_ratio", p99 / p99_without, "ratio");
     Ok(vec![
@@ -57,12 +56,12 @@ pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
         Figure::alone("p999_ms", with.percentile(0.999) * 1e3, "ms"),
         Figure::alone("slowest_ms", with.percentile(1.0) * 1e3, "ms"),
         Figure::alone("gc_write_rate_ratio", without.seconds / with.seconds, "ratio"),
-        Figure::alone("write_amplification", (with.written + with.moved + with.map) / user, "ratio"),
-        Figure::alone("write_amplification_of_copies", (user + with.moved) / user, "ratio"),
-        Figure::alone("imbalance", (taken - with.freed).abs() / taken, "ratio"),
-        Figure::alone("traffic_over_share", 2.0 * with.moved / (2.0 * with.moved + with.written) / with.share, "ratio"),
+        Figure::alone("write_amplification", (written + moved + map) / user, "ratio"),
+        Figure::alone("write_amplification_of_copies", (user + moved) / user, "ratio"),
+        Figure::alone("imbalance", (taken - freed).abs() / taken, "ratio"),
+        Figure::alone("traffic_over_share", 2.0 * moved / (2.0 * moved + written) / with.share, "ratio"),
         Figure::alone("utilization", with.utilization, "ratio"),
-        Figure::alone("gc_passes_idle", without.passes, "passes"),
+        Figure::alone("gc_passes_idle", without.grown[5], "passes"),
     ])
 }
 
@@ -85,16 +84,14 @@ fn measure(lab: &Lab<'_>, device: u64, live: u64, warm: u64, count: u64) -> Resu
     let run = reactor.block_on(async move {
         volume_load::write_all(&vol, MIB as usize, live / MIB, |i| i * MIB).await?;
         overwrite(&vol, live, warm, seed).await?;
-        let names = ["record_bytes", "data_bytes", "moved_bytes", "map_bytes", "segments_freed", "passes"];
-        let look = |vol: &Export| names.map(|name| volume_load::stat(vol, name));
+        let look = |vol: &Export| COUNTS.map(|name| volume_load::stat(vol, name));
         let (before, start) = (look(&vol), Instant::now());
         let (latencies, share) = overwrite(&vol, live, count, seed + 1).await?;
         let (seconds, after) = (start.elapsed().as_secs_f64(), look(&vol));
-        let [records, data, moved, map, freed, passes] = std::array::from_fn(|i| after[i] - before[i]);
+        let grown = std::array::from_fn(|at| after[at] - before[at]);
         let utilization = volume_load::stat(&vol, "utilization");
-        let written = records + data;
         vol.stack().close().await;
-        Ok::<Run, BioError>(Run { latencies, seconds, written, moved, map, freed, passes, share, utilization })
+        Ok::<Run, BioError>(Run { latencies, seconds, grown, share, utilization })
     })?;
     Ok(run)
 }

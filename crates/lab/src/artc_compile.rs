@@ -21,10 +21,13 @@ pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let trace = apple_desktop(Shape { seed: lab.seed, threads: THREADS, scripts });
     let actions = trace.actions.len();
     lab.say(format!("{actions} actions of {THREADS} threads"));
-    forget_peak()?;
+    // The process's peak of memory is what it has now.
+    fs::write("/proc/self/clear_refs", "5")
+        .map_err(|error| LabError::Data(format!("/proc/self/clear_refs: {error}")))?;
     let (compile_seconds, compiled) = timed(|| compile(trace, &mut |_| {}));
     let program = compiled.map_err(LabError::data)?;
-    let peak = peak_bytes()?;
+    let peak = told_bytes("/proc/self/status", "VmHWM");
+    let peak = peak.ok_or_else(|| LabError::data("/proc/self/status tells no peak of memory"))?;
     lab.say(format!("compiled in {compile_seconds:.2} s, peak {:.3} GiB", gib(peak)));
     let bytes = program.encode();
     drop(program);
@@ -48,14 +51,4 @@ pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
 
 fn gib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 30)
-}
-
-/// The process's peak of memory is what it has now.
-fn forget_peak() -> Result<(), LabError> {
-    fs::write("/proc/self/clear_refs", "5").map_err(|error| LabError::Data(format!("/proc/self/clear_refs: {error}")))
-}
-
-fn peak_bytes() -> Result<u64, LabError> {
-    told_bytes("/proc/self/status", "VmHWM")
-        .ok_or_else(|| LabError::Data("/proc/self/status tells no peak of memory".into()))
 }

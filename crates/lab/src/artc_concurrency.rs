@@ -30,11 +30,10 @@ pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     for (mode, order, paper) in modes() {
         for (program, place, paper) in [(&here.program, "", paper), (&elsewhere.program, "_elsewhere", None)] {
             let name = format!("{mode}{place}");
-            let kept = replays(&name, program, &disk, order, lab)?;
-            let share =
-                Figure::alone(format!("{name}_outstanding_share"), kept.outstanding / under_way, "of the original");
+            let [outstanding, held] = replays(&name, program, &disk, order, lab)?;
+            let share = Figure::alone(format!("{name}_outstanding_share"), outstanding / under_way, "of the original");
             figures.push(share.paper(paper));
-            figures.push(Figure::alone(format!("{name}_held_share"), kept.held, "of the threads' time"));
+            figures.push(Figure::alone(format!("{name}_held_share"), held, "of the threads' time"));
         }
     }
     figures.extend(edges(&here.program));
@@ -50,36 +49,26 @@ fn modes() -> [(&'static str, Order, Option<f64>); 3] {
     ]
 }
 
-/// What a replay keeps of a program's concurrency.
-#[derive(Clone, Copy, Debug)]
-struct Kept {
-    /// Calls under way at a time, on average.
-    outstanding: f64,
-    /// Part of the threads' time in which they wait for others.
-    held: f64,
-}
-
-impl Kept {
-    fn of(report: &Report) -> Kept {
-        let time = report.elapsed_ns.max(1) as f64 * report.threads.len().max(1) as f64;
-        let held: u64 = report.threads.iter().map(|thread| thread.waiting_ns).sum();
-        Kept { outstanding: report.outstanding_mean, held: held as f64 / time }
-    }
+/// What a replay keeps of a program's concurrency: calls under way at a time, on average, and the part of the threads' time in
+/// which they wait for others.
+fn kept_of(report: &Report) -> [f64; 2] {
+    let time = report.elapsed_ns.max(1) as f64 * report.threads.len().max(1) as f64;
+    let held: u64 = report.threads.iter().map(|thread| thread.waiting_ns).sum();
+    [report.outstanding_mean, held as f64 / time]
 }
 
 /// Medians of some replays.
-fn replays(name: &str, program: &Program, on: &Mounted, order: Order, lab: &Lab<'_>) -> Result<Kept, LabError> {
-    let mut all = Vec::new();
+fn replays(name: &str, program: &Program, on: &Mounted, order: Order, lab: &Lab<'_>) -> Result<[f64; 2], LabError> {
+    let mut all = [Vec::new(), Vec::new()];
     for _ in 0..REPLAYS {
         let report = replayed_cold(program, on, How::paced(order, lab.seed))?;
-        let kept = Kept::of(&report);
+        let [outstanding, held] = kept_of(&report);
         let (ms, failures) = (report.elapsed_ns / 1_000_000, report.mismatches.count);
-        let Kept { outstanding, held } = kept;
         lab.say(format!("{name}: {outstanding:.2} calls under way, {held:.2} held back, {ms} ms, {failures} failures"));
-        all.push(kept);
+        all[0].push(outstanding);
+        all[1].push(held);
     }
-    let median = |of: fn(&Kept) -> f64| timing::median(all.iter().map(of).collect());
-    Ok(Kept { outstanding: median(|kept| kept.outstanding), held: median(|kept| kept.held) })
+    Ok(all.map(timing::median))
 }
 
 /// Calls under way in the trace, on average.

@@ -6,10 +6,8 @@ use esker_trace_replay::{Report, Speed};
 
 use crate::artc::mounted::{FileSystem, Mounted};
 use crate::artc::{How, prediction, replayed_cold, suite};
-use esker_lab_kit::{
-    Figure, Lab, LabError,
-    timing::{mean, median},
-};
+use esker_lab_kit::timing::{mean, median};
+use esker_lab_kit::{Figure, Lab, LabError};
 
 const DISK: &str = "vol = disk-model content=memory size=2GiB";
 const FLASH: &str = "vol = ssd-model profile=ssd-sata-2021 content=memory size=2GiB";
@@ -17,12 +15,6 @@ const FLASH: &str = "vol = ssd-model profile=ssd-sata-2021 content=memory size=2
 const QUICK: [&str; 5] = ["git-checkout", "leveldb-fillsync", "python-compileall", "restic-backup", "sqlite-wal"];
 /// Between these, most programs of the source are so many times faster.
 const FASTER: (f64, f64) = (5.0, 20.0);
-
-/// Where thread time went.
-struct Spent {
-    all_ns: f64,
-    fsync_ns: f64,
-}
 
 pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let mount = |text| Mounted::new(lab, FileSystem::Ext4, text);
@@ -32,13 +24,12 @@ pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
         let (name, program) = program?;
         let how = How::plain(prediction(), Speed::Afap, lab.seed);
         let spent = |on| replayed_cold(&program, on, how).map(|report| spent(&report));
-        let (on_disk, on_flash) = (spent(&disk)?, spent(&flash)?);
-        let ratio = on_disk.all_ns / on_flash.all_ns;
-        lab.say(format!("{name}: {:.0} ms on the disk, {ratio:.1} times as long as on flash", on_disk.all_ns / 1e6));
+        let ([disk_ns, disk_fsync_ns], [flash_ns, flash_fsync_ns]) = (spent(&disk)?, spent(&flash)?);
+        let ratio = disk_ns / flash_ns;
+        lab.say(format!("{name}: {:.0} ms on the disk, {ratio:.1} times as long as on flash", disk_ns / 1e6));
         ratios.push(ratio);
-        for (shares, spent) in shares.iter_mut().zip([on_disk, on_flash]) {
-            shares.push(spent.fsync_ns / spent.all_ns);
-        }
+        shares[0].push(disk_fsync_ns / disk_ns);
+        shares[1].push(flash_fsync_ns / flash_ns);
     }
     let between = ratios.iter().filter(|ratio| (FASTER.0..=FASTER.1).contains(ratio)).count();
     Ok(vec![
@@ -50,10 +41,11 @@ pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     ])
 }
 
-fn spent(report: &Report) -> Spent {
+/// Nanoseconds of thread time, and those of them in `fsync`.
+fn spent(report: &Report) -> [f64; 2] {
     let total = |wanted: &str| -> u64 {
         let categories = report.categories.iter().filter(|category| wanted.is_empty() || category.name == wanted);
         categories.map(|category| category.time_ns).sum()
     };
-    Spent { all_ns: total("").max(1) as f64, fsync_ns: total("fsync") as f64 }
+    [total("").max(1) as f64, total("fsync") as f64]
 }

@@ -203,10 +203,7 @@ fn write(fd: Fd, len: u64) -> Call {
 /// A run: its compiled form, and what is true.
 struct Made {
     outline: Outline,
-    /// True edges between actions: from the last one before a signal to the first one after its wait.
-    real: Vec<(u32, u32)>,
-    /// Signals beside actions: as records of synchronisation.
-    sync: BTreeMap<u32, Vec<(u64, Role)>>,
+    run: SimulatedRun,
 }
 
 /// Plays a program on simulated threads whose calls take random times.
@@ -224,12 +221,14 @@ fn played(program: &Program, stream: &mut Stream) -> Result<Made, LabError> {
     if compiled.about().repairs.contradictions() > 0 {
         return Err(LabError::Data(format!("the made program contradicts itself: {:?}", compiled.about().repairs)));
     }
-    Ok(Made { outline: compiled.outline().clone(), real: run.real, sync: run.sync })
+    Ok(Made { outline: compiled.outline().clone(), run })
 }
 
 #[derive(Default)]
 struct SimulatedRun {
+    /// True edges between actions: from the last one before a signal to the first one after its wait.
     real: Vec<(u32, u32)>,
+    /// Signals beside actions: as records of synchronisation.
     sync: BTreeMap<u32, Vec<(u64, Role)>>,
     /// When each signal was told, and after which action.
     told: BTreeMap<u64, (u64, Option<u32>)>,
@@ -314,7 +313,7 @@ impl Made {
         for_each(&outline, Order::Root(counting.rules), |to, candidates| {
             inferred.extend(candidates.iter().filter(|one| one.kept).map(|one| (one.edge.from, to)));
         });
-        let (real, inferred) = (closure(&outline, &self.real), closure(&outline, &inferred));
+        let (real, inferred) = (closure(&outline, &self.run.real), closure(&outline, &inferred));
         let thread = |id: usize| outline.instants()[id].thread;
         let mut pairs = Pairs::default();
         for to in 0..outline.len() {
@@ -332,7 +331,7 @@ impl Made {
     fn with_sync(&self) -> Outline {
         let mut resources = self.outline.resources().to_vec();
         let mut known: BTreeMap<u64, u32> = BTreeMap::new();
-        for (signal, _) in self.sync.values().flatten() {
+        for (signal, _) in self.run.sync.values().flatten() {
             known.entry(*signal).or_insert_with(|| {
                 let kind = ResourceKind::Sync;
                 resources.push(Resource { kind, key: *signal, generation: 1, previous: None });
@@ -343,7 +342,7 @@ impl Made {
         let mut touches = Vec::new();
         for (id, instant) in self.outline.instants().iter().enumerate() {
             self.outline.touches(id as u32, &mut touches);
-            let signals = self.sync.get(&(id as u32)).into_iter().flatten();
+            let signals = self.run.sync.get(&(id as u32)).into_iter().flatten();
             touches.extend(signals.map(|(signal, role)| Touch { resource: known[signal], role: *role }));
             outline.push(*instant, &touches);
         }

@@ -13,10 +13,8 @@ use esker_trace_replay::Report;
 use crate::artc::leveldb::{LevelDb, Load, Task};
 use crate::artc::mounted::{Device, FileSystem, Mounted};
 use crate::artc::{How, Source, prediction, replayed_cold, with_rw};
-use esker_lab_kit::{
-    Figure, Lab, LabError,
-    timing::{self, mean, worst},
-};
+use esker_lab_kit::timing::{self, mean, worst};
+use esker_lab_kit::{Figure, Lab, LabError};
 
 /// Where LevelDB runs.
 struct Place {

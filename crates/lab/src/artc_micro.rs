@@ -17,7 +17,7 @@ use esker_lab_kit::{Figure, Lab, LabError};
 pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let devices = [Mounted::ext4(lab, Device::Disk)?, Mounted::ext4(lab, Device::Striped)?];
     let sizes: &[(u32, u32)] = if lab.quick { &[(2, 300)] } else { &[(1, 1000), (2, 1000), (8, 1000)] };
-    let (mut errors, mut alone) = ([const { Vec::new() }; 3], Vec::new());
+    let (mut errors, mut alone) = (Vec::new(), Vec::new());
     for &(threads, reads) in sizes {
         let readers = Readers { threads, reads, bytes: 32 << 20, way: Way::Random, seed: lab.seed };
         let traced = |device: &Mounted| {
@@ -29,12 +29,13 @@ pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
         for source in &sources {
             for (target, device) in sources.iter().zip(&devices) {
                 lab.say(format!("{threads} threads, {} to {} ms", source.ms(), target.ms()));
-                compare(source, target, &device.run_dir(), lab, &mut errors)?;
+                errors.push(compare(source, target, &device.run_dir(), lab)?);
             }
         }
     }
     let [durable, device] = fsyncs(&devices[0].run_dir(), lab)?;
-    let [root, temporal, single] = errors;
+    let of = |mode: usize| errors.iter().map(|errors| errors[mode]).collect::<Vec<f64>>();
+    let [root, temporal, single] = [of(0), of(1), of(2)];
     Ok(vec![
         Figure::alone("replay_pairs", root.len() as f64, "pairs of source and target"),
         Figure::alone("root_worst_error", worst(&root), "share").paper(0.05),
@@ -47,21 +48,15 @@ pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     ])
 }
 
-/// Replays in each mode; the relative errors of each are added.
-fn compare(
-    source: &Source,
-    target: &Source,
-    dir: &Path,
-    lab: &Lab<'_>,
-    errors: &mut [Vec<f64>; 3],
-) -> Result<(), LabError> {
-    for ((mode, order), errors) in modes().into_iter().zip(errors) {
+/// The relative errors of replays in each mode.
+fn compare(source: &Source, target: &Source, dir: &Path, lab: &Lab<'_>) -> Result<Vec<f64>, LabError> {
+    let error = |(mode, order)| {
         let report = replayed(&source.program, dir, How::paced(order, lab.seed))?;
         let error = target.error(report.elapsed_ns as f64).abs();
         lab.say(format!("{mode} {} ms, error {:.1} %", report.elapsed_ns / 1_000_000, error * 100.0));
-        errors.push(error);
-    }
-    Ok(())
+        Ok(error)
+    };
+    modes().into_iter().map(error).collect()
 }
 
 /// Writes of blocks, each followed by an `fsync`: percentiles 10, 50, 95 and 99 of the latter in ms, as durable, and as

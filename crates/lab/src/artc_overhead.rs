@@ -19,11 +19,9 @@ const PERIOD_NS: u64 = 20_000;
 const FIO_DRIFT: f64 = 0.077;
 
 pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
-    let calls = if lab.quick { 200_000 } else { 1_000_000 };
-    let paced = if lab.quick { 50_000 } else { 250_000 };
-    let mut figures = vec![replay_over_loop(calls, lab)?, pacing_drift(paced, lab)?];
-    figures.extend(artc_record::figures(lab)?);
-    Ok(figures)
+    let replay = replay_over_loop(lab.scale(200_000, 1_000_000), lab)?;
+    let drift = pacing_drift(lab.scale(50_000, 250_000), lab)?;
+    Ok([replay, drift].into_iter().chain(artc_record::figures(lab)?).collect())
 }
 
 /// A replay of `fstat`s on one thread against a loop of them.

@@ -16,10 +16,8 @@ use tempfile::TempDir;
 use crate::artc::leveldb::PYTHON;
 use crate::artc::mounted::{Device, FileSystem, Mounted};
 use crate::artc::{How, afresh, compiled, prediction, recorded, replayed, with_rw};
-use esker_lab_kit::{
-    Figure, Lab, LabError, peer,
-    timing::{self, mean, worst},
-};
+use esker_lab_kit::timing::{self, mean, worst};
+use esker_lab_kit::{Figure, Lab, LabError, peer};
 
 const SCRIPT: &str = include_str!("artc/readrandom.py");
 const THREADS: u32 = 4;
@@ -77,18 +75,7 @@ impl Task {
 }
 
 /// Makes a repository: FOLDER FILES LINES SEED.
-const REPOSITORY: &str = r#"
-set -e
-git init -q "$1"
-cd "$1"
-seq "$2" | while read -r file; do
-    mkdir -p "folder$((file % 20))"
-    awk -v seed="$4$file" -v lines="$3" 'BEGIN { srand(seed); for (i = 0; i < lines; i++) print rand(), rand(), rand() }' \
-        > "folder$((file % 20))/file$file"
-done
-git add .
-git -c user.name=lab -c user.email=lab@example.com commit -q -m files
-"#;
+const REPOSITORY: &str = include_str!("artc/repository.sh");
 
 fn shown(path: &Path) -> String {
     path.display().to_string()

@@ -32,7 +32,7 @@ fn failed(error: RecordError) -> LabError {
 
 /// A loop of calls with one path each, while this process is recorded and while it is not, in turns.
 fn ns_per_call(lab: &Lab<'_>) -> Result<Figure, LabError> {
-    let calls = if lab.quick { 50_000 } else { 300_000 };
+    let calls = lab.scale(50_000, 300_000);
     let dir = lab.folder()?;
     let path = dir.path().join("a/file/at/some/depth");
     let (mut costs, mut bare_costs) = (Vec::new(), Vec::new());
@@ -75,10 +75,8 @@ fn while_recorded(calls: u32, work: impl FnOnce() -> f64) -> Result<f64, LabErro
 fn all_seen(recorded: &Recorded, calls: u32) -> Result<(), LabError> {
     if recorded.lost.records > 0 || recorded.actions < u64::from(calls) {
         let (seen, lost) = (recorded.actions, recorded.lost.records);
-        return Err(peer::fault(
-            "the recorder",
-            format!("{seen} of {calls} calls were seen, {lost} records were lost"),
-        ));
+        let what = format!("{seen} of {calls} calls were seen, {lost} records were lost");
+        return Err(peer::fault("the recorder", what));
     }
     Ok(())
 }
@@ -101,9 +99,8 @@ fn record_over_strace(lab: &Lab<'_>) -> Result<Figure, LabError> {
 }
 
 fn timed(command: &mut Command) -> Result<f64, LabError> {
-    let start = Instant::now();
-    let status = command.stdout(Stdio::null()).status().map_err(|error| peer::fault("find", error))?;
-    let took = start.elapsed().as_secs_f64();
+    let (took, status) = timing::timed(|| command.stdout(Stdio::null()).status());
+    let status = status.map_err(|error| peer::fault("find", error))?;
     if status.success() { Ok(took) } else { Err(peer::fault("find", status)) }
 }
 
@@ -122,9 +119,7 @@ fn under_strace(walk: &[&str], lab: &Lab<'_>) -> Result<f64, LabError> {
 /// From the start of the recorder, its programs in the kernel included, to its end.
 fn recorded(walk: &[&str]) -> Result<f64, LabError> {
     let words = walk.iter().map(Into::into).collect();
-    let start = Instant::now();
-    let recorded = record(&Target::Program(words), &settings(), io::sink()).map_err(failed)?;
-    let took = start.elapsed().as_secs_f64();
-    all_seen(&recorded, 1)?;
+    let (took, recorded) = timing::timed(|| record(&Target::Program(words), &settings(), io::sink()));
+    all_seen(&recorded.map_err(failed)?, 1)?;
     Ok(took)
 }

@@ -39,10 +39,8 @@ impl Row {
         let everywhere = |action| ordered.iter().all(|(_, mismatches)| has(mismatches, action));
         let text = |mode: &str, one: &Mismatch| {
             let Mismatch { action, thread, call, expected, actual } = one;
-            format!(
-                "{}, not in all orders, in {mode}: action {action} of {thread}: {call}: expected {expected}, got {actual}",
-                self.name
-            )
+            let (name, at) = (&self.name, format!("action {action} of {thread}: {call}"));
+            format!("{name}, not in all orders, in {mode}: {at}: expected {expected}, got {actual}")
         };
         let of = |(mode, mismatches): &(&str, &Mismatches)| {
             let alone = mismatches.listed.iter().filter(|one| !everywhere(one.action));

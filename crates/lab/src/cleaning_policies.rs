@@ -56,14 +56,16 @@ const BLOCKS: u32 = 256;
 const FREE: u32 = 6;
 
 pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
-    let uniform = |live| (analytic::uniform(usable(live)), plan(lab, live, GREEDY));
-    let uniform = UNIFORM.map(|percent| (format!("uniform_{percent}"), uniform(share(percent))));
-    let mut figures = by_formula(lab, "uniform_wa_error", "formula", uniform.into());
+    let uniform = UNIFORM.map(|percent| {
+        let live = share(percent);
+        (format!("uniform_{percent}"), analytic::uniform(usable(live)), plan(lab, live, GREEDY))
+    });
+    let mut figures = by_formula(lab, ["uniform_wa_error", "formula"], &uniform);
     let sampled = CHOICES.map(|choices| {
         let plan = SimulationPlan { victims: Victims::Sampled(&Greedy, choices), ..plan(lab, 0.8, GREEDY) };
-        (format!("choices_{choices}"), (analytic::choices(usable(0.8), choices), plan))
+        (format!("choices_{choices}"), analytic::choices(usable(0.8), choices), plan)
     });
-    figures.extend(by_formula(lab, "choices_wa_error", "mean field", sampled.into()));
+    figures.extend(by_formula(lab, ["choices_wa_error", "mean field"], &sampled));
     SKEWED.iter().for_each(|percent| figures.extend(skewed(lab, *percent)));
     for (theta, word) in ZIPF {
         let load = Load::steady(Skew::Zipf { theta });
@@ -115,20 +117,18 @@ fn least(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
+/// A figure, what is expected of it, and how it is measured.
+type Case = (String, f64, SimulationPlan<'static>);
+
 /// Uniform overwrites against what a formula expects of them.
-fn by_formula(
-    lab: &Lab<'_>,
-    worst_id: &str,
-    formula: &str,
-    cases: Vec<(String, (f64, SimulationPlan<'static>))>,
-) -> Vec<Figure> {
+fn by_formula(lab: &Lab<'_>, [worst_id, formula]: [&str; 2], cases: &[Case]) -> Vec<Figure> {
     let (mut figures, mut errors) = (Vec::new(), Vec::new());
-    for (id, (expected, plan)) in cases {
+    for (id, expected, plan) in cases {
         let load = Load::steady(Skew::Uniform);
-        let value = amplification(&SimulationPlan { load, rounds: 6.0, ..plan });
+        let value = amplification(&SimulationPlan { load, rounds: 6.0, ..*plan });
         errors.push((value / expected - 1.0).abs());
         lab.say(format!("{id}: {value:.3}, {formula} {expected:.3}"));
-        figures.push(Figure::alone(id, value, UNIT).paper(expected));
+        figures.push(Figure::alone(id, value, UNIT).paper(*expected));
     }
     figures.push(Figure::alone(worst_id, worst(&errors), "worst relative difference"));
     figures

@@ -11,16 +11,13 @@ use std::path::Path;
 use esker_lab_kit::{Figure, Lab, LabError, peer, serve_process::ServeProcess};
 use profile::Profile;
 
-/// A device behind an export.
-struct Case {
-    name: &'static str,
-    device: &'static str,
-}
+/// The name of a device behind an export, and the device.
+type Case = (&'static str, &'static str);
 
 const CASES: [Case; 3] = [
-    Case { name: "memory", device: "kind = \"memory\"\nsize = \"64MiB\"\n" },
-    Case { name: "null", device: "kind = \"null\"\nsize = \"64MiB\"\nlatency = \"10us\"\n" },
-    Case { name: "file", device: "kind = \"file\"\npath = \"FOLDER/d.img\"\nsize = \"64MiB\"\n" },
+    ("memory", "kind = \"memory\"\nsize = \"64MiB\"\n"),
+    ("null", "kind = \"null\"\nsize = \"64MiB\"\nlatency = \"10us\"\n"),
+    ("file", "kind = \"file\"\npath = \"FOLDER/d.img\"\nsize = \"64MiB\"\n"),
 ];
 
 /// Sites with fewer allocations in a request are not told.
@@ -45,8 +42,8 @@ pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     for case in &CASES {
         for way in ["write", "read"] {
             let cost = counter.cost(case, way)?;
-            lab.say(cost.told(&format!("{way} to {}", case.name)));
-            let figure = |what, value, unit| Figure::alone(format!("{way}_{what}_{}", case.name), value, unit);
+            lab.say(cost.told(&format!("{way} to {}", case.0)));
+            let figure = |what, value, unit| Figure::alone(format!("{way}_{what}_{}", case.0), value, unit);
             figures.push(figure("instructions", cost.instructions, "instructions a request"));
             figures.push(figure("allocations", cost.allocations(), "allocations a request"));
         }
@@ -109,10 +106,8 @@ impl Counter<'_, '_> {
 
     /// The whole profile of a server that answers so many requests.
     fn profile(&self, case: &Case, way: &str, requests: u64) -> Result<Profile, LabError> {
-        let text = format!(
-            "[device.vol]\n{}[[export]]\nname = \"vol\"\ndevice = \"vol\"\nnbd = \"unix:FOLDER/nbd\"\n",
-            case.device
-        );
+        let export = "[[export]]\nname = \"vol\"\ndevice = \"vol\"\nnbd = \"unix:FOLDER/nbd\"\n";
+        let text = format!("[device.vol]\n{}{export}", case.1);
         let mut server = ServeProcess::start_under(self.lab.scratch, &CALLGRIND, &text)?;
         load(&server.at("nbd"), way, requests, self.lab.seed)?;
         server.stop()?;
@@ -168,7 +163,7 @@ mod tests {
     fn the_stacks_are_sound() {
         for case in &CASES {
             let spec = Spec::parse("test", &format!("[device.vol]\n{}", case.device)).unwrap();
-            assert!(spec.check(esker_kinds::ALL).is_ok(), "{}", case.name);
+            assert!(spec.check(esker_kinds::ALL).is_ok(), "{}", case.0);
         }
     }
 }

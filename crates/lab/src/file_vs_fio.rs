@@ -9,11 +9,8 @@ use esker_base::units::MIB;
 use esker_block::{Bio, BioError, Buf};
 use esker_stack::Stack;
 
-use esker_lab_kit::{
-    Figure, Lab, LabError, peer,
-    rig::{Rig, clients},
-    scratch, timing,
-};
+use esker_lab_kit::rig::{Rig, clients};
+use esker_lab_kit::{Figure, Lab, LabError, peer, scratch, timing};
 
 /// Bytes of the file.
 const SIZE: u64 = 256 * MIB;
@@ -29,7 +26,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let compare = |(id, depth): (&'static str, u64)| {
         let name = format!("fio io_uring, depth {depth}, reads per second");
         let ours = || our_rate(&path, depth, span, lab.seed);
-        let theirs = || peer::fio_random((&path, SIZE), "randread", depth, span, lab.seed, &["read"]);
+        let theirs = || peer::fio_random((&path, SIZE), "randread", depth, span, lab.seed);
         timing::ratio(id, name, PAIRS, ours, theirs, lab)
     };
     [("qd1_ratio_fio", 1), ("qd32_ratio_fio", 32)].into_iter().map(compare).collect()

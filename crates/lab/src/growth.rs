@@ -25,12 +25,10 @@ use esker_lab_kit::{Figure, Lab, LabError, timing};
 
 pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let rounds = lab.scale(3, 9);
-    let mut figures = tried::figures(rounds, lab)?;
-    figures.extend(served::starts(rounds, lab)?);
-    figures.extend(served::changes(rounds, lab)?);
-    figures.extend(named::figures(rounds, lab)?);
-    figures.push(composed::figure(rounds, lab)?);
-    Ok(figures)
+    let tried = tried::figures(rounds, lab)?;
+    let others = [served::starts(rounds, lab)?, served::changes(rounds, lab)?, named::figures(rounds, lab)?];
+    let composed = composed::figure(rounds, lab)?;
+    Ok(tried.into_iter().chain(others.into_iter().flatten()).chain([composed]).collect())
 }
 
 /// What a job costs at each size: the least that was seen.
@@ -38,6 +36,15 @@ pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
 struct Series(BTreeMap<u64, f64>);
 
 impl Series {
+    /// The costs of a job, done so often at each size.
+    fn of(rounds: u32, sizes: &[u64], cost: impl Fn(u64) -> Result<f64, LabError>) -> Result<Series, LabError> {
+        let mut series = Series::default();
+        for size in (0..rounds).flat_map(|_| sizes) {
+            series.note(*size, cost(*size)?);
+        }
+        Ok(series)
+    }
+
     /// Notes what the job has cost once.
     fn note(&mut self, size: u64, cost: f64) {
         let least = self.0.entry(size).or_insert(cost);

@@ -15,7 +15,6 @@ mod newcomer;
 mod papers;
 mod planted;
 
-use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -24,11 +23,8 @@ use esker_rt::net::Address;
 use serde_json::json;
 
 use crowd::{ATTACKS, Attack, Crowd, Target};
-use esker_lab_kit::{
-    Figure, Lab, LabError, peer,
-    serve_process::{PROGRAM, ServeProcess},
-    timing,
-};
+use esker_lab_kit::serve_process::{PROGRAM, ServeProcess, failed};
+use esker_lab_kit::{Figure, Lab, LabError, peer, timing};
 use newcomer::{Newcomer, PATIENCE};
 use papers::Papers;
 
@@ -38,15 +34,15 @@ const IDLE: Duration = Duration::from_millis(1200);
 const REST: Duration = Duration::from_millis(50);
 
 pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
-    let pairs = if lab.quick { 25 } else { 101 };
     let papers = Papers::new(lab.folder()?)?;
     let mut seen = Seen::default();
     for is_secured in [false, true] {
-        let servers = Servers::start(lab.scratch, is_secured.then_some(&papers))?;
+        let papers = is_secured.then_some(&papers);
+        let servers = [Reached::start(lab, papers)?, Reached::start(lab, papers)?];
         for attack in ATTACKS.iter().filter(|attack| attack.is_secured == is_secured) {
-            servers.measure(attack, pairs, lab.seed, &mut seen, lab)?;
+            measure(&servers, attack, &mut seen, lab)?;
         }
-        seen.memory_mib = seen.memory_mib.max(servers.attacked.process.memory_mib("VmHWM")?);
+        seen.memory_mib = seen.memory_mib.max(servers[0].process.memory_mib("VmHWM")?);
     }
     let shown = planted::outputs_that_show_keys(lab.scratch, lab)?;
     let idle = format!("ms at an idle server, under the attack by {}", seen.worst);
@@ -69,22 +65,23 @@ struct Seen {
 }
 
 /// A server and how it is reached.
-struct Reached {
+struct Reached<'a> {
     process: ServeProcess,
     nbd: String,
+    papers: Option<&'a Papers>,
 }
 
-impl Reached {
-    fn start(parent: &Path, papers: Option<&Papers>) -> Result<Reached, LabError> {
+impl<'a> Reached<'a> {
+    fn start(lab: &Lab<'_>, papers: Option<&'a Papers>) -> Result<Reached<'a>, LabError> {
         let text = "[device.vol]\nkind = \"memory\"\nsize = \"64MiB\"\n\
                     [[export]]\nname = \"vol\"\ndevice = \"vol\"\nnbd = \"tcp:127.0.0.1:0\"\n";
         let args = papers.map(Papers::args).unwrap_or_default();
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        let mut process = ServeProcess::start(parent, text, &args)?;
+        let mut process = ServeProcess::start(lab.scratch, text, &args)?;
         let status = process.ask(&json!({ "do": "status" }))?;
         let uri = status["exports"][0]["uri"].as_str().and_then(|uri| uri.parse().ok());
         match uri {
-            Some(Uri { address: Address::Tcp(nbd), .. }) => Ok(Reached { process, nbd }),
+            Some(Uri { address: Address::Tcp(nbd), .. }) => Ok(Reached { process, nbd, papers }),
             _ => Err(peer::fault(PROGRAM, format!("it tells no address: {status}"))),
         }
     }
@@ -92,52 +89,40 @@ impl Reached {
     fn target(&self, attack: &Attack) -> Target {
         if attack.is_at_control { Target::Control(self.process.at("control")) } else { Target::Nbd(self.nbd.clone()) }
     }
-}
 
-struct Servers<'a> {
-    attacked: Reached,
-    idle: Reached,
-    papers: Option<&'a Papers>,
-}
-
-impl<'a> Servers<'a> {
-    fn start(parent: &Path, papers: Option<&'a Papers>) -> Result<Servers<'a>, LabError> {
-        Ok(Servers { attacked: Reached::start(parent, papers)?, idle: Reached::start(parent, papers)?, papers })
+    fn newcomer(&self, attack: &Attack, lab: &Lab<'_>) -> Result<Newcomer, LabError> {
+        let tls = self.papers.map(Papers::client).transpose()?;
+        Newcomer::new(lab.seed, self.target(attack), tls)
     }
+}
 
-    fn measure(&self, attack: &Attack, pairs: u32, seed: u64, seen: &mut Seen, lab: &Lab<'_>) -> Result<(), LabError> {
-        let newcomer = |reached: &Reached| {
-            let tls = self.papers.map(Papers::client).transpose()?;
-            Newcomer::new(seed, reached.target(attack), tls)
+fn measure(servers: &[Reached<'_>; 2], attack: &Attack, seen: &mut Seen, lab: &Lab<'_>) -> Result<(), LabError> {
+    let [attacked, idle] = servers;
+    let (here, there) = (attacked.newcomer(attack, lab)?, idle.newcomer(attack, lab)?);
+    let mut crowd = Crowd::new(attack, attacked.target(attack));
+    crowd.fill().map_err(failed)?;
+    sleep(IDLE);
+    let (mut ratios, mut idle, mut lockouts) = (Vec::new(), Vec::new(), 0);
+    for pair in 1..=lab.scale(25, 101) {
+        let attacked = || {
+            // All places are taken again.
+            crowd.fill().map_err(failed)?;
+            Ok(rested(&here))
         };
-        let (here, there) = (newcomer(&self.attacked)?, newcomer(&self.idle)?);
-        let mut crowd = Crowd::new(attack, self.attacked.target(attack));
-        crowd.fill().map_err(|error| peer::fault(PROGRAM, error))?;
-        sleep(IDLE);
-        let (mut ratios, mut idle, mut lockouts) = (Vec::new(), Vec::new(), 0);
-        for pair in 1..=pairs {
-            let attacked = || {
-                // All places are taken again.
-                crowd.fill().map_err(|error| peer::fault(PROGRAM, error))?;
-                Ok(rested(&here))
-            };
-            let (attacked, quiet) = timing::in_turns(pair, attacked, || Ok(rested(&there)))?;
-            let quiet = quiet.map_err(|error| peer::fault(PROGRAM, error))?;
-            lockouts += u32::from(attacked.is_err());
-            ratios.push(attacked.unwrap_or(PATIENCE).as_secs_f64() / quiet.as_secs_f64());
-            idle.push(quiet.as_secs_f64() * 1e3);
-        }
-        let (ratio, idle_ms) = (timing::median(ratios), timing::median(idle));
-        lab.say(format!(
-            "{}: {ratio:.2} times the {idle_ms:.2} ms of an idle server, {lockouts} lockouts",
-            attack.name
-        ));
-        seen.lockouts += lockouts;
-        if ratio > seen.ratio {
-            (seen.ratio, seen.worst, seen.idle_ms) = (ratio, attack.name, idle_ms);
-        }
-        Ok(())
+        let (attacked, quiet) = timing::in_turns(pair, attacked, || Ok(rested(&there)))?;
+        let quiet = quiet.map_err(|error| peer::fault(PROGRAM, error))?;
+        lockouts += u32::from(attacked.is_err());
+        ratios.push(attacked.unwrap_or(PATIENCE).as_secs_f64() / quiet.as_secs_f64());
+        idle.push(quiet.as_secs_f64() * 1e3);
     }
+    let (ratio, idle_ms) = (timing::median(ratios), timing::median(idle));
+    let name = attack.name;
+    lab.say(format!("{name}: {ratio:.2} times the {idle_ms:.2} ms of an idle server, {lockouts} lockouts"));
+    seen.lockouts += lockouts;
+    if ratio > seen.ratio {
+        (seen.ratio, seen.worst, seen.idle_ms) = (ratio, name, idle_ms);
+    }
+    Ok(())
 }
 
 /// A visit after a rest, which a server needs to see connections that came in place of those that it ended. Both servers get it, because

@@ -4,25 +4,24 @@
 
 use std::fmt::Display;
 use std::fs::File;
-use std::path::Path;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use esker_base::units::GIB;
 use esker_hugepage::REGION_BYTES;
+use esker_hugepage_linux::Status;
 use esker_hugepage_linux::linux::system::{faults_knob, faults_now, huge_blocks};
 use esker_sys::process::{PageRun, PageTable, Wanted, page_is};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;
 
-use esker_lab_kit::{
-    Figure, Lab, LabError,
-    bound::{bound, connect},
-    machine::told_bytes,
-    peer, scratch,
-};
+use esker_lab_kit::bound::{BEGUN_WITHIN, bound, connect};
+use esker_lab_kit::{Figure, Lab, LabError, machine::told_bytes, peer, scratch};
 use loads::{Work, be_busy};
 use settings::Settings;
 
@@ -44,8 +43,6 @@ const KHUGEPAGED: [&str; 2] = [
 const DEFRAG: &str = "/sys/kernel/mm/transparent_hugepage/defrag";
 /// The source's threshold.
 const ADAPTIVE: &str = "greedy_below = 0.5\n";
-/// A manager that has not begun by then has failed.
-const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 /// It meets new processes within this.
 const MET_WITHIN: Duration = Duration::from_millis(300);
 
@@ -60,11 +57,10 @@ pub const SPARE: u64 = GIB;
 pub fn room(bytes: u64, lab: &Lab<'_>) -> Result<(), LabError> {
     let free = huge_blocks(bytes);
     if free < bytes {
+        let [wanted, there] = [bytes, free].map(|bytes| bytes >> 20);
         return Err(LabError::Data(format!(
-            "{} MiB of free memory in blocks of huge pages are needed and {} MiB are there; free some (sync; echo 1 > \
-             /proc/sys/vm/drop_caches), wait half a minute and run it again",
-            bytes >> 20,
-            free >> 20
+            "{wanted} MiB of free memory in blocks of huge pages are needed and {there} MiB are there; free some (sync; \
+             echo 1 > /proc/sys/vm/drop_caches), wait half a minute and run it again"
         )));
     }
     let _held = Arm::Greedy.hold(lab)?;
@@ -148,7 +144,7 @@ impl Held {
         let idle = figure("daemon_core_share_idle", "of a CPU, beside a process that sleeps", &mut || sleep(time));
         let busy = figure("daemon_core_share", "of a CPU, beside a busy process", &mut || be_busy(work, time));
         if self.cpu().is_zero() {
-            return Err(peer::fault("esker hugepage run", "its CPU time is not told"));
+            return Err(peer::fault(PROGRAM, "its CPU time is not told"));
         }
         Ok([idle, busy])
     }
@@ -165,7 +161,7 @@ fn here(lab: &Lab<'_>, config: &str) -> Result<Held, LabError> {
     let wanted: &[&str] = if config == ADAPTIVE { &["never", "always"] } else { &["never"] };
     match faults_now() {
         Some(now) if wanted.contains(&now.as_str()) => Ok(Held { manager: Some(manager), _settings: None }),
-        other => Err(peer::fault("esker hugepage run", format!("faults are served as {other:?}"))),
+        other => Err(peer::fault(PROGRAM, format!("faults are served as {other:?}"))),
     }
 }
 
@@ -177,10 +173,14 @@ pub fn set(lab: &Lab<'_>, settings: &[(&Path, &str)]) -> Result<Held, LabError> 
     Ok(Held { manager: None, _settings: Some(Settings::take(lab.scratch, "esker-lab-ingens.json", settings)?) })
 }
 
+const PROGRAM: &str = "esker hugepage run";
+/// A manager that is alive answers within one promotion, which took 9.6 s where others held both CPUs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// `esker hugepage run` for one process.
 pub struct Manager {
     child: Child,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Manager {
@@ -192,26 +192,46 @@ impl Manager {
         let folder = scratch::folder(parent)?;
         let at = |name: &str| folder.path().join(name);
         let text = format!("state = {:?}\nfaults = \"base\"\n{config}[[process]]\npid = {pid}\n", at("state.json"));
-        let failed = |error: std::io::Error| peer::fault("the manager of huge pages", error);
         std::fs::write(at("config.toml"), text).map_err(failed)?;
         let mut command = bound("INT", std::env::current_exe().map_err(failed)?);
         command.args(["hugepage", "run", "--config"]).arg(at("config.toml")).arg("--control").arg(at("control"));
-        let words = || File::create(at("words")).map(Stdio::from);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(words().map_err(failed)?);
-        let child = command.spawn().map_err(failed)?;
-        let (control, words) = (at("control"), at("words"));
-        let mut manager = Manager { child, _folder: folder };
-        manager.wait(&control, &words)?;
+        let words = File::create(at("words")).map_err(failed)?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(words);
+        let mut manager = Manager { child: command.spawn().map_err(failed)?, folder };
+        let control = manager.control();
+        connect(&control, BEGUN_WITHIN, || Ok(manager.child.try_wait()?.is_some())).map_err(|_| {
+            let words = std::fs::read_to_string(manager.folder.path().join("words")).unwrap_or_default();
+            peer::fault(PROGRAM, words.trim())
+        })?;
+        sleep(MET_WITHIN);
         Ok(manager)
     }
 
-    fn wait(&mut self, control: &Path, words: &Path) -> Result<(), LabError> {
-        connect(&mut self.child, control, BEGUN_WITHIN).map_err(|_| {
-            let words = std::fs::read_to_string(words).unwrap_or_default();
-            peer::fault("esker hugepage run", words.trim())
-        })?;
-        sleep(MET_WITHIN);
-        Ok(())
+    fn control(&self) -> PathBuf {
+        self.folder.path().join("control")
+    }
+
+    /// What it tells.
+    ///
+    /// # Errors
+    /// If it is gone.
+    pub fn status(&self) -> Result<Status, LabError> {
+        let mut stream = UnixStream::connect(self.control()).map_err(failed)?;
+        stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+        let mut answer = String::new();
+        stream.write_all(b"GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n").map_err(failed)?;
+        stream.read_to_string(&mut answer).map_err(failed)?;
+        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        serde_json::from_str(body).map_err(|error| peer::fault(PROGRAM, error))
+    }
+
+    /// Bytes of memory that it takes.
+    ///
+    /// # Errors
+    /// If it is gone.
+    pub fn memory(&self) -> Result<u64, LabError> {
+        let told = told_bytes(&format!("/proc/{}/status", self.child.id()), "VmRSS");
+        told.ok_or_else(|| peer::fault(PROGRAM, "its memory is not told"))
     }
 
     /// CPU time that it has used, with its threads: fields 14 and 15 of proc_pid_stat(5).
@@ -219,6 +239,10 @@ impl Manager {
         let ticks = stat(&format!("/proc/{}/stat", self.child.id()), &[14, 15]).iter().sum::<u64>();
         Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
     }
+}
+
+fn failed(error: std::io::Error) -> LabError {
+    peer::fault(PROGRAM, error)
 }
 
 impl Drop for Manager {
@@ -231,18 +255,13 @@ impl Drop for Manager {
 }
 
 /// Waits until what is looked at has been the same for `quiet`, but no longer than `most`.
-pub fn wait_stable<T: Default>(
-    quiet: Duration,
-    most: Duration,
-    look: impl Fn() -> T,
-    is_same: impl Fn(&T, &T) -> bool,
-) {
+pub fn wait_stable<T: Default>(quiet: Duration, most: Duration, look: impl Fn() -> T, same: impl Fn(&T, &T) -> bool) {
     let begun = Instant::now();
     let (mut seen, mut since) = (T::default(), Instant::now());
     while since.elapsed() < quiet && begun.elapsed() < most {
         sleep(Duration::from_millis(500));
         let now = look();
-        if !is_same(&seen, &now) {
+        if !same(&seen, &now) {
             (seen, since) = (now, Instant::now());
         }
     }

@@ -95,9 +95,8 @@ const SPEED: &str = "of greedy's gain in GETs per second (model)";
 
 pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let keys = lab.scale(40_000, 200_000);
-    let mut figures = Outcomes::measure(keys, DELETED[0], lab).figures(false);
-    figures.extend(Outcomes::measure(keys, DELETED[1], lab).figures(true));
-    Ok(figures)
+    let [half, source] = DELETED.map(|deleted| Outcomes::measure(keys, deleted, lab));
+    Ok([half.figures(false), source.figures(true)].concat())
 }
 
 /// Where a store keeps what.

@@ -12,10 +12,8 @@ use esker_hugepage::{PAGE_BYTES, REGION_BYTES, Threshold};
 
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, Seen, first_region, room, thread_faults};
-use esker_lab_kit::{
-    Figure, Lab, LabError,
-    timing::{at_share, in_rounds, mean, median},
-};
+use esker_lab_kit::timing::{at_share, in_rounds, mean, median};
+use esker_lab_kit::{Figure, Lab, LabError};
 
 const ARMS: [Arm; 3] = [Arm::Base, Arm::Greedy, Arm::Ours];
 const PAGE: usize = PAGE_BYTES as usize;

@@ -16,10 +16,8 @@ use esker_hugepage_linux::linux::system::{fragmentation_now, huge_blocks};
 use crate::ingens::fragmenter::Fragmenter;
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, FRESH, first_region, room};
-use esker_lab_kit::{
-    Figure, Lab, LabError,
-    timing::{at_share, in_rounds, median, over},
-};
+use esker_lab_kit::timing::{at_share, in_rounds, median, over};
+use esker_lab_kit::{Figure, Lab, LabError};
 
 const ARMS: [Arm; 5] = [Arm::Base, Arm::Greedy, Arm::GreedyCompacting, Arm::Ours, Arm::Adaptive];
 const BASE: usize = 0;
@@ -48,17 +46,16 @@ struct Run {
 }
 
 pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
-    let (rounds, time) = lab.scale((5, Duration::from_secs(4)), (9, Duration::from_secs(15)));
     let _kept = keep_memory(lab)?;
     room((2 * IN_FLIGHT * REGION) as u64, lab)?;
     let before = fragmentation_now();
-    let whole = turns(rounds, time, lab, &mut || Ok(()))?;
+    let whole = turns(lab, &mut || Ok(()))?;
     let fragmenter = Fragmenter::fragment(LEFT)?;
     std::thread::sleep(SETTLED);
     lab.say(format!("fragmentation {before:.2}, then {} MiB lie in pipes", fragmenter.held() >> 20));
     let (mut taken, mut fragmented) = (Vec::new(), 1.0_f64);
     // An arm that compacts makes blocks, and the next one must not find them.
-    let parted = turns(rounds, time, lab, &mut || {
+    let parted = turns(lab, &mut || {
         taken.extend(take_blocks(lab)?);
         fragmented = fragmented.min(fragmentation_now());
         Ok(())
@@ -91,12 +88,8 @@ fn take_blocks(lab: &Lab<'_>) -> Result<Vec<Vec<u8>>, LabError> {
 }
 
 /// All arms; `prepare` is done before each.
-fn turns(
-    rounds: usize,
-    time: Duration,
-    lab: &Lab<'_>,
-    prepare: &mut dyn FnMut() -> Result<(), LabError>,
-) -> Result<Vec<Vec<Run>>, LabError> {
+fn turns(lab: &Lab<'_>, prepare: &mut dyn FnMut() -> Result<(), LabError>) -> Result<Vec<Vec<Run>>, LabError> {
+    let (rounds, time) = lab.scale((5, Duration::from_secs(4)), (9, Duration::from_secs(15)));
     in_rounds(rounds, &ARMS, |_, arm| {
         prepare()?;
         let _held = arm.hold(lab)?;

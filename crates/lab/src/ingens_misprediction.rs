@@ -17,10 +17,9 @@ use esker_hugepage::record::Counts;
 use esker_hugepage::sim::{self, Costs, Freeing, Machine, Physical};
 use esker_hugepage::{Manager, ProcView, REGION_BYTES, Region, RegionAddress};
 
-use crate::asked::Asked;
 use crate::ingens::loads::Next;
 use crate::ingens::settings::keep_memory;
-use crate::ingens::{first_region, room};
+use crate::ingens::{self, first_region, room};
 use esker_lab_kit::{Figure, Lab, LabError};
 
 pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
@@ -55,7 +54,7 @@ fn on_real_pages(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let time = Duration::from_secs(if lab.quick { 20 } else { 300 });
     let _kept = keep_memory(lab)?;
     room(((REGIONS + 1) * REGION) as u64, lab)?;
-    let manager = Asked::start(lab.scratch, std::process::id(), ACCESS)?;
+    let manager = ingens::Manager::start(lab.scratch, std::process::id(), ACCESS)?;
     let mut memory = vec![0u8; (REGIONS + 1) * REGION];
     memory.fill(1);
     let memory = &memory[first_region(&memory)..];

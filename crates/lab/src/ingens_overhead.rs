@@ -8,10 +8,8 @@ use esker_base::units::MIB;
 use crate::ingens::loads::{self, Load};
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, FRESH, huge_of, room, room_up_to, thread_cpu, wait_stable};
-use esker_lab_kit::{
-    Figure, Lab, LabError,
-    timing::{in_turns, mean, over},
-};
+use esker_lab_kit::timing::{at_share, in_turns, mean, over};
+use esker_lab_kit::{Figure, Lab, LabError};
 
 /// Sizes of a run.
 #[derive(Clone, Copy)]
@@ -29,20 +27,18 @@ struct Scale {
 
 /// As much time for its memory as in full: what the first use of memory costs counts as much. Short runs differ more, so there are
 /// more of them.
-const QUICK: Scale = Scale {
-    pairs: 7,
-    bytes: 64 * MIB as usize,
-    time: Duration::from_millis(7_500),
-    watched: 512 * MIB as usize,
-    watch: Duration::from_secs(12),
-};
-const FULL: Scale = Scale {
-    pairs: 5,
-    bytes: 512 * MIB as usize,
-    time: Duration::from_secs(60),
-    watched: 10_240 * MIB as usize,
-    watch: Duration::from_secs(120),
-};
+const QUICK: Scale = Scale::new(7, 64, 7_500, 512, 12);
+const FULL: Scale = Scale::new(5, 512, 60_000, 10_240, 120);
+
+impl Scale {
+    /// Memory is in MiB, the time of a load in milliseconds, that of idling and being busy in seconds.
+    const fn new(pairs: u32, mib: u64, millis: u64, watched_mib: u64, watch: u64) -> Scale {
+        let (bytes, watched) = ((mib * MIB) as usize, (watched_mib * MIB) as usize);
+        let (time, watch) = (Duration::from_millis(millis), Duration::from_secs(watch));
+        Scale { pairs, bytes, time, watched, watch }
+    }
+}
+
 /// The load's speed is tried with so much work.
 const TRIED: u64 = 1 << 20;
 /// Everything is promoted that will be once nothing was for so long.
@@ -52,20 +48,14 @@ const SETTLED_MOST: Duration = Duration::from_secs(120);
 const ABOVE: &str = "of the CPU time with THP=always, above it";
 
 pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
-    let scale = if lab.quick { QUICK } else { FULL };
+    let scale = lab.scale(QUICK, FULL);
     let _kept = keep_memory(lab)?;
     room((scale.watched + FRESH) as u64, lab)?;
-    let mut figures = Vec::new();
-    let mut overheads = Vec::new();
-    for load in &loads::ALL {
-        let figure = overhead(load, scale, lab)?;
-        overheads.push(figure.value);
-        figures.push(figure);
-    }
-    let mean = mean(&overheads);
-    let worst = overheads.iter().copied().fold(f64::MIN, f64::max);
-    figures.push(Figure::alone("mean", mean, ABOVE).paper(0.007));
-    figures.push(Figure::alone("worst", worst, ABOVE).paper(0.030));
+    let overheads = loads::ALL.iter().map(|load| overhead(load, scale, lab));
+    let mut figures = overheads.collect::<Result<Vec<_>, _>>()?;
+    let overheads: Vec<f64> = figures.iter().map(|figure| figure.value).collect();
+    figures.push(Figure::alone("mean", mean(&overheads), ABOVE).paper(0.007));
+    figures.push(Figure::alone("worst", at_share(overheads, 1.0), ABOVE).paper(0.030));
     figures.extend(daemon_shares(scale, lab)?);
     Ok(figures)
 }

@@ -20,10 +20,8 @@ use crate::ingens::chase::access_ns;
 use crate::ingens::redis::{PROGRAM, Redis};
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, Manager, room, set, store_figures, wait_stable};
-use esker_lab_kit::{
-    Figure, Lab, LabError, Peer, peer,
-    timing::{at_share, median},
-};
+use esker_lab_kit::timing::{at_share, median};
+use esker_lab_kit::{Figure, Lab, LabError, Peer, peer};
 
 /// The project's own share, and the source's.
 const DELETED: [f64; 2] = [0.5, 0.7];
@@ -152,13 +150,8 @@ impl Side {
 /// GETs per second of CPU of a server, by round.
 type Speeds = fn(&Side) -> &[f64];
 
-fn of_all(side: &Side) -> &[f64] {
-    &side.gets_s
-}
-
-fn of_hits(side: &Side) -> &[f64] {
-    &side.hits_s
-}
+const OF_ALL: Speeds = |side| &side.gets_s;
+const OF_HITS: Speeds = |side| &side.hits_s;
 
 /// Speed over another server's: the median of the rounds' ratios.
 fn ratio(speeds: Speeds, side: &Side, other: &Side) -> f64 {
@@ -176,15 +169,15 @@ fn gain(speeds: Speeds, side: &Side, base: &Side, greedy: &Side) -> f64 {
 fn figures(is_source: bool, sides: &[Side]) -> Vec<Figure> {
     let [greedy, base, at_90, at_70, at_50] = sides else { unreachable!("there are five servers") };
     let over = |side: &Side| side.bytes / base.bytes - 1.0;
-    let arms = [at_90, at_70, at_50].map(|side| [over(side), gain(of_all, side, base, greedy)]);
+    let arms = [at_90, at_70, at_50].map(|side| [over(side), gain(OF_ALL, side, base, greedy)]);
     let [first, second, third] = arms;
-    let values = [first, second, third, [over(greedy), ratio(of_all, greedy, base)]];
-    let mut figures = store_figures(is_source, values, gain(of_hits, at_90, base, greedy), [SPEED, "ratio"]);
+    let values = [first, second, third, [over(greedy), ratio(OF_ALL, greedy, base)]];
+    let mut figures = store_figures(is_source, values, gain(OF_HITS, at_90, base, greedy), [SPEED, "ratio"]);
     if !is_source {
         let speed = |id, speeds, side| Figure::alone(id, ratio(speeds, side, base), "ratio");
         figures[7].peer = Some(Peer { name: BASE_SPEED.to_string(), value: median(base.gets_s.clone()) });
-        figures.insert(8, speed("speed_over_base_at_90", of_all, at_90));
-        figures.push(speed("greedy_speed_over_base_of_hits", of_hits, greedy));
+        figures.insert(8, speed("speed_over_base_at_90", OF_ALL, at_90));
+        figures.push(speed("greedy_speed_over_base_of_hits", OF_HITS, greedy));
         let batches = [("base", base), ("at_90", at_90), ("at_70", at_70), ("at_50", at_50), ("greedy", greedy)];
         let batch = |(name, side): (&str, &Side)| {
             Figure::alone(format!("p999_{name}"), at_share(side.batches_ms.clone(), 0.999), "ms for 32 GETs")

@@ -15,10 +15,8 @@ use esker_sys::process::{Advice, Process};
 use crate::ingens::loads::Next;
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, Seen, first_region, room, thread_cpu};
-use esker_lab_kit::{
-    Figure, Lab, LabError, peer,
-    timing::{at_share, median},
-};
+use esker_lab_kit::timing::{at_share, median};
+use esker_lab_kit::{Figure, Lab, LabError, peer};
 
 const PAGE: usize = PAGE_BYTES as usize;
 const REGION: usize = REGION_BYTES as usize;
@@ -41,15 +39,12 @@ const PROMOTION: Duration = Duration::from_micros(600);
 const MARGIN: Duration = Duration::from_micros(200);
 
 pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
-    let (bytes, reads) = if lab.quick { (512 * MIB, 20_000_000) } else { (2 * GIB, 80_000_000) };
+    let (bytes, reads) = lab.scale((512 * MIB, 20_000_000), (2 * GIB, 80_000_000));
     let _kept = keep_memory(lab)?;
     room(BLOCKS_USED * bytes, lab)?;
     let _held = Arm::Base.hold(lab)?;
     let mut memory = Memory::new(bytes as usize)?;
-    let mut figures = looks(&mut memory, lab)?;
-    figures.extend(clearing(&memory, reads, lab.seed, lab)?);
-    figures.extend(standing_still(&mut memory, lab)?);
-    Ok(figures)
+    Ok([looks(&mut memory, lab)?, clearing(&memory, reads, lab)?, standing_still(&mut memory, lab)?].concat())
 }
 
 /// Memory of this process, in whole regions, and this process as others see it.
@@ -109,26 +104,22 @@ fn looks(memory: &mut Memory, lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let half = per_gib(memory);
     memory.fill(1);
     let full = per_gib(memory);
-    for region in 0..memory.regions {
-        memory.collapse(region)?;
-    }
+    (0..memory.regions).try_for_each(|region| memory.collapse(region))?;
     let huge = per_gib(memory);
-    for region in 0..memory.regions {
-        memory.split(region)?;
-    }
+    (0..memory.regions).try_for_each(|region| memory.split(region))?;
     lab.say(format!("ms per GiB: {full:.2} of base pages, {half:.2} every second, {huge:.3} of huge pages"));
     let figure = |id, value| Figure::alone(id, value, "ms per GiB");
     Ok(vec![figure("scan_ms_base", full), figure("scan_ms_half", half), figure("scan_ms_huge", huge)])
 }
 
 /// How many regions of a hundred are cleared in each period.
-fn clearing(memory: &Memory, reads: u64, seed: u64, lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+fn clearing(memory: &Memory, reads: u64, lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     if Seen::open()?.huge_in(&memory.bytes) > 0 {
         return Err(LabError::Data("huge pages were not split".to_string()));
     }
     let (mut all, mut sampled) = (Vec::new(), Vec::new());
     for round in 1..=ROUNDS {
-        let seed = seed + u64::from(round);
+        let seed = lab.seed + u64::from(round);
         let [none, each, some] = [0, 100, SAMPLED].map(|percent| read_beside(memory, reads, percent, seed));
         lab.say(format!("round {round} of {ROUNDS}: {none:.1} ms, {each:.1} cleared, {some:.1} sampled"));
         all.push((each - none) / PERIOD_MS);

@@ -12,10 +12,8 @@ use esker_hugepage_linux::linux::merging::{self, saved};
 use crate::ingens::guest::{Guest, Layout, room_for};
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Manager, wait_stable};
-use esker_lab_kit::{
-    Figure, Lab, LabError,
-    timing::{in_rounds, mean, median},
-};
+use esker_lab_kit::timing::{in_rounds, mean, median};
+use esker_lab_kit::{Figure, Lab, LabError};
 
 /// The policies, as a configuration names them.
 const ARMS: [&str; 4] = ["none", "all", "same_type", "coordinated"];

@@ -7,13 +7,8 @@ use std::time::Duration;
 
 use esker_base::units::MIB;
 
-use esker_lab_kit::{
-    Figure, Lab, LabError,
-    nbd_serving::{self, Rival, export},
-    peer, scratch,
-    serving::Serving,
-    timing,
-};
+use esker_lab_kit::nbd_serving::{self, Rival, export};
+use esker_lab_kit::{Figure, Lab, LabError, peer, scratch, serving::Serving, timing};
 
 /// Bytes of each export; all of them are written before anything is measured.
 const SIZE: u64 = 64 * MIB;
@@ -26,17 +21,24 @@ const NBDKIT: &[&[&str]] =
     &[&["--threads=1"], &["--threads=4"], &["--threads=16"], &["--threads=1", "allocator=malloc"]];
 const QEMU: &[&[&str]] = &[&["--aio=threads"], &["--aio=io_uring"], &["--aio=native", "--cache=none"]];
 
-/// One load.
+/// Random reads or writes, so many in flight.
 #[derive(Clone, Copy)]
 struct Load {
     rw: &'static str,
     depth: u32,
 }
 
-const QD1_READ: Load = Load { rw: "read", depth: 1 };
-const QD1_WRITE: Load = Load { rw: "write", depth: 1 };
-const QD32_READ: Load = Load { rw: "read", depth: 32 };
-const QD32_WRITE: Load = Load { rw: "write", depth: 32 };
+/// A rival, the word for it in names of figures, its settings, and the loads in which it is compared.
+type Opponent = (&'static str, &'static str, &'static [&'static [&'static str]], &'static [Load]);
+
+const LOADS: [Load; 4] = [
+    Load { rw: "read", depth: 1 },
+    Load { rw: "write", depth: 1 },
+    Load { rw: "read", depth: 32 },
+    Load { rw: "write", depth: 32 },
+];
+const OPPONENTS: [Opponent; 2] =
+    [("nbdkit", "nbdkit", NBDKIT, &LOADS), ("qemu-nbd", "qemu", QEMU, LOADS.split_at(2).1)];
 
 pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let dir = lab.folder()?;
@@ -45,73 +47,50 @@ pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let fault = LabError::scratch(&raw);
     std::fs::File::create_new(&raw).and_then(|file| file.set_len(SIZE)).map_err(fault)?;
     // The speed of a machine that others use changes within a second: many short pairs tell more than a few long ones.
-    let (pairs, millis) = if lab.quick { (11, 250) } else { (15, 2_000) };
-    let span = Duration::from_millis(millis);
-    let bench = Bench { dir: dir.path(), raw: &raw, pairs, span, seed: lab.seed };
+    let (pairs, millis) = lab.scale((11, 250), (15, 2_000));
+    let bench = Bench { lab, dir: dir.path(), raw: &raw, span: Duration::from_millis(millis) };
     let ours = dir.path().join("ours");
     let _serving = bench.ours(&ours)?;
     let mut figures = Vec::new();
-    let nbdkit = [
-        ("qd1_read_ratio_nbdkit", QD1_READ),
-        ("qd1_write_ratio_nbdkit", QD1_WRITE),
-        ("qd32_read_ratio_nbdkit", QD32_READ),
-        ("qd32_write_ratio_nbdkit", QD32_WRITE),
-    ];
-    for (id, load) in nbdkit {
-        figures.push(bench.compare(id, load, &ours, "nbdkit", NBDKIT, lab)?);
-    }
-    for (id, load) in [("qd32_read_ratio_qemu", QD32_READ), ("qd32_write_ratio_qemu", QD32_WRITE)] {
-        figures.push(bench.compare(id, load, &ours, "qemu-nbd", QEMU, lab)?);
+    for (program, word, settings, loads) in OPPONENTS {
+        for load in loads.iter().copied() {
+            let Load { rw, depth } = load;
+            let best = bench.best_setting(load, program, settings)?;
+            let rival = bench.rival(program, best)?;
+            let name = format!("{program} {}, {rw} at depth {depth}, requests per second", best.join(" "));
+            let (ours, theirs) = (|| bench.rate(load, &ours), || bench.rate(load, &rival.socket));
+            figures.push(timing::ratio(&format!("qd{depth}_{rw}_ratio_{word}"), name, pairs, ours, theirs, lab)?);
+        }
     }
     Ok(figures)
 }
 
-struct Bench<'a> {
+struct Bench<'a, 'b> {
+    lab: &'a Lab<'b>,
     dir: &'a Path,
     raw: &'a Path,
-    pairs: u32,
     span: Duration,
-    seed: u64,
 }
 
-impl Bench<'_> {
-    fn compare(
-        &self,
-        id: &'static str,
-        load: Load,
-        ours: &Path,
-        program: &'static str,
-        settings: &[&[&str]],
-        lab: &Lab<'_>,
-    ) -> Result<Figure, LabError> {
-        let best = self.best_setting(load, program, settings, lab)?;
-        let rival = self.rival(program, best)?;
-        let name = format!("{program} {}, {} at depth {}, requests per second", best.join(" "), load.rw, load.depth);
-        let theirs = || self.rate(load, &rival.socket);
-        timing::ratio(id, name, self.pairs, || self.rate(load, ours), theirs, lab)
-    }
-
+impl Bench<'_, '_> {
     fn best_setting<'s>(
         &self,
         load: Load,
-        program: &'static str,
+        program: &str,
         settings: &[&'s [&'s str]],
-        lab: &Lab<'_>,
     ) -> Result<&'s [&'s str], LabError> {
         let mut best: (f64, &[&str]) = (0.0, &[]);
         for setting in settings {
             let rival = self.rival(program, setting)?;
             let rate = self.rate(load, &rival.socket)?;
-            lab.say(format!("{program} {}: {rate:.0} requests per second", setting.join(" ")));
-            if rate > best.0 {
-                best = (rate, setting);
-            }
+            self.lab.say(format!("{program} {}: {rate:.0} requests per second", setting.join(" ")));
+            best = if rate > best.0 { (rate, setting) } else { best };
         }
         Ok(best.1)
     }
 
     /// Starts a rival whose content has been written.
-    fn rival(&self, program: &'static str, setting: &[&str]) -> Result<Rival, LabError> {
+    fn rival(&self, program: &str, setting: &[&str]) -> Result<Rival, LabError> {
         let socket = self.dir.join(program);
         let mut command = Command::new(program);
         match program {
@@ -135,7 +114,7 @@ impl Bench<'_> {
     /// Our server at `socket`, whose content has been written.
     fn ours(&self, socket: &Path) -> Result<Serving, LabError> {
         let text = format!("vol = memory size={SIZE}");
-        let serving = nbd_serving::ours(self.seed, text, "vol", socket, &[])?;
+        let serving = nbd_serving::ours(self.lab.seed, text, "vol", socket, &[])?;
         self.fill(socket)?;
         Ok(serving)
     }
@@ -146,6 +125,6 @@ impl Bench<'_> {
 
     fn rate(&self, load: Load, socket: &Path) -> Result<f64, LabError> {
         let options = format!("--rw=rand{} --iodepth={} --bs=4k", load.rw, load.depth);
-        peer::fio_rate(&export(socket, SIZE), &options, self.span, self.seed, &[load.rw])
+        peer::fio_rate(&export(socket, SIZE), &options, self.span, self.lab.seed, &[load.rw])
     }
 }

@@ -57,53 +57,43 @@ struct Job {
 
 /// The jobs from which the stated row was taken.
 const JOBS: [Job; 2] = [
-    Job {
-        name: "reads one at a time",
-        options: "--rw=randread --ioengine=psync",
-        block: BLOCK,
-        depth: 1,
-        id: "reads",
-        has_rate: true,
-    },
-    Job {
-        name: "reads, writes and syncs, four in flight",
-        options: "--rw=randrw --rwmixread=70 --ioengine=io_uring --fsync=16",
-        block: BLOCK,
-        depth: 4,
-        id: "mixed",
-        has_rate: false,
-    },
+    Job::named("reads", "reads one at a time").asks("--rw=randread --ioengine=psync", BLOCK, 1).with_rate(),
+    Job::named("mixed", "reads, writes and syncs, four in flight").asks(
+        "--rw=randrw --rwmixread=70 --ioengine=io_uring --fsync=16",
+        BLOCK,
+        4,
+    ),
 ];
 
 /// Jobs that judge it. A row that is taken from these jobs needs other jobs to judge it.
 const HELD_OUT: [Job; 3] = [
-    Job {
-        name: "held out: reads of 64 KiB one at a time",
-        options: "--rw=randread --ioengine=psync",
-        block: 64 * KIB,
-        depth: 1,
-        id: "held_64k",
-        has_rate: true,
-    },
-    Job {
-        name: "held out: reads of 16 KiB, two in flight",
-        options: "--rw=randread --ioengine=io_uring",
-        block: 16 * KIB,
-        depth: 2,
-        id: "held_16k",
-        has_rate: true,
-    },
-    Job {
-        name: "held out: as many reads as writes of 8 KiB, eight in flight, and syncs",
-        options: "--rw=randrw --rwmixread=50 --ioengine=io_uring --fsync=32",
-        block: 8 * KIB,
-        depth: 8,
-        id: "held_mixed",
-        has_rate: false,
-    },
+    Job::named("held_64k", "held out: reads of 64 KiB one at a time")
+        .asks("--rw=randread --ioengine=psync", 64 * KIB, 1)
+        .with_rate(),
+    Job::named("held_16k", "held out: reads of 16 KiB, two in flight")
+        .asks("--rw=randread --ioengine=io_uring", 16 * KIB, 2)
+        .with_rate(),
+    Job::named("held_mixed", "held out: as many reads as writes of 8 KiB, eight in flight, and syncs").asks(
+        "--rw=randrw --rwmixread=50 --ioengine=io_uring --fsync=32",
+        8 * KIB,
+        8,
+    ),
 ];
 
 impl Job {
+    const fn named(id: &'static str, name: &'static str) -> Job {
+        Job { name, options: "", block: 0, depth: 0, id, has_rate: false }
+    }
+
+    /// Requests of so many bytes, so many of them in flight.
+    const fn asks(self, options: &'static str, block: u64, depth: u32) -> Job {
+        Job { options, block, depth, ..self }
+    }
+
+    const fn with_rate(self) -> Job {
+        Job { has_rate: true, ..self }
+    }
+
     /// Names of its figures: errors of mean, median and 99th percentile of the reads' latency, then of their rate.
     fn ids(&self) -> impl Iterator<Item = String> {
         let all = ["mean", "p50", "p99", "throughput"].into_iter().take(3 + usize::from(self.has_rate));

@@ -10,11 +10,9 @@ use esker_base::units::GIB;
 use esker_block::{Bio, Buf};
 use esker_stack::Stack;
 
-use esker_lab_kit::{
-    Figure, Lab, LabError,
-    rig::{Rig, clients},
-    timing::{median, timed},
-};
+use esker_lab_kit::rig::{Rig, clients};
+use esker_lab_kit::timing::{median, timed};
+use esker_lab_kit::{Figure, Lab, LabError};
 
 /// Requests in flight.
 const DEPTH: u64 = 32;

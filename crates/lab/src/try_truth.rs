@@ -72,108 +72,74 @@ static DISK: Class = Class::new(["disk model", "disk_model"], &[], 1, 2);
 static SSD: Class = Class::new(["SSD model", "ssd_model"], &[Part::Wakes], 1, 2);
 static CLASSES: [&Class; 4] = [&MEMORY, &FILE, &DISK, &SSD];
 
-/// Random 4 KiB reads and writes, 70 to 30, one in flight, over memory; so many that it hardly counts how the caches of a CPU
-/// were found.
-const PLAIN: Case = Case {
-    class: &MEMORY,
-    id: "memory",
-    stack: "vol = memory size=32MiB @",
-    depth: 1,
-    gap: Nanos::ZERO,
-    requests: 120_000,
-    reach: 32 * MIB,
-    read_share: 0.7,
-    lens: &[4 * KIB],
-};
+impl Case {
+    /// Requests of 4 KiB, one in flight.
+    const fn new(class: &'static Class, id: &'static str, stack: &'static str, requests: u64, reach: u64) -> Case {
+        Case { class, id, stack, depth: 1, gap: Nanos::ZERO, requests, reach, read_share: 1.0, lens: &[4 * KIB] }
+    }
+
+    /// The same of another stack.
+    const fn on(self, id: &'static str, stack: &'static str) -> Case {
+        Case { id, stack, ..self }
+    }
+
+    /// So many, of which this share is reads.
+    const fn sends(self, requests: u64, read_share: f64) -> Case {
+        Case { requests, read_share, ..self }
+    }
+
+    /// So many in flight, of these lengths.
+    const fn closed(self, depth: u32, lens: &'static [u64]) -> Case {
+        Case { depth, lens, ..self }
+    }
+
+    /// In open loop, one in so many microseconds.
+    const fn open(self, gap_us: u64) -> Case {
+        Case { depth: 0, gap: Nanos::micros(gap_us), ..self }
+    }
+}
+
+/// Random reads and writes, 70 to 30, over memory; so many that it hardly counts how the caches of a CPU were found.
+const PLAIN: Case = Case::new(&MEMORY, "memory", "vol = memory size=32MiB @", 120_000, 32 * MIB).sends(120_000, 0.7);
+const FILE_READS: Case = Case::new(&FILE, "file_qd1", "vol = file path=PATH size=256MiB @", 1000, 256 * MIB);
+const DISK_READS: Case =
+    Case::new(&DISK, "disk_qd4", "vol = disk-model size=8GiB @", 500, 8 << 30).closed(4, &[4 * KIB]);
+const SSD_READS: Case = Case::new(&SSD, "ssd_qd1", "vol = ssd-model size=8GiB @", 3000, 8 << 30);
+const FOUR_DISKS: &str = "a = disk-model size=2GiB; b = disk-model size=2GiB; c = disk-model size=2GiB; d = disk-model size=2GiB; \
+     s = stripe on a,b,c,d; r = rate on s iops=1600; t = stats on r; export vol = t";
 
 static CASES: &[Case] = &[
     PLAIN,
-    Case { id: "memory_layers", stack: "vol = memory size=32MiB | offset | pass | stats | align | pass @", ..PLAIN },
-    Case {
-        id: "memory_mixed",
-        stack: "vol = memory size=256MiB | rate iops=1000000000 | stats @",
-        depth: 8,
-        reach: 256 * MIB,
-        read_share: 0.5,
-        lens: &[4 * KIB, 16 * KIB, 32 * KIB],
-        ..PLAIN
-    },
-    Case {
-        id: "memory_stripe",
-        stack: "a = memory size=16MiB; b = memory size=16MiB; s = stripe on a,b; t = stats on s; export vol = t",
-        ..PLAIN
-    },
-    Case { id: "file_qd1", stack: "vol = file path=PATH size=256MiB @", ..FILE_READS },
-    Case {
-        id: "file_qd8_mixed",
-        stack: "vol = file path=PATH size=256MiB | stats | pass @",
-        depth: 8,
-        read_share: 0.7,
-        lens: &[4 * KIB, 16 * KIB],
-        requests: 2000,
-        ..FILE_READS
-    },
-    Case {
-        id: "file_qd16",
-        stack: "vol = file path=PATH size=256MiB | stats @",
-        depth: 16,
-        lens: &[16 * KIB],
-        requests: 2000,
-        ..FILE_READS
-    },
+    PLAIN.on("memory_layers", "vol = memory size=32MiB | offset | pass | stats | align | pass @"),
+    Case { reach: 256 * MIB, ..PLAIN }
+        .on("memory_mixed", "vol = memory size=256MiB | rate iops=1000000000 | stats @")
+        .sends(120_000, 0.5)
+        .closed(8, &[4 * KIB, 16 * KIB, 32 * KIB]),
+    PLAIN.on(
+        "memory_stripe",
+        "a = memory size=16MiB; b = memory size=16MiB; s = stripe on a,b; t = stats on s; export vol = t",
+    ),
+    FILE_READS,
+    FILE_READS
+        .on("file_qd8_mixed", "vol = file path=PATH size=256MiB | stats | pass @")
+        .sends(2000, 0.7)
+        .closed(8, &[4 * KIB, 16 * KIB]),
+    FILE_READS.on("file_qd16", "vol = file path=PATH size=256MiB | stats @").sends(2000, 1.0).closed(16, &[16 * KIB]),
     DISK_READS,
-    Case {
-        id: "disk_open",
-        stack: "a = disk-model size=2GiB; b = disk-model size=2GiB; c = disk-model size=2GiB; d = disk-model size=2GiB; \
-                s = stripe on a,b,c,d; r = rate on s iops=1600; t = stats on r; export vol = t",
-        depth: 0,
-        gap: Nanos::micros(3_750),
-        requests: 800,
-        read_share: 0.6,
-        ..DISK_READS
-    },
+    DISK_READS.on("disk_open", FOUR_DISKS).sends(800, 0.6).open(3_750),
     SSD_READS,
-    Case {
-        id: "ssd_qd16_mixed",
-        stack: "vol = ssd-model size=8GiB | stats | pass @",
-        depth: 16,
-        read_share: 0.7,
-        lens: &[4 * KIB, 64 * KIB],
-        ..SSD_READS
-    },
-    Case {
-        id: "ssd_stripe_open",
-        stack: "a = ssd-model size=4GiB; b = ssd-model size=4GiB; s = stripe on a,b; t = stats on s; export vol = t",
-        depth: 0,
-        gap: Nanos::micros(300),
-        requests: 3000,
-        read_share: 0.5,
-        ..SSD_READS
-    },
+    SSD_READS
+        .on("ssd_qd16_mixed", "vol = ssd-model size=8GiB | stats | pass @")
+        .sends(3000, 0.7)
+        .closed(16, &[4 * KIB, 64 * KIB]),
+    SSD_READS
+        .on(
+            "ssd_stripe_open",
+            "a = ssd-model size=4GiB; b = ssd-model size=4GiB; s = stripe on a,b; t = stats on s; export vol = t",
+        )
+        .sends(3000, 0.5)
+        .open(300),
 ];
-
-const FILE_READS: Case = Case { class: &FILE, requests: 1000, reach: 256 * MIB, read_share: 1.0, ..PLAIN };
-
-const DISK_READS: Case = Case {
-    class: &DISK,
-    id: "disk_qd4",
-    stack: "vol = disk-model size=8GiB @",
-    depth: 4,
-    requests: 500,
-    reach: 8 << 30,
-    read_share: 1.0,
-    ..PLAIN
-};
-
-const SSD_READS: Case = Case {
-    class: &SSD,
-    id: "ssd_qd1",
-    stack: "vol = ssd-model size=8GiB @",
-    requests: 3000,
-    reach: 8 << 30,
-    read_share: 1.0,
-    ..PLAIN
-};
 
 /// Throughput, median and 99th percentile.
 type Measured = [f64; FIGURES.len()];
@@ -192,7 +158,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
         only_devices: false,
         taken_away: lost_ticks,
     });
-    let rounds = lab.scale(5, 15);
+    let (rounds, at) = (lab.scale(5, 15), (dir.path(), lab.seed));
     let before = CpuTimes::now();
     let mut real: Vec<Runs> = CASES.iter().map(|_| Vec::new()).collect();
     for round in 1..=rounds {
@@ -201,7 +167,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
             let mut cases: Vec<_> = CASES.iter().zip(&mut real).filter(|(case, _)| case.class == class).collect();
             for _ in 0..class.turns {
                 interwoven(&mut calibrator, class, &mut cases, |case, nth| {
-                    let run = || case.prepared(dir.path(), lab.seed, nth, None)?.run_realtime(0, &silent());
+                    let run = || case.prepared(at, nth, None)?.run_realtime(0, &silent());
                     undisturbed(TRIES, lost_ticks, run)
                 })?;
             }
@@ -212,7 +178,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let (mut errors, mut repeats) = (Vec::new(), Vec::new());
     for (case, runs) in CASES.iter().zip(real) {
         lab.say(format!("predicting {}", case.stack));
-        let predict = |round| case.prepared(dir.path(), lab.seed, round, Some(calibration.clone()))?.run(0, &silent());
+        let predict = |round| case.prepared(at, round, Some(calibration.clone()))?.run(0, &silent());
         let predicted: Result<Runs, PredictError> = (0..PREDICTED_MAX.min(runs.len() as u64)).map(predict).collect();
         errors.extend(compared(case, &predicted?, &runs));
         repeats.extend(repeated(case, runs));
@@ -262,19 +228,14 @@ fn measured(runs: &[CandidateRun]) -> Measured {
 }
 
 impl Case {
-    fn prepared(
-        &self,
-        dir: &Path,
-        seed: u64,
-        round: u64,
-        calibration: Option<Calibration>,
-    ) -> Result<Prepared, PredictError> {
+    fn prepared(&self, at: (&Path, u64), round: u64, by: Option<Calibration>) -> Result<Prepared, PredictError> {
+        let (dir, seed) = at;
         let text = self.stack.replace("PATH", &dir.join("served").display().to_string());
         let load = match self.depth {
             0 => Load::Open,
             depth => Load::Closed { depth, think: Nanos::ZERO },
         };
-        let calibration = calibration.map(|calibration| ("this run".to_string(), calibration));
+        let calibration = by.map(|calibration| ("this run".to_string(), calibration));
         let plan = played::plan(&text, seed, load, self.records(seed, round));
         ComparisonPlan { calibration, ..plan }.prepare(&silent())
     }

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use esker_base::units::MIB;
 use esker_front_fuse::Setup;
@@ -64,12 +63,7 @@ pub enum FileSystem {
 impl FileSystem {
     /// What the kernel calls it.
     pub fn name(self) -> &'static str {
-        match self {
-            FileSystem::Ext3 => "ext3",
-            FileSystem::Ext4 => "ext4",
-            FileSystem::Xfs => "xfs",
-            FileSystem::Btrfs => "btrfs",
-        }
+        self.make()[0].trim_start_matches("mkfs.")
     }
 
     /// What makes it, before the name of the device.
@@ -114,12 +108,8 @@ impl Mounted {
 
     fn make(&self) -> Result<(), LabError> {
         let [program, words @ ..] = self.system.make() else { unreachable!("every file system has a program") };
-        let made = Command::new(program).args(words).arg(&self.device).output();
-        let made = made.map_err(|error| peer::fault(program, error))?;
-        match made.status.success() {
-            true => Ok(()),
-            false => Err(peer::fault(program, String::from_utf8_lossy(&made.stderr))),
-        }
+        let device = self.device.display().to_string();
+        peer::output(program, &[words, &[&device]].concat()).map(drop)
     }
 
     fn mount(&self) -> Result<(), LabError> {

@@ -5,10 +5,8 @@ use std::fmt::Write as _;
 use serde_json::json;
 
 use super::Series;
-use esker_lab_kit::{
-    Figure, Lab, LabError, peer,
-    serve_process::{PROGRAM, ServeProcess, failed},
-};
+use esker_lab_kit::serve_process::{PROGRAM, ServeProcess, failed};
+use esker_lab_kit::{Figure, Lab, LabError, peer};
 
 /// Layers of one chain, and exports.
 const PARTS: [u64; 5] = [2_048, 4_096, 8_192, 16_384, 32_768];
@@ -18,13 +16,8 @@ const CHANGES: [u64; 7] = [1_024, 2_048, 4_096, 8_192, 16_384, 32_768, 65_536];
 /// What the start of a server costs.
 pub fn starts(rounds: u32, lab: &Lab<'_>) -> Result<[Figure; 2], LabError> {
     let series = |id, text: fn(u64) -> String| {
-        let mut series = Series::default();
-        for _ in 0..rounds {
-            for size in PARTS {
-                series.note(size, cpu_ms(&ServeProcess::start(lab.scratch, &text(size), &[])?)?);
-            }
-        }
-        Ok::<_, LabError>(series.figure(id, "ms", lab))
+        let cost = |size| cpu_ms(&ServeProcess::start(lab.scratch, &text(size), &[])?);
+        Ok::<_, LabError>(Series::of(rounds, &PARTS, cost)?.figure(id, "ms", lab))
     };
     Ok([series("serve_layers_cpu", layers)?, series("serve_exports_cpu", exports)?])
 }

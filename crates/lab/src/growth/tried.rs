@@ -27,32 +27,19 @@ const LEN: u64 = 4 * KIB;
 /// Requests that come all at once stay below what a candidate lets in.
 const AT_ONCE: [u64; 5] = [3_750, 7_500, 15_000, 30_000, 60_000];
 
+const AS_THEY_COME: [u64; 5] = [20_000, 40_000, 80_000, 160_000, 320_000];
+
+const DISK: &str = "vol = disk-model size=2GiB @";
+const SSD: &str = "vol = ssd-model size=2GiB | align block=512 @";
 const LOADS: [Load; 3] = [
-    Load { id: "try_overload_cpu", stack: "vol = disk-model size=2GiB @", gap: Nanos(10), grain: LEN, sizes: AT_ONCE },
-    Load {
-        id: "try_overload_unaligned_cpu",
-        stack: "vol = ssd-model size=2GiB | align block=512 @",
-        gap: Nanos(10),
-        grain: 512,
-        sizes: AT_ONCE,
-    },
-    Load {
-        id: "try_requests_cpu",
-        stack: "vol = ssd-model size=2GiB | align block=512 @",
-        gap: Nanos::micros(300),
-        grain: LEN,
-        sizes: [20_000, 40_000, 80_000, 160_000, 320_000],
-    },
+    Load { id: "try_overload_cpu", stack: DISK, gap: Nanos(10), grain: LEN, sizes: AT_ONCE },
+    Load { id: "try_overload_unaligned_cpu", stack: SSD, gap: Nanos(10), grain: 512, sizes: AT_ONCE },
+    Load { id: "try_requests_cpu", stack: SSD, gap: Nanos::micros(300), grain: LEN, sizes: AS_THEY_COME },
 ];
 
 pub fn figures(rounds: u32, lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let figure = |load: &Load| {
-        let mut series = Series::default();
-        for _ in 0..rounds {
-            for size in load.sizes {
-                series.note(size, load.cost(lab.seed, size)?);
-            }
-        }
+        let series = Series::of(rounds, &load.sizes, |size| load.cost(lab.seed, size))?;
         Ok(series.figure(load.id, "ms", lab))
     };
     LOADS.iter().map(figure).collect()
@@ -64,13 +51,9 @@ impl Load {
         let plan = self.plan(seed, requests);
         let (cost, compared) = cpu_ms(|| plan.compare(&silent()));
         let run = compared?.runs.remove(0);
-        match run.all.requests == requests && run.failed == 0 {
-            true => Ok(cost),
-            false => Err(LabError::Data(format!(
-                "{}: {} of {requests} requests were answered, {} with an error",
-                self.id, run.all.requests, run.failed
-            ))),
-        }
+        let (id, answered, failed) = (self.id, run.all.requests, run.failed);
+        let what = format!("{id}: {answered} of {requests} requests were answered, {failed} with an error");
+        if answered == requests && failed == 0 { Ok(cost) } else { Err(LabError::Data(what)) }
     }
 
     fn plan(&self, seed: u64, requests: u64) -> ComparisonPlan {

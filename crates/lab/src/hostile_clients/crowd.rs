@@ -90,43 +90,27 @@ impl Crowd<'_> {
     pub fn fill(&mut self) -> io::Result<()> {
         self.peers.retain(is_held);
         while self.peers.len() < self.attack.peers {
-            let peer = match &self.target {
-                Target::Nbd(address) => prepared(TcpStream::connect(address)?, self.attack.steps),
-                Target::Control(path) => prepared(UnixStream::connect(path)?, self.attack.steps),
+            // What follows is the same for both kinds of sockets.
+            let stream = match &self.target {
+                Target::Nbd(address) => OwnedFd::from(TcpStream::connect(address)?).into(),
+                Target::Control(path) => UnixStream::connect(path)?,
             };
-            self.peers.push(peer);
+            self.peers.push(prepared(stream, self.attack.steps));
         }
         Ok(())
     }
 }
 
 /// A connection after its steps. If the server ends it before, that is its right.
-fn prepared<S: Socket>(mut stream: S, steps: &[Step]) -> OwnedFd {
-    let done = stream.limit(STEP_MAX).and_then(|()| steps.iter().try_for_each(|step| take(&mut stream, *step)));
-    drop(done);
+fn prepared(mut stream: UnixStream, steps: &[Step]) -> OwnedFd {
+    let limited = stream.set_read_timeout(Some(STEP_MAX));
+    drop(limited.and_then(|()| steps.iter().try_for_each(|step| take(&mut stream, *step))));
     stream.into()
 }
 
-fn take(stream: &mut (impl Read + Write), (said, answer): Step) -> io::Result<()> {
+fn take(stream: &mut UnixStream, (said, answer): Step) -> io::Result<()> {
     stream.write_all(said)?;
     stream.read_exact(&mut vec![0; answer])
-}
-
-/// What both kinds of sockets can do.
-trait Socket: Read + Write + Into<OwnedFd> {
-    fn limit(&self, time: Duration) -> io::Result<()>;
-}
-
-impl Socket for TcpStream {
-    fn limit(&self, time: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(time))
-    }
-}
-
-impl Socket for UnixStream {
-    fn limit(&self, time: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(time))
-    }
 }
 
 /// Whether the server still holds the connection. Reads the bytes that the server has sent.

@@ -11,10 +11,8 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use esker_lab_kit::{
-    Lab, LabError, peer, scratch,
-    serve_process::{ServeProcess, failed},
-};
+use esker_lab_kit::serve_process::{ServeProcess, failed};
+use esker_lab_kit::{Lab, LabError, peer, scratch};
 
 /// The key in hexadecimal digits.
 const KEY: &str = "00112233445566778899aabbccddeeff0f1e2d3c4b5a69788796a5b4c3d2e1f0";
@@ -93,7 +91,7 @@ impl Search {
         );
         let args = ["--log", "debug", "--metrics", "unix:FOLDER/metrics"];
         let errors = log.try_clone().map_err(failed)?;
-        let mut server = ServeProcess::start_in(folder, &text, &args, |command| {
+        let mut server = ServeProcess::start_in(folder, &[], &text, &args, |command| {
             if reference.starts_with("env:") {
                 command.env(VARIABLE, KEY);
             }

@@ -137,9 +137,8 @@ fn library(own: &Path) -> Result<PathBuf, LabError> {
     let found = places.iter().map(|place| place.join(LIBRARY)).find(|path| path.is_file());
     found.ok_or_else(|| {
         let folder = folder.display();
-        LabError::Data(format!(
-            "{LIBRARY} is not in {folder}; build it with cargo build --release -p esker-hugepage-preload"
-        ))
+        let build = "cargo build --release -p esker-hugepage-preload";
+        LabError::Data(format!("{LIBRARY} is not in {folder}; build it with {build}"))
     })
 }
 

@@ -12,7 +12,8 @@ use esker_base::Stream;
 use tempfile::TempDir;
 
 use crate::ingens::huge_of;
-use esker_lab_kit::{LabError, bound::Bound, cgroup::Group, peer, scratch};
+use esker_lab_kit::bound::{BEGUN_WITHIN, Bound};
+use esker_lab_kit::{LabError, cgroup::Group, peer, scratch};
 
 /// The program.
 pub const PROGRAM: &str = "redis-server";
@@ -45,7 +46,7 @@ impl Redis {
             command.args(ARGUMENTS).arg(&socket).arg("--dir").arg(folder.path()).stdout(Stdio::null())
         })?;
         let group = Group::around(server.pid())?;
-        let stream = server.connect(&socket)?;
+        let stream = server.connect(&socket, BEGUN_WITHIN)?;
         let stream = BufReader::with_capacity(1 << 16, stream);
         let client = Client { stream, out: Vec::new(), room: Vec::new() };
         let mut redis = Redis { server, group, client, deleted: BTreeSet::new(), _folder: folder };

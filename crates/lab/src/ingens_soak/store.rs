@@ -9,7 +9,8 @@ use esker_base::Stream;
 use tempfile::TempDir;
 
 use crate::ingens::redis;
-use esker_lab_kit::{LabError, bound::Bound, peer, scratch};
+use esker_lab_kit::bound::{BEGUN_WITHIN, Bound};
+use esker_lab_kit::{LabError, peer, scratch};
 
 const KEYS: usize = 60_000;
 /// Bytes of a value.
@@ -78,7 +79,7 @@ impl Store {
         let mut server = Bound::start(kind.program(), |command| {
             command.args(kind.arguments()).arg(&socket).current_dir(folder.path()).stdout(Stdio::null())
         })?;
-        let stream = server.connect(&socket)?;
+        let stream = server.connect(&socket, BEGUN_WITHIN)?;
         Ok(Store {
             kind,
             server,
@@ -131,25 +132,15 @@ impl Store {
     }
 
     fn delete(&mut self, key: usize) -> std::io::Result<()> {
-        let name = name(key);
         self.versions[key] = 0;
-        self.ask(&match self.kind {
-            Kind::Redis => format!("*2\r\n$3\r\nDEL\r\n${}\r\n{name}\r\n", name.len()),
-            Kind::Memcached => format!("delete {name}\r\n"),
-        })?;
-        match self.line()?.as_str() {
+        match self.ask(["DEL", "delete"], key)?.as_str() {
             ":0" | ":1" | "DELETED" | "NOT_FOUND" => Ok(()),
             other => Err(std::io::Error::other(format!("{other:?} to a DEL"))),
         }
     }
 
     fn get(&mut self, key: usize) -> std::io::Result<()> {
-        let name = name(key);
-        self.ask(&match self.kind {
-            Kind::Redis => format!("*2\r\n$3\r\nGET\r\n${}\r\n{name}\r\n", name.len()),
-            Kind::Memcached => format!("get {name}\r\n"),
-        })?;
-        let head = self.line()?;
+        let head = self.ask(["GET", "get"], key)?;
         let version = self.versions[key];
         // `$LENGTH`, or `VALUE NAME FLAGS LENGTH`.
         let length = head.rsplit([' ', '$']).next().and_then(|length| length.parse::<usize>().ok());
@@ -168,8 +159,15 @@ impl Store {
         Ok(())
     }
 
-    fn ask(&mut self, words: &str) -> std::io::Result<()> {
-        self.stream.get_mut().write_all(words.as_bytes())
+    /// Says a verb of three letters, or memcached's, about a key; returns the first line of the answer.
+    fn ask(&mut self, [redis, memcached]: [&str; 2], key: usize) -> std::io::Result<String> {
+        let name = name(key);
+        let words = match self.kind {
+            Kind::Redis => format!("*2\r\n$3\r\n{redis}\r\n${}\r\n{name}\r\n", name.len()),
+            Kind::Memcached => format!("{memcached} {name}\r\n"),
+        };
+        self.stream.get_mut().write_all(words.as_bytes())?;
+        self.line()
     }
 
     fn line(&mut self) -> std::io::Result<String> {
