@@ -28,8 +28,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let span = Duration::from_secs(lab.scale(2, 8));
     let compare = |(id, depth)| {
         let name = format!("loop device with direct I/O on the file, depth {depth}, requests per second");
-        let rate =
-            |device: &Path| peer::fio_random((device, SIZE), "randrw", depth, span, lab.seed, &["read", "write"]);
+        let rate = |device: &Path| peer::fio_random((device, SIZE), "randrw", depth, span, lab.seed);
         timing::ratio(id, name, PAIRS, || rate(&device), || rate(&raw.0), lab)
     };
     [("qd1_ratio_raw", 1), ("qd32_ratio_raw", 32)].into_iter().map(compare).collect()

@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn the_stacks_are_sound() {
         for case in &CASES {
-            let spec = Spec::parse("test", &format!("[device.vol]\n{}", case.device)).unwrap();
+            let spec = Spec::parse("test", &format!("[device.vol]\n{}", case.1)).unwrap();
             assert!(spec.check(esker_kinds::ALL).is_ok(), "{}", case.0);
         }
     }
