@@ -31,7 +31,8 @@ pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
             let _limited = limited(cache)?;
             replayed(program, &mounted.run_dir(), how)
         },
-        told: (|elapsed_ns, _, target| target.error(elapsed_ns), "share, too long if positive"),
+        told: |elapsed_ns, _, target| target.error(elapsed_ns),
+        unit: "share, too long if positive",
     };
     let (small_over_large, figures) = crossed.measure(lab, |_| Ok(()))?;
     let ratio = Figure::alone("small_cache_time_ratio", small_over_large, "ratio of the program's own times");

@@ -54,7 +54,8 @@ pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
         run: |_: usize| readers.run(&mounted.run_dir()),
         replay: |_: usize, program: &Program, how: How| replayed(program, &mounted.run_dir(), how),
         // 0: as the source, 1: as the target.
-        told: (along, "of the way from source to target"),
+        told: along,
+        unit: "of the way from source to target",
     };
     let (short_over_long, figures) = crossed.measure(lab, |at| scheduler.set([LONG, SHORT][at]))?;
     let ratio = Figure::alone("short_over_long", short_over_long, "ratio of the program's own times");

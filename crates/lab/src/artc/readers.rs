@@ -78,8 +78,10 @@ pub struct Crossed<R, P> {
     pub run: R,
     /// Replays a program in a setting.
     pub replay: P,
-    /// The figure of a replay without the rules, from its time and those of the program, and its unit.
-    pub told: (fn(f64, &Source, &Source) -> f64, &'static str),
+    /// The figure of a replay without the rules, from its time and those of the program.
+    pub told: fn(f64, &Source, &Source) -> f64,
+    /// Its unit.
+    pub unit: &'static str,
 }
 
 impl<R, P> Crossed<R, P>
@@ -111,10 +113,10 @@ where
                 let elapsed_ns = replays(|| (self.replay)(to, &sources[from].program, how))?;
                 let error = sources[to].error(elapsed_ns);
                 lab.say(format!("{pair}: {mode} {:+.1} %", error * 100.0));
-                let told = (self.told.0)(elapsed_ns, &sources[from], &sources[to]);
+                let told = (self.told)(elapsed_ns, &sources[from], &sources[to]);
                 figures.push(match mode {
                     "root" => Figure::alone(format!("{pair}_root_error"), error.abs(), "share"),
-                    _ => Figure::alone(format!("{pair}_{mode}"), told, self.told.1),
+                    _ => Figure::alone(format!("{pair}_{mode}"), told, self.unit),
                 });
             }
         }
