@@ -240,8 +240,8 @@ impl Experiment {
         Experiment { rivals, ..self }
     }
 
-    /// Checks that all rivals are installed, runs, and reports. Figures that are absent because a rival is not there are a
-    /// failure of the run: [`Report::complete`].
+    /// Checks that all rivals are installed, runs, and reports. Figures that are absent because a rival is not there
+    /// are a failure of the run: [`Report::complete`].
     ///
     /// # Errors
     /// [`LabError`] says what is missing or went wrong.

@@ -33,8 +33,8 @@ pub fn output<S: AsRef<OsStr>>(program: &str, args: &[S]) -> Result<String, LabE
     Ok(String::from_utf8_lossy(&run.stdout).into_owned())
 }
 
-/// Runs one job of fio for `span`, on what `place` says and with `options`, which are divided by blanks, and returns its
-/// requests per second: those of all `ways` (`read`, `write`) together.
+/// Runs one job of fio for `span`, on what `place` says and with `options`, which are divided by blanks, and returns
+/// its requests per second: those of all `ways` (`read`, `write`) together.
 ///
 /// # Errors
 /// [`LabError`] with its last words if it fails, or if its report has no such rate.
@@ -55,8 +55,8 @@ pub fn fio_random(at: (&Path, u64), rw: &str, depth: u64, span: Duration, seed: 
     fio_rate(&place, &options, span, seed, &["read", "write"])
 }
 
-/// Runs one job of fio to its end, on what `place` says and with `options`, which are divided by blanks, and returns its
-/// report.
+/// Runs one job of fio to its end, on what `place` says and with `options`, which are divided by blanks, and returns
+/// its report.
 ///
 /// # Errors
 /// [`LabError`] with its last words if it fails.

@@ -29,8 +29,8 @@ pub struct ServeProcess {
 }
 
 impl ServeProcess {
-    /// Serves a stack, with more arguments, and waits until it is open and measured. In both texts, FOLDER is the server's
-    /// own folder in `parent`. Only errors are logged.
+    /// Serves a stack, with more arguments, and waits until it is open and measured. In both texts, FOLDER is the
+    /// server's own folder in `parent`. Only errors are logged.
     ///
     /// # Errors
     /// If it does not start.
@@ -38,7 +38,8 @@ impl ServeProcess {
         ServeProcess::start_in(scratch::folder(parent)?, &[], text, &[&["--log", "error"], args].concat(), quiet)
     }
 
-    /// The same under a program that runs another one, such as a profiler: its words, in which FOLDER is the server's folder.
+    /// The same under a program that runs another one, such as a profiler: its words, in which FOLDER is the server's
+    /// folder.
     ///
     /// # Errors
     /// If it does not start.
@@ -46,7 +47,8 @@ impl ServeProcess {
         ServeProcess::start_in(scratch::folder(parent)?, runner, text, &["--log", "error"], quiet)
     }
 
-    /// The same in a folder that may hold files of the stack, under a runner if there is one. `ready` says where output goes.
+    /// The same in a folder that may hold files of the stack, under a runner if there is one. `ready` says where
+    /// output goes.
     ///
     /// # Errors
     /// If it does not start.
@@ -99,7 +101,8 @@ impl ServeProcess {
         self.program.pid()
     }
 
-    /// Asks it over the control socket to stop, and waits until it has ended. Under a profiler a signal may not reach it.
+    /// Asks it over the control socket to stop, and waits until it has ended. Under a profiler a signal may not reach
+    /// it.
     ///
     /// # Errors
     /// The kernel's, and a server that fails as it stops.

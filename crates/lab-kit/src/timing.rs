@@ -91,9 +91,9 @@ pub fn over(id: impl Into<String>, ours: &[f64], theirs: Vec<f64>, rival: impl I
     Figure::alone(id, median(ratios), "ratio").peer(rival, median(theirs))
 }
 
-/// Our rate over a rival's, each measured `pairs` times in turns: the median of the ratios is the figure `id`, with the
-/// median of the rates of the rival, which is called `rival`, beside it. A measurement of either during which the machine's
-/// host gave the CPU to others is taken again, a few times at most.
+/// Our rate over a rival's, each measured `pairs` times in turns: the median of the ratios is the figure `id`, with
+/// the median of the rates of the rival, which is called `rival`, beside it. A measurement of either during which the
+/// machine's host gave the CPU to others is taken again, a few times at most.
 ///
 /// # Errors
 /// The first measurement's.
@@ -116,7 +116,8 @@ pub fn ratio(
     Ok(over(id, &our_rates, rates, rival))
 }
 
-/// Measures every arm once a round; the first place goes around, and rounds are counted from 1. By arm, what its rounds gave.
+/// Measures every arm once a round; the first place goes around, and rounds are counted from 1. By arm, what its
+/// rounds gave.
 ///
 /// # Errors
 /// The first measurement's.

@@ -1,5 +1,5 @@
-//! What experiments on replays share: compiling, replaying, programs that know what they did, and model disks with a file
-//! system on them.
+//! What experiments on replays share: compiling, replaying, programs that know what they did, and model disks with a
+//! file system on them.
 
 use std::path::{Path, PathBuf};
 
@@ -112,7 +112,8 @@ impl Source {
         (self.elapsed_ns / 1e6) as u64
     }
 
-    /// The relative error of a replay that took so long here, where the program itself was measured; too long if positive.
+    /// The relative error of a replay that took so long here, where the program itself was measured; too long if
+    /// positive.
     pub fn error(&self, elapsed_ns: f64) -> f64 {
         (elapsed_ns - self.elapsed_ns) / self.elapsed_ns
     }

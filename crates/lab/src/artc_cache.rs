@@ -1,17 +1,17 @@
-//! `artc-cache`: two threads that read random blocks of a file each, through the page cache; the first one has read its whole
-//! file before. Where the cache holds that file, its reads are hits; where it does not, they are misses beside those of the other
-//! thread. What was traced with each cache is replayed with each; the small one is a control group around program and replay.
-//! `--quick` has fewer reads of smaller files.
+//! `artc-cache`: two threads that read random blocks of a file each, through the page cache; the first one has read
+//! its whole file before. Where the cache holds that file, its reads are hits; where it does not, they are misses
+//! beside those of the other thread. What was traced with each cache is replayed with each; the small one is a
+//! control group around program and replay. `--quick` has fewer reads of smaller files.
 
 use esker_trace_order::compiled::Program;
 
-use crate::artc::mounted::{Device, Mounted};
+use crate::artc::mounted::{ModelDevice, Mounted};
 use crate::artc::readers::{Crossed, Readers, Way};
 use crate::artc::{How, replayed};
 use esker_lab_kit::{Figure, Lab, LabError, cgroup::Limited};
 
 pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
-    let mounted = Mounted::ext4(lab, Device::Striped)?;
+    let mounted = Mounted::ext4(lab, ModelDevice::Striped)?;
     let (reads, bytes) = lab.scale((1000, 48 << 20), (4000, 128 << 20));
     let readers = Readers { threads: 2, reads, bytes, way: Way::Cached, seed: lab.seed };
     readers.prepare(&mounted.run_dir())?;

@@ -12,7 +12,7 @@ use esker_trace_order::rules::schedule::{RuleCount, mean_length};
 use esker_trace_replay::Report;
 
 use crate::artc::leveldb::{LevelDb, Load, Task};
-use crate::artc::mounted::{Device, Mounted};
+use crate::artc::mounted::{ModelDevice, Mounted};
 use crate::artc::{How, prediction, replayed_cold, with_rw};
 use esker_lab_kit::{Figure, Lab, LabError, timing};
 
@@ -20,7 +20,7 @@ use esker_lab_kit::{Figure, Lab, LabError, timing};
 const REPLAYS: u32 = 3;
 
 pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
-    let (disk, flash) = (Mounted::ext4(lab, Device::Disk)?, Mounted::ext4(lab, Device::Flash)?);
+    let (disk, flash) = (Mounted::ext4(lab, ModelDevice::Disk)?, Mounted::ext4(lab, ModelDevice::Flash)?);
     let leveldb = LevelDb::new(lab, Load { threads: 4, reads: lab.scale(250, 1000), writes: 0, runs: 1 })?;
     let here = leveldb.original(Task::ReadRandom, &disk)?;
     let elsewhere = leveldb.original(Task::ReadRandom, &flash)?;
@@ -49,8 +49,8 @@ fn modes() -> [(&'static str, Order, Option<f64>); 3] {
     ]
 }
 
-/// What a replay keeps of a program's concurrency: calls under way at a time, on average, and the part of the threads' time in
-/// which they wait for others.
+/// What a replay keeps of a program's concurrency: calls under way at a time, on average, and the part of the
+/// threads' time in which they wait for others.
 fn kept_of(report: &Report) -> [f64; 2] {
     let time = report.elapsed_ns.max(1) as f64 * report.threads.len().max(1) as f64;
     let held: u64 = report.threads.iter().map(|thread| thread.waiting_ns).sum();

@@ -11,7 +11,7 @@ use esker_trace_order::rules::Order;
 use esker_trace_replay::Report;
 
 use crate::artc::leveldb::{LevelDb, Load, Task};
-use crate::artc::mounted::{Device, FileSystem, Mounted};
+use crate::artc::mounted::{FileSystem, ModelDevice, Mounted};
 use crate::artc::{How, Source, prediction, replayed_cold, with_rw};
 use esker_lab_kit::timing::{self, mean, worst};
 use esker_lab_kit::{Figure, Lab, LabError};
@@ -20,25 +20,25 @@ use esker_lab_kit::{Figure, Lab, LabError};
 struct Place {
     name: &'static str,
     system: FileSystem,
-    device: Device,
+    device: ModelDevice,
 }
 
 const PLACES: [Place; 7] = [
-    Place { name: "ext4-disk", system: FileSystem::Ext4, device: Device::Disk },
-    Place { name: "xfs-striped", system: FileSystem::Xfs, device: Device::Striped },
-    Place { name: "btrfs-flash", system: FileSystem::Btrfs, device: Device::Flash },
-    Place { name: "ext3-disk", system: FileSystem::Ext3, device: Device::Disk },
-    Place { name: "xfs-disk", system: FileSystem::Xfs, device: Device::Disk },
-    Place { name: "btrfs-disk", system: FileSystem::Btrfs, device: Device::Disk },
-    Place { name: "ext4-flash", system: FileSystem::Ext4, device: Device::Flash },
+    Place { name: "ext4-disk", system: FileSystem::Ext4, device: ModelDevice::Disk },
+    Place { name: "xfs-striped", system: FileSystem::Xfs, device: ModelDevice::Striped },
+    Place { name: "btrfs-flash", system: FileSystem::Btrfs, device: ModelDevice::Flash },
+    Place { name: "ext3-disk", system: FileSystem::Ext3, device: ModelDevice::Disk },
+    Place { name: "xfs-disk", system: FileSystem::Xfs, device: ModelDevice::Disk },
+    Place { name: "btrfs-disk", system: FileSystem::Btrfs, device: ModelDevice::Disk },
+    Place { name: "ext4-flash", system: FileSystem::Ext4, device: ModelDevice::Flash },
 ];
 /// How many of them the short form has.
 const QUICK: usize = 3;
 
 const LOAD: Load = Load { threads: 8, reads: 500, writes: 100, runs: 3 };
 const QUICK_LOAD: Load = Load { threads: 8, reads: 80, writes: 10, runs: 3 };
-/// Replays of a pair and mode, of which the middle one counts; of two it is their mean. The long form has the source's 98 replays
-/// of each mode, each several times as long as the short form's.
+/// Replays of a pair and mode, of which the middle one counts; of two it is their mean. The long form has the
+/// source's 98 replays of each mode, each several times as long as the short form's.
 const REPLAYS: u32 = 1;
 const QUICK_REPLAYS: u32 = 2;
 
@@ -181,8 +181,8 @@ fn figures(rows: &[Row], places: usize) -> Vec<Figure> {
     figures
 }
 
-/// Mean, median, worst decile and worst of a mode's errors, their means of reads and durable writes, and how many predictions
-/// of reads are too long. None of a mode that was not played.
+/// Mean, median, worst decile and worst of a mode's errors, their means of reads and durable writes, and how many
+/// predictions of reads are too long. None of a mode that was not played.
 fn of_mode(rows: &[Row], mode: &str, [paper_mean, paper_median]: [Option<f64>; 2]) -> Vec<Figure> {
     let errors = |task| errors(rows, mode, task);
     let all = errors(None);

@@ -1,6 +1,6 @@
-//! `artc-micro`: threads that read random blocks of their own files, on one modelled disk and on two striped ones. What was
-//! traced on each is replayed on each; the error of a mode is how far its replay's elapsed time is from that of the program
-//! itself on the target. `--quick` has 2 threads and few reads.
+//! `artc-micro`: threads that read random blocks of their own files, on one modelled disk and on two striped ones.
+//! What was traced on each is replayed on each; the error of a mode is how far its replay's elapsed time is from that
+//! of the program itself on the target. `--quick` has 2 threads and few reads.
 
 use std::path::Path;
 
@@ -8,14 +8,14 @@ use esker_trace_calls::words::{OpenFlags, ReadWriteFlags, ResolveFlags, SyncKind
 use esker_trace_calls::{At, Call, Entry, EntryKind, Fd, PathBytes, Trace};
 use esker_trace_replay::{FsyncMeans, Speed};
 
-use crate::artc::mounted::{Device, Mounted};
+use crate::artc::mounted::{ModelDevice, Mounted};
 use crate::artc::readers::{Readers, Way, source};
 use crate::artc::{How, Source, action, begun, compiled, modes, replayed, root};
 use esker_lab_kit::timing::{mean, worst};
 use esker_lab_kit::{Figure, Lab, LabError};
 
 pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
-    let devices = [Mounted::ext4(lab, Device::Disk)?, Mounted::ext4(lab, Device::Striped)?];
+    let devices = [Mounted::ext4(lab, ModelDevice::Disk)?, Mounted::ext4(lab, ModelDevice::Striped)?];
     let sizes: &[(u32, u32)] = if lab.quick { &[(2, 300)] } else { &[(1, 1000), (2, 1000), (8, 1000)] };
     let (mut errors, mut alone) = (Vec::new(), Vec::new());
     for &(threads, reads) in sizes {

@@ -1,8 +1,9 @@
-//! `artc-programs`: predictions of how long programs take elsewhere. `git clone` of a local repository and
-//! LevelDB with four threads that look up random keys, whose tables it maps, are recorded where they are, on this machine's own
-//! file system, and replayed on ext4, XFS and Btrfs over an attached model of flash. The error is of the whole process, from its
-//! start to its end, against the program itself run there. Each run begins with a new file system that has forgotten what its
-//! files hold; what the program has outside of its folder, its libraries and Python's, was in memory before, and is for a replay.
+//! `artc-programs`: predictions of how long programs take elsewhere. `git clone` of a local repository and LevelDB
+//! with four threads that look up random keys, whose tables it maps, are recorded where they are, on this machine's
+//! own file system, and replayed on ext4, XFS and Btrfs over an attached model of flash. The error is of the whole
+//! process, from its start to its end, against the program itself run there. Each run begins with a new file system
+//! that has forgotten what its files hold; what the program has outside of its folder, its libraries and Python's,
+//! was in memory before, and is for a replay.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,7 @@ use esker_trace_replay::{InitMode, Report};
 use tempfile::TempDir;
 
 use crate::artc::leveldb::PYTHON;
-use crate::artc::mounted::{Device, FileSystem, Mounted};
+use crate::artc::mounted::{FileSystem, ModelDevice, Mounted};
 use crate::artc::{How, afresh, compiled, prediction, recorded, replayed, with_rw};
 use esker_lab_kit::timing::{self, mean, worst};
 use esker_lab_kit::{Figure, Lab, LabError, peer};
@@ -89,7 +90,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
         let program = Recorded::new(task, lab)?;
         lab.say(format!("{name}: {} actions recorded", program.program.len()));
         for system in SYSTEMS {
-            let on = Mounted::new(lab, system, &Device::Flash.text())?;
+            let on = Mounted::new(lab, system, &ModelDevice::Flash.text())?;
             let mut stated = None;
             let original = timing::median_of(runs, |_| program.original(&on))?;
             let replay = timing::median_of(runs, |_| {

@@ -8,7 +8,7 @@ use esker_trace_order::rules::{Order, Rules};
 use esker_trace_replay::Speed;
 
 use crate::artc::leveldb::{LevelDb, Load, Task};
-use crate::artc::mounted::{Device, Mounted};
+use crate::artc::mounted::{ModelDevice, Mounted};
 use crate::artc::{How, compiled, prediction, replayed, replayed_cold, suite};
 use esker_lab_kit::{Figure, Lab, LabError};
 
@@ -22,7 +22,7 @@ const QUICK: [&str; 4] = ["git-checkout", "leveldb-fillsync", "node-files", "sql
 pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let load = Load { threads: 4, reads: lab.scale(250, 1000), writes: 0, runs: 3 };
     let leveldb = LevelDb::new(lab, load)?;
-    let (disk, flash) = (Mounted::ext4(lab, Device::Disk)?, Mounted::ext4(lab, Device::Flash)?);
+    let (disk, flash) = (Mounted::ext4(lab, ModelDevice::Disk)?, Mounted::ext4(lab, ModelDevice::Flash)?);
     let source = leveldb.original(Task::ReadRandom, &disk)?;
     let target = leveldb.original(Task::ReadRandom, &flash)?;
     let programs = programs(lab)?;

@@ -34,7 +34,8 @@ pub mod settings;
 
 /// An allocation of so much is never served from memory that was used before (`M_MMAP_THRESHOLD` of mallopt(3)).
 pub const FRESH: usize = 48 << 20;
-/// The kernel's own thread that makes huge pages: the pages that it looks at in one go, and the time until the next one.
+/// The kernel's own thread that makes huge pages: the pages that it looks at in one go, and the time until the next
+/// one.
 const KHUGEPAGED: [&str; 2] = [
     "/sys/kernel/mm/transparent_hugepage/khugepaged/pages_to_scan",
     "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs",
@@ -87,8 +88,8 @@ pub enum Arm {
     GreedyCompacting,
     /// The kernel, for programs that ask for it alone (`THP=madvise`).
     Advised,
-    /// The kernel's own thread as the kernel has it: 16 MiB in 10 s. Faults are greedy meanwhile, so that memory that is to have
-    /// none of theirs must be there before.
+    /// The kernel's own thread as the kernel has it: 16 MiB in 10 s. Faults are greedy meanwhile, so that memory that
+    /// is to have none of theirs must be there before.
     Khugepaged,
     /// The same at full speed: 16 MiB, and 10 ms of sleep.
     KhugepagedFast,
@@ -129,7 +130,8 @@ impl Held {
         self.manager.as_ref().map_or(Duration::ZERO, Manager::cpu)
     }
 
-    /// What the manager takes of a CPU beside this process, which sleeps for a time and then works as long: two figures.
+    /// What the manager takes of a CPU beside this process, which sleeps for a time and then works as long: two
+    /// figures.
     ///
     /// # Errors
     /// If its CPU time is not told.
@@ -290,8 +292,9 @@ fn stat(path: &str, fields: &[usize]) -> Vec<u64> {
     fields.iter().map(|field| rest.get(field - 3).and_then(|word| word.parse().ok()).unwrap_or(0)).collect()
 }
 
-/// Of a store that has lost many keys, at 90, 70 and 50 % and greedy: memory over that in base pages, and the part of greedy's
-/// gain in speed, or greedy's speed itself. Then the part of the gain in GETs that hit, at 90 %. Units are of gain and speed.
+/// Of a store that has lost many keys, at 90, 70 and 50 % and greedy: memory over that in base pages, and the part of
+/// greedy's gain in speed, or greedy's speed itself. Then the part of the gain in GETs that hit, at 90 %. Units are
+/// of gain and speed.
 pub fn store_figures(is_source: bool, values: [[f64; 2]; 4], hits: f64, units: [&'static str; 2]) -> Vec<Figure> {
     // The source's tables, made relative: 12.2 GB and 19.0 k/s in base pages, 20.7 GB and 21.7 k/s greedy.
     const PAPERS: [[f64; 2]; 4] = [[0.008, 0.70], [0.057, 0.78], [0.459, 0.96], [0.697, 1.142]];

@@ -1,10 +1,11 @@
 //! `ingens-misprediction`: how often a huge page that is thought to be hot turns out not to have been used, and what
 //! clearing only a fifth of the access bits of hot pages saves.
 //!
-//! `misprediction` is of a steady load: a fifth of all huge pages is used all the time. With random use, each huge page
-//! has a rate of its own, so that those near the boundary come and go. These are simulated; the figures that end in `_real` are of this
-//! process' own memory, a fifth of which is used all the time, beside a manager whose scans are short. What has just become huge counts as hot, and one scan of
-//! five looks at such a page: it takes some forty scans until all that is cold is known.
+//! `misprediction` is of a steady load: a fifth of all huge pages is used all the time. With random use, each huge
+//! page has a rate of its own, so that those near the boundary come and go. These are simulated; the figures that end
+//! in `_real` are of this process' own memory, a fifth of which is used all the time, beside a manager whose scans
+//! are short. What has just become huge counts as hot, and one scan of five looks at such a page: it takes some forty
+//! scans until all that is cold is known.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,7 +46,8 @@ pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
 
 const REGION: usize = REGION_BYTES as usize;
 const REGIONS: usize = 200;
-/// No multiple of half a second: a monitor of the machine's own (DAMON) clears bits too, and all scans would end just after it, or none.
+/// No multiple of half a second: a monitor of the machine's own (DAMON) clears bits too, and all scans would end just
+/// after it, or none.
 const ACCESS: &str = "[access]\nperiod = \"470ms\"\ninterval = \"370ms\"\n";
 /// Hot and cold are told apart.
 const LEARNT: Duration = Duration::from_secs(22);

@@ -255,8 +255,8 @@ impl Case {
     }
 }
 
-/// How far the real runs of a case are from each other: the error that those of even number would have as a prediction of
-/// the others. No prediction can be told from one that errs so much.
+/// How far the real runs of a case are from each other: the error that those of even number would have as a
+/// prediction of the others. No prediction can be told from one that errs so much.
 fn repeated(case: &Case, runs: Runs) -> Vec<f64> {
     let mut halves = [Vec::new(), Vec::new()];
     runs.into_iter().enumerate().for_each(|(at, run)| halves[at % 2].push(run));

@@ -13,9 +13,9 @@ use tempfile::TempDir;
 use esker_lab_kit::serving::{Serving, attach};
 use esker_lab_kit::{Lab, LabError, peer};
 
-/// A disk of five times the usual speed, so that runs are short, and yet the disk, not this machine's CPUs, decides how long
-/// they are. Its buffers are smaller than the profile's by as much as the files of experiments are smaller than those of
-/// real programs: otherwise the disk would hold all of them.
+/// A disk of five times the usual speed, so that runs are short, and yet the disk, not this machine's CPUs, decides
+/// how long they are. Its buffers are smaller than the profile's by as much as the files of experiments are smaller
+/// than those of real programs: otherwise the disk would hold all of them.
 const DISK: &str = "disk-model content=memory size=1GiB rpm=36000 seek_single=100us seek_average=1500us \
                         seek_full=3200us buffer=1MiB segments=8 read_ahead=128KiB";
 /// Flash whose reads take long for the same reason.
@@ -23,7 +23,7 @@ const FLASH: &str = "ssd-model profile=ssd-sata-2021 content=memory size=1GiB re
 
 /// What a file system lies on, where nothing more is said.
 #[derive(Clone, Copy)]
-pub enum Device {
+pub enum ModelDevice {
     /// One disk.
     Disk,
     /// Two disks, striped.
@@ -32,13 +32,13 @@ pub enum Device {
     Flash,
 }
 
-impl Device {
+impl ModelDevice {
     /// As a stack text with the volume `vol`.
     pub fn text(self) -> String {
         match self {
-            Device::Disk => format!("vol = {DISK}"),
-            Device::Striped => format!("a = {DISK}; b = {DISK}; vol = stripe chunk=512KiB on a, b"),
-            Device::Flash => format!("vol = {FLASH}"),
+            ModelDevice::Disk => format!("vol = {DISK}"),
+            ModelDevice::Striped => format!("a = {DISK}; b = {DISK}; vol = stripe chunk=512KiB on a, b"),
+            ModelDevice::Flash => format!("vol = {FLASH}"),
         }
     }
 }
@@ -89,7 +89,8 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Serves the volume `vol` of a stack text as a block device, makes a file system on it and mounts it in a scratch folder.
+    /// Serves the volume `vol` of a stack text as a block device, makes a file system on it and mounts it in a
+    /// scratch folder.
     ///
     /// # Errors
     /// What the kernel or `mkfs` refuses; all of this takes root.
@@ -126,7 +127,7 @@ impl Mounted {
     ///
     /// # Errors
     /// As [`Mounted::new`].
-    pub fn ext4(lab: &Lab<'_>, device: Device) -> Result<Mounted, LabError> {
+    pub fn ext4(lab: &Lab<'_>, device: ModelDevice) -> Result<Mounted, LabError> {
         Mounted::new(lab, FileSystem::Ext4, &device.text())
     }
 
@@ -140,8 +141,8 @@ impl Mounted {
         self.mount()
     }
 
-    /// Unmounts and mounts it: everything is on the device, and neither the kernel nor the device's own buffers hold what
-    /// files hold.
+    /// Unmounts and mounts it: everything is on the device, and neither the kernel nor the device's own buffers hold
+    /// what files hold.
     ///
     /// # Errors
     /// What the kernel refuses, such as a file that is still open.

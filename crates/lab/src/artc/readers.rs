@@ -89,7 +89,8 @@ where
     R: Fn(usize) -> Result<Ran, LabError>,
     P: Fn(usize, &Program, How) -> Result<Report, LabError>,
 {
-    /// How much longer the program takes in the second setting, and the errors of all modes; `set` makes a setting hold.
+    /// How much longer the program takes in the second setting, and the errors of all modes; `set` makes a setting
+    /// hold.
     ///
     /// # Errors
     /// Those of the runs and replays.
