@@ -11,8 +11,8 @@ use esker_rt::mem::Pool;
 
 use crate::check::MediaCheck;
 use crate::created::Created;
-use crate::device::Device;
-use crate::ext::Extension;
+use crate::device::{Device, StatInfo};
+use crate::ext::{Extension, OrderInfo};
 use crate::limits::{Limits, OpSet};
 use crate::renamed;
 
@@ -428,6 +428,10 @@ pub struct Kind {
     pub summary: &'static str,
     /// Parameters, in the order of the documentation.
     pub params: &'static [Param],
+    /// Statistics, in the order of the documentation. Those of `stats` follow from operations and are not listed.
+    pub stats: &'static [StatInfo],
+    /// Orders that it takes from operators.
+    pub orders: &'static [OrderInfo],
     /// Lower ends.
     pub lowers: Arity,
     /// Operations that it lets through or does itself. Everything else is refused above it.
@@ -462,6 +466,8 @@ impl Kind {
             name,
             summary,
             params,
+            stats: &[],
+            orders: &[],
             lowers: Arity::One,
             passes: OpSet::ALL,
             role: Role::Accessor,

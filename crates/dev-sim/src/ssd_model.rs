@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use esker_block::{Device, Kind, KindError, Make, OpKind, Param, ParamType};
+use esker_block::{Device, Kind, KindError, Make, OpKind, Param, ParamType, StatInfo};
 
 use crate::catalogue::{self, Numbers};
 use crate::setup::{self, Setup};
@@ -24,6 +24,19 @@ pub use model::{FtlSetup, SsdModel};
 pub use spec::SsdSpec;
 
 use ftl::{Cleaner, Moved};
+
+const STATS: &[StatInfo] = &[
+    StatInfo::of("write_amplification", "Units programmed for each unit written."),
+    StatInfo::of("host_units", "Units that the host wrote."),
+    StatInfo::of("moved_units", "Live units that the collector moved."),
+    StatInfo::of("padded_units", "Units that were programmed empty to fill a page."),
+    StatInfo::of("erased_blocks", "Blocks that were erased."),
+    StatInfo::of("erases_mean", "Mean erasures of a block."),
+    StatInfo::of("erases_max", "Most erasures of a block."),
+    StatInfo::of("dies_busy_s", "Time that dies worked, all together, in seconds."),
+    StatInfo::of("buffer_stalls", "Writes that waited for room in the buffer."),
+    StatInfo::of("buffered_bytes", "Bytes in the write buffer."),
+];
 
 /// The manifest.
 pub static KIND: Kind = setup::kind(
@@ -81,6 +94,7 @@ pub static KIND: Kind = setup::kind(
         setup::PRICE_USD,
     ],
     &[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents],
+    STATS,
     build,
 );
 

@@ -29,6 +29,7 @@ use esker_rt::Level;
 
 use crate::format::Geometry;
 use crate::map::{LOGICAL_BLOCKS, Snapshot};
+use crate::statistics;
 use crate::store::METADATA;
 use crate::volume::Volume;
 use crate::{LogvolLayer, Setup};
@@ -67,6 +68,8 @@ pub static KIND: Kind = Kind {
     name: "thin",
     summary: "Named thin volumes with snapshots and clones, in one log-structured volume.",
     params: &PARAMS,
+    stats: statistics::NAMED,
+    orders: order::ALL,
     build: Build::Layer(build),
     // That of `volume` reads the catalogue too.
     check: None,

@@ -18,6 +18,7 @@ pub mod intent;
 mod keep;
 mod pace;
 mod run;
+mod statistics;
 pub mod superblock;
 #[cfg(test)]
 mod tests;
@@ -68,6 +69,7 @@ pub static KIND: Kind = Kind {
     transparent: false,
     cost: Nanos(200),
     check: Some(check::MEDIA),
+    stats: statistics::ALL,
     ..Kind::layer("mirror", "Keeps equal halves on several devices.", PARAMS, build)
 };
 

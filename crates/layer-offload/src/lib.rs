@@ -18,6 +18,7 @@ mod open;
 mod reclaim;
 pub mod replay;
 mod run;
+mod statistics;
 pub mod superblock;
 #[cfg(test)]
 mod tests;
@@ -67,6 +68,7 @@ pub static KIND: Kind = Kind {
     transparent: false,
     cost: Nanos(300),
     check: Some(check::MEDIA),
+    stats: statistics::ALL,
     ..Kind::layer("offload", "Lets a device rest: writes go into a log on another one.", PARAMS, build)
 };
 

@@ -10,6 +10,7 @@
 
 mod keep;
 mod run;
+mod statistics;
 pub mod table;
 #[cfg(test)]
 mod tests;
@@ -44,6 +45,7 @@ pub static KIND: Kind = Kind {
     medium: esker_block::Medium::Tables,
     transparent: false,
     cost: Nanos(150),
+    stats: statistics::ALL,
     ..Kind::layer("shepherd", "Tries failed requests again and moves bad blocks to spare ones.", PARAMS, build)
 };
 
