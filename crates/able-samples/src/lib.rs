@@ -4,7 +4,7 @@
 //! Invariant: for comparison only: no kind of it is in the product's list. Both variants of an extension pass the same
 //! tests and behave alike.
 //!
-//! Reading order: [`raid1`], [`raw`], [`encryptor`], [`offload`], [`dedup`]; in each `vanilla`, then `able`. `cargo xtask complexity` counts both; the
+//! Reading order: [`raid1`], [`raw`], [`encryptor`], [`offload`], [`dedup`]; in each `vanilla`, then `able`; [`primitives`]. `cargo xtask complexity` counts both; the
 //! products of these ideas are `mirror`, `verify`, `crypt`, `offload` and `dedup`.
 
 #![forbid(unsafe_code)]
@@ -12,6 +12,7 @@
 pub mod dedup;
 pub mod encryptor;
 pub mod offload;
+pub mod primitives;
 pub mod raid1;
 pub mod raw;
 #[cfg(test)]

@@ -12,6 +12,7 @@ pub mod bits;
 pub mod codec;
 pub mod digest;
 pub mod range;
+pub mod renamed;
 pub mod rng;
 pub mod spans;
 pub mod units;

@@ -17,6 +17,7 @@ pub mod check;
 pub mod conformance;
 pub mod created;
 pub mod device;
+pub mod env;
 pub mod ext;
 pub mod flight;
 pub mod kind;
@@ -25,7 +26,6 @@ pub mod limits;
 pub mod locks;
 pub mod meter;
 pub mod partial;
-pub mod renamed;
 pub mod step;
 pub mod store;
 
@@ -35,6 +35,7 @@ pub use changes::ChangeMap;
 pub use check::{Fact, Media, MediaCheck, MediaVerdict, ReadMedium};
 pub use created::Created;
 pub use device::{Device, Origin, Stat, StatInfo, Usage};
+pub use env::Env;
 pub use ext::{
     Below, Ctx, Enter, Extension, Flow, LayerHandle, Mark, OpenContext, OrderInfo, Orders, Route, Sizing, WorkPermit,
 };

@@ -141,7 +141,7 @@ impl Sources {
         let spec = Spec::parse(&self.name, part.as_deref().unwrap_or(text))?;
         let plan = spec.check(esker_kinds::ALL)?;
         let warnings = plan.warnings().iter().map(ToString::to_string).collect();
-        let built = esker_layer_kit::registrar::built(&spec, &plan, esker_kinds::ALL);
+        let built = esker_stack::theory::built(&spec, &plan, esker_kinds::ALL);
         let built = Built { is_anew: self.is_anew, ..built };
         let declared = match (&self.declarations, part) {
             (Some((file, text)), _) => Declaration::parse(file, text, &built)?,

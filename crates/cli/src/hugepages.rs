@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-use esker_hugepage::{Config, Daemon, Status};
+use esker_hugepage_linux::{Config, Daemon, Status};
 use esker_serve::http::Pages;
 
 use crate::failure::Failure;
@@ -40,7 +40,7 @@ pub enum ConfigFileError {
     Read(String, io::Error),
     /// It is none.
     #[error("{0}: {1}")]
-    Wrong(String, esker_hugepage::config::ConfigError),
+    Wrong(String, esker_hugepage_linux::config::ConfigError),
 }
 
 /// Reads the configuration of a manager.
@@ -103,7 +103,7 @@ impl Pages for Answers {
     fn page(&self, path: &str) -> (&'static str, String) {
         let status = self.0.borrow_mut().status();
         match path {
-            METRICS => (esker_metrics::CONTENT_TYPE, esker_hugepage::metrics::page(status)),
+            METRICS => (esker_metrics::CONTENT_TYPE, esker_hugepage_linux::metrics::page(status)),
             _ => ("application/json", serde_json::to_string(&status).expect("a status is numbers and text")),
         }
     }

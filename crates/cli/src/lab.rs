@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use esker_lab::Options;
+use esker_lab_kit::Options;
 
 /// How experiments are run, and how their figures are told.
 #[derive(clap::Args)]

@@ -8,9 +8,9 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use esker_rt::real::key_memory::{KeyBytes, wipe_stack};
-use esker_rt::real::secrecy::{forbid_dumps, take_variable};
 use esker_rt::{Secret, SecretSource};
+use esker_sys::key_memory::{KeyBytes, wipe_stack};
+use esker_sys::secrecy::{forbid_dumps, take_variable};
 use rustix::fs::OFlags;
 
 /// More than any key of a layer has; what is longer is a mistake, such as a disk in the place of its key.

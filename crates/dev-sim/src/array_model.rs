@@ -4,10 +4,10 @@
 //! transfer at a time. There is no redundancy and no cache of its own: that is what layers above are for.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use esker_base::{ByteRange, Nanos, Time};
+use esker_base::{Nanos, Time};
 use esker_block::{
     Args, Bio, BioError, Buf, Build, Device, Done, Kind, KindError, Limits, Make, Op, OpKind, Param, ParamType, Stat,
     StatInfo, Step, Support, Usage,
@@ -15,6 +15,7 @@ use esker_block::{
 use esker_rt::{Rt, sync};
 
 use crate::setup::{self, BLOCK, CACHE, CONTENT, SIZE};
+use crate::unsettled::Unsettled;
 use crate::{Content, Setup, access, catalogue, disk_model, ssd_model};
 
 const STATS: &[StatInfo] = &[
@@ -33,19 +34,29 @@ pub static KIND: Kind = setup::kind(
             "layout",
             ParamType::Choice(&["stripe", "concat"]),
             "stripe",
-            "Chunks in turn on each device, or one device after the other.",
+            "`stripe`: chunks in turn on each device (RAID-0); `concat`: one device after the other.",
         ),
-        Param::with_default("chunk", ParamType::Size, "64KiB", "Bytes that lie together in a stripe; a power of two."),
+        Param::with_default(
+            "chunk",
+            ParamType::Size,
+            "64KiB",
+            "Consecutive bytes on one device in a stripe; a power of two, at least a block.",
+        ),
         SIZE,
         BLOCK,
         CACHE,
         CONTENT,
         setup::depth("256", "Commands that the host may have in flight (1 to 65536)."),
-        Param::with_default("link_rate", ParamType::Size, "0", "Bytes per second to the host; 0 is unlimited."),
+        Param::with_default(
+            "link_rate",
+            ParamType::Size,
+            "0",
+            "Bytes per second to the host, one transfer at a time; 0 is unlimited.",
+        ),
         Param::with_default("overhead", ParamType::Span, "0", "Controller time per command."),
         Param::with_default("enclosure_w", ParamType::Number, "0", "Watts of enclosure and controller, always on."),
         Param::with_default("enclosure_usd", ParamType::Number, "0", "Price of enclosure and controller."),
-        setup::span("standby_after", "Idle time before a disk of the array spins down; never by default."),
+        setup::span("standby_after", "Idle time before a disk of the array spins down; by default never."),
     ],
     &[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Extents],
     STATS,
@@ -87,9 +98,8 @@ struct State {
     /// Begin of the span with requests in flight, and the sum of those that ended.
     since: Time,
     busy: Nanos,
-    /// Writes that members may still hold in volatile caches, in the order of their answers, and how many are settled.
-    unsettled: VecDeque<(ByteRange, u64)>,
-    settled: u64,
+    /// Writes that members may still hold in volatile caches.
+    unsettled: Unsettled,
 }
 
 fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
@@ -153,13 +163,6 @@ fn member(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
     }
     let Build::Device(build) = kind.build else { return Err(KindError::Unfit(format!("{} is no device", kind.name))) };
     build(&Make { args: &Args::read(kind, &given)?, lowers: &[], ..*make })
-}
-
-impl State {
-    /// Cached writes that were answered so far.
-    fn answered(&self) -> u64 {
-        self.settled + self.unsettled.len() as u64
-    }
 }
 
 impl Device for Array {
@@ -229,7 +232,7 @@ impl Core {
 
     async fn answer(&self, bio: Bio) -> Done {
         let write = if bio.changes_data() { self.setup.content.apply(&bio) } else { 0 };
-        let covered = self.state.borrow().answered();
+        let covered = self.state.borrow().unsettled.mark();
         if self.overhead > Nanos::ZERO {
             self.rt.sleep(self.overhead).await;
         }
@@ -301,13 +304,10 @@ impl Core {
         let content: &Content = &self.setup.content;
         let state = &mut *self.state.borrow_mut();
         if bio.op == Op::Flush {
-            // Another flush may have settled some of them meanwhile.
-            let count = covered.saturating_sub(state.settled);
-            state.settled += count;
-            state.unsettled.drain(..count as usize).for_each(|(range, write)| content.mark_stable(range, write));
+            state.unsettled.settle_to(covered, content);
         } else if bio.changes_data() && !content.is_described() {
             if self.setup.cache && !bio.flags.fua {
-                state.unsettled.push_back((bio.range, write));
+                state.unsettled.add(None, (bio.range, write));
             } else {
                 content.mark_stable(bio.range, write);
             }
@@ -409,8 +409,15 @@ mod tests {
         let given = args.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
         let args = Args::read(&KIND, &given).unwrap();
         let pool = esker_rt::mem::Pool::new(0);
-        let make =
-            Make { rt, pool: &pool, name: "a", args: &args, lowers: &[], created: &esker_block::Created::default() };
+        let make = Make {
+            rt,
+            pool: &pool,
+            name: "a",
+            args: &args,
+            lowers: &[],
+            created: &esker_block::Created::default(),
+            env: &esker_block::Env::default(),
+        };
         Rc::new(Array::new(&make, Some(content)).unwrap())
     }
 

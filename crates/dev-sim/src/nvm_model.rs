@@ -1,21 +1,24 @@
 //! `nvm-model`: byte-addressable non-volatile memory on DIMMs, with latencies and rates that differ for reads and writes.
 //!
-//! Reading order: [`model`] (numbers and the function), [`device`].
+//! Reading order: [`model`] (numbers and the function), and here what a [`Planned`] device asks of it.
 
 use std::rc::Rc;
 
-use esker_block::{Device, Kind, KindError, Make, OpKind, Param, ParamType};
+use esker_base::Time;
+use esker_block::{Bio, Device, Kind, KindError, Make, Op, OpKind, Param, ParamType};
+use esker_rt::Rt;
 
 use crate::Content;
 use crate::catalogue::{self, Numbers};
+use crate::meter::Bill;
+use crate::planned::{AccessPlan, Demand, Model, Planned};
 use crate::setup::{self, Setup};
 
-pub mod device;
 pub mod model;
 #[cfg(test)]
 mod tests;
 
-pub use device::Nvm;
+use model::NvmState;
 pub use model::{NvmModel, NvmSpec};
 
 /// The manifest.
@@ -35,7 +38,7 @@ pub static KIND: Kind = setup::kind(
             "cache",
             ParamType::Choice(&["off", "on"]),
             "off",
-            "What is written is durable at once (ADR), or only after a flush, as in CPU caches that a power cut empties.",
+            "`off`: writes are durable on completion (ADR); `on`: after a flush, as in CPU caches that a power cut empties.",
         ),
         setup::CONTENT,
         setup::depth("256", "Requests that the host may have in flight (1 to 4096)."),
@@ -79,4 +82,39 @@ fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
         content: Content::of(make, block),
     };
     Ok(Rc::new(Nvm::new(make.rt, NvmModel::new(spec)?, setup)))
+}
+
+/// Modelled non-volatile memory.
+pub type Nvm = Planned<NvmModel>;
+
+impl Planned<NvmModel> {
+    /// Memory whose world is `rt`, at rest.
+    pub fn new(rt: &Rt, model: NvmModel, setup: Setup) -> Nvm {
+        let state = model.at_rest();
+        Planned::over(rt, model, state, setup, false)
+    }
+}
+
+impl Model for NvmModel {
+    type State = NvmState;
+
+    const ZEROING_WRITES: bool = true;
+
+    fn plan(&self, state: &mut NvmState, bio: &Bio, _: Demand, now: Time) -> AccessPlan {
+        let at = |finish| AccessPlan { finish, stable: None, closed: None };
+        match bio.op {
+            Op::Read => at(self.read(state, bio.range, now)),
+            Op::Write | Op::Zero => at(self.write(state, bio.range, now)),
+            // A hint that costs nothing here.
+            Op::Discard => at(now),
+            _ => {
+                let finish = state.idle_from().max(now);
+                AccessPlan { closed: Some(finish), ..at(finish) }
+            }
+        }
+    }
+
+    fn bill(&self) -> &Bill {
+        &self.spec().bill
+    }
 }

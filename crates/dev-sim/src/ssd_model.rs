@@ -2,16 +2,20 @@
 //! buffer, energy and price.
 //!
 //! Reading order: [`spec`] (numbers), [`ftl`] (what happens on flash), `nand` (how long it takes), [`model`] (both as one
-//! function), [`device`].
+//! function), and here what a [`Planned`] device asks of it.
 
 use std::rc::Rc;
 
-use esker_block::{Device, Kind, KindError, Make, OpKind, Param, ParamType, StatInfo};
+use esker_base::Time;
+use esker_block::{Bio, Device, Kind, KindError, Make, Op, OpKind, Param, ParamType, Stat, StatInfo};
+use esker_rt::Rt;
 
+use crate::access;
 use crate::catalogue::{self, Numbers};
+use crate::meter::Bill;
+use crate::planned::{AccessPlan, Demand, Model, Planned};
 use crate::setup::{self, Setup};
 
-pub mod device;
 pub mod ftl;
 pub mod model;
 mod nand;
@@ -19,11 +23,11 @@ pub mod spec;
 #[cfg(test)]
 mod tests;
 
-pub use device::Ssd;
 pub use model::{FtlSetup, SsdModel};
 pub use spec::SsdSpec;
 
 use ftl::{Cleaner, Moved};
+use model::{Ack, SsdState};
 
 const STATS: &[StatInfo] = &[
     StatInfo::of("write_amplification", "Units programmed for each unit written."),
@@ -50,7 +54,7 @@ pub static KIND: Kind = setup::kind(
             "cache",
             ParamType::Choice(&["on", "off", "protected"]),
             "on",
-            "Acknowledge writes from the buffer, which a power cut empties; from flash; or from a buffer that survives.",
+            "`on`: a buffer that a power cut empties acknowledges writes; `off`: flash; `protected`: a buffer that survives.",
         ),
         setup::CONTENT,
         setup::depth("1024", "Commands that the host may have in flight (1 to 65536)."),
@@ -64,13 +68,13 @@ pub static KIND: Kind = setup::kind(
             "cleaner",
             ParamType::Choice(&["greedy", "fifo", "choices"]),
             "greedy",
-            "The collector takes the emptiest block, the oldest, or the emptiest of ten drawn at random.",
+            "Block that the collector takes: the emptiest, the oldest (`fifo`), or the emptiest of ten drawn at random (`choices`).",
         ),
         Param::with_default(
             "moved",
             ParamType::Choice(&["apart", "mixed"]),
             "apart",
-            "The collector writes into blocks of its own, or behind what the host wrote last.",
+            "`apart`: the collector writes into blocks of its own; `mixed`: behind the last writes of the host.",
         ),
         setup::size("capacity", "Bytes of the whole drive, instead of the profile's."),
         setup::number("spare", "Flash beyond the capacity as a share of it, instead of the profile's."),
@@ -120,4 +124,57 @@ fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
     };
     let protected = args.text("cache") == "protected";
     Ok(Rc::new(Ssd::new(make.rt, SsdModel::new(spec)?, &ftl, setup, protected)))
+}
+
+/// A modelled solid-state drive.
+pub type Ssd = Planned<SsdModel>;
+
+impl Planned<SsdModel> {
+    /// A drive whose world is `rt`, at rest. A `protected` one has power-loss protection: what is in its buffer survives.
+    pub fn new(rt: &Rt, model: SsdModel, ftl: &FtlSetup, setup: Setup, protected: bool) -> Ssd {
+        let state = model.at_rest(ftl);
+        Planned::over(rt, model, state, setup, protected)
+    }
+}
+
+impl Model for SsdModel {
+    type State = SsdState;
+
+    const ZEROING_WRITES: bool = false;
+
+    #[inline]
+    fn plan(&self, state: &mut SsdState, bio: &Bio, demand: Demand, now: Time) -> AccessPlan {
+        match bio.op {
+            Op::Read => self.read(state, bio.range, now),
+            Op::Write => self.write(state, bio.range, if demand.stable { Ack::Stable } else { Ack::Buffered }, now),
+            Op::Zero | Op::Discard => self.trim(state, bio.range, now),
+            _ if demand.cache => self.flush(state, now),
+            _ => self.command(now),
+        }
+    }
+
+    fn bill(&self) -> &Bill {
+        &self.spec().bill
+    }
+
+    fn extra_energy(&self, state: &SsdState) -> f64 {
+        self.spec().die_w * state.dies_busy().as_secs_f64()
+    }
+
+    fn stats(&self, state: &SsdState) -> Vec<Stat> {
+        let (ftl, counts) = (state.ftl(), state.ftl().counts());
+        let erases = || ftl.wear().iter().map(|n| f64::from(*n));
+        access::stats([
+            ("write_amplification", counts.write_amplification()),
+            ("host_units", counts.host as f64),
+            ("moved_units", counts.moved as f64),
+            ("padded_units", counts.padded as f64),
+            ("erased_blocks", counts.erased as f64),
+            ("erases_mean", erases().sum::<f64>() / ftl.wear().len() as f64),
+            ("erases_max", erases().fold(0.0, f64::max)),
+            ("dies_busy_s", state.dies_busy().as_secs_f64()),
+            ("buffer_stalls", state.stalls() as f64),
+            ("buffered_bytes", state.buffered_bytes() as f64),
+        ])
+    }
 }

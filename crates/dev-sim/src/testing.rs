@@ -32,6 +32,7 @@ pub fn build(rt: &Rt, kind: &Kind, args: &[(&str, &str)]) -> Result<Rc<dyn Devic
         args: &args,
         lowers: &[],
         created: &esker_block::Created::default(),
+        env: &esker_block::Env::default(),
     })
 }
 

@@ -12,8 +12,8 @@ use esker_block::{
     Arity, Build, Created, Device, Durability, Kind, KindError, Make, OpKind, OpSet, Param, ParamType, Role, Routes,
     Worlds,
 };
-use esker_rt::real::loop_device::{self, Over};
 use esker_rt::real::{File, Kernel, OpenMode};
+use esker_sys::loop_device::{self, Over};
 
 use crate::disk::{self, Came, Disk, Opened};
 use crate::memory::check_geometry;
@@ -24,21 +24,25 @@ pub static KIND: Kind = Kind {
     summary: "A regular file, read and written through io_uring.",
     params: &[
         Param::required("path", ParamType::Text, "The file."),
-        Param::optional("size", ParamType::Size, "Its size; creates the file, sparse, if there is none."),
+        Param::optional(
+            "size",
+            ParamType::Size,
+            "Size of the file. A missing file is created, sparse; an existing one must have this size.",
+        ),
         Param::with_default(
             "create",
             ParamType::Choice(&["if-new", "never", "always"]),
             "if-new",
-            "When a file that is not there is created: with other new media only, never, or always.",
+            "When a missing file is created: beside other new media only, never, or always.",
         ),
         Param::with_default(
             "allocate",
             ParamType::Flag,
             "false",
-            "Reserve the space of the whole file; it stays reserved.",
+            "Reserves the space of the whole file for good: a discard does nothing, zeroes are written in place.",
         ),
-        Param::with_default("direct", ParamType::Flag, "true", "Bypass the page cache (O_DIRECT)."),
-        Param::with_default("read_only", ParamType::Flag, "false", "Refuse every change."),
+        Param::with_default("direct", ParamType::Flag, "true", "Bypasses the page cache (O_DIRECT)."),
+        Param::with_default("read_only", ParamType::Flag, "false", "Refuses every change."),
         DEPTH,
     ],
     stats: crate::disk::STATS,

@@ -10,7 +10,8 @@ use esker_base::Nanos;
 use esker_block::{
     Arity, Build, Device, Durability, Kind, KindError, Make, OpKind, OpSet, Param, ParamType, Role, Routes, Worlds,
 };
-use esker_rt::real::{File, Kernel, OpenMode, loop_device};
+use esker_rt::real::{File, Kernel, OpenMode};
+use esker_sys::loop_device;
 
 use crate::disk::{self, Came, Disk, Opened};
 use crate::file::{DEPTH, depth, explain_lock, outside};
@@ -108,7 +109,7 @@ fn block(file: &File) -> io::Result<u32> {
 fn explain_open(path: &Path, error: &io::Error, read_only: bool) -> KindError {
     let advice = match error.kind() {
         io::ErrorKind::ResourceBusy => "; it is mounted, or another program holds it: unmount it or stop that program",
-        io::ErrorKind::PermissionDenied => "; run as a user who may open it",
+        io::ErrorKind::PermissionDenied => "; run as a user that may open it",
         io::ErrorKind::ReadOnlyFilesystem if !read_only => "; set read_only = true to serve it without writing",
         _ => "",
     };

@@ -17,7 +17,15 @@ pub(crate) fn build(rt: &Rt, kind: &Kind, args: &[(&str, &str)]) -> Result<Rc<dy
     let args = Args::read(kind, &given)?;
     let Build::Device(build) = kind.build else { panic!("{kind:?} is a leaf") };
     let created = Created::default();
-    let built = build(&Make { rt, pool: &Pool::default(), name: "d1", args: &args, lowers: &[], created: &created });
+    let built = build(&Make {
+        rt,
+        pool: &Pool::default(),
+        name: "d1",
+        args: &args,
+        lowers: &[],
+        created: &created,
+        env: &esker_block::Env::default(),
+    });
     built.inspect(|_| created.keep())
 }
 

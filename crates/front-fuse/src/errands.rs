@@ -8,8 +8,8 @@ use std::path::Path;
 
 use esker_base::{ByteRange, Nanos};
 use esker_rt::Rt;
-use esker_rt::real::loop_device::{self, LoopSetup};
-use esker_rt::real::{IsolatedCall, run_isolated};
+use esker_sys::loop_device::{self, LoopSetup};
+use esker_sys::{IsolatedCall, run_isolated};
 use rustix::fs::{Advice, AtFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
@@ -96,7 +96,7 @@ pub(crate) fn clear(device: &Path) -> Result<(), String> {
     }
 }
 
-/// Unmounts, or takes the mount out of the tree where somebody is still in it. No mount is fine.
+/// Unmounts, or takes the mount out of the tree where a program still uses it. No mount is fine.
 pub(crate) fn unmount_now(mount: &Path) -> Result<(), String> {
     let result = match rustix::mount::unmount(mount, UnmountFlags::NOFOLLOW) {
         Err(Errno::BUSY) => rustix::mount::unmount(mount, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH),

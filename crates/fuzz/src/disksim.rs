@@ -40,6 +40,7 @@ pub fn try_input(input: &[u8]) -> Result<bool, String> {
         args: &args,
         lowers: &[],
         created: &esker_block::Created::default(),
+        env: &esker_block::Env::default(),
     }) {
         Ok(disk) => answers(&sim, disk).map(|()| true),
         Err(error) if error.to_string().is_empty() => Err("refused without a reason".to_string()),

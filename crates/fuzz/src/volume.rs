@@ -10,9 +10,9 @@ use esker_block::{Bio, Buf, Device, Limits, RangeOp};
 use esker_dev::{Defer, Media, MemoryDevice};
 use esker_framing::{HEADER, RECORD_HEADER};
 use esker_layer_kit::Io;
-use esker_layer_logvol::manager::{Manager, ports};
 use esker_layer_logvol::map::Extent;
 use esker_layer_logvol::{Config, Volume, check};
+use esker_layer_thin::{Manager, ports};
 use esker_rt::mem::Pool;
 use esker_rt::{Sim, SimConfig};
 
@@ -86,7 +86,7 @@ fn words_of(text: &str) -> Vec<String> {
     text.split(' ').map(str::to_string).collect()
 }
 
-async fn manager(rt: &esker_rt::Rt, io: &Io, limits: &Limits) -> Result<Manager, String> {
+async fn manager(rt: &esker_rt::Rt, io: &Io, limits: &Limits) -> Result<Manager<Volume>, String> {
     let volume = open(rt, io, limits).await?;
     let ports = ports::parse("a=8KiB", BLOCK as u64).expect("the ports are sound");
     Manager::open(volume, io.below(), Rc::new(ports), 20).await.map_err(|e| e.to_string())

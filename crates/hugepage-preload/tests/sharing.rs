@@ -14,13 +14,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use esker_base::Nanos;
-use esker_hugepage::journal::Journal;
-use esker_hugepage::linux::system::huge_blocks;
-use esker_hugepage::linux::{doctor, merging};
-use esker_hugepage::status::ProcessStatus;
-use esker_hugepage::{Config, Daemon, REGION_BYTES};
-use esker_rt::real::process::{PageRun, PageTable, Wanted, page_is};
+use esker_hugepage::REGION_BYTES;
+use esker_hugepage_linux::journal::Journal;
+use esker_hugepage_linux::linux::system::huge_blocks;
+use esker_hugepage_linux::linux::{doctor, merging};
+use esker_hugepage_linux::status::ProcessStatus;
+use esker_hugepage_linux::{Config, Daemon};
 use esker_rt::real::{Reactor, RealConfig};
+use esker_sys::process::{PageRun, PageTable, Wanted, page_is};
 use esker_testkit::{Ability, skip};
 
 /// Anonymous memory, of which some regions are read all the time; pages hold one of sixteen contents, so that each has equals.
@@ -57,7 +58,7 @@ for line in sys.stdin:
     print(r, flush=True)
 ";
 
-/// One at a time: settings of the kernel are everybody's.
+/// One at a time: settings of the kernel are global.
 static ALONE: Mutex<()> = Mutex::new(());
 /// Long enough on a loaded machine; what comes in time comes much earlier.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -148,8 +149,8 @@ impl Managed {
     fn start(folder: &Path, policy: &str, pids: &[u32]) -> Managed {
         let rules: String = pids.iter().map(|pid| format!("[[process]]\npid = {pid}\n")).collect();
         let text = format!(
-            "state = {:?}\nsharing = {policy:?}\nsharing_socket = {:?}\nfaults = \"base\"\nslow = \"60s\"\npoll_share = 1.0\n\
-             cpu_share = 1.0\ncooldown = \"1s\"\nquantum_sleep = \"1h\"\nksm_pages_to_scan = 5000\nksm_sleep = \"10ms\"\n\
+            "state = {:?}\nsharing = {policy:?}\nsharing_socket = {:?}\nfaults = \"base\"\nslow_promotion = \"60s\"\npoll_share = 1.0\n\
+             cpu_max = 1.0\ncooldown = \"1s\"\nquantum_sleep = \"1h\"\nksm_pages_to_scan = 5000\nksm_sleep = \"10ms\"\n\
              [access]\nperiod = \"300ms\"\ninterval = \"200ms\"\n{rules}",
             folder.join("state.json"),
             folder.join("share.sock")
@@ -162,7 +163,7 @@ impl Managed {
 
     fn run(&self, millis: u64) {
         let rt = self.reactor.rt();
-        self.reactor.block_on(esker_hugepage::daemon::run(self.daemon.clone(), rt.sleep(Nanos::millis(millis))));
+        self.reactor.block_on(esker_hugepage_linux::daemon::run(self.daemon.clone(), rt.sleep(Nanos::millis(millis))));
     }
 
     /// Works until something is so.
@@ -300,7 +301,7 @@ fn what_is_shared_stays_so_without_a_manager_and_the_next_one_goes_on() {
     assert!(shared >= 4 * REGION_BYTES, "{shared}");
     puppet.send("hot 1 2");
     let managed = Managed::start(folder.path(), "same_type", &[puppet.pid()]);
-    // Regions whose pages are shared stay in base pages, until somebody writes to one.
+    // Regions whose pages are shared stay in base pages, until a write to one.
     managed.until("the next manager knows what may be shared", |managed| {
         managed.process(puppet.pid()).sharing.is_some_and(|sharing| sharing.mergeable_bytes >= 4 * REGION_BYTES)
     });

@@ -1,43 +1,31 @@
 //! Huge pages, decided well: which regions of which processes deserve one, by use, by fairness and by free contiguity
 //! (Kwon et al., *Coordinated and efficient huge page management with Ingens*, OSDI 2016).
 //!
-//! Invariant: the policy reaches memory, clock and processes through `ProcView` alone; it asks for no promotion that it
-//! has not just seen to be deserved. So what manages real processes is what was simulated.
+//! Invariant: reaches memory, clock and processes through `ProcView` alone; promotes only what it has just seen to
+//! deserve it. So what manages real processes is what was simulated.
 //!
 //! Reading order: [`util`] (which pages of a region are in use), [`access`] (how often), [`contiguity`] (how fragmented
-//! memory is), [`share`] (who deserves the next huge page), [`policy`] (all parameters, and what to do with one region),
+//! memory is), [`share`] (which process deserves the next huge page), [`policy`] (all parameters, and what to do with one region),
 //! [`sharing`] (same pages or huge pages), [`view`] (what a policy sees and may do), [`urgent`] (requests of faults),
-//! [`record`], [`manager`] (everything together), [`sim`] (a machine's memory in virtual time), [`linux`] (this machine);
-//! for the program that runs on it [`config`], [`budget`] (its own CPU time), [`status`], [`metrics`], [`journal`] (its
-//! decisions) and [`daemon`].
+//! [`record`], [`manager`] (everything together), [`sim`] (a machine's memory in virtual time).
 
 #![forbid(unsafe_code)]
 
 pub mod access;
-pub mod budget;
-pub mod config;
 pub mod contiguity;
-pub mod daemon;
-pub mod journal;
-pub mod linux;
 pub mod manager;
-pub mod metrics;
 pub mod policy;
 pub mod record;
 pub mod share;
 pub mod sharing;
 pub mod sim;
 pub mod starvation;
-pub mod status;
 pub mod urgent;
 pub mod util;
 pub mod view;
 
-pub use config::Config;
-pub use daemon::Daemon;
 pub use manager::Manager;
 pub use policy::Policy;
-pub use status::Status;
 pub use util::{Threshold, Util};
 pub use view::{Backing, ChangeError, Pid, ProcView, Region, RegionAddress, RegionView, Skip};
 

@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::peer;
+use esker_lab_kit::{Experiment, Figure, LabError, Options, peer};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -49,7 +48,7 @@ fn run(_: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabEr
             // Where there was nothing, nothing can be saved.
             let value = if vanilla > 0.0 { (1.0 - able / vanilla) * 100.0 } else { 0.0 };
             progress(&format!("{id}: {vanilla} -> {able}, {value:.0} %"));
-            Ok(Figure { paper, ..Figure::alone(id, value, "% less than by hand") })
+            Ok(Figure::alone(id, value, "% less than by hand").paper(paper))
         })
         .collect()
 }

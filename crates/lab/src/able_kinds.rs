@@ -5,11 +5,9 @@ use std::rc::Rc;
 
 use esker_base::{Nanos, Stream};
 use esker_block::{Bio, Buf, Op};
-use esker_rt::mem::Pool;
-use esker_rt::sim::{Sim, SimConfig};
 use esker_stack::{Handled, Spec, Stack, Watching};
 
-use crate::experiment::LabError;
+use esker_lab_kit::{LabError, Rig};
 
 /// Devices of a stack.
 const DEVICES: usize = 4;
@@ -31,15 +29,14 @@ const TWO: [&str; 3] = [
     "offload idle_after=0s high_watermark=0.2",
 ];
 
-/// A random stack: its text, and who handled its requests.
+/// A random stack: its text, and the handlers of its requests.
 pub fn watched(rng: &mut Stream, seed: u64) -> Result<(Spec, Vec<Handled>), LabError> {
     let text = text(rng);
     let spec = Spec::parse("a random stack of kinds", &text).map_err(|e| LabError::Data(format!("{e}\n{text}")))?;
-    let sim = Sim::new(SimConfig::seeded(seed));
-    let stack = Stack::build(&sim.rt(), &Pool::default(), esker_kinds::ALL, &spec)?;
-    // What layers ask while they open is on its way already, past whoever begins to watch.
+    let Rig { world: sim, stack } = Rig::simulated(seed, &text)?;
+    // What layers ask while they open is on its way already, past an observer that begins then.
     sim.block_on(stack.rt().sleep(Nanos::secs(1)));
-    stack.watch(Watching { handlers: true, ..Watching::default() }).map_err(|e| LabError::Data(e.to_string()))?;
+    stack.watch(Watching { handlers: true, ..Watching::default() }).map_err(LabError::data)?;
     let numbers: Vec<u64> = (0..REQUESTS).map(|_| rng.below(1 << 40)).collect();
     sim.block_on(send(stack.clone(), numbers));
     Ok((spec, stack.handled()))

@@ -7,13 +7,9 @@
 use std::process::Command;
 
 use esker_base::Nanos;
-use esker_block::{Bio, Buf, Device};
-use esker_rt::mem::Pool;
-use esker_rt::sim::{Sim, SimConfig};
-use esker_stack::{Spec, Stack};
+use esker_block::{Bio, Buf};
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::peer;
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Rig, peer};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -86,8 +82,8 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         let share = (able - vanilla).max(0.0) / PER_NANOSECOND / disk.0 as f64 * 100.0;
         progress(&format!("{}: {vanilla:.0} by hand, {able:.0} on the primitives: {more:+.2} %", case.more));
         let (paper_more, paper_share) = case.paper.unzip();
-        figures.push(Figure { paper: paper_more, ..Figure::alone(case.more, more, "% more than by hand") });
-        figures.push(Figure { paper: paper_share, ..Figure::alone(case.share, share, "% of I/O time added") });
+        figures.push(Figure::alone(case.more, more, "% more than by hand").paper(paper_more));
+        figures.push(Figure::alone(case.share, share, "% of I/O time added").paper(paper_share));
     }
     let others = " | pass".repeat(OTHERS);
     let unmatched = counter.instructions(&format!("vol = memory size=1MiB; other = memory size=1MiB{others}"))?;
@@ -139,13 +135,10 @@ fn target() -> std::path::PathBuf {
 /// Mean time of such requests at random places of a modelled disk.
 fn disk_time(seed: u64) -> Result<Nanos, LabError> {
     const REQUESTS: u64 = 400;
-    let sim = Sim::new(SimConfig::seeded(seed));
-    let (rt, mut places) = (sim.rt(), sim.rt().rng("places"));
-    let spec =
-        Spec::parse("disk", "vol = disk-model size=100GiB").map_err(|error| LabError::Data(error.to_string()))?;
-    let stack = Stack::build(&rt, &Pool::default(), esker_kinds::ALL, &spec)?;
-    let vol = stack.device("vol").ok_or_else(|| LabError::Data("no volume".to_string()))?;
-    sim.block_on(async move {
+    let rig = Rig::simulated(seed, "vol = disk-model size=100GiB")?;
+    let (rt, vol) = (rig.world.rt(), rig.device("vol"));
+    let mut places = rt.rng("places");
+    rig.world.block_on(async move {
         let begin = rt.now();
         for i in 0..REQUESTS {
             let (at, buf) = (places.below(20 << 20) * 4096, Buf::described(4096, i));

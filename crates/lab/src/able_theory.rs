@@ -14,9 +14,8 @@ use esker_compose::search::branch::{LOOKS_MAX, compose};
 use esker_compose::search::census::{census, classes};
 use esker_compose::{Built, Declaration, Problem, Setting, samples};
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::random_setting::{Size, setting};
-use crate::timing::seconds;
+use esker_lab_kit::{Experiment, Figure, LabError, Options, timing::seconds};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -46,10 +45,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
             branch.max(timed(&mut rng, 12, |problem| compose(problem, LOOKS_MAX).is_ok_and(|found| found.is_proven)));
     }
     progress(&format!("slowest of {rounds}: all orders of 8 in {all:.3} s, the best of 12 in {branch:.3} s"));
-    let of = |id, value: usize, paper: usize, unit| Figure {
-        paper: Some(paper as f64),
-        ..Figure::alone(id, value as f64, unit)
-    };
+    let of = |id, value: usize, paper: usize, unit| Figure::alone(id, value as f64, unit).paper(paper as f64);
     Ok(vec![
         of("pairs_matching", pairs, 30, "of 30 pairs"),
         of("dominance_classes", classes, published::CLASSES.0, "classes of 720 orders"),

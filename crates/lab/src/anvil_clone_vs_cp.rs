@@ -9,9 +9,8 @@ use esker_block::{Bio, BioError, Buf, Device};
 use esker_rt::real::{Reactor, RealConfig};
 use esker_stack::Export;
 
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
-use crate::timing::median;
-use crate::{reflink, scratch, volume_load};
+use crate::reflink;
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer, scratch, timing::median, volume_load};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -69,8 +68,8 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         reflinks.push(Figure::alone(id, time, "ms"));
     }
     let mut figures = vec![
-        Figure { peer: Some(peer), ..Figure::alone("ms_per_gib_contiguous", ms, "ms") },
-        Figure { paper: Some(100.0), ..Figure::alone("clone_over_copy", copied * 1e3 / ms, "ratio") },
+        Figure::alone("ms_per_gib_contiguous", ms, "ms").beside(peer),
+        Figure::alone("clone_copy_time_ratio", copied * 1e3 / ms, "ratio").paper(100.0),
         Figure::alone("us_per_extent", median(each), "us"),
     ];
     figures.append(&mut reflinks);

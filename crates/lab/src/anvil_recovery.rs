@@ -12,8 +12,7 @@ use esker_base::units::GIB;
 use esker_block::{Bio, Buf, Device};
 use esker_rt::real::{Reactor, RealConfig};
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::{scratch, volume_load};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, scratch, volume_load};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

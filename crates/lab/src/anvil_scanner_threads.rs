@@ -17,8 +17,7 @@ use esker_rt::Rt;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::sim::{Sim, SimConfig};
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::timing::median;
+use esker_lab_kit::{Experiment, Figure, LabError, Options, timing::median};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -9,15 +9,16 @@ use std::rc::Rc;
 
 use esker_base::units::{KIB, MIB};
 use esker_block::Device;
-use esker_rt::mem::Pool;
 use esker_rt::real::{Reactor, RealConfig};
-use esker_stack::{Export, Spec, Stack};
+use esker_stack::{Export, Stack};
 
 use crate::copy_on_write::{CopyOnWrite, TABLE};
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
-use crate::nbd_serving::{self, Rival, export};
 use crate::random_writes::{self, BLOCK, Load};
-use crate::{peer, scratch, timing, volume_load};
+use esker_lab_kit::{
+    Experiment, Figure, LabError, Options, Peer,
+    nbd_serving::{self, Rival, export},
+    peer, rig, scratch, timing, volume_load,
+};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -69,12 +70,7 @@ impl Bench {
     }
 
     fn build(&self, text: &str) -> Result<Rc<Stack>, LabError> {
-        let spec = Spec::parse("anvil-snapshot", text).unwrap_or_else(|e| panic!("the experiment's own text: {e}"));
-        Ok(Stack::build(&self.reactor.rt(), &Pool::default(), esker_kinds::ALL, &spec)?)
-    }
-
-    fn device(&self, stack: &Rc<Stack>, name: &str) -> Rc<dyn Device> {
-        Rc::new(stack.device(name).expect("the experiment's own name"))
+        rig::stack(&self.reactor.rt(), &rig::spec(text))
     }
 
     fn rate(&self, device: &Rc<dyn Device>, load: Load) -> Result<f64, LabError> {
@@ -89,8 +85,8 @@ impl Bench {
 
     fn snapshot(&self, stack: &Rc<Stack>, name: String) -> Result<(), LabError> {
         let (stack, words) = (stack.clone(), ["snapshot".to_string(), "vol".to_string(), name]);
-        let done = self.reactor.block_on(async move { stack.ask("vm", &words).await });
-        done.map(drop).map_err(|e| LabError::Data(e.to_string()))
+        let done = self.reactor.block_on(async move { stack.order("vm", &words).await });
+        done.map(drop).map_err(LabError::data)
     }
 
     /// The rate with 1, 100 and 1,000 snapshots over that without, with as much in use; the worst of the three.
@@ -157,7 +153,7 @@ impl Bench {
         let (origin, store) = (self.file("origin", bytes)?, self.file("store", bytes + TABLE as u64)?);
         let text = |name: &str, file: &Path| format!("{name} = file path={} direct=true", file.display());
         let stack = self.build(&format!("{}; {}", text("o", &origin), text("s", &store)))?;
-        let (first, second) = (self.device(&stack, "o"), self.device(&stack, "s"));
+        let (first, second) = (rig::device(&stack, "o"), rig::device(&stack, "s"));
         let mut best = Vec::new();
         for chunk in CHUNKS {
             let fresh =
@@ -179,7 +175,7 @@ impl Bench {
         }
         let figure = |id, (chunk, (rate, depth)): (u64, (f64, u64))| {
             let name = format!("copy-on-write of {} KiB at its best depth, {depth}, writes per second", chunk / KIB);
-            Figure { peer: Some(Peer { name, value: rate }), ..Figure::alone(id, ours.0 / rate, "ratio") }
+            Figure::alone(id, ours.0 / rate, "ratio").beside(Peer { name, value: rate })
         };
         let fastest = best.iter().copied().max_by(|a, b| a.1.0.total_cmp(&b.1.0)).expect("there are chunks");
         let thesis = *best.last().expect("there are chunks");
@@ -191,7 +187,7 @@ impl Bench {
         let text =
             format!("a = file path={} direct=true; vm = thin {PARAMS} ports=\"vol={bytes}\" on a", file.display());
         let stack = self.build(&text)?;
-        let vol = self.device(&stack, "vm.vol");
+        let vol = rig::device(&stack, "vm.vol");
         self.fill(&vol, bytes)?;
         let mut number = 0;
         let best = self.best_rate(bytes, |load| {
@@ -200,8 +196,8 @@ impl Bench {
             let rate = self.rate(&vol, load)?;
             let words = ["delete".to_string(), format!("s{number}")];
             let asked = stack.clone();
-            let deleted = self.reactor.block_on(async move { asked.ask("vm", &words).await });
-            deleted.map(|_| rate).map_err(|e| LabError::Data(e.to_string()))
+            let deleted = self.reactor.block_on(async move { asked.order("vm", &words).await });
+            deleted.map(|_| rate).map_err(LabError::data)
         })?;
         progress(&format!("ours after a snapshot: {:.0} at depth {}", best.0, best.1));
         Aged { device: vol, stack, file }.remove(&self.reactor)?;
@@ -276,7 +272,7 @@ impl Bench {
         progress(&format!("over NBD: {our_rate:.0} against {rate:.0} of qcow2 with {aio}"));
         let name = format!("qemu-nbd --cache=none {aio} on qcow2 after a snapshot, depth 32, writes per second");
         std::fs::remove_file(&file).map_err(|source| LabError::Scratch { dir: file, source })?;
-        Ok(Figure { peer: Some(Peer { name, value: rate }), ..Figure::alone("over_qcow2", our_rate / rate, "ratio") })
+        Ok(Figure::alone("over_qcow2", our_rate / rate, "ratio").beside(Peer { name, value: rate }))
     }
 
     /// Against the `file` device that is below the volume.
@@ -286,7 +282,7 @@ impl Bench {
         let vol = volume_load::open(&self.reactor, &file, MEDIUM, true, PARAMS)?;
         let device: Rc<dyn Device> = Rc::new(vol.clone());
         let stack = self.build(&format!("b = file path={} direct=true", bare.display()))?;
-        let bare = self.device(&stack, "b");
+        let bare = rig::device(&stack, "b");
         self.fill(&device, BYTES)?;
         self.fill(&bare, BYTES)?;
         let load = Load { bytes: BYTES, depth: 32, writes: if self.quick { 16_000 } else { 64_000 }, seed: self.seed };

@@ -16,8 +16,7 @@ use esker_trace_replay::{
     Speed, initialise, run,
 };
 
-use crate::experiment::LabError;
-use crate::peer;
+use esker_lab_kit::{LabError, peer};
 
 use mounted::Mounted;
 
@@ -47,7 +46,7 @@ pub fn recorded(words: Vec<String>, method: Method, roots: Vec<PathBuf>) -> Resu
     if done.lost.records > 0 {
         return Err(peer::fault("the recorder", format!("{} calls were lost", done.lost.records)));
     }
-    etrace::read(&bytes[..], Limits::GENEROUS).map_err(|error| LabError::Data(error.to_string()))
+    etrace::read(&bytes[..], Limits::GENEROUS).map_err(LabError::data)
 }
 
 /// The order that the rules give.
@@ -55,8 +54,8 @@ pub fn root() -> Order {
     Order::Root(Rules::default())
 }
 
-/// The same, and a thread begins after the call that made it: for predictions, since its first call would else come as late
-/// as it did where it was recorded, whatever its maker had to wait for there.
+/// The same, and a thread begins after the call that made it: for predictions. Else its first call would come as late
+/// as where it was recorded, whatever its maker had to wait for there.
 pub fn prediction() -> Order {
     Order::Root(Rules::default() | Rules::THREAD_STAGE)
 }
@@ -74,7 +73,7 @@ pub fn with_rw(order: Order) -> Order {
 /// # Errors
 /// A trace that contradicts itself.
 pub fn compiled(trace: Trace) -> Result<Program, LabError> {
-    compile(trace, &mut |_| {}).map_err(|error| LabError::Data(error.to_string()))
+    compile(trace, &mut |_| {}).map_err(LabError::data)
 }
 
 /// How a program is replayed.
@@ -133,7 +132,7 @@ pub fn replayed(program: &Program, dir: &Path, how: How) -> Result<Report, LabEr
     let reactor = Reactor::new(RealConfig::seeded(how.seed))?;
     let job = ReplayInput { name: "experiment".to_string(), program: program.clone() };
     let reports = run(vec![job], dir, options, &reactor, &mut |_| {});
-    let mut reports = reports.map_err(|error| LabError::Data(error.to_string()))?;
+    let mut reports = reports.map_err(LabError::data)?;
     Ok(reports.remove(0))
 }
 
@@ -144,7 +143,7 @@ pub fn replayed(program: &Program, dir: &Path, how: How) -> Result<Report, LabEr
 pub fn laid_out(dir: &Path, snapshot: &Snapshot, mode: InitMode, seed: u64) -> Result<(), LabError> {
     let options = InitOptions { mode, force: false, keep_modes: false, max_bytes: None, drop_caches: false, seed };
     let made = initialise(dir, snapshot, options, &mut |_| {});
-    made.map(drop).map_err(|error| LabError::Data(error.to_string()))
+    made.map(drop).map_err(LabError::data)
 }
 
 /// Replays on a new file system that has forgotten what its files hold, as a program found it that was run there first.

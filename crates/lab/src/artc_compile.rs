@@ -11,8 +11,7 @@ use esker_trace_order::compiled::Program;
 use esker_trace_order::model::compile;
 use esker_trace_order::rules::{Order, Rules};
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::machine::told_bytes;
+use esker_lab_kit::{Experiment, Figure, LabError, Options, machine::told_bytes};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -35,7 +34,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     progress(&format!("{actions} actions of {THREADS} threads"));
     forget_peak()?;
     let (compiled, compile_seconds) = timed(|| compile(trace, &mut |_| {}));
-    let program = compiled.map_err(|error| LabError::Data(error.to_string()))?;
+    let program = compiled.map_err(LabError::data)?;
     let peak = peak_bytes()?;
     progress(&format!("compiled in {compile_seconds:.2} s, peak {:.3} GiB", gib(peak)));
     let bytes = program.encode();
@@ -51,9 +50,9 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     progress(&format!("loaded in {load_seconds:.2} s, {} waits", cost.waits));
     Ok(vec![
         Figure::alone("actions", program.len() as f64, "actions"),
-        Figure::alone("compile_seconds", compile_seconds, "s"),
+        Figure::alone("compile_s", compile_seconds, "s"),
         Figure::alone("compile_gib", gib(peak), "GiB, peak of the process"),
-        Figure::alone("load_seconds", load_seconds, "s"),
+        Figure::alone("load_s", load_seconds, "s"),
         Figure::alone("dependency_bytes", cost.bytes_per_action, "bytes per action while replaying"),
         Figure::alone("file_bytes", bytes.len() as f64 / actions as f64, "bytes per action in the file"),
     ])

@@ -1,8 +1,9 @@
-//! `artc-concurrency`: LevelDB with four threads that look up random keys on a modelled disk, and how much of its concurrency a
-//! replay on that disk keeps: calls under way at a time, what part of their time threads are held back by others, and how long
-//! the edges are that hold them. Ids with `elsewhere` are of what was recorded on flash and is replayed on the disk, compared with
-//! LevelDB itself on the disk. `root_rw` has readers and writers in place of the sequential rules. Edges are those that the rules
-//! demand, as the source counts them; ids with `kept` leave out those that others imply, for which no replay waits.
+//! `artc-concurrency`: LevelDB with four threads that look up random keys on a modelled disk, and how much of its
+//! concurrency a replay on that disk keeps. Figures are calls under way at a time, the part of their time in which
+//! threads are held back by others, and the length of the edges that hold them. Ids with `elsewhere` are of what was
+//! recorded on flash and is replayed on the disk, compared with LevelDB itself on the disk. `root_rw` has readers and
+//! writers in place of the sequential rules. Edges are those that the rules demand, as the source counts them; ids with
+//! `kept` leave out those that others imply, for which no replay waits.
 
 use esker_base::Nanos;
 use esker_trace_order::compiled::Program;
@@ -13,8 +14,7 @@ use esker_trace_replay::{Report, Speed};
 use crate::artc::leveldb::{LevelDb, Load, PYTHON, Task};
 use crate::artc::mounted::{DISK, FLASH, FileSystem, Mounted};
 use crate::artc::{How, prediction, replayed_cold, with_rw};
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::{scratch, timing};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, scratch, timing};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -40,13 +40,13 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let elsewhere = leveldb.original(Task::ReadRandom, &flash)?;
     let under_way = outstanding(&here.program);
     progress(&format!("original: {under_way:.2} calls under way, {} ms", (here.elapsed_ns / 1e6) as u64));
-    let mut figures = vec![Figure { paper: Some(3.88), ..Figure::alone("original_outstanding", under_way, "calls") }];
+    let mut figures = vec![Figure::alone("original_outstanding", under_way, "calls").paper(3.88)];
     for Mode { order, shares, shares_elsewhere, paper } in modes() {
         for (program, ids, paper) in [(&here.program, shares, paper), (&elsewhere.program, shares_elsewhere, None)] {
             let name = ids.0.trim_end_matches("_outstanding_share");
             let kept = replays(program, &disk, order, options, &mut |text| progress(&format!("{name}: {text}")))?;
             let share = kept.outstanding / under_way;
-            figures.push(Figure { paper, ..Figure::alone(ids.0, share, "of the original") });
+            figures.push(Figure::alone(ids.0, share, "of the original").paper(paper));
             figures.push(Figure::alone(ids.1, kept.held, "of the threads' time"));
         }
     }
@@ -133,10 +133,9 @@ fn outstanding(program: &Program) -> f64 {
 /// How many edges the modes have, and how long they are in comparison with the last one's.
 fn edges(program: &Program) -> Vec<Figure> {
     let [root, rw, temporal] = modes().map(|mode| program.schedule(mode.order).total());
-    let count = |id, edges: u64, paper| Figure { paper, ..Figure::alone(id, edges as f64, "edges") };
-    let ratio = |id, of: fn(&RuleCount) -> Nanos, count: &RuleCount, paper| Figure {
-        paper,
-        ..Figure::alone(id, of(count).0 as f64 / of(&temporal).0.max(1) as f64, "ratio of mean lengths")
+    let count = |id, edges: u64, paper| Figure::alone(id, edges as f64, "edges").paper(paper);
+    let ratio = |id, of: fn(&RuleCount) -> Nanos, count: &RuleCount, paper| {
+        Figure::alone(id, of(count).0 as f64 / of(&temporal).0.max(1) as f64, "ratio of mean lengths").paper(paper)
     };
     vec![
         count("root_edges", root.edges, Some(6408.0)),

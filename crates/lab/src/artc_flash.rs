@@ -1,13 +1,12 @@
-//! `artc-flash`: recorded programs, as fast as possible, on a modelled disk and on modelled flash, both as the catalogue has them:
-//! how much less time threads spend in calls there, waits for other threads by pipes included, and what share of it is `fsync`.
-//! `--quick` has a few of the recordings.
+//! `artc-flash`: recorded programs, as fast as possible, on a modelled disk and on modelled flash, both as the
+//! catalogue has them. Figures say how much less time threads spend in calls there, waits for other threads by pipes
+//! included, and what share of it is `fsync`. `--quick` has a few of the recordings.
 
 use esker_trace_replay::{Report, Speed};
 
 use crate::artc::mounted::{FileSystem, Mounted};
 use crate::artc::{How, prediction, replayed_cold, suite};
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::{scratch, timing};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, scratch, timing};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -20,7 +20,7 @@ use esker_trace_order::model::resource::{Resource, ResourceKind, Role, Touch};
 use esker_trace_order::rules::schedule::for_each;
 use esker_trace_order::rules::{Order, Outline, Rules};
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
+use esker_lab_kit::{Experiment, Figure, LabError, Options};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -40,7 +40,7 @@ const ROUNDS: usize = 20;
 enum Does {
     /// A call, with its result.
     Call(Call, i64),
-    /// Tells whoever waits for it.
+    /// Tells the waiting experiment.
     Signal(u64),
     /// Waits until that is told.
     Await(u64),
@@ -230,7 +230,7 @@ fn played(program: &Program, stream: &mut Stream) -> Result<Made, LabError> {
     }
     let mut run = SimulatedRun::default();
     run.play(program, stream, &mut trace);
-    let compiled = compile(trace, &mut |_| {}).map_err(|error| LabError::Data(error.to_string()))?;
+    let compiled = compile(trace, &mut |_| {}).map_err(LabError::data)?;
     if compiled.about().repairs.contradictions() > 0 {
         return Err(LabError::Data(format!("the made program contradicts itself: {:?}", compiled.about().repairs)));
     }

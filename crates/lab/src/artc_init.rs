@@ -11,8 +11,7 @@ use esker_trace_replay::InitMode;
 use esker_trace_replay::init::TREE;
 
 use crate::artc::laid_out;
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::{scratch, timing};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, scratch, timing};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -41,8 +40,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     for round in 1..=ROUNDS {
         let dir = scratch::folder(&options.scratch)?;
         full.push(seconds(dir.path(), &snapshot, InitMode::Full, options)?);
-        let changed = change(&dir.path().join(TREE), files, round)
-            .map_err(|source| LabError::Scratch { dir: dir.path().to_path_buf(), source })?;
+        let changed = change(&dir.path().join(TREE), files, round).map_err(LabError::scratch(&dir.path()))?;
         delta.push(seconds(dir.path(), &snapshot, InitMode::Delta, options)?);
         let [all, part] = [&full, &delta].map(|times| times[times.len() - 1]);
         progress(&format!(
@@ -51,9 +49,9 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     }
     let ratios = full.iter().zip(&delta).map(|(full, delta)| delta / full).collect();
     Ok(vec![
-        Figure::alone("full_seconds", timing::median(full), "s"),
-        Figure::alone("delta_seconds", timing::median(delta), "s"),
-        Figure::alone("delta_over_full", timing::median(ratios), "ratio"),
+        Figure::alone("full_init_s", timing::median(full), "s"),
+        Figure::alone("delta_init_s", timing::median(delta), "s"),
+        Figure::alone("delta_init_time_ratio", timing::median(ratios), "ratio"),
     ])
 }
 

@@ -13,8 +13,8 @@ use esker_trace_replay::Speed;
 use rustix::fs::{Mode, OFlags};
 
 use crate::artc::{How, compiled, replayed, root};
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
-use crate::{artc_record, peer, scratch, timing};
+use crate::artc_record;
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer, peer, scratch, timing};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -56,7 +56,7 @@ fn replay_over_loop(options: &Options, calls: u32, progress: &mut dyn FnMut(&str
     }
     let peer =
         Some(Peer { name: "plain loop of the same calls, ns per call".to_string(), value: timing::median(loops) });
-    Ok(Figure { peer, ..Figure::alone("replay_over_loop", timing::median(ratios), "ratio") })
+    Ok(Figure::alone("replay_over_loop", timing::median(ratios), "ratio").beside(peer))
 }
 
 fn plain_loop(dir: &Path, calls: u32) -> Result<f64, LabError> {
@@ -94,10 +94,7 @@ fn pacing_drift(options: &Options, calls: u32, progress: &mut dyn FnMut(&str)) -
         progress(&format!("round {round} of {PAIRS}: {} ns replayed, {elapsed} ns traced", report.elapsed_ns));
         drifts.push(drift);
     }
-    Ok(Figure {
-        paper: Some(FIO_DRIFT),
-        ..Figure::alone("pacing_drift_50k", timing::median(drifts), "share of the elapsed time")
-    })
+    Ok(Figure::alone("pacing_drift_50k", timing::median(drifts), "share of the elapsed time").paper(FIO_DRIFT))
 }
 
 /// Entries and returns of calls that come at a fixed rate.

@@ -1,4 +1,4 @@
-//! `artc-programs`: what somebody does who asks how long programs would take elsewhere. `git clone` of a local repository and
+//! `artc-programs`: predictions of how long programs take elsewhere. `git clone` of a local repository and
 //! LevelDB with four threads that look up random keys, whose tables it maps, are recorded where they are, on this machine's own
 //! file system, and replayed on ext4, XFS and Btrfs over an attached model of flash. The error is of the whole process, from its
 //! start to its end, against the program itself run there. Each run begins with a new file system that has forgotten what its
@@ -16,8 +16,7 @@ use esker_trace_replay::{InitMode, Report, Speed};
 use crate::artc::leveldb::PYTHON;
 use crate::artc::mounted::{FLASH, FileSystem, Mounted};
 use crate::artc::{How, compiled, laid_out, prediction, recorded, replayed, with_rw};
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
-use crate::{peer, scratch, timing};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer, peer, scratch, timing};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -137,7 +136,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
                 system.name()
             ));
             let peer = Some(Peer { name: "the program itself, ms".to_string(), value: original / 1e6 });
-            figures.push(Figure { peer, ..Figure::alone(id, error, "share, too long if positive") });
+            figures.push(Figure::alone(id, error, "share, too long if positive").beside(peer));
         }
     }
     let errors: Vec<f64> = figures.iter().map(|figure| figure.value.abs()).collect();
@@ -146,7 +145,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     figures.push(Figure::alone("mean_error", errors.iter().sum::<f64>() / errors.len() as f64, "share"));
     let within = f64::from(within) / errors.len() as f64;
     figures.push(Figure::alone("within_stated_error", within, "share of the predictions"));
-    figures.push(Figure::alone("failures", failures as f64, "calls that came out otherwise"));
+    figures.push(Figure::alone("replay_failures", failures as f64, "calls that came out otherwise"));
     Ok(figures)
 }
 
@@ -166,7 +165,7 @@ struct Source {
 
 impl Source {
     fn new(task: Task, scratch: &Path, seed: u64) -> Result<Source, LabError> {
-        let fault = |source| LabError::Scratch { dir: scratch.to_path_buf(), source };
+        let fault = LabError::scratch(&scratch);
         // Recordings have no other names of it.
         let scratch = &std::fs::canonicalize(scratch).map_err(fault)?;
         let (folder, pristine) = (scratch.join(task.name()), scratch.join(format!("{} before", task.name())));
@@ -186,7 +185,7 @@ impl Source {
         laid_out(&on.run_dir(), &Snapshot::default(), InitMode::Full, self.seed)?;
         let inside = self.folder.strip_prefix("/").unwrap_or(&self.folder);
         let folder = on.run_dir().join(TREE).join(inside);
-        std::fs::create_dir_all(&folder).map_err(|source| LabError::Scratch { dir: folder.clone(), source })?;
+        std::fs::create_dir_all(&folder).map_err(LabError::scratch(&folder))?;
         copy(&self.pristine, &folder)?;
         on.forget()?;
         let words = self.task.words(&folder, self.seed);
@@ -211,7 +210,7 @@ impl Source {
             let inside = String::from_utf8_lossy(path.strip_prefix(b"/").unwrap_or(path)).into_owned();
             if matches!(entry.kind, EntryKind::File { .. }) && !path.starts_with(own) {
                 let file = tree.join(inside);
-                std::fs::read(&file).map_err(|source| LabError::Scratch { dir: file.clone(), source })?;
+                std::fs::read(&file).map_err(LabError::scratch(&file))?;
             }
         }
         Ok(())

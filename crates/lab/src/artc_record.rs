@@ -11,8 +11,7 @@ use esker_trace_record::{Method, RecordError, Recorded, Settings, Target, record
 use rustix::fs::{Access, access};
 
 use crate::artc::recording;
-use crate::experiment::{Figure, LabError, Options, Peer};
-use crate::{peer, scratch, timing};
+use esker_lab_kit::{Figure, LabError, Options, Peer, peer, scratch, timing};
 
 const PAIRS: usize = 9;
 /// How often is looked whether the recorder is ready.
@@ -45,7 +44,7 @@ fn ns_per_call(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Figu
         bare_costs.push(bare);
     }
     let peer = Some(Peer { name: "the call itself, ns".to_string(), value: timing::median(bare_costs) });
-    Ok(Figure { peer, ..Figure::alone("ns_per_call", timing::median(costs), "ns added to a call with a path") })
+    Ok(Figure::alone("ns_per_call", timing::median(costs), "ns added to a call with a path").beside(peer))
 }
 
 fn loop_of_calls(path: &Path, calls: u32) -> f64 {
@@ -98,7 +97,7 @@ fn record_over_strace(options: &Options, progress: &mut dyn FnMut(&str)) -> Resu
         slowdowns.push(theirs / alone);
     }
     let peer = Some(Peer { name: "strace, times the program alone".to_string(), value: timing::median(slowdowns) });
-    Ok(Figure { peer, ..Figure::alone("record_over_strace", timing::median(ratios), "slowdown over strace's") })
+    Ok(Figure::alone("record_over_strace", timing::median(ratios), "slowdown over strace's").beside(peer))
 }
 
 fn timed(command: &mut Command) -> Result<f64, LabError> {

@@ -11,8 +11,7 @@ use esker_trace_replay::report::{Mismatch, Mismatches};
 use esker_trace_replay::{InitMode, Speed};
 
 use crate::artc::{How, compiled, replayed, root, suite, with_rw};
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::scratch;
+use esker_lab_kit::{Experiment, Figure, LabError, Options, scratch};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -77,19 +76,13 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let share = |row: &Row| row.count(0) as f64 / row.calls.max(1) as f64;
     Ok(vec![
         Figure::alone("traces", rows.len() as f64, "traces"),
-        Figure {
-            paper: Some(4.0),
-            ..Figure::alone("root_minus_temporal_failures", apart as f64, "calls, largest of all traces")
-        },
-        Figure { paper: Some(1_405_249.0), ..Figure::alone("unconstrained_failures", sum(0), "calls") },
-        Figure { paper: Some(64.0), ..Figure::alone("temporal_failures", sum(1), "calls") },
-        Figure { paper: Some(64.0), ..Figure::alone("single_failures", sum(2), "calls") },
-        Figure { paper: Some(68.0), ..Figure::alone("root_failures", sum(3), "calls") },
+        Figure::alone("root_minus_temporal_failures", apart as f64, "calls, largest of all traces").paper(4.0),
+        Figure::alone("unconstrained_failures", sum(0), "calls").paper(1_405_249.0),
+        Figure::alone("temporal_failures", sum(1), "calls").paper(64.0),
+        Figure::alone("single_failures", sum(2), "calls").paper(64.0),
+        Figure::alone("root_failures", sum(3), "calls").paper(68.0),
         Figure::alone("root_rw_failures", sum(4), "calls"),
-        Figure {
-            paper: Some(0.531),
-            ..Figure::alone("unconstrained_worst_share", rows.iter().map(share).fold(0.0, f64::max), "share")
-        },
+        Figure::alone("unconstrained_worst_share", rows.iter().map(share).fold(0.0, f64::max), "share").paper(0.531),
     ])
 }
 

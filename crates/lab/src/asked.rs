@@ -5,14 +5,12 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use esker_hugepage::Status;
-use esker_rt::real::Credentials;
+use esker_hugepage_linux::Status;
+use esker_sys::Credentials;
 use tempfile::TempDir;
 
-use crate::experiment::LabError;
 use crate::ingens::Manager;
-use crate::machine::told_bytes;
-use crate::{peer, scratch};
+use esker_lab_kit::{LabError, machine::told_bytes, peer, scratch};
 
 const PROGRAM: &str = "esker hugepage run";
 /// A manager that is alive answers within one promotion, which took 9.6 s where others held both CPUs.

@@ -6,11 +6,9 @@ use std::time::Duration;
 
 use esker_base::units::MIB;
 use esker_front_fuse::Setup;
-use esker_rt::real::loop_device::{self, LoopSetup};
+use esker_sys::loop_device::{self, LoopSetup};
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::serving::attach;
-use crate::{peer, scratch, timing};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, peer, scratch, serving::attach, timing};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -34,7 +32,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     scratch::random_file(&file, SIZE, options.seed)?;
     let raw = Raw::over(&file)?;
     let mount = dir.path().join("files");
-    std::fs::create_dir(&mount).map_err(|source| LabError::Scratch { dir: mount.clone(), source })?;
+    std::fs::create_dir(&mount).map_err(LabError::scratch(&mount))?;
     let text = format!("[device.vol]\nkind = \"file\"\npath = '{}'\n", file.display());
     let (_ours, device) = attach(&text, Setup { mount, partitions: false }, options.seed)?;
     let span = Duration::from_secs(if options.quick { 2 } else { 8 });

@@ -13,7 +13,7 @@ use esker_cleaning::model::load::{Load, Skew, TEN_NINETY};
 use esker_cleaning::model::{Cleaner, Copies, Placement, Shape, SimulationPlan, Victims, run as simulate};
 use esker_cleaning::policy::{Greedy, named};
 
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -152,7 +152,7 @@ fn uniform(options: &Options, progress: &mut dyn FnMut(&str), figures: &mut Vec<
         let expected = analytic::uniform(usable(live));
         worst = worst.max((value / expected - 1.0).abs());
         progress(&format!("{id}: {value:.3}, formula {expected:.3}"));
-        figures.push(Figure { paper: Some(expected), ..Figure::alone(id, value, UNIT) });
+        figures.push(Figure::alone(id, value, UNIT).paper(expected));
     }
     figures.push(Figure::alone("uniform_wa_error", worst, "worst relative difference"));
 }
@@ -166,7 +166,7 @@ fn sampled(options: &Options, progress: &mut dyn FnMut(&str), figures: &mut Vec<
         let expected = analytic::choices(usable(0.8), choices);
         worst = worst.max((value / expected - 1.0).abs());
         progress(&format!("{id}: {value:.3}, mean field {expected:.3}"));
-        figures.push(Figure { paper: Some(expected), ..Figure::alone(id, value, UNIT) });
+        figures.push(Figure::alone(id, value, UNIT).paper(expected));
     }
     figures.push(Figure::alone("choices_wa_error", worst, "worst relative difference"));
 }
@@ -176,17 +176,9 @@ fn skewed(options: &Options, progress: &mut dyn FnMut(&str), figures: &mut Vec<F
         let floor = analytic::separated(usable(live), 0.1, 0.9);
         let values = METHODS.map(|method| amplification(&plan(options, live, method)));
         progress(&format!("10/90 at {:.0} %: {values:.3?}, floor {floor:.3}", live * 100.0));
-        figures.extend(
-            names
-                .into_iter()
-                .zip(values)
-                .map(|(id, value)| Figure { paper: Some(floor), ..Figure::alone(id, value, UNIT) }),
-        );
+        figures.extend(names.into_iter().zip(values).map(|(id, value)| Figure::alone(id, value, UNIT).paper(floor)));
         let best = least(&values);
-        let against = |id, name: &str, value: f64| Figure {
-            peer: Some(Peer { name: name.into(), value }),
-            ..Figure::alone(id, best / value, "ratio")
-        };
+        let against = |id, name: &str, value: f64| Figure::alone(id, best / value, "ratio").peer(name, value);
         let floor_name = "floor of perfect separation, analytic";
         match names[GREEDY] {
             "greedy_75" => figures.push(against("best_over_floor_75", floor_name, floor)),
@@ -206,7 +198,7 @@ fn copies(options: &Options, progress: &mut dyn FnMut(&str), figures: &mut Vec<F
             progress(&format!("{id}: {value:.3} with {:.1} % live", outcome.live * 100.0));
             let name = format!("formula for uniform overwrites at {:.1} % live", outcome.live * 100.0);
             let peer = Some(Peer { name, value: analytic::uniform(usable(outcome.live)) });
-            figures.push(Figure { peer, ..Figure::alone(id, value, UNIT) });
+            figures.push(Figure::alone(id, value, UNIT).beside(peer));
         }
     }
 }

@@ -8,9 +8,7 @@ mod profile;
 
 use std::path::Path;
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::peer;
-use crate::serve_process::ServeProcess;
+use esker_lab_kit::{Experiment, Figure, LabError, Options, peer, serve_process::ServeProcess};
 use profile::Profile;
 
 /// The record.

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use esker_base::units::MIB;
 use esker_block::{Bio, BioError, Buf};
-use esker_rt::mem::Pool;
-use esker_rt::real::{Reactor, RealConfig};
-use esker_stack::{Spec, Stack};
+use esker_stack::Stack;
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::{peer, scratch, timing};
+use esker_lab_kit::{
+    Experiment, Figure, LabError, Options, peer,
+    rig::{Rig, clients},
+    scratch, timing,
+};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -50,36 +51,28 @@ fn fio_rate(path: &Path, depth: u64, span: Duration, seed: u64) -> Result<f64, L
 }
 
 fn our_rate(path: &Path, depth: u64, span: Duration, seed: u64) -> Result<f64, LabError> {
-    let reactor = Reactor::new(RealConfig::seeded(seed))?;
     let text = format!("[device.vol]\nkind = \"file\"\npath = '{}'\ndepth = {}\n", path.display(), depth.max(1));
-    let spec = Spec::parse("file-vs-fio", &text).unwrap_or_else(|e| panic!("the experiment's own text: {e}"));
-    let pool = Pool::default();
-    let stack = Stack::build(&reactor.rt(), &pool, esker_kinds::ALL, &spec)?;
-    Ok(reactor.block_on(read_for(stack, depth, span))?)
+    let Rig { world, stack } = Rig::real(seed, &text)?;
+    Ok(world.block_on(read_for(stack, depth, span))?)
 }
 
 /// Reads at random for `span` and returns the rate per second.
 async fn read_for(stack: Rc<Stack>, depth: u64, span: Duration) -> Result<f64, BioError> {
     let (rt, start) = (stack.rt().clone(), Instant::now());
-    let clients: Vec<_> = (0..depth)
-        .map(|client| {
-            let export = stack.device("vol").expect("the experiment's own name");
-            let (pool, mut random) = (stack.pool().clone(), rt.rng(&format!("client {client}")));
-            rt.spawn("client", async move {
-                let (mut reads, mut buf) = (0u64, Buf::unique(&pool, BLOCK as usize));
-                while start.elapsed() < span {
-                    let done = export.request(Bio::read(random.below(SIZE / BLOCK) * BLOCK, buf)).await;
-                    done.result?;
-                    buf = done.buf;
-                    reads += 1;
-                }
-                Ok(reads)
-            })
-        })
-        .collect();
-    let mut reads = 0;
-    for client in clients {
-        reads += client.await?;
-    }
+    let client = |client| {
+        let export = stack.device("vol").expect("the experiment's own name");
+        let (pool, mut random) = (stack.pool().clone(), rt.rng(&format!("client {client}")));
+        async move {
+            let (mut reads, mut buf) = (0u64, Buf::unique(&pool, BLOCK as usize));
+            while start.elapsed() < span {
+                let done = export.request(Bio::read(random.below(SIZE / BLOCK) * BLOCK, buf)).await;
+                done.result?;
+                buf = done.buf;
+                reads += 1;
+            }
+            Ok(reads)
+        }
+    };
+    let reads: u64 = clients(&rt, depth, client).await.into_iter().sum::<Result<u64, BioError>>()?;
     Ok(reads as f64 / start.elapsed().as_secs_f64())
 }

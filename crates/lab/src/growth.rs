@@ -20,8 +20,8 @@ mod tried;
 
 use std::collections::BTreeMap;
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::ingens::thread_cpu;
+use esker_lab_kit::{Experiment, Figure, LabError, Options};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

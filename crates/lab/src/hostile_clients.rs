@@ -23,10 +23,12 @@ use esker_front_nbd::Uri;
 use esker_rt::net::Address;
 use serde_json::json;
 
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
-use crate::serve_process::{PROGRAM, ServeProcess};
-use crate::{peer, scratch, timing};
 use crowd::{ATTACKS, Attack, Crowd, Target};
+use esker_lab_kit::{
+    Experiment, Figure, LabError, Options, Peer, peer, scratch,
+    serve_process::{PROGRAM, ServeProcess},
+    timing,
+};
 use newcomer::{Newcomer, PATIENCE};
 use papers::Papers;
 
@@ -59,7 +61,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let shown = planted::outputs_that_show_keys(&options.scratch, progress)?;
     let idle = Peer { name: format!("ms at an idle server, under the attack by {}", seen.worst), value: seen.idle_ms };
     Ok(vec![
-        Figure { peer: Some(idle), ..Figure::alone("newcomer_latency_ratio_worst", seen.ratio, "ratio") },
+        Figure::alone("newcomer_latency_ratio_worst", seen.ratio, "ratio").beside(idle),
         Figure::alone("lockouts", f64::from(seen.lockouts), "visits"),
         Figure::alone("rss_mib_max", seen.memory_mib, "MiB"),
         Figure::alone("secrets_found", shown.len() as f64, "outputs"),

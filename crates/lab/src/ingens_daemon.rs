@@ -7,12 +7,12 @@
 use std::time::Duration;
 
 use esker_base::units::{GIB, MIB};
-use esker_hugepage::linux::system::huge_blocks;
+use esker_hugepage_linux::linux::system::huge_blocks;
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::ingens::loads;
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, SPARE, huge_of, room_up_to, wait_stable};
+use esker_lab_kit::{Experiment, Figure, LabError, Options};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {

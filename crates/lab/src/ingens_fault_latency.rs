@@ -10,10 +10,12 @@ use std::time::{Duration, Instant};
 use esker_base::units::MIB;
 use esker_hugepage::{PAGE_BYTES, REGION_BYTES, Threshold};
 
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, Seen, first_region, room, thread_faults};
-use crate::timing::{at_share, median};
+use esker_lab_kit::{
+    Experiment, Figure, LabError, Options, Peer,
+    timing::{at_share, median},
+};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -54,7 +56,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let mut huge_faults = 0;
     for round in 0..rounds {
         for turn in 0..ARMS.len() {
-            // Whoever comes later may find a busier machine, so that the first place goes around.
+            // A later run may find a busier machine, so the first place rotates.
             let arm = (round + turn) % ARMS.len();
             let _held = ARMS[arm].hold(options)?;
             let before = huge_faults_so_far();
@@ -77,7 +79,7 @@ fn latencies(seen: &[Vec<Faults>; 3]) -> Vec<Figure> {
     let (base, greedy, ours) = (0, 1, 2);
     let ratio = |id, over: usize, under: usize, name: &str, get: fn(&Faults) -> f64| {
         let peer = Peer { name: name.to_string(), value: middle(under, get) };
-        Figure { peer: Some(peer), ..Figure::alone(id, middle(over, get) / middle(under, get), "ratio") }
+        Figure::alone(id, middle(over, get) / middle(under, get), "ratio").beside(peer)
     };
     // The source's own: 0.0037 ms and 0.378 ms.
     let greedy_mean = ratio("greedy_over_base_mean", greedy, base, "base pages, us", |faults| faults.mean);

@@ -1,6 +1,6 @@
 //! `ingens-fragmented`: latency and rate of requests that each take and use 2 MiB of fresh memory and give it back some
-//! requests later, as a server with so many in flight does, in memory that compaction cannot make whole, and in memory that
-//! is whole. With one in flight a single block that is whole would do for all.
+//! requests later, as a server with so many in flight does. Memory is such that compaction cannot make whole, and such
+//! that is whole. With one in flight a single block that is whole would do for all.
 //!
 //! Greedy is `THP=always` twice: with the system's `defrag`, where a fault without a free block falls back at once, and with
 //! `defrag=always`, where it compacts first, which is what the source compared with.
@@ -10,14 +10,16 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use esker_base::units::GIB;
-use esker_hugepage::linux::system::{fragmentation_now, huge_blocks};
 use esker_hugepage::{PAGE_BYTES, REGION_BYTES};
+use esker_hugepage_linux::linux::system::{fragmentation_now, huge_blocks};
 
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::fragmenter::Fragmenter;
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, FRESH, first_region, room};
-use crate::timing::{at_share, median};
+use esker_lab_kit::{
+    Experiment, Figure, LabError, Options, Peer,
+    timing::{at_share, median},
+};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -45,7 +47,8 @@ const SETTLED: Duration = Duration::from_secs(15);
 const SETTLED_MOST: Duration = Duration::from_secs(120);
 /// Fragmentation that has come so near to what it was is over.
 const NEAR: f64 = 0.05;
-/// Blocks that are left, each of 2 MiB, come from what others free; whoever takes them sees a new one now and then.
+/// Blocks that are left, each of 2 MiB, come from what others free; a process that takes them sees a new one now and
+/// then.
 const TAKEN: u32 = 4;
 
 /// What one arm did in one run.
@@ -153,7 +156,7 @@ fn request() -> (Vec<u8>, usize) {
 fn rates(id: &'static str, ours: &[Run], theirs: &[Run], rival: &str) -> Figure {
     let ratios = ours.iter().zip(theirs).map(|(us, them)| us.rate / them.rate).collect();
     let peer = Peer { name: rival.to_string(), value: median(theirs.iter().map(|run| run.rate).collect()) };
-    Figure { peer: Some(peer), ..Figure::alone(id, median(ratios), "ratio") }
+    Figure::alone(id, median(ratios), "ratio").beside(peer)
 }
 
 /// A percentile of the requests of a run, the middle one of all runs: what a host does elsewhere falls upon a few.
@@ -163,7 +166,7 @@ fn at(runs: &[Run], share: f64) -> f64 {
 
 fn ratio(id: &'static str, ours: f64, theirs: f64, rival: &str) -> Figure {
     let peer = Some(Peer { name: rival.to_string(), value: theirs });
-    Figure { peer, ..Figure::alone(id, ours / theirs, "ratio") }
+    Figure::alone(id, ours / theirs, "ratio").beside(peer)
 }
 
 fn of_fragmented(seen: &[Vec<Run>]) -> Vec<Figure> {

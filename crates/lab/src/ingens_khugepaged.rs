@@ -1,4 +1,5 @@
-//! `ingens-khugepaged`: how much of the speed-up that greedy faults give is had by those who come after the fault, in the same time.
+//! `ingens-khugepaged`: how much of the speed-up that greedy faults give is had by managers that come after the fault,
+//! in the same time.
 //!
 //! Greedy faults hide what a promoter in the background does: with `THP=always` there is hardly anything left for khugepaged. So
 //! its memory is written while no fault may take a huge page, and only then is it let loose; the time that counts begins there,
@@ -9,11 +10,10 @@ use std::time::{Duration, Instant};
 
 use esker_base::units::MIB;
 
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::loads::{self, Load};
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, huge_of, room};
-use crate::timing::median;
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer, timing::median};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -25,7 +25,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Who makes huge pages: whoever serves faults while memory is written, and who decides from then on.
+/// What makes huge pages: while memory is written, and from then on.
 struct Promoter {
     name: &'static str,
     first: Arm,
@@ -146,7 +146,7 @@ fn figures_of(rounds: &[[Run; ALL]]) -> Vec<Figure> {
     let mut figures = vec![Figure::alone("gain_greedy", greedy, "speed over base pages, less 1")];
     for (at, promoter) in PROMOTERS.iter().enumerate() {
         let peer = || Some(Peer { name: "THP=always, speed over base pages, less 1".to_string(), value: greedy });
-        let of_gain = |id| Figure { peer: peer(), ..Figure::alone(id, middle(at, |run| run.gain) / greedy, "ratio") };
+        let of_gain = |id| Figure::alone(id, middle(at, |run| run.gain) / greedy, "ratio").beside(peer());
         figures.extend(promoter.gain.map(of_gain));
         figures.push(Figure::alone(promoter.huge, middle(at, |run| run.huge_share), "of its memory, at the end"));
     }

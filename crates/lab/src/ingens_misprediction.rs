@@ -18,10 +18,10 @@ use esker_hugepage::sim::{self, Costs, Freeing, Machine, Physical};
 use esker_hugepage::{Manager, ProcView, REGION_BYTES, Region, RegionAddress};
 
 use crate::asked::Asked;
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::loads::Next;
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{first_region, room};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -48,7 +48,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let (_, all) = figure("misprediction_all_cleared", false, &steady)?;
     let (random_ratio, _) = figure("misprediction_random", true, &random)?;
     let rival = Peer { name: "when all are cleared".to_string(), value: all };
-    let cleared = Figure { peer: Some(rival), ..Figure::alone("hot_cleared", checked / all, "of the hot pages' bits") };
+    let cleared = Figure::alone("hot_cleared", checked / all, "of the hot pages' bits").beside(rival);
     let mut figures = vec![steady_ratio, random_ratio, cleared];
     figures.extend(on_real_pages(options, progress)?);
     Ok(figures)

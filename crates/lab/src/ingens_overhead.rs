@@ -5,11 +5,13 @@ use std::time::{Duration, Instant};
 
 use esker_base::units::MIB;
 
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::loads::{self, Load};
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, FRESH, huge_of, room, room_up_to, thread_cpu, wait_stable};
-use crate::timing::{in_turns, median};
+use esker_lab_kit::{
+    Experiment, Figure, LabError, Options, Peer,
+    timing::{in_turns, median},
+};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -71,8 +73,8 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let unit = "of the CPU time with THP=always, above it";
     let mean = overheads.iter().sum::<f64>() / overheads.len() as f64;
     let worst = overheads.iter().copied().fold(f64::MIN, f64::max);
-    figures.push(Figure { paper: Some(0.007), ..Figure::alone("mean", mean, unit) });
-    figures.push(Figure { paper: Some(0.030), ..Figure::alone("worst", worst, unit) });
+    figures.push(Figure::alone("mean", mean, unit).paper(0.007));
+    figures.push(Figure::alone("worst", worst, unit).paper(0.030));
     figures.extend(daemon_shares(scale, options, progress)?);
     Ok(figures)
 }
@@ -92,7 +94,7 @@ fn overhead(load: &Load, scale: Scale, options: &Options, progress: &mut dyn FnM
         let of = |arm| move || cost(load, arm, count, scale.bytes, options);
         let (ours, greedy) = in_turns(pair, of(Arm::Ours), of(Arm::Greedy))?;
         if ours.digest != greedy.digest {
-            return Err(LabError::Data(format!("{}: its results depend on who serves its faults", load.name)));
+            return Err(LabError::Data(format!("{}: its results depend on how its faults are served", load.name)));
         }
         progress(&format!(
             "{}, pair {} of {}: {:.3} s of CPU and {:.3} s of the manager, {:.3} s greedy",
@@ -103,7 +105,7 @@ fn overhead(load: &Load, scale: Scale, options: &Options, progress: &mut dyn FnM
     }
     let peer = Some(Peer { name: "THP=always, s of CPU".to_string(), value: median(rivals) });
     let unit = "of the CPU time with THP=always, above it";
-    Ok(Figure { peer, ..Figure::alone(load.name, median(ratios), unit) })
+    Ok(Figure::alone(load.name, median(ratios), unit).beside(peer))
 }
 
 /// How much work takes about the time of a run.
@@ -130,7 +132,7 @@ fn daemon_shares(scale: Scale, options: &Options, progress: &mut dyn FnMut(&str)
     room_up_to(scale.watched as u64 + loads::turnover(scale.watch), options)?;
     let held = Arm::Ours.hold(options)?;
     let mut work = (loads::ALL[0].begin)(scale.watched, options.seed);
-    // Who is promoted for is not idle.
+    // A promoted process is not idle.
     wait_stable(SETTLED, SETTLED_MOST, || huge_of("self"), PartialEq::eq);
     held.shares(work.as_mut(), scale.watch, progress)
 }

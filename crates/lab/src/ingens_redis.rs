@@ -1,27 +1,29 @@
-//! `ingens-redis`: memory and GETs of a real Redis after half and after 70 % of its keys were deleted, by who decides about huge pages.
+//! `ingens-redis`: memory and GETs of a real Redis after half and after 70 % of its keys were deleted, by what decides
+//! about huge pages.
 //!
-//! Each server is filled, loses its keys and comes to rest under its own arm; then all stand side by side, nothing changes
-//! any more, and short rounds of GETs go from one to the next; speeds are compared within a round, since a shared host's own
-//! speed moves by more from one second to the next than huge pages bring. `disable-thp no` holds in all of them, and the greedy one must have
-//! huge pages. Greedy has khugepaged tuned fast, which fills up every region with a page in it: its best speed. Speed is
-//! GETs by the server's own CPU time, of which its one thread uses all that it gets; memory is what its control group is
-//! charged, with what was freed inside of huge pages. Keys are drawn as the source's client does, `redis-benchmark -r`: from
-//! all that were ever stored, also deleted ones; for figures that end in `_of_hits` from those that are there, so that each
-//! GET copies a value.
+//! Each server is filled, loses its keys and comes to rest under its own arm. Then all stand side by side without a
+//! change, and short rounds of GETs go from one to the next. Speeds are compared within a round, since a shared host's
+//! own speed moves by more from one second to the next than huge pages bring. `disable-thp no` holds in all of them,
+//! and the greedy one must have huge pages. Greedy has khugepaged tuned fast, which fills up every region with a page
+//! in it: its best speed. Speed is GETs by the server's own CPU time, of which its one thread uses all that it gets;
+//! memory is what its control group is charged, with what was freed inside of huge pages. Keys are drawn as the
+//! source's client does, `redis-benchmark -r`: from all that were ever stored, also deleted ones. For figures that end
+//! in `_of_hits` from those that are there, so that each GET copies a value.
 
 use std::path::Path;
 use std::time::Duration;
 
 use esker_base::Stream;
-use esker_hugepage::linux::system::faults_knob;
+use esker_hugepage_linux::linux::system::faults_knob;
 
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::chase::access_ns;
 use crate::ingens::redis::{PROGRAM, Redis};
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, Manager, room, set, wait_stable};
-use crate::peer;
-use crate::timing::{at_share, median};
+use esker_lab_kit::{
+    Experiment, Figure, LabError, Options, Peer, peer,
+    timing::{at_share, median},
+};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -49,7 +51,7 @@ const REST_MOST: Duration = Duration::from_secs(120);
 const GREEDY_LEAST: f64 = 0.5;
 /// The background scan is fast, so that what counts is where it ends.
 const FAST: &str =
-    "quantum = \"4GiB\"\nquantum_sleep = \"1s\"\nexclusion = \"10s\"\ncpu_share = 1.0\npoll_share = 0.5\n";
+    "quantum = \"4GiB\"\nquantum_sleep = \"1s\"\nskip_after_miss = \"10s\"\ncpu_share = 1.0\npoll_share = 0.5\n";
 const PERCENTS: [u32; 3] = [90, 70, 50];
 /// A GET that finds its value takes so many times as long as the others do on average, about.
 const HITS_LESS: usize = 3;
@@ -223,13 +225,13 @@ fn of_half(sides: &[Side]) -> Vec<Figure> {
 fn saved(id: &'static str, bytes: usize, options: &Options) -> Result<Figure, LabError> {
     let (base, huge) = access_ns(bytes, options)?;
     let peer = Some(Peer { name: format!("an access to {} MiB in base pages, ns", bytes >> 20), value: base });
-    Ok(Figure { peer, ..Figure::alone(id, base - huge, "ns of an access that waits for the one before") })
+    Ok(Figure::alone(id, base - huge, "ns of an access that waits for the one before").beside(peer))
 }
 
 /// The source's tables, made relative: 12.2 GB and 19.0 k/s in base pages, 20.7 GB and 21.7 k/s greedy.
 fn of_source(sides: &[Side]) -> Vec<Figure> {
     let [greedy, base, at_90, at_70, at_50] = sides else { unreachable!("there are five servers") };
-    let paper = |id, value, unit, paper| Figure { paper: Some(paper), ..Figure::alone(id, value, unit) };
+    let paper = |id, value, unit, paper| Figure::alone(id, value, unit).paper(paper);
     vec![
         paper("source_memory_over_base_at_90", over(at_90, base), MEMORY, 0.008),
         paper("source_gain_over_greedy_at_90", gain(of_all, at_90, base, greedy), SPEED, 0.70),

@@ -1,5 +1,5 @@
-//! `ingens-scan`: what it costs to look at memory and to change it: the look through page tables, the clearing of access bits
-//! with and without sampling, and how long a thread stands still whose region is promoted under it.
+//! `ingens-scan`: the cost of looks at memory and of changes. Figures are the look through page tables, the clearing of
+//! access bits with and without sampling, and the time that a thread stands still while its region is promoted.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -8,21 +8,22 @@ use std::time::{Duration, Instant};
 
 use esker_base::Stream;
 use esker_base::units::{GIB, MIB};
-use esker_hugepage::linux::tracked::Tracked;
 use esker_hugepage::{PAGE_BYTES, REGION_BYTES};
-use esker_rt::real::process::{Advice, Process};
+use esker_hugepage_linux::linux::tracked::Tracked;
+use esker_sys::process::{Advice, Process};
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::ingens::loads::Next;
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, Seen, first_region, room, thread_cpu};
-use crate::peer;
-use crate::timing::{at_share, median};
+use esker_lab_kit::{
+    Experiment, Figure, LabError, Options, peer,
+    timing::{at_share, median},
+};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "ingens-scan",
-    summary: "Cost of looks through page tables, of clearing access bits, and of promotions for who uses the memory",
+    summary: "Cost of looks through page tables, of clearing access bits, and of promotions for the user of the memory",
     source: "Ingens, cost of access tracking: 29 % without and 8 % with sampling; the project's own bars: 3 ms per GiB, 5 ms",
     simulated: false,
     rivals: &[],
@@ -146,9 +147,9 @@ fn clearing(memory: &Memory, reads: u64, seed: u64, progress: &mut dyn FnMut(&st
     let (all, sampled) = (median(all), median(sampled));
     let unit = "of the CPU time of random reads in base pages, above it";
     Ok(vec![
-        Figure { paper: Some(0.29), ..Figure::alone("cleared_overhead", all, unit) },
-        Figure { paper: Some(0.08), ..Figure::alone("sampled_overhead", sampled, unit) },
-        Figure { paper: Some(0.28), ..Figure::alone("sampled_over_cleared", sampled / all, "ratio") },
+        Figure::alone("cleared_overhead", all, unit).paper(0.29),
+        Figure::alone("sampled_overhead", sampled, unit).paper(0.08),
+        Figure::alone("sampled_over_cleared", sampled / all, "ratio").paper(0.28),
     ])
 }
 

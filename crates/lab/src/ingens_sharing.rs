@@ -7,14 +7,12 @@
 
 use std::time::Duration;
 
-use esker_hugepage::linux::merging::{self, saved};
+use esker_hugepage_linux::linux::merging::{self, saved};
 
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
 use crate::ingens::guest::{Guest, Layout, room_for};
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Manager, wait_stable};
-use crate::scratch;
-use crate::timing::median;
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer, scratch, timing::median};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -44,7 +42,7 @@ const SETTLED_MOST: Duration = Duration::from_secs(52);
 #[derive(Clone, Copy, Debug)]
 struct Outcome {
     saved: f64,
-    /// CPU time of an access to hot memory over that to memory that nobody shares.
+    /// CPU time of an access to hot memory over that to memory that is not shared.
     access: f64,
     huge: f64,
 }
@@ -54,7 +52,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         return Err(LabError::Data("this kernel has no KSM (CONFIG_KSM): no pages can be shared".to_string()));
     }
     if merging::is_running() {
-        let why = "KSM runs already: what it saves would not be the guests'; stop who uses it (/sys/kernel/mm/ksm/run)";
+        let why = "KSM runs already: what it saves would not be the guests'; stop its user (/sys/kernel/mm/ksm/run)";
         return Err(LabError::Data(why.to_string()));
     }
     let (rounds, time) = if options.quick { (1, Duration::from_secs(4)) } else { (5, Duration::from_secs(5)) };
@@ -62,7 +60,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let mut seen: [Vec<Outcome>; 4] = Default::default();
     for round in 0..rounds {
         for turn in 0..ARMS.len() {
-            // Whoever comes later may find a busier machine, so that the first place goes around.
+            // A later run may find a busier machine, so the first place rotates.
             let arm = (round + turn) % ARMS.len();
             let outcome = measure(ARMS[arm], time, options)?;
             let mib = outcome.saved / 1048576.0;
@@ -82,7 +80,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         median(ratios.collect())
     };
     let mib = |arm| of(arm, |outcome| outcome.saved) / 1048576.0;
-    let paper = |id, value, unit, paper| Figure { paper: Some(paper), ..Figure::alone(id, value, unit) };
+    let paper = |id, value, unit, paper| Figure::alone(id, value, unit).paper(paper);
     let slower = "of the CPU time of an access with same_type, above it";
     let huge = "of the guests' memory";
     let rival = Some(Peer { name: "KSM on everything, MiB saved".to_string(), value: mib(1) });

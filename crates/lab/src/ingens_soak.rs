@@ -17,10 +17,8 @@ use std::time::{Duration, Instant};
 use esker_base::units::MIB;
 
 use crate::asked::Asked;
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::ingens::bound::Bound;
 use crate::ingens::room;
-use crate::peer;
+use esker_lab_kit::{Experiment, Figure, LabError, Options, bound::Bound, peer};
 use store::{Counts, Kind, Store};
 
 /// The record.
@@ -105,7 +103,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         Figure::alone("settings_changed", changed.len() as f64, "files, after the end"),
         Figure::alone("daemon_core_share", status.cpu_s / seconds, "of a CPU"),
         Figure::alone("daemon_memory", (memory / MIB) as f64, "MiB, at most"),
-        Figure::alone("seconds", seconds, "s"),
+        Figure::alone("elapsed_s", seconds, "s"),
     ])
 }
 

@@ -3,9 +3,8 @@
 //! Invariant: reports no figure that the run did not measure. A rival stands beside each figure; a rival that is
 //! missing makes the run fail and say how to install it.
 //!
-//! Reading order: [`experiment`] (what an experiment is and reports), [`evaluation`] (several, several times), [`machine`], [`peer`] (rival programs), `serving`
-//! (our own servers), `serve_process` (`esker serve` as a program), `nbd_serving`, `timing`, `cpu_time`, `scratch`, `cgroup`, `ingens` (real huge pages), `asked` (their manager), `random_writes`, `reflink`,
-//! `copy_on_write` (a rival of our own), then one file per experiment.
+//! Reading order: `artc` (replays), `ingens` (real huge pages), `asked` (their manager), `random_writes`, `reflink`,
+//! `copy_on_write` (a rival of our own), then one file per experiment. Rigs and reports are `esker-lab-kit`'s.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -42,14 +41,10 @@ mod artc_sensitivity;
 mod artc_slices;
 mod asked;
 mod attach_vs_raw;
-mod cgroup;
 mod cleaning_policies;
 mod copy_on_write;
-mod cpu_time;
 mod data_path;
 mod device_calibration;
-pub mod evaluation;
-pub mod experiment;
 mod file_vs_fio;
 mod growth;
 mod hostile_clients;
@@ -66,29 +61,21 @@ mod ingens_redis;
 mod ingens_scan;
 mod ingens_sharing;
 mod ingens_soak;
-pub mod machine;
-mod nbd_serving;
 mod nbd_vs_peers;
 mod paced_ext4;
-pub mod peer;
 mod random_setting;
 mod random_writes;
 mod reflink;
 mod rt_throughput;
-mod scratch;
-mod serve_process;
-mod serving;
 mod sim_throughput;
 mod ssd_wa;
-mod timing;
 mod try_any;
 mod try_quick;
 mod try_truth;
-mod volume_load;
 
-pub use evaluation::{Evaluated, Evaluation, Spread, evaluate};
-pub use experiment::{Experiment, Figure, LabError, Options, Peer, Report};
 pub use ingens::guest;
+
+use esker_lab_kit::Experiment;
 
 /// Every experiment, in the order in which it is listed.
 pub const ALL: &[Experiment] = &[

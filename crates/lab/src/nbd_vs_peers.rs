@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use esker_base::units::MIB;
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::nbd_serving::{self, Rival, export};
-use crate::serving::Serving;
-use crate::{peer, scratch, timing};
+use esker_lab_kit::{
+    Experiment, Figure, LabError, Options,
+    nbd_serving::{self, Rival, export},
+    peer, scratch,
+    serving::Serving,
+    timing,
+};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -49,7 +52,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let dir = scratch::folder(&options.scratch)?;
     let shm = scratch::folder(Path::new(TMPFS))?;
     let raw = shm.path().join("raw");
-    let fault = |source| LabError::Scratch { dir: raw.clone(), source };
+    let fault = LabError::scratch(&raw);
     std::fs::File::create_new(&raw).and_then(|file| file.set_len(SIZE)).map_err(fault)?;
     // The speed of a machine that others use changes within a second: many short pairs tell more than a few long ones.
     let (pairs, millis) = if options.quick { (11, 250) } else { (15, 2_000) };

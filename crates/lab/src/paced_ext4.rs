@@ -1,11 +1,11 @@
 //! `paced-ext4`: a real program on a real file system on a modelled disk in real time, against the disk's virtual twin.
 //!
-//! fio reads and writes a file on ext4 on an attached `disk-model`, with direct I/O, so that no page cache answers. A `tap`
-//! above the model records the requests as they arrive; what arrived during each of fio's jobs is then played in virtual
-//! time on the same model, in the same order, with as many in flight as the job has. Recorded times would be worse: fio waits
-//! for answers, and requests at fixed times pile up wherever the twin's disk is late where the real one was not. One job reads one
-//! block at a time, and its throughput can be compared. The other has reads, writes and syncs: only reads are compared
-//! there, since of the writes some are ext4's own.
+//! fio reads and writes a file on ext4 on an attached `disk-model`, with direct I/O, so that no page cache answers. A
+//! `tap` above the model records the requests as they arrive. Those that arrived during each of fio's jobs are then
+//! played in virtual time on the same model, in the same order, with as many in flight as the job has. Recorded times
+//! would be worse: fio waits for answers, and requests at fixed times pile up wherever the twin's disk is late where
+//! the real one was not. One job reads one block at a time, and its throughput can be compared. The other has reads,
+//! writes and syncs: only reads are compared there, since of the writes some are ext4's own.
 //!
 //! An error of a figure is |predicted / what fio reports - 1|. What program, file system, loop device and FUSE take themselves
 //! is part of it. `stated_mean_error` and `stated_worst_error` are what `esker try` prints beside such predictions.
@@ -24,13 +24,11 @@ use esker_predict::known_error::{Frozen, frozen};
 use esker_predict::outcome::Latency;
 use esker_predict::{Candidate, CandidateRun, ComparisonPlan, Load, SpeedChoice, Trace, Watch};
 use esker_report::KnownError;
-use esker_stack::Spec;
 use esker_trace_block::sink::TAP_FORMAT;
 use esker_trace_block::{Op, Record, Source, TraceReader};
 
 use crate::artc::mounted::{FileSystem, Mounted};
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
-use crate::{peer, scratch};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer, peer, rig, scratch};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -160,8 +158,7 @@ struct Disk {
 impl Disk {
     fn new(dir: &Path, seed: u64) -> Result<Disk, LabError> {
         let trace = dir.join("requests");
-        let spec =
-            Spec::parse("paced-ext4", &format!("disk = {DISK} content=memory")).expect("the experiment's own text");
+        let spec = rig::spec(&format!("disk = {DISK} content=memory"));
         let tap = format!("[device.vol]\nkind = \"tap\"\non = \"disk\"\npath = '{}'\n", trace.display());
         let text = format!("{}\n{tap}", spec.to_toml());
         let disk = Disk { mounted: Mounted::new("disk", FileSystem::Ext4, &text, dir, seed)?, trace };
@@ -203,7 +200,7 @@ impl Disk {
     fn recorded(self) -> Result<Vec<Record>, LabError> {
         let Disk { mounted, trace } = self;
         drop(mounted);
-        let bytes = std::fs::read(&trace).map_err(|source| LabError::Scratch { dir: trace.clone(), source })?;
+        let bytes = std::fs::read(&trace).map_err(LabError::scratch(&trace))?;
         let damaged = |error: &dyn std::fmt::Display| LabError::Data(format!("the recorded requests: {error}"));
         let mut reader = TraceReader::from_bytes(bytes, TAP_FORMAT).map_err(|error| damaged(&error))?;
         let mut records = Vec::new();
@@ -233,7 +230,7 @@ fn parts(records: &[Record], jobs: usize) -> Result<Vec<Vec<Record>>, LabError> 
 
 /// The same requests in virtual time, on the model alone.
 fn predicted(job: &Job, records: Vec<Record>, seed: u64) -> Result<CandidateRun, LabError> {
-    let spec = Spec::parse("paced-ext4", &format!("vol = {DISK} @")).expect("the experiment's own text");
+    let spec = rig::spec(&format!("vol = {DISK} @"));
     let plan = ComparisonPlan {
         candidates: vec![Candidate { name: "disk".to_string(), what: DISK.to_string(), spec }],
         seed,
@@ -256,7 +253,7 @@ fn compared(job: &Job, real: &Reported, predicted: &CandidateRun) -> Vec<Figure>
 
 fn error(id: &'static str, predicted: f64, real: f64, unit: &str) -> Figure {
     let peer = Some(Peer { name: format!("{unit}, predicted {predicted:.0}"), value: real });
-    Figure { peer, ..Figure::alone(id, (predicted / real - 1.0).abs(), "relative error") }
+    Figure::alone(id, (predicted / real - 1.0).abs(), "relative error").beside(peer)
 }
 
 /// Mean and worst of all, what is stated of such predictions, and every error.
@@ -281,7 +278,7 @@ fn judged(errors: Vec<Figure>, stated: &Frozen) -> Vec<Figure> {
     let worst = errors.iter().map(|figure| figure.value).fold(0.0, f64::max);
     let over = |id, value: f64, stated| {
         let peer = Some(Peer { name: format!("stated, held-out jobs {value:.4}"), value: stated });
-        Figure { peer, ..Figure::alone(id, value / stated, "times the stated error") }
+        Figure::alone(id, value / stated, "times the stated error").beside(peer)
     };
     let ratios = [over("mean_over_stated", mean, stated.mean), over("worst_over_stated", worst, stated.worst)];
     ratios.into_iter().chain(errors).collect()

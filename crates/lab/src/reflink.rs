@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use esker_base::units::GIB;
 
-use crate::experiment::LabError;
-use crate::timing::{median, seconds};
-use crate::{peer, scratch};
+use esker_lab_kit::{
+    LabError, peer, scratch,
+    timing::{median, seconds},
+};
 
 /// Bytes of the image: room for the file, and for whatever the file system keeps.
 const IMAGE: u64 = 3 * GIB;
@@ -28,7 +29,7 @@ impl Drop for Mounted {
 /// [`LabError::Rival`]: without root nothing can be mounted.
 pub fn milliseconds(mkfs: &str, parent: &Path, rounds: u64, seed: u64) -> Result<f64, LabError> {
     let dir = scratch::folder(parent)?;
-    let fault = |source| LabError::Scratch { dir: dir.path().to_path_buf(), source };
+    let fault = LabError::scratch(dir.path());
     let (image, mount) = (dir.path().join("image"), dir.path().join("mount"));
     std::fs::File::create_new(&image).and_then(|file| file.set_len(IMAGE)).map_err(fault)?;
     std::fs::create_dir(&mount).map_err(fault)?;

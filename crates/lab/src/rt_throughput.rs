@@ -8,12 +8,13 @@ use std::rc::Rc;
 
 use esker_base::units::GIB;
 use esker_block::{Bio, Buf};
-use esker_rt::mem::Pool;
-use esker_rt::{Sim, SimConfig};
-use esker_stack::{Spec, Stack};
+use esker_stack::Stack;
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::timing::{median, seconds};
+use esker_lab_kit::{
+    Experiment, Figure, LabError, Options,
+    rig::{Rig, clients},
+    timing::{median, seconds},
+};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -51,28 +52,22 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
 /// Real seconds that `requests` reads take through `layers` layers over a device that answers after `wait`.
 fn seconds_for(seed: u64, layers: usize, wait: &str, requests: u64) -> Result<f64, LabError> {
     let text = format!("vol = null size=1GiB latency={wait}{}", " | pass".repeat(layers));
-    let spec = Spec::parse("rt-throughput", &text).unwrap_or_else(|e| panic!("the experiment's own text: {e}"));
-    let sim = Sim::new(SimConfig::seeded(seed));
-    let stack = Stack::build(&sim.rt(), &Pool::default(), esker_kinds::ALL, &spec)?;
-    Ok(seconds(|| sim.block_on(read_all(stack, requests))))
+    let Rig { world, stack } = Rig::simulated(seed, &text)?;
+    Ok(seconds(|| world.block_on(read_all(stack, requests))))
 }
 
 async fn read_all(stack: Rc<Stack>, requests: u64) {
     let export = stack.export("vol").or_else(|| stack.device("vol")).expect("the experiment's own name");
     let blocks = GIB / BLOCK;
-    let clients: Vec<_> = (0..DEPTH)
-        .map(|client| {
-            let export = export.clone();
-            stack.rt().spawn("client", async move {
-                for i in 0..requests / DEPTH {
-                    let offset = (i * DEPTH + client) % blocks * BLOCK;
-                    let done = export.request(Bio::read(offset, Buf::described(BLOCK as usize, 0))).await;
-                    assert!(done.result.is_ok(), "a read of the experiment failed: {:?}", done.result);
-                }
-            })
-        })
-        .collect();
-    for client in clients {
-        client.await;
-    }
+    let client = |client| {
+        let export = export.clone();
+        async move {
+            for i in 0..requests / DEPTH {
+                let offset = (i * DEPTH + client) % blocks * BLOCK;
+                let done = export.request(Bio::read(offset, Buf::described(BLOCK as usize, 0))).await;
+                assert!(done.result.is_ok(), "a read of the experiment failed: {:?}", done.result);
+            }
+        }
+    };
+    clients(stack.rt(), DEPTH, client).await;
 }

@@ -1,30 +1,32 @@
 //! `sim-throughput`: how fast the modelled drive is simulated.
 //!
 //! `ssd_ftl_mios_per_s`: random 4 KiB writes to a drive of `ssd-model` that is full and in steady state, so that its
-//! collector moves units all the time, 32 in flight, each on its whole way: task, stack with contract check, translation
-//! layer, dies, channels and buffer, event, completion. Virtual time, one core, digest on. Counted in CPU time, so that
-//! what else runs on the machine does not count, except in the caches.
+//! collector moves units all the time. 32 are in flight, each on its whole way: task, stack with contract check,
+//! translation layer, dies, channels and buffer, event, completion. Virtual time, one core, digest on. Counted in CPU
+//! time, so that what else runs on the machine does not count, except in the caches.
 //!
-//! `ratio_mqsim`: requests per second of CPU time over those of MQSim (Tavakkol and others, FAST 2018), both with random 4 KiB
-//! writes, 32 in flight, to the same *new* drive: 64 dies on 8 channels, pages of 4 KiB, so that a request is one page in
-//! both, the whole map in memory, the same times and buffer. The drive is new because MQSim stops answering, or ends with
-//! "Inconsistency found when moving a page for GC/WL!", once its collector has to keep up with such a load; so the ratio is
-//! without collection, and `ssd_ftl_mios_per_s` alone is with it. MQSim's start does not count: two runs of different length are
-//! subtracted. There is no package of it. Without a program `MQSim` on the path this figure is absent: the others are
-//! reported, the run fails, and says how to build it.
+//! `ratio_mqsim`: requests per second of CPU time over those of MQSim (Tavakkol and others, FAST 2018), both with
+//! random 4 KiB writes, 32 in flight, to the same *new* drive. It has 64 dies on 8 channels, pages of 4 KiB, so that a
+//! request is one page in both, the whole map in memory, and the same times and buffer. The drive is new because MQSim
+//! stops answering, or ends with "Inconsistency found when moving a page for GC/WL!", once its collector has to keep up
+//! with such a load. So the ratio is without collection, and `ssd_ftl_mios_per_s` alone is with it. MQSim's start does
+//! not count: two runs of different length are subtracted. There is no package of it. Without a program `MQSim` on the
+//! path this figure is absent: the others are reported, the run fails, and says how to build it.
 
 use std::process::Command;
 use std::rc::Rc;
 
 use esker_block::{Bio, Buf};
-use esker_rt::mem::Pool;
-use esker_rt::{Sim, SimConfig};
-use esker_stack::{Spec, Stack};
+use esker_rt::Sim;
+use esker_stack::Stack;
 
-use crate::cpu_time::CpuTime;
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
-use crate::peer;
-use crate::timing::median;
+use esker_lab_kit::{
+    Experiment, Figure, LabError, Options, Peer,
+    cpu_time::CpuTime,
+    peer,
+    rig::{Rig, clients},
+    timing::median,
+};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -54,7 +56,7 @@ const TWIN: &str = "vol = ssd-model capacity=4GiB channels=8 dies=8 page=4KiB er
 
 fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
     let (rounds, requests) = if options.quick { (5, 1 << 20) } else { (9, 1 << 22) };
-    let (sim, stack) = drive(DRIVE, options.seed)?;
+    let Rig { world: sim, stack } = Rig::simulated(options.seed, DRIVE)?;
     sim.block_on(write_all(stack.clone(), 0, requests));
     let mut rates = Vec::new();
     for round in 1..=rounds {
@@ -73,15 +75,8 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     progress(&format!("a new drive: {own:.2} million per second"));
     let rival = mqsim_rate(options, progress)?;
     let peer = Some(Peer { name: format!("{MQSIM}, the same new drive, million I/Os per second"), value: rival });
-    figures.push(Figure { peer, ..Figure::alone("ratio_mqsim", own / rival, "times") });
+    figures.push(Figure::alone("ratio_mqsim", own / rival, "times").beside(peer));
     Ok(figures)
-}
-
-fn drive(text: &str, seed: u64) -> Result<(Sim, Rc<Stack>), LabError> {
-    let spec = Spec::parse("sim-throughput", text).unwrap_or_else(|e| panic!("the experiment's own text: {e}"));
-    let sim = Sim::new(SimConfig::seeded(seed));
-    let stack = Stack::build(&sim.rt(), &Pool::default(), esker_kinds::ALL, &spec)?;
-    Ok((sim, stack))
 }
 
 /// Million requests per second of CPU time.
@@ -95,7 +90,7 @@ fn rate(sim: &Sim, stack: &Rc<Stack>, round: u64, requests: u64) -> f64 {
 fn new_drive_rate(options: &Options, rounds: u64) -> Result<f64, LabError> {
     let mut rates = Vec::new();
     for round in 1..=rounds {
-        let (sim, stack) = drive(TWIN, options.seed + round)?;
+        let Rig { world: sim, stack } = Rig::simulated(options.seed + round, TWIN)?;
         rates.push(rate(&sim, &stack, round, 3 * NEW_REQUESTS));
     }
     Ok(median(rates))
@@ -110,26 +105,22 @@ fn amplification(stack: &Stack) -> f64 {
 async fn write_all(stack: Rc<Stack>, round: u64, requests: u64) {
     let export = stack.export("vol").or_else(|| stack.device("vol")).expect("the experiment's own name");
     let blocks = esker_block::Device::limits(&export).size / BLOCK;
-    let clients: Vec<_> = (0..DEPTH)
-        .map(|client| {
-            let (export, mut rng) = (export.clone(), stack.rt().rng(&format!("round {round} client {client}")));
-            stack.rt().spawn("client", async move {
-                for _ in 0..requests / DEPTH {
-                    let offset = rng.below(blocks) * BLOCK;
-                    let done = export.request(Bio::write(offset, Buf::described(BLOCK as usize, 1))).await;
-                    assert!(done.result.is_ok(), "a write of the experiment failed: {:?}", done.result);
-                }
-            })
-        })
-        .collect();
-    for client in clients {
-        client.await;
-    }
+    let client = |client| {
+        let (export, mut rng) = (export.clone(), stack.rt().rng(&format!("round {round} client {client}")));
+        async move {
+            for _ in 0..requests / DEPTH {
+                let offset = rng.below(blocks) * BLOCK;
+                let done = export.request(Bio::write(offset, Buf::described(BLOCK as usize, 1))).await;
+                assert!(done.result.is_ok(), "a write of the experiment failed: {:?}", done.result);
+            }
+        }
+    };
+    clients(stack.rt(), DEPTH, client).await;
 }
 
 /// Million requests per second of CPU time.
 fn mqsim_rate(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<f64, LabError> {
-    let scratch = |source| LabError::Scratch { dir: options.scratch.clone(), source };
+    let scratch = LabError::scratch(&options.scratch);
     let dir = tempfile::tempdir_in(&options.scratch).map_err(scratch)?;
     std::fs::write(dir.path().join("device.xml"), mqsim_drive()).map_err(scratch)?;
     let mut run = |requests: u64| -> Result<f64, LabError> {
@@ -245,7 +236,7 @@ mod tests {
 
     #[test]
     fn the_drive_that_is_compared_is_new_and_collects_nothing() {
-        let (sim, stack) = drive(TWIN, 1).unwrap();
+        let Rig { world: sim, stack } = Rig::simulated(1, TWIN).unwrap();
         sim.block_on(write_all(stack.clone(), 1, 20_000));
         assert_eq!(amplification(&stack), 1.0);
         let blocks = 64.0 * 164.0 * 524_288.0 / (1.0 + 0.28);
@@ -255,9 +246,8 @@ mod tests {
 
     #[test]
     fn a_short_run_writes_to_a_full_drive() {
-        let spec = Spec::parse("test", "vol = ssd-model capacity=256MiB erase_block=64KiB spare=0.3 fill=1").unwrap();
-        let sim = Sim::new(SimConfig::seeded(1));
-        let stack = Stack::build(&sim.rt(), &Pool::default(), esker_kinds::ALL, &spec).unwrap();
+        let text = "vol = ssd-model capacity=256MiB erase_block=64KiB spare=0.3 fill=1";
+        let Rig { world: sim, stack } = Rig::simulated(1, text).unwrap();
         let export = stack.export("vol").or_else(|| stack.device("vol")).unwrap();
         let blocks = esker_block::Device::limits(&export).size / BLOCK;
         sim.block_on(async move {

@@ -10,7 +10,7 @@
 use esker_base::Stream;
 use esker_dev_sim::ssd_model::ftl::{Cleaner, Ftl, Geometry, LOW, Moved};
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
+use esker_lab_kit::{Experiment, Figure, LabError, Options};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -47,7 +47,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
             let error = value / expected - 1.0;
             worst = worst.max(error.abs());
             progress(&format!("{id}: {value:.3}, formula {expected:.3}, {:+.2} %", error * 100.0));
-            figures.push(Figure { paper: Some(expected), ..Figure::alone(id, value, "units written per host unit") });
+            figures.push(Figure::alone(id, value, "units written per host unit").paper(expected));
         }
     }
     figures.insert(0, Figure::alone("uniform_wa_error", worst, "worst relative difference"));

@@ -13,15 +13,13 @@ use std::time::{Duration, Instant};
 use esker_base::Stream;
 use esker_trace_block::{TraceError, TraceReader};
 
-use crate::cpu_time::CpuTime;
-use crate::experiment::{Experiment, Figure, LabError, Options};
-use crate::{peer, scratch};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, cpu_time::CpuTime, peer, scratch};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "try-any",
     summary: "`esker try` on every block trace at hand: does it end, how soon, and at what cost a request",
-    source: "the project's main job, on traces that nobody chose for it",
+    source: "the project's main job, on traces that were not chosen for it",
     simulated: false,
     rivals: &[],
     run,
@@ -63,7 +61,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     for (name, requests, gap_us, is_aligned) in MADE {
         let file = dir.path().join(name);
         let text = made(options.seed, requests, gap_us, is_aligned);
-        fs::write(&file, text).map_err(|source| LabError::Scratch { dir: dir.path().to_path_buf(), source })?;
+        fs::write(&file, text).map_err(LabError::scratch(&dir.path()))?;
         files.push(file);
     }
     let mut outcomes = Vec::new();
@@ -84,7 +82,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
 
 /// The files below `folder` that may be traces, and the folders that are one.
 fn found(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), LabError> {
-    let unread = |source| LabError::Scratch { dir: folder.to_path_buf(), source };
+    let unread = LabError::scratch(&folder);
     for entry in fs::read_dir(folder).map_err(unread)? {
         let entry = entry.map_err(unread)?;
         if PASSED_OVER.iter().any(|name| entry.file_name() == *name) {

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use esker_predict::{Comparison, ComparisonPlan, Limit, PredictError, Watch};
 
-use crate::experiment::{Experiment, Figure, LabError, Options};
+use esker_lab_kit::{Experiment, Figure, LabError, Options};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -53,6 +53,6 @@ fn figures(comparison: &Comparison, took: f64, same: bool) -> Vec<Figure> {
         Figure::alone("winner_p99_ms", winner.all.p99_ns as f64 / 1e6, "ms (simulated)"),
         Figure::alone("worst_p99_ms", slowest as f64 / 1e6, "ms (simulated)"),
         Figure::alone("same_result_twice", f64::from(u8::from(same)), "1 if both runs agree byte for byte"),
-        Figure::alone("seconds", took, "s of real time"),
+        Figure::alone("elapsed_s", took, "s of real time"),
     ]
 }

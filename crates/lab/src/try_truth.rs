@@ -1,11 +1,11 @@
 //! `try-truth`: how far predictions are from the truth.
 //!
 //! A stack is predicted in virtual time; then the same text is built in the real world and the same player sends it the
-//! same requests. Memory and file devices are predicted with what `esker calibrate` measures, models as they are, paced in
-//! the real world. A machine that others use changes its speed within a fraction of a second. What is asked here is how well
-//! the model describes the machine, not how well it foretells the neighbours; so calibration and real runs take turns in
-//! many short rounds, interwoven step by step, and all rounds of each are counted together; a step of either during which
-//! others had the CPU is taken again, a few times at most. The error of a figure is
+//! same requests. Memory and file devices are predicted with what `esker calibrate` measures, models as they are, paced
+//! in the real world. A machine that others use changes its speed within a fraction of a second. The question is how
+//! well the model describes the machine, not how well it foretells the neighbours. So calibration and real runs take
+//! turns in many short rounds, step by step, and all rounds of each count together. A step during which others had the
+//! CPU is taken again, a few times at most. The error of a figure is
 //! |predicted / real - 1|; figures are throughput (in closed loop, where it is not given by the requests), median and 99th
 //! percentile of latency. `stolen_share` says how much of the CPU time that was asked for a host gave to others meanwhile:
 //! the 99th percentiles of answers that take microseconds are its stops.
@@ -15,17 +15,19 @@ use std::sync::Arc;
 
 use esker_base::units::{KIB, MIB};
 use esker_base::{Nanos, Stream};
-use esker_predict::calibrate::{Options as CalibrateOptions, Part, TRIES, undisturbed};
+use esker_calibrate::{Calibrator, Options as CalibrateOptions, Part, TRIES, undisturbed};
 use esker_predict::{
-    Calibration, Calibrator, Candidate, CandidateRun, ComparisonPlan, Latencies, Load, PredictError, Prepared,
-    SpeedChoice, Trace, Watch,
+    Calibration, Candidate, CandidateRun, ComparisonPlan, Latencies, Load, PredictError, Prepared, SpeedChoice, Trace,
+    Watch,
 };
 use esker_stack::Spec;
 use esker_trace_block::{Op, Record};
 
-use crate::experiment::{Experiment, Figure, LabError, Options, Peer};
-use crate::machine::{CpuTimes, lost_ticks};
-use crate::scratch;
+use esker_lab_kit::{
+    Experiment, Figure, LabError, Options, Peer,
+    machine::{CpuTimes, lost_ticks},
+    scratch,
+};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -380,7 +382,7 @@ fn compared(case: &Case, predicted: &[CandidateRun], real: &[CandidateRun]) -> V
         let name = format!("{} in real time, predicted {:.0}", units[at], predicted[at]);
         let error = (predicted[at] / real[at] - 1.0).abs();
         let peer = Some(Peer { name, value: real[at] });
-        (case.class, Figure { peer, ..Figure::alone(case.ids[at], error, "relative error") })
+        (case.class, Figure::alone(case.ids[at], error, "relative error").beside(peer))
     };
     (first..FIGURES).map(figure).collect()
 }

@@ -1,29 +1,24 @@
-//! What extensions have in common, so that none repeats it: sending requests, moving blocks, memory that survives, and
-//! knowledge of the load, the devices and the stack (the primitives of ABLE).
+//! What extensions have in common, so that none repeats it: sending requests, moving blocks, memory that survives (the
+//! primitives of ABLE).
 //!
 //! Invariant: no policy and no kind: acts only when an extension or operator asks. What is moved, kept or counted is
 //! the caller's decision.
 //!
 //! Reading order: [`stateful`] (layers with state on media), [`background`] (their tasks), [`commit`] (callers that share a commit),
 //! [`turn`]; then [`io`] (the I/O library), [`split`] (requests over units that lie apart), [`mover`] (copy, gather,
-//! scatter), [`region`] (the resource manager), [`media`] (what a device holds), [`workload`], [`device`] (the device manager), [`registrar`], [`work`]
-//! (the extension profiler). Theory and names: "Improving Storage with Stackable Extensions", chapter 5.
+//! scatter), [`region`] (the resource manager), [`media`] (what a device holds). Theory and names: "Improving Storage with Stackable Extensions", chapter 5.
 
 #![forbid(unsafe_code)]
 
 pub mod background;
 pub mod commit;
-pub mod device;
 pub mod io;
 pub mod media;
 pub mod mover;
 pub mod region;
-pub mod registrar;
 pub mod split;
 pub mod stateful;
 pub mod turn;
-pub mod work;
-pub mod workload;
 
 pub use background::{Background, Then};
 pub use commit::GroupCommit;

@@ -1,4 +1,4 @@
-//! Whether a volume that nobody uses is whole: everything that recovery reads, without a write.
+//! Whether a volume that no stack uses is whole: everything that recovery reads, without a write.
 
 use std::io;
 use std::rc::Rc;
@@ -7,17 +7,17 @@ use esker_block::{
     Below, Bio, BioError, Buf, Device, Done, Fact, Limits, Media, MediaCheck, MediaVerdict, Op, ReadMedium, Step,
 };
 use esker_layer_kit::Io;
+use esker_layer_thin::catalogue::{CATALOGUE, Catalogue, is_head};
+use esker_layer_thin::{ManageError, catalogue_in};
 use esker_rt::mem::Pool;
 use esker_rt::{Rt, Sim, SimConfig};
 
 use crate::format::{SLOT, SLOTS, Slot, slots_of};
-use crate::manager::catalogue::{CATALOGUE, Catalogue, is_head};
-use crate::manager::{ManageError, catalogue_in};
 use crate::recover::{RecoverError, Recovered, Recovery};
 use crate::segments::State;
 use crate::store::{DeviceStore, METADATA, SegmentStore};
 
-/// How `volume` checks its medium, with the names of `volumes` in it.
+/// How `logvol` checks its medium, with the names of `thin` in it.
 pub const MEDIA: MediaCheck =
     MediaCheck { holds: "volume", media: "log-structured volumes", is_set: false, is_marked, check: check_media };
 
@@ -59,7 +59,7 @@ pub enum CheckError {
     Catalogue(#[from] ManageError),
 }
 
-/// Reads the volume on lower end 0 of `below`, whose limits are `lower`.
+/// Reads the volume on lower device 0 of `below`, whose limits are `lower`.
 ///
 /// # Errors
 /// [`CheckError`]: the first thing that is wrong.
@@ -93,9 +93,9 @@ async fn catalogue_of(pool: &Pool, found: &Recovered, store: &DeviceStore) -> Re
         let done = store.read(pba / g.segment, pba % g.segment, Buf::unique(pool, g.block as usize), METADATA).await;
         done.result.map(|_| done.buf.to_vec())
     };
-    let is_there = found.map.pieces(CATALOGUE..CATALOGUE + 1).next().is_some();
-    match is_there && is_head(&read(CATALOGUE).await?) {
-        true => catalogue_in(&found.map, found.slot.volume, read).await,
+    let first_mapped = |blocks| found.map.pieces(blocks).next().map(|piece| piece.range());
+    match first_mapped(CATALOGUE..CATALOGUE + 1).is_some() && is_head(&read(CATALOGUE).await?) {
+        true => catalogue_in(first_mapped, found.slot.volume, read).await,
         false => Ok(None),
     }
 }

@@ -9,25 +9,15 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use esker_block::{Below, BioError, Buf, Tag};
+use esker_layer_thin::Compared;
 
 use crate::format::Record;
 use crate::map::{Extent, LOGICAL_BLOCKS};
 use crate::volume::Volume;
 
-/// What came of a comparison.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Compared {
-    /// They held the same bytes and share them now.
-    Cloned,
-    /// They shared every block already.
-    Shared,
-    /// They differ.
-    Different,
-}
-
 impl Volume {
-    /// Clones `len` logical blocks from `src` to `dst` if both hold the same bytes: durable on return. As often as somebody
-    /// writes to one of them meanwhile, it begins anew.
+    /// Clones `len` logical blocks from `src` to `dst` if both hold the same bytes: durable on return. As often as a
+    /// client writes to one of them meanwhile, it begins anew.
     ///
     /// # Errors
     /// Ranges that overlap or leave the volume; what the device below answers; no space.

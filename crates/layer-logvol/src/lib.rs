@@ -1,12 +1,12 @@
 //! `logvol`: a log-structured volume whose map from logical to physical blocks can be changed from outside: cloning, moving
 //! and deleting ranges costs no data, is atomic and durable (ANViL).
 //!
-//! Invariant: never acknowledges a write before those with lower numbers are written too, never shows or keeps a part of a
-//! vector, and never uses a segment anew that a reader, the newest durable checkpoint or the log behind it needs.
+//! Invariant: acknowledges a write after those with lower numbers; never shows or keeps a part of a vector; never
+//! reuses a segment that a reader, the newest durable checkpoint or the log behind it needs.
 //!
 //! Reading order: [`format`](mod@format) (what lies on the medium), [`map`], [`apply`] (what records do to it), [`segments`], [`pages`],
 //! [`store`], [`volume`] (requests), `log` (batches), `shortage` (a device below without space), `read`, `part` (of blocks), [`compare`], [`checkpoint`], [`load`] and [`recover`],
-//! [`collect`], [`check`]; then what stands on it: [`manager`] (named volumes) and [`space`] (what they take). The design, with what it
+//! [`collect`], [`check`]; then what stands on it: [`thin`] (named thin volumes, by `esker-layer-thin`) and [`space`] (what they take). The design, with what it
 //! owes to the thesis: `docs/design/logvol.md`.
 
 #![forbid(unsafe_code)]
@@ -20,13 +20,13 @@ mod erase;
 pub mod format;
 pub mod load;
 mod log;
-pub mod manager;
 pub mod map;
 pub mod open;
 pub mod pages;
 mod part;
 mod read;
 pub mod recover;
+mod remap;
 pub mod segments;
 mod shortage;
 pub mod space;
@@ -34,6 +34,7 @@ mod statistics;
 pub mod store;
 #[cfg(test)]
 mod tests;
+pub mod thin;
 pub mod volume;
 
 use std::rc::Rc;
@@ -45,14 +46,11 @@ use esker_block::{
 };
 use esker_layer_kit::{Io, Stateful, StatefulLayer, Task};
 
-pub use compare::Compared;
-/// The kind of that name.
-pub use manager as thin;
-use manager::Named;
+use thin::Named;
 pub use volume::{Config, Volume};
 
 const PARAMS: &[Param] = &[
-    Param::optional("size", ParamType::Size, "Bytes of logical space that are exported; 2^48 blocks if not given."),
+    Param::optional("size", ParamType::Size, "Bytes of exported logical space; by default 2^48 blocks."),
     Param::with_default(
         "block",
         ParamType::Size,
@@ -76,28 +74,33 @@ const PARAMS: &[Param] = &[
         "gc_policy",
         ParamType::Choice(&["timestamp", "greedy", "cost-benefit", "cost-benefit-2u", "adaptive"]),
         "adaptive",
-        "Which segments are cleaned first.",
+        "Choice of victims of the garbage collection.",
     ),
     Param::optional(
         "gc_sample",
         ParamType::Count,
-        "Each victim is the best of so many segments drawn at random; of all if not given.",
+        "Segments drawn at random of which the best is the victim, 1 to 1024; by default all.",
     ),
     Param::with_default(
         "gc_separation",
         ParamType::Choice(&["none", "lifetime"]),
         "lifetime",
-        "Which moved blocks share segments: all, or those that will probably live equally long.",
+        "Moved blocks that share segments: all (`none`), or those that will probably live equally long (`lifetime`).",
     ),
-    Param::with_default("gc_start", ParamType::Ratio, "0.5", "Share of used space at which cleaning begins."),
+    Param::with_default("gc_start", ParamType::Ratio, "0.5", "Share of used space at which garbage collection begins."),
     Param::with_default(
         "gc_bandwidth",
         ParamType::Ratio,
         "0.9",
-        "Share of the device that cleaning has at 95 % of used space.",
+        "Share of the device that garbage collection has at 95 % of used space.",
     ),
-    Param::with_default("gc_memory", ParamType::Size, "64MiB", "Memory for lists of mappings into what is cleaned."),
-    Param::with_default("gc_threads", ParamType::Count, "2", "Workers that walk the map together."),
+    Param::with_default(
+        "gc_memory",
+        ParamType::Size,
+        "64MiB",
+        "Memory for lists of mappings into victims, at least 64KiB.",
+    ),
+    Param::with_default("gc_threads", ParamType::Count, "2", "Workers that walk the map together, 1 to 64."),
 ];
 
 /// The manifest.
@@ -154,7 +157,7 @@ impl Stateful for Served {
         let volume = Volume::open(config, io.rt(), io.pool(), io.below().clone()).await.map_err(|e| outside(&e))?;
         let usable = match &named {
             Some(named) => named.open(&volume, io.below()).await,
-            None => manager::demand_none(&volume, io.below()).await,
+            None => esker_layer_thin::demand_none(&volume, io.below()).await,
         };
         usable.map_err(|e| outside(&e))?;
         Ok(Rc::new(Served { volume, named }))

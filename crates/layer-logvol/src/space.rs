@@ -1,31 +1,13 @@
 //! What volumes take: found by a pass over all mappings, so that no write pays for it.
 //!
-//! [`Account`] takes mappings in the order of their logical blocks, from whoever walks the map; [`measure`] is a walk of its own
-//! over a snapshot, in as many passes as its memory demands.
+//! [`Account`] takes mappings in the order of their logical blocks, from a walk of the map; [`measure`] is a walk of
+//! its own over a snapshot, in as many passes as its memory demands.
 
 use std::ops::Range;
 
+use esker_layer_thin::{Space, Spaces};
+
 use crate::map::{Extent, Snapshot};
-
-/// What one volume takes, in blocks.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Space {
-    /// Logical blocks that are mapped.
-    pub apparent: u64,
-    /// Physical blocks that no other volume uses: what is won when it is deleted.
-    pub exclusive: u64,
-    /// Physical blocks that another volume uses too.
-    pub shared: u64,
-}
-
-/// What all volumes take.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Spaces {
-    /// Each volume, in the order in which their ranges were given.
-    pub each: Vec<Space>,
-    /// Physical blocks that any of them uses.
-    pub used: u64,
-}
 
 /// Set in the word of a block that more than one volume uses; the rest is the last of them that was seen, plus 1.
 const MANY: u32 = 1 << 31;
@@ -33,7 +15,7 @@ const MANY: u32 = 1 << 31;
 /// Counts the physical blocks of one part of the medium.
 pub struct Account {
     window: Range<u64>,
-    /// A word for each physical block of the window: who uses it.
+    /// A word for each physical block of the window: its user.
     users: Vec<u32>,
     /// Blocks of each volume, those that it has several times once.
     distinct: Vec<u64>,

@@ -28,7 +28,7 @@ use esker_stack::{Export, Spec, Stack};
 
 use crate::{Config, Volume};
 
-static KINDS: &[&Kind] = &[&crate::KIND, &crate::manager::KIND, &esker_dev::memory::KIND];
+static KINDS: &[&Kind] = &[&crate::KIND, &crate::thin::KIND, &esker_dev::memory::KIND];
 
 const BLOCK: usize = 512;
 

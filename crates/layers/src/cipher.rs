@@ -3,7 +3,7 @@
 use aes::cipher::{Array, KeyInit};
 use aes::{Aes128, Aes256};
 use esker_rt::Secret;
-use esker_rt::real::key_memory::{KeyBox, wipe_stack};
+use esker_sys::key_memory::{KeyBox, wipe_stack};
 use xts_mode::{Xts128, get_tweak_default};
 use zeroize::Zeroizing;
 

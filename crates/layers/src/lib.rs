@@ -30,7 +30,7 @@ pub mod verify;
 use esker_base::ByteRange;
 use esker_block::{Bio, Buf, Extension, Flow, KindError, Layer, Make, Op, Step};
 
-/// A layer whose upper end has the limits of its lower one.
+/// A layer whose upper port has the limits of its lower device.
 fn transparent(make: &Make<'_>, ext: impl Extension + 'static) -> Result<Layer, KindError> {
     Ok(Layer::single(ext, make.lowers[0].clone()))
 }
@@ -44,7 +44,7 @@ fn resume_after(bio: &mut Bio, wait: impl Future<Output = ()> + 'static) -> Step
     })
 }
 
-/// A range of an upper or lower end, whose bytes are all below 2^64 because the end's size is.
+/// A range of an upper or lower device, whose bytes are all below 2^64 because the end's size is.
 pub fn span(start: u64, len: u64) -> ByteRange {
     ByteRange::new(start, len).expect("a range inside a device fits in 64 bits")
 }

@@ -9,14 +9,14 @@
 //!
 //! Reading order: [`trace`] (what is played), [`load`] (how requests come), [`candidate`] (against what), [`plan`] (the
 //! whole run), `replay` (one candidate) in its `world` with its `player`, `measure` and [`outcome`] (what is counted),
-//! `speed` (how fast), [`calibration`] (what CPU and devices take) and [`calibrate`] (how that is measured), [`verdict`]
-//! (which is best and why) with `pareto`, [`known_error`] and [`against`], [`deploy`] (the best one over files), [`report`]
-//! (for people).
+//! `speed` (how fast), [`calibration`] (what CPU and devices take) and [`bench`] (a real stack for those who measure it),
+//! [`verdict`] (which is best and why) with `pareto`, [`known_error`] and [`against`], [`deploy`] (the best one over files),
+//! [`report`] (for people).
 
 #![forbid(unsafe_code)]
 
 pub mod against;
-pub mod calibrate;
+pub mod bench;
 pub mod calibration;
 pub mod candidate;
 mod caveats;
@@ -43,7 +43,6 @@ pub mod verdict;
 mod world;
 
 pub use against::Older;
-pub use calibrate::Calibrator;
 pub use calibration::{Calibration, CalibrationError};
 pub use candidate::{Candidate, Making, MeasuredDisk};
 pub use error::PredictError;

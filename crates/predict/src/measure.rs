@@ -25,12 +25,14 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    pub(crate) fn new(digits: u8) -> Latencies {
+    /// None yet, to this many decimal digits, of which there are at most 5.
+    pub fn new(digits: u8) -> Latencies {
         let histogram = Histogram::new(digits).expect("a histogram has 0 to 5 digits");
         Latencies { histogram, sum: 0, max: 0 }
     }
 
-    pub(crate) fn record(&mut self, latency: Nanos) {
+    /// One more.
+    pub fn record(&mut self, latency: Nanos) {
         self.histogram.record(latency.0).expect("the histogram grows as needed");
         self.sum += u128::from(latency.0);
         self.max = self.max.max(latency.0);
@@ -65,14 +67,14 @@ impl Latencies {
     }
 
     /// Requests and their mean, exactly.
-    pub(crate) fn mean(&self) -> (u64, f64) {
+    pub fn mean(&self) -> (u64, f64) {
         let requests = self.histogram.len();
         (requests, self.sum as f64 / requests.max(1) as f64)
     }
 
     /// The mean of each group of requests, from the fastest on: the groups begin at `bounds` (from 0 on, in parts of
     /// `whole`) and the last one ends at `whole`. The last group's mean is such that the mean of all is exact.
-    pub(crate) fn group_means(&self, bounds: &[u32], whole: u32) -> Vec<f64> {
+    pub fn group_means(&self, bounds: &[u32], whole: u32) -> Vec<f64> {
         let (requests, mean) = self.mean();
         let share = |at: usize| f64::from(bounds.get(at).copied().unwrap_or(whole)) / f64::from(whole);
         let mut means: Vec<f64> = (0..bounds.len()).map(|at| self.mean_between(share(at), share(at + 1))).collect();
@@ -107,7 +109,8 @@ impl Latencies {
         all
     }
 
-    pub(crate) fn add(&mut self, other: &Latencies) {
+    /// Those of `other` too.
+    pub fn add(&mut self, other: &Latencies) {
         self.histogram.add(&other.histogram).expect("histograms of one precision that grow as needed");
         self.sum += other.sum;
         self.max = self.max.max(other.max);

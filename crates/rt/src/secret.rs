@@ -4,8 +4,7 @@ use std::fmt;
 use std::rc::Rc;
 
 use esker_base::Stream;
-
-use crate::real::key_memory::KeyBytes;
+use esker_sys::key_memory::KeyBytes;
 
 /// Gives the secret that a reference such as `file:PATH` or `env:NAME` names, or says why not, without any of its bytes.
 pub type SecretSource = Box<dyn Fn(&str) -> Result<Secret, String>>;
@@ -27,7 +26,7 @@ impl Secret {
         Secret::new((0..SIMULATED_BYTES).map(|_| rng.below(256) as u8).collect())
     }
 
-    /// Its bytes, for whoever encrypts with them.
+    /// Its bytes, for encryption.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use esker_block::{Args, Build, Created, Kind, KindError, Limits, Make, OpKind, Support, Upper, VolumeId, Worlds};
+use esker_block::{Args, Build, Created, Env, Kind, KindError, Limits, Make, OpKind, Support, Upper, VolumeId, Worlds};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
@@ -38,8 +38,22 @@ impl Stack {
     /// The first fault, with its place in the text. What was built before it is dropped again, and what was created for it
     /// is removed.
     pub fn build(rt: &Rt, pool: &Pool, kinds: &'static [&'static Kind], spec: &Spec) -> Result<Rc<Stack>, BuildError> {
+        Stack::build_with(rt, pool, kinds, spec, Env::default())
+    }
+
+    /// The same for a program that hands something to its kinds.
+    ///
+    /// # Errors
+    /// As for [`Stack::build`].
+    pub fn build_with(
+        rt: &Rt,
+        pool: &Pool,
+        kinds: &'static [&'static Kind],
+        spec: &Spec,
+        env: Env,
+    ) -> Result<Rc<Stack>, BuildError> {
         let created = Created::default();
-        let stack = Stack::build_closed(rt, pool, kinds, spec, &created)?;
+        let stack = Stack::build_closed(Shared::new(rt.clone(), pool.clone(), env), kinds, spec, &created)?;
         stack.check_made()?;
         stack.open_parts();
         created.keep();
@@ -58,7 +72,8 @@ impl Stack {
         spec: &Spec,
         created: &Created,
     ) -> Result<Rc<Stack>, BuildError> {
-        let stack = Stack::build_closed(rt, pool, kinds, spec, created)?;
+        let shared = Shared::new(rt.clone(), pool.clone(), Env::default());
+        let stack = Stack::build_closed(shared, kinds, spec, created)?;
         stack.check_made()?;
         stack.place_exports()?;
         stack.open_parts();
@@ -73,14 +88,13 @@ impl Stack {
 
     /// The same, whatever the media: no layer is opened, and [`Stack::check_made`] was not asked.
     pub(crate) fn build_closed(
-        rt: &Rt,
-        pool: &Pool,
+        shared: Shared,
         kinds: &'static [&'static Kind],
         spec: &Spec,
         created: &Created,
     ) -> Result<Rc<Stack>, BuildError> {
         check(spec, kinds)?;
-        let shared = Rc::new(Shared::new(rt.clone(), pool.clone()));
+        let shared = Rc::new(shared);
         let building = Building { shared: &shared, kinds, created };
         let mut parts = Parts::default();
         let snapshot = build_all(&building, &mut parts, spec)?;
@@ -89,8 +103,8 @@ impl Stack {
 }
 
 impl Stack {
-    /// Builds a layer again over the sizes that its lower ends got when they were opened, if it was built for others and
-    /// [follows](esker_block::Extension::follows) them. The layer was not opened yet, and nothing is above it.
+    /// Builds a layer again over the sizes that its lower devices got when they were opened, if it was built for others
+    /// and [follows](esker_block::Extension::follows) them. The layer was not opened yet, and nothing is above it.
     ///
     /// # Errors
     /// It cannot be built over these sizes. The layer stays as it was.
@@ -120,7 +134,7 @@ fn build_all(building: &Building<'_>, parts: &mut Parts, spec: &Spec) -> Result<
     for device in lowers_first(spec) {
         build_part(building, parts, &spec.devices[device], None)?;
     }
-    let snapshot = arrange(building.shared, parts, spec, Measure::Nothing)?;
+    let snapshot = arrange(building.shared, parts, spec, Measure::Off)?;
     for export in &spec.exports {
         if !parts.volumes.contains_key(&export.device) {
             let what = format!("export \"{}\": {}", export.name, unknown(parts, &export.device));
@@ -161,7 +175,7 @@ pub(crate) fn build_part(
     number_volumes(parts, spec).map_err(|e| BuildError::of(spec, e))
 }
 
-/// Builds one device or layer over lower ends with these limits.
+/// Builds one device or layer over lower devices with these limits.
 fn build_over(
     building: &Building<'_>,
     parts: &mut Parts,
@@ -177,7 +191,8 @@ fn build_over(
     if kind.worlds == Worlds::RealOnly && shared.rt.is_sim() {
         return Err(fault(&format!("kind \"{}\" exists only in the real world, not in virtual time", kind.name)));
     }
-    let make = Make { rt: &shared.rt, pool: &shared.pool, name: &spec.name, args: &args, lowers, created };
+    let Shared { rt, pool, env, .. } = &**shared;
+    let make = Make { rt, pool, name: &spec.name, args: &args, lowers, created, env };
     build_kind(kind, &make, parts, spec).map_err(|e| fault(&e))?;
     parts.instances.get(&spec.name).into_iter().for_each(|instance| instance.strict.set(strict));
     Ok(())
@@ -197,7 +212,7 @@ fn unknown(parts: &Parts, name: &str) -> String {
     match parts.instances.get(device) {
         Some(instance) => {
             let ports: Vec<String> = instance.uppers.iter().map(|u| volume_name(device, &u.port)).collect();
-            format!("there is no \"{name}\"; \"{device}\" has the upper ends {}", ports.join(", "))
+            format!("there is no \"{name}\"; \"{device}\" has the upper ports {}", ports.join(", "))
         }
         None => {
             let known: Vec<&str> = parts.volumes.keys().map(String::as_str).collect();
@@ -296,7 +311,7 @@ fn meter_slots(parts: &Parts, device: &str, measure: Measure) -> Vec<Slot> {
 }
 
 impl Parts {
-    /// The names of a part's upper ends.
+    /// The names of a part's upper ports.
     pub fn ends(&self, device: &str) -> Vec<String> {
         match self.instances.get(device) {
             Some(instance) => instance.uppers.iter().map(|upper| volume_name(device, &upper.port)).collect(),
@@ -322,7 +337,7 @@ impl Parts {
         }
     }
 
-    /// What a part's upper ends tell about themselves.
+    /// What a part's upper ports tell about themselves.
     pub fn end_stats(&self, device: &str, snapshot: &Snapshot, measure: Measure) -> Vec<EndStats> {
         let is_measured = measure.covers(self.leaves.contains_key(device));
         let end = |name: String| {

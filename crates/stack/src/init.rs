@@ -19,12 +19,12 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use esker_base::ByteRange;
-use esker_block::{Below, Bio, BioError, Buf, Class, Created, Kind, Mark, OpKind, Support, Tag};
+use esker_block::{Below, Bio, BioError, Buf, Class, Created, Env, Kind, Mark, OpKind, Support, Tag};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
 use crate::build::{BuildError, arrange};
-use crate::snapshot::Instance;
+use crate::snapshot::{Instance, Shared};
 use crate::stack::Stack;
 use crate::text::check::lowers_first;
 use crate::text::{DeviceSpec, Spec, split_reference};
@@ -139,7 +139,7 @@ impl Stack {
         wanted: &Wanted,
     ) -> Result<Vec<Medium>, InitError> {
         let created = Created::default();
-        let stack = Stack::build_closed(rt, pool, kinds, spec, &created)?;
+        let stack = Stack::build_closed(Shared::new(rt.clone(), pool.clone(), Env::default()), kinds, spec, &created)?;
         created.keep();
         stack.shared.door.begin_opening();
         let result = Maker { stack: &stack, wanted, grounds: BTreeMap::new(), media: Vec::new() }.make_all(spec).await;

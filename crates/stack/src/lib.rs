@@ -7,7 +7,8 @@
 //! [`snapshot`] (slots and volumes), [`run`] (the loop), [`build`], [`door`] (admission), [`stack`] (exports). Then [`live`]
 //! (insert, remove, reorder), [`held`] (a stack at rest), [`quiesce`] (within a bound), [`init`] (media that are made),
 //! `trial` (what can be told without devices), [`mod@resize`], [`ask`] (words of an operator), [`meters`]
-//! (counters that can be put in and taken out), `exports` (slots of exports), [`watch`] (extensions under observation).
+//! (counters that can be put in and taken out), `exports` (slots of exports), [`watch`] (extensions under
+//! observation), [`theory`] (a stack in the words of `esker-compose`).
 
 #![forbid(unsafe_code)]
 
@@ -37,10 +38,11 @@ mod station;
 #[cfg(test)]
 mod tests;
 pub mod text;
+pub mod theory;
 mod trial;
 pub mod watch;
 
-pub use ask::AskError;
+pub use ask::LayerOrderError;
 pub use build::BuildError;
 pub use held::{FlushError, FrozenStack};
 pub use init::{InitError, Making, Medium, Wanted};

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use esker_base::Nanos;
 use esker_block::conformance::{self, Options, Report};
-use esker_block::{Bio, BioError, Buf, Device, Kind, OpKind, Stat};
+use esker_block::{Bio, BioError, Buf, Device, Env, Kind, OpKind, Stat};
 use esker_rt::mem::Pool;
 use esker_rt::{Rt, Sim, SimConfig};
 use esker_stack::{Export, Spec, Stack};
@@ -18,14 +18,23 @@ use esker_stack::{Export, Spec, Stack};
 /// # Panics
 /// If the text is none, or has no such device: that is the test's own mistake.
 pub fn try_open(rt: &Rt, kinds: &'static [&'static Kind], text: &str) -> Result<Export, String> {
+    try_open_with(rt, kinds, text, Env::default())
+}
+
+fn try_open_with(rt: &Rt, kinds: &'static [&'static Kind], text: &str, env: Env) -> Result<Export, String> {
     let spec = Spec::parse("test", text).unwrap_or_else(|e| panic!("{text}: {e}"));
-    let stack = Stack::build(rt, &Pool::default(), kinds, &spec).map_err(|e| e.to_string())?;
+    let stack = Stack::build_with(rt, &Pool::default(), kinds, &spec, env).map_err(|e| e.to_string())?;
     Ok(stack.device("vol").unwrap_or_else(|| panic!("{text}: no device \"vol\"")))
 }
 
 /// The same, of a stack that must be built.
 pub fn open(rt: &Rt, kinds: &'static [&'static Kind], text: &str) -> Export {
     try_open(rt, kinds, text).unwrap_or_else(|e| panic!("{text}: {e}"))
+}
+
+/// The same in an environment.
+pub fn open_with(rt: &Rt, kinds: &'static [&'static Kind], text: &str, env: &Env) -> Export {
+    try_open_with(rt, kinds, text, env.clone()).unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
 /// Runs `body` on the device `vol` of a text, in a world of its own.

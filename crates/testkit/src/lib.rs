@@ -6,8 +6,9 @@
 //! (a device that keeps a log), [`crash`] (the states), [`power`] (the suite with a crash at every write), [`kill`] (the same
 //! for a device with a medium of its own), [`sweep`] (each request fails once; plans of faults and the
 //! device that follows them are in `esker-dev-sim`); [`bench`] (short words for a stack under test), [`kept`] and [`spoil`]
-//! (ends and ways down for it); [`puppet`] (a process that does as it is told); [`skip`] (a test that this machine cannot run);
-//! [`generated`] (blocks of documents that records say).
+//! (ends and ways down for it), [`simulated`] (a disk that fails by plan); [`puppet`] (a process that does
+//! as it is told); [`skip`] (a test that this machine cannot
+//! run); [`generated`] (blocks of documents that records say).
 
 #![forbid(unsafe_code)]
 
@@ -21,6 +22,7 @@ pub mod power;
 pub mod promise;
 pub mod puppet;
 pub mod recorder;
+pub mod simulated;
 pub mod spoil;
 pub mod sweep;
 

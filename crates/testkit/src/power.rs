@@ -1,19 +1,15 @@
 //! The conformance suite with a crash at every write: its random plan over recorded media, and every stack that is opened
-//! again after one.
-//!
-//! A kind's builder is a plain function, so stack texts name their media by a number: the parameter `bed` of the kind
-//! `recorded`.
+//! again after one. Devices of the kind `recorded` find their media in the environment of their stack.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
 
 use esker_base::ByteRange;
 use esker_block::conformance::{self, Options, Violation};
 use esker_block::store::SparseStore;
 use esker_block::{
-    Bio, BioError, Buf, Build, Device, Kind, KindError, Limits, Make, OpKind, Param, ParamType, Support,
+    Bio, BioError, Buf, Build, Device, Env, Kind, KindError, Limits, Make, OpKind, Param, ParamType, Support,
 };
 use esker_dev::{Defer, Media, MemoryDevice, memory};
 use esker_rt::mem::Pool;
@@ -29,7 +25,6 @@ pub static RECORDED: Kind = Kind {
     name: "recorded",
     summary: "Records what reaches it, or holds what a crash left of it.",
     params: &[
-        Param::required("bed", ParamType::Count, "Number of the test bed."),
         Param::required("size", ParamType::Size, "Size of the device."),
         Param::with_default("block", ParamType::Size, "512", "Logical block, which a power cut leaves whole."),
         Param::with_default("latency", ParamType::Span, "1us", "The time that each answer takes."),
@@ -39,47 +34,23 @@ pub static RECORDED: Kind = Kind {
     ..memory::KIND
 };
 
-static BEDS: Mutex<BTreeMap<u64, Content>> = Mutex::new(BTreeMap::new());
-
-fn beds() -> MutexGuard<'static, BTreeMap<u64, Content>> {
-    BEDS.lock().unwrap_or_else(|e| panic!("a test bed panicked: {e}"))
-}
-
 /// What the recorded devices of a stack find, in the order in which they are built.
 enum Content {
     Recording(Journal),
-    Crashed(Vec<Image>),
-}
-
-/// The media of one stack, for as long as it is kept.
-struct Bed(u64);
-
-impl Bed {
-    fn new(content: Content) -> Bed {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        beds().insert(number, content);
-        Bed(number)
-    }
-}
-
-impl Drop for Bed {
-    fn drop(&mut self) {
-        beds().remove(&self.0);
-    }
+    Crashed(RefCell<VecDeque<Image>>),
 }
 
 fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
-    let number = make.args.int("bed");
     let (size, block) = (make.args.int("size"), make.args.int("block") as u32);
     let defer = Defer::Always(make.args.span("latency"));
-    let device: Rc<dyn Device> = match beds().get_mut(&number) {
-        Some(Content::Recording(journal)) => Recorder::leaf(journal, make.rt, &Media::new(size), block, defer),
-        Some(Content::Crashed(images)) if !images.is_empty() => {
-            let store = images.remove(0).over(&SparseStore::default());
+    let none = || KindError::Outside(format!("there is no medium for {}", make.name));
+    let device: Rc<dyn Device> = match make.env.get::<Content>().ok_or_else(none)? {
+        Content::Recording(journal) => Recorder::leaf(journal, make.rt, &Media::new(size), block, defer),
+        Content::Crashed(images) => {
+            let image = images.borrow_mut().pop_front().ok_or_else(none)?;
+            let store = image.over(&SparseStore::default());
             Rc::new(MemoryDevice::over(make.rt, Media::of(size, store), block, defer))
         }
-        _ => return Err(KindError::Outside(format!("there is no medium for {} in bed {number}", make.name))),
     };
     Ok(if make.args.flag("zero") { device } else { Rc::new(Unzeroing::over(device)) })
 }
@@ -134,17 +105,18 @@ pub enum Broken {
 }
 
 /// Runs the suite on a stack over recorded media, then opens the stack again over every state that a crash at any event
-/// could have left, and demands that each block in the suite's windows holds what its client was promised.
+/// could have left. Each block in the suite's windows must hold what its client was promised.
 ///
-/// `open` builds the stack over the media of a bed: all its ends are of kind [`RECORDED`].
+/// `open` builds the stack in an environment ([`Stack::build_with`](esker_stack::Stack::build_with)): all its ends are of kind
+/// [`RECORDED`].
 ///
 /// # Errors
 /// The first broken promise.
-pub fn check(open: impl Fn(&Rt, u64) -> Rc<dyn Device>, options: Options, bound: Bound) -> Result<Count, Broken> {
+pub fn check(open: impl Fn(&Rt, &Env) -> Rc<dyn Device>, options: Options, bound: Bound) -> Result<Count, Broken> {
     let (seed, journal) = (options.seed, Journal::default());
-    let bed = Bed::new(Content::Recording(journal.clone()));
+    let env = Env::of(Content::Recording(journal.clone()));
     let sim = Sim::new(SimConfig::seeded(seed));
-    let device = open(&sim.rt(), bed.0);
+    let device = open(&sim.rt(), &env);
     let windows = conformance::windows(device.limits(), options.window);
     let before = content(&sim, device.clone(), windows.clone()).expect("a device that was just made can be read");
     let top = Recorder::above(&journal, device, before.clone());
@@ -165,13 +137,13 @@ pub fn check(open: impl Fn(&Rt, u64) -> Rc<dyn Device>, options: Options, bound:
 
 /// What a stack over `images` holds in `windows`.
 fn reopened(
-    open: &impl Fn(&Rt, u64) -> Rc<dyn Device>,
+    open: &impl Fn(&Rt, &Env) -> Rc<dyn Device>,
     images: &[Image],
     windows: &[ByteRange],
 ) -> Result<SparseStore, BioError> {
-    let bed = Bed::new(Content::Crashed(images.to_vec()));
+    let env = Env::of(Content::Crashed(RefCell::new(images.to_vec().into())));
     let sim = Sim::new(SimConfig::seeded(0));
-    let device = open(&sim.rt(), bed.0);
+    let device = open(&sim.rt(), &env);
     content(&sim, device, windows.to_vec())
 }
 

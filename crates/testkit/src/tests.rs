@@ -233,8 +233,8 @@ fn vectors_whose_elements_overlap_are_not_judged() {
 
 /// The suite's plan with power cuts, over one recorded device below a buggy layer.
 fn suite_with_cuts(bug: Bug) -> Result<Count, Broken> {
-    let open = |rt: &Rt, bed: u64| -> Rc<dyn Device> {
-        let given = [("bed", bed.to_string()), ("size", SIZE.to_string())].map(|(name, value)| (name.into(), value));
+    let open = |rt: &Rt, env: &esker_block::Env| -> Rc<dyn Device> {
+        let given = [("size".into(), SIZE.to_string())];
         let args = Args::read(&power::RECORDED, &given.into()).unwrap();
         let Build::Device(build) = power::RECORDED.build else { panic!("a device") };
         let make = Make {
@@ -244,6 +244,7 @@ fn suite_with_cuts(bug: Bug) -> Result<Count, Broken> {
             args: &args,
             lowers: &[],
             created: &esker_block::Created::default(),
+            env,
         };
         Rc::new(Layer { rt: rt.clone(), below: build(&make).unwrap(), bug })
     };

@@ -32,7 +32,8 @@ pub fn main(args: &[String]) -> Result<bool, String> {
     };
     let root = crate::root();
     let pairs = pairs(&root.join("crates/able-samples/src"))?;
-    let components = components(&root.join("crates/layer-kit/src"))?;
+    let mut components = components(&root.join("crates/layer-kit/src"))?;
+    components.extend(self::components(&root.join("crates/able-samples/src/primitives"))?);
     match as_json {
         true => println!("{}", json(&pairs, &components)),
         false => print!("{}", text(&pairs, &components)),

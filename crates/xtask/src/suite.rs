@@ -203,8 +203,7 @@ fn judge(trace: &Path, esker: &Path) -> Result<Facts, String> {
 
 /// Edges between threads, by the rules that are on when nothing is said.
 fn edges(trace: &Path, esker: &Path) -> Option<u64> {
-    let inspected: Value =
-        serde_json::from_str(&said(esker, &["trace", "inspect", "--json"], trace, &[]).ok()?).ok()?;
+    let inspected: Value = serde_json::from_str(&said(esker, &["trace", "deps", "--json"], trace, &[]).ok()?).ok()?;
     let modes = inspected["modes"].as_array()?;
     modes.iter().find(|mode| mode["name"] == "root")?["edges"].as_u64()
 }

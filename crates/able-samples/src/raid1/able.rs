@@ -6,8 +6,9 @@ use std::rc::Rc;
 use esker_block::{
     Arity, Bio, BioError, Ctx, Done, Extension, Flow, Kind, KindError, Layer, Make, Op, OpKind, Role, Stat, Step,
 };
-use esker_layer_kit::device::Lowers;
 use esker_layer_kit::io::{Io, retry};
+
+use crate::primitives::lowers::Lowers;
 use esker_rt::Level;
 
 use super::{TRIES, limits};

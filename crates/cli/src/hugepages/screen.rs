@@ -1,6 +1,6 @@
 //! The screen of `esker hugepage top`: for each process a heat map of its memory.
 
-use esker_hugepage::Status;
+use esker_hugepage_linux::Status;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Color, Modifier, Style};
@@ -64,7 +64,7 @@ fn heat(cell: char) -> Span<'static> {
 
 #[cfg(test)]
 mod tests {
-    use esker_hugepage::status::ProcessStatus;
+    use esker_hugepage_linux::status::ProcessStatus;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 

@@ -1,7 +1,7 @@
 //! The status of a manager of huge pages as plain text.
 
-use esker_hugepage::Status;
-use esker_hugepage::status::{Done, GroupStatus, ProcessStatus, Sharing};
+use esker_hugepage_linux::Status;
+use esker_hugepage_linux::status::{Done, GroupStatus, ProcessStatus, Sharing};
 
 /// Characters of a map in a line.
 const MAP_WIDTH: usize = 64;
@@ -102,7 +102,7 @@ pub fn map_lines(process: &ProcessStatus, width: usize) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use esker_hugepage::status::ProcessSharing;
+    use esker_hugepage_linux::status::ProcessSharing;
 
     use super::*;
 

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use esker_base::Nanos;
-use esker_lab::machine::{Machine, lost_ticks};
-use esker_predict::calibrate::{Options, RawDevice};
+use esker_calibrate::{Calibrator, Options, RawDevice};
+use esker_lab_kit::machine::{Machine, lost_ticks};
 use esker_predict::calibration::{DeviceTimes, FILE, KindCost, Times, WRITTEN_BY};
-use esker_predict::{Calibration, Calibrator, PredictError};
+use esker_predict::{Calibration, PredictError};
 
 use crate::block_devices::look_at;
 use crate::failure::Failure;
@@ -22,7 +22,7 @@ pub const VERB: Verb = Verb::of::<Calibrate>(About {
               without the layer, and writes the CPU time of each layer and the service times of each device, for `esker \
               try` to charge in virtual time. With --scratch a file in that folder is measured too, by operation, length \
               and requests in flight; it takes 256 MiB and is removed afterwards. With --device a block device is measured \
-              too, which nobody may use meanwhile. It is only read, unless --overwrite is given: then random blocks \
+              too, which no program may use meanwhile. It is only read, unless --overwrite is given: then random blocks \
               anywhere on it are overwritten, and one that holds something is refused without --force. A layer's cost is \
               the median of the rounds, a distribution that of all rounds together. Let nothing else run meanwhile.",
     examples: &[

@@ -1,6 +1,6 @@
 //! `esker hugepage doctor`: what of this machine works for a manager of huge pages.
 
-use esker_hugepage::linux::doctor::examine;
+use esker_hugepage_linux::linux::doctor::examine;
 
 use crate::failure::Failure;
 use crate::terminal::Terminal;

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, stdout};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use esker_hugepage::Status;
+use esker_hugepage_linux::Status;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 

@@ -1,6 +1,7 @@
 //! `esker lab run`: measures the figures of one experiment.
 
-use esker_lab::{ALL, Experiment, Figure, Report};
+use esker_lab::ALL;
+use esker_lab_kit::{Experiment, Figure, Report};
 
 use crate::failure::Failure;
 use crate::lab::{LabArgs, world};

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use super::*;
-use esker_hugepage::linux::merging;
-use esker_hugepage::linux::system::faults_now;
+use esker_hugepage_linux::linux::merging;
+use esker_hugepage_linux::linux::system::faults_now;
 use esker_testkit::Puppet;
 
 const LIBRARY: &str = "libesker_hugepage_preload.so";

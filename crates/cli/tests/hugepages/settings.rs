@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixDatagram;
 
 use super::*;
-use esker_hugepage::linux::system::faults_now;
+use esker_hugepage_linux::linux::system::faults_now;
 
 #[test]
 fn item_49_settings_are_put_back_after_every_signal_that_asks_to_stop() {

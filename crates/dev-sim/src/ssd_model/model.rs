@@ -6,6 +6,7 @@ use esker_block::KindError;
 use super::ftl::{Cleaner, Ftl, Geometry, Moved, UnitState};
 use super::nand::{Nand, Wire};
 use super::spec::{SsdSpec, UNIT};
+use crate::planned::AccessPlan;
 
 /// How the translation layer works, and what the drive holds when the world begins.
 #[derive(Clone, Debug)]
@@ -36,17 +37,6 @@ pub struct SsdState {
     link: Time,
     host: Wire,
     stalls: u64,
-}
-
-/// How one access is served.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct AccessPlan {
-    /// When it is answered.
-    pub finish: Time,
-    /// When flash holds what it wrote; `None` while a part is in a page that is not yet full.
-    pub stable: Option<Time>,
-    /// When flash holds what such pages held before this access, if it filled them.
-    pub closed: Option<Time>,
 }
 
 /// How a write is acknowledged.

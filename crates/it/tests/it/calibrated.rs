@@ -5,12 +5,10 @@ use std::path::{Path, PathBuf};
 
 use esker_base::Nanos;
 use esker_base::units::{KIB, MIB};
-use esker_predict::calibrate::{Options, Part, RawDevice};
-use esker_predict::{
-    Calibration, Calibrator, Candidate, CandidateRun, ComparisonPlan, Load, PredictError, Trace, Watch,
-};
-use esker_rt::real::loop_device::{self, LoopSetup};
+use esker_calibrate::{Calibrator, Options, Part, RawDevice};
+use esker_predict::{Calibration, Candidate, CandidateRun, ComparisonPlan, Load, PredictError, Trace, Watch};
 use esker_stack::Spec;
+use esker_sys::loop_device::{self, LoopSetup};
 use esker_trace_block::{Op, Record};
 
 const SIZE: u64 = 8 * MIB;

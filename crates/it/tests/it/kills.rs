@@ -130,6 +130,7 @@ fn the_array_model_keeps_what_it_promised_with_and_without_caches_in_its_members
             args: &args,
             lowers: &[],
             created: &esker_block::Created::default(),
+            env: &esker_block::Env::default(),
         };
         Rc::new(Array::new(&make, Some(setup.content)).expect("its numbers fit"))
     });

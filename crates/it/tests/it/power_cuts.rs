@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::LazyLock;
 
 use esker_block::conformance::Options;
-use esker_block::{Device, Kind};
+use esker_block::{Device, Env, Kind};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_stack::{Spec, Stack};
@@ -17,15 +17,15 @@ static KINDS: LazyLock<Vec<&'static Kind>> =
     LazyLock::new(|| esker_kinds::ALL.iter().copied().chain([&RECORDED]).collect());
 
 /// Builds `v` of a stack text with recorded media in the place of memory.
-fn open(rt: &Rt, text: &str, bed: u64) -> Rc<dyn Device> {
+fn open(rt: &Rt, text: &str, env: &Env) -> Rc<dyn Device> {
     give_key(rt);
     let mut spec = Spec::parse("sample", text).unwrap_or_else(|e| panic!("{text}: {e}"));
     for device in spec.devices.iter_mut().filter(|device| ["memory", RECORDED.name].contains(&device.kind.as_str())) {
         device.kind = RECORDED.name.into();
         device.args.remove("defer");
-        device.args.insert("bed".into(), bed.to_string());
     }
-    let stack = Stack::build(rt, &Pool::default(), &KINDS, &spec).unwrap_or_else(|e| panic!("{text}: {e}"));
+    let stack =
+        Stack::build_with(rt, &Pool::default(), &KINDS, &spec, env.clone()).unwrap_or_else(|e| panic!("{text}: {e}"));
     Rc::new(stack.device("v").expect("the text names it"))
 }
 
@@ -34,7 +34,7 @@ const SEEDS: u64 = 4;
 
 fn cut(text: &str, seed: u64) -> Result<Count, Broken> {
     let bound = Bound { states_max: 10, seed };
-    power::check(|rt, bed| open(rt, text, bed), Options::power_cuts(seed), bound)
+    power::check(|rt, env| open(rt, text, env), Options::power_cuts(seed), bound)
 }
 
 /// Cuts the power of a stack at every event of several runs.

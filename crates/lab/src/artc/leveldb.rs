@@ -11,8 +11,7 @@ use esker_trace_replay::init::TREE;
 
 use super::mounted::Mounted;
 use super::{compiled, laid_out, recorded};
-use crate::experiment::LabError;
-use crate::{peer, timing};
+use esker_lab_kit::{LabError, peer, timing};
 
 /// Debian's interpreter: its packages' modules are for no other.
 pub const PYTHON: &str = "/usr/bin/python3";

@@ -10,9 +10,10 @@ use esker_rt::mem::Pool;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 
-use crate::experiment::LabError;
-use crate::peer;
-use crate::serving::{Serving, attach};
+use esker_lab_kit::{
+    LabError, peer,
+    serving::{Serving, attach},
+};
 
 /// A disk of five times the usual speed, so that runs are short, and yet the disk, not this machine's CPUs, decides how long
 /// they are. Its buffers are smaller than the profile's by as much as the files of experiments are smaller than those of
@@ -53,7 +54,7 @@ impl FileSystem {
     /// What makes it, before the name of the device.
     fn make(self) -> &'static [&'static str] {
         const EXT: &str = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
-        // Fewer inodes than usual, which nobody initialises later in the background, are soon written.
+        // Fewer inodes than usual, which the kernel does not initialise later in the background, are soon written.
         match self {
             FileSystem::Ext3 => &["mkfs.ext3", "-q", "-F", "-N", "8192", "-E", EXT],
             FileSystem::Ext4 => &["mkfs.ext4", "-q", "-F", "-N", "8192", "-E", EXT],
@@ -80,7 +81,7 @@ impl Mounted {
     pub fn new(name: &str, system: FileSystem, text: &str, scratch: &Path, seed: u64) -> Result<Mounted, LabError> {
         let (files, at) = (scratch.join(format!("{name}-files")), scratch.join(name));
         for dir in [&files, &at] {
-            std::fs::create_dir(dir).map_err(|source| LabError::Scratch { dir: dir.clone(), source })?;
+            std::fs::create_dir(dir).map_err(LabError::scratch(&dir))?;
         }
         let setup = Setup { mount: files, partitions: false };
         let (serving, device) = attach(text, setup, seed)?;

@@ -19,8 +19,7 @@ use esker_trace_order::compiled::Program;
 use esker_trace_replay::{InitMode, Report};
 
 use super::{compiled, laid_out};
-use crate::experiment::LabError;
-use crate::timing;
+use esker_lab_kit::{LabError, timing};
 
 const BLOCK: u64 = 4096;
 /// Bytes of each read of a whole file.
@@ -126,7 +125,7 @@ impl Readers {
     /// # Errors
     /// What the kernel says.
     pub fn run(&self, dir: &Path) -> Result<Ran, LabError> {
-        let fault = |source| LabError::Scratch { dir: dir.to_path_buf(), source };
+        let fault = LabError::scratch(&dir);
         let origin = Instant::now();
         let mut actions = Vec::new();
         let files = (0..self.threads).map(|at| {

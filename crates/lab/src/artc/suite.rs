@@ -7,7 +7,7 @@ use esker_trace_calls::etrace::{self, Limits};
 use esker_trace_order::compiled::Program;
 
 use super::compiled;
-use crate::experiment::LabError;
+use esker_lab_kit::LabError;
 
 const SUITE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/programs");
 

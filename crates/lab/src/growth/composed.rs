@@ -6,7 +6,7 @@ use esker_compose::search::branch::{LOOKS_MAX, compose};
 use esker_compose::{Analysis, Built, Declaration};
 
 use super::cpu_ms;
-use crate::experiment::{Figure, LabError};
+use esker_lab_kit::{Figure, LabError};
 
 const EXTENSIONS: usize = 12;
 const VOLUMES: usize = 8;

@@ -2,13 +2,11 @@
 
 use std::rc::Rc;
 
-use esker_rt::mem::Pool;
-use esker_rt::{Sim, SimConfig};
-use esker_stack::{Spec, Stack};
+use esker_stack::Stack;
 
 use super::Series;
-use crate::experiment::{Figure, LabError};
 use crate::ingens::thread_cpu;
+use esker_lab_kit::{Figure, LabError, Rig};
 
 /// Blocks are small, so that many entries of the catalogue fit into memory.
 const STACK: &str = "a = memory size=512MiB; vm = thin block=512 page=512 segment=256KiB ports=\"first=1MiB\" on a; export vol = vm.first";
@@ -19,10 +17,8 @@ const LISTS: u32 = 4;
 pub fn figures(seed: u64, rounds: u32, progress: &mut dyn FnMut(&str)) -> Result<[Figure; 2], LabError> {
     let (mut create, mut list) = (Series::default(), Series::default());
     for _ in 0..rounds.div_ceil(2) {
-        let spec = Spec::parse("growth", STACK).unwrap_or_else(|e| panic!("the experiment's own text: {e}"));
-        let sim = Sim::new(SimConfig::seeded(seed));
-        let stack = Stack::build(&sim.rt(), &Pool::default(), esker_kinds::ALL, &spec)?;
-        let costs = sim.block_on(async move { costs(stack, &SIZES).await })?;
+        let Rig { world, stack } = Rig::simulated(seed, STACK)?;
+        let costs = world.block_on(async move { costs(stack, &SIZES).await })?;
         for Cost { size, created, listed } in costs {
             create.note(size, created);
             list.note(size, listed);
@@ -60,7 +56,7 @@ async fn costs(stack: Rc<Stack>, sizes: &[u64]) -> Result<Vec<Cost>, LabError> {
 
 async fn ask(stack: &Stack, words: &[&str]) -> Result<String, LabError> {
     let words: Vec<String> = words.iter().map(ToString::to_string).collect();
-    stack.ask("vm", &words).await.map_err(|error| LabError::Data(error.to_string()))
+    stack.order("vm", &words).await.map_err(LabError::data)
 }
 
 #[cfg(test)]
@@ -69,10 +65,8 @@ mod tests {
 
     #[test]
     fn as_many_volumes_are_made_as_are_counted() {
-        let sim = Sim::new(SimConfig::seeded(1));
-        let spec = Spec::parse("test", STACK).unwrap();
-        let stack = Stack::build(&sim.rt(), &Pool::default(), esker_kinds::ALL, &spec).unwrap();
-        sim.block_on(async move {
+        let Rig { world, stack } = Rig::simulated(1, STACK).unwrap();
+        world.block_on(async move {
             let costs = costs(stack.clone(), &[5, 20]).await.unwrap();
             assert!(costs.iter().map(|cost| cost.size).eq([5, 20]) && costs[1].created > costs[0].created);
             let listed: serde_json::Value = serde_json::from_str(&ask(&stack, &["list"]).await.unwrap()).unwrap();

@@ -6,9 +6,10 @@ use std::path::Path;
 use serde_json::json;
 
 use super::Series;
-use crate::experiment::{Figure, LabError};
-use crate::peer;
-use crate::serve_process::{PROGRAM, ServeProcess};
+use esker_lab_kit::{
+    Figure, LabError, peer,
+    serve_process::{PROGRAM, ServeProcess},
+};
 
 /// Layers of one chain, and exports.
 const PARTS: [u64; 5] = [2_048, 4_096, 8_192, 16_384, 32_768];

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use esker_base::units::{GIB, KIB};
 use esker_base::{Nanos, Stream};
 use esker_predict::{Candidate, ComparisonPlan, SpeedChoice, Trace, Watch};
-use esker_stack::Spec;
 use esker_trace_block::{Op, Record};
 
 use super::{Series, cpu_ms};
-use crate::experiment::{Figure, LabError};
+use esker_lab_kit::{Figure, LabError, rig};
 
 /// One load, at several sizes.
 struct Load {
@@ -77,7 +76,7 @@ impl Load {
     }
 
     fn plan(&self, seed: u64, requests: u64) -> ComparisonPlan {
-        let spec = Spec::parse(self.id, self.stack).unwrap_or_else(|e| panic!("the experiment's own text: {e}"));
+        let spec = rig::spec(self.stack);
         let candidate = Candidate { name: "vol".to_string(), what: self.stack.to_string(), spec };
         let mut random = Stream::named(seed, self.id);
         let record = |nth: u64| Record {

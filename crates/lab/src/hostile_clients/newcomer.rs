@@ -15,7 +15,7 @@ use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::sync::{Either, race};
 
 use super::crowd::Target;
-use crate::experiment::LabError;
+use esker_lab_kit::LabError;
 
 /// A newcomer that is not done by then has been locked out.
 pub const PATIENCE: Duration = Duration::from_secs(5);

@@ -10,8 +10,7 @@ use rcgen::{
 };
 use tempfile::TempDir;
 
-use crate::experiment::LabError;
-use crate::peer;
+use esker_lab_kit::{LabError, peer};
 
 /// The name in both certificates.
 const NAME: &str = "localhost";
@@ -31,8 +30,7 @@ impl Papers {
     pub fn new(folder: TempDir) -> Result<Papers, LabError> {
         let (authority, server, client) = made().map_err(|error| peer::fault("rcgen", error))?;
         let write = |name: &str, text: &str| {
-            write_private(&folder.path().join(name), text)
-                .map_err(|source| LabError::Scratch { dir: folder.path().to_path_buf(), source })
+            write_private(&folder.path().join(name), text).map_err(LabError::scratch(&folder.path()))
         };
         write("authority.pem", &authority)?;
         write("server.pem", &server.0)?;

@@ -11,9 +11,10 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::experiment::LabError;
-use crate::serve_process::{PROGRAM, ServeProcess};
-use crate::{peer, scratch};
+use esker_lab_kit::{
+    LabError, peer, scratch,
+    serve_process::{PROGRAM, ServeProcess},
+};
 
 /// The key in hexadecimal digits.
 const KEY: &str = "00112233445566778899aabbccddeeff0f1e2d3c4b5a69788796a5b4c3d2e1f0";

@@ -6,9 +6,8 @@ use std::time::Instant;
 use esker_base::Stream;
 use esker_hugepage::PAGE_BYTES;
 
-use crate::experiment::{LabError, Options};
 use crate::ingens::{Arm, FRESH, first_region};
-use crate::timing::median;
+use esker_lab_kit::{LabError, Options, timing::median};
 
 const PAGE: usize = PAGE_BYTES as usize;
 /// A line of a CPU's cache: each page has one that is used, at a place of its own.

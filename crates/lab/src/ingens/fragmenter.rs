@@ -8,9 +8,7 @@ use esker_hugepage::PAGE_BYTES;
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::experiment::LabError;
-use crate::machine::told_bytes;
-use crate::peer;
+use esker_lab_kit::{LabError, machine::told_bytes, peer};
 
 /// What a pipe holds at most without further rights.
 const PIPE: usize = MIB as usize;

@@ -11,11 +11,8 @@ use std::time::{Duration, Instant};
 use esker_base::Stream;
 use tempfile::TempDir;
 
-use crate::cgroup::Group;
-use crate::experiment::LabError;
-use crate::ingens::bound::Bound;
 use crate::ingens::huge_of;
-use crate::{peer, scratch};
+use esker_lab_kit::{LabError, bound::Bound, cgroup::Group, peer, scratch};
 
 /// The program.
 pub const PROGRAM: &str = "redis-server";

@@ -8,10 +8,8 @@ use std::process::Stdio;
 use esker_base::Stream;
 use tempfile::TempDir;
 
-use crate::experiment::LabError;
-use crate::ingens::bound::Bound;
 use crate::ingens::redis;
-use crate::{peer, scratch};
+use esker_lab_kit::{LabError, bound::Bound, peer, scratch};
 
 const KEYS: usize = 60_000;
 /// Bytes of a value.
@@ -198,7 +196,7 @@ fn fill(content: &mut Vec<u8>, key: usize, version: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::LabError;
+    use esker_lab_kit::LabError;
 
     /// A server, or nothing where it is not installed.
     fn store(kind: Kind, folder: &Path) -> Option<Store> {

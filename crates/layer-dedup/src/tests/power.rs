@@ -37,7 +37,7 @@ impl Case {
         let size = self.blocks.map(|blocks| blocks * u64::from(self.block));
         let config = config(device.limits(), size);
         let opened = open_on(rt, device, crate::store::Config { verify: self.verify, ..config }).await;
-        opened.unwrap_or_else(|error| panic!("the lower end {error}"))
+        opened.unwrap_or_else(|error| panic!("the lower device {error}"))
     }
 
     fn media(self, image: SparseStore) -> Rc<Media> {
@@ -192,11 +192,10 @@ fn every_crash_state_over_large_blocks_keeps_its_promises() {
 #[test]
 fn the_layer_in_a_stack_keeps_its_promises_in_every_crash_state() {
     static KINDS: &[&Kind] = &[&crate::KIND, &RECORDED];
-    let text = "v = recorded bed=BED size=128KiB latency=3us | dedup block=512 cache=64KiB";
-    let open = |rt: &Rt, bed: u64| -> Rc<dyn Device> {
-        let text = text.replace("BED", &bed.to_string());
-        let spec = Spec::parse("test", &text).unwrap();
-        Rc::new(Stack::build(rt, &Pool::default(), KINDS, &spec).unwrap().device("v").unwrap())
+    let text = "v = recorded size=128KiB latency=3us | dedup block=512 cache=64KiB";
+    let open = |rt: &Rt, env: &esker_block::Env| -> Rc<dyn Device> {
+        let spec = Spec::parse("test", text).unwrap();
+        Rc::new(Stack::build_with(rt, &Pool::default(), KINDS, &spec, env.clone()).unwrap().device("v").unwrap())
     };
     let count = power::check(open, Options::power_cuts(3), Bound { states_max: 9, seed: 3 });
     let count = count.unwrap_or_else(|broken| panic!("{broken}"));

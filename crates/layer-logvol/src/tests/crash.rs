@@ -18,10 +18,10 @@ static CUT: &[&Kind] = &[&crate::KIND, &RECORDED];
 fn suite(text: &str, seeds: u64, states_min: u64) {
     let mut states = 0;
     for seed in 1..=seeds {
-        let open = |rt: &Rt, bed: u64| -> Rc<dyn Device> {
-            let text = text.replace("BED", &bed.to_string());
-            let spec = Spec::parse("test", &text).unwrap_or_else(|e| panic!("{text}: {e}"));
-            let stack = Stack::build(rt, &Pool::default(), CUT, &spec).unwrap_or_else(|e| panic!("{text}: {e}"));
+        let open = |rt: &Rt, env: &esker_block::Env| -> Rc<dyn Device> {
+            let spec = Spec::parse("test", text).unwrap_or_else(|e| panic!("{text}: {e}"));
+            let stack = Stack::build_with(rt, &Pool::default(), CUT, &spec, env.clone());
+            let stack = stack.unwrap_or_else(|e| panic!("{text}: {e}"));
             Rc::new(stack.device("v").expect("the text names it"))
         };
         let count = power::check(open, Options::power_cuts(seed), Bound { states_max: 6, seed });
@@ -34,7 +34,7 @@ fn suite(text: &str, seeds: u64, states_min: u64) {
 #[test]
 fn a_volume_keeps_its_promises_in_every_crash_state() {
     suite(
-        "a = recorded bed=BED size=1MiB latency=3us; \
+        "a = recorded size=1MiB latency=3us; \
          v = logvol block=512 page=512 segment=64KiB checkpoint_interval=64KiB size=64KiB on a",
         4,
         2000,
@@ -44,7 +44,7 @@ fn a_volume_keeps_its_promises_in_every_crash_state() {
 #[test]
 fn a_volume_of_larger_blocks_keeps_them_over_smaller_sectors() {
     suite(
-        "a = recorded bed=BED size=1MiB latency=3us; \
+        "a = recorded size=1MiB latency=3us; \
          v = logvol block=4096 segment=64KiB checkpoint_interval=256KiB size=128KiB on a",
         1,
         500,

@@ -45,16 +45,17 @@ fn ports_of_small_sectors_conform() {
 
 #[test]
 fn a_port_keeps_its_promises_about_sectors_in_every_crash_state() {
-    static CUT: &[&Kind] = &[&crate::manager::KIND, &RECORDED];
+    static CUT: &[&Kind] = &[&crate::thin::KIND, &RECORDED];
     let mut states = 0;
     for (seed, block) in [(1, 512), (2, 4096)] {
-        let open = |rt: &Rt, bed: u64| -> Rc<dyn Device> {
+        let open = |rt: &Rt, env: &esker_block::Env| -> Rc<dyn Device> {
             let text = format!(
-                "a = recorded bed={bed} size=1MiB block={block} latency=3us; \
+                "a = recorded size=1MiB block={block} latency=3us; \
                  vm = thin segment=64KiB checkpoint_interval=256KiB ports=\"db=128KiB\" on a"
             );
             let spec = Spec::parse("test", &text).unwrap_or_else(|e| panic!("{text}: {e}"));
-            let stack = Stack::build(rt, &Pool::default(), CUT, &spec).unwrap_or_else(|e| panic!("{text}: {e}"));
+            let stack = Stack::build_with(rt, &Pool::default(), CUT, &spec, env.clone());
+            let stack = stack.unwrap_or_else(|e| panic!("{text}: {e}"));
             Rc::new(stack.device("vm.db").expect("the text names it"))
         };
         let count = power::check(open, Options::power_cuts(seed), Bound { states_max: 6, seed });

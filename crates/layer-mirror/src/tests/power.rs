@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use esker_block::conformance::Options;
-use esker_block::{Bio, Buf, Device, Done, Kind, Limits, Step};
+use esker_block::{Bio, Buf, Device, Done, Env, Kind, Limits, Step};
 use esker_rt::Rt;
 use esker_stack::Export;
 use esker_testkit::power::{self, RECORDED};
@@ -14,14 +14,14 @@ use crate::check;
 
 static KINDS: &[&Kind] = &[&crate::KIND, &RECORDED];
 
-const HALVES: &str = "a = recorded bed=BED size=64KiB latency=3us; b = recorded bed=BED size=64KiB latency=7us;";
+const HALVES: &str = "a = recorded size=64KiB latency=3us; b = recorded size=64KiB latency=7us;";
 const BOTH: &str = "vol = mirror region=4KiB clean_after=40us";
 
-fn open(rt: &Rt, text: &str, bed: u64) -> Export {
-    bench::open(rt, KINDS, &text.replace("BED", &bed.to_string()))
+fn open(rt: &Rt, text: &str, env: &Env) -> Export {
+    bench::open_with(rt, KINDS, text, env)
 }
 
-/// A volume over two halves that are compared before its first request, as the power cut left them.
+/// A volume over two members that are compared before its first request, as the power cut left them.
 struct Compared {
     volume: Export,
     compared: Rc<Cell<bool>>,
@@ -43,7 +43,7 @@ impl Device for Compared {
     }
 }
 
-/// Halves that call each other in sync are equal wherever no superblock says that they may differ.
+/// Members that call each other in sync are equal wherever no superblock says that they may differ.
 async fn compare(volume: &Export) {
     let mut halves = Vec::new();
     for name in ["a", "b"] {
@@ -68,9 +68,9 @@ fn check(first: &str, then: &str, states_min: u64) {
         let built = Cell::new(false);
         let text = || format!("{HALVES} {}", if built.replace(true) { then } else { first });
         let bound = Bound { states_max: 11, seed };
-        let volume = |rt: &Rt, bed| -> Rc<dyn Device> {
+        let volume = |rt: &Rt, env: &Env| -> Rc<dyn Device> {
             let compared = Rc::new(Cell::new(!built.get()));
-            Rc::new(Compared { compared, volume: open(rt, &text(), bed) })
+            Rc::new(Compared { compared, volume: open(rt, &text(), env) })
         };
         let count = power::check(volume, Options::power_cuts(seed), bound);
         states += count.unwrap_or_else(|broken| panic!("{then}: {broken}")).states;
@@ -87,7 +87,7 @@ fn a_mirror_keeps_its_promises_in_every_crash_state() {
     check(&text, &text, 2500);
 }
 
-/// The power fails and one half never comes back: the other one has everything.
+/// The power fails and one member never comes back: the other one has everything.
 #[test]
 fn either_half_keeps_all_promises_alone() {
     for half in ["a", "b"] {

@@ -3,26 +3,26 @@
 use std::rc::Rc;
 
 use esker_block::conformance::Options;
-use esker_block::{Device, Kind};
+use esker_block::{Device, Env, Kind};
 use esker_rt::Rt;
 use esker_testkit::power::{self, RECORDED};
 use esker_testkit::{Bound, bench};
 
 static KINDS: &[&Kind] = &[&crate::KIND, &esker_layers::delay::KIND, &RECORDED];
 
-fn open(rt: &Rt, text: &str, bed: u64) -> Rc<dyn Device> {
-    Rc::new(bench::open(rt, KINDS, &text.replace("BED", &bed.to_string())))
+fn open(rt: &Rt, text: &str, env: &Env) -> Rc<dyn Device> {
+    Rc::new(bench::open_with(rt, KINDS, text, env))
 }
 
 fn check(layer: &str, log: &str, states_min: u64) {
     let text = format!(
-        "h = recorded bed=BED size=64KiB latency=7us; r = recorded bed=BED size={log} latency=3us; \
+        "h = recorded size=64KiB latency=7us; r = recorded size={log} latency=3us; \
          a = delay write=1us jitter=20us on r; vol = {layer} on h, a"
     );
     let mut states = 0;
     for seed in 1..=3 {
         let bound = Bound { states_max: 11, seed };
-        let count = power::check(|rt, bed| open(rt, &text, bed), Options::power_cuts(seed), bound);
+        let count = power::check(|rt, env| open(rt, &text, env), Options::power_cuts(seed), bound);
         states += count.unwrap_or_else(|broken| panic!("{text}: {broken}")).states;
     }
     println!("{states} states: {layer}");

@@ -16,7 +16,7 @@ pub const GROUPS: [u32; GROUP_COUNT] = [
 /// How many groups there are.
 pub const GROUP_COUNT: usize = 30;
 /// The share of writes where reads and writes were measured mixed.
-pub(crate) const MIXED_SHARE: f64 = 0.5;
+pub const MIXED_SHARE: f64 = 0.5;
 /// The requests over which a mix is told: the mean age of what counts.
 const LATELY: f64 = 64.0;
 /// The bound behind the last group.
@@ -36,7 +36,7 @@ pub enum OpName {
 
 impl OpName {
     /// What is measured in place of `op`.
-    pub(crate) fn of(op: Op) -> OpName {
+    pub fn of(op: Op) -> OpName {
         match op {
             Op::Read => OpName::Read,
             Op::Write => OpName::Write,
@@ -196,8 +196,9 @@ pub(crate) struct Mix {
 }
 
 impl Mix {
-    /// Counts a request, and tells how likely it takes the time of mixed ones: as it were drawn from those of its own kind
-    /// and from such as were measured mixed, so that the other operation has its share. What is never mixed is told 0.
+    /// Counts a request, and returns how likely it takes the time of mixed ones. It is as if drawn from those of its
+    /// own kind and from such as were measured mixed, so that the other operation has its share. What is never mixed is
+    /// told 0.
     pub fn of(&mut self, op: OpName) -> f64 {
         let is_write = match op {
             OpName::Read => 0.0,
@@ -224,7 +225,7 @@ fn linear(points: &[(f64, f64)], x: f64) -> f64 {
 }
 
 /// The mean of all, of the means of groups.
-pub(crate) fn mean_of(groups_ns: &[f64]) -> f64 {
+pub fn mean_of(groups_ns: &[f64]) -> f64 {
     let ends = GROUPS.iter().skip(1).chain([&WHOLE]);
     let share = |(from, to): (&u32, &u32)| f64::from(to - from) / f64::from(WHOLE);
     groups_ns.iter().zip(GROUPS.iter().zip(ends).map(share)).map(|(mean, share)| mean * share).sum()

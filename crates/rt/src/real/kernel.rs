@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::lock;
+use esker_sys::lock;
+
 use super::op::{FallocateMode, Op, Outcome};
 use crate::handle::Rt;
 use crate::mem::Parts;
@@ -191,7 +192,7 @@ impl File {
     /// down, which is waited for up to a second.
     ///
     /// # Errors
-    /// `WouldBlock` with [`LockHolder`](super::lock::LockHolder) if another program holds one, or the kernel's.
+    /// `WouldBlock` with [`LockHolder`](lock::LockHolder) if another program holds one, or the kernel's.
     pub fn lock(&self, exclusive: bool) -> io::Result<()> {
         patiently(|| {
             lock::lock_whole(self.fd.as_fd(), exclusive)?;

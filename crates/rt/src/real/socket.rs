@@ -7,11 +7,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::Duration;
 
+use esker_sys::Credentials;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags};
-
 use smallvec::SmallVec;
 
-use super::credentials::Credentials;
 use crate::mem::Slice;
 use crate::net::{Address, KeepAlive};
 
@@ -69,18 +68,18 @@ pub(crate) fn connect(address: &Address) -> io::Result<OwnedFd> {
     }
 }
 
-/// Who is at the other end of a connected socket; empty if the kernel cannot tell.
+/// The peer of a connected socket; empty if the kernel cannot tell.
 pub(crate) fn peer(fd: &OwnedFd) -> String {
     let address = rustix::net::getpeername(fd).ok().flatten();
     if let Some(address) = address.and_then(|address| std::net::SocketAddr::try_from(address).ok()) {
         return address.to_string();
     }
-    // A program on this machine: its socket has no name, but the kernel knows who connected it.
+    // A program on this machine: its socket has no name, but the kernel knows the process that connected it.
     peer_name(fd)
 }
 
 /// The process and user of a local peer; process 0 is one outside of this pid namespace, as the kernel has it.
-pub(crate) fn peer_name(fd: &impl AsFd) -> String {
+fn peer_name(fd: &impl AsFd) -> String {
     let name = |peer: Credentials| format!("pid {} uid {}", peer.pid.unwrap_or(0), peer.uid);
     Credentials::of_peer(fd).map_or_else(|_| String::new(), name)
 }
@@ -123,4 +122,37 @@ pub(crate) fn untaken(fd: &OwnedFd) -> io::Result<usize> {
 /// Removes the path of a socket that we made; gone already is fine.
 pub(crate) fn remove_socket(path: &Path) {
     let _gone = std::fs::remove_file(path);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    /// Plays its own child in a pid namespace, whose standard input was connected by the parent.
+    #[test]
+    fn a_peer_outside_of_the_namespace_has_a_user_and_no_process() {
+        const CHILD: &str = "ESKER_TEST_CHILD_OF_NAMESPACE";
+        if std::env::var_os(CHILD).is_some() {
+            let known = Credentials::of_peer(&std::io::stdin()).unwrap();
+            assert_eq!((known.pid, known.uid), (None, 0));
+            assert_eq!(peer_name(&std::io::stdin()), "pid 0 uid 0");
+            return;
+        }
+        let (stdin, _ours) = UnixStream::pair().unwrap();
+        let unshare = |input: Stdio, program: &std::path::Path, args: &[&str]| {
+            let mut command = Command::new("unshare");
+            command.args(["--pid", "--fork"]).arg(program).args(args).env(CHILD, "1").stdin(input).output()
+        };
+        let usable = unshare(Stdio::null(), std::path::Path::new("/bin/true"), &[]);
+        if !rustix::process::geteuid().is_root() || !usable.is_ok_and(|done| done.status.success()) {
+            return esker_skip::skip(esker_skip::Ability::Attach, format_args!("no pid namespace can be made"));
+        }
+        let name = "real::socket::tests::a_peer_outside_of_the_namespace_has_a_user_and_no_process";
+        let this = std::env::current_exe().unwrap();
+        let done = unshare(Stdio::from(OwnedFd::from(stdin)), &this, &["--exact", name]).unwrap();
+        let told = String::from_utf8_lossy(&done.stdout);
+        assert!(done.status.success() && told.contains("1 passed"), "{told}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use esker_rt::real::WriteBack;
+use esker_sys::WriteBack;
 use esker_trace_calls::words::{SyncKind, Whence};
 use esker_trace_calls::{Call, Errno as Traced, Fd, Object, Outcome};
 use rustix::event::{PollFd, PollFlags};
@@ -188,7 +188,7 @@ impl CallExecutor<'_> {
     }
 
     pub(super) fn write_back(&self, handle: &Handle, offset: u64, len: u64, what: WriteBack) -> Reply {
-        let done = esker_rt::real::write_back(handle, offset, len, what);
+        let done = esker_sys::write_back(handle, offset, len, what);
         done.map(|()| 0).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO).into())
     }
 
@@ -242,7 +242,7 @@ impl CallExecutor<'_> {
     }
 }
 
-/// Who was told to come again, by a pipe that was empty or full, would wait here for what others do only later.
+/// A call that an empty or full pipe told to come again would wait here for what others do only later.
 fn came_again(turn: &Turn<'_>) -> Result<(), Fail> {
     match turn.step.outcome {
         Outcome::Failed(Traced::EAGAIN) => Err(Fail::Skip(Skip::Circumstance)),
@@ -250,8 +250,8 @@ fn came_again(turn: &Turn<'_>) -> Result<(), Fail> {
     }
 }
 
-/// A write that failed because nobody reads waits until nobody does: it may have waited for room in the trace, and there is
-/// more here.
+/// A write that failed because no reader was left waits until none is left: it may have waited for room in the trace,
+/// and there is more here.
 fn nobody_reads(turn: &Turn<'_>, handle: &Handle) -> Result<(), Errno> {
     if turn.step.outcome == Outcome::Failed(Traced::EPIPE) {
         let mut ends = [PollFd::new(handle, PollFlags::empty())];

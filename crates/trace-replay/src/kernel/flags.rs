@@ -99,8 +99,8 @@ pub fn xattr(flags: XattrFlags) -> rustix::fs::XattrFlags {
     )
 }
 
-pub fn write_back(flags: SyncRangeFlags) -> esker_rt::real::WriteBack {
-    esker_rt::real::WriteBack {
+pub fn write_back(flags: SyncRangeFlags) -> esker_sys::WriteBack {
+    esker_sys::WriteBack {
         wait_before: flags.contains(SyncRangeFlags::SYNC_FILE_RANGE_WAIT_BEFORE),
         start: flags.contains(SyncRangeFlags::SYNC_FILE_RANGE_WRITE),
         wait_after: flags.contains(SyncRangeFlags::SYNC_FILE_RANGE_WAIT_AFTER),

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use esker_rt::real::FileMap;
+use esker_sys::FileMap;
 use esker_trace_calls::Fd;
 use rustix::io::Errno;
 
@@ -83,7 +83,7 @@ impl Slots {
         }
     }
 
-    /// Closes it; the descriptor itself is closed when nobody uses it any more, and then its errors are told.
+    /// Closes it; the descriptor itself is closed after its last use, and its errors are reported then.
     ///
     /// # Errors
     /// `BADF` if nothing is open there, and the kernel's.
@@ -95,7 +95,7 @@ impl Slots {
         }
     }
 
-    /// Closes everything, so that those who wait for the other end of something come back.
+    /// Closes everything, so that calls that wait for another end come back.
     pub fn close_all(&self) {
         for slot in 0..self.slots.len() {
             // Slots that are closed already are no error here.
@@ -106,6 +106,6 @@ impl Slots {
 
 /// Closes a descriptor and tells what became of its last writes, which dropping it would not.
 fn close(fd: OwnedFd) -> Result<(), Errno> {
-    let closed = esker_rt::real::close(fd);
+    let closed = esker_sys::close(fd);
     closed.map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
 }

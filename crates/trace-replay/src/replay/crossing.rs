@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code, reason = "what crosses to a thread with other descriptors has to be vouched for")]
 
-use esker_rt::real::NoDescriptors;
+use esker_sys::NoDescriptors;
 
 use super::Alone;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use esker_hugepage::status as hugepage;
+use esker_hugepage_linux::status as hugepage;
 use esker_serve::status::{EndStatus, ExportStatus, Load, OpLoad, PartStatus, Status, UsageStatus};
 use esker_testkit::generated::Block;
 
@@ -16,7 +16,7 @@ pub fn blocks() -> [Block; 2] {
     let block = |of: &str, text: String| Block { page: PAGE.into(), name: format!("metrics of {of}"), text };
     [
         block("esker serve", families(&esker_serve::metrics::page(served()))),
-        block("esker hugepage run", families(&esker_hugepage::metrics::page(managed()))),
+        block("esker hugepage run", families(&esker_hugepage_linux::metrics::page(managed()))),
     ]
 }
 

@@ -1,0 +1,100 @@
+//! `esker lab repeat`: several experiments, several times, unattended.
+
+use std::time::Duration;
+
+use esker_base::Nanos;
+use esker_base::units::parse_span;
+use esker_lab::ALL;
+use esker_lab_kit::{Evaluated, Evaluation, Experiment, LabError, Spread, evaluate};
+
+use crate::failure::Failure;
+use crate::lab::{LabArgs, world};
+use crate::terminal::Terminal;
+use crate::verb::{About, Example, Run, Verb};
+
+/// The record.
+pub const VERB: Verb = Verb::of::<Repeat>(About {
+    words: &["lab", "repeat"],
+    summary: "Run several experiments several times, and tell how far their figures spread",
+    details: "Runs every experiment whose name begins with one of the PREFIXes once, then all again, with the next seed each \
+              time, and prints median, least and largest value of each figure with the machine and the seeds. An experiment \
+              that fails does not stop the others; the exit status tells. With --budget no run begins that would \
+              probably end later.",
+    examples: &[
+        Example {
+            line: "esker lab repeat artc- --quick --repeat 3",
+            does: "runs all experiments of replays three times",
+        },
+        Example { line: "esker lab repeat --budget 3h --json", does: "runs all of the lab for at most three hours" },
+    ],
+});
+
+#[derive(clap::Args)]
+struct Repeat {
+    /// Beginnings of names; `esker lab list` shows the names [default: all experiments]
+    #[arg(value_name = "PREFIX")]
+    prefixes: Vec<String>,
+    /// Runs of each experiment
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+    /// Time for all of it: 90s, 30m, 2h [default: as long as it takes]
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    budget: Option<Nanos>,
+    #[command(flatten)]
+    lab: LabArgs,
+}
+
+impl Run for Repeat {
+    fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        let experiments = chosen(&self.prefixes)?;
+        let budget = self.budget.map(|budget| Duration::from_nanos(budget.0));
+        let mut progress = terminal.lines();
+        let evaluation = evaluate(&experiments, &self.lab.options(), self.repeat, budget, &mut progress);
+        drop(progress);
+        match self.lab.json {
+            true => terminal.say(&serde_json::to_string_pretty(&evaluation)?)?,
+            false => terminal.say(&text(&evaluation))?,
+        }
+        let failed = evaluation.experiments.iter().filter(|one| !one.failures.is_empty()).map(|one| one.experiment);
+        match failed.collect::<Vec<_>>() {
+            failed if failed.is_empty() => Ok(()),
+            failed => Err(LabError::Data(format!("runs failed of {}", failed.join(", "))).into()),
+        }
+    }
+}
+
+fn chosen(prefixes: &[String]) -> Result<Vec<&'static Experiment>, Failure> {
+    let matches = |prefix: &String, name: &str| name.starts_with(prefix.as_str());
+    if let Some(prefix) = prefixes.iter().find(|prefix| !ALL.iter().any(|one| matches(prefix, one.name))) {
+        return Err(Failure::Usage(format!("no experiment's name begins with \"{prefix}\"; see `esker lab list`")));
+    }
+    let is_chosen = |one: &&Experiment| prefixes.is_empty() || prefixes.iter().any(|prefix| matches(prefix, one.name));
+    Ok(ALL.iter().filter(is_chosen).collect())
+}
+
+fn text(evaluation: &Evaluation) -> String {
+    let head = format!(
+        "{}{}{}",
+        evaluation.machine,
+        if evaluation.quick { "; quick subsets" } else { "" },
+        match evaluation.left_out {
+            0 => String::new(),
+            runs => format!("; no time was left for {runs} runs"),
+        },
+    );
+    let parts = evaluation.experiments.iter().map(part);
+    [head].into_iter().chain(parts).collect::<Vec<_>>().join("\n\n")
+}
+
+fn part(one: &Evaluated) -> String {
+    let seeds: Vec<String> = one.seeds.iter().map(u64::to_string).collect();
+    let (seeds, world) = (seeds.join(" "), world(one.simulated));
+    let head = format!("{}  seeds {seeds}  {world}  {:.0} s\n{}", one.experiment, one.seconds, one.source);
+    let failures = one.failures.iter().map(|why| format!("FAILED {why}"));
+    [head].into_iter().chain(one.figures.iter().map(row)).chain(failures).collect::<Vec<_>>().join("\n")
+}
+
+fn row(spread: &Spread) -> String {
+    let Spread { id, unit, median, least, most, .. } = spread;
+    format!("{id:<32} {median:>14.4}  {least:>14.4} to {most:<14.4} {unit}")
+}

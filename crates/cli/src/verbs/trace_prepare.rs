@@ -1,0 +1,64 @@
+//! `esker trace prepare`: makes the tree with which traces begin.
+
+use esker_base::units::size_human;
+use esker_trace_replay::{InitMode, initialise, run};
+
+use crate::failure::Failure;
+use crate::replaying::{self, Jobs};
+use crate::terminal::Terminal;
+use crate::verb::{About, Example, Run, Verb};
+
+/// The record.
+pub const VERB: Verb = Verb::of::<Prepare>(About {
+    words: &["trace", "prepare"],
+    summary: "Make the tree with which traces begin",
+    details: "Makes every file, directory and link of the traces below DIR/tree, with sizes, permissions, times and extended \
+              attributes, and writes it all to the device. Files are filled with random bytes. With --mode delta only what \
+              differs from that is made, changed or removed. Several traces get one tree; where a file has two sizes it \
+              gets the larger one.",
+    examples: &[
+        Example { line: "esker trace prepare app.etrace --dir /mnt/target/run", does: "makes the tree of one trace" },
+        Example {
+            line: "esker trace prepare app.etrace --dir run --mode delta",
+            does: "makes it again behind a replay",
+        },
+        Example { line: "esker trace prepare music.etrace photos.etrace --dir run", does: "makes one tree for two" },
+    ],
+});
+
+#[derive(clap::Args)]
+struct Prepare {
+    #[command(flatten)]
+    jobs: Jobs,
+    /// How much is made anew: full, delta or none
+    #[arg(long, value_name = "MODE", value_parser = replaying::init_mode, default_value = "full")]
+    mode: InitMode,
+    /// JSON, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+impl Run for Prepare {
+    fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        let jobs = self.jobs.load(terminal)?;
+        let (tree, notes) = run::tree(&jobs)?;
+        let options = self.jobs.init(self.mode);
+        let made = replaying::with_bar(terminal, |progress| initialise(&self.jobs.dir, &tree, options, progress));
+        let (_, mut done) = made?;
+        done.notes.extend(notes);
+        if self.json {
+            return terminal.say(&serde_json::to_string_pretty(&done)?);
+        }
+        for adapted in &done.adapted {
+            terminal.complain(&format!("adapted: {} ({} times)", adapted.what, adapted.count));
+        }
+        done.notes.iter().for_each(|note| terminal.complain(&format!("note: {note}")));
+        let (made, changed, removed, bytes) = (done.made, done.changed, done.removed, size_human(done.bytes));
+        terminal.say(&format!(
+            "{} of {} entries made, {changed} changed, {removed} removed, {bytes} written in {:.3} s",
+            made,
+            done.entries,
+            done.elapsed_ns as f64 / 1e9
+        ))
+    }
+}

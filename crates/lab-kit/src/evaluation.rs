@@ -1,0 +1,218 @@
+//! Several experiments, each several times, within a budget of time: what each figure's values spread over.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::experiment::{Experiment, Figure, Options};
+use crate::machine::Machine;
+use crate::timing;
+
+/// A figure over several runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Spread {
+    /// Name of the figure.
+    pub id: &'static str,
+    /// Unit of all values.
+    pub unit: &'static str,
+    /// The middle value.
+    pub median: f64,
+    /// The least one.
+    pub least: f64,
+    /// The largest one.
+    pub most: f64,
+    /// One value for each run that gave it, in the order of the runs.
+    pub values: Vec<f64>,
+}
+
+/// An experiment over several runs.
+#[derive(Debug, Clone, Serialize)]
+pub struct Evaluated {
+    /// Name of the experiment.
+    pub experiment: &'static str,
+    /// What it reproduces.
+    pub source: &'static str,
+    /// Whether time was virtual.
+    pub simulated: bool,
+    /// Seeds of the runs that gave figures.
+    pub seeds: Vec<u64>,
+    /// Seconds of real time that all its runs took.
+    pub seconds: f64,
+    /// What was measured, in the order of the first report.
+    pub figures: Vec<Spread>,
+    /// Why runs failed, or gave only a part of their figures.
+    pub failures: Vec<String>,
+}
+
+/// What `esker lab repeat --json` prints.
+#[derive(Debug, Clone, Serialize)]
+pub struct Evaluation {
+    /// Where it ran.
+    pub machine: Machine,
+    /// Whether the stated subsets were run.
+    pub quick: bool,
+    /// Seconds after which no run was begun.
+    pub budget_seconds: Option<f64>,
+    /// Runs that were wanted of each experiment.
+    pub repeat: u32,
+    /// Runs for which no time was left.
+    pub left_out: u32,
+    /// What was measured.
+    pub experiments: Vec<Evaluated>,
+}
+
+/// The runs of one experiment.
+struct Runs {
+    experiment: &'static Experiment,
+    seeds: Vec<u64>,
+    took: Duration,
+    longest: Duration,
+    figures: Vec<Vec<Figure>>,
+    failures: Vec<String>,
+}
+
+impl Runs {
+    fn of(experiment: &'static Experiment) -> Runs {
+        let (took, longest) = (Duration::ZERO, Duration::ZERO);
+        Runs { experiment, seeds: Vec::new(), took, longest, figures: Vec::new(), failures: Vec::new() }
+    }
+
+    fn run(&mut self, options: &Options, progress: &mut dyn FnMut(&str)) {
+        let (start, name) = (Instant::now(), self.experiment.name);
+        match self.experiment.report(options, &mut |line| progress(&format!("{name}: {line}"))) {
+            Ok(report) => {
+                let failure = report.complete().err().map(|why| format!("seed {}: {why}", options.seed));
+                self.failures.extend(failure);
+                self.seeds.push(options.seed);
+                self.figures.push(report.figures);
+            }
+            Err(error) => self.failures.push(format!("seed {}: {error}", options.seed)),
+        }
+        self.longest = self.longest.max(start.elapsed());
+        self.took += start.elapsed();
+    }
+
+    fn evaluated(self) -> Evaluated {
+        let Experiment { name, source, simulated, .. } = *self.experiment;
+        let (seconds, figures) = (self.took.as_secs_f64(), spreads(&self.figures));
+        Evaluated { experiment: name, source, simulated, seeds: self.seeds, seconds, figures, failures: self.failures }
+    }
+}
+
+/// Runs all of them once, then all again, `repeat` times, each time with the next seed, so that a budget that ends early leaves none
+/// without figures. No run begins when the budget is spent, or when the longest one of its experiment would not fit in what is
+/// left. What fails is told and does not keep the others from being run.
+pub fn evaluate(
+    experiments: &[&'static Experiment],
+    options: &Options,
+    repeat: u32,
+    budget: Option<Duration>,
+    progress: &mut dyn FnMut(&str),
+) -> Evaluation {
+    let start = Instant::now();
+    let mut all: Vec<Runs> = experiments.iter().map(|experiment| Runs::of(experiment)).collect();
+    let mut left_out = 0;
+    for round in 0..repeat {
+        let options = Options { seed: options.seed + u64::from(round), ..options.clone() };
+        for runs in &mut all {
+            let fits = |budget: Duration| start.elapsed() < budget && start.elapsed() + runs.longest <= budget;
+            match budget.is_none_or(fits) {
+                true => runs.run(&options, progress),
+                false => left_out += 1,
+            }
+        }
+    }
+    Evaluation {
+        machine: Machine::here(),
+        quick: options.quick,
+        budget_seconds: budget.map(|budget| budget.as_secs_f64()),
+        repeat,
+        left_out,
+        experiments: all.into_iter().map(Runs::evaluated).collect(),
+    }
+}
+
+fn spreads(runs: &[Vec<Figure>]) -> Vec<Spread> {
+    let mut order = Vec::new();
+    let mut values: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
+    for figure in runs.iter().flatten() {
+        let known = values.entry(figure.id).or_default();
+        if known.is_empty() {
+            order.push((figure.id, figure.unit));
+        }
+        known.push(figure.value);
+    }
+    let spread = |(id, unit): (&'static str, &'static str)| {
+        let values = values[id].clone();
+        let (least, most) = (timing::at_share(values.clone(), 0.0), timing::at_share(values.clone(), 1.0));
+        Spread { id, unit, median: timing::median(values.clone()), least, most, values }
+    };
+    order.into_iter().map(spread).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::LabError;
+
+    const WELL: Experiment = Experiment {
+        name: "well",
+        summary: "",
+        source: "a test",
+        simulated: true,
+        rivals: &[],
+        run: |options, _| Ok(vec![Figure::alone("seed", options.seed as f64, "seed")]),
+    };
+    const ODD: Experiment = Experiment {
+        name: "odd",
+        run: |options, _| match options.seed % 2 {
+            0 => Err(LabError::Data("an even seed".to_string())),
+            _ => Ok(vec![Figure::alone("odd", 1.0, "")]),
+        },
+        ..WELL
+    };
+    const HALF: Experiment = Experiment {
+        name: "half",
+        run: |_, _| Err(LabError::Absent { figures: vec![Figure::alone("own", 1.0, "")], why: "no rival".to_string() }),
+        ..WELL
+    };
+    const LONG: Experiment = Experiment {
+        name: "long",
+        run: |_, _| {
+            std::thread::sleep(Duration::from_millis(30));
+            Ok(Vec::new())
+        },
+        ..WELL
+    };
+
+    fn evaluated(experiments: &[&'static Experiment], repeat: u32, budget: Option<Duration>) -> Evaluation {
+        let options = Options { quick: true, seed: 1, scratch: ".".into() };
+        evaluate(experiments, &options, repeat, budget, &mut |_| {})
+    }
+
+    #[test]
+    fn each_figure_has_its_spread_and_a_failure_stops_nobody() {
+        let evaluation = evaluated(&[&ODD, &WELL], 4, None);
+        let [odd, well] = &evaluation.experiments[..] else { panic!("both are there") };
+        assert_eq!((odd.seeds.as_slice(), odd.failures.len()), (&[1, 3][..], 2));
+        assert!(odd.failures[0].starts_with("seed 2: an even seed"), "{:?}", odd.failures);
+        let Spread { median, least, most, ref values, .. } = well.figures[0];
+        assert_eq!((median, least, most, values.as_slice()), (2.5, 1.0, 4.0, &[1.0, 2.0, 3.0, 4.0][..]));
+        assert_eq!(evaluation.left_out, 0);
+    }
+
+    #[test]
+    fn a_missing_rival_is_a_failure_and_the_other_figures_stay() {
+        let evaluation = evaluated(&[&HALF], 1, None);
+        let half = &evaluation.experiments[0];
+        assert_eq!((half.failures.as_slice(), half.figures.len()), (&["seed 1: no rival".to_string()][..], 1));
+    }
+
+    #[test]
+    fn what_would_not_fit_in_the_budget_is_left_out() {
+        let evaluation = evaluated(&[&LONG, &WELL], 3, Some(Duration::from_millis(50)));
+        let [long, well] = &evaluation.experiments[..] else { panic!("both are there") };
+        assert_eq!((long.seeds.len(), well.seeds.len() >= 2, evaluation.left_out >= 2), (1, true, true));
+    }
+}

@@ -1,0 +1,246 @@
+//! What an experiment is, and what it reports.
+
+use std::fmt::Display;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::machine::{HugePages, Machine};
+
+/// How an experiment is run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The stated subset that ends in about a minute.
+    pub quick: bool,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Where scratch files go; they are removed afterwards.
+    pub scratch: PathBuf,
+}
+
+/// Measures the figures of an experiment; calls back with one line of progress at a time.
+pub type Measure = fn(&Options, &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError>;
+
+/// One experiment.
+pub struct Experiment {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// One sentence.
+    pub summary: &'static str,
+    /// What it reproduces: a thesis' section, or the issue of this project that set the bar.
+    pub source: &'static str,
+    /// Whether time is virtual.
+    pub simulated: bool,
+    /// Rival programs that must be installed.
+    pub rivals: &'static [&'static str],
+    /// Measures its figures.
+    pub run: Measure,
+}
+
+/// A rival's value in the same run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Peer {
+    /// Program and how it was run.
+    pub name: String,
+    /// Its value in the figure's unit, or what the ratio was taken against.
+    pub value: f64,
+}
+
+/// One measured number.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Figure {
+    /// Name; stable across versions.
+    pub id: &'static str,
+    /// Value.
+    pub value: f64,
+    /// Unit.
+    pub unit: &'static str,
+    /// The source's own figure, if it has one.
+    pub paper: Option<f64>,
+    /// The rival in the same run, if there is one.
+    pub peer: Option<Peer>,
+}
+
+impl Figure {
+    /// A figure without a rival.
+    pub fn alone(id: &'static str, value: f64, unit: &'static str) -> Figure {
+        Figure { id, value, unit, paper: None, peer: None }
+    }
+
+    /// Beside the source's own figure, if it has one.
+    pub fn paper(self, paper: impl Into<Option<f64>>) -> Figure {
+        Figure { paper: paper.into(), ..self }
+    }
+
+    /// Beside a rival of the same run.
+    pub fn peer(self, name: impl Into<String>, value: f64) -> Figure {
+        self.beside(Peer { name: name.into(), value })
+    }
+
+    /// Beside a rival of the same run, if there is one.
+    pub fn beside(self, peer: impl Into<Option<Peer>>) -> Figure {
+        Figure { peer: peer.into(), ..self }
+    }
+}
+
+/// What `esker lab run NAME --json` prints.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Name of the experiment.
+    pub experiment: &'static str,
+    /// What it reproduces.
+    pub source: &'static str,
+    /// Seed.
+    pub seed: u64,
+    /// Whether the stated subset was run.
+    pub quick: bool,
+    /// Where it ran.
+    pub machine: Machine,
+    /// How it served huge pages before and after the run; what is changed meanwhile is put back.
+    pub huge_pages: [HugePages; 2],
+    /// Whether time was virtual.
+    pub simulated: bool,
+    /// What was measured.
+    pub figures: Vec<Figure>,
+    /// Why figures are absent, if some are, and what to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub absent: Option<String>,
+}
+
+/// Why an experiment could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// A rival is not installed.
+    #[error("{program} is not installed, so its figures cannot be measured; run `cargo xtask peers` to install it")]
+    NoRival {
+        /// Program.
+        program: String,
+    },
+    /// A rival of some figures is not installed; the others were measured.
+    #[error("{why}")]
+    Absent {
+        /// What was measured.
+        figures: Vec<Figure>,
+        /// Which program and figures are missing, and how to get them.
+        why: String,
+    },
+    /// A rival ran and failed.
+    #[error("{program} failed: {what}")]
+    Rival {
+        /// Program.
+        program: String,
+        /// Its words.
+        what: String,
+    },
+    /// A stack could not be built.
+    #[error(transparent)]
+    Build(#[from] esker_stack::BuildError),
+    /// The reactor could not start.
+    #[error(transparent)]
+    Start(#[from] esker_rt::real::StartError),
+    /// A comparison of stacks.
+    #[error(transparent)]
+    Predict(#[from] esker_predict::PredictError),
+    /// A scratch file.
+    #[error("scratch file in {dir}: {source}")]
+    Scratch {
+        /// Folder.
+        dir: PathBuf,
+        /// The kernel's words.
+        source: std::io::Error,
+    },
+    /// What the experiment reads is damaged.
+    #[error("{0}")]
+    Data(String),
+    /// A request of the experiment failed.
+    #[error("a request of the experiment failed: {0}")]
+    Request(#[from] esker_block::BioError),
+}
+
+impl LabError {
+    /// What the experiment reads or writes is wrong.
+    pub fn data(why: impl Display) -> LabError {
+        LabError::Data(why.to_string())
+    }
+
+    /// What the kernel says about a file or folder of the experiment.
+    pub fn scratch<P: AsRef<Path> + ?Sized>(at: &P) -> impl Fn(io::Error) -> LabError + Copy {
+        |source| LabError::Scratch { dir: at.as_ref().to_path_buf(), source }
+    }
+}
+
+impl Experiment {
+    /// Checks that all rivals are installed, runs, and reports. Figures that are absent because a rival is not there are a
+    /// failure of the run: [`Report::complete`].
+    ///
+    /// # Errors
+    /// [`LabError`] says what is missing or went wrong.
+    pub fn report(&self, options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, LabError> {
+        self.rivals.iter().try_for_each(|program| crate::peer::demand(program))?;
+        let before = HugePages::now();
+        let (figures, absent) = match (self.run)(options, progress) {
+            Err(LabError::Absent { figures, why }) => (figures, Some(why)),
+            measured => (measured?, None),
+        };
+        Ok(Report {
+            experiment: self.name,
+            source: self.source,
+            seed: options.seed,
+            quick: options.quick,
+            machine: Machine::here(),
+            huge_pages: [before, HugePages::now()],
+            simulated: self.simulated,
+            figures,
+            absent,
+        })
+    }
+}
+
+impl Report {
+    /// Whether all figures are there.
+    ///
+    /// # Errors
+    /// Why some are not, and what to do.
+    pub fn complete(&self) -> Result<(), LabError> {
+        self.absent.as_ref().map_or(Ok(()), |why| Err(LabError::Data(why.clone())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HALF: Experiment = Experiment {
+        name: "half",
+        summary: "",
+        source: "a test",
+        simulated: true,
+        rivals: &[],
+        run: |_, _| {
+            let figures = vec![Figure::alone("own", 2.0, "times")];
+            Err(LabError::Absent { figures, why: "no rival; install it".to_string() })
+        },
+    };
+
+    fn options() -> Options {
+        Options { quick: true, seed: 1, scratch: ".".into() }
+    }
+
+    #[test]
+    fn figures_are_reported_beside_those_whose_rival_is_missing() {
+        let report = HALF.report(&options(), &mut |_| {}).unwrap();
+        assert_eq!(report.figures, [Figure::alone("own", 2.0, "times")]);
+        assert_eq!(report.complete().unwrap_err().to_string(), "no rival; install it");
+        assert_eq!(serde_json::to_value(&report).unwrap()["absent"], "no rival; install it");
+    }
+
+    #[test]
+    fn a_report_with_all_figures_is_complete_and_a_failure_is_no_report() {
+        let whole = Experiment { run: |_, _| Ok(Vec::new()), ..HALF };
+        let report = whole.report(&options(), &mut |_| {}).unwrap();
+        assert!(report.complete().is_ok() && serde_json::to_value(&report).unwrap().get("absent").is_none());
+        let failed = Experiment { run: |_, _| Err(LabError::Data("broken".to_string())), ..HALF };
+        assert_eq!(failed.report(&options(), &mut |_| {}).unwrap_err().to_string(), "broken");
+    }
+}

@@ -1,0 +1,34 @@
+//! What experiments have in common: rigs, rival programs, ratios of pairs, progress and reports.
+//!
+//! Invariant: reports no figure that the run did not measure.
+//!
+//! Reading order: [`experiment`] (what an experiment is and reports), [`evaluation`] (several, several times), [`machine`],
+//! [`rig`] (a stack in a world), [`peer`] (rival programs), [`timing`] (medians and ratios), [`cpu_time`], [`scratch`],
+//! [`bound`] (programs that end with this one), [`cgroup`]; then servers: [`serving`] (on a thread), [`serve_process`]
+//! (`esker serve` as a program), [`nbd_serving`]; and [`volume_load`].
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "experiments measure real time, run rival programs and make scratch files"
+)]
+
+pub mod bound;
+pub mod cgroup;
+pub mod cpu_time;
+pub mod evaluation;
+pub mod experiment;
+pub mod machine;
+pub mod nbd_serving;
+pub mod peer;
+pub mod rig;
+pub mod scratch;
+pub mod serve_process;
+pub mod serving;
+pub mod timing;
+pub mod volume_load;
+
+pub use evaluation::{Evaluated, Evaluation, Spread, evaluate};
+pub use experiment::{Experiment, Figure, LabError, Options, Peer, Report};
+pub use rig::Rig;
