@@ -2,7 +2,7 @@
 //!
 //! Each block of the volume leads to a data block. Data block 0 holds zeroes, and every block of a new volume leads there. Map
 //! and fingerprints lie behind the data, and are durable when a flush or a forced write is answered; a data block that
-//! nobody leads to any more is taken again only then. Changes and flushes go one after the other.
+//! no map entry leads to is reused only then. Changes and flushes go one after the other.
 
 pub mod able;
 pub mod vanilla;
@@ -82,7 +82,7 @@ fn fingerprint(bytes: &Buf) -> Fingerprint {
 }
 
 fn full() -> BioError {
-    BioError::NoSpace("the lower end".into())
+    BioError::NoSpace("the lower device".into())
 }
 
 /// Where each block of the volume leads, and what each data block holds, in memory.

@@ -14,7 +14,7 @@ use esker_block::{Kind, KindError, Limits, Make, OpKind, Param, ParamType, Role,
 const UNIT: u64 = 4096;
 /// Bytes behind the volume on the backup.
 const AREA: u64 = 256 << 10;
-/// Lower ends.
+/// Lower devices.
 const DISK: usize = 0;
 const BACKUP: usize = 1;
 

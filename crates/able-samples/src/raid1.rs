@@ -11,7 +11,7 @@ use esker_block::{KindError, Limits, Make, OpKind, Support};
 /// How often a failed write is tried again.
 const TRIES: u32 = 3;
 
-/// The limits of a volume on both lower ends.
+/// The limits of a volume on both lower devices.
 fn limits(make: &Make<'_>) -> Result<Limits, KindError> {
     let [one, two] = make.lowers else {
         return Err(KindError::Unfit(format!("{}: a simple RAID-1 has two disks", make.name)));

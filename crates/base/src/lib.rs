@@ -1,7 +1,7 @@
 //! Words that every other crate uses: units, ranges, a bitmap, an interval map, a codec, seeded random streams and the
 //! event digest.
 //!
-//! Invariant: no I/O, no clock, no global state; every function is a pure function of its arguments.
+//! Invariant: no I/O, no clock, no global state. Every function is a pure function of its arguments.
 //!
 //! Reading order: [`units`] (sizes, times), [`range`], [`bits`], [`spans`], [`codec`] (bytes on media and on the wire),
 //! [`rng`] (named streams), [`digest`] (fingerprint of a run).
@@ -12,6 +12,7 @@ pub mod bits;
 pub mod codec;
 pub mod digest;
 pub mod range;
+pub mod renamed;
 pub mod rng;
 pub mod spans;
 pub mod units;

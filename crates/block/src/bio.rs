@@ -141,7 +141,7 @@ pub struct Flags {
     pub no_unmap: bool,
 }
 
-/// Who waits for whom: classes have credits of their own, so that a layer that holds a slot can always submit below.
+/// Classes of requests have credits of their own, so that a layer that holds a slot can always submit below.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[repr(u8)]
 pub enum Class {
@@ -187,7 +187,7 @@ pub struct Bio {
     pub range: ByteRange,
     /// Modifiers.
     pub flags: Flags,
-    /// Where it goes now. Set by the loop and by extensions with several lower ends.
+    /// Where it goes now. Set by the loop and by extensions with several lower devices.
     pub dest: VolumeId,
     /// The payload of reads and writes; empty otherwise.
     pub buf: Buf,

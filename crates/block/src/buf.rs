@@ -32,7 +32,7 @@ impl Buf {
         Buf::described(0, 0)
     }
 
-    /// `len` bytes that are determined by `seed` and carried by nobody; seed 0 is all zeroes.
+    /// `len` bytes that are determined by `seed` and not stored; seed 0 is all zeroes.
     pub const fn described(len: usize, seed: u64) -> Buf {
         Buf { repr: Repr::Described(seed), start: 0, len }
     }

@@ -66,8 +66,8 @@ pub trait Device {
         false
     }
 
-    /// Changes its size; what it gains reads as zeroes, what it loses is gone. A caller who cuts lets nothing be in flight
-    /// behind the new end.
+    /// Changes its size; what it gains reads as zeroes, what it loses is gone. A caller that cuts lets nothing be in
+    /// flight behind the new end.
     ///
     /// # Errors
     /// [`BioError::Invalid`] for a size that it cannot have, and what the medium answers; the size is then as before.

@@ -43,7 +43,7 @@ pub trait Submit {
     /// The slot's lower volumes, in the order in which the stack text lists them.
     fn lowers_of(&self, slot: u16) -> &[VolumeId];
 
-    /// Bytes of upper end `port` of the slot are about to change in another way than by a request to it.
+    /// Bytes of upper port `port` of the slot are about to change in another way than by a request to it.
     fn note_change(&self, _slot: u16, _port: u16, _range: ByteRange) {}
 }
 
@@ -58,21 +58,21 @@ impl Below {
         self.submit.clone().submit_below(self.slot, bio)
     }
 
-    /// The volume of lower end `i`, as [`Ctx::lower`] gives it.
+    /// The volume of lower device `i`, as [`Ctx::lower`] gives it.
     ///
     /// # Panics
-    /// If there are fewer lower ends; the manifest and the stack text say how many there are.
+    /// If there are fewer lower devices; the manifest and the stack text say how many there are.
     pub fn lower(&self, i: usize) -> VolumeId {
         self.lowers()[i]
     }
 
-    /// Says that bytes of upper end `port` are about to change in another way than by a request that came in by it: the maps
-    /// of changes above mark them. An order of an operator that replaces the content of a port says so first.
+    /// Says that bytes of upper port `port` are about to change in another way than by a request that came in by it:
+    /// the maps of changes above mark them. An order of an operator that replaces the content of a port says so first.
     pub fn note_change(&self, port: u16, range: ByteRange) {
         self.submit.note_change(self.slot, port, range);
     }
 
-    /// The volumes of all lower ends.
+    /// The volumes of all lower devices.
     pub fn lowers(&self) -> &[VolumeId] {
         self.submit.lowers_of(self.slot)
     }
@@ -95,7 +95,7 @@ impl LayerHandle {
     }
 
     /// Begins a piece of work, once no change of the stack is under way. A change waits for pieces that have begun, so
-    /// they should be short; and whoever waits here must hold nothing that a request waits for.
+    /// they should be short; and a caller that waits here must hold nothing that a request waits for.
     ///
     /// None tells a background task to end: the extension has left the stack, or the stack has ended.
     pub async fn enter(&self) -> Option<WorkPermit> {
@@ -140,10 +140,10 @@ pub struct OpenContext {
     pub station: LayerHandle,
 }
 
-/// Bytes of a lower end by which a layer tells its medium.
+/// Bytes of a lower device by which a layer tells its medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mark {
-    /// The lower end.
+    /// The lower device.
     pub lower: usize,
     /// Where on it: whole blocks of 4096 bytes.
     pub range: ByteRange,
@@ -157,7 +157,7 @@ pub struct Ctx<'a> {
     pub pool: &'a Pool,
     /// One word kept from `issue` to `complete` of the same request; 0 at first.
     pub scratch: u64,
-    /// Which of the extension's upper ends the request came in by.
+    /// Which of the extension's upper ports the request came in by.
     pub port: u16,
     slot: u16,
     lowers: &'a [VolumeId],
@@ -180,7 +180,7 @@ impl<'a> Ctx<'a> {
         self.scratch = scratch;
     }
 
-    /// The volume of lower end `i`, in the order in which the stack text lists them.
+    /// The volume of lower device `i`, in the order in which the stack text lists them.
     #[inline]
     pub fn lower(&self, i: usize) -> VolumeId {
         self.lowers[i]
@@ -224,7 +224,8 @@ impl<'a> Ctx<'a> {
 /// }
 /// ```
 pub trait Extension {
-    /// Decides about a request. `bio.dest` is already lower end 0: a layer with one lower end just passes it down.
+    /// Decides about a request. `bio.dest` is already lower device 0: a layer with one lower device just passes it
+    /// down.
     ///
     /// The request stays where it is while it passes, because moving it costs more than most layers do: change it in
     /// place and return [`Flow::Down`]. To answer it, or to keep it while waiting, `take` it.
@@ -243,7 +244,7 @@ pub trait Extension {
     /// moment to restore what it keeps on media and to begin work of its own.
     ///
     /// # Errors
-    /// Why it cannot be used, and what to do. In a stack that is built, its upper ends then refuse every request with
+    /// Why it cannot be used, and what to do. In a stack that is built, its upper ports then refuse every request with
     /// this text, and the rest of the stack works; a live insertion is undone.
     fn open(&self, _opening: OpenContext) -> Step<Result<(), KindError>> {
         Step::Now(Ok(()))
@@ -261,15 +262,15 @@ pub trait Extension {
     /// Called once after the last request, when the layer leaves a stack or the stack closes.
     fn close(&self) {}
 
-    /// Whether a layer that is not transparent takes the size that lower end `lower` has once that is open; the stack then
-    /// builds the layer again before it opens it. A layer that records its own size on the medium, or whose data would lie
-    /// elsewhere, answers false: it is built for the size of the stack text.
+    /// Whether a layer that is not transparent takes the size that lower device `lower` has once that is open; the
+    /// stack then builds the layer again before it opens it. A layer that records its own size on the medium, or whose
+    /// data would lie elsewhere, answers false: it is built for the size of the stack text.
     fn follows(&self, _lower: usize) -> bool {
         true
     }
 
     /// The places below by which it tells whether there is a medium of its own. Where all of them read as zeroes, opening the
-    /// layer makes a new medium. None: it keeps nothing below, and its lower ends may hold anything.
+    /// layer makes a new medium. None: it keeps nothing below, and its lower devices may hold anything.
     fn marks(&self) -> Vec<Mark> {
         Vec::new()
     }
@@ -279,8 +280,8 @@ pub trait Extension {
         false
     }
 
-    /// Its upper ends, if their sizes or their openness to changes are its own affair. None: each has the size with which it was
-    /// built, or, under a transparent layer, whatever is below.
+    /// Its upper ports, if their sizes or their openness to changes are its own affair. None: each has the size with
+    /// which it was built, or, under a transparent layer, whatever is below.
     fn sizing(&self) -> Option<&dyn Sizing> {
         None
     }
@@ -301,23 +302,23 @@ pub trait Extension {
     }
 }
 
-/// Upper ends that have sizes of their own.
+/// Upper ports that have sizes of their own.
 pub trait Sizing {
-    /// Bytes that upper end `port` has now.
+    /// Bytes that upper port `port` has now.
     fn size(&self, port: u16) -> u64;
 
-    /// Whether upper end `port` refuses every change, as that of a snapshot does; known once the layer is open. An upper end
-    /// over lower ends that all do so does so too, whatever this answers.
+    /// Whether upper port `port` refuses every change, as that of a snapshot does; known once the layer is open. An
+    /// upper port over lower devices that all do so does so too, whatever this answers.
     fn is_read_only(&self, _port: u16) -> bool {
         false
     }
 
-    /// Called whenever an arrangement takes effect: a layer of the name `by`, which was built for the size of upper end
-    /// `port`, stands on it, so its size must not change; or nothing of the kind does.
+    /// Called whenever an arrangement takes effect: a layer of the name `by`, built for the size of upper port `port`,
+    /// stands on it, so its size must not change. `None`: no such layer does.
     fn kept(&self, _port: u16, _by: Option<&str>) {}
 
-    /// Changes the size of an upper end, durably; the stack then asks [`Sizing::size`]. Nothing is in flight behind a new end
-    /// that is nearer, and nothing comes.
+    /// Changes the size of an upper port, durably; the stack then asks [`Sizing::size`]. Nothing is in flight behind a
+    /// new end that is nearer, and nothing comes.
     ///
     /// # Errors
     /// Why the size is as before.

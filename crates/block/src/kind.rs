@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
+use esker_base::renamed::{self, Scope};
 use esker_base::units::{parse_size, parse_span, size_text, span_text};
 use esker_base::{ByteRange, Nanos};
 use esker_rt::Rt;
@@ -15,7 +16,6 @@ use crate::device::Device;
 use crate::env::Env;
 use crate::ext::Extension;
 use crate::limits::{Limits, OpSet};
-use crate::renamed;
 
 /// What a parameter's value is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -198,7 +198,7 @@ impl Args {
     /// Unknown, missing and unreadable parameters.
     pub fn read(kind: &Kind, given: &BTreeMap<String, String>) -> Result<Args, KindError> {
         if let Some(param) = given.keys().find(|name| kind.param(name).is_none()) {
-            let new = renamed::param(kind.name, param);
+            let new = renamed::now(Scope::Param(kind.name), param);
             let name =
                 |name: &str| if new == Some(name) { format!("{name} (before: {param})") } else { name.to_string() };
             let known = kind.params.iter().map(|p| name(p.name)).collect::<Vec<_>>().join(", ");
@@ -271,7 +271,7 @@ impl Args {
     }
 }
 
-/// How many lower ends a kind has.
+/// How many lower devices a kind has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arity {
     /// A leaf.
@@ -291,21 +291,21 @@ pub enum Role {
     Modifier,
 }
 
-/// Some of a layer's lower ends.
+/// Some of a layer's lower devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ends {
     /// None.
     Nowhere,
     /// All.
     All,
-    /// The one with the number of the upper end that a request came in by.
+    /// The one with the number of the upper port that a request came in by.
     Same,
     /// Those with these numbers, as far as they are there.
     These(&'static [usize]),
 }
 
 impl Ends {
-    /// Whether lower end `lower` is among them for a request that came in by upper end `port`.
+    /// Whether lower device `lower` is among them for a request that came in by upper port `port`.
     pub fn has(self, port: usize, lower: usize) -> bool {
         match self {
             Ends::Nowhere => false,
@@ -320,9 +320,9 @@ impl Ends {
 /// what the loop holds it to. An accessor forwards as declared and creates nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Routes {
-    /// Lower ends to which a request, or a part of it, may go on.
+    /// Lower devices to which a request, or a part of it, may go on.
     pub forward: Ends,
-    /// Lower ends to which requests go that it creates.
+    /// Lower devices to which requests go that it creates.
     pub generate: Ends,
     /// Whether it also creates some without being given any: on timers, failures, changes of the system.
     pub spontaneous: bool,
@@ -331,7 +331,7 @@ pub struct Routes {
 impl Routes {
     /// What is assumed of a kind that declares nothing.
     pub const WORST: Routes = Routes { forward: Ends::All, generate: Ends::All, spontaneous: false };
-    /// Passes requests, or parts of them, to any lower end and creates none.
+    /// Passes requests, or parts of them, to any lower device and creates none.
     pub const FORWARD: Routes = Routes { generate: Ends::Nowhere, ..Routes::WORST };
 }
 
@@ -366,10 +366,10 @@ pub enum Worlds {
     RealOnly,
 }
 
-/// An upper end of a layer.
+/// An upper port of a layer.
 #[derive(Clone, Debug)]
 pub struct Upper {
-    /// Port name for kinds with several upper ends (`vm.vol1`); empty for the single one.
+    /// Port name for kinds with several upper ports (`vm.vol1`); empty for the single one.
     pub port: String,
     /// What requests to it must keep to.
     pub limits: Limits,
@@ -379,12 +379,12 @@ pub struct Upper {
 pub struct Layer {
     /// Its code and state.
     pub ext: Rc<dyn Extension>,
-    /// Its upper ends; `Ctx::port` is an index into this.
+    /// Its upper ports; `Ctx::port` is an index into this.
     pub uppers: Vec<Upper>,
 }
 
 impl Layer {
-    /// A layer with one upper end.
+    /// A layer with one upper port.
     pub fn single(ext: impl Extension + 'static, limits: Limits) -> Layer {
         Layer { ext: Rc::new(ext), uppers: vec![Upper { port: String::new(), limits }] }
     }
@@ -400,7 +400,7 @@ pub struct Make<'a> {
     pub name: &'a str,
     /// Its arguments.
     pub args: &'a Args,
-    /// Limits of its lower ends.
+    /// Limits of its lower devices.
     pub lowers: &'a [Limits],
     /// Where it notes what it creates outside, such as a file.
     pub created: &'a Created,
@@ -431,7 +431,7 @@ pub struct Kind {
     pub summary: &'static str,
     /// Parameters, in the order of the documentation.
     pub params: &'static [Param],
-    /// Lower ends.
+    /// Lower devices.
     pub lowers: Arity,
     /// Operations that it lets through or does itself. Everything else is refused above it.
     pub passes: OpSet,
@@ -445,7 +445,8 @@ pub struct Kind {
     pub medium: Medium,
     /// Whether payload bytes must be there (a described payload is refused).
     pub needs_bytes: bool,
-    /// Whether its upper end has the limits of its lower one, so that it can be inserted, removed and reordered live.
+    /// Whether its upper port has the limits of its lower device, so that it can be inserted, removed and reordered
+    /// live.
     pub transparent: bool,
     /// Where it can be built.
     pub worlds: Worlds,
@@ -458,7 +459,7 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// A layer with one lower end that passes everything unchanged, exists in both worlds and may be inserted live.
+    /// A layer with one lower device that passes everything unchanged, exists in both worlds and may be inserted live.
     /// What differs is said by struct update: `Kind { role: Role::Modifier, ..Kind::layer(..) }`.
     pub const fn layer(name: &'static str, summary: &'static str, params: &'static [Param], build: BuildLayer) -> Kind {
         Kind {

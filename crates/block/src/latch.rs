@@ -91,9 +91,9 @@ mod tests {
         let sim = Sim::new(SimConfig::seeded(1));
         let (rt, latch) = (sim.rt(), Latch::new("m"));
         assert_eq!((latch.check(), latch.is_set(), latch.trouble()), (Ok(()), false, None));
-        latch.set(&rt, "no half took a write", ADVICE);
+        latch.set(&rt, "no member took a write", ADVICE);
         latch.set(&rt, "something else", ADVICE);
-        let text = "m is latched: no half took a write. Repair the medium, then restart.";
+        let text = "m is latched: no member took a write. Repair the medium, then restart.";
         assert_eq!(latch.check(), Err(BioError::Latched(text.into())));
         assert_eq!(latch.check().unwrap_err().to_string(), text);
         assert_eq!(latch.trouble(), Some(Trouble::Latched(text.into())));

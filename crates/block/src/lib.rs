@@ -1,6 +1,6 @@
 //! The block interface: what a request is, what a device answers, what an extension may do, how a kind describes itself.
 //!
-//! Invariant: no I/O and no policy; nothing here knows which devices or layers exist.
+//! Invariant: does no I/O and knows no kind. It has no policy, and nothing here knows which devices or layers exist.
 //!
 //! Reading order: [`bio`] (requests and answers), [`buf`] (their payload), [`limits`] (what a device can do), [`step`]
 //! (now or later), [`device`], [`ext`] (extensions), [`flight`],
@@ -26,7 +26,6 @@ pub mod limits;
 pub mod locks;
 pub mod meter;
 pub mod partial;
-pub mod renamed;
 pub mod step;
 pub mod store;
 

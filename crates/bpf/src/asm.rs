@@ -223,7 +223,7 @@ impl Code {
     /// The program, with all distances known.
     ///
     /// # Panics
-    /// If a label is bound nowhere, or a jump is longer than 32,767 instructions: mistakes of who wrote the code.
+    /// If a label is bound nowhere, or a jump is longer than 32,767 instructions: mistakes of the code's author.
     pub fn finish(mut self, name: &'static str, section: &'static str) -> Program {
         for (at, label) in &self.jumps {
             let target = self.labels[label.0].expect("every label is bound");

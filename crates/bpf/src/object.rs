@@ -37,7 +37,7 @@ pub enum MapKind {
     Ring = 27,
 }
 
-/// A map, shared by programs and by who loads them.
+/// A map, shared by programs and their loader.
 #[derive(Clone, Copy, Debug)]
 pub struct Map {
     /// By which programs name it.
@@ -62,7 +62,7 @@ impl Map {
 /// The object file.
 ///
 /// # Panics
-/// If a program names a map that is not there: a mistake of who wrote it.
+/// If a program names a map that is not there: a mistake of its author.
 pub fn write(programs: &[Program], maps: &[Map]) -> Vec<u8> {
     let mut file = Object::new(BinaryFormat::Elf, Architecture::Bpf, Endianness::Little);
     let licence = file.add_section(Vec::new(), b"license".to_vec(), SectionKind::Data);

@@ -1,8 +1,8 @@
-//! Reads of the kernel's own memory, a page or a word at a time: a program on a socket of this process, which runs within
-//! the call that sends it an address, reads there (`bpf_probe_read_kernel`, which fails where nothing is mapped instead of
-//! faulting), and leaves what it finds in a map.
+//! Reads of the kernel's own memory, a page or a word at a time. A program on a socket of this process runs within the
+//! call that sends it an address. It reads there (`bpf_probe_read_kernel`, which fails where nothing is mapped instead
+//! of faulting), and leaves the result in a map.
 //!
-//! What is read may change at the same time and may be freed memory: whoever believes it has to check it against
+//! What is read may change at the same time and may be freed memory: a caller must check it against
 //! something else. It takes root, and a kernel that is not locked down to confidentiality.
 
 #![allow(clippy::disallowed_types, reason = "its socket leads nowhere: what is sent runs the program and is dropped")]

@@ -87,7 +87,7 @@ fn watcher(tgid: u32) -> object::Program {
     code.finish("watch", "raw_tp/sys_enter")
 }
 
-/// `None`, loudly, where the kernel lets nobody load programs.
+/// `None`, loudly, where the kernel lets no user load programs.
 fn loaded() -> Option<Loaded> {
     let mut loaded = match Loaded::new(&[watcher(own_number())], &MAPS) {
         Ok(loaded) => loaded,
@@ -105,7 +105,7 @@ fn loaded() -> Option<Loaded> {
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "the program in the kernel is told whom to watch")]
+#[allow(clippy::disallowed_methods, reason = "the program in the kernel is told what to watch")]
 fn own_number() -> u32 {
     std::process::id()
 }

@@ -12,7 +12,7 @@ use super::{median, quantile};
 
 /// Copies of a layer on each other, where they can stand so: what one costs is small beside a request.
 const COPIES: usize = 8;
-/// Lower ends of a layer that has several.
+/// Lower devices of a layer that has several.
 const LOWERS: usize = 4;
 /// Short and long requests, in bytes.
 const LENS: [u64; 2] = [4 * KIB, 64 * KIB];

@@ -42,11 +42,11 @@ pub struct Options {
     pub raw: Vec<RawDevice>,
     /// Leaves out layers.
     pub only_devices: bool,
-    /// A counter, in any unit, of what others took from this machine's CPUs so far; constant where nobody can.
+    /// A counter, in any unit, of the CPU time that other processes took so far; constant where it is unknown.
     pub taken_away: fn() -> u64,
 }
 
-/// How often a step is measured until nobody took the CPU meanwhile.
+/// How often a step is measured until no other process took the CPU meanwhile.
 pub const TRIES: u32 = 6;
 
 /// Measures round by round.
@@ -100,7 +100,7 @@ impl Calibrator {
         Part::ALL.into_iter().try_for_each(|part| self.round_of(part, watch))
     }
 
-    /// Measures one part once more, for those who do something else between.
+    /// Measures one part once more, for callers that do something else between.
     ///
     /// # Errors
     /// As [`Calibrator::round`].

@@ -18,10 +18,11 @@ const STEPS: u32 = 20_000;
 /// The emptiest of `choices` segments drawn at random, under uniform overwrites (the mean field of B. Van Houdt,
 /// SIGMETRICS 2013, for large segments).
 ///
-/// A segment of age `t`, in overwrites of all data, is `exp(-t)` live. If segments are cleaned at the rate `r`, the share `s`
-/// of segments older than `t` falls as `ds/dt = -r (1 - (1 - s)^d)`, since that is how often the oldest of `d` is older. So the
-/// age of the share is `h(s) / r` with `h(s)` = integral of `dy / (1 - y^d)` from 0 to `1 - s`; the rate is the one at which
-/// all segments together hold what is live, and as many blocks die as are new: amplification is rate over utilisation.
+/// A segment of age `t`, in overwrites of all data, is `exp(-t)` live. If segments are cleaned at the rate `r`, the
+/// share `s` of segments older than `t` falls as `ds/dt = -r (1 - (1 - s)^d)`, since that is how often the oldest of
+/// `d` is older. So the age of the share is `h(s) / r` with `h(s)` = integral of `dy / (1 - y^d)` from 0 to `1 - s`. At
+/// this rate all segments together hold the live data, and as many blocks die as are new. Amplification is rate over
+/// utilisation.
 pub fn choices(utilisation: f64, choices: u32) -> f64 {
     let live = |rate: f64| {
         let width = 1.0 / f64::from(STEPS);
@@ -46,8 +47,8 @@ pub fn choices(utilisation: f64, choices: u32) -> f64 {
     (low + high) / 2.0 / utilisation
 }
 
-/// Two classes of blocks, `hot` of the data with `writes` of the overwrites, each in a log of its own with the spare space
-/// shared out best: the floor for a cleaner that knows the class of a block but not when it dies.
+/// Two classes of blocks, `hot` of the data with `writes` of the overwrites, each in a log of its own with the best
+/// share of the spare space. This is the floor for a cleaner that knows the class of a block but not when it dies.
 pub fn separated(utilisation: f64, hot: f64, writes: f64) -> f64 {
     let spare = 1.0 - utilisation;
     let of = |data: f64, room: f64| uniform(data * utilisation / (data * utilisation + room * spare));

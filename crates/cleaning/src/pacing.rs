@@ -59,8 +59,8 @@ impl Pacing {
         Pace { cleaner, writers: 1.0 - cleaner }
     }
 
-    /// The used space at which writers who ask for `demand` of the device and the cleaner are in balance, if cleaned segments
-    /// are `live` full, 0 to 1. Writers who ask for more than can be cleaned for get what can.
+    /// The used space at which writers that ask for `demand` of the device and the cleaner are in balance, if cleaned
+    /// segments are `live` full, 0 to 1. Writers that ask for more get as much as can be cleaned for.
     pub fn settles(&self, demand: f64, live: f64) -> f64 {
         let (mut low, mut high) = (self.start, self.stop);
         for _ in 0..60 {

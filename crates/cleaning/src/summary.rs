@@ -6,8 +6,8 @@
 pub struct Summary {
     /// Blocks that it has room for.
     pub blocks: u32,
-    /// Blocks that are live. A number that is too high starves the segment, and nobody corrects it; one that is too low costs a
-    /// visit in vain, after which the store must put it right, or the segment is chosen forever.
+    /// Blocks that are live. A number that is too high starves the segment, and nothing corrects it. One that is too
+    /// low costs a visit in vain. After it the store must put the number right, or the segment is chosen forever.
     pub live: u32,
     /// Mappings that lead to its live blocks: more than `live` where clones and snapshots share blocks.
     pub mappings: u64,

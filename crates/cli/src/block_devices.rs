@@ -13,13 +13,13 @@ pub enum DeviceError {
     /// It cannot be looked at.
     #[error("{0}: cannot be measured: {1}; --device takes a block device that this user may open")]
     Unknown(String, io::Error),
-    /// Somebody uses it.
+    /// A program uses it.
     #[error("{0}: is in use: {1}; stop that, or measure a file on its file system with --scratch DIR")]
     Used(String, String),
     /// It holds something.
     #[error(
         "{0}: {1} that hold {2}; --overwrite would destroy that, anywhere on the device. Leave --overwrite out to read \
-         only, or add --force if nobody needs it any more"
+         only, or add --force if no program needs it"
     )]
     Holds(String, String, String),
 }

@@ -104,12 +104,12 @@ fn answer_max(command: &Command) -> Duration {
         | Command::Remove { patience_ms, .. }
         | Command::Reorder { patience_ms, .. }
         | Command::Resize { patience_ms, .. }
-        | Command::Drain { patience_ms }
+        | Command::Sync { patience_ms }
         | Command::Freeze { patience_ms, .. }
-        | Command::Measure { patience_ms, .. } => {
+        | Command::Meters { patience_ms, .. } => {
             Duration::from_millis(*patience_ms).saturating_add(BEYOND_PATIENCE).min(ANSWER_MAX)
         }
-        Command::Ranges { .. } | Command::Ask { .. } => ANSWER_MAX,
+        Command::Remap { .. } | Command::Order { .. } => ANSWER_MAX,
     }
 }
 
@@ -201,9 +201,9 @@ mod tests {
 
     #[test]
     fn every_answer_has_a_limit_which_follows_the_patience_of_its_command() {
-        let drain = |patience_ms| answer_max(&Command::Drain { patience_ms });
-        assert_eq!(drain(1_000), Duration::from_secs(61));
-        assert_eq!(drain(u64::MAX), ANSWER_MAX);
+        let sync = |patience_ms| answer_max(&Command::Sync { patience_ms });
+        assert_eq!(sync(1_000), Duration::from_secs(61));
+        assert_eq!(sync(u64::MAX), ANSWER_MAX);
         assert_eq!(
             answer_max(&Command::Stop { patience_ms: Some(600_000) }),
             PROMPT,

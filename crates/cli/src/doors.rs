@@ -1,4 +1,4 @@
-//! Arguments of how clients reach exports: TLS, who may connect to sockets, and disks of virtual machines.
+//! Arguments of how clients reach exports: TLS, access to sockets, and disks of virtual machines.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ const CONNECTIONS_MAX: u64 = 4096;
 /// How clients reach exports.
 #[derive(clap::Args)]
 pub struct Doors {
-    /// TLS for NBD clients: not at all, for those who ask, or for all
+    /// TLS for NBD clients: not at all, for clients that ask, or for all
     #[arg(long, value_enum, default_value = "off")]
     tls: Tls,
     /// Certificate chain of the server, in PEM form
@@ -41,7 +41,7 @@ pub struct Doors {
     /// Connections of NBD clients of one export; beyond it the longest idle one ends
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=CONNECTIONS_MAX))]
     export_connections: u64,
-    /// Permission bits of the control socket, in octal; who may connect may do everything
+    /// Permission bits of the control socket, in octal; a program that may connect may do everything
     #[arg(long, value_name = "MODE", default_value = "600", value_parser = parse_mode)]
     control_mode: u32,
     /// Permission bits of Unix sockets of exports, in octal, such as 660
@@ -124,7 +124,7 @@ impl Doors {
         Ok(Some(ServerTls::new(mode, identity, client_ca.as_deref())?.for_subjects(&self.tls_subject)))
     }
 
-    /// Who may connect.
+    /// Access to the sockets.
     pub fn access(&self) -> Access {
         Access { mode: self.socket_mode, owner: self.socket_owner.map(|owner| (owner.user, owner.group)) }
     }

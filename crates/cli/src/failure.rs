@@ -3,6 +3,9 @@
 use std::error::Error;
 use std::io;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use esker_base::renamed::{self, Scope};
+
 use crate::terminal::Terminal;
 
 /// Exit status of a command that failed.
@@ -54,15 +57,38 @@ impl Failure {
     }
 }
 
-/// Reports what the parser of the command line says: help and version are no failures.
-pub fn report_usage(error: &clap::Error, terminal: &mut Terminal) -> u8 {
+/// Reports what the parser of the command line says of `words`: help and version are no failures.
+pub fn report_usage(mut error: clap::Error, words: &[String], terminal: &mut Terminal) -> u8 {
     if !error.use_stderr() {
         // The parser knows whether its reader wants colours.
         return error.print().map_or(FAILED, |()| 0);
     }
+    if let Some(advice) = renamed_in(&error, words) {
+        error.remove(ContextKind::SuggestedSubcommand);
+        error.remove(ContextKind::SuggestedArg);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![advice.into()]));
+    }
     let text = error.render().to_string();
     terminal.complain(text.strip_prefix("error: ").unwrap_or(&text).trim_end());
     USAGE
+}
+
+/// The new name of the verb, option or word of `words` that the parser does not know.
+fn renamed_in(error: &clap::Error, words: &[String]) -> Option<String> {
+    let found = |scope, old: &str| renamed::now(scope, old).map(|new| format!("`{old}` is called `{new}` now"));
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.split(['=', ' ']).next().unwrap_or_default()),
+        _ => None,
+    };
+    match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            let verb: Vec<&str> = words.iter().map(String::as_str).filter(|word| *word != "help").take(2).collect();
+            found(Scope::Verb, &verb.join(" ")).or_else(|| found(Scope::Verb, verb.first()?))
+        }
+        ErrorKind::UnknownArgument => found(Scope::Flag, context(ContextKind::InvalidArg)?),
+        ErrorKind::InvalidValue => found(Scope::Word, context(ContextKind::InvalidValue)?),
+        _ => None,
+    }
 }
 
 fn is_closed_pipe(error: &(dyn Error + 'static)) -> bool {
@@ -94,6 +120,37 @@ mod tests {
         Says(#[source] io::Error),
         #[error("outer")]
         Keeps(#[source] io::Error),
+    }
+
+    /// What standard error says of a wrong command line.
+    fn told(line: &str) -> String {
+        let words: Vec<String> = line.split(' ').map(str::to_string).collect();
+        let error =
+            crate::verb::command().try_get_matches_from(["esker"].into_iter().chain(line.split(' '))).unwrap_err();
+        renamed_in(&error, &words).unwrap_or_default()
+    }
+
+    #[test]
+    fn an_old_verb_option_or_word_is_told_its_new_name() {
+        for (line, advice) in [
+            ("measure nothing", "`measure` is called `meters` now"),
+            ("help drain", "`drain` is called `sync` now"),
+            ("ranges vol delete:0:4KiB", "`ranges` is called `remap` now"),
+            ("media check a.img", "`media check` is called `check` now"),
+            ("volume share a b", "`volume share` is called `volume dedup` now"),
+            ("volume space", "`volume space` is called `volume usage` now"),
+            ("trace calls", "`trace calls` is called `trace syscalls` now"),
+            ("trace init a --dir run", "`trace init` is called `trace prepare` now"),
+            ("trace inspect a", "`trace inspect` is called `trace deps` now"),
+            ("stack query a b", "`stack query` is called `stack place` now"),
+            ("lab evaluate artc-", "`lab evaluate` is called `lab repeat` now"),
+            ("serve --measure=all a", "`--measure` is called `--meters` now"),
+            ("serve --meters nothing a", "`nothing` is called `off` now"),
+            ("meters nothing", "`nothing` is called `off` now"),
+            ("stack format", ""),
+        ] {
+            assert_eq!(told(line), advice, "{line}");
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ mod hugepages;
 mod lab;
 mod local;
 mod log;
-mod measured;
+mod meters;
 mod notify;
 mod outputs;
 mod patience;
@@ -66,9 +66,13 @@ fn main() -> ExitCode {
 
 /// Runs one command line and returns the exit status.
 fn run(args: impl Iterator<Item = OsString>, terminal: &mut Terminal) -> u8 {
-    let matches = match verb::command().try_get_matches_from(args) {
+    let args: Vec<OsString> = args.collect();
+    let matches = match verb::command().try_get_matches_from(&args) {
         Ok(matches) => matches,
-        Err(error) => return failure::report_usage(&error, terminal),
+        Err(error) => {
+            let words: Vec<String> = args.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+            return failure::report_usage(error, &words, terminal);
+        }
     };
     let (verb, matches) = chosen(&matches);
     let result = (verb.run)(matches, terminal).and_then(|()| terminal.finish());

@@ -7,7 +7,7 @@ use esker_base::Nanos;
 use esker_rt::Rt;
 use sd_notify::NotifyState;
 
-/// Where nobody listens, and when the listener has gone, there is nobody to tell.
+/// Without a listener, and when the listener has gone, there is nothing to notify.
 fn notify_manager(state: &NotifyState<'_>) {
     let _unheard = sd_notify::notify(std::slice::from_ref(state));
 }

@@ -72,7 +72,7 @@ pub struct Source {
     /// Format of the trace [default: told by its beginning]
     #[arg(long, value_name = "FORMAT")]
     from: Option<Format>,
-    /// What becomes of a line that nobody understands
+    /// What becomes of a line that cannot be read
     #[arg(long, value_name = "WHAT", default_value = "fail")]
     on_bad_line: BadLine,
 }
@@ -184,7 +184,7 @@ pub fn complain(warnings: &Warnings, terminal: &mut Terminal) {
 /// There is no action, and a part was damaged, lost or not understood.
 pub fn refuse_lost(trace: &Trace, name: &str) -> Result<(), Failure> {
     #[derive(Debug, thiserror::Error)]
-    #[error("{0}: all actions are lost ({1}): fetch the recording again, or record anew")]
+    #[error("{0}: all actions are lost ({1}): fetch the recording again, or record again")]
     struct Lost(String, String);
     let lost = [WarningKind::Damaged, WarningKind::CutTail, WarningKind::LostEvents, WarningKind::BadLine];
     let told: Vec<String> = trace

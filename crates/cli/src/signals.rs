@@ -18,8 +18,8 @@ use signal_hook::low_level::{self, pipe};
 
 /// Exit status after a second signal.
 const IMPATIENT: i32 = 1;
-/// What comes within this time after the first asks the same again: a shell and its terminal may both tell of a hangup, and a
-/// parent's end is told once for each of its threads (`PR_SET_PDEATHSIG`).
+/// Signals within this time after the first ask the same again: a shell and its terminal may both report a hangup, and
+/// the end of a parent comes once for each of its threads (`PR_SET_PDEATHSIG`).
 const SAME: Duration = Duration::from_millis(500);
 
 /// Signals as bytes in a stream that a world can wait for.
@@ -34,7 +34,7 @@ impl Signals {
         Ok(Signals(catch(TERM_SIGNALS, None)?))
     }
 
-    /// The same, and SIGHUP, with which a terminal goes, asks to stop too, unless whoever started this had it ignored, as
+    /// The same, and SIGHUP, with which a terminal goes, asks to stop too, unless the parent process had it ignored, as
     /// nohup(1) does. Before a second signal ends the process, `last` is done on another thread; a third one waits for nothing.
     ///
     /// # Errors
@@ -81,7 +81,7 @@ fn catch<'a>(signals: impl IntoIterator<Item = &'a i32>, last: Option<Act>) -> i
     }
     thread::Builder::new().name("signals".to_string()).spawn(move || {
         let mut first = [0];
-        // Where nobody listens any more, nobody need be told.
+        // Without a listener there is nothing to notify.
         let _told = noted.read_exact(&mut first).and_then(|()| there.write_all(&first));
         thread::sleep(SAME);
         let Some(act) = last else { return is_last.store(true, Ordering::SeqCst) };

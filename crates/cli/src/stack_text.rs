@@ -9,6 +9,9 @@ use esker_stack::text::BuildPlan;
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 
+/// A text of so many bytes is no stack text: a stack of the greatest depth takes a few KiB.
+const TEXT_BYTES_MAX: u64 = 1 << 20;
+
 /// A stack text.
 #[derive(clap::Args)]
 pub struct StackText {
@@ -90,13 +93,20 @@ impl StackText {
 
     fn text(&self) -> io::Result<String> {
         match self.source.as_str() {
-            "-" => {
-                let mut text = String::new();
-                io::stdin().read_to_string(&mut text)?;
-                Ok(text)
-            }
+            "-" => bounded(io::stdin()),
             text if text.contains('=') => Ok(text.to_string()),
-            path => std::fs::read_to_string(path),
+            path => bounded(std::fs::File::open(path)?),
         }
+    }
+}
+
+/// A text that ends before [`TEXT_BYTES_MAX`].
+fn bounded(from: impl Read) -> io::Result<String> {
+    let mut text = String::new();
+    match from.take(TEXT_BYTES_MAX).read_to_string(&mut text)? as u64 {
+        TEXT_BYTES_MAX => {
+            Err(io::Error::other(format!("it has {TEXT_BYTES_MAX} bytes or more, so it is no stack text")))
+        }
+        _ => Ok(text),
     }
 }

@@ -22,17 +22,17 @@ impl Terminal {
     /// Writes one or more lines of the result.
     ///
     /// # Errors
-    /// If nobody takes them.
+    /// If the reader has closed the output.
     pub fn say(&mut self, text: &str) -> Result<(), Failure> {
         Ok(writeln!(self.out, "{text}")?)
     }
 
-    /// The result's stream, for those who write bytes.
+    /// The result's stream, for callers that write bytes.
     pub fn output(&mut self) -> &mut dyn Write {
         &mut self.out
     }
 
-    /// Writes lines that are not the result, each behind `esker: `. There is nobody to tell if that fails.
+    /// Writes lines that are not the result, each behind `esker: `. A failure has no reader.
     pub fn complain(&mut self, text: &str) {
         let _ = self.out.flush();
         for line in text.lines() {
@@ -43,7 +43,7 @@ impl Terminal {
     /// Hands everything on.
     ///
     /// # Errors
-    /// If nobody takes it.
+    /// If the reader has closed the output.
     pub fn finish(&mut self) -> Result<(), Failure> {
         Ok(self.out.flush()?)
     }

@@ -6,9 +6,9 @@ mod blktrace_convert;
 mod blktrace_generate;
 mod blktrace_stat;
 mod calibrate;
+mod check;
 mod completions;
 mod detach;
-mod drain;
 mod freeze;
 mod hugepage_doctor;
 mod hugepage_restore;
@@ -17,13 +17,12 @@ mod hugepage_status;
 mod hugepage_top;
 mod init;
 mod kinds;
-mod lab_evaluate;
 mod lab_list;
+mod lab_repeat;
 mod lab_run;
 mod man;
-mod measure;
-mod media_check;
-mod ranges;
+mod meters;
+mod remap;
 mod resize;
 mod serve;
 mod stack_check;
@@ -31,34 +30,35 @@ mod stack_compose;
 mod stack_dump;
 mod stack_explain;
 mod stack_insert;
-mod stack_query;
+mod stack_place;
 mod stack_remove;
 mod stack_reorder;
 mod status;
 mod stop;
+mod sync;
 mod thaw;
 mod top;
-mod trace_calls;
 mod trace_compare;
 mod trace_compile;
+mod trace_deps;
 mod trace_generate;
 mod trace_import;
-mod trace_init;
-mod trace_inspect;
+mod trace_prepare;
 mod trace_record;
 mod trace_replay;
 mod trace_show;
+mod trace_syscalls;
 mod try_stacks;
 mod volume_clone;
 mod volume_create;
+mod volume_dedup;
 mod volume_delete;
 mod volume_list;
 mod volume_rename;
 mod volume_resize;
 mod volume_rollback;
-mod volume_share;
 mod volume_snapshot;
-mod volume_space;
+mod volume_usage;
 
 use crate::verb::Verb;
 
@@ -66,7 +66,6 @@ use crate::verb::Verb;
 pub const GROUPS: &[(&str, &str)] = &[
     ("stack", "Check, show, compose and change stacks"),
     ("volume", "Manage named volumes, their snapshots and clones"),
-    ("media", "Look at what layers keep on files and devices"),
     ("blktrace", "Describe, convert, check and generate block traces"),
     ("trace", "Record what programs do with files, and replay it"),
     ("hugepage", "Manage the huge pages of processes"),
@@ -78,15 +77,16 @@ pub const ALL: &[Verb] = &[
     try_stacks::VERB,
     calibrate::VERB,
     init::VERB,
+    check::VERB,
     serve::VERB,
     attach::VERB,
     detach::VERB,
     status::VERB,
     top::VERB,
-    measure::VERB,
-    ranges::VERB,
+    meters::VERB,
+    remap::VERB,
     resize::VERB,
-    drain::VERB,
+    sync::VERB,
     freeze::VERB,
     thaw::VERB,
     stop::VERB,
@@ -94,12 +94,12 @@ pub const ALL: &[Verb] = &[
     stack_dump::VERB,
     stack_compose::VERB,
     stack_explain::VERB,
-    stack_query::VERB,
+    stack_place::VERB,
     stack_insert::VERB,
     stack_remove::VERB,
     stack_reorder::VERB,
     volume_list::VERB,
-    volume_space::VERB,
+    volume_usage::VERB,
     volume_create::VERB,
     volume_snapshot::VERB,
     volume_clone::VERB,
@@ -107,8 +107,7 @@ pub const ALL: &[Verb] = &[
     volume_delete::VERB,
     volume_resize::VERB,
     volume_rename::VERB,
-    volume_share::VERB,
-    media_check::VERB,
+    volume_dedup::VERB,
     blktrace_stat::VERB,
     blktrace_convert::VERB,
     blktrace_check::VERB,
@@ -116,11 +115,11 @@ pub const ALL: &[Verb] = &[
     trace_record::VERB,
     trace_import::VERB,
     trace_show::VERB,
-    trace_calls::VERB,
+    trace_syscalls::VERB,
     trace_generate::VERB,
     trace_compile::VERB,
-    trace_inspect::VERB,
-    trace_init::VERB,
+    trace_deps::VERB,
+    trace_prepare::VERB,
     trace_replay::VERB,
     trace_compare::VERB,
     hugepage_run::VERB,
@@ -128,7 +127,7 @@ pub const ALL: &[Verb] = &[
     hugepage_top::VERB,
     hugepage_doctor::VERB,
     hugepage_restore::VERB,
-    lab_evaluate::VERB,
+    lab_repeat::VERB,
     lab_list::VERB,
     lab_run::VERB,
     kinds::VERB,

@@ -1,11 +1,11 @@
-//! What the verbs of named volumes share: whom they ask, and how they tell the answer.
+//! What the verbs of named volumes share: where they ask, and how they show the answer.
 
 use esker_base::units::size_human;
 use esker_rt::mem::Pool;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_serve::Command;
 use esker_stack::text::TextErrors;
-use esker_stack::{AskError, BuildError, Spec, Stack};
+use esker_stack::{BuildError, LayerOrderError, Spec, Stack};
 use serde_json::Value;
 
 use crate::control::Control;
@@ -21,7 +21,7 @@ const KIND: &str = "thin";
 pub struct Volumes {
     #[command(flatten)]
     control: Control,
-    /// File with the text of a stack that nobody serves now, or the text itself: it is opened here, and no server is asked
+    /// File with the text of a stack that no server runs now, or the text itself: the command opens the stack itself
     #[arg(long, value_name = "STACK")]
     stack: Option<String>,
     /// The layer of kind `thin`, if the stack has several
@@ -32,7 +32,7 @@ pub struct Volumes {
     json: bool,
 }
 
-/// Why nobody could be asked.
+/// Why no layer could be asked.
 #[derive(Debug, thiserror::Error)]
 enum VolumesError {
     #[error("the stack has no layer of kind `{KIND}`")]
@@ -46,14 +46,14 @@ enum VolumesError {
     #[error(transparent)]
     Build(#[from] BuildError),
     #[error(transparent)]
-    Ask(#[from] AskError),
+    Order(#[from] LayerOrderError),
 }
 
 impl Volumes {
     /// Does what `words` say, and prints the answer as JSON, or as `render` puts it.
     ///
     /// # Errors
-    /// Whoever is asked refuses, or cannot be reached.
+    /// The layer or server refuses, or cannot be reached.
     pub fn ask(
         self,
         terminal: &mut Terminal,
@@ -66,7 +66,7 @@ impl Volumes {
                 let dump = self.control.ask(&Command::Dump {})?;
                 let text = dump["toml"].as_str().ok_or_else(|| VolumesError::Strange(dump.clone()))?;
                 let device = self.device_of(&Spec::parse("the server's stack", text).map_err(VolumesError::Text)?)?;
-                self.control.ask(&Command::Ask { device, words })?
+                self.control.ask(&Command::Order { device, words })?
             }
         };
         let text = if self.json { answer.to_string() } else { tell(&answer) };
@@ -86,11 +86,11 @@ impl Volumes {
         let words = words.to_vec();
         let answer = reactor.block_on(async move {
             stack.opened().await;
-            let answer = stack.ask(&device, &words).await;
+            let answer = stack.order(&device, &words).await;
             stack.close().await;
             answer
         });
-        let answer = answer.map_err(VolumesError::Ask)?;
+        let answer = answer.map_err(VolumesError::Order)?;
         Ok(serde_json::from_str(&answer).unwrap_or(Value::String(answer)))
     }
 

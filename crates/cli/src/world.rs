@@ -9,7 +9,7 @@ use esker_stack::text::address;
 
 use crate::failure::Failure;
 use crate::log::Logging;
-use crate::measured::What;
+use crate::meters::What;
 
 /// The world of a server.
 #[derive(clap::Args)]
@@ -21,7 +21,7 @@ pub struct World {
     logging: Logging,
     /// What is counted and timed beside exports; more of it costs a little for each request
     #[arg(long, value_enum, default_value = "devices")]
-    measure: What,
+    meters: What,
     /// Hand out metrics for Prometheus over HTTP at unix:PATH or tcp:127.0.0.1:PORT
     #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
     metrics: Option<Address>,
@@ -74,7 +74,7 @@ impl World {
 
     /// What is measured from the start.
     pub fn measure(&self) -> Measure {
-        self.measure.measured().measure()
+        self.meters.measured().measure()
     }
 
     /// How long a stop may take.

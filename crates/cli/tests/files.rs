@@ -1,4 +1,4 @@
-//! Verbs that write files, and outputs that nobody reads to the end.
+//! Verbs that write files, and outputs whose reader closes them early.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run the program and look at its files")]
 

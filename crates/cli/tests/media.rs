@@ -11,10 +11,9 @@ use esker_layer_mirror::superblock::Superblock;
 use esker_layer_offload::format::{AREA_START, Content, Record, place};
 use esker_layer_offload::superblock::Superblock as LogSuperblock;
 
-/// Exit status, standard output and standard error of `esker media check` of these files.
+/// Exit status, standard output and standard error of `esker check` of these files.
 fn check(folder: &Path, names: &[&str]) -> (Option<i32>, String, String) {
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_esker")).args(["media", "check"]).args(names).current_dir(folder).output();
+    let output = Command::new(env!("CARGO_BIN_EXE_esker")).arg("check").args(names).current_dir(folder).output();
     let output = output.expect("the program starts");
     let text = |bytes| String::from_utf8(bytes).expect("messages are text");
     (output.status.code(), text(output.stdout), text(output.stderr))
@@ -31,7 +30,7 @@ fn halves_of_a_mirror_are_compared_where_no_superblock_tells_of_a_difference() {
     write("a.img", &half(0));
     write("b.img", &half(1));
     let (status, out, _) = check(folder.path(), &["a.img", "b.img"]);
-    let expected = "a.img, b.img: mirror of 2 halves and 65536 bytes, generation 1 (in sync, in sync): 61440 bytes compared, \
+    let expected = "a.img, b.img: mirror of 2 members and 65536 bytes, generation 1 (in sync, in sync): 61440 bytes compared, \
                     1 of 16 regions may differ; sound\n";
     assert_eq!((status, out.as_str()), (Some(0), expected));
     let mut other = half(1);
@@ -40,7 +39,7 @@ fn halves_of_a_mirror_are_compared_where_no_superblock_tells_of_a_difference() {
     let (status, out, err) = check(folder.path(), &["a.img", "b.img"]);
     assert!(status == Some(1) && out.contains("DIFFER although no superblock says so, in 1 places"), "{out}{err}");
     let (status, out, _) = check(folder.path(), &["a.img", "a.img", "--json"]);
-    assert!(status == Some(1) && out.contains("are the same half"), "{out}");
+    assert!(status == Some(1) && out.contains("are the same member"), "{out}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn command(method: &str, output: &Path, more: &[&str]) -> Command {
     command
 }
 
-/// Runs it; `None`, loudly, where this machine lets nobody see calls so.
+/// Runs it; `None`, loudly, where this machine permits no such recording.
 fn run(method: &str, output: &Path, more: &[&str]) -> Option<Output> {
     let run = command(method, output, more).output().expect("the program starts");
     let err = String::from_utf8_lossy(&run.stderr);
@@ -194,7 +194,7 @@ fn hidden(method: &str, how: &str) -> Option<(String, serde_json::Value)> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_esker"));
         command.current_dir(folder.path()).args(args).output().expect("the program starts")
     };
-    let inspected = String::from_utf8_lossy(&esker(&["trace", "inspect", "t.etrace"]).stderr).into_owned();
+    let inspected = String::from_utf8_lossy(&esker(&["trace", "deps", "t.etrace"]).stderr).into_owned();
     let replayed = esker(&["trace", "replay", "t.etrace", "--dir", "run", "--speed", "natural", "--json", "r.json"]);
     assert_eq!(replayed.status.code(), Some(0), "{method} {how}: {replayed:?}");
     let report = std::fs::read_to_string(folder.path().join("r.json")).expect("it was written");
@@ -227,6 +227,6 @@ fn a_program_that_works_where_no_call_shows_it_is_told_of_and_predicted_no_time(
         }
         let Some((told, report)) = hidden(method, "unused") else { continue };
         assert!(!told.contains("uring-") && !told.contains("mapped-writes"), "{method}: {told}");
-        assert!(report["prediction"].is_object(), "{method}: a ring that nobody uses hides nothing");
+        assert!(report["prediction"].is_object(), "{method}: an unused ring hides nothing");
     }
 }

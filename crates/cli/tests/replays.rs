@@ -19,9 +19,9 @@ fn a_trace_is_replayed_and_two_replays_are_compared() {
     let dir = tempfile::tempdir().expect("a scratch folder");
     let esker = |line: &str, status| esker(dir.path(), line, status);
     esker("trace generate desk.etrace --seed 3 --threads 4 --scripts 20", 0);
-    let made = esker("trace init desk.etrace --dir run", 0);
+    let made = esker("trace prepare desk.etrace --dir run", 0);
     assert!(made.contains("entries made, 0 changed, 0 removed"), "{made}");
-    let again = esker("trace init desk.etrace --dir run --mode delta", 0);
+    let again = esker("trace prepare desk.etrace --dir run --mode delta", 0);
     assert!(again.starts_with("0 of "), "{again}");
     let told = esker("trace replay desk.etrace --dir run --init delta --json root.json --report root.html", 0);
     assert!(told.contains("\nmismatches   0 of "), "{told}");
@@ -92,4 +92,57 @@ fn a_recording_that_lost_all_of_its_actions_is_no_success() {
         }
     }
     assert!(lost > 0, "no damage lost all actions");
+}
+
+/// Descriptors, sizes, depths, times and ends that no program has.
+const EXTREMES: &str = r#"100 1700000000.000001 openat(AT_FDCWD, "/x", O_RDWR|O_CREAT, 0666) = 3 <0.000010>
+100 1700000000.000002 dup2(3, 2147483647) = 2147483647 <0.000010>
+100 1700000000.000003 mmap(NULL, 140737488355328, PROT_READ, MAP_SHARED, 3, 0) = 0x7f0000000000 <0.000010>
+100 1700000000.000004 lseek(3, 9223372036854775807, SEEK_SET) = 9223372036854775807 <0.000010>
+100 1700000000.000005 mknodat(AT_FDCWD, "/pipe", S_IFIFO|0666) = 0 <0.000010>
+100 1700000000.000006 openat(AT_FDCWD, "/pipe", O_RDONLY) = 4 <0.000010>
+100 1700000000.000007 mkdir("/DEEP", 0777) = 0 <0.000010>
+100 1700000000.000008 read(3, ""..., 16) = 0 <99999999999.0>
+"#;
+
+#[test]
+fn a_trace_of_extremes_ends_in_its_time_with_nothing_outside() {
+    let dir = tempfile::tempdir().expect("a scratch folder");
+    std::fs::create_dir(dir.path().join("outside")).expect("it can be made");
+    std::fs::write(dir.path().join("outside/kept"), "kept").expect("it can be written");
+    let mut text = EXTREMES.replace("DEEP", &vec!["d"; 1500].join("/"));
+    for thread in 0..3000 {
+        text += &format!("{} 1700000000.{:06} getcwd(\"/\", 4096) = 2 <0.000001>\n", 1000 + thread, 100 + thread);
+    }
+    std::fs::write(dir.path().join("e.strace"), text).expect("it can be written");
+    let esker = env!("CARGO_BIN_EXE_esker");
+    let words = ["120", esker, "trace", "replay", "e.strace", "--dir", "run", "--mode", "unconstrained"];
+    let output = Command::new("timeout").current_dir(dir.path()).args(words).output().expect("it starts");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{:?}: {error}", output.status);
+    assert!(!error.contains("panicked"), "{error}");
+    let outside: Vec<_> = std::fs::read_dir(dir.path().join("outside")).expect("it is there").flatten().collect();
+    assert_eq!(outside.len(), 1);
+    assert_eq!(std::fs::read(dir.path().join("outside/kept")).expect("it is there"), b"kept");
+}
+
+#[test]
+fn a_packed_line_without_end_is_refused_before_it_is_unpacked() {
+    let dir = tempfile::tempdir().expect("a scratch folder");
+    let pack =
+        "import gzip, sys; m = gzip.compress(bytes([97]) * (1 << 20), 6); open(sys.argv[1], 'wb').write(m * 1500)";
+    for (name, verb) in [("b.csv.gz", "stat"), ("b.strace.gz", "import")] {
+        let packed = Command::new("python3").current_dir(dir.path()).args(["-c", pack, name]).status();
+        assert!(packed.expect("python is installed").success());
+        let line = match verb {
+            "stat" => format!("blktrace stat {name} --from msr"),
+            _ => format!("trace import {name} -o out.etrace"),
+        };
+        let limited = format!("ulimit -v 2000000; exec timeout 20 {} {line}", env!("CARGO_BIN_EXE_esker"));
+        let output = Command::new("bash").current_dir(dir.path()).args(["-c", &limited]).output().expect("it starts");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{line}: {error}");
+        assert!(!error.is_empty(), "{line} says why");
+    }
+    assert!(!dir.path().join("out.etrace").exists());
 }

@@ -2,7 +2,7 @@
 //!
 //! A layer that leaves the volume as it is (it may be inserted, removed and reordered live) shares the volume of what it
 //! stands on, so that such neighbours are extensions of one volume and can change places. Every other layer makes
-//! volumes of its own, one for each upper end, and sends to the volumes below; so does one that shares what it stands
+//! volumes of its own, one for each upper port, and sends to the volumes below; so does one that shares what it stands
 //! on with another user, because requests of that other one do not pass it. What makes a volume stands below the
 //! layers on that volume and above those on the volumes that it is made of, whatever else is wanted: it is *fixed*, and
 //! [`PinReason`] says why. If the media are made anew, layers that are fixed only because of what lies on them are not.
@@ -32,7 +32,7 @@ pub enum PinReason {
     Arranged,
     /// What it shows differs from what it stands on.
     Shape,
-    /// It has several lower or upper ends.
+    /// It has several lower or upper ports.
     Ends,
     /// What it stands on has another user.
     Shared,
@@ -55,7 +55,7 @@ impl PinReason {
         match self {
             PinReason::Tables => "it keeps tables of its own on what it stands on",
             PinReason::Arranged => "it arranges or encodes what lies on what it stands on",
-            PinReason::Shape => "its upper end differs from its lower one",
+            PinReason::Shape => "its upper port differs from its lower device",
             PinReason::Ends => "it has several ends, and a place above or below it does not say which one is meant",
             PinReason::Shared => "what it stands on has another user",
         }
@@ -75,7 +75,7 @@ pub struct BuiltDevice {
     pub forward: Option<Vec<usize>>,
     /// The same for requests that it creates.
     pub generate: Option<Vec<usize>>,
-    /// Whether its upper end is like its lower one.
+    /// Whether its upper port is like its lower device.
     pub is_transparent: bool,
     /// How data lies below it.
     pub medium: Medium,
@@ -159,7 +159,7 @@ impl Draft {
     }
 }
 
-/// How often each reference is used; a device that nobody uses has its own name as an end.
+/// How often each reference is used; an unused device has its own name as an end.
 fn users(built: &Built) -> BTreeMap<&str, usize> {
     let mut users: BTreeMap<&str, usize> = BTreeMap::new();
     for reference in built.devices.iter().flat_map(|device| &device.on).chain(&built.exports) {

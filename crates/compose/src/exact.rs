@@ -39,7 +39,7 @@ pub struct Token {
     hops: u32,
 }
 
-/// Who handles the requests to a volume last: those that clients addressed to it, and those that end on it.
+/// The last handlers of requests to a volume: those that clients addressed to it, and those that end on it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Handlers {
     /// Last handlers.
@@ -90,7 +90,7 @@ pub struct ModelRun<'a> {
     ends: Vec<usize>,
     /// For each extension of the stack, the volumes whose requests it sees.
     seen: Vec<VolSet>,
-    /// For each volume, who handles its requests last.
+    /// For each volume, the last handlers of its requests.
     handlers: Vec<Handlers>,
 }
 
@@ -100,8 +100,8 @@ impl<'a> ModelRun<'a> {
         ModelRun::propagate(setting, order, None)
     }
 
-    /// As [`ModelRun::of`], but routes on which extensions other than `seen` only look leave no trace: who observes a
-    /// request does not keep the one before from having done its work.
+    /// As [`ModelRun::of`], but routes on which extensions other than `seen` only look leave no trace: an extension
+    /// that observes a request does not keep the one before from having done its work.
     pub fn without_observers(setting: &'a Setting, order: &[ExtId], seen: ExtId) -> ModelRun<'a> {
         ModelRun::propagate(setting, order, Some(seen))
     }
@@ -182,7 +182,7 @@ impl<'a> ModelRun<'a> {
         self.ends.iter().map(|index| &self.tokens[*index])
     }
 
-    /// Who handles the requests to `volume` last.
+    /// The last handlers of requests to `volume`.
     pub fn handlers(&self, volume: VolId) -> Handlers {
         self.handlers[volume.index()]
     }

@@ -1,4 +1,4 @@
-//! What a stack does, and for everything that somebody may have hoped for in vain, the path of a request that shows why.
+//! What a stack does, and for each goal that is not met, the path of a request that shows why.
 
 use crate::built::PinReason;
 use crate::effect::{Effect, effects};
@@ -36,7 +36,7 @@ pub struct Analysis<'a> {
 pub struct VolumeView {
     /// The volume.
     pub volume: VolId,
-    /// Who handles its requests last.
+    /// The last handlers of its requests.
     pub handlers: Handlers,
     /// What the grid says.
     pub claim: Claim,

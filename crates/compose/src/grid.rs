@@ -1,7 +1,7 @@
-//! The stacking rules grid of the thesis (figure 5.3): who is dominant in a pair, A above B, from domains alone.
+//! The stacking rules grid of the thesis (figure 5.3): which one is dominant in a pair, A above B, from domains alone.
 //!
-//! It is a view, not the judge: the third column takes A's map as if every request of a volume went one way and no
-//! other one came back, and the side condition is all or nothing. [`exact`](crate::exact) decides.
+//! It is a view, not the judge. The third column takes A's map as if every request of a volume went one way and no
+//! other one came back. The side condition is all or nothing. [`exact`](crate::exact) decides.
 
 use crate::set::{ExtId, ExtSet, Member, VolId, VolSet};
 use crate::setting::{Extension, Setting};
@@ -75,7 +75,7 @@ impl Cell {
 pub enum Claim {
     /// This extension is dominant.
     Dominant(ExtId),
-    /// A would be, but B sends to A's input domain: nobody is.
+    /// A would be, but B sends to A's input domain: no extension is.
     Nobody,
     /// A's map leads into B's input domain and past it: the rule speaks of neither case.
     Mixed,
@@ -110,11 +110,11 @@ pub fn cell(setting: &Setting, a: ExtId, b: ExtId) -> Cell {
     Cell::of(a.input(), a.output(), b.input())
 }
 
-/// The claims for a whole stack by the recursion of the thesis: the top against the rest as one unit, whose domains
-/// are taken as unions (which the thesis leaves open), then the rest in the same way.
+/// The claims for a whole stack by the recursion of the thesis: the top against the rest as one unit, then the rest in
+/// the same way. The domains of a unit are unions, which the thesis leaves open.
 ///
 /// A claim for the rest is asked for by every volume that leads there, so the recursion is a table, filled from the
-/// bottom up: for n extensions and V volumes it takes n * V * V steps at most.
+/// bottom up. For n extensions and V volumes it takes n * V * V steps at most.
 pub fn stack(setting: &Setting, order: &[ExtId]) -> Vec<Claim> {
     let mut claims = vec![Claim::Silent; setting.volumes.len()];
     let mut rest = Lower { input: VolSet::EMPTY, output: VolSet::EMPTY };
@@ -135,8 +135,8 @@ fn alone(own: &Extension, id: ExtId, volume: VolId) -> Claim {
     if own.input().has(volume) { Claim::Dominant(id) } else { Claim::Silent }
 }
 
-/// The claim for one volume of a stack with `top` above `rest`. `below` says who of the rest is meant, if it is one of
-/// them, from the volumes where the requests of the top land.
+/// The claim for one volume of a stack with `top` above `rest`. `below` says which one of the rest is meant, if it is
+/// one of them, from the volumes where the requests of the top land.
 fn claim(top: &Extension, id: ExtId, rest: &Lower, volume: VolId, below: impl Fn(VolSet) -> Claim) -> Claim {
     match side(top, rest, volume) {
         Side::Above => Claim::Dominant(id),
@@ -183,10 +183,10 @@ pub(crate) fn side(a: &Extension, b: &Lower, volume: VolId) -> Side {
 pub struct Disagreement {
     /// The volume.
     pub volume: VolId,
-    /// What the grid says: that somebody is dominant, or that nobody is.
+    /// What the grid says: that an extension is dominant, or that none is.
     pub grid: Claim,
-    /// Who handles its requests last. Together with a claim of dominance this refutes the grid; with `Nobody` it shows
-    /// what the grid is too coarse to see.
+    /// The extension that handles its requests last. Together with a claim of dominance this refutes the grid; with
+    /// `Nobody` it shows what the grid is too coarse to see.
     pub exact: ExtSet,
     /// Whether some of its requests are handled by no extension at all.
     pub unhandled: bool,

@@ -1,7 +1,8 @@
 //! The theory of stackable extensions: what each extension of a stack still sees and does in a given order, and which
 //! order serves given goals best.
 //!
-//! Invariant: touches no file, clock or thread; equal questions give equal answers, byte for byte.
+//! Invariant: pure logic: knows no kind, no request and no clock. It touches no file or thread; equal questions give
+//! equal answers, byte for byte.
 //!
 //! The theory is chapter 5 of "Improving Storage with Stackable Extensions" (ABLE). Its grid of rules is here as a view;
 //! what decides is the exact model.

@@ -53,7 +53,7 @@ fn grid_word(setting: &Setting, claim: Claim) -> String {
     }
 }
 
-/// Who handles the requests to a volume last, in the words of the tables.
+/// The last handlers of requests to a volume, in the words of the tables.
 pub fn exact_word(setting: &Setting, run: &ModelRun<'_>, volume: &str) -> String {
     let handlers = run.handlers(setting.find_volume(volume).unwrap());
     match handlers.dominant() {

@@ -9,7 +9,7 @@ pub struct Volume {
     pub name: String,
     /// Whether applications send requests to it; the private area of an extension is invisible.
     pub visible: bool,
-    /// What it counts in the objective; 1 unless somebody says otherwise.
+    /// What it counts in the objective; 1 by default.
     pub weight: u32,
 }
 

@@ -53,7 +53,7 @@ fn extension(at: usize, size: Size) -> impl Strategy<Value = Extension> {
     let properties = (any::<bool>(), any::<bool>(), any::<bool>());
     let parts = (some_of(volumes.clone(), size.domain), some_of(volumes, size.domain), properties, 0..GOALS.len());
     parts.prop_flat_map(move |(input, output, (mutator, generator, spontaneous), goal)| {
-        // Who forwards a request to where it was must be able to send there.
+        // An extension that forwards a request to where it was must be able to send there.
         let output = if mutator { output } else { output | input };
         let properties = Properties { mutator, generator, spontaneous: spontaneous && generator && size.spontaneous };
         proptest::collection::vec(route(output), input.len()).prop_map(move |maps| {

@@ -1,4 +1,4 @@
-//! The declaration text: volumes, extensions that somebody built or only thought of, priorities and constraints.
+//! The declaration text: volumes, extensions that exist or are only declared, priorities and constraints.
 //!
 //! `docs/guide/compose.md` describes it. The text is TOML and may hold a stack's text too, whose devices and layers are then
 //! extensions and volumes like declared ones ([`built`](crate::built)).

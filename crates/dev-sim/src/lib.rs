@@ -4,7 +4,7 @@
 //! content and counts energy. Devices wait through `Rt` only, so one code serves virtual time and, paced, the real
 //! world.
 //!
-//! Invariant: never touches a real medium, and never asks anything but `Rt` for the time.
+//! Invariant: never touches a real medium. It asks `Rt` alone for the time.
 //!
 //! Reading order: [`media`] (content and what a power cut leaves of it), [`meter`] (energy), [`catalogue`] (the numbers
 //! of real devices), [`setup`] (what all models are told), [`planned`] (devices that plan at arrival), `unsettled` (writes

@@ -2,8 +2,8 @@
 //!
 //! Every write is visible at once and *undoable* until it is settled: the medium keeps what each atomic unit held
 //! before. Settling a write says that it reached the medium; then nothing older can come back. A power cut picks, for
-//! each unit with unsettled writes, any of the contents that it may hold: so a subset of the writes survives, torn at
-//! the atomic unit, and later writes may survive where earlier ones are lost.
+//! each unit with unsettled writes, any of the contents that it may hold. So a subset of the writes survives, torn at
+//! the atomic unit. Later writes may survive where earlier ones are lost.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};

@@ -38,7 +38,7 @@ pub static KIND: Kind = setup::kind(
             "cache",
             ParamType::Choice(&["off", "on"]),
             "off",
-            "What is written is durable at once (ADR), or only after a flush, as in CPU caches that a power cut empties.",
+            "`off`: writes are durable on completion (ADR); `on`: after a flush, as in CPU caches that a power cut empties.",
         ),
         setup::CONTENT,
         setup::depth("256", "Requests that the host may have in flight (1 to 4096)."),

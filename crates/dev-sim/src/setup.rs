@@ -27,7 +27,7 @@ pub struct Setup {
 
 /// The parameter that limits the bytes used.
 pub(crate) const SIZE: Param =
-    Param::optional("size", ParamType::Size, "Bytes to use, from the first on; all by default.");
+    Param::optional("size", ParamType::Size, "Bytes to use, from the first on; by default all.");
 
 /// The parameter that chooses the logical block. It is also the unit at which a power cut tears writes: a device that
 /// tears its own blocks would break what `Limits::atomic` promises.
@@ -43,7 +43,7 @@ pub(crate) const CONTENT: Param = Param::with_default(
     "content",
     ParamType::Choice(&["none", "memory"]),
     "none",
-    "Keep no bytes (payload is described, reads give zeroes) or keep what is written in memory.",
+    "`none`: payload is described and reads give zeroes; `memory`: written bytes are held in memory.",
 );
 
 /// The parameter that chooses the volatile write cache.
@@ -51,12 +51,12 @@ pub(crate) const CACHE: Param = Param::with_default(
     "cache",
     ParamType::Choice(&["on", "off"]),
     "on",
-    "Acknowledge writes before they reach the medium; a power cut loses what was not flushed.",
+    "Acknowledges writes before they reach the medium; a power cut loses those that were not flushed.",
 );
 
 /// The parameter that chooses an entry of the catalogue among those of these `names`.
 pub(crate) const fn profile(names: &'static [&'static str], default: &'static str) -> Param {
-    Param::with_default("profile", ParamType::Choice(names), default, "Which device of the catalogue.")
+    Param::with_default("profile", ParamType::Choice(names), default, "Device of the catalogue.")
 }
 
 /// The parameter for commands in flight.

@@ -1,6 +1,6 @@
 //! Leaf devices: null and memory for both worlds, files and block devices through the reactor.
 //!
-//! Invariant: no policy; a device never reorders, retries or caches, and a failed write is never forgotten.
+//! Invariant: no policy: never reorders, retries or caches. A failed write is never forgotten.
 //!
 //! Reading order: [`null`], [`media`] (bytes in memory that outlive a world), [`memory`],
 //! `disk` (requests through the reactor), [`file`], [`raw`], [`found`] (what lies on a file or

@@ -14,21 +14,21 @@ use crate::media::Media;
 /// The manifest.
 pub static KIND: Kind = Kind {
     name: "memory",
-    summary: "Keeps its bytes in memory; sparse, and gone when the process ends.",
+    summary: "Holds its bytes in memory: sparse, and lost when the process ends.",
     params: &[
-        Param::required("size", ParamType::Size, "Size of the device."),
+        Param::required("size", ParamType::Size, "Size of the device, a multiple of `block`."),
         Param::with_default("block", ParamType::Size, "512", "Logical block, a power of two from 512 to 64KiB."),
         Param::with_default(
             "defer",
             ParamType::Choice(&["never", "always"]),
             "never",
-            "`always`: no answer comes at once, as from a device that works; finds code that relies on immediacy.",
+            "`always`: no answer comes at once, as from a real device; finds code that relies on immediate answers.",
         ),
         Param::with_default(
             "latency",
             ParamType::Span,
             "0",
-            "With `defer = \"always\"`: the time that each answer takes.",
+            "With `defer = \"always\"`: time of each answer; `0` lets every other ready task run first.",
         ),
     ],
     lowers: Arity::None,

@@ -14,7 +14,7 @@ use crate::memory::check_geometry;
 /// The manifest.
 pub static KIND: Kind = Kind {
     name: "null",
-    summary: "Answers at once or after a set time, forgets what is written and reads as zeroes: measures everything above it.",
+    summary: "Discards writes and reads as zeroes, at once or after a set time: measures everything above it.",
     params: &[
         Param::required("size", ParamType::Size, "Size of the device."),
         Param::with_default("block", ParamType::Size, "512", "Logical block, a power of two from 512 to 64KiB."),

@@ -107,7 +107,7 @@ fn block(file: &File) -> io::Result<u32> {
 fn explain_open(path: &Path, error: &io::Error, read_only: bool) -> KindError {
     let advice = match error.kind() {
         io::ErrorKind::ResourceBusy => "; it is mounted, or another program holds it: unmount it or stop that program",
-        io::ErrorKind::PermissionDenied => "; run as a user who may open it",
+        io::ErrorKind::PermissionDenied => "; run as a user that may open it",
         io::ErrorKind::ReadOnlyFilesystem if !read_only => "; set read_only = true to serve it without writing",
         _ => "",
     };

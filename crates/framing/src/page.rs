@@ -1,5 +1,5 @@
 //! Sealed pages: a page that was torn, damaged, written elsewhere or written for an earlier state is told from the one
-//! that is looked for. Byte rows: `docs/formats/superblock.md`.
+//! that is looked for. Byte rows: `docs/reference/formats/superblock.md`.
 
 use std::mem::offset_of;
 use std::ops::RangeInclusive;

@@ -1,8 +1,8 @@
-//! Records of a log, and where a log ends. Byte rows: `docs/formats/superblock.md`.
+//! Records of a log, and where a log ends. Byte rows: `docs/reference/formats/superblock.md`.
 //!
-//! A log ends where the next record is missing. The same place is damage, not the end, if it was durable once: the
-//! superblock or a record further on says so, because each record tells up to which number all records were durable
-//! when it was written.
+//! A log ends where the next record is missing. The same place is damage, not the end, if it was durable once. The
+//! superblock or a later record says so: each record has the number up to which all records were durable when it was
+//! written.
 //!
 //! The cursor asks for nothing. It is given the bytes at its position, and afterwards bytes behind the end, so that a
 //! log of any size is read through one window.

@@ -1,5 +1,5 @@
 //! The common header of all media, and the superblock that it begins. Byte rows and trust:
-//! `docs/formats/superblock.md`.
+//! `docs/reference/formats/superblock.md`.
 //!
 //! Invariant: no field of a header is believed before the checksum is compared, but for the length that the checksum
 //! covers and, in an error text, the version.

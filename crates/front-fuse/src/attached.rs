@@ -22,7 +22,7 @@ use crate::errands;
 use crate::session::Session;
 use crate::volume::Volume;
 
-/// After this time it is said who is waited for.
+/// After this time the log names what is waited for.
 const PATIENCE: Nanos = Nanos::secs(2);
 
 /// One export: the name of its file, and the device behind it.
@@ -167,7 +167,7 @@ impl Attached {
         self.session.volumes.iter().map(|volume| volume.opens.get()).sum()
     }
 
-    /// Waits until the file system is gone, whoever took it away.
+    /// Waits until the file system is gone, whatever removed it.
     pub async fn ended(&self) {
         self.end.wait_until(|| self.ended.get()).await;
     }
@@ -206,17 +206,17 @@ impl Attached {
         self.disks.borrow().iter().find(|disk| disk.export == export).map(|disk| disk.path.clone())
     }
 
-    /// Releases the devices and unmounts the file system. A device that is in use is released by its last user, who is
-    /// waited for: requests are answered until then.
+    /// Releases the devices and unmounts the file system. A device that is in use is released by its last user, which
+    /// is waited for: requests are answered until then.
     pub async fn stop(&self) {
         let devices: Vec<PathBuf> = self.disks.borrow().iter().map(|disk| disk.path.clone()).collect();
         for device in &devices {
             self.note(errands::release(&self.rt, device).await);
         }
         let closed = self.session.opened.wait_until(|| self.opens() == 0);
-        self.wait_for(closed, "until nobody uses the devices: unmount what is mounted from them").await;
+        self.wait_for(closed, "until no program uses the devices: unmount what is mounted from them").await;
         self.note(errands::unmount(&self.rt, &self.mount).await);
-        self.wait_for(self.ended(), "until nobody uses the files of the exports").await;
+        self.wait_for(self.ended(), "until no program uses the files of the exports").await;
     }
 
     /// Waits; says so after a while. The end of the file system ends every wait.

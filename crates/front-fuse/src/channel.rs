@@ -45,7 +45,7 @@ impl Channel {
         Ok(Channel { rt: rt.clone(), kernel: rt.kernel()?, fd: Arc::new(fd) })
     }
 
-    /// Sends one answer. One that nobody waits for any more is no failure.
+    /// Sends one answer. An answer without a waiting caller is no failure.
     pub async fn answer(&self, parts: Parts) {
         let sent = self.kernel.start(KernelOp::Write { fd: self.fd.clone(), at: None, parts }).await;
         match sent.and_then(|outcome| outcome.result) {
@@ -79,7 +79,7 @@ impl Reader {
                     self.channel.kernel.readable(self.channel.fd.clone()).await?.result?;
                 }
                 Err(error) if gone(&error) => return Ok(None),
-                // Whoever asked went away before we had read it.
+                // The caller went away before this read its request.
                 Err(error) if is(&error, Errno::NOENT) || error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }

@@ -96,7 +96,7 @@ pub(crate) fn clear(device: &Path) -> Result<(), String> {
     }
 }
 
-/// Unmounts, or takes the mount out of the tree where somebody is still in it. No mount is fine.
+/// Unmounts, or takes the mount out of the tree where a program still uses it. No mount is fine.
 pub(crate) fn unmount_now(mount: &Path) -> Result<(), String> {
     let result = match rustix::mount::unmount(mount, UnmountFlags::NOFOLLOW) {
         Err(Errno::BUSY) => rustix::mount::unmount(mount, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH),

@@ -1,6 +1,6 @@
 //! Exports as block devices of this machine: a FUSE file system with one file for each export, under loop devices.
 //!
-//! Invariant: no payload byte is copied between the kernel and a device, and a process that dies at any instant leaves
+//! Invariant: no payload byte is copied between the kernel and a device; a process that dies at any instant leaves
 //! nothing behind that hangs.
 //!
 //! Requests are read from `/dev/fuse` by the stack's own reactor, so that none changes threads; a library with threads
@@ -8,9 +8,9 @@
 //! own, because its header is read into another piece of memory by the same call.
 //!
 //! Reading order: [`proto`] (the kernel's protocol as bytes, no I/O), `tree` (names and attributes), `volume` (requests
-//! as block requests), `channel` (bytes from and to the kernel), [`session`] (who answers what), `errands` (calls that
-//! this process may have to answer itself), [`attached`] (start and stop), [`registry`] (what is attached on this
-//! machine, alive or dead), `users` (who uses a device), [`harden`] (of a process that holds devices).
+//! as block requests), `channel` (bytes from and to the kernel), [`session`] (answers to the kernel), `errands` (calls
+//! that this process may have to answer itself), [`attached`] (start and stop), [`registry`] (what is attached on this
+//! machine, alive or dead), `users` (the users of a device), [`harden`] (of a process that holds devices).
 
 #![forbid(unsafe_code)]
 

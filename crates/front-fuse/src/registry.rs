@@ -26,7 +26,7 @@ const RECORD: &str = "attachment.json";
 const MOUNT: &str = "files";
 const CONTROL: &str = "esker.ctl";
 
-/// Pauses while somebody may only be looking at a lock.
+/// Pauses while another process may only be looking at a lock.
 const LOCK_TRIES: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
@@ -44,7 +44,7 @@ pub enum RegistryError {
         "{0:?} cannot name an attachment: use 1 to 100 letters, digits, and . _ - inside; --name gives another name"
     )]
     Name(String),
-    /// Somebody has it.
+    /// Another process has it.
     #[error("\"{0}\" is attached already; `esker attach --list` shows it, and --name gives a second one another name")]
     Taken(String),
     /// Nothing of that name.
@@ -223,7 +223,7 @@ impl Entry {
         self.dir.join(MOUNT)
     }
 
-    /// Who uses its devices, in words: each blocks a detach.
+    /// The users of its devices, in words: each blocks a detach.
     pub fn users(&self) -> Vec<String> {
         let machine = Machine::look();
         self.devices.iter().flat_map(|device| machine.users(device)).collect()
@@ -276,8 +276,8 @@ impl Drop for Claim {
     }
 }
 
-/// Removes what was noted down, the lock last: nobody may take the name before. Nothing that was not made here is
-/// touched, so that a mount that could not be taken away stays as it is.
+/// Removes what was noted down, the lock last: no other process may take the name before. Nothing that was not made
+/// here is touched, so that a mount that could not be taken away stays as it is.
 fn remove(dir: &Path) {
     for name in [RECORD, CONTROL] {
         // Not there is as good as removed.
@@ -298,7 +298,7 @@ fn lock(dir: &Path) -> Result<Option<File>, RegistryError> {
     }
 }
 
-/// The same; whoever only looks holds it for an instant, and is waited for.
+/// The same; a process that only looks holds it for an instant, and this waits for it.
 fn lock_soon(dir: &Path) -> Result<Option<File>, RegistryError> {
     for _ in 0..LOCK_TRIES {
         if let Some(file) = lock(dir)? {

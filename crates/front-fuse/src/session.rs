@@ -1,4 +1,4 @@
-//! Who answers what: from the first request of the kernel until the file system is gone.
+//! Answers to the kernel, from the first request of the kernel until the file system is gone.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! What this machine's kernel tells about loop devices: over which files they are, and who uses them.
+//! What this machine's kernel tells about loop devices: their files, and their users.
 
 #![allow(
     clippy::disallowed_methods,
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-/// Who uses the block device `device` or one of its partitions, in words; empty if nobody does.
+/// The users of the block device `device` or one of its partitions, in words; empty if there are none.
 pub fn users_of(device: &Path) -> Vec<String> {
     let real = fs::canonicalize(device).unwrap_or_else(|_| device.to_path_buf());
     Machine::look().users(&real)
@@ -48,7 +48,7 @@ impl Machine {
         over.map(|device| Path::new("/dev").join(&device.name)).collect()
     }
 
-    /// Who uses a device or one of its partitions, in words.
+    /// The users of a device or one of its partitions, in words.
     pub fn users(&self, device: &Path) -> Vec<String> {
         let name = device.to_string_lossy();
         // Where a name ends with a number, that of a partition is told apart by a letter.
@@ -71,7 +71,7 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether somebody holds the device for himself: mounts, swap, and devices on top of it do.
+/// Whether the device is held exclusively: by a mount, swap, or a device on top of it.
 fn is_claimed(device: &Path) -> bool {
     let exclusive = OpenOptions::new().read(true).custom_flags(OFlags::EXCL.bits() as i32).open(device);
     exclusive.is_err_and(|error| error.raw_os_error() == Some(Errno::BUSY.raw_os_error()))

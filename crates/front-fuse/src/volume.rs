@@ -136,7 +136,7 @@ impl Volume {
         match &done.result {
             Ok(_) => Ok(done),
             Err(error) => {
-                // The kernel tells whoever asked; the first is enough for the log.
+                // The kernel tells the caller; the first is enough for the log.
                 let level = if self.told.replace(true) { Level::Debug } else { Level::Warn };
                 self.rt.log(level, format_args!("\"{}\": {what} of {range} failed: {error}", self.name));
                 Err(errno(error))

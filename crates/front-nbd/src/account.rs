@@ -1,4 +1,4 @@
-//! What a server knows of its connections, for those who operate it.
+//! What a server knows of its connections, for operators.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use crate::slots::{GaveWay, LastMoved};
 pub struct ClientInfo {
     /// Its number, from 1, never used again.
     pub number: u64,
-    /// Who is at the other end, as far as the kernel knows.
+    /// The peer, as far as the kernel knows it.
     pub peer: String,
     /// The export that it chose; none while it has not.
     pub export: Option<String>,

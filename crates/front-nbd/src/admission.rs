@@ -49,7 +49,7 @@ impl Drop for Ticket {
     }
 }
 
-/// Something that happens once; those who wait for it go on then, and later ones do not wait.
+/// Something that happens once; tasks that wait for it go on then, and later ones do not wait.
 pub(crate) struct Gate(Credits);
 
 /// More than anybody will ever wait.

@@ -1,7 +1,7 @@
 //! The network block device protocol: a server for block exports, and a client for tools and tests.
 //!
-//! Invariant: no payload byte is ever copied between a bare socket and a device (TLS must copy, and is counted), and
-//! no client makes the server hold more memory than its stated limits.
+//! Invariant: no payload byte is copied between a bare socket and a device (TLS must copy, and is counted apart); no
+//! client makes the server hold more memory than its limits.
 //!
 //! Reading order: [`proto`] (the protocol as state machines over bytes, no I/O), [`uri`], [`listen`], [`tls`],
 //! [`server`] (exports and connections), [`session`] (one connection), [`client`], [`persistent`] (a client that

@@ -27,7 +27,7 @@ struct Inner {
 
 struct Tls {
     session: RefCell<Connection>,
-    /// Held by the one who sends: records leave in the order in which they were made.
+    /// Held by the sender: records leave in the order in which they were made.
     sending: Credits,
     received: RefCell<Received>,
     /// Bytes of content and messages that encryption moved from one buffer to another.

@@ -12,7 +12,7 @@ use esker_rt::net::{Address, Listener};
 /// Why a server cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Somebody answers there.
+    /// A server answers there.
     #[error("{0:?} is in use by a running server; stop it or choose another path")]
     Alive(String),
     /// Something else has that name.
@@ -53,7 +53,7 @@ pub enum ListenError {
     },
 }
 
-/// Listens at `address`. The socket of a server that is dead (nobody accepts there) is replaced.
+/// Listens at `address`. The socket of a server that has died (nothing accepts there) is replaced.
 ///
 /// # Errors
 /// [`ListenError`] says what stands in the way and what to do.
@@ -61,7 +61,7 @@ pub fn listen(rt: &Rt, address: &Address) -> Result<Listener, ListenError> {
     listen_as(rt, address, Access::default())
 }
 
-/// The same; `access` says who may connect to a Unix socket, which is never open to others before.
+/// The same; `access` says which users may connect to a Unix socket, which is never open to others before.
 ///
 /// # Errors
 /// As for [`listen`], and for an owner that only root may set.
@@ -92,7 +92,7 @@ fn bind_where_nobody_lives(
     }
 }
 
-/// Who may connect to a Unix socket, beyond what its directory and the process's mask say.
+/// Users that may connect to a Unix socket, beyond what its directory and the process's mask say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Access {
     /// Permission bits; connecting needs the one for writing.
@@ -101,7 +101,7 @@ pub struct Access {
     pub owner: Option<(u32, Option<u32>)>,
 }
 
-/// Sets who may connect to a Unix socket; TCP has no such thing.
+/// Sets which users may connect to a Unix socket; TCP has no such thing.
 ///
 /// # Errors
 /// [`ListenError`], mostly for an owner that only root may set.
@@ -136,7 +136,7 @@ fn bind_after_the_dying(address: &Address, bind: &dyn Fn(&Address) -> io::Result
     bind(address)
 }
 
-/// Removes the socket if nobody lives behind it.
+/// Removes the socket if no server listens on it.
 #[allow(clippy::disallowed_methods, reason = "a front end owns its socket's path")]
 fn remove_dead(address: &Address, path: &Path) -> Result<(), ListenError> {
     let place = path.display().to_string();
@@ -152,7 +152,7 @@ fn remove_dead(address: &Address, path: &Path) -> Result<(), ListenError> {
 }
 
 /// A dead server refuses a connection, a dying one ends it, a living one greets or waits.
-#[allow(clippy::disallowed_types, reason = "a front end asks who has its socket")]
+#[allow(clippy::disallowed_types, reason = "a front end asks which process has its socket")]
 fn is_alive(path: &Path) -> io::Result<bool> {
     let mut stream = match std::os::unix::net::UnixStream::connect(path) {
         Err(e) if e.kind() == ErrorKind::ConnectionRefused => return Ok(false),

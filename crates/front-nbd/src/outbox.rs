@@ -46,7 +46,7 @@ impl<G: 'static> Outbox<G> {
         (outbox, task)
     }
 
-    /// Queues a message. After a failure it is dropped: nobody is there to read it.
+    /// Queues a message. After a failure it is dropped: no reader is left.
     pub fn push(&self, parts: Parts, guard: G) {
         if !self.broken.get() {
             self.queue.borrow_mut().push_back((parts, guard));
@@ -54,7 +54,7 @@ impl<G: 'static> Outbox<G> {
         }
     }
 
-    /// Whether nobody is there to read replies any more.
+    /// Whether the reader of replies has gone.
     pub fn is_broken(&self) -> bool {
         self.broken.get()
     }

@@ -60,7 +60,7 @@ pub struct Persistent {
     policy: Policy,
     remote: Remote,
     current: RefCell<Option<Rc<Client>>>,
-    /// Held by the one who connects.
+    /// Held by the task that connects.
     dialing: Credits,
     reconnects: Cell<u64>,
     /// Changes that were answered without being forced.
@@ -174,7 +174,7 @@ impl Persistent {
         }
     }
 
-    /// Takes a connection out of use, if nobody has yet.
+    /// Takes a connection out of use, if no other task has yet.
     fn lose(&self, client: &Rc<Client>, why: &Fault) {
         let mut current = self.current.borrow_mut();
         if current.as_ref().is_some_and(|now| Rc::ptr_eq(now, client)) {

@@ -40,7 +40,7 @@ pub enum Need {
     Message(usize),
     /// Exactly this many bytes of payload, into a buffer of the caller's choice.
     Payload(usize),
-    /// Exactly this many bytes that nobody wants, to be thrown away in pieces.
+    /// Exactly this many bytes to read and discard in pieces.
     Skip(usize),
     /// Nothing: the conversation is over.
     Nothing,

@@ -332,7 +332,7 @@ fn note(rt: &Rt, request: &Request) {
     [request.cookie, offset, len].into_iter().for_each(|word| rt.event(word));
 }
 
-/// Takes `len` bytes off the wire that nobody wants.
+/// Reads `len` bytes off the wire and discards them.
 async fn skip(link: &Link, mut len: usize) -> io::Result<()> {
     while len > 0 {
         let piece = len.min(SKIP_BYTES);

@@ -1,5 +1,5 @@
-//! Slots of connections: those that shake hands have slots of their own, and when no slot is free the connection that
-//! has been of least use gives way, so that silent clients keep no new one out.
+//! Slots of connections. Those that shake hands have slots of their own. When no slot is free, the connection of least
+//! use gives way, so that silent clients keep no new one out.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

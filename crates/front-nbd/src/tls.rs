@@ -1,4 +1,4 @@
-//! TLS for both sides: what certificates a side shows and whom it believes. The protocol inside is rustls's.
+//! TLS for both sides: which certificates a side shows and believes. The protocol inside is rustls's.
 
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ impl ServerTls {
         self.subjects.is_empty() || self.subjects.iter().any(|allowed| allowed == subject)
     }
 
-    /// Who must use it.
+    /// The clients that must use it.
     pub fn mode(&self) -> TlsMode {
         self.mode
     }

@@ -1,5 +1,5 @@
-//! The messages of a virtual machine's monitor, read on a thread that may wait: memory is mapped here, addresses are
-//! translated, and what concerns rings is handed to the reactor, which answers when it has obeyed.
+//! The messages of a virtual machine's monitor, read on a thread that may wait. It maps memory and translates
+//! addresses. Messages about rings go to the reactor, which answers when it has obeyed.
 
 #![allow(clippy::disallowed_types, reason = "the protocol hands over descriptors as files, through a Unix socket")]
 

@@ -1,5 +1,5 @@
-//! Which requests of a ring are under way, written into memory that the monitor keeps: after our death the next server
-//! carries them out again, and none is lost although requests end in another order than they began.
+//! Which requests of a ring are under way, written into memory that the monitor keeps. After the death of this server
+//! the next one carries them out again. None is lost, although requests end in another order than they began.
 //!
 //! The layout is that of the vhost-user specification ("Inflight I/O tracking", split virtqueues), little-endian, one
 //! area for each ring:

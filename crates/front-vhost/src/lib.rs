@@ -1,9 +1,10 @@
 //! The vhost-user-blk protocol: block exports as virtio disks of virtual machines, without a network protocol between.
 //!
-//! Invariant: nothing that a guest writes into its memory, and nothing that its monitor sends, makes this crate panic,
-//! wait on the reactor's thread, touch memory that is not the guest's, or hold more memory than its stated limits.
+//! Invariant: nothing that a guest or its monitor says makes it panic, leave the guest's memory, stop the reactor or
+//! hold more memory than its limits. It never waits on the reactor's thread, and touches no memory that is not the
+//! guest's.
 //!
-//! A guest's memory changes under our hands, so no reference into it can exist in safe Rust: payload is copied, once in
+//! A guest's memory changes under our hands, so no reference into it can exist in safe Rust. Payload is copied once in
 //! each direction, between guest memory and slabs of the pool, and the copies are counted ([`Counters::copied_bytes`]).
 //!
 //! Reading order: [`disk`] (what the guest sees of an export), [`guest`] (its memory, which may go), [`chain`] (descriptors), [`request`] (what they ask),

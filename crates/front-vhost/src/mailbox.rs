@@ -41,7 +41,7 @@ fn wake<M>(mut shared: MutexGuard<'_, Shared<M>>) {
 }
 
 impl<Q, A> Asker<Q, A> {
-    /// Asks and waits. None: nobody answers any more.
+    /// Asks and waits. `None`: the answerer has gone.
     pub fn ask(&self, question: Q) -> Option<A> {
         let (reply, receiver) = mpsc::channel();
         let mut shared = lock(&self.0);
@@ -63,7 +63,7 @@ impl<Q, A> Drop for Asker<Q, A> {
 }
 
 impl<Q, A> Answerer<Q, A> {
-    /// The next question. None: nobody will ask any more.
+    /// The next question. `None`: the asker has gone.
     pub async fn next(&self) -> Option<Letter<Q, A>> {
         std::future::poll_fn(|cx| {
             let mut shared = lock(&self.0);
@@ -84,7 +84,7 @@ impl<Q, A> Drop for Answerer<Q, A> {
     fn drop(&mut self) {
         let mut shared = lock(&self.0);
         shared.closed = true;
-        // Who waits for an answer learns that none will come.
+        // A caller that waits for an answer learns that none will come.
         shared.waiting.clear();
     }
 }

@@ -279,7 +279,7 @@ impl Ring {
         }
     }
 
-    /// Reads the bell, so that its next ring is noticed. Somebody else may have read it.
+    /// Reads the bell, so that its next ring is noticed. The guest or another task may have read it.
     async fn silence(&self, kernel: &Kernel, kick: Arc<OwnedFd>) {
         let read = Op::Read { fd: kick, at: None, parts: Slice::heap(vec![0; 8]).into() };
         let result = kernel.start(read).await.and_then(|outcome| outcome.result);
@@ -403,7 +403,7 @@ impl Ring {
         self.drain();
         let Some((call, kernel)) = call.zip(self.disk.rt.kernel().ok()) else { return };
         let ring = Op::Write { fd: call, at: None, parts: Slice::heap(1u64.to_ne_bytes().to_vec()).into() };
-        // A full counter still means "rung", and whoever closed its end does not listen.
+        // A full counter still means "rung", and a peer that closed its end does not listen.
         let _deaf = kernel.start(ring).await;
     }
 

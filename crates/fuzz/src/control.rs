@@ -9,12 +9,12 @@ const LINES: &str = r#"{"do":"status"}
 {"do":"insert","device":"st = stats","above":"d1","patience_ms":100}
 {"do":"remove","name":"st"}
 {"do":"reorder","names":["a","b"]}
-{"do":"ranges","export":"vol","ops":[{"clone":{"from":0,"len":4096,"to":8192}},{"delete":{"at":0,"len":4096}}]}
+{"do":"remap","export":"vol","ops":[{"clone":{"from":0,"len":4096,"to":8192}},{"delete":{"at":0,"len":4096}}]}
 {"do":"hello"}
-{"do":"drain","patience_ms":5}
+{"do":"sync","patience_ms":5}
 {"do":"freeze","limit_ms":7,"patience_ms":5}
 {"do":"thaw","freeze":3}
-{"do":"measure","what":"all"}
+{"do":"meters","what":"all"}
 {"do":"stop"}
 {"ok":false,"error":{"code":"busy","what":"held","where":"vol","do":"wait"}}
 {"ok":true,"result":{"dead":null,"exports":[{"name":"vol","load":{"ops":[{"op":"read","count":3,"latency_ns":[[10,1],[20,2]]}]}}]}}
@@ -49,7 +49,7 @@ fn try_line(line: &[u8]) -> Result<bool, String> {
     if let Command::Insert { device, .. } = &command {
         let _layer = parse_layer(device);
     }
-    if let Command::Ranges { ops, .. } = &command {
+    if let Command::Remap { ops, .. } = &command {
         let sound =
             ops.iter().filter_map(|op| op.op()?.ranges()).all(|(src, dst)| src.is_none_or(|s| s.len() == dst.len()));
         if !sound {

@@ -8,7 +8,7 @@ use esker_hugepage_linux::linux::maps::{self, Mapping};
 const SMALL: &str = "[[process]]\nname = \"redis-server\"\nshares = 7\n";
 const LARGE: &str = "faults = \"base\"\npromote_percent = 70\ndemote_percent = 60\ncooldown = \"1s\"\ntau = 0.5\nbudget = \"1GiB\"\n\
                      quantum = \"32MiB\"\ngreedy_below = 0.4\nsharing = \"coordinated\"\nksm_pages_to_scan = 1000\n\
-                     [access]\nmethod = \"damon\"\ninterval = \"1s\"\nbits = 16\nalpha = 0.3\nclear_hot = 0.5\nmost = \"20MiB\"\n\
+                     [access]\nmethod = \"damon\"\ninterval = \"1s\"\nbits = 16\nalpha = 0.3\nclear_hot = 0.5\nscan_max = \"20MiB\"\n\
                      [[process]]\ncgroup = \"/a\"\n[[process]]\npid = 7\n";
 
 const SMAPS: &str = "00400000-00600000 r-xp 00000000 fd:00 1234      /usr/bin/cat\nSize:     2048 kB\nVmFlags: rd ex mr\n\
@@ -36,7 +36,7 @@ pub fn try_config(input: &[u8]) -> Result<bool, String> {
         Err(_) => return Ok(false),
         Ok(config) => config,
     };
-    let is_share = config.cpu_share > 0.0 && config.cpu_share <= 1.0;
+    let is_share = config.cpu_max > 0.0 && config.cpu_max <= 1.0;
     let promote = config.policy.promote.pages();
     let is_ordered = config.policy.demote.pages() <= promote && (1..=512).contains(&promote);
     match is_share && is_ordered && !config.settings.rules.is_empty() && config.policy.fault().is_none() {

@@ -144,7 +144,7 @@ fn check(mut trace: Trace) -> Result<(), String> {
         }
         last = Some(action.enter);
         if action.thread.0 as usize >= trace.threads.len() {
-            return Err(format!("action {number} is nobody's"));
+            return Err(format!("action {number} is of no thread"));
         }
         trace.process_of(action.thread);
         action.call.fds_used();

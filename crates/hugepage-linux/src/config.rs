@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use esker_base::Nanos;
+use esker_base::renamed::{self, Scope};
 use esker_base::units::{parse_size, parse_span};
 use serde::Deserialize;
 
@@ -23,21 +24,21 @@ struct File {
     promote_percent: Option<i64>,
     demote_percent: Option<i64>,
     cooldown: Option<String>,
-    no_contiguity_rest: Option<String>,
-    slow: Option<String>,
-    rest_times: Option<u32>,
+    fragmented_backoff: Option<String>,
+    slow_promotion: Option<String>,
+    backoff_factor: Option<u32>,
     order: Option<Order>,
     tau: Option<f64>,
     budget: Option<String>,
     quantum: Option<String>,
     quantum_sleep: Option<String>,
-    exclusion: Option<String>,
+    skip_after_miss: Option<String>,
     greedy_below: Option<f64>,
     compact_at: Option<f64>,
     compact_interval: Option<String>,
     poll: Option<String>,
-    poll_share: Option<f64>,
-    cpu_share: Option<f64>,
+    poll_cpu_max: Option<f64>,
+    cpu_max: Option<f64>,
     sharing: Option<SharingPolicy>,
     sharing_socket: Option<PathBuf>,
     ksm_pages_to_scan: Option<u64>,
@@ -57,7 +58,7 @@ struct AccessFile {
     bits: Option<u32>,
     alpha: Option<f64>,
     clear_hot: Option<f64>,
-    most: Option<String>,
+    scan_max: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -84,7 +85,7 @@ pub struct Config {
     /// How this machine is watched.
     pub settings: Settings,
     /// The manager's own share of a CPU at most.
-    pub cpu_share: f64,
+    pub cpu_max: f64,
 }
 
 /// What is wrong with a configuration.
@@ -93,6 +94,14 @@ pub enum ConfigError {
     /// It is no such file.
     #[error("{0}")]
     Text(#[from] toml::de::Error),
+    /// A key before the glossary.
+    #[error("{old}: it is called `{new}` now")]
+    Renamed {
+        /// Its name before.
+        old: String,
+        /// Its name.
+        new: &'static str,
+    },
     /// A value makes no sense.
     #[error("{key}: {why}")]
     Value {
@@ -111,8 +120,8 @@ pub const SHARING_SOCKET: &str = "/run/esker/hugepage-share.sock";
 /// Where the state is kept if nothing else is said.
 pub const STATE: &str = "/run/esker/hugepage.json";
 const POLL: Nanos = Nanos::millis(50);
-const POLL_SHARE: f64 = 0.02;
-const CPU_SHARE: f64 = 0.25;
+const POLL_CPU_MAX: f64 = 0.02;
+const CPU_MAX: f64 = 0.25;
 /// What one scan of access bits clears: the kernel's monitor takes about 0.1 ms for each, so that this is 0.5 % of a CPU.
 const SCAN_REGIONS: u32 = 512;
 
@@ -122,7 +131,7 @@ impl Config {
     /// # Errors
     /// [`ConfigError`], with the key.
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
-        let file: File = toml::from_str(text)?;
+        let file: File = toml::from_str(text).map_err(|error| renamed_in(text).unwrap_or(ConfigError::Text(error)))?;
         let policy = policy(&file)?;
         if let Some(fault) = policy.fault() {
             return Err(ConfigError::Together(fault));
@@ -133,7 +142,7 @@ impl Config {
         }
         if file.process.is_empty() {
             return Err(ConfigError::Together(
-                "no [[process]] is given: say by pid, name, cgroup or unit whom to manage",
+                "no [[process]] is given: name the processes to manage by pid, name, cgroup or unit",
             ));
         }
         if file.process.iter().any(Rule::is_empty) {
@@ -147,15 +156,23 @@ impl Config {
             rules: file.process,
             promote: policy.promote,
             poll: span("poll", file.poll.as_deref())?.unwrap_or(POLL),
-            poll_share: share("poll_share", file.poll_share)?.unwrap_or(POLL_SHARE),
+            poll_cpu_max: share("poll_cpu_max", file.poll_cpu_max)?.unwrap_or(POLL_CPU_MAX),
             base_faults,
             access: source(file.access.method),
             merging,
             access_interval: (file.access.method != Some(Method::None)).then_some(policy.scan_interval),
             state: file.state.unwrap_or_else(|| PathBuf::from(STATE)),
         };
-        Ok(Config { policy, settings, cpu_share: share("cpu_share", file.cpu_share)?.unwrap_or(CPU_SHARE) })
+        Ok(Config { policy, settings, cpu_max: share("cpu_max", file.cpu_max)?.unwrap_or(CPU_MAX) })
     }
+}
+
+/// The first key of `text` that had its name before the glossary.
+fn renamed_in(text: &str) -> Option<ConfigError> {
+    let file: toml::Table = text.parse().ok()?;
+    let access = file.get("access").and_then(toml::Value::as_table).into_iter().flat_map(toml::Table::keys);
+    let mut keys = file.keys().cloned().chain(access.map(|key| format!("access.{key}")));
+    keys.find_map(|old| renamed::now(Scope::HugepageKey, &old).map(|new| ConfigError::Renamed { old, new }))
 }
 
 fn source(method: Option<Method>) -> Source {
@@ -194,20 +211,20 @@ fn policy(file: &File) -> Result<Policy, ConfigError> {
     }
     policy.demote = percent("demote_percent", file.demote_percent)?.unwrap_or(policy.demote);
     set(&mut policy.cooldown, span("cooldown", file.cooldown.as_deref())?);
-    set(&mut policy.no_contiguity_rest, span("no_contiguity_rest", file.no_contiguity_rest.as_deref())?);
-    set(&mut policy.slow, span("slow", file.slow.as_deref())?);
+    set(&mut policy.fragmented_backoff, span("fragmented_backoff", file.fragmented_backoff.as_deref())?);
+    set(&mut policy.slow_promotion, span("slow_promotion", file.slow_promotion.as_deref())?);
     set(&mut policy.quantum_sleep, span("quantum_sleep", file.quantum_sleep.as_deref())?);
-    set(&mut policy.exclusion, span("exclusion", file.exclusion.as_deref())?);
+    set(&mut policy.skip_after_miss, span("skip_after_miss", file.skip_after_miss.as_deref())?);
     set(&mut policy.compact_interval, span("compact_interval", file.compact_interval.as_deref())?);
     set(&mut policy.scan_period, span("access.period", file.access.period.as_deref())?);
     set(&mut policy.scan_interval, span("access.interval", file.access.interval.as_deref())?);
-    policy.rest_times = file.rest_times.unwrap_or(policy.rest_times);
+    policy.backoff_factor = file.backoff_factor.unwrap_or(policy.backoff_factor);
     policy.order = file.order.unwrap_or(policy.order);
     policy.tau = tau(file.tau)?.unwrap_or(policy.tau);
     policy.budget = regions("budget", file.budget.as_deref())?;
     let quantum = regions("quantum", file.quantum.as_deref())?.unwrap_or(u64::from(policy.quantum_regions));
     policy.quantum_regions = u32::try_from(quantum).unwrap_or(u32::MAX);
-    let most = regions("access.most", file.access.most.as_deref())?.unwrap_or(u64::from(policy.scan_regions));
+    let most = regions("access.scan_max", file.access.scan_max.as_deref())?.unwrap_or(u64::from(policy.scan_regions));
     policy.scan_regions = u32::try_from(most).unwrap_or(u32::MAX);
     policy.sharing = file.sharing.unwrap_or_default();
     policy.greedy_below = file.greedy_below.or(policy.greedy_below);
@@ -274,7 +291,7 @@ mod tests {
         let installed = Config::parse(include_str!("../../../dist/hugepage.toml")).unwrap();
         let config = Config::parse(WHO).unwrap();
         assert_eq!(format!("{:?}", installed.policy), format!("{:?}", config.policy));
-        let seen = |config: &Config| (config.settings.poll, config.settings.poll_share, config.cpu_share);
+        let seen = |config: &Config| (config.settings.poll, config.settings.poll_cpu_max, config.cpu_max);
         assert_eq!(seen(&installed), seen(&config));
         assert_eq!(installed.settings.state, config.settings.state);
         assert_eq!(installed.settings.access_interval, config.settings.access_interval);
@@ -282,24 +299,43 @@ mod tests {
 
     #[test]
     fn every_key_is_taken() {
-        let text = "state = \"s.json\"\nfaults = \"base\"\npromote_percent = 70\ndemote_percent = 60\ncooldown = \"1s\"\nslow = \"7ms\"\nrest_times = 3\n\
-                    no_contiguity_rest = \"9s\"\norder = \"in_turn\"\ntau = 0.5\nbudget = \"1GiB\"\nquantum = \"32MiB\"\nquantum_sleep = \"5s\"\n\
-                    exclusion = \"60s\"\ngreedy_below = 0.4\ncompact_at = 0.9\ncompact_interval = \"7s\"\npoll = \"20ms\"\n\
-                    poll_share = 0.05\ncpu_share = 0.5\nsharing = \"coordinated\"\nsharing_socket = \"k.sock\"\n\
+        let text = "state = \"s.json\"\nfaults = \"base\"\npromote_percent = 70\ndemote_percent = 60\ncooldown = \"1s\"\nslow_promotion = \"7ms\"\nrest_times = 3\n\
+                    fragmented_backoff = \"9s\"\norder = \"round_robin\"\ntau = 0.5\nbudget = \"1GiB\"\nquantum = \"32MiB\"\nquantum_sleep = \"5s\"\n\
+                    skip_after_miss = \"60s\"\ngreedy_below = 0.4\ncompact_at = 0.9\ncompact_interval = \"7s\"\npoll = \"20ms\"\n\
+                    poll_cpu_max = 0.05\ncpu_share = 0.5\nsharing = \"coordinated\"\nsharing_socket = \"k.sock\"\n\
                     ksm_pages_to_scan = 1000\nksm_sleep = \"50ms\"\n[access]\nmethod = \"none\"\nperiod = \"4s\"\ninterval = \"1s\"\n\
-                    bits = 16\nalpha = 0.3\nclear_hot = 0.5\nmost = \"20MiB\"\n[[process]]\nunit = \"redis\"\nshares = 7\n";
+                    bits = 16\nalpha = 0.3\nclear_hot = 0.5\nscan_max = \"20MiB\"\n[[process]]\nunit = \"redis\"\nshares = 7\n";
         let config = Config::parse(text).unwrap();
         let policy = config.policy;
         assert_eq!((policy.promote.pages(), policy.demote.pages(), policy.quantum_regions), (359, 308, 16));
-        assert_eq!((policy.slow, policy.rest_times, policy.scan_regions), (Nanos::millis(7), 3, 10));
-        assert_eq!(policy.no_contiguity_rest, Nanos::secs(9));
-        assert_eq!((policy.budget, policy.tau, policy.order), (Some(512), Tau::permille(500).unwrap(), Order::InTurn));
+        assert_eq!((policy.slow_promotion, policy.backoff_factor, policy.scan_regions), (Nanos::millis(7), 3, 10));
+        assert_eq!(policy.fragmented_backoff, Nanos::secs(9));
+        assert_eq!(
+            (policy.budget, policy.tau, policy.order),
+            (Some(512), Tau::permille(500).unwrap(), Order::RoundRobin)
+        );
         assert_eq!((policy.tracking.bits, policy.tracking.alpha_permille, policy.clear_hot_permille), (16, 300, 500));
-        assert_eq!((config.cpu_share, config.settings.access_interval), (0.5, None));
+        assert_eq!((config.cpu_max, config.settings.access_interval), (0.5, None));
         assert_eq!(config.settings.rules[0].shares, Some(7));
         let merging =
             merging::Settings { socket: PathBuf::from("k.sock"), pages: Some(1000), sleep: Some(Nanos::millis(50)) };
         assert_eq!((policy.sharing, config.settings.merging), (SharingPolicy::Coordinated, Some(merging)));
+    }
+
+    #[test]
+    fn an_old_key_is_told_its_new_name() {
+        for (text, new) in [
+            ("slow = \"5ms\"", "slow_promotion"),
+            ("rest_times = 3", "backoff_factor"),
+            ("no_contiguity_rest = \"9s\"", "fragmented_backoff"),
+            ("exclusion = \"60s\"", "skip_after_miss"),
+            ("poll_share = 0.05", "poll_cpu_max"),
+            ("cpu_share = 0.5", "cpu_max"),
+            ("[access]\nmost = \"1GiB\"", "access.scan_max"),
+        ] {
+            assert!(refused(text).ends_with(&format!(": it is called `{new}` now")), "{}", refused(text));
+        }
+        assert!(refused("order = \"in_turn\"").contains("`fair` or `round_robin`"));
     }
 
     #[test]
@@ -334,13 +370,13 @@ mod tests {
             ("tau = 1.1", "tau"),
             ("demote_percent = 95", "demote_percent"),
             ("cooldown = \"soon\"", "cooldown"),
-            ("cpu_share = 0.0", "cpu_share"),
+            ("cpu_max = 0.0", "cpu_max"),
             ("greedy_below = 0.5", "greedy_below"),
             ("prommote = 1", "prommote"),
             ("[access]\nbits = 0", "access.bits"),
             ("[access]\nalpha = 1.5", "access.alpha"),
             ("[access]\ninterval = \"20s\"", "access.interval"),
-            ("[access]\nmost = \"1MiB\"", "access.most"),
+            ("[access]\nscan_max = \"1MiB\"", "access.scan_max"),
         ] {
             assert!(refused(text).contains(key), "{text}: {}", refused(text));
         }

@@ -54,7 +54,7 @@ impl Daemon {
             tell_restored(rt, one, "left changed by a manager that was killed");
         }
         let begun = rt.now();
-        let budget = Budget::new(config.cpu_share, begun, cpu_time());
+        let budget = Budget::new(config.cpu_max, begun, cpu_time());
         let manager = Manager::new(config.policy, rt.seed());
         Ok(Daemon { rt: rt.clone(), manager, system, budget, journal, begun })
     }
@@ -165,7 +165,7 @@ pub async fn run(daemon: Rc<RefCell<Daemon>>, stop: impl Future<Output = ()>) {
 
 fn tell_restored(rt: &Rt, one: &Restored, why: &str) {
     let (path, was) = (one.path.display(), &one.was);
-    let done = if one.done { "is again" } else { "was changed by somebody else since, or cannot be; it was" };
+    let done = if one.done { "is again" } else { "was changed by another program since, or cannot be; it was" };
     rt.log_event(Level::Warn, "restored", &[("path", &path)], format_args!("{path}: {why}; {done} {was:?}"));
 }
 

@@ -1,14 +1,14 @@
 //! The hand of `esker hugepage run` inside a program: `LD_PRELOAD=libesker_hugepage_preload.so PROGRAM`.
 //!
-//! The kernel lets nobody but a process itself say which of its memory may be shared with equal pages. A thread of this
+//! Only a process itself may say which of its memory the kernel may merge with equal pages. A thread of this
 //! library connects to the manager's socket, is told ranges, calls madvise(2) with `MADV_MERGEABLE` or `MADV_UNMERGEABLE`
 //! and answers. It can do nothing else.
 //!
-//! Invariant: the program runs as without it. The thread takes no signal, allocates nothing, and has a table of
-//! descriptors of its own: the program can neither close its socket, nor find or inherit it, and it holds none of the program's
-//! open. A child of fork(2) has no such thread; a program that it executes gets a new one. Where the manager is not there, or goes,
-//! the thread tries again ever later, and what was marked stays so: making pages private again takes memory, which
-//! must not be missing all at once because a manager has died.
+//! Invariant: the program runs as without it, whatever the manager does. The thread takes no signal, allocates nothing, and has a table of
+//! descriptors of its own. The program can neither close its socket, nor find or inherit it. The thread holds none of
+//! the program's descriptors open. A child of fork(2) has no such thread; a program that it executes gets a new one. If
+//! the manager is absent, or goes, the thread retries with back-off. Marked memory stays marked: making pages private
+//! again takes memory, which must not be missing all at once because a manager has died.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::{offset_of, zeroed};
@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 /// Path of the socket, if it is another one; empty for none.
 const VARIABLE: &CStr = c"ESKER_HUGEPAGE_SHARE";
 const SOCKET: &CStr = c"/run/esker/hugepage-share.sock";
-/// What is sent first: who speaks, and which form of the words.
+/// What is sent first: the speaker, and the form of the words.
 const HELLO: u64 = u64::from_ne_bytes(*b"eskerhp1");
 /// Seconds between two attempts to connect, at first and at most.
 const WAIT: (u32, u32) = (1, 64);
@@ -42,7 +42,7 @@ extern "C" fn begin() {
 
 /// Where the manager is; nothing if the program is not to be helped.
 fn address() -> Option<libc::sockaddr_un> {
-    // SAFETY: it takes a number. A program with more rights than its caller listens to nobody.
+    // SAFETY: it takes a number. A program with more rights than its caller ignores the socket.
     if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
         return None;
     }

@@ -58,7 +58,7 @@ for line in sys.stdin:
     print(r, flush=True)
 ";
 
-/// One at a time: settings of the kernel are everybody's.
+/// One at a time: settings of the kernel are global.
 static ALONE: Mutex<()> = Mutex::new(());
 /// Long enough on a loaded machine; what comes in time comes much earlier.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -149,8 +149,8 @@ impl Managed {
     fn start(folder: &Path, policy: &str, pids: &[u32]) -> Managed {
         let rules: String = pids.iter().map(|pid| format!("[[process]]\npid = {pid}\n")).collect();
         let text = format!(
-            "state = {:?}\nsharing = {policy:?}\nsharing_socket = {:?}\nfaults = \"base\"\nslow = \"60s\"\npoll_share = 1.0\n\
-             cpu_share = 1.0\ncooldown = \"1s\"\nquantum_sleep = \"1h\"\nksm_pages_to_scan = 5000\nksm_sleep = \"10ms\"\n\
+            "state = {:?}\nsharing = {policy:?}\nsharing_socket = {:?}\nfaults = \"base\"\nslow_promotion = \"60s\"\npoll_share = 1.0\n\
+             cpu_max = 1.0\ncooldown = \"1s\"\nquantum_sleep = \"1h\"\nksm_pages_to_scan = 5000\nksm_sleep = \"10ms\"\n\
              [access]\nperiod = \"300ms\"\ninterval = \"200ms\"\n{rules}",
             folder.join("state.json"),
             folder.join("share.sock")
@@ -301,7 +301,7 @@ fn what_is_shared_stays_so_without_a_manager_and_the_next_one_goes_on() {
     assert!(shared >= 4 * REGION_BYTES, "{shared}");
     puppet.send("hot 1 2");
     let managed = Managed::start(folder.path(), "same_type", &[puppet.pid()]);
-    // Regions whose pages are shared stay in base pages, until somebody writes to one.
+    // Regions whose pages are shared stay in base pages, until a write to one.
     managed.until("the next manager knows what may be shared", |managed| {
         managed.process(puppet.pid()).sharing.is_some_and(|sharing| sharing.mergeable_bytes >= 4 * REGION_BYTES)
     });

@@ -1,9 +1,9 @@
 //! How often a page is used: a vector of access bits, and the moving average of their number in fixed point.
 //!
-//! With each scan the vector takes one bit, and `F = alpha * ones + (1 - alpha) * F`. Hot is who has `F` of at least three
-//! quarters of the vector's length. `F` is rounded *up* to 1/65,536: then a page that is used in exactly three scans of
-//! four reaches the boundary, where it belongs, after some scans and stays there instead of coming near to it for ever;
-//! the error stays below 2.5/65,536 (each step adds less than one unit and keeps 0.6 of the older ones).
+//! With each scan the vector takes one bit, and `F = alpha * ones + (1 - alpha) * F`. A region is hot with an `F` of at
+//! least three quarters of the vector's length. `F` is rounded *up* to 1/65,536. Then a page that is used in exactly
+//! three scans of four reaches the boundary after some scans, and stays there instead of approaching it for ever. The
+//! error stays below 2.5/65,536 (each step adds less than one unit and keeps 0.6 of the older ones).
 
 /// One in the fixed point of `F`.
 pub const ONE: u64 = 1 << 16;

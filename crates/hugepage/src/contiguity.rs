@@ -6,7 +6,7 @@
 /// Blocks of this order and above can back a huge page.
 pub const HUGE_ORDER: usize = 9;
 
-/// More pages than physical addresses of 52 bits reach: who tells of so many is not believed.
+/// More pages than physical addresses of 52 bits reach: a larger number is not believed.
 const PAGES_MAX: u64 = 1 << 40;
 
 /// Free blocks of a zone by order, as `/proc/buddyinfo` lists them.

@@ -5,7 +5,7 @@
 //! was simulated; it never asks for a promotion that it has not just seen to be deserved.
 //!
 //! Reading order: [`util`] (which pages of a region are in use), [`access`] (how often), [`contiguity`] (how fragmented
-//! memory is), [`share`] (who deserves the next huge page), [`policy`] (all parameters, and what to do with one region),
+//! memory is), [`share`] (which process deserves the next huge page), [`policy`] (all parameters, and what to do with one region),
 //! [`sharing`] (same pages or huge pages), [`view`] (what a policy sees and may do), [`urgent`] (requests of faults),
 //! [`record`], [`manager`] (everything together), [`sim`] (a machine's memory in virtual time).
 

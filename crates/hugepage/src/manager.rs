@@ -22,7 +22,7 @@ use crate::view::{ChangeError, Outcome, Pid, ProcView, Region, RegionAddress};
 use heat::Watched;
 use scan::Quantum;
 
-/// Who asked for a look at a region.
+/// The origin of a look at a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asker {
     /// A fault, or a free.
@@ -46,7 +46,7 @@ pub enum Decision {
         promoted: bool,
         /// Pages in use.
         used: u32,
-        /// Who asked.
+        /// The origin of the request.
         asker: Asker,
         /// How long it took.
         took: Nanos,
@@ -129,7 +129,7 @@ pub struct Manager {
     urgent: Urgent,
     quantum: Option<Quantum>,
     next_quantum: Time,
-    /// Whom an in-turn scan visits.
+    /// The process that an in-turn scan visits.
     turn_of: Pid,
     next_memory: Time,
     next_clear: Time,
@@ -257,7 +257,7 @@ impl Manager {
         }
     }
 
-    /// The request that comes first: of all who wait, that of who deserves the next huge page most.
+    /// The request that comes first: that of the waiting process that deserves the next huge page most.
     fn next_urgent(&mut self, now: Time) -> Option<RegionAddress> {
         let has_room = self.has_room();
         self.urgent.again(now).or_else(|| {
@@ -350,7 +350,7 @@ impl Manager {
             None => self.urgent.done(place),
         }
         if refusal == ChangeError::NoContiguity && asker == Asker::Scan {
-            // Nobody else would get one either; where the scan stopped, it goes on once there may be some.
+            // No other process would get one either; where the scan stopped, it goes on once there may be some.
             if record.cursor == Region(place.region.0 + 1) {
                 record.cursor = place.region;
             }
@@ -360,7 +360,7 @@ impl Manager {
         tell(now, &Decision::Refused { place, refusal, again });
         if refusal == ChangeError::Limit {
             // Its group is full: more would be refused too, or push out what is in use.
-            let until = now + self.policy.exclusion;
+            let until = now + self.policy.skip_after_miss;
             record.excluded_until = Some(until);
             self.leave(place.pid);
             tell(now, &Decision::Excluded { pid: place.pid, until });
@@ -370,14 +370,14 @@ impl Manager {
     /// Rests after a promotion that was slow, tried in vain, or for which the kernel had to make a block.
     fn rest_after(&mut self, now: Time, outcome: Outcome, view: &mut impl ProcView, tell: Tell<'_>) {
         let Outcome { result, took } = outcome;
-        if took > self.policy.slow {
-            self.resting_until = now + took + took * u64::from(self.policy.rest_times);
+        if took > self.policy.slow_promotion {
+            self.resting_until = now + took + took * u64::from(self.policy.backoff_factor);
             tell(now, &Decision::Resting { until: self.resting_until, took });
         }
         // One that took no time was not tried.
         let most = match result {
-            Err(ChangeError::NoContiguity) if took > Nanos(0) => self.policy.no_contiguity_rest,
-            Ok(()) if took > self.policy.slow => self.policy.no_contiguity_rest.min(took * MADE_RESTS),
+            Err(ChangeError::NoContiguity) if took > Nanos(0) => self.policy.fragmented_backoff,
+            Ok(()) if took > self.policy.slow_promotion => self.policy.fragmented_backoff.min(took * MADE_RESTS),
             _ => return,
         };
         let (until, blocks) = (now + took + most, view.free_blocks());

@@ -13,10 +13,10 @@ use crate::view::{Backing, RegionView, Skip};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// Who deserves the next huge page most, by [`crate::share`].
+    /// The process that deserves the next huge page most, by [`crate::share`].
     Fair,
     /// One process to its end before the next, as khugepaged does: for comparison.
-    InTurn,
+    RoundRobin,
 }
 
 /// The parameters of a manager.
@@ -38,8 +38,8 @@ pub struct Policy {
     /// Hot huge pages that were used in the last scan are cleared with this probability, in thousandths; others
     /// always.
     pub clear_hot_permille: u32,
-    /// Access bits that a scan clears at most, divided among the processes that are awake. Of who has more huge pages, the
-    /// next scan goes on where this one stopped.
+    /// Access bits that a scan clears at most, divided among the processes that are awake. Of a process with more huge
+    /// pages, the next scan goes on where this one stopped.
     pub scan_regions: u32,
     /// How much less a huge page in use counts than an idle one.
     pub tau: Tau,
@@ -50,14 +50,14 @@ pub struct Policy {
     /// How long it sleeps.
     pub quantum_sleep: Nanos,
     /// A process in which a whole pass found nothing to promote is left alone for so long.
-    pub exclusion: Nanos,
+    pub skip_after_miss: Nanos,
     /// Fragmentation from which memory is compacted.
     pub compact_at: f64,
     /// Time between two compactions; 0 for none.
     pub compact_interval: Nanos,
     /// Bytes that one moves at most.
     pub compact_bytes: u64,
-    /// Huge pages that all processes together may have; nobody is given more.
+    /// Huge pages that all processes together may have; the manager gives no more.
     pub budget: Option<u64>,
     /// Below this fragmentation faults take huge pages at once, and every region that is in use at all is promoted.
     pub greedy_below: Option<f64>,
@@ -68,12 +68,12 @@ pub struct Policy {
     /// See `retries`.
     pub retry_after: Nanos,
     /// After a promotion that found no block, none is tried for so long, or until more blocks are free.
-    pub no_contiguity_rest: Nanos,
-    /// After a promotion that took longer than this, nothing is promoted for `rest_times` as long as it took.
-    pub slow: Nanos,
-    /// See `slow`: threads that use the regions stand still for one part in `rest_times + 1` of the time at most, however
+    pub fragmented_backoff: Nanos,
+    /// After a promotion that took longer than this, nothing is promoted for `backoff_factor` as long as it took.
+    pub slow_promotion: Nanos,
+    /// See `slow_promotion`: threads that use the regions stand still for one part in `backoff_factor + 1` of the time at most, however
     /// slow promotions are.
-    pub rest_times: u32,
+    pub backoff_factor: u32,
 }
 
 /// What to do with a region.
@@ -98,7 +98,7 @@ pub enum Reason {
     Huge,
     /// It was changed just now.
     Cooling,
-    /// Pages of it are shared with equal ones, and nobody writes to them.
+    /// Pages of it are shared with equal ones, and no process writes to them.
     Shared,
 }
 
@@ -133,7 +133,7 @@ impl Policy {
             order: Order::Fair,
             quantum_regions: 8,
             quantum_sleep: Nanos::secs(10),
-            exclusion: Nanos::secs(120),
+            skip_after_miss: Nanos::secs(120),
             compact_at: 0.8,
             compact_interval: Nanos::secs(5),
             compact_bytes: 100 << 20,
@@ -142,9 +142,9 @@ impl Policy {
             sharing: SharingPolicy::None,
             retries: 5,
             retry_after: Nanos::millis(100),
-            no_contiguity_rest: Nanos::secs(60),
-            slow: Nanos::millis(5),
-            rest_times: 10,
+            fragmented_backoff: Nanos::secs(60),
+            slow_promotion: Nanos::millis(5),
+            backoff_factor: 10,
         }
     }
 
@@ -156,7 +156,7 @@ impl Policy {
             scan_interval: Nanos::millis(20),
             quantum_regions: 2,
             quantum_sleep: Nanos::millis(10),
-            exclusion: Nanos::millis(120),
+            skip_after_miss: Nanos::millis(120),
             compact_interval: Nanos::millis(5),
             retries: 2,
             retry_after: Nanos::millis(1),
@@ -169,8 +169,8 @@ impl Policy {
         Policy {
             promote: percent(1),
             demote: percent(1),
-            order: Order::InTurn,
-            exclusion: Nanos(0),
+            order: Order::RoundRobin,
+            skip_after_miss: Nanos(0),
             ..Policy::ingens()
         }
     }
@@ -183,9 +183,9 @@ impl Policy {
             _ if !unit(self.compact_at) => Some("compact_at must be from 0 to 1"),
             _ if self.greedy_below.is_some_and(|below| !unit(below)) => Some("greedy_below must be from 0 to 1"),
             _ if self.clear_hot_permille > 1000 => Some("access.clear_hot must be from 0 to 1"),
-            _ if self.scan_regions == 0 => Some("access.most must be 2 MiB at least"),
+            _ if self.scan_regions == 0 => Some("access.scan_max must be 2 MiB at least"),
             _ if self.quantum_regions == 0 => Some("quantum must be 2 MiB at least"),
-            _ if self.no_contiguity_rest == Nanos(0) => Some("no_contiguity_rest must be above 0"),
+            _ if self.fragmented_backoff == Nanos(0) => Some("fragmented_backoff must be above 0"),
             _ if self.quantum_sleep == Nanos(0) => Some("quantum_sleep must be above 0"),
             _ if self.scan_interval == Nanos(0) => Some("access.interval must be above 0"),
             _ if self.scan_interval > self.scan_period => Some("access.interval must not be above access.period"),

@@ -1,9 +1,9 @@
-//! Who deserves the next huge page: `M = S / (H * (f + tau * (1 - f)))`, largest first.
+//! Which process deserves the next huge page: `M = S / (H * (f + tau * (1 - f)))`, largest first.
 //!
-//! `S` are a process' shares, `H` its huge pages, `f` the share of them that is idle, and `tau` in (0, 1] says how much an
-//! idle one counts more than a used one: with 1 not at all, near 0 only idle ones count. It is the adjusted ratio of
-//! shares to pages of Waldspurger (*Memory resource management in VMware ESX Server*, OSDI 2002) with `tau = 1 - tax`.
-//! Counted in whole huge pages and thousandths of `tau`, everything that is compared is an integer.
+//! `S` are a process' shares, `H` its huge pages, `f` the share of them that is idle, and `tau` in (0, 1] says how much
+//! more an idle one counts than a used one. With 1 both count the same, near 0 only idle ones count. It is the adjusted
+//! ratio of shares to pages of Waldspurger (*Memory resource management in VMware ESX Server*, OSDI 2002) with
+//! `tau = 1 - tax`. Counted in whole huge pages and thousandths of `tau`, everything that is compared is an integer.
 
 use std::cmp::Ordering;
 
@@ -38,8 +38,8 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// `H * (f + tau * (1 - f))` in thousandths of a huge page. Who has none is taken to have one that is in use, so that
-    /// nothing is divided by zero.
+    /// `H * (f + tau * (1 - f))` in thousandths of a huge page. A process without one counts as having one in use, so
+    /// that nothing is divided by zero.
     fn weight(&self, tau: Tau) -> u128 {
         let idle = u128::from(self.idle.min(self.huge));
         let used = u128::from(self.huge.max(1)) - idle;
@@ -51,7 +51,7 @@ impl Claim {
         self.shares as f64 * 1000.0 / (self.weight(tau) as f64 * REGION_BYTES as f64)
     }
 
-    /// Who has the larger `M`, exactly.
+    /// Which one has the larger `M`, exactly.
     pub fn compare(&self, other: &Claim, tau: Tau) -> Ordering {
         let (here, there) = (other.weight(tau) * u128::from(self.shares), self.weight(tau) * u128::from(other.shares));
         here.cmp(&there)

@@ -2,7 +2,7 @@
 //!
 //! Each that is tried in vain has the kernel compact memory for it, which costs milliseconds and holds up whose pages are
 //! moved, and the next would find no more than it did. So none is, for as long as khugepaged waits then, unless there come
-//! to be more free blocks than there were: some are left that nobody gets, for reserves of the kernel.
+//! to be more free blocks than there were: the kernel keeps some as reserves.
 //!
 //! One that was slow where few blocks are free had the kernel make its block, at the same cost: then none is for a thousand
 //! times as long, or until there are more.
@@ -12,11 +12,11 @@ use esker_base::{Nanos, Time};
 /// Free blocks are counted so often.
 const LOOK_EVERY: Nanos = Nanos::secs(1);
 
-/// Where fewer are free, a slow promotion had the kernel make its block: some are reserves, which nobody gets.
+/// Where fewer are free, a slow promotion had the kernel make its block: some are reserves, which no process gets.
 pub const FEW_BLOCKS: u64 = 32;
 
-/// For so many times as long as it took there is none after such a one: who stands still for one in a thousand of the time
-/// does not show in a 99.9th percentile.
+/// For so many times as long as it took there is none after such a one. A process that stands still for one in a
+/// thousand of the time does not show in a 99.9th percentile.
 pub const MADE_RESTS: u64 = 1000;
 
 /// A time without free blocks.
@@ -29,7 +29,7 @@ pub struct Starvation {
 }
 
 impl Starvation {
-    /// From `now` until `until` at most; nobody gets the `blocks` that are free.
+    /// From `now` until `until` at most; no process gets the `blocks` that are free.
     pub fn new(now: Time, until: Time, blocks: u64) -> Starvation {
         Starvation { until, next_look: now + LOOK_EVERY, blocks }
     }

@@ -1,8 +1,9 @@
 //! Requests of faults: regions to look at before anything else, each at most once; and those that are to be tried again.
 //!
-//! A process' own come in the order in which it asked; whose comes first, the caller says. (The source serves all of them
-//! in one order of arrival, so that who faults most wins where not all can be served.) What deserves a huge page
-//! while there is none to be had waits apart from what is still to be looked at, which may be a huge page to be given back.
+//! A process' own come in the order in which it asked; whose comes first, the caller says. (The source serves all of
+//! them in one order of arrival, so that the process that faults most wins where not all can be served.) A region that
+//! deserves a huge page while none is free waits apart from regions that are still to be looked at: these may hold a
+//! huge page to be given back.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -90,7 +91,7 @@ impl Urgent {
         Some(place)
     }
 
-    /// Who waits, by number. `has_room`: a huge page can be had.
+    /// Waiting processes, by number. `has_room`: a huge page can be had.
     pub fn who(&self, has_room: bool) -> impl Iterator<Item = Pid> + Clone {
         self.lines.iter().filter(move |(_, line)| line.is_open(has_room)).map(|(pid, _)| *pid)
     }

@@ -72,7 +72,7 @@ pub struct RegionView {
 /// Why a region was not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ChangeError {
-    /// Somebody holds pages of it; later it may work.
+    /// Some of its pages are pinned; later it may work.
     Pinned,
     /// The limit of its group is reached.
     Limit,

@@ -3,7 +3,7 @@
 //! The tests lie in `tests/it/`, one module for each thing that they show. The program of this package, `it`, boots
 //! guests ([`guest`]), and is packed into them as the load that they verify ([`load`]).
 //!
-//! Invariant: reads nothing outside the project but Debian's packages, which it keeps in the target folder.
+//! Invariant: reads nothing outside the project but Debian's packages, kept in the target folder.
 
 #![forbid(unsafe_code)]
 #![allow(

@@ -1,6 +1,6 @@
 //! The one list of all kinds of devices and layers.
 //!
-//! Invariant: holds no logic. Whoever builds a stack is given this list; nothing else knows a kind by name.
+//! Invariant: holds no logic. The builder of a stack gets this list; nothing else knows a kind by name.
 
 #![forbid(unsafe_code)]
 

@@ -268,7 +268,7 @@ fn volumes_fail_the_write_and_go_on() {
 fn a_mirror_latches_where_no_half_has_space() {
     check(
         "a = tight BED; b = tight BED; vol = mirror region=64KiB clean_after=1ms initial=assume-clean on a, b",
-        Some("no half took a change"),
+        Some("no member took a change"),
     );
 }
 

@@ -53,7 +53,7 @@ async fn grow(rt: &Rt, dir: &Path, names: &[&str], size: &str) {
     let stack = open(rt, dir, "").await;
     for name in names {
         let words = ["resize", name, size].map(String::from);
-        stack.ask("vm", &words).await.unwrap();
+        stack.order("vm", &words).await.unwrap();
     }
     stack.close().await;
 }
@@ -157,7 +157,7 @@ fn while_a_layer_stands_on_a_volume_both_orders_refuse_to_resize_it() {
     in_world(async |rt, dir| {
         let stack = open(&rt, dir, "; top = align block=512 on vm.db; st = stats on vm.twin").await;
         let words = |text: &str| text.split(' ').map(str::to_string).collect::<Vec<_>>();
-        let ordered = stack.ask("vm", &words("resize db 16MiB")).await.unwrap_err().to_string();
+        let ordered = stack.order("vm", &words("resize db 16MiB")).await.unwrap_err().to_string();
         assert!(ordered.contains("\"top\" stands on it") && ordered.contains("stop the server"), "{ordered}");
         for bytes in [NEW, OLD / 2] {
             let through = stack.resize("top", bytes, PATIENCE).await.unwrap_err().to_string();
@@ -166,15 +166,15 @@ fn while_a_layer_stands_on_a_volume_both_orders_refuse_to_resize_it() {
             assert!(below.contains("\"top\" stands on it"), "{below}");
         }
         assert_eq!((stack.device("vm.db").unwrap().size(), stack.device("top").unwrap().size()), (OLD, OLD));
-        stack.ask("vm", &words("snapshot db db-old")).await.unwrap();
-        stack.ask("vm", &words("rollback db db-old force")).await.unwrap();
-        stack.ask("vm", &words("resize small 16MiB")).await.unwrap();
-        let other = stack.ask("vm", &words("rollback db small force")).await.unwrap_err().to_string();
+        stack.order("vm", &words("snapshot db db-old")).await.unwrap();
+        stack.order("vm", &words("rollback db db-old force")).await.unwrap();
+        stack.order("vm", &words("resize small 16MiB")).await.unwrap();
+        let other = stack.order("vm", &words("rollback db small force")).await.unwrap_err().to_string();
         assert!(other.contains("\"top\" stands on it"), "a roll back to another size: {other}");
-        stack.ask("vm", &words("resize twin 16MiB")).await.unwrap();
+        stack.order("vm", &words("resize twin 16MiB")).await.unwrap();
         assert_eq!(stack.device("st").unwrap().size(), NEW, "what is transparent keeps nothing");
         stack.remove("st", PATIENCE).await.unwrap();
-        stack.ask("vm", &words("resize twin 32MiB")).await.unwrap();
+        stack.order("vm", &words("resize twin 32MiB")).await.unwrap();
         stack.close().await;
     });
 }

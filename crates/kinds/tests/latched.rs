@@ -71,7 +71,7 @@ async fn break_and_mend(stack: &Stack, vol: &Client, faulty: &[&str], ops: &str)
     }
 }
 
-/// `layer` stands on `a` and `b`, of which those in `faulty` fail for a while; `top` is its upper end.
+/// `layer` stands on `a` and `b`, of which those in `faulty` fail for a while; `top` is its upper port.
 fn check(layer: &'static str, top: &'static str, faulty: &'static [&'static str], ops: &'static str) {
     let (errors, trouble, told, read) = twice(SimConfig::seeded(3), move |rt| async move {
         let stack = open(&rt, &format!("{BOTH}; {layer}")).await;
@@ -134,6 +134,6 @@ fn a_mirror_that_lacks_a_half_says_so_and_serves_on() {
         (answers, stack.stats().into_iter().find(|part| part.name == "m").unwrap().trouble)
     });
     assert_eq!(answers, [Ok(()), Ok(()), Ok(())]);
-    let text = "m is degraded: 1 of 2 halves are in sync; half 1 is out.";
+    let text = "m is degraded: 1 of 2 members are in sync; member 1 is offline.";
     assert_eq!(trouble, Some(Trouble::Degraded(text.into())));
 }

@@ -22,7 +22,7 @@ async fn write(end: &Export, value: u8) {
     end.submit(bio).await.result.unwrap();
 }
 
-/// Lower ends by device.
+/// Lower devices by device.
 fn on(stack: &Stack, name: &str) -> Vec<String> {
     stack.spec().device(name).map(|device| device.on.clone()).unwrap_or_default()
 }
@@ -69,7 +69,7 @@ fn above_several_ports_or_a_strange_one_is_refused_with_the_names_of_the_ports()
         stack.opened().await;
         for above in ["vm", "vm.mail"] {
             let error = stack.insert(stats("s"), above, PATIENCE).await.unwrap_err().to_string();
-            assert!(error.contains("has the upper ends vm.web, vm.db"), "{error}");
+            assert!(error.contains("has the upper ports vm.web, vm.db"), "{error}");
         }
         let error = stack.insert(stats("s"), "d.web", PATIENCE).await.unwrap_err().to_string();
         assert!(error.contains("there is no"), "{error}");

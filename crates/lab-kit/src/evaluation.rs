@@ -45,7 +45,7 @@ pub struct Evaluated {
     pub failures: Vec<String>,
 }
 
-/// What `esker lab evaluate --json` prints.
+/// What `esker lab repeat --json` prints.
 #[derive(Debug, Clone, Serialize)]
 pub struct Evaluation {
     /// Where it ran.

@@ -82,7 +82,7 @@ async fn serve(rt: Rt, text: String, vol: &'static str, address: Address, words:
     let stack = rig::stack(&rt, &rig::spec(&text)).unwrap_or_else(|e| panic!("{e}"));
     stack.opened().await;
     if !words.is_empty() {
-        stack.ask("vm", &words).await.unwrap_or_else(|e| panic!("{e}"));
+        stack.order("vm", &words).await.unwrap_or_else(|e| panic!("{e}"));
     }
     let device = rig::device(&stack, vol);
     let exports = vec![Export::new("vol", device)];
@@ -93,7 +93,7 @@ async fn serve(rt: Rt, text: String, vol: &'static str, address: Address, words:
     stack.close().await;
 }
 
-/// Waits until somebody listens at `socket`.
+/// Waits until a server listens at `socket`.
 fn wait_for(socket: &Path) -> Result<(), String> {
     let start = Instant::now();
     while start.elapsed() < START_MAX {

@@ -87,7 +87,7 @@ async fn serve_attached(rt: Rt, text: String, setup: Setup, tell: Sender<Result<
     match Attached::start(&rt, &pool, exports, &setup).await {
         Err(error) => drop(tell.send(Err(error.to_string()))),
         Ok(attached) => {
-            // Whoever does not wait for the device any more has stopped us too.
+            // A caller that gave up the device has stopped this too.
             let _heard = tell.send(Ok(attached.disks()[0].path.clone()));
             stop.asked(&rt).await;
             attached.stop().await;

@@ -7,7 +7,7 @@ use esker_calibrate::undisturbed;
 use crate::experiment::{Figure, LabError, Peer};
 use crate::machine::lost_ticks;
 
-/// How often a rate is measured until nobody took the CPU meanwhile.
+/// How often a rate is measured until no other process took the CPU meanwhile.
 const TRIES: u32 = 2;
 
 /// Seconds that `work` takes.
@@ -65,7 +65,7 @@ pub fn ratio(
     Ok(Figure::alone(id, median(ratios), "ratio").beside(peer))
 }
 
-/// Both of a pair; pairs are counted from 1. Whoever comes second may find a busier or quieter machine, so that the first
+/// Both of a pair; pairs are counted from 1. The second run may find a busier or quieter machine, so that the first
 /// place goes around.
 ///
 /// # Errors

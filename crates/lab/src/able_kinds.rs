@@ -29,12 +29,12 @@ const TWO: [&str; 3] = [
     "offload idle_after=0s high_watermark=0.2",
 ];
 
-/// A random stack: its text, and who handled its requests.
+/// A random stack: its text, and the handlers of its requests.
 pub fn watched(rng: &mut Stream, seed: u64) -> Result<(Spec, Vec<Handled>), LabError> {
     let text = text(rng);
     let spec = Spec::parse("a random stack of kinds", &text).map_err(|e| LabError::Data(format!("{e}\n{text}")))?;
     let Rig { world: sim, stack } = Rig::simulated(seed, &text)?;
-    // What layers ask while they open is on its way already, past whoever begins to watch.
+    // What layers ask while they open is on its way already, past an observer that begins then.
     sim.block_on(stack.rt().sleep(Nanos::secs(1)));
     stack.watch(Watching { handlers: true, ..Watching::default() }).map_err(LabError::data)?;
     let numbers: Vec<u64> = (0..REQUESTS).map(|_| rng.below(1 << 40)).collect();

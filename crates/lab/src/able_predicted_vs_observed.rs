@@ -1,12 +1,13 @@
 //! `able-predicted-vs-observed`: whether the theory says of running stacks what they do.
 //!
-//! Random extensions with random maps are built as real layers, in a random order, over devices in virtual time. Clients
-//! send requests to every visible volume, numbered so that together they take every route that the maps allow; the stack
-//! counts who handles the requests of each volume last. `mismatches` counts the volumes whose last handlers differ from
-//! those of the exact model, and the extensions that starve in one and not in the other. `text_mismatches` counts volumes on
-//! which somebody handles requests last of whom `esker stack explain` would not say so, knowing the stack's text only.
-//! `kind_mismatches` counts the same in random stacks of the product's own layers, which may also answer requests themselves:
-//! the theory is about requests that reach a volume, and says only to whom they come on the way (`kind_answers` were given).
+//! Random extensions with random maps are built as real layers, in a random order, over devices in virtual time.
+//! Clients send requests to every visible volume, numbered so that together they take every route that the maps allow;
+//! the stack counts the last handlers of the requests of each volume. `mismatches` counts the volumes whose last
+//! handlers differ from those of the exact model, and the extensions that starve in one and not in the other.
+//! `text_mismatches` counts volumes on which an extension handles requests last and `esker stack explain` does not say
+//! so, knowing the stack's text only. `kind_mismatches` counts the same in random stacks of the product's own layers,
+//! which may also answer requests themselves. The theory is about requests that reach a volume, and says only which
+//! extensions they pass (`kind_answers` were given).
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -110,11 +111,12 @@ fn shuffled(rng: &mut Stream, setting: &Setting) -> Vec<ExtId> {
 /// A stack of real layers, and where each volume of the theory begins in it.
 struct Real {
     text: String,
-    /// The upper end that stands for the volume, above all layers.
+    /// The upper port that stands for the volume, above all layers.
     tops: Vec<String>,
 }
 
-/// Each layer has an upper end for every volume of its input, and stands on all volumes of its domains as they are below it.
+/// Each layer has an upper port for every volume of its input, and stands on all volumes of its domains as they are
+/// below it.
 fn real(setting: &Setting, order: &[ExtId]) -> Real {
     let mut tops: Vec<String> = setting.volumes.iter().map(|volume| format!("d-{}", volume.name)).collect();
     let mut lines: Vec<String> = tops.iter().map(|name| format!("{name} = null size={SIZE}")).collect();
@@ -239,7 +241,7 @@ async fn send_all(stack: Rc<Stack>, setting: Setting, numbers: u64) -> Result<()
 
 static KINDS: &[&Kind] = &[&esker_dev::null::KIND, &ROUTED];
 
-/// What becomes of requests that come in by one upper end: places among the lower ends.
+/// What becomes of requests that come in by one upper port: places among the lower devices.
 struct Port {
     forward: Vec<usize>,
     generate: Vec<usize>,
@@ -261,7 +263,7 @@ static ROUTED: Kind = Kind {
         "routed",
         "Sends requests where its text says.",
         &[
-            Param::required("ports", ParamType::Text, "Upper ends: place>forward,forward+created,created/..."),
+            Param::required("ports", ParamType::Text, "Upper ports: place>forward,forward+created,created/..."),
             Param::with_default(
                 "by_itself",
                 ParamType::Count,

@@ -69,7 +69,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     }
     let mut figures = vec![
         Figure::alone("ms_per_gib_contiguous", ms, "ms").beside(peer),
-        Figure::alone("clone_over_copy", copied * 1e3 / ms, "ratio").paper(100.0),
+        Figure::alone("clone_copy_time_ratio", copied * 1e3 / ms, "ratio").paper(100.0),
         Figure::alone("us_per_extent", median(each), "us"),
     ];
     figures.append(&mut reflinks);

@@ -85,7 +85,7 @@ impl Bench {
 
     fn snapshot(&self, stack: &Rc<Stack>, name: String) -> Result<(), LabError> {
         let (stack, words) = (stack.clone(), ["snapshot".to_string(), "vol".to_string(), name]);
-        let done = self.reactor.block_on(async move { stack.ask("vm", &words).await });
+        let done = self.reactor.block_on(async move { stack.order("vm", &words).await });
         done.map(drop).map_err(LabError::data)
     }
 
@@ -196,7 +196,7 @@ impl Bench {
             let rate = self.rate(&vol, load)?;
             let words = ["delete".to_string(), format!("s{number}")];
             let asked = stack.clone();
-            let deleted = self.reactor.block_on(async move { asked.ask("vm", &words).await });
+            let deleted = self.reactor.block_on(async move { asked.order("vm", &words).await });
             deleted.map(|_| rate).map_err(LabError::data)
         })?;
         progress(&format!("ours after a snapshot: {:.0} at depth {}", best.0, best.1));

@@ -54,8 +54,8 @@ pub fn root() -> Order {
     Order::Root(Rules::default())
 }
 
-/// The same, and a thread begins after the call that made it: for predictions, since its first call would else come as late
-/// as it did where it was recorded, whatever its maker had to wait for there.
+/// The same, and a thread begins after the call that made it: for predictions. Else its first call would come as late
+/// as where it was recorded, whatever its maker had to wait for there.
 pub fn prediction() -> Order {
     Order::Root(Rules::default() | Rules::THREAD_STAGE)
 }

@@ -1,8 +1,9 @@
-//! `artc-concurrency`: LevelDB with four threads that look up random keys on a modelled disk, and how much of its concurrency a
-//! replay on that disk keeps: calls under way at a time, what part of their time threads are held back by others, and how long
-//! the edges are that hold them. Ids with `elsewhere` are of what was recorded on flash and is replayed on the disk, compared with
-//! LevelDB itself on the disk. `root_rw` has readers and writers in place of the sequential rules. Edges are those that the rules
-//! demand, as the source counts them; ids with `kept` leave out those that others imply, for which no replay waits.
+//! `artc-concurrency`: LevelDB with four threads that look up random keys on a modelled disk, and how much of its
+//! concurrency a replay on that disk keeps. Figures are calls under way at a time, the part of their time in which
+//! threads are held back by others, and the length of the edges that hold them. Ids with `elsewhere` are of what was
+//! recorded on flash and is replayed on the disk, compared with LevelDB itself on the disk. `root_rw` has readers and
+//! writers in place of the sequential rules. Edges are those that the rules demand, as the source counts them; ids with
+//! `kept` leave out those that others imply, for which no replay waits.
 
 use esker_base::Nanos;
 use esker_trace_order::compiled::Program;

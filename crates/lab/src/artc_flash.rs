@@ -1,6 +1,6 @@
-//! `artc-flash`: recorded programs, as fast as possible, on a modelled disk and on modelled flash, both as the catalogue has them:
-//! how much less time threads spend in calls there, waits for other threads by pipes included, and what share of it is `fsync`.
-//! `--quick` has a few of the recordings.
+//! `artc-flash`: recorded programs, as fast as possible, on a modelled disk and on modelled flash, both as the
+//! catalogue has them. Figures say how much less time threads spend in calls there, waits for other threads by pipes
+//! included, and what share of it is `fsync`. `--quick` has a few of the recordings.
 
 use esker_trace_replay::{Report, Speed};
 

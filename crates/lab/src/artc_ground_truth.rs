@@ -40,7 +40,7 @@ const ROUNDS: usize = 20;
 enum Does {
     /// A call, with its result.
     Call(Call, i64),
-    /// Tells whoever waits for it.
+    /// Tells the waiting experiment.
     Signal(u64),
     /// Waits until that is told.
     Await(u64),

@@ -1,10 +1,11 @@
-//! `artc-leveldb`: LevelDB reads random records and writes durable ones, on real file systems over modelled devices that differ.
-//! What was recorded on each is replayed on each, at natural speed, with cold caches, the usual rules and `thread_stage`; the
-//! error of a mode is how far its replay's elapsed time is from what LevelDB itself takes on the target. `root_rw` is `root` with
-//! the rules `file_rw` and `fd_rw` in place of `file_seq` and `fd_seq`. Every run, of LevelDB or of a replay, has a new file system,
-//! its files made in the same order at the same place, and nothing in caches, the device's own included: 49 pairs, two tasks
-//! and five modes take a quarter of an hour. `--quick` is less work in the modes `root`, `root_rw` and `temporal` alone, on the
-//! first three of the seven file systems: 3 x 3 pairs instead of 7 x 7.
+//! `artc-leveldb`: LevelDB reads random records and writes durable ones, on real file systems over modelled devices
+//! that differ. What was recorded on each is replayed on each, at natural speed, with cold caches, the usual rules and
+//! `thread_stage`. The error of a mode is how far its replay's elapsed time is from what LevelDB itself takes on the
+//! target. `root_rw` is `root` with the rules `file_rw` and `fd_rw` in place of `file_seq` and `fd_seq`. Every run, of
+//! LevelDB or of a replay, has a new file system, its files made in the same order at the same place, and nothing in
+//! caches, the device's own included. 49 pairs, two tasks and five modes take a quarter of an hour. `--quick` is less
+//! work in the modes `root`, `root_rw` and `temporal` alone, on the first three of the seven file systems: 3 x 3 pairs
+//! instead of 7 x 7.
 
 use esker_trace_order::rules::Order;
 use esker_trace_replay::{Report, Speed};
@@ -222,7 +223,7 @@ fn figures(rows: &[Row], places: usize) -> Vec<Figure> {
         share(rows.iter().filter(|row| row.task == Task::FillSync), |row| row.error().abs() <= FILLSYNC_ERROR);
     let stated = |mode| share(of(rows, mode, None), |row| row.stated.is_some_and(|stated| row.error().abs() <= stated));
     let mut figures = vec![
-        Figure::alone("pairs", (places * places) as f64, "pairs of source and target").paper(49.0),
+        Figure::alone("replay_pairs", (places * places) as f64, "pairs of source and target").paper(49.0),
         Figure::alone("root_over_temporal", ratio("root"), "ratio of mean errors").paper(0.5),
         Figure::alone("root_rw_over_temporal", ratio("root_rw"), "ratio of mean errors"),
         Figure::alone("root_failures", failures("root"), "calls that came out otherwise"),

@@ -1,4 +1,4 @@
-//! `artc-programs`: what somebody does who asks how long programs would take elsewhere. `git clone` of a local repository and
+//! `artc-programs`: predictions of how long programs take elsewhere. `git clone` of a local repository and
 //! LevelDB with four threads that look up random keys, whose tables it maps, are recorded where they are, on this machine's own
 //! file system, and replayed on ext4, XFS and Btrfs over an attached model of flash. The error is of the whole process, from its
 //! start to its end, against the program itself run there. Each run begins with a new file system that has forgotten what its
@@ -145,7 +145,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     figures.push(Figure::alone("mean_error", errors.iter().sum::<f64>() / errors.len() as f64, "share"));
     let within = f64::from(within) / errors.len() as f64;
     figures.push(Figure::alone("within_stated_error", within, "share of the predictions"));
-    figures.push(Figure::alone("failures", failures as f64, "calls that came out otherwise"));
+    figures.push(Figure::alone("replay_failures", failures as f64, "calls that came out otherwise"));
     Ok(figures)
 }
 

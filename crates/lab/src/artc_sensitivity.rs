@@ -1,6 +1,6 @@
-//! `artc-sensitivity`: what each rule is for. Each is left out in turn: how many calls of recorded and generated traces come out
-//! otherwise then, as fast as possible, and how far off the time is that replays predict for LevelDB on another device.
-//! `--quick` has a few traces of few calls and less of LevelDB.
+//! `artc-sensitivity`: what each rule is for. Each is left out in turn. Figures say how many calls of recorded and
+//! generated traces come out otherwise then, as fast as possible, and how far off the time is that replays predict for
+//! LevelDB on another device. `--quick` has a few traces of few calls and less of LevelDB.
 
 use esker_trace_calls::generate::{Shape, apple_desktop};
 use esker_trace_order::compiled::Program;
@@ -55,8 +55,8 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let (failures, error) = measure("all rules", prediction())?;
     let mut figures = vec![
         Figure::alone("traces", programs.len() as f64, "traces"),
-        Figure::alone("failures", failures, "calls, with all rules"),
-        Figure::alone("error", error, "share, with all rules"),
+        Figure::alone("replay_failures", failures, "calls, with all rules"),
+        Figure::alone("relative_error", error, "share, with all rules"),
     ];
     for (rule, failures_id, error_id) in RULES {
         let rules = (Rules::default() | Rules::THREAD_STAGE).without(rule).expect("each of them may be off");

@@ -22,7 +22,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// A quick disk that reads ahead for one stream at a time: whoever reads another one in between pays the seek.
+/// A quick disk that reads ahead for one stream at a time: a read of another stream in between pays the seek.
 const DISK: &str = "disk-model content=memory size=1GiB rpm=36000 seek_single=100us seek_average=1500us seek_full=3200us \
                     buffer=256KiB segments=1 read_ahead=128KiB";
 

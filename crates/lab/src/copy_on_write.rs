@@ -1,9 +1,9 @@
 //! A rival that exists in this laboratory only: a snapshot by copying before writing, as LVM makes it (ANViL, section 3.6.1).
 //!
-//! The first write to each chunk of the origin waits until the chunk has been copied to a store and an entry in the store's
-//! table says so; then it goes to its place, as all further writes do. As in the kernel's `dm-snapshot`: chunks are copied
-//! side by side, entries that come together share a write of the table, and a write waits for its own chunk only. In
-//! the rival's favour nothing is flushed, and the table has one block.
+//! The first write to each chunk of the origin waits until the chunk has been copied to a store and an entry in the
+//! store's table says so. Then it goes to its place, as all further writes do. As in the kernel's `dm-snapshot`: chunks
+//! are copied side by side, entries that come together share a write of the table, and a write waits for its own chunk
+//! only. In the rival's favour nothing is flushed, and the table has one block.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -83,7 +83,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Returns when an entry for a copied chunk is in the table; those who come while it is written share the next write.
+    /// Returns when an entry for a copied chunk is in the table; callers that come while it is written share the next
+    /// write.
     async fn note(&self) -> Result<(), BioError> {
         let mine = self.wanted.get() + 1;
         self.wanted.set(mine);

@@ -47,8 +47,8 @@ struct Drive {
     name: &'static str,
     files: &'static [(&'static str, &'static str)],
     trace: &'static [u8],
-    /// The trace's own word for hit and miss counts, which it has for reads; elsewhere every line says hit, and a request
-    /// counts as hit if its service time, measured or modelled, leaves no room for the medium.
+    /// The trace's own word for hit and miss counts, which it has for reads. Elsewhere every line says hit. There a
+    /// request counts as hit if its service time, measured or modelled, leaves no room for the medium.
     classed: bool,
     ids: Ids,
 }

@@ -1,4 +1,4 @@
-//! What the experiments with real huge pages share: who decides about them, what that costs, and where they are.
+//! What the experiments with real huge pages share: what decides about them, what that costs, and where they are.
 //!
 //! The load runs in this process, and the manager is `esker hugepage run` beside it, as a user has it.
 
@@ -52,8 +52,8 @@ const MET_WITHIN: Duration = Duration::from_millis(300);
 /// Left to others.
 pub const SPARE: u64 = GIB;
 
-/// Makes sure that so much free memory is in blocks of huge pages, and that a host has given it to this machine: neither is
-/// what is measured, and a virtual machine's memory costs milliseconds for each huge page that it touches first.
+/// Makes sure that so much free memory is in blocks of huge pages, and that a host has given it to this machine.
+/// Neither is measured, and a virtual machine's memory costs milliseconds for each huge page that it touches first.
 ///
 /// # Errors
 /// If it is not, also after the kernel has compacted memory; with what to do.
@@ -80,10 +80,10 @@ pub fn room_up_to(bytes: u64, options: &Options) -> Result<(), LabError> {
     room(bytes.min(huge_blocks(bytes + SPARE).saturating_sub(SPARE)), options)
 }
 
-/// Who decides about huge pages.
+/// What decides about huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arm {
-    /// Nobody: faults take base pages, and that is it.
+    /// Nothing: faults take base pages.
     Base,
     /// The kernel: every fault takes a huge page where it can (`THP=always`).
     Greedy,

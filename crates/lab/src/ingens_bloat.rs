@@ -1,14 +1,15 @@
 //! `ingens-bloat`: memory and speed of a key-value store after many of its keys were deleted, by threshold. A model.
 //!
-//! The store keeps values of 8 KiB two to a run of five pages, as jemalloc does with its size class of 10,240 bytes, and
-//! gives a run back when both are gone. What belongs to a key (entry, name, header of the value) lies 64 to a page; the
-//! table of buckets is an array, a power of two long; the rest of its last region is used by something else.
+//! The store keeps values of 8 KiB two to a run of five pages, as jemalloc does with its size class of 10,240 bytes,
+//! and gives a run back when both are gone. What belongs to a key (entry, name, header of the value) lies 64 to a page.
+//! The table of buckets is an array, a power of two long. The rest of its last region has another use.
 //!
-//! A GET reads a bucket, entry and name of each key of its chain until its own, and of a key that is there the header and the
-//! three pages of the value; each page costs what was measured for a dependent access over 1 GiB on Linux 6.18, and the rest
-//! of the request takes 1 us. Keys are drawn as the source's client does, `redis-benchmark -r`: from all that were ever
-//! stored, also deleted ones. Figures that end in `_of_hits` draw from those that are there, so that each GET reads a value.
-//! Greedy is Linux with huge pages on faults and khugepaged behind, which fills up every region with a page in it.
+//! A GET reads a bucket, entry and name of each key of its chain until its own, and of a key that is there the header
+//! and the three pages of the value. Each page costs what was measured for a dependent access over 1 GiB on Linux 6.18,
+//! and the rest of the request takes 1 us. Keys are drawn as the source's client does, `redis-benchmark -r`: from all
+//! that were ever stored, also deleted ones. Figures that end in `_of_hits` draw from those that are there, so that
+//! each GET reads a value. Greedy is Linux with huge pages on faults and khugepaged behind, which fills up every region
+//! with a page in it.
 
 use std::collections::BTreeSet;
 
@@ -44,10 +45,10 @@ const BASE_NS: f64 = 182.2;
 const HUGE_NS: f64 = 136.7;
 const REQUEST_NS: f64 = 1_000.0;
 
-/// Who decides about huge pages.
+/// What decides about huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arm {
-    /// Nobody: there are none.
+    /// Nothing: there are none.
     Base,
     /// The policy, at so many per cent.
     Ingens(i64),
@@ -255,8 +256,8 @@ fn measure(arm: Arm, keys: u64, deleted: f64, seed: u64) -> Outcome {
 
 /// The background scan is fast, so that what counts is where it ends.
 fn policy(arm: Arm) -> Policy {
-    let (quantum_regions, quantum_sleep, exclusion) = (4_096, Nanos::secs(1), Nanos::secs(20));
-    let fast = |policy| Policy { quantum_regions, quantum_sleep, exclusion, ..policy };
+    let (quantum_regions, quantum_sleep, skip_after_miss) = (4_096, Nanos::secs(1), Nanos::secs(20));
+    let fast = |policy| Policy { quantum_regions, quantum_sleep, skip_after_miss, ..policy };
     let percent = |percent| Threshold::percent(percent).expect("the experiment's own thresholds");
     match arm {
         Arm::Base | Arm::Ingens(90) => fast(Policy::ingens()),
@@ -309,7 +310,7 @@ mod tests {
         let chains = vec![vec![5, 2], vec![]];
         let table = Table { alive: vec![2, 5], bucket_of: vec![0, 1, 0, 0, 0, 0, 0, 0], chains };
         let read = |key| table.read(&layout, key).len();
-        // Bucket, entry, name, header, three pages; behind another key two more; of who is gone no value.
+        // Bucket, entry, name, header, three pages; behind another key two more; of a deleted key no value.
         assert_eq!([5, 2, 3, 1].map(read), [7, 9, 5, 1]);
     }
 }

@@ -56,7 +56,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let mut huge_faults = 0;
     for round in 0..rounds {
         for turn in 0..ARMS.len() {
-            // Whoever comes later may find a busier machine, so that the first place goes around.
+            // A later run may find a busier machine, so the first place rotates.
             let arm = (round + turn) % ARMS.len();
             let _held = ARMS[arm].hold(options)?;
             let before = huge_faults_so_far();

@@ -1,6 +1,6 @@
 //! `ingens-fragmented`: latency and rate of requests that each take and use 2 MiB of fresh memory and give it back some
-//! requests later, as a server with so many in flight does, in memory that compaction cannot make whole, and in memory that
-//! is whole. With one in flight a single block that is whole would do for all.
+//! requests later, as a server with so many in flight does. Memory is such that compaction cannot make whole, and such
+//! that is whole. With one in flight a single block that is whole would do for all.
 //!
 //! Greedy is `THP=always` twice: with the system's `defrag`, where a fault without a free block falls back at once, and with
 //! `defrag=always`, where it compacts first, which is what the source compared with.
@@ -47,7 +47,8 @@ const SETTLED: Duration = Duration::from_secs(15);
 const SETTLED_MOST: Duration = Duration::from_secs(120);
 /// Fragmentation that has come so near to what it was is over.
 const NEAR: f64 = 0.05;
-/// Blocks that are left, each of 2 MiB, come from what others free; whoever takes them sees a new one now and then.
+/// Blocks that are left, each of 2 MiB, come from what others free; a process that takes them sees a new one now and
+/// then.
 const TAKEN: u32 = 4;
 
 /// What one arm did in one run.

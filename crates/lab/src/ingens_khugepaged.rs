@@ -1,4 +1,5 @@
-//! `ingens-khugepaged`: how much of the speed-up that greedy faults give is had by those who come after the fault, in the same time.
+//! `ingens-khugepaged`: how much of the speed-up that greedy faults give is had by managers that come after the fault,
+//! in the same time.
 //!
 //! Greedy faults hide what a promoter in the background does: with `THP=always` there is hardly anything left for khugepaged. So
 //! its memory is written while no fault may take a huge page, and only then is it let loose; the time that counts begins there,
@@ -24,7 +25,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Who makes huge pages: whoever serves faults while memory is written, and who decides from then on.
+/// What makes huge pages: while memory is written, and from then on.
 struct Promoter {
     name: &'static str,
     first: Arm,

@@ -94,7 +94,7 @@ fn overhead(load: &Load, scale: Scale, options: &Options, progress: &mut dyn FnM
         let of = |arm| move || cost(load, arm, count, scale.bytes, options);
         let (ours, greedy) = in_turns(pair, of(Arm::Ours), of(Arm::Greedy))?;
         if ours.digest != greedy.digest {
-            return Err(LabError::Data(format!("{}: its results depend on who serves its faults", load.name)));
+            return Err(LabError::Data(format!("{}: its results depend on how its faults are served", load.name)));
         }
         progress(&format!(
             "{}, pair {} of {}: {:.3} s of CPU and {:.3} s of the manager, {:.3} s greedy",
@@ -132,7 +132,7 @@ fn daemon_shares(scale: Scale, options: &Options, progress: &mut dyn FnMut(&str)
     room_up_to(scale.watched as u64 + loads::turnover(scale.watch), options)?;
     let held = Arm::Ours.hold(options)?;
     let mut work = (loads::ALL[0].begin)(scale.watched, options.seed);
-    // Who is promoted for is not idle.
+    // A promoted process is not idle.
     wait_stable(SETTLED, SETTLED_MOST, || huge_of("self"), PartialEq::eq);
     held.shares(work.as_mut(), scale.watch, progress)
 }

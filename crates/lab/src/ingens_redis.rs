@@ -1,13 +1,14 @@
-//! `ingens-redis`: memory and GETs of a real Redis after half and after 70 % of its keys were deleted, by who decides about huge pages.
+//! `ingens-redis`: memory and GETs of a real Redis after half and after 70 % of its keys were deleted, by what decides
+//! about huge pages.
 //!
-//! Each server is filled, loses its keys and comes to rest under its own arm; then all stand side by side, nothing changes
-//! any more, and short rounds of GETs go from one to the next; speeds are compared within a round, since a shared host's own
-//! speed moves by more from one second to the next than huge pages bring. `disable-thp no` holds in all of them, and the greedy one must have
-//! huge pages. Greedy has khugepaged tuned fast, which fills up every region with a page in it: its best speed. Speed is
-//! GETs by the server's own CPU time, of which its one thread uses all that it gets; memory is what its control group is
-//! charged, with what was freed inside of huge pages. Keys are drawn as the source's client does, `redis-benchmark -r`: from
-//! all that were ever stored, also deleted ones; for figures that end in `_of_hits` from those that are there, so that each
-//! GET copies a value.
+//! Each server is filled, loses its keys and comes to rest under its own arm. Then all stand side by side without a
+//! change, and short rounds of GETs go from one to the next. Speeds are compared within a round, since a shared host's
+//! own speed moves by more from one second to the next than huge pages bring. `disable-thp no` holds in all of them,
+//! and the greedy one must have huge pages. Greedy has khugepaged tuned fast, which fills up every region with a page
+//! in it: its best speed. Speed is GETs by the server's own CPU time, of which its one thread uses all that it gets;
+//! memory is what its control group is charged, with what was freed inside of huge pages. Keys are drawn as the
+//! source's client does, `redis-benchmark -r`: from all that were ever stored, also deleted ones. For figures that end
+//! in `_of_hits` from those that are there, so that each GET copies a value.
 
 use std::path::Path;
 use std::time::Duration;
@@ -50,7 +51,7 @@ const REST_MOST: Duration = Duration::from_secs(120);
 const GREEDY_LEAST: f64 = 0.5;
 /// The background scan is fast, so that what counts is where it ends.
 const FAST: &str =
-    "quantum = \"4GiB\"\nquantum_sleep = \"1s\"\nexclusion = \"10s\"\ncpu_share = 1.0\npoll_share = 0.5\n";
+    "quantum = \"4GiB\"\nquantum_sleep = \"1s\"\nskip_after_miss = \"10s\"\ncpu_share = 1.0\npoll_share = 0.5\n";
 const PERCENTS: [u32; 3] = [90, 70, 50];
 /// A GET that finds its value takes so many times as long as the others do on average, about.
 const HITS_LESS: usize = 3;

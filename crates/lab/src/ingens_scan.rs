@@ -1,5 +1,5 @@
-//! `ingens-scan`: what it costs to look at memory and to change it: the look through page tables, the clearing of access bits
-//! with and without sampling, and how long a thread stands still whose region is promoted under it.
+//! `ingens-scan`: the cost of looks at memory and of changes. Figures are the look through page tables, the clearing of
+//! access bits with and without sampling, and the time that a thread stands still while its region is promoted.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ use esker_lab_kit::{
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "ingens-scan",
-    summary: "Cost of looks through page tables, of clearing access bits, and of promotions for who uses the memory",
+    summary: "Cost of looks through page tables, of clearing access bits, and of promotions for the user of the memory",
     source: "Ingens, cost of access tracking: 29 % without and 8 % with sampling; the project's own bars: 3 ms per GiB, 5 ms",
     simulated: false,
     rivals: &[],

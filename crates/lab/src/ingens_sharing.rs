@@ -42,7 +42,7 @@ const SETTLED_MOST: Duration = Duration::from_secs(52);
 #[derive(Clone, Copy, Debug)]
 struct Outcome {
     saved: f64,
-    /// CPU time of an access to hot memory over that to memory that nobody shares.
+    /// CPU time of an access to hot memory over that to memory that is not shared.
     access: f64,
     huge: f64,
 }
@@ -52,7 +52,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         return Err(LabError::Data("this kernel has no KSM (CONFIG_KSM): no pages can be shared".to_string()));
     }
     if merging::is_running() {
-        let why = "KSM runs already: what it saves would not be the guests'; stop who uses it (/sys/kernel/mm/ksm/run)";
+        let why = "KSM runs already: what it saves would not be the guests'; stop its user (/sys/kernel/mm/ksm/run)";
         return Err(LabError::Data(why.to_string()));
     }
     let (rounds, time) = if options.quick { (1, Duration::from_secs(4)) } else { (5, Duration::from_secs(5)) };
@@ -60,7 +60,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let mut seen: [Vec<Outcome>; 4] = Default::default();
     for round in 0..rounds {
         for turn in 0..ARMS.len() {
-            // Whoever comes later may find a busier machine, so that the first place goes around.
+            // A later run may find a busier machine, so the first place rotates.
             let arm = (round + turn) % ARMS.len();
             let outcome = measure(ARMS[arm], time, options)?;
             let mib = outcome.saved / 1048576.0;

@@ -1,7 +1,7 @@
 //! Experiments: every figure of the documents as a named, seeded, repeatable run.
 //!
-//! Invariant: a figure is measured in the run that prints it, beside its rival; a rival that is missing makes the run
-//! fail and say how to install it.
+//! Invariant: reports no figure that the run did not measure. A rival stands beside each figure; a rival that is
+//! missing makes the run fail and say how to install it.
 //!
 //! Reading order: `artc` (replays), `ingens` (real huge pages), `asked` (their manager), `random_writes`, `reflink`,
 //! `copy_on_write` (a rival of our own), then one file per experiment. Rigs and reports are `esker-lab-kit`'s.

@@ -1,11 +1,11 @@
 //! `paced-ext4`: a real program on a real file system on a modelled disk in real time, against the disk's virtual twin.
 //!
-//! fio reads and writes a file on ext4 on an attached `disk-model`, with direct I/O, so that no page cache answers. A `tap`
-//! above the model records the requests as they arrive; what arrived during each of fio's jobs is then played in virtual
-//! time on the same model, in the same order, with as many in flight as the job has. Recorded times would be worse: fio waits
-//! for answers, and requests at fixed times pile up wherever the twin's disk is late where the real one was not. One job reads one
-//! block at a time, and its throughput can be compared. The other has reads, writes and syncs: only reads are compared
-//! there, since of the writes some are ext4's own.
+//! fio reads and writes a file on ext4 on an attached `disk-model`, with direct I/O, so that no page cache answers. A
+//! `tap` above the model records the requests as they arrive. Those that arrived during each of fio's jobs are then
+//! played in virtual time on the same model, in the same order, with as many in flight as the job has. Recorded times
+//! would be worse: fio waits for answers, and requests at fixed times pile up wherever the twin's disk is late where
+//! the real one was not. One job reads one block at a time, and its throughput can be compared. The other has reads,
+//! writes and syncs: only reads are compared there, since of the writes some are ext4's own.
 //!
 //! An error of a figure is |predicted / what fio reports - 1|. What program, file system, loop device and FUSE take themselves
 //! is part of it. `stated_mean_error` and `stated_worst_error` are what `esker try` prints beside such predictions.

@@ -33,7 +33,7 @@ fn extension(at: usize, rng: &mut Stream, size: Size) -> Extension {
     let input = some_of(rng, all, size.fan_max);
     let (mutator, generator) = (rng.below(2) == 0, rng.below(2) == 0);
     let output = some_of(rng, all, size.fan_max);
-    // Who forwards a request to where it was must be able to send there.
+    // An extension that forwards a request to where it was must be able to send there.
     let output = if mutator { output } else { output | input };
     let routes = input.iter().map(|volume| {
         let forward = if mutator { some_of(rng, output, size.fan_max) } else { VolSet::one(volume) };

@@ -1,17 +1,17 @@
 //! `sim-throughput`: how fast the modelled drive is simulated.
 //!
 //! `ssd_ftl_mios_per_s`: random 4 KiB writes to a drive of `ssd-model` that is full and in steady state, so that its
-//! collector moves units all the time, 32 in flight, each on its whole way: task, stack with contract check, translation
-//! layer, dies, channels and buffer, event, completion. Virtual time, one core, digest on. Counted in CPU time, so that
-//! what else runs on the machine does not count, except in the caches.
+//! collector moves units all the time. 32 are in flight, each on its whole way: task, stack with contract check,
+//! translation layer, dies, channels and buffer, event, completion. Virtual time, one core, digest on. Counted in CPU
+//! time, so that what else runs on the machine does not count, except in the caches.
 //!
-//! `ratio_mqsim`: requests per second of CPU time over those of MQSim (Tavakkol and others, FAST 2018), both with random 4 KiB
-//! writes, 32 in flight, to the same *new* drive: 64 dies on 8 channels, pages of 4 KiB, so that a request is one page in
-//! both, the whole map in memory, the same times and buffer. The drive is new because MQSim stops answering, or ends with
-//! "Inconsistency found when moving a page for GC/WL!", once its collector has to keep up with such a load; so the ratio is
-//! without collection, and `ssd_ftl_mios_per_s` alone is with it. MQSim's start does not count: two runs of different length are
-//! subtracted. There is no package of it. Without a program `MQSim` on the path this figure is absent: the others are
-//! reported, the run fails, and says how to build it.
+//! `ratio_mqsim`: requests per second of CPU time over those of MQSim (Tavakkol and others, FAST 2018), both with
+//! random 4 KiB writes, 32 in flight, to the same *new* drive. It has 64 dies on 8 channels, pages of 4 KiB, so that a
+//! request is one page in both, the whole map in memory, and the same times and buffer. The drive is new because MQSim
+//! stops answering, or ends with "Inconsistency found when moving a page for GC/WL!", once its collector has to keep up
+//! with such a load. So the ratio is without collection, and `ssd_ftl_mios_per_s` alone is with it. MQSim's start does
+//! not count: two runs of different length are subtracted. There is no package of it. Without a program `MQSim` on the
+//! path this figure is absent: the others are reported, the run fails, and says how to build it.
 
 use std::process::Command;
 use std::rc::Rc;

@@ -19,7 +19,7 @@ use esker_lab_kit::{Experiment, Figure, LabError, Options, cpu_time::CpuTime, pe
 pub const EXPERIMENT: Experiment = Experiment {
     name: "try-any",
     summary: "`esker try` on every block trace at hand: does it end, how soon, and at what cost a request",
-    source: "the project's main job, on traces that nobody chose for it",
+    source: "the project's main job, on traces that were not chosen for it",
     simulated: false,
     rivals: &[],
     run,

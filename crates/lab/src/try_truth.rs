@@ -1,11 +1,11 @@
 //! `try-truth`: how far predictions are from the truth.
 //!
 //! A stack is predicted in virtual time; then the same text is built in the real world and the same player sends it the
-//! same requests. Memory and file devices are predicted with what `esker calibrate` measures, models as they are, paced in
-//! the real world. A machine that others use changes its speed within a fraction of a second. What is asked here is how well
-//! the model describes the machine, not how well it foretells the neighbours; so calibration and real runs take turns in
-//! many short rounds, interwoven step by step, and all rounds of each are counted together; a step of either during which
-//! others had the CPU is taken again, a few times at most. The error of a figure is
+//! same requests. Memory and file devices are predicted with what `esker calibrate` measures, models as they are, paced
+//! in the real world. A machine that others use changes its speed within a fraction of a second. The question is how
+//! well the model describes the machine, not how well it foretells the neighbours. So calibration and real runs take
+//! turns in many short rounds, step by step, and all rounds of each count together. A step during which others had the
+//! CPU is taken again, a few times at most. The error of a figure is
 //! |predicted / real - 1|; figures are throughput (in closed loop, where it is not given by the requests), median and 99th
 //! percentile of latency. `stolen_share` says how much of the CPU time that was asked for a host gave to others meanwhile:
 //! the 99th percentiles of answers that take microseconds are its stops.

@@ -1,6 +1,6 @@
 //! Pages of the tables in memory, a bounded number of them.
 //!
-//! Invariant: a page that was changed stays until it is written; a page is read from the lower end by one task at a
+//! Invariant: a page that was changed stays until it is written; a page is read from the lower device by one task at a
 //! time, so that what is read late never replaces what was changed meanwhile. Nothing is borrowed across a wait.
 
 use std::cell::{Cell, RefCell};
@@ -66,7 +66,7 @@ pub struct Counts {
     pub pages: usize,
     /// Those of them that were changed.
     pub dirty: usize,
-    /// Pages read from the lower end.
+    /// Pages read from the lower device.
     pub reads: u64,
     /// Those of them of the index.
     pub index_reads: u64,
@@ -115,7 +115,7 @@ impl Cache {
     /// Makes sure that a page is there when this ends.
     ///
     /// # Errors
-    /// What the lower end answers.
+    /// What the lower device answers.
     pub async fn load(&self, io: &Io, page: u32) -> Result<(), BioError> {
         loop {
             if self.has(page) {
@@ -172,7 +172,7 @@ impl Cache {
         let page = inner.pages.get(&spot.page).expect("a page is loaded before it is looked at");
         if page.damaged >> spot.cell & 1 != 0 {
             let at = self.cell_at(spot.page, spot.cell);
-            return Err(BioError::io(format!("the table at byte {at} of the lower end is damaged")));
+            return Err(BioError::io(format!("the table at byte {at} of the lower device is damaged")));
         }
         let at = spot.cell * CELL + spot.at;
         Ok(page.bytes[at..at + N].try_into().expect("as many bytes"))
@@ -194,7 +194,7 @@ impl Cache {
     /// Writes all changed pages, in their order. Nothing may change them meanwhile.
     ///
     /// # Errors
-    /// The first that the lower end answers; what was written may be lost until a flush.
+    /// The first that the lower device answers; what was written may be lost until a flush.
     pub async fn write_back(&self, io: &Io) -> Result<(), BioError> {
         let dirty: Vec<u32> = self.inner.borrow().dirty.iter().copied().collect();
         let runs: Vec<&[u32]> = dirty.chunk_by(|a, b| a + 1 == *b).flat_map(|run| run.chunks(self.run_max)).collect();

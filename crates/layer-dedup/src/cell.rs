@@ -15,7 +15,7 @@ pub const PAGE: usize = CELL * CELLS;
 /// Where the checksum stands; four reserved bytes follow.
 const SUM: usize = PAYLOAD;
 
-/// Writes the checksum of the cell whose first byte is byte `at` of the lower end.
+/// Writes the checksum of the cell whose first byte is byte `at` of the lower device.
 pub fn seal(set: u128, at: u64, cell: &mut [u8]) {
     let sum = checksum(set, at, &cell[..PAYLOAD]);
     cell[SUM..SUM + 4].copy_from_slice(&sum.to_le_bytes());

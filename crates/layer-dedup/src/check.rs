@@ -81,7 +81,7 @@ impl fmt::Display for Finding {
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
     /// There is none.
-    #[error("the lower end {0}")]
+    #[error("the lower device {0}")]
     Superblock(#[from] SuperblockError),
     /// Its journal.
     #[error(transparent)]
@@ -91,7 +91,7 @@ pub enum CheckError {
     Unreadable(#[from] io::Error),
 }
 
-/// Reads bytes of the lower end from this offset on.
+/// Reads bytes of the lower device from this offset on.
 pub type Read<'a> = &'a mut dyn FnMut(u64, &mut [u8]) -> io::Result<()>;
 
 /// Checks a volume; with `bytes`, all of its data as well.
@@ -102,7 +102,7 @@ pub fn check(read: Read<'_>, bytes: bool) -> Result<Verdict, CheckError> {
     let mut superblocks = vec![0; SUPERBLOCKS as usize];
     read(0, &mut superblocks)?;
     let superblock = Superblock::newest(&superblocks)?;
-    // Whoever names more than is there gets no memory for it.
+    // A number beyond the medium reserves no memory.
     read(superblock.layout.end() - CELL as u64, &mut [0; CELL])?;
     let mut journal = vec![0; superblock.layout.journal as usize];
     read(SUPERBLOCKS, &mut journal)?;

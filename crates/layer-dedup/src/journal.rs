@@ -1,5 +1,5 @@
-//! The journal: what changed since the tables were last written, as records of whole transitions with absolute values,
-//! so that replaying them in order gives the same state whatever part of them the tables hold already.
+//! The journal: changes since the tables were last written, as records of whole transitions with absolute values. So a
+//! replay in order gives the same state, whatever part of them the tables hold already.
 //!
 //! Records lie in sectors of 512 bytes, which a power cut leaves whole: each is a log record of `framing`, whose number
 //! is that of the sector. A commit writes whole sectors behind those of the commit before and is durable before the
@@ -70,13 +70,13 @@ struct RawRecord {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum JournalError {
     /// A sector is damaged, and later commits are there: it was durable once.
-    #[error("sector {0} of the journal is damaged, and later ones are not; restore the lower end from a copy")]
+    #[error("sector {0} of the journal is damaged, and later ones are not; restore the lower device from a copy")]
     Damaged(u64),
     /// It goes on where the superblock does not.
-    #[error("sector {0} of the journal is newer than the superblock; restore the lower end from a copy")]
+    #[error("sector {0} of the journal is newer than the superblock; restore the lower device from a copy")]
     Newer(u64),
     /// Numbers that no esker writes, under a right checksum.
-    #[error("sector {0} of the journal has a record that is out of range; restore the lower end from a copy")]
+    #[error("sector {0} of the journal has a record that is out of range; restore the lower device from a copy")]
     Range(u64),
 }
 

@@ -1,4 +1,4 @@
-//! Where everything lies on the lower end: two superblocks, the journal, four tables in pages of eight cells, then
+//! Where everything lies on the lower device: two superblocks, the journal, four tables in pages of eight cells, then
 //! data.
 //!
 //! Byte rows: see the format's page. Tables are arrays of fixed entries that never cross a cell, so that a cell, which
@@ -59,12 +59,12 @@ pub struct Spot {
 /// Bytes that a block takes in all tables (rounded up): what a plan may not be without.
 const SMALLEST_DATA: u64 = 16;
 
-/// Why a lower end cannot hold a volume. The text says what to do.
+/// Why a lower device cannot hold a volume. The text says what to do.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PlanError {
     /// No room for data beside the tables.
     #[error(
-        "{0} bytes have no room for data beside superblocks, journal and tables; use a larger lower end or a smaller size"
+        "{0} bytes have no room for data beside superblocks, journal and tables; use a larger lower device or a smaller size"
     )]
     TooSmall(u64),
     /// More blocks than 32 bits count.
@@ -73,7 +73,8 @@ pub enum PlanError {
 }
 
 impl Layout {
-    /// A volume of `size` bytes, or as large as it can be without ever lacking room, on a lower end of `device` bytes.
+    /// A volume of `size` bytes, or as large as it can be without ever lacking room, on a lower device of `device`
+    /// bytes.
     ///
     /// # Errors
     /// [`PlanError`].

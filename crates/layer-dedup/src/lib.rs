@@ -1,6 +1,6 @@
 //! `dedup`: keeps equal blocks once. Each block of the volume leads to a data block that others may lead to as well.
 //!
-//! Invariant: never changes or gives out a data block to which anything durable or mapped still leads; so a power cut
+//! Invariant: never changes or gives out a data block to which anything durable or mapped still leads. So a power cut
 //! loses at most what was not flushed, and never mixes blocks up.
 //!
 //! Reading order: [`layout`] (where everything lies), [`cell`], [`superblock`], [`journal`], [`index`] (the format),
@@ -38,14 +38,20 @@ use crate::run::Dedup;
 use crate::store::{Config, Store};
 
 const PARAMS: &[Param] = &[
-    Param::with_default("block", ParamType::Size, "4KiB", "Bytes of a block; set when a volume is made."),
+    Param::with_default(
+        "block",
+        ParamType::Size,
+        "4KiB",
+        "Bytes of a block, at least the block below; set when a volume is made.",
+    ),
     Param::optional(
         "size",
         ParamType::Size,
-        "Size of the volume, set when it is made; left out, as much as the lower end has room for without duplicates.",
+        "Size of the volume, set when it is made, possibly above that of the lower device; by default all that fits without \
+         duplicates.",
     ),
     Param::with_default("cache", ParamType::Size, "32MiB", "Bytes of tables in memory."),
-    Param::with_default("verify", ParamType::Flag, "false", "Compares bytes before blocks count as equal."),
+    Param::with_default("verify", ParamType::Flag, "false", "Compares bytes before two blocks share one data block."),
 ];
 
 const PASSES: OpSet =
@@ -63,7 +69,7 @@ pub static KIND: Kind = Kind {
     transparent: false,
     cost: Nanos(400),
     check: Some(check::MEDIA),
-    ..Kind::layer("dedup", "Keeps equal blocks once.", PARAMS, build)
+    ..Kind::layer("dedup", "Stores equal blocks once.", PARAMS, build)
 };
 
 /// The layer.
@@ -100,7 +106,8 @@ fn config(make: &Make<'_>) -> Result<Config, KindError> {
     }
     if lower.block as usize > PAGE || (lower.atomic as usize) < CELL || u64::from(lower.transfer_max) < block {
         return Err(unfit(format!(
-            "the lower end needs blocks of at most {PAGE} bytes, {CELL} that are written whole, and requests of up to {block}"
+            "the lower device needs blocks of at most {PAGE} bytes, an atomic unit of {CELL} bytes, and requests of up to \
+             {block} bytes"
         )));
     }
     let size = make.args.int_opt("size");
@@ -138,7 +145,7 @@ impl Stateful for Dedup {
     async fn open(config: Config, io: Io) -> Result<Rc<Dedup>, KindError> {
         let name = config.name.clone();
         let store = Store::open(config, &io).await;
-        let store = store.map_err(|error| KindError::Outside(format!("{name}: the lower end {error}")))?;
+        let store = store.map_err(|error| KindError::Outside(format!("{name}: the lower device {error}")))?;
         Ok(Rc::new(Dedup::new(store)))
     }
 

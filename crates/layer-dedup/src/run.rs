@@ -1,8 +1,8 @@
 //! Requests: reads and extents through the map, changes in rounds.
 //!
-//! A round sorts blocks out under the turn (what is there already is mapped at once, what is not gets a data block), writes
-//! data without the turn, and maps it under the turn again. Whoever brings bytes that somebody is just writing waits for that
-//! write and then finds it. Nobody waits for another round while it keeps one waiting.
+//! A round sorts blocks out under the turn (what is there already is mapped at once, what is not gets a data block),
+//! writes data without the turn, and maps it under the turn again. A write of bytes that another write is just storing
+//! waits for that write and then finds it. No write waits for another round while it keeps one waiting.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -26,7 +26,8 @@ const HASHED_PER_NANOSECOND: u64 = 2;
 /// A volume in use.
 pub struct Dedup {
     store: Store,
-    /// Who reads a volume block keeps others from changing it, or its data block could be taken for other bytes meanwhile.
+    /// A reader of a volume block keeps others from changing it, or its data block could be taken for other bytes
+    /// meanwhile.
     pub(crate) locks: Rc<RangeLocks>,
     /// What is being written to blocks that were given out.
     writing: RefCell<BTreeSet<Fingerprint>>,
@@ -88,7 +89,7 @@ struct Round {
 /// Bytes of a volume that lie one after the other below; none below if they are zeroes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct StoredExtent {
-    /// First byte of the lower end.
+    /// First byte of the lower device.
     at: Option<u64>,
     /// Bytes.
     len: u64,
@@ -149,7 +150,7 @@ impl Dedup {
             && self.locks.is_granted(ticket)
             && let Some(at) = self.one_run(bio.range)
         {
-            bio.range = ByteRange::new(at, bio.len()).expect("inside the lower end");
+            bio.range = ByteRange::new(at, bio.len()).expect("inside the lower device");
             ctx.scratch = ticket;
             return Step::Now(Flow::Down);
         }
@@ -190,13 +191,13 @@ impl Dedup {
             Err(error) => return bio.fail(error),
         };
         if let [StoredExtent { at: Some(at), .. }] = runs[..] {
-            bio.range = ByteRange::new(at, bio.len()).expect("inside the lower end");
+            bio.range = ByteRange::new(at, bio.len()).expect("inside the lower device");
             return io.submit(bio.to(io.lower(0))).await;
         }
         let part = |at| Bio::read(at, Buf::empty()).tagged(bio.tag).to(io.lower(0));
         let reads = runs.iter().filter_map(|run| run.at.map(|at| (at, run.len)));
         let reads = reads.map(|(at, len)| {
-            let range = ByteRange::new(at, len).expect("inside the lower end");
+            let range = ByteRange::new(at, len).expect("inside the lower device");
             Bio { range, buf: Buf::unique(io.pool(), len as usize), ..part(at) }
         });
         let mut returned = io.all(reads.collect(), WIDTH).await.into_iter();
@@ -392,7 +393,7 @@ impl Dedup {
             self.writing.borrow_mut().remove(&one.fingerprint);
         }
         if !fresh.is_empty() {
-            // Who waits and cannot go on must not wake the others who wait.
+            // A waiter that cannot go on must not wake other waiters.
             self.written.notify_all();
         }
     }
@@ -431,7 +432,7 @@ impl Dedup {
         io.rt().log(Level::Warn, format_args!("{name}: data block {there} is not used for equal bytes: {why}"));
     }
 
-    /// Waits for what keeps all of `left` from going on. Without room, nobody else can make some.
+    /// Waits for what keeps all of `left` from going on. Without room, no other request can make some.
     async fn wait(&self, io: &Io, left: &[Block], lacks_room: bool) -> Result<(), BioError> {
         if lacks_room {
             more(&self.counts.full);

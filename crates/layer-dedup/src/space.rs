@@ -1,8 +1,8 @@
 //! Which data blocks may be taken.
 //!
-//! Invariant: a block that something durable may still point to is never given out. A block whose last reference went is
-//! free in the tables at once, and is *resting* here until the record that says so is durable; a block that was given out is
-//! *reserved* until its entry says that it is used.
+//! Invariant: a block that something durable may still point to is never given out. A block whose last reference went
+//! is free in the tables at once, and is *resting* here until the record that says so is durable. A block that was
+//! given out is *reserved* until its entry says that it is used.
 
 use std::collections::{BTreeMap, BTreeSet};
 

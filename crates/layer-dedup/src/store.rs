@@ -31,13 +31,13 @@ pub struct Config {
     pub name: String,
     /// Where everything lies, if the volume is new.
     pub layout: Layout,
-    /// Bytes of the lower end.
+    /// Bytes of the lower device.
     pub device: u64,
     /// Sectors of the journal that are written together at least.
     pub unit: u64,
-    /// Largest write of the lower end in bytes.
+    /// Largest write of the lower device in bytes.
     pub transfer_max: u64,
-    /// Whether the lower end can zero.
+    /// Whether the lower device can zero.
     pub zeroes: bool,
     /// Pages of the tables in memory.
     pub pages_max: usize,
@@ -152,7 +152,7 @@ impl Store {
     /// The data block of a volume block.
     ///
     /// # Errors
-    /// What the lower end answers, and damaged tables.
+    /// What the lower device answers, and damaged tables.
     pub async fn block_of(&self, io: &Io, logical: u32) -> Result<Option<u32>, BioError> {
         self.cache.load(io, self.layout().map(logical).page).await?;
         self.block_at_hand(logical)
@@ -361,5 +361,5 @@ impl Store {
 }
 
 fn wrong(what: String) -> BioError {
-    BioError::io(format!("the tables contradict each other: {what}; check the lower end"))
+    BioError::io(format!("the tables contradict each other: {what}; check the lower device"))
 }

@@ -42,7 +42,7 @@ pub struct Superblock {
 }
 
 impl Superblock {
-    /// First byte on the lower end of the slot that this superblock goes to.
+    /// First byte on the lower device of the slot that this superblock goes to.
     pub fn at(&self) -> u64 {
         (slot(self.epoch) * PAGE) as u64
     }
@@ -52,7 +52,7 @@ impl Superblock {
         seal(self)
     }
 
-    /// The superblock of a volume, given the first two pages of its lower end.
+    /// The superblock of a volume, given the first two pages of its lower device.
     ///
     /// # Errors
     /// [`SuperblockError`]. A damaged slot counts only where the other one does not help.

@@ -91,7 +91,7 @@ fn on<T: 'static, F: Future<Output = T> + 'static>(
     let mut config = config(device.limits(), None);
     change(&mut config);
     sim.block_on(async move {
-        let volume = open_on(&rt, device, config).await.unwrap_or_else(|error| panic!("the lower end {error}"));
+        let volume = open_on(&rt, device, config).await.unwrap_or_else(|error| panic!("the lower device {error}"));
         body(volume).await
     })
 }
@@ -234,7 +234,7 @@ fn a_read_never_sees_what_its_data_block_was_taken_for_meanwhile() {
         let reads = rt.spawn("reader", async move {
             for _ in 0..50 {
                 let bytes = read(&reader, 0, 1).await;
-                assert!((0..50).any(|round| bytes == unique(round * 1000)), "a block of somebody else");
+                assert!((0..50).any(|round| bytes == unique(round * 1000)), "a block of another write");
             }
         });
         for round in 0..50 {

@@ -1,7 +1,7 @@
 //! The I/O library: requests that an extension sends below itself, and what becomes of them.
 //!
 //! An extension gets an [`Io`] for one request ([`Io::of`]) or for a piece of work of its own ([`Io::new`]). What it sends
-//! enters the stack below it. Whoever sends may wait in a future, or leave a completion: a function that sees the answer
+//! enters the stack below it. The sender may wait in a future, or leave a completion: a function that sees the answer
 //! and can send again but cannot wait, because it is not a future.
 
 use std::cell::Cell;
@@ -29,7 +29,7 @@ pub struct Returned {
 }
 
 impl Returned {
-    /// As the answer to whoever sent the request.
+    /// As the answer to the sender of the request.
     pub fn into_done(self) -> Done {
         Done { result: self.result, buf: self.bio.buf }
     }
@@ -99,7 +99,7 @@ impl Io {
         Io { rt: rt.clone(), pool: pool.clone(), below }
     }
 
-    /// For those outside a stack: the lower ends are `devices`, whose volumes are 0, 1 and so on.
+    /// For those outside a stack: the lower devices are `devices`, whose volumes are 0, 1 and so on.
     pub fn over(rt: &Rt, pool: &Pool, devices: Vec<Rc<dyn Device>>) -> Io {
         let volumes = (0..devices.len()).map(|i| VolumeId(i as u16)).collect();
         Io::new(rt, pool, Below::new(Rc::new(Direct { devices, volumes }), 0))
@@ -115,17 +115,17 @@ impl Io {
         &self.pool
     }
 
-    /// What is below, for those who keep it longer than a request.
+    /// What is below, for callers that hold it longer than a request.
     pub fn below(&self) -> &Below {
         &self.below
     }
 
-    /// The volume of lower end `i`. It holds for this request or piece of work; live changes give it another number.
+    /// The volume of lower device `i`. It holds for this request or piece of work; live changes give it another number.
     pub fn lower(&self, i: usize) -> VolumeId {
         self.below.lower(i)
     }
 
-    /// How many lower ends there are.
+    /// How many lower devices there are.
     pub fn lowers(&self) -> usize {
         self.below.lowers().len()
     }
@@ -237,7 +237,7 @@ impl Io {
         self.submit(Bio::flush().to(volume)).await.result.map(drop)
     }
 
-    /// The same for all lower ends.
+    /// The same for all lower devices.
     ///
     /// # Errors
     /// The first failure in their order; all are tried.
@@ -270,7 +270,7 @@ fn check_span(at: u64, len: u64) -> Result<(), BioError> {
 #[derive(Debug)]
 pub struct Full(pub Bio);
 
-/// Requests that nobody waits for, bounded in number.
+/// Requests without a waiting sender, bounded in number.
 #[derive(Clone)]
 pub struct Queue {
     under_way: Rc<Cell<usize>>,
@@ -315,7 +315,7 @@ impl Queue {
     }
 }
 
-/// Devices as lower ends, without a stack.
+/// Devices as lower devices, without a stack.
 struct Direct {
     devices: Vec<Rc<dyn Device>>,
     volumes: Vec<VolumeId>,

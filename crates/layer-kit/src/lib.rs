@@ -1,8 +1,8 @@
 //! What extensions have in common, so that none repeats it: sending requests, moving blocks, memory that survives (the
 //! primitives of ABLE).
 //!
-//! Invariant: no policy and no kind; what is moved, kept or counted is the caller's decision, and nothing here acts
-//! unless an extension or operator asks.
+//! Invariant: no policy and no kind: acts only when an extension or operator asks. What is moved, kept or counted is
+//! the caller's decision.
 //!
 //! Reading order: [`stateful`] (layers with state on media), [`background`] (their tasks), [`commit`] (callers that share a commit),
 //! [`turn`]; then [`io`] (the I/O library), [`split`] (requests over units that lie apart), [`mover`] (copy, gather,

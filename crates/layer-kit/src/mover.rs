@@ -1,10 +1,11 @@
 //! The mover of blocks: copies, gathers and scatters while clients go on.
 //!
-//! A unit that moves is in one of three states: *not yet moved*, and clients' requests go to its source; *being moved*, and
-//! they wait; *moved*, and they go to its destination. Which of the first and last holds, the map of the extension says,
-//! which is asked only after the wait. A claim on ranges of the extension's upper end makes the middle state: clients
-//! hold shared claims from before they are routed until they are answered ([`Mover::pass`]), a batch of moves holds an
-//! exclusive one from before it reads until the map has changed. So no write is lost between the copy and the map.
+//! A unit that moves is in one of three states: *not yet moved*, and clients' requests go to its source; *being moved*,
+//! and they wait; *moved*, and they go to its destination. Which of the first and last holds, the map of the extension
+//! says, which is asked only after the wait. A claim on ranges of the extension's upper port makes the middle state.
+//! Clients hold shared claims from before they are routed until they are answered ([`Mover::pass`]), a batch of moves
+//! holds an exclusive one from before it reads until the map has changed. So no write is lost between the copy and the
+//! map.
 //!
 //! Lock order: a batch enters the stack first and claims then. A request that waits for a claim therefore never waits
 //! for a batch that is held at the door while the stack is changed.
@@ -117,8 +118,8 @@ impl Way {
     }
 }
 
-/// Called when moves have been copied (and flushed, if the mover is [`Settings::durable`]) and nobody can see them: the
-/// extension's map changes here, and is made durable here if it must be.
+/// Called when moves have been copied (and flushed, if the mover is [`Settings::durable`]) and no request can see them:
+/// the extension's map changes here, and is made durable here if it must be.
 pub type Moved<'a> = &'a dyn Fn(&Io, &[Move]) -> Step<Result<(), BioError>>;
 
 /// For copies after which clients still find the bytes where they were.
@@ -197,8 +198,8 @@ impl Mover {
         }
     }
 
-    /// Waits until nothing that moves touches `range` of the upper end, and keeps it so until the claim is given back with
-    /// [`Mover::release`]: for requests that the extension answers by itself.
+    /// Waits until nothing that moves touches `range` of the upper port, and keeps it so until the claim is given back
+    /// with [`Mover::release`]: for requests that the extension answers by itself.
     pub async fn claim(&self, range: ByteRange) -> u64 {
         let ticket = self.locks.enter([range], Mode::Shared);
         self.locks.granted(ticket).await;

@@ -2,7 +2,7 @@
 //!
 //! A region is a piece of memory that its owner reads and writes at will; [`Region::commit`] is the point that a restart,
 //! a crash or a power failure goes back to. The traits say what an extension may rely on; [`Area`] keeps them with paired
-//! images on a part of a lower end, and persistent containers may take its place later.
+//! images on a part of a lower device, and persistent containers may take its place later.
 //!
 //! Reading order: this file, [`header`] and [`directory`] (the format, `docs/reference/formats/region-area.md`), `pair` (one region
 //! on its medium), [`area`] (many).
@@ -69,7 +69,7 @@ pub enum RegionError {
         what: String,
     },
     /// A header of an image cannot be used.
-    #[error("region \"{name}\": byte {at} of its lower end {error}")]
+    #[error("region \"{name}\": byte {at} of its lower device {error}")]
     Header {
         /// Region; empty for the directory.
         name: String,
@@ -79,7 +79,7 @@ pub enum RegionError {
         error: SuperblockError,
     },
     /// What was committed is damaged.
-    #[error("region \"{name}\" is damaged at byte {at} of its lower end: {what}; restore the medium from a copy")]
+    #[error("region \"{name}\" is damaged at byte {at} of its lower device: {what}; restore the medium from a copy")]
     Corrupt {
         /// Region; empty for the directory.
         name: String,
@@ -88,7 +88,7 @@ pub enum RegionError {
         /// What does not fit.
         what: String,
     },
-    /// A part of a lower end that cannot hold an area.
+    /// A part of a lower device that cannot hold an area.
     #[error("an area of {len} bytes at byte {start} does not fit: {what}")]
     BadPlace {
         /// First byte.
@@ -98,7 +98,7 @@ pub enum RegionError {
         /// Why.
         what: String,
     },
-    /// A commit failed earlier, so that nobody knows what the medium holds of it.
+    /// A commit failed earlier, so the state of the medium is unknown.
     #[error("region \"{name}\" takes no commits since one failed: {cause}")]
     Latched {
         /// Region.
@@ -106,7 +106,7 @@ pub enum RegionError {
         /// Why that one failed.
         cause: String,
     },
-    /// The lower end failed.
+    /// The lower device failed.
     #[error(transparent)]
     Io(#[from] BioError),
 }
@@ -148,20 +148,20 @@ pub trait Regions {
     /// A new region of `size` zero bytes, durable when this ends.
     ///
     /// # Errors
-    /// A name or size that cannot be, a name that is taken, no room, and what the lower end answers.
+    /// A name or size that cannot be, a name that is taken, no room, and what the lower device answers.
     fn malloc(&self, io: &Io, name: &str, size: u64) -> RegionFuture<Rc<dyn Region>>;
 
     /// The region of that name as it was last committed, or none if there is no such region. Asked twice, it gives the
     /// same region.
     ///
     /// # Errors
-    /// [`RegionError::Corrupt`], and what the lower end answers.
+    /// [`RegionError::Corrupt`], and what the lower device answers.
     fn restore(&self, io: &Io, name: &str) -> RegionFuture<Option<Rc<dyn Region>>>;
 
-    /// Gives a region's room back. Whoever still holds the region must not commit it.
+    /// Gives a region's room back. A holder of the region must not commit it.
     ///
     /// # Errors
-    /// [`RegionError::Unknown`], and what the lower end answers.
+    /// [`RegionError::Unknown`], and what the lower device answers.
     fn free(&self, io: &Io, name: &str) -> RegionFuture<()>;
 
     /// What is held.

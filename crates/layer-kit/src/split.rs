@@ -1,15 +1,15 @@
-//! Requests over units that lie apart: a map says where each byte of an extension's upper end lies below, and a request
-//! that spans several runs of it becomes one request for each.
+//! Requests over units that lie apart: a map says where each byte of an extension's upper port lies below, and a
+//! request that spans several runs of it becomes one request for each.
 
 use esker_base::ByteRange;
 use esker_block::{Bio, Buf, Done, Flow, Op, Reply, Step};
 
 use crate::io::{Io, WIDTH};
 
-/// A byte of one of an extension's lower ends.
+/// A byte of one of an extension's lower devices.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct LowerAddress {
-    /// Number of the lower end.
+    /// Number of the lower device.
     pub lower: usize,
     /// Byte of it.
     pub at: u64,

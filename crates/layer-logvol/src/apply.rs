@@ -4,7 +4,7 @@
 use crate::format::Record;
 use crate::map::{Extent, Map};
 
-/// One change of one mapping: for whoever counts references or watches segments.
+/// One change of one mapping: for code that counts references or watches segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
     /// These blocks are mapped now.

@@ -1,4 +1,4 @@
-//! Whether a volume that nobody uses is whole: everything that recovery reads, without a write.
+//! Whether a volume that no stack uses is whole: everything that recovery reads, without a write.
 
 use std::io;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use crate::recover::{RecoverError, Recovered, Recovery};
 use crate::segments::State;
 use crate::store::{DeviceStore, METADATA, SegmentStore};
 
-/// How `volume` checks its medium, with the names of `volumes` in it.
+/// How `logvol` checks its medium, with the names of `thin` in it.
 pub const MEDIA: MediaCheck =
     MediaCheck { holds: "volume", media: "log-structured volumes", is_set: false, is_marked, check: check_media };
 
@@ -59,7 +59,7 @@ pub enum CheckError {
     Catalogue(#[from] ManageError),
 }
 
-/// Reads the volume on lower end 0 of `below`, whose limits are `lower`.
+/// Reads the volume on lower device 0 of `below`, whose limits are `lower`.
 ///
 /// # Errors
 /// [`CheckError`]: the first thing that is wrong.

@@ -75,7 +75,7 @@ impl Volume {
     }
 
     /// Makes the map durable as it is now, so that recovery needs no older part of the log, and frees what is superfluous
-    /// then. One at a time; who comes meanwhile waits and makes another one.
+    /// then. One at a time; a caller that comes meanwhile waits and makes another one.
     ///
     /// # Errors
     /// No space for its pages, here or below, which the next one makes good; or a failed write, which latches the volume.
@@ -131,8 +131,8 @@ impl Volume {
         })
     }
 
-    /// Without space below, nothing that was durable has changed, and what is missing is written with the next checkpoint:
-    /// pages of this one that are there already, and a slot of it, are as those of one that a power cut broke off.
+    /// Without space below, nothing durable has changed, and the next checkpoint writes the missing parts. Pages and a
+    /// slot of this one are as those of a checkpoint that a power cut broke off.
     async fn carry_out_or_keep(&self, store: &DeviceStore, plan: CheckpointPlan) -> Result<(), BioError> {
         let written = self.carry_out(store, &plan).await;
         match &written {

@@ -158,7 +158,8 @@ impl State {
         }
     }
 
-    /// For the cleaner, who has dropped what it was given before: mappings that were listed since; none if there is no list.
+    /// For the cleaner, which has dropped what it was given before: mappings that were listed since; none if there is
+    /// no list.
     fn take_mappings(&mut self, segment: usize) -> Option<Vec<Packed>> {
         let victim = self.victims.get_mut(&segment)?;
         let before = victim.bytes();
@@ -213,7 +214,8 @@ impl Volume {
     }
 }
 
-/// Counts steps, and takes turns with others who are ready to run after each `every`: long lists are worked off in parts.
+/// Counts steps, and takes turns with other tasks that are ready to run after each `every`: long lists are worked off
+/// in parts.
 struct Breather<'a> {
     volume: &'a Volume,
     done: u32,

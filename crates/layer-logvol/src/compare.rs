@@ -16,8 +16,8 @@ use crate::map::{Extent, LOGICAL_BLOCKS};
 use crate::volume::Volume;
 
 impl Volume {
-    /// Clones `len` logical blocks from `src` to `dst` if both hold the same bytes: durable on return. As often as somebody
-    /// writes to one of them meanwhile, it begins anew.
+    /// Clones `len` logical blocks from `src` to `dst` if both hold the same bytes: durable on return. As often as a
+    /// client writes to one of them meanwhile, it begins anew.
     ///
     /// # Errors
     /// Ranges that overlap or leave the volume; what the device below answers; no space.

@@ -1,8 +1,8 @@
-//! Giving what freed segments held back to the device below, once nobody writes.
+//! Giving what freed segments held back to the device below, once no client writes.
 //!
-//! Not at once, for two reasons: under load a freed segment is soon written again, and a discard holds up those who write beside
-//! it (ext4 lets nobody write to a file while it frees a part of it). What was not given back before a crash stays with the device
-//! until its segment is used again: discards are hints.
+//! Not at once, for two reasons. Under load a freed segment is soon written again. And a discard holds up writes beside
+//! it (ext4 blocks writes to a file while it frees a part of it). What was not given back before a crash stays with the
+//! device until its segment is used again: discards are hints.
 
 use std::rc::Rc;
 
@@ -13,12 +13,12 @@ use esker_layer_kit::Then;
 use crate::store::{DeviceStore, SegmentStore as _};
 use crate::volume::{ReserveClass, Volume, add};
 
-/// Nobody has written for so long.
+/// No client has written for so long.
 const QUIET: Nanos = Nanos::millis(100);
-/// Bytes that are given back at once: who comes meanwhile waits no longer than this takes.
+/// Bytes that are given back at once: a write that comes meanwhile waits no longer than this takes.
 const AT_ONCE: u64 = 64 << 20;
 
-/// Gives back what is free whenever nobody writes, until the volume leaves its stack.
+/// Gives back what is free whenever no client writes, until the volume leaves its stack.
 pub(crate) async fn erase_on(volume: Rc<Volume>, station: LayerHandle) {
     let due = || (volume.may_erase() > 0).then(|| (Nanos(QUIET.0.saturating_sub(volume.quiet_for().0)), ()));
     let work = async |job: WorkPermit, ()| {

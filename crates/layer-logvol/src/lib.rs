@@ -49,7 +49,7 @@ use thin::Named;
 pub use volume::{Config, Volume};
 
 const PARAMS: &[Param] = &[
-    Param::optional("size", ParamType::Size, "Bytes of logical space that are exported; 2^48 blocks if not given."),
+    Param::optional("size", ParamType::Size, "Bytes of exported logical space; by default 2^48 blocks."),
     Param::with_default(
         "block",
         ParamType::Size,
@@ -73,28 +73,33 @@ const PARAMS: &[Param] = &[
         "gc_policy",
         ParamType::Choice(&["timestamp", "greedy", "cost-benefit", "cost-benefit-2u", "adaptive"]),
         "adaptive",
-        "Which segments are cleaned first.",
+        "Choice of victims of the garbage collection.",
     ),
     Param::optional(
         "gc_sample",
         ParamType::Count,
-        "Each victim is the best of so many segments drawn at random; of all if not given.",
+        "Segments drawn at random of which the best is the victim, 1 to 1024; by default all.",
     ),
     Param::with_default(
         "gc_separation",
         ParamType::Choice(&["none", "lifetime"]),
         "lifetime",
-        "Which moved blocks share segments: all, or those that will probably live equally long.",
+        "Moved blocks that share segments: all (`none`), or those that will probably live equally long (`lifetime`).",
     ),
-    Param::with_default("gc_start", ParamType::Ratio, "0.5", "Share of used space at which cleaning begins."),
+    Param::with_default("gc_start", ParamType::Ratio, "0.5", "Share of used space at which garbage collection begins."),
     Param::with_default(
         "gc_bandwidth",
         ParamType::Ratio,
         "0.9",
-        "Share of the device that cleaning has at 95 % of used space.",
+        "Share of the device that garbage collection has at 95 % of used space.",
     ),
-    Param::with_default("gc_memory", ParamType::Size, "64MiB", "Memory for lists of mappings into what is cleaned."),
-    Param::with_default("gc_threads", ParamType::Count, "2", "Workers that walk the map together."),
+    Param::with_default(
+        "gc_memory",
+        ParamType::Size,
+        "64MiB",
+        "Memory for lists of mappings into victims, at least 64KiB.",
+    ),
+    Param::with_default("gc_threads", ParamType::Count, "2", "Workers that walk the map together, 1 to 64."),
 ];
 
 /// The manifest.

@@ -83,7 +83,7 @@ pub(crate) struct Log {
     pub position: Position,
     /// Whether `position.segment` is the head.
     pub is_open: bool,
-    /// Whether the head was one of the segments that are kept for those who delete.
+    /// Whether the head was one of the segments that are kept for deletes.
     is_of_reserve: bool,
     /// Blocks written since the last checkpoint.
     pub since_checkpoint: u64,
@@ -102,8 +102,8 @@ enum Obstacle {
     BrokenOff,
 }
 
-/// Whose requests a batch may hold. Requests that are under way together have no order, so that those who give space back
-/// need not wait behind those who wait for it.
+/// Whose requests a batch may hold. Requests that are under way together have no order, so that requests that give
+/// space back need not wait behind requests that wait for it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Who {
     All,
@@ -210,7 +210,7 @@ impl Volume {
         if log.may_start() && !log.is_called {
             log.is_called = true;
             let volume = self.clone();
-            // Who is ready to write now writes before the batch is closed.
+            // A task that is ready to write now writes before the batch is closed.
             let look = async move {
                 volume.rt().yield_now().await;
                 volume.log.borrow_mut().is_called = false;
@@ -369,7 +369,7 @@ impl Volume {
         true
     }
 
-    /// Whether the head of the log is for those who delete alone: nothing else was left when one of them opened it, nor is now.
+    /// Whether the head of the log is for deletes alone: nothing else was left when one of them opened it, nor is now.
     fn is_reserved(&self, log: &Log) -> bool {
         log.is_of_reserve && self.segments.borrow().free() <= self.kept_back(ReserveClass::Writers)
     }
@@ -403,7 +403,7 @@ impl Volume {
         log.flights.pop_front()
     }
 
-    /// Takes a batch into the map, all at once for whoever reads, unless it or one before it failed.
+    /// Takes a batch into the map, all at once for readers, unless it or one before it failed.
     fn end_flight(&self, flight: Flight) {
         let Flight { position, end, mut pba, items, landed, .. } = flight;
         let result = self.latch.check().and_then(|()| self.in_order(landed.unwrap_or(Ok(()))));
@@ -477,8 +477,8 @@ impl Volume {
         self.logged.notify_all();
     }
 
-    /// No segment may be taken: what a checkpoint and the collector can do is done; if that is nothing, who needs space is
-    /// told that there is none.
+    /// No segment may be taken: what a checkpoint and the collector can do is done; if that is nothing, a request that
+    /// needs space is told that there is none.
     fn seek_room(self: &Rc<Self>) {
         let log = self.log.borrow();
         let Some(first) = log.queue.front() else { return };
@@ -501,7 +501,7 @@ impl Volume {
         self.rt().spawn("room", seek).detach();
     }
 
-    /// Tells those who need space that there is none; and those who give some back too, if even they find none.
+    /// Tells requests that need space that there is none; and deletes too, if even they find none.
     fn refuse_writers(&self) {
         let error = || self.no_space();
         self.fail_queue(error, |only_frees| !only_frees);

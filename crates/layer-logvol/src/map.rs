@@ -1,9 +1,9 @@
 //! The forward map: which physical block each logical block is kept in. Many logical blocks may share one.
 //!
 //! A B+tree of extents whose nodes are shared with its snapshots and copied before they are changed. A snapshot
-//! therefore costs one pointer, is `Send + Sync`, and never changes under a scanner, however long that takes; nodes that
-//! nobody shares are changed in place. Each node remembers the page that holds it on the medium, so that a checkpoint
-//! writes only what has changed.
+//! therefore costs one pointer, is `Send + Sync`, and never changes under a scanner, however long that takes; nodes
+//! that no snapshot shares are changed in place. Each node remembers the page that holds it on the medium, so that a
+//! checkpoint writes only what has changed.
 //!
 //! Invariants: extents do not overlap and stand in the order of their logical blocks; each lies inside the bounds of its
 //! leaf; neighbours of one leaf that continue each other on both sides are one extent.
@@ -218,9 +218,9 @@ impl Map {
         }
     }
 
-    /// Points those blocks of `range` that lie where `old` and its successors are at `new` and its successors instead, and
-    /// leaves the others alone: what has changed since it was looked at stays as it is. `moved` gets each part with its
-    /// new place. A compare-and-swap, because nothing can happen in between.
+    /// Points those blocks of `range` that lie where `old` and its successors are at `new` and its successors instead.
+    /// It leaves the others alone: a mapping that has changed since the look stays as it is. `moved` gets each part
+    /// with its new place. A compare-and-swap, because nothing can happen in between.
     pub fn remap_if(&mut self, range: Range<u64>, old: u64, new: u64, moved: &mut dyn FnMut(Extent)) {
         let start = range.start;
         let still_there = |piece: &Extent| piece.pba == old + (piece.lba - start);

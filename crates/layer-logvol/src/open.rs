@@ -142,9 +142,9 @@ impl Config {
 }
 
 impl Volume {
-    /// Opens the volume on lower end 0 of `below`, or makes one if the medium is blank. What it finds there decides over what
-    /// the configuration says about geometry; but the configuration has decided over requests, so its blocks must not be
-    /// smaller, nor its segments larger.
+    /// Opens the volume on lower device 0 of `below`, or makes one if the medium is blank. What it finds there decides
+    /// over what the configuration says about geometry; but the configuration has decided over requests, so its blocks
+    /// must not be smaller, nor its segments larger.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -194,8 +194,9 @@ impl Volume {
     }
 }
 
-/// What marks the log of one opening. In virtual time two worlds with one seed draw the same number at the same instant, but
-/// no two openings find a checkpoint of the same generation: multiplied by an odd number, it keeps them apart.
+/// What marks the log of one opening. In virtual time two worlds with one seed draw the same number at the same
+/// instant. But no two openings find a checkpoint of the same generation: multiplied by an odd number, it keeps them
+/// apart.
 fn epoch_of(unique: u128, generation: u64) -> u64 {
     (unique >> 64) as u64 ^ unique as u64 ^ generation.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

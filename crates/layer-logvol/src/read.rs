@@ -1,5 +1,5 @@
-//! Reads: where a range lies is looked up at once, so that a read sees all of a vector or nothing; and the segments that
-//! are read are held, so that none is used anew before the read ends.
+//! Reads. The place of a range is looked up at once, so that a read sees all of a vector or nothing. The segments that
+//! are read are held, so that none is reused before the read ends.
 
 use std::ops::Range;
 use std::rc::Rc;

@@ -63,7 +63,7 @@ pub enum RecoverError {
     Lost {
         /// Generation of the newest slot.
         found: u64,
-        /// Who knows of a newer one.
+        /// The segment that knows of a newer one.
         segment: u64,
         /// Its generation.
         known: u64,

@@ -1,4 +1,4 @@
-//! The table of segments: what each is used for, how much refers to it, and who reads it.
+//! The table of segments: what each is used for, how much refers to it, and its readers.
 //!
 //! Invariant: a segment is free only if no mapping of the newest checkpoint or of the map refers to it, no record in it is
 //! needed for recovery, and no read into it is under way.
@@ -52,8 +52,8 @@ pub struct Segment {
     /// Mappings into it, counted in logical blocks: a block that three logical blocks share counts three times. Zero means
     /// that no block is live.
     pub live: u64,
-    /// Number of the first record in it, or, if it holds copies, of the segment that they came from first: the age of its
-    /// data, on the log's own clock. 0 if it is not known.
+    /// Number of the first record in it, or, if it holds copies, of the segment that they came from first. It is the
+    /// age of its data, on the log's own clock. 0 if it is not known.
     pub first: u64,
     /// One past the number of the last record in it; the log's clock when the last copy came.
     pub last: u64,
@@ -61,7 +61,7 @@ pub struct Segment {
     pub stage: Stage,
     /// What its data have in common: those of the log are [`Class::NEW_SHORT`], copies something else.
     pub class: Class,
-    /// Readers and others who need its bytes to stay.
+    /// Readers and others that need its bytes to stay.
     pub holds: u32,
     /// Batches and copies on their way.
     under_way: u32,
@@ -218,12 +218,12 @@ impl Segments {
         Some(segment)
     }
 
-    /// Somebody needs the segment's bytes: it is not freed until [`Segments::drop_hold`].
+    /// A reader needs the segment's bytes: it is not freed until [`Segments::drop_hold`].
     pub fn hold(&mut self, segment: usize) {
         self.table[segment].holds += 1;
     }
 
-    /// Nobody needs them any more on behalf of one [`Segments::hold`].
+    /// Ends one [`Segments::hold`].
     pub fn drop_hold(&mut self, segment: usize) {
         self.table[segment].holds -= 1;
     }
@@ -234,12 +234,12 @@ impl Segments {
         self.iter().filter(|(_, segment)| segment.is_dead(seq)).map(|(number, _)| number).collect()
     }
 
-    /// How many a checkpoint would free, if nobody reads them.
+    /// How many a checkpoint would free, if no request reads them.
     pub(crate) fn dead_count(&self, seq: u64) -> u64 {
         self.table.iter().filter(|segment| segment.is_dead(seq) && segment.holds == 0).count() as u64
     }
 
-    /// Whether nobody reads the segment.
+    /// Whether no request reads the segment.
     pub(crate) fn is_unread(&self, segment: usize) -> bool {
         self.table[segment].holds == 0
     }

@@ -8,11 +8,12 @@
 //! | a page of the map, a slot of the superblock | the checkpoint failed; the next one writes what is missing, too |
 //! | a copy of the collector | it goes to waste; the segment is cleaned later |
 //!
-//! A log that is broken off must not go on as it is: recovery would end where a batch is missing. So the next request first has a
-//! checkpoint made, from which the log goes on in a new segment, behind the numbers of what failed: that is never looked at again,
-//! whole on the medium or not. If the checkpoint finds no space either, the request fails, and the next one tries again. For a deletion, free segments are given back to the device below first: a new volume
-//! lays a little space by, and one that was used holds some. A volume that finds no space for the first checkpoint of an opening
-//! is open, with a log that is broken off.
+//! A log that is broken off must not go on as it is: recovery would end where a batch is missing. So the next request
+//! first has a checkpoint made, from which the log goes on in a new segment, behind the numbers of the failed records.
+//! These are never read again, whole on the medium or not. If the checkpoint finds no space either, the request fails,
+//! and the next one tries again. For a deletion, free segments are given back to the device below first: a new volume
+//! lays a little space by, and one that was used holds some. A volume that finds no space for the first checkpoint of
+//! an opening is open, with a log that is broken off.
 //!
 //! A flush that finds no space latches: it lost bytes that were answered.
 

@@ -1,7 +1,7 @@
 //! What volumes take: found by a pass over all mappings, so that no write pays for it.
 //!
-//! [`Account`] takes mappings in the order of their logical blocks, from whoever walks the map; [`measure`] is a walk of its own
-//! over a snapshot, in as many passes as its memory demands.
+//! [`Account`] takes mappings in the order of their logical blocks, from a walk of the map; [`measure`] is a walk of
+//! its own over a snapshot, in as many passes as its memory demands.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ const MANY: u32 = 1 << 31;
 /// Counts the physical blocks of one part of the medium.
 pub struct Account {
     window: Range<u64>,
-    /// A word for each physical block of the window: who uses it.
+    /// A word for each physical block of the window: its user.
     users: Vec<u32>,
     /// Blocks of each volume, those that it has several times once.
     distinct: Vec<u64>,

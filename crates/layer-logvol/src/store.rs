@@ -8,7 +8,7 @@ use esker_block::{Below, Bio, BioError, Buf, Class, Done, Flags, Step, Tag};
 
 use crate::format::Geometry;
 
-/// The tag of what nobody in particular asked for.
+/// The tag of requests without a client.
 pub const METADATA: Tag =
     Tag { trace: 0, issuer: 0, stream: 0, pid: 0, priority: 0, storage: 0, class: Class::Metadata };
 
@@ -37,7 +37,7 @@ pub struct DeviceStore {
 }
 
 impl DeviceStore {
-    /// The store on lower end 0 of `below`.
+    /// The store on lower device 0 of `below`.
     pub fn new(below: Below, geometry: Geometry, discards: bool) -> DeviceStore {
         DeviceStore { below, geometry, discards }
     }

@@ -135,17 +135,17 @@ pub(crate) fn add(count: &Cell<u64>, more: u64) {
 /// Extents in one answer to a query.
 const EXTENTS_MAX: usize = 1024;
 
-/// Segments that are left to the collector, and then to those who delete.
+/// Segments that are left to the collector, and then to deletes.
 const RESERVE: [u64; 2] = [2, 2];
 
-/// Who takes a segment: the earlier in this list, the more are left to them when there are few.
+/// The purpose for which a segment is taken: the earlier in this list, the more are reserved when there are few.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum ReserveClass {
-    /// The collector, who gives back more than it takes, and without whom nobody would find space again.
+    /// The collector, which frees more than it takes, and without which no write would find space again.
     Collector,
-    /// Those who delete.
+    /// Deletes.
     Deleters,
-    /// All others who write.
+    /// All other writes.
     Writers,
 }
 
@@ -217,7 +217,7 @@ impl Volume {
     }
 
     /// Points mappings at a new place where they still have the old one, as [`Map::remap_if`]: only in memory, so it is for
-    /// those who have put the same into the log.
+    /// those that have put the same into the log.
     pub fn remap_if(&self, range: Range<u64>, old: u64, new: u64) -> u64 {
         let mut segments = self.segments.borrow_mut();
         let mut blocks = 0;

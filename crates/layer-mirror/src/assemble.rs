@@ -1,21 +1,21 @@
-//! From the superblocks that were found to the halves of a set: which are fresh, which must catch up, and what is refused.
+//! Assembles the members of a set from the superblocks that were found: fresh ones, ones to resync, and refusals.
 
 use esker_base::Bits;
 use esker_framing::SuperblockError;
 
 use crate::superblock::{Superblock, all_of};
 
-/// What the head of one lower end gave.
+/// What the head of one lower device gave.
 pub type Probed = Result<(Superblock, u16), ProbeError>;
 
-/// Why a lower end gave no superblock.
+/// Why a lower device gave no superblock.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ProbeError {
     /// It holds none.
     #[error(transparent)]
     Superblock(#[from] SuperblockError),
     /// It holds the medium of another layer.
-    #[error("holds {0} and no superblock of a mirror; name a half, or let `esker init` make a new mirror")]
+    #[error("holds {0} and no superblock of a mirror; name a member, or let `esker init` make a new mirror")]
     Other(&'static str),
     /// It cannot be read.
     #[error("cannot be read: {0}")]
@@ -23,7 +23,7 @@ pub enum ProbeError {
 }
 
 impl ProbeError {
-    /// Why a lower end with this head gave no superblock.
+    /// Why a lower device with this head gave no superblock.
     pub fn of(error: SuperblockError, head: &[u8]) -> ProbeError {
         match (error, esker_layer_kit::media::name_of(head)) {
             (SuperblockError::Foreign(_), Some(name)) => ProbeError::Other(name),
@@ -32,7 +32,7 @@ impl ProbeError {
     }
 }
 
-/// How a half begins.
+/// How a member begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
     /// It holds all that was acknowledged.
@@ -45,7 +45,7 @@ pub enum Start {
     Out,
 }
 
-/// Lower end `i` is this half of the set.
+/// Lower device `i` is this member of the set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AssembledMember {
     /// Its number in the set; none if it is not known.
@@ -57,63 +57,63 @@ pub struct AssembledMember {
 /// What the superblocks say together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Assembly {
-    /// What holds now; `in_sync` without the halves that are missing.
+    /// What holds now; `in_sync` without the members that are missing.
     pub superblock: Superblock,
-    /// By lower end.
+    /// By lower device.
     pub halves: Vec<AssembledMember>,
-    /// Regions in which halves that are in sync may differ.
+    /// Regions in which members that are in sync may differ.
     pub suspect: Bits,
 }
 
 /// Why a set cannot be used. The text says what to do.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum AssembleError {
-    /// No superblock anywhere, and not all lower ends are blank.
-    #[error("no lower end has a superblock that can be used: lower end {lower} {trouble}")]
+    /// No superblock anywhere, and not all lower devices are blank.
+    #[error("no lower device has a usable superblock: lower device {lower} {trouble}")]
     NoSuperblock {
-        /// Lower end.
+        /// Lower device.
         lower: usize,
         /// Why it has none.
         trouble: ProbeError,
     },
     /// Superblocks of different mirrors.
-    #[error("lower ends {0} and {1} are halves of different mirrors; name the halves of one")]
+    #[error("lower devices {0} and {1} are members of different mirrors; name the members of one mirror")]
     Strangers(usize, usize),
-    /// One half twice, or more lower ends than halves.
-    #[error("lower ends {0} and {1} are the same half; name each half once")]
+    /// One member twice, or more lower devices than members.
+    #[error("lower devices {0} and {1} are the same member; name each member once")]
     Twice(usize, usize),
-    /// More lower ends than halves.
-    #[error("the mirror has {members} halves, but {lowers} lower ends are named")]
+    /// More lower devices than members.
+    #[error("the mirror has {members} members, but the text names {lowers} lower devices; leave the others out")]
     TooMany {
-        /// Halves of the set.
+        /// Members of the set.
         members: u16,
-        /// Lower ends in the stack text.
+        /// Lower devices in the stack text.
         lowers: usize,
     },
-    /// Two halves went on without each other.
+    /// Two members were changed apart from each other.
     #[error(
-        "split: lower ends {0} and {1} went on without each other, so each may hold writes that the other lacks; choose one, \
-         zero the first 8 KiB of the other, and it will be copied anew"
+        "split-brain: lower devices {0} and {1} were changed apart from each other, so each may lack writes of the other; choose \
+         one, and zero the first 8 KiB of the other, which is then copied as a whole"
     )]
     Split(usize, usize),
-    /// A half that may hold newer data is not there.
+    /// A member that may hold newer data is not there.
     #[error(
-        "half {member} is missing ({why}), and nothing says that it is stale: its data may be newer; bring it back, or set \
-         degraded=true to go on without it"
+        "member {member} is missing ({why}), and no superblock calls it stale, so its data may be newer; bring it back, or set \
+         degraded=true to start without it"
     )]
     Missing {
-        /// Half.
+        /// Member.
         member: u16,
         /// What is known of it.
         why: String,
     },
-    /// Nobody holds all data.
-    #[error("no half that is in sync is there: half {0} is; bring it back")]
+    /// No present member holds all data.
+    #[error("no member in sync is present; bring member {0} back")]
     NobodyInSync(u16),
 }
 
-/// Puts a set together. `fresh` gives the superblock of a new one; `degraded` allows to go on without halves that may
-/// be newer.
+/// Assembles a set. `fresh` gives the superblock of a new one; `degraded` permits a start without members that may be
+/// newer.
 ///
 /// # Errors
 /// [`AssembleError`].
@@ -143,7 +143,7 @@ pub fn assemble(
         return Err(AssembleError::Missing { member, why: why_missing(member, &halves, found) });
     }
     match newest.in_sync & present {
-        0 => Err(AssembleError::NobodyInSync(missing(newest, present).expect("somebody is in sync"))),
+        0 => Err(AssembleError::NobodyInSync(missing(newest, present).expect("a member is in sync"))),
         in_sync => {
             let suspect =
                 if in_sync.count_ones() > 1 { superblock.dirty.clone() } else { Bits::new(superblock.dirty.len()) };
@@ -199,8 +199,8 @@ fn half(i: usize, found: &[Probed], newest: &Superblock) -> AssembledMember {
     }
 }
 
-/// A power cut may fall between the superblocks of two halves, so the superblock before the newest is as good; anything
-/// older that calls itself in sync was away without anybody's knowledge: an image from a backup, a disk that lied.
+/// A power cut may fall between the superblocks of two members, so the superblock before the newest is as good. An
+/// older one that calls its member in sync comes from an image of a backup, or from a disk that lied.
 fn start(superblock: &Superblock, member: u16, newest: &Superblock) -> Start {
     let is_present = superblock.sequence + 1 >= newest.sequence;
     match newest.has(usize::from(member)) {
@@ -220,13 +220,13 @@ fn merge(newest: &Superblock, superblocks: &[(usize, &Superblock, u16)], halves:
     superblock
 }
 
-/// The halves that hold all that was acknowledged.
+/// The members that hold all that was acknowledged.
 fn present(halves: &[AssembledMember]) -> u16 {
     let in_sync = halves.iter().filter(|half| half.start == Start::InSync).filter_map(|half| half.member);
     in_sync.fold(0, |set, member| set | 1 << member)
 }
 
-/// The first half that is in sync but not there.
+/// The first member that is in sync but not there.
 fn missing(newest: &Superblock, present: u16) -> Option<u16> {
     (0..newest.members).find(|member| newest.has(usize::from(*member)) && present >> member & 1 == 0)
 }
@@ -236,10 +236,10 @@ fn why_missing(member: u16, halves: &[AssembledMember], found: &[Probed]) -> Str
         return "its superblock is older than it should be".to_string();
     }
     let troubled = found.iter().enumerate().find_map(|(i, found)| found.as_ref().err().map(|trouble| (i, trouble)));
-    troubled.map_or("it is not named".to_string(), |(i, trouble)| format!("lower end {i} {trouble}"))
+    troubled.map_or("it is not named".to_string(), |(i, trouble)| format!("lower device {i} {trouble}"))
 }
 
-/// Gives the halves without a superblock the numbers that are left.
+/// Gives the members without a superblock the numbers that are left.
 fn numbered(halves: Vec<AssembledMember>, newest: &Superblock) -> Vec<AssembledMember> {
     let taken = halves.iter().filter_map(|half| half.member).fold(0u16, |set, member| set | 1 << member);
     let mut left = (0..newest.members).filter(|member| (all_of(newest.members) & !taken) >> member & 1 != 0);

@@ -1,4 +1,4 @@
-//! Whether halves agree: their superblocks, and their data in all regions that are not called dirty.
+//! Whether members agree: their superblocks, and their data in all regions that are not called dirty.
 
 use std::io;
 
@@ -13,7 +13,7 @@ const STEP: u64 = 64 << 10;
 
 /// How `mirror` checks its media.
 pub const MEDIA: MediaCheck =
-    MediaCheck { holds: "mirror", media: "halves of mirrors", is_set: true, is_marked, check: check_media };
+    MediaCheck { holds: "mirror", media: "members of mirrors", is_set: true, is_marked, check: check_media };
 
 /// What was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,29 +22,28 @@ pub struct Verdict {
     pub assembly: Assembly,
     /// Bytes of data that were compared.
     pub compared: u64,
-    /// Ranges of the volume (in steps of at most 64 KiB) that differ between two halves in sync although no superblock
-    /// says so.
+    /// Ranges of the volume (in steps of at most 64 KiB) that differ between members in sync, against all superblocks.
     pub differing: Vec<ByteRange>,
 }
 
-/// Why halves cannot be compared.
+/// Why members cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
     /// Their superblocks do not fit together.
     #[error(transparent)]
     Refusal(#[from] AssembleError),
     /// All are blank, or a first superblock was never followed by a second.
-    #[error("the halves are blank: there is no mirror yet")]
+    #[error("the members are blank: there is no mirror yet; `esker init` makes one")]
     Blank,
-    /// Data of a half cannot be read.
-    #[error("half at lower end {0}: {1}")]
+    /// Data of a member cannot be read.
+    #[error("the member at lower device {0} cannot be read: {1}")]
     Unreadable(usize, std::io::Error),
 }
 
-/// Reads bytes of the half with this number, from this offset on.
+/// Reads bytes of the member with this number, from this offset on.
 pub type ReadHalf<'a> = &'a mut dyn FnMut(usize, u64, &mut [u8]) -> std::io::Result<()>;
 
-/// Compares `halves` halves that nobody uses.
+/// Compares `halves` members that no stack uses.
 ///
 /// # Errors
 /// [`CheckError`].
@@ -90,7 +89,7 @@ fn check_media(media: Media<'_>) -> Result<MediaVerdict, String> {
         None => "sound".to_string(),
     };
     let text = format!(
-        "mirror of {} halves and {} bytes, generation {} ({}): {} bytes compared, {open} of {regions} regions may differ; \
+        "mirror of {} members and {} bytes, generation {} ({}): {} bytes compared, {open} of {regions} regions may differ; \
          {end}",
         superblock.members,
         superblock.data,
@@ -144,7 +143,7 @@ fn are_equal(halves: &[usize], range: ByteRange, read: ReadHalf<'_>) -> Result<b
 mod tests {
     use super::*;
 
-    /// Two halves of 64 KiB of data in 16 regions, of which region 2 is dirty.
+    /// Two members of 64 KiB of data in 16 regions, of which region 2 is dirty.
     fn halves() -> Vec<Vec<u8>> {
         let mut superblock = Superblock::new(9, 2, 64 << 10, 4096);
         superblock.sequence = 2;

@@ -41,17 +41,17 @@ impl Mirror {
         ]
     }
 
-    /// That it is latched, or has fewer halves in sync than the set has members.
+    /// That it is latched, or has fewer members in sync than the set has members.
     pub(crate) fn trouble(&self) -> Option<Trouble> {
         let (members, in_sync) = (usize::from(self.superblock.borrow().members), self.halves.count(State::InSync));
         let degraded = || {
             let halves =
                 |state, what| self.halves.which(|other| other == state).into_iter().map(move |lower| (lower, what));
-            let absent = halves(State::Out, "is out").chain(halves(State::Catching, "catches up"));
-            let absent: Vec<String> = absent.map(|(lower, what)| format!("half {lower} {what}")).collect();
+            let absent = halves(State::Out, "is offline").chain(halves(State::Catching, "is resyncing"));
+            let absent: Vec<String> = absent.map(|(lower, what)| format!("member {lower} {what}")).collect();
             let told = if absent.is_empty() { "the others are not in the text".to_string() } else { absent.join(", ") };
             let name = &self.config.name;
-            Trouble::Degraded(format!("{name} is degraded: {in_sync} of {members} halves are in sync; {told}."))
+            Trouble::Degraded(format!("{name} is degraded: {in_sync} of {members} members are in sync; {told}."))
         };
         self.latch.trouble().or_else(|| (in_sync < members).then(degraded))
     }

@@ -1,8 +1,8 @@
-//! The halves of a running mirror: who is read, who is written, where the heads stand.
+//! The members of a running mirror: which is read, which are written, where the heads stand.
 
 use std::cell::Cell;
 
-/// What a half is used for.
+/// What a member is used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
     /// Reads and writes.
@@ -13,7 +13,7 @@ pub enum State {
     Out,
 }
 
-/// One half.
+/// One member.
 pub struct Member {
     /// Its number in the set; none for one that held something else.
     pub member: Option<u16>,
@@ -22,7 +22,7 @@ pub struct Member {
     head: Cell<u64>,
 }
 
-/// All halves, by lower end.
+/// All members, by lower device.
 pub struct Halves(Vec<Member>);
 
 impl Halves {
@@ -32,17 +32,17 @@ impl Halves {
         Halves(halves.into_iter().map(half).collect())
     }
 
-    /// Half at lower end `lower`.
+    /// Member at lower device `lower`.
     pub fn get(&self, lower: usize) -> &Member {
         &self.0[lower]
     }
 
-    /// Lower ends in these states.
+    /// Lower devices in these states.
     pub fn which(&self, is_meant: impl Fn(State) -> bool) -> Vec<usize> {
         (0..self.0.len()).filter(|lower| is_meant(self.state(*lower))).collect()
     }
 
-    /// Lower ends that take writes.
+    /// Lower devices that take writes.
     pub fn written(&self) -> Vec<usize> {
         self.which(|state| state != State::Out)
     }
@@ -52,12 +52,12 @@ impl Halves {
         self.which(|other| other == state).len()
     }
 
-    /// The half that decides where halves may differ: the first one in sync.
+    /// The member that decides where members may differ: the first one in sync.
     pub fn source(&self) -> Option<usize> {
         self.which(|state| state == State::InSync).first().copied()
     }
 
-    /// State of a half.
+    /// State of a member.
     pub fn state(&self, lower: usize) -> State {
         self.0[lower].state.get()
     }
@@ -67,7 +67,7 @@ impl Halves {
         self.0[lower].state.set(state);
     }
 
-    /// Of some lower ends, that whose head is nearest to `offset`; of equal ones the first.
+    /// Of some lower devices, that whose head is nearest to `offset`; of equal ones the first.
     pub fn nearest(&self, lowers: &[usize], offset: u64) -> Option<usize> {
         lowers.iter().copied().min_by_key(|lower| self.0[*lower].head.get().abs_diff(offset))
     }

@@ -1,4 +1,4 @@
-//! Work in the background: copying to halves that lack something, looking for halves that are out, forgetting regions
+//! Work in the background: copying to members that lack something, looking for members that are out, forgetting regions
 //! that have become equal. One task does it all, one thing after the other; only of the pieces that it copies are many
 //! under way at once.
 
@@ -17,7 +17,7 @@ use crate::halves::State;
 use crate::run::{Mirror, find};
 use crate::superblock::Superblock;
 
-/// A half that comes and goes is looked for ever more seldom, up to this many doublings.
+/// A member that comes and goes is looked for ever more seldom, up to this many doublings.
 const DOUBLINGS_MAX: u32 = 6;
 
 pub(crate) const BACKGROUND: Tag =
@@ -25,11 +25,11 @@ pub(crate) const BACKGROUND: Tag =
 
 /// What the task does next.
 enum Work {
-    /// Writes this range to all halves again.
+    /// Writes this range to all members again.
     Repair(ByteRange),
-    /// Copies what halves lack.
+    /// Copies what members lack.
     Copy,
-    /// Looks for halves that are out, or forgets regions that were quiet.
+    /// Looks for members that are out, or forgets regions that were quiet.
     Look,
 }
 
@@ -84,8 +84,8 @@ impl Mirror {
         Nanos(self.config.probe.0.saturating_mul(1 << failures.min(DOUBLINGS_MAX)))
     }
 
-    /// Writes a range with what the first half that can read it holds to the others that are in sync. Clients cannot
-    /// change it meanwhile, so all hold the same, and a crash leaves nothing that differs. Where halves are suspected
+    /// Writes a range with what the first member that can read it holds to the others that are in sync. Clients cannot
+    /// change it meanwhile, so all hold the same, and a crash leaves nothing that differs. Where members are suspected
     /// to differ, copying does it anyway.
     async fn repair(&self, below: &Below, range: ByteRange) {
         let ticket = self.locks.enter([range], Mode::Exclusive);
@@ -105,7 +105,7 @@ impl Mirror {
         self.locks.leave(ticket);
     }
 
-    /// All halves that caught up are in sync, once what was copied is durable.
+    /// All members that caught up are in sync, once what was copied is durable.
     pub(crate) async fn admit(&self, below: &Below) -> Result<(), BioError> {
         self.flush_all(below, BACKGROUND).await?;
         let caught_up = self.halves.which(|state| state == State::Catching);
@@ -121,7 +121,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// Looks at the halves that are out: who answers catches up. Whether one came back.
+    /// Looks at the members that are out: one that answers is resynced. Whether one came back.
     async fn look(&self, below: &Below) -> bool {
         let mut is_back = false;
         for lower in self.halves.which(|state| state == State::Out) {
@@ -130,7 +130,7 @@ impl Mirror {
         is_back
     }
 
-    /// A half that lacks more than the dirty regions gets its superblock only after the other superblocks call all
+    /// A member that lacks more than the dirty regions gets its superblock only after the other superblocks call all
     /// regions dirty: the commit with it is the second one.
     async fn take_back(&self, below: &Below, lower: usize) -> bool {
         let needs_all = match find(below, self.pool(), lower).await {
@@ -152,7 +152,7 @@ impl Mirror {
         self.commits.ask();
         let is_written = self.commit(below).await.is_ok() && self.halves.state(lower) == State::Catching;
         if is_written {
-            self.log_event(Level::Info, lower, "is back and catches up");
+            self.log_event(Level::Info, lower, "is back and resyncing");
         }
         is_written
     }
@@ -163,7 +163,7 @@ impl Mirror {
         is_ours && superblock.generation <= own.generation && superblock.is_ancestor_of(&own)
     }
 
-    /// Takes back the bits of regions that were quiet for a while: after a flush of all halves they are equal.
+    /// Takes back the bits of regions that were quiet for a while: after a flush of all members they are equal.
     async fn forget(&self, below: &Below) {
         let quiet = self.intent.quiet_since_last(&self.superblock.borrow().dirty);
         if quiet.is_empty() || !self.is_whole() || self.flush_all(below, BACKGROUND).await.is_err() || !self.is_whole()

@@ -1,11 +1,11 @@
-//! `mirror`: equal halves on several devices; what one loses, the others still have.
+//! `mirror`: the same data on several members (RAID-1).
 //!
-//! Invariant: never reads a half that may lack an acknowledged write, and never acknowledges a write that a half lacks
-//! before the superblocks of the others say so.
+//! Invariant: never reads a member that may lack an acknowledged write, and never acknowledges a write that a member
+//! lacks before the superblocks of the others say so.
 //!
-//! Reading order: [`superblock`] (the format), [`assemble`] (from superblocks to halves), [`intent`] (regions
-//! in which halves may differ), [`halves`] (their states), `run` (requests), `keep` (work in the background), `copy`
-//! and `pace` (halves that catch up), [`check`].
+//! Reading order: [`superblock`] (the format), [`assemble`] (from superblocks to members), [`intent`] (regions
+//! in which members may differ), [`halves`] (their states), `run` (requests), `keep` (work in the background), `copy`
+//! and `pace` (members that catch up), [`check`].
 
 #![forbid(unsafe_code)]
 
@@ -39,20 +39,30 @@ const PARAMS: &[Param] = &[
         "region",
         ParamType::Size,
         "1MiB",
-        "Bytes per bit of the log of writes; set when a mirror is made.",
+        "Bytes per bit of the write-intent bitmap; set when a mirror is made.",
     ),
     Param::with_default(
         "initial",
         ParamType::Choice(&["resync", "assume-clean"]),
         "resync",
-        "What blank halves of a new mirror need.",
+        "How blank members of a new mirror become equal: `resync` copies the first to the others, `assume-clean` copies nothing.",
     ),
-    Param::with_default("degraded", ParamType::Flag, "false", "Goes on without halves that may hold newer data."),
-    Param::with_default("retries", ParamType::Count, "3", "How often a failed write of one half is tried again."),
-    Param::with_default("clean_after", ParamType::Span, "1s", "Quiet time before a region counts as equal again."),
-    Param::with_default("rescan", ParamType::Span, "1s", "Time between looks for a half that is out."),
-    Param::with_default("window", ParamType::Count, "8", "Pieces of 256 KiB that are copied at once, 1 to 64."),
-    Param::with_default("busy", ParamType::Count, "1", "The same while clients have requests under way."),
+    Param::with_default("degraded", ParamType::Flag, "false", "Starts without members that may hold newer data."),
+    Param::with_default("retries", ParamType::Count, "3", "Retries of a failed write of one member."),
+    Param::with_default(
+        "clean_after",
+        ParamType::Span,
+        "1s",
+        "Time without writes after which a region counts as equal.",
+    ),
+    Param::with_default("rescan", ParamType::Span, "1s", "Time between looks for an offline member."),
+    Param::with_default("window", ParamType::Count, "8", "Pieces of 256 KiB that a resync copies at once, 1 to 64."),
+    Param::with_default(
+        "busy",
+        ParamType::Count,
+        "1",
+        "Pieces that a resync copies at once while clients have requests under way.",
+    ),
 ];
 
 const PASSES: OpSet =
@@ -68,7 +78,7 @@ pub static KIND: Kind = Kind {
     transparent: false,
     cost: Nanos(200),
     check: Some(check::MEDIA),
-    ..Kind::layer("mirror", "Keeps equal halves on several devices.", PARAMS, build)
+    ..Kind::layer("mirror", "Holds the same data on several members (RAID-1).", PARAMS, build)
 };
 
 /// How a mirror is to behave.
@@ -76,21 +86,21 @@ pub static KIND: Kind = Kind {
 pub struct Config {
     /// Name in the stack text.
     pub name: String,
-    /// Lower ends.
+    /// Lower devices.
     pub lowers: usize,
     /// Bytes of data.
     pub data: u64,
     /// Bytes of a region, if the mirror is new.
     pub region: u64,
-    /// Whether blank halves of a new mirror are taken as equal.
+    /// Whether blank members of a new mirror are taken as equal.
     pub equal: bool,
-    /// Whether to go on without halves that may be newer.
+    /// Whether to go on without members that may be newer.
     pub degraded: bool,
-    /// How often a failed write of one half is tried again.
+    /// How often a failed write of one member is tried again.
     pub tries: u32,
     /// Quiet time before a region counts as equal again.
     pub settle: Nanos,
-    /// Time between looks for a half that is out.
+    /// Time between looks for a member that is out.
     pub probe: Nanos,
     /// Bytes of a piece that is copied.
     pub chunk: u64,
@@ -98,13 +108,13 @@ pub struct Config {
     pub window: usize,
     /// Pieces that are copied at once beside requests of clients.
     pub busy: usize,
-    /// Whether all lower ends can zero.
+    /// Whether all lower devices can zero.
     pub zeroes: bool,
-    /// Whether all lower ends tell where data is.
+    /// Whether all lower devices tell where data is.
     pub tells_extents: bool,
 }
 
-/// Bytes of a piece that is copied to a half that catches up; changes of them wait meanwhile.
+/// Bytes of a piece that is copied to a member that catches up; changes of them wait meanwhile.
 const CHUNK: u64 = 256 << 10;
 /// Pieces under way at once, at most: 16 MiB of memory.
 const WINDOW_MAX: u64 = 64;
@@ -114,17 +124,17 @@ pub type MirrorLayer = StatefulLayer<Mirror>;
 
 fn build(make: &Make<'_>) -> Result<Layer, KindError> {
     let unfit = |what: String| KindError::Unfit(format!("{}: {what}", make.name));
-    let (first, rest) = make.lowers.split_first().expect("the manifest demands a lower end");
+    let (first, rest) = make.lowers.split_first().expect("the manifest demands a lower device");
     let both = rest.iter().fold(first.clone(), |all, next| all.strictest(next));
     let smallest = make.lowers.iter().map(|lower| lower.size).min().unwrap_or(0);
     let block = u64::from(both.block);
     let data = smallest.saturating_sub(DATA_START) / block * block;
     if make.lowers.len() > MEMBERS_MAX {
-        return Err(unfit(format!("{} halves; at most {MEMBERS_MAX} are possible", make.lowers.len())));
+        return Err(unfit(format!("{} members; at most {MEMBERS_MAX} are possible", make.lowers.len())));
     }
     if data == 0 || block > PAGE as u64 || u64::from(both.transfer_max) < DATA_START {
         return Err(unfit(format!(
-            "each half needs more than {DATA_START} bytes, blocks of at most {PAGE} and requests of up to {DATA_START} bytes"
+            "each member needs more than {DATA_START} bytes, blocks of at most {PAGE} and requests of up to {DATA_START} bytes"
         )));
     }
     let pieces = |name| match make.args.int(name) {
@@ -164,7 +174,7 @@ impl Stateful for Mirror {
     /// The superblock records the size.
     const FOLLOWS: bool = false;
 
-    /// The superblocks at the head of each half.
+    /// The superblocks at the head of each member.
     fn marks(config: &Config) -> Vec<Mark> {
         let range = ByteRange::new(0, DATA_START).expect("it begins at 0");
         (0..config.lowers).map(|lower| Mark { lower, range }).collect()

@@ -95,13 +95,13 @@ fn stat(vol: &Export, name: &str) -> f64 {
     bench::stat(vol, "vol", name)
 }
 
-/// What one half holds of the data.
+/// What one member holds of the data.
 async fn half(vol: &Export, name: &str, at: u64, len: usize) -> Vec<u8> {
     read(&vol.stack().device(name).unwrap(), DATA_START + at, len).await
 }
 
 async fn check_equal(vol: &Export, len: usize) {
-    assert!(half(vol, "a", 0, len).await == half(vol, "b", 0, len).await, "the halves differ");
+    assert!(half(vol, "a", 0, len).await == half(vol, "b", 0, len).await, "the members differ");
 }
 
 async fn until(vol: &Export, name: &str, value: f64) {
@@ -161,7 +161,7 @@ fn a_single_error_is_tried_again_and_a_lasting_one_degrades_and_is_reported() {
 #[test]
 fn reads_go_to_the_nearest_head_and_of_equals_to_the_first() {
     with(&format!("{TWO} x = stats on a; y = stats on b; vol = mirror initial=assume-clean on x, y"), async |vol| {
-        // All heads are at 0: the first half is read and its head moves to 64 KiB.
+        // All heads are at 0: the first member is read and its head moves to 64 KiB.
         let reads = async |at: u64| {
             let before = readings(&vol);
             read(&vol, at, 4096).await;
@@ -176,7 +176,7 @@ fn reads_go_to_the_nearest_head_and_of_equals_to_the_first() {
     });
 }
 
-/// Reads that reached each half.
+/// Reads that reached each member.
 fn readings(vol: &Export) -> (u64, u64) {
     let of = |name: &str| {
         let parts = vol.stack().stats();
@@ -213,7 +213,7 @@ fn what_one_half_cannot_read_is_written_to_it_again() {
     );
 }
 
-/// Errors of a half can be switched on and off by inserting and removing a layer.
+/// Errors of a member can be switched on and off by inserting and removing a layer.
 async fn pull(vol: &Export, half: &str) {
     let spec = Spec::parse("pull", "x = memory size=4KiB; gone = error probability=1 on x").unwrap();
     let layer = spec.device("gone").unwrap().clone();
@@ -238,7 +238,7 @@ fn a_half_that_was_pulled_and_returns_gets_what_it_lacks_under_load() {
             write(&vol, 64 << 10, &[3; 512]).await;
             assert_eq!(read(&vol, 0, 1024).await, [2; 1024]);
             push_back(&vol).await;
-            // Writes go on while the half catches up.
+            // Writes go on while the member catches up.
             let writer = vol.clone();
             let load = vol.stack().rt().spawn("load", async move {
                 for round in 0..200u64 {
@@ -254,8 +254,8 @@ fn a_half_that_was_pulled_and_returns_gets_what_it_lacks_under_load() {
     );
 }
 
-/// Copying takes so long that writes come while each region is on its way to the half that returns, where a later write
-/// may overtake an earlier one.
+/// Copying takes so long that writes come while each region is on its way to the member that returns, where a later
+/// write may overtake an earlier one.
 #[test]
 fn what_is_written_while_it_is_copied_is_on_both_halves() {
     let text = "a = memory size=256KiB; s = delay read=5ms on a; t = memory size=256KiB; \
@@ -333,8 +333,8 @@ fn the_superblocks_tell_of_a_half_before_a_write_that_it_lacks_is_answered() {
 
 #[test]
 fn after_a_crash_only_one_half_is_read_where_they_may_differ() {
-    // The halves of a new mirror may differ everywhere, as those of any mirror where writes were under way. The slow
-    // first half keeps the copying waiting: for 10 ms it is asked for holes, for 10 ms it is read.
+    // The members of a new mirror may differ everywhere, as those of any mirror where writes were under way. The slow
+    // first member keeps the copying waiting: for 10 ms it is asked for holes, for 10 ms it is read.
     let text = "x = memory size=256KiB; a = delay read=10ms on x; b = memory size=256KiB; \
         vol = mirror rescan=1h on a, b";
     with(text, async |vol| {

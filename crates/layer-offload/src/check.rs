@@ -49,10 +49,10 @@ pub enum CheckError {
 /// Reads bytes of the device of the log, from this offset on.
 pub type ReadLog<'a> = &'a mut dyn FnMut(u64, &mut [u8]) -> std::io::Result<()>;
 
-/// Looks at a log that nobody uses.
+/// Checks a log that no stack uses.
 ///
 /// # Errors
-/// [`CheckError`]. A log that ends with torn records that nobody was promised is sound.
+/// [`CheckError`]. A log that ends with torn records without an answer is sound.
 pub fn check(read: ReadLog<'_>) -> Result<Verdict, CheckError> {
     let mut bytes = |range: ByteRange| {
         let mut out = vec![0; range.len() as usize];

@@ -1,7 +1,7 @@
 //! `offload`: while a device should rest, what is written to it goes into a log on another one, and home again later.
 //!
-//! Invariant: a byte whose newest content is not in the log has no record in it, so replaying the log never brings back
-//! what was overwritten; and nothing is answered before a restart would find it as the medium promises.
+//! Invariant: a byte whose newest content is not in the log has no record in it; nothing is answered before a restart
+//! would find it as the medium promises. So replaying the log never brings back what was overwritten.
 //!
 //! Reading order: [`superblock`] (where the log begins), [`format`] (records), [`replay`] (from bytes to records),
 //! [`map`] (where the newest bytes are), [`log`] (the log in memory), `open`, `run` (requests), `append` (into the
@@ -40,16 +40,16 @@ const PARAMS: &[Param] = &[
         "idle_after",
         ParamType::Span,
         "30s",
-        "Home rests when nothing was read from it for so long; 0s: it always does.",
+        "Time without reads after which home may stay idle; 0s: at once.",
     ),
     Param::with_default(
         "high_watermark",
         ParamType::Ratio,
         "0.75",
-        "Share of the log at which home is woken to take it in.",
+        "Share of the log in use at which home is woken for write-back.",
     ),
-    Param::with_default("write_back", ParamType::Flag, "false", "Brings everything home and off-loads nothing."),
-    Param::with_default("index_max", ParamType::Count, "1000000", "Records and ranges in memory at most."),
+    Param::with_default("write_back", ParamType::Flag, "false", "Writes everything back and off-loads nothing."),
+    Param::with_default("index_max", ParamType::Count, "1000000", "Most records and ranges in memory."),
 ];
 
 const PASSES: OpSet =
@@ -67,10 +67,10 @@ pub static KIND: Kind = Kind {
     transparent: false,
     cost: Nanos(300),
     check: Some(check::MEDIA),
-    ..Kind::layer("offload", "Lets a device rest: writes go into a log on another one.", PARAMS, build)
+    ..Kind::layer("offload", "Lets a device stay idle: writes go into a log on another device.", PARAMS, build)
 };
 
-/// The lower end that should rest.
+/// The lower device that should rest.
 const HOME: usize = 0;
 /// The one with the log.
 const AWAY: usize = 1;

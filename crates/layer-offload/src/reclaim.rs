@@ -118,7 +118,7 @@ impl Offload {
         pieces.into_iter()
     }
 
-    /// Nobody else touches the bytes.
+    /// No other task touches the bytes.
     async fn bring_home(&self, io: &Io, records: &[Record], last: &Record) -> Result<(), BioError> {
         let pieces: Vec<Piece> = records.iter().flat_map(|record| self.newest_in(record)).collect();
         if !pieces.is_empty() {

@@ -35,7 +35,7 @@ pub struct Offload {
     pub(crate) log: RefCell<Log>,
     pub(crate) map: RefCell<Map>,
     pub(crate) locks: Rc<RangeLocks>,
-    /// Brings bytes home; nobody claims anything with it.
+    /// Brings bytes home, without claims.
     pub(crate) mover: Mover,
     pub(crate) reclaim_turn: Credits,
     pub(crate) fence_turn: Credits,
@@ -123,7 +123,7 @@ impl Offload {
         })
     }
 
-    /// The lower end and its bytes of a piece that lies somewhere.
+    /// The lower device and its bytes of a piece that lies somewhere.
     fn below(&self, piece: Piece) -> Option<(usize, ByteRange)> {
         match piece.at {
             Where::Zeroes { .. } => None,
@@ -216,7 +216,7 @@ impl Offload {
             if let Some(result) = result {
                 return result.map(|()| Reply::Empty);
             }
-            // This takes claims, so nobody may hold one here.
+            // This takes claims, so the caller may hold none.
             self.reclaim(io, true).await?;
             ticket = self.locks.enter([bio.range], Mode::Exclusive);
         }
@@ -274,7 +274,7 @@ impl Offload {
         self.home.reach(self.home.asked(), &self.latch, flush).await
     }
 
-    /// After a flush that failed nobody knows what is durable.
+    /// After a failed flush the durable state is unknown.
     async fn flush_lower(&self, io: &Io, lower: usize) -> Result<(), BioError> {
         let done = io.submit(Bio::flush().tagged(METADATA).to(io.lower(lower))).await;
         done.result.map(drop).inspect_err(|error| self.latch("a flush failed", error))

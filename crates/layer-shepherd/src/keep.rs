@@ -11,8 +11,8 @@ use crate::run::{BACKGROUND, Shepherd, add};
 /// Bytes that a scrub reads at once.
 const CHUNK: u64 = 256 << 10;
 
-/// Between two reads of a scrub at least, however soon everything is to be read: a scrub of a large device, or one that is
-/// asked for too soon, leaves the reactor and the device to others.
+/// Least time between two reads of a scrub, however soon everything is to be read. A scrub of a large device, or one
+/// that is asked for too soon, leaves the reactor and the device to others.
 const PAUSE_MIN: Nanos = Nanos::millis(1);
 
 /// Writes anew what waits for that, until the layer leaves its stack. A table that cannot be written ends it not: most blocks need no

@@ -1,7 +1,8 @@
 //! `shepherd`: what a device cannot read or write at once is tried again, written anew, and in the end moved to spare blocks (I/O
 //! shepherding).
 //!
-//! Invariant: a moved block is on its spare, durably, before anybody is led there; and a flush that failed is never tried again.
+//! Invariant: a moved block is on its spare, durably, before anybody is led there; a flush that failed is never tried
+//! again.
 //!
 //! Reading order: [`table`] (which blocks lie where), `run` (requests), `keep` (work in the background).
 
@@ -25,10 +26,15 @@ use esker_layer_kit::{Io, Stateful, StatefulLayer, Task};
 use crate::run::Shepherd;
 
 const PARAMS: &[Param] = &[
-    Param::with_default("retries", ParamType::Count, "3", "How often a failed read or write is tried again."),
-    Param::with_default("retry_delay", ParamType::Span, "10ms", "Time between tries."),
+    Param::with_default("retries", ParamType::Count, "3", "Retries of a failed read or write."),
+    Param::with_default("retry_delay", ParamType::Span, "10ms", "Time between retries."),
     Param::with_default("spares", ParamType::Count, "256", "Spare blocks at the end of the device, 1 to 4096."),
-    Param::with_default("scrub_interval", ParamType::Span, "0s", "Everything is read once in so long; 0s: never."),
+    Param::with_default(
+        "scrub_interval",
+        ParamType::Span,
+        "0s",
+        "Time in which a scrub reads the whole device once, at most 256 KiB in each millisecond; 0s: never.",
+    ),
 ];
 
 const PASSES: OpSet =
@@ -43,7 +49,7 @@ pub static KIND: Kind = Kind {
     medium: esker_block::Medium::Tables,
     transparent: false,
     cost: Nanos(150),
-    ..Kind::layer("shepherd", "Tries failed requests again and moves bad blocks to spare ones.", PARAMS, build)
+    ..Kind::layer("shepherd", "Retries failed requests and moves bad blocks to spare blocks.", PARAMS, build)
 };
 
 /// Bytes at the end of the device in which the table is kept.

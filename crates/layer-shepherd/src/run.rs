@@ -195,7 +195,7 @@ impl Shepherd {
         self.rt.log(Level::Error, format_args!("{name}: {what:?} of bytes {range} cannot be helped: {error}"));
     }
 
-    /// A block that could hardly be read may soon not be readable at all. Who reads does not wait for this.
+    /// A block that could hardly be read may soon not be readable at all. Reads do not wait for this.
     fn refresh_later(&self, range: ByteRange) {
         let mut ranges = self.to_refresh.borrow_mut();
         if ranges.len() < REFRESHES_MAX && !ranges.contains(&range) {

@@ -219,7 +219,7 @@ fn what_cannot_pass_is_not_tried_again() {
         for _ in 0..6 {
             failed += u64::from(vol.submit(Bio::flush()).await.result.is_err());
         }
-        assert_eq!((failed, stat(&vol, "retries")), (3, 0), "after a flush that failed nobody knows what is durable");
+        assert_eq!((failed, stat(&vol, "retries")), (3, 0), "after a failed flush the durable state is unknown");
     });
 }
 

@@ -21,7 +21,7 @@ impl<V: Remap> Manager<V> {
         self.alone(self.carry_out(below, &order)).await
     }
 
-    /// Resizes a volume whose port nobody uses behind the new end.
+    /// Resizes a volume whose port no request uses behind the new end.
     ///
     /// # Errors
     /// [`ManageError`]: nothing was changed then.
@@ -40,8 +40,8 @@ impl<V: Remap> Manager<V> {
     async fn carry_out(&self, below: &Below, order: &Order) -> Result<String, ManageError> {
         match order {
             Order::List => return Ok(self.list()),
-            Order::Space => return Ok(self.space().await.to_string()),
-            Order::Share { from, to } => return Ok(self.share(below, from, to).await?.to_string()),
+            Order::Usage => return Ok(self.space().await.to_string()),
+            Order::Dedup { from, to } => return Ok(self.share(below, from, to).await?.to_string()),
             Order::Create { name, bytes } => self.create(below, name, *bytes).await?,
             Order::Snapshot(pairs) => self.copy(below, pairs, true).await?,
             Order::Clone(pair) => self.copy(below, std::slice::from_ref(pair), false).await?,
@@ -59,7 +59,7 @@ impl<V: Remap> Manager<V> {
             Order::Rename { to, .. } => told(to),
             Order::Clone(Copied { name, .. }) => told(name),
             Order::Snapshot(pairs) => pairs.iter().map(|pair| told(&pair.name)).collect(),
-            Order::List | Order::Space | Order::Share { .. } | Order::Delete(_) => unreachable!("answered above"),
+            Order::List | Order::Usage | Order::Dedup { .. } | Order::Delete(_) => unreachable!("answered above"),
         };
         Ok(answer?.to_string())
     }

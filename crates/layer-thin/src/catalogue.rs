@@ -1,9 +1,9 @@
 //! The catalogue: which volumes there are, and where in the logical space each of them lies.
 //!
-//! It lies at the end of the logical space of its own volume: one block that says what it is, then one block for each entry.
-//! Byte rows and trust: the format's page. A changed entry is written to a block of the staging area first; one range vector
-//! moves it to its place and does to the volumes what it tells, so that there is no state in between. An entry that goes
-//! takes nothing but a deletion, which a full volume has room for.
+//! It lies at the end of the logical space of its own volume: one block that says what it is, then one block for each
+//! entry. Byte rows and trust: the format's page. A changed entry is written to a block of the staging area first. One
+//! range vector moves it to its place and carries out its change of the volumes, so that there is no state in between.
+//! An entry that goes takes nothing but a deletion, which a full volume has room for.
 //!
 //! Invariant: the ranges of entries never overlap.
 
@@ -62,10 +62,10 @@ pub enum CatalogueError {
     #[error("block {0} of the catalogue of volumes: {1}")]
     Range(u64, &'static str),
     /// There is data and no catalogue.
-    #[error("it holds one volume without a name, not named ones; use kind `volume`, or another medium")]
+    #[error("it holds one volume without a name, not named ones; use kind `logvol`, or another medium")]
     Absent,
     /// A catalogue where none is wanted.
-    #[error("it holds named volumes; use kind `volumes`, which knows their names")]
+    #[error("it holds named volumes; use kind `thin`, which knows their names")]
     Present,
 }
 

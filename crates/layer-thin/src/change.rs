@@ -13,7 +13,7 @@ use super::{ManageError, Manager, Remap, bytes_of, delete};
 /// Whether a volume may become smaller than what its port offers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cut {
-    /// The stack keeps everybody off what goes.
+    /// The stack keeps requests off the part that goes.
     Allowed,
     Refused,
 }

@@ -2,7 +2,7 @@
 //!
 //! Each volume has room of its own in the logical space, far more than it needs; a snapshot is a clone of a range, a
 //! deletion is a deletion of one. Which volume lies where is in the [`catalogue`], which changes in the same range vector as
-//! the volumes themselves: there is no state in between. The device below is whatever can [`Remap`]. Upper ends ([`ports`])
+//! the volumes themselves: there is no state in between. The device below is whatever can [`Remap`]. Upper ports ([`ports`])
 //! are named in the stack text.
 //!
 //! One order of an operator is carried out at a time; requests go on meanwhile, and see a vector as a whole.
@@ -266,7 +266,7 @@ async fn head_of(volume: &Rc<impl Remap>, below: &Below) -> Result<Option<Vec<u8
     Ok(Some(head.to_vec()))
 }
 
-/// Whether a volume holds named ones: nobody may use it who does not know their names.
+/// Whether a volume holds named ones: only a layer that knows their names may use it.
 ///
 /// # Errors
 /// [`CatalogueError::Present`], and what the device below answers.

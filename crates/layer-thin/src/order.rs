@@ -1,5 +1,6 @@
 //! What an operator says to a volume manager, word by word.
 
+use esker_base::renamed::{self, Scope};
 use esker_base::units::parse_size;
 use esker_block::OrderInfo;
 
@@ -7,18 +8,14 @@ use esker_block::OrderInfo;
 pub const ALL: &[OrderInfo] = &[
     info("list", "", "Shows all volumes."),
     info("create", "NAME SIZE", "Makes an empty volume."),
-    info(
-        "snapshot",
-        "VOLUME NAME [VOLUME NAME...]",
-        "Keeps what volumes hold now under other names, for ever unchanged.",
-    ),
+    info("snapshot", "VOLUME NAME [VOLUME NAME...]", "Makes read-only volumes with the present content of others."),
     info("clone", "VOLUME NAME", "Makes a volume with the content of another one."),
     info("rollback", "VOLUME TO [force]", "Gives a volume the size and content of another one."),
     info("delete", "NAME...", "Deletes volumes, all of them or none."),
     info("resize", "NAME SIZE", "Changes the size of a volume."),
     info("rename", "NAME NEW", "Changes the name of a volume."),
-    info("space", "", "Shows the space that each volume takes."),
-    info("share", "FROM TO", "Lets TO use the storage of FROM for blocks that are equal in both."),
+    info("usage", "", "Shows the space that each volume takes."),
+    info("dedup", "FROM TO", "Lets TO use the storage of FROM for blocks that are equal in both."),
 ];
 
 const fn info(name: &'static str, arguments: &'static str, doc: &'static str) -> OrderInfo {
@@ -67,9 +64,9 @@ pub enum Order {
         to: String,
     },
     /// Tell what each volume takes.
-    Space,
+    Usage,
     /// Let the second one use the storage of the first one for what is equal in both.
-    Share {
+    Dedup {
         /// Keeps its storage.
         from: String,
         /// Gives its own back.
@@ -92,9 +89,22 @@ pub enum OrderError {
     /// What there is.
     #[error("\"{0}\" is no order; there are: {list}", list = ALL.iter().map(OrderInfo::to_string).collect::<Vec<_>>().join(", "))]
     Unknown(String),
+    /// An order before the glossary: its name then and now.
+    #[error("\"{0}\" is no order; it is called \"{1}\" now")]
+    Renamed(String, &'static str),
     /// A size that is none.
     #[error("\"{0}\" is no size; write a number of bytes, with a unit such as 10GiB if you like")]
     Size(String),
+}
+
+impl OrderError {
+    fn unknown(words: &[&str]) -> OrderError {
+        let old = words.first().copied().unwrap_or_default();
+        match renamed::now(Scope::ThinOrder, old) {
+            Some(new) => OrderError::Renamed(old.to_string(), new),
+            None => OrderError::Unknown(words.join(" ")),
+        }
+    }
 }
 
 impl Order {
@@ -108,7 +118,7 @@ impl Order {
         let copied = |pair: &[&str]| Copied { of: pair[0].to_string(), name: pair[1].to_string() };
         Ok(match words[..] {
             ["list"] => Order::List,
-            ["space"] => Order::Space,
+            ["usage"] => Order::Usage,
             ["create", name, bytes] => Order::Create { name: name.to_string(), bytes: size(bytes)? },
             ["resize", name, bytes] => Order::Resize { name: name.to_string(), bytes: size(bytes)? },
             ["snapshot", ref pairs @ ..] if !pairs.is_empty() && pairs.len().is_multiple_of(2) => {
@@ -123,8 +133,8 @@ impl Order {
                 Order::Delete(names.iter().map(ToString::to_string).collect())
             }
             ["rename", name, to] => Order::Rename { name: name.to_string(), to: to.to_string() },
-            ["share", from, to] => Order::Share { from: from.to_string(), to: to.to_string() },
-            _ => return Err(OrderError::Unknown(words.join(" "))),
+            ["dedup", from, to] => Order::Dedup { from: from.to_string(), to: to.to_string() },
+            _ => return Err(OrderError::unknown(&words)),
         })
     }
 }
@@ -168,5 +178,6 @@ mod tests {
             assert!(error.contains("rollback VOLUME TO [force]"), "{text}: {error}");
         }
         assert_eq!(order("create a much"), Err(OrderError::Size("much".into())));
+        assert_eq!(order("share a b"), Err(OrderError::Renamed("share".into(), "dedup")));
     }
 }

@@ -1,4 +1,4 @@
-//! Ports: the upper ends of a volume manager, and where each of them leads in the logical space.
+//! Ports: the upper ports of a volume manager, and where each of them leads in the logical space.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use esker_block::{Bio, BioError, Op, RangeOp};
 
 use super::catalogue::is_sound_name;
 
-/// An upper end.
+/// An upper port.
 pub struct Port {
     /// Name of the volume that it leads to.
     pub name: String,

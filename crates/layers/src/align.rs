@@ -1,8 +1,8 @@
 //! `align`: small blocks over larger ones, by read-modify-write.
 //!
-//! A request that fills whole lower blocks passes down. What changes part of a lower block reads it, puts the new bytes in
-//! and writes it back; while that goes on, an exclusive claim keeps every other change of these blocks away, or the write
-//! back would undo it. Changes that pass down therefore hold shared claims.
+//! A request that fills whole lower blocks passes down. What changes part of a lower block reads it, puts the new bytes
+//! in and writes it back. Meanwhile an exclusive claim keeps every other change of these blocks away, or the write back
+//! would undo it. Changes that pass down therefore hold shared claims.
 
 use std::rc::Rc;
 
@@ -17,7 +17,12 @@ use esker_rt::mem::Pool;
 
 use crate::{part_of, split};
 
-const PARAMS: &[Param] = &[Param::with_default("block", ParamType::Size, "512", "Block of the upper end.")];
+const PARAMS: &[Param] = &[Param::with_default(
+    "block",
+    ParamType::Size,
+    "512",
+    "Block of the upper port; a power of two, at most the block below.",
+)];
 
 /// The manifest.
 pub static KIND: Kind = Kind {
@@ -29,7 +34,7 @@ pub static KIND: Kind = Kind {
 };
 
 struct Align {
-    /// Block of the lower end.
+    /// Block of the lower device.
     block: u64,
     /// Whether payloads may be described.
     described: bool,

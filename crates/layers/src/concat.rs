@@ -1,4 +1,4 @@
-//! `concat`: lower ends one after the other.
+//! `concat`: lower devices one after the other.
 
 use esker_block::{Arity, Kind, KindError, Layer, Make};
 
@@ -11,7 +11,7 @@ pub static KIND: Kind = Kind {
 };
 
 struct Concat {
-    /// Where each lower end ends; never empty.
+    /// Where each lower device ends; never empty.
     ends: Vec<u64>,
 }
 

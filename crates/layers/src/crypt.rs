@@ -2,7 +2,7 @@
 //! `aes-xts-plain64` without a header, so either reads the other's volumes.
 //!
 //! Nothing is kept on the medium but data. Each sector is encrypted under its own number, so equal blocks differ below.
-//! The medium can tell nobody whether a key is right: `fingerprint` in the stack text can.
+//! The medium does not show whether a key is right: `fingerprint` in the stack text can.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -19,9 +19,9 @@ use crate::cipher::Cipher;
 use crate::part_of;
 
 const PARAMS: &[Param] = &[
-    Param::required("key", ParamType::Secret, "Where the key is: `file:PATH` or `env:NAME`."),
+    Param::required("key", ParamType::Secret, "Place of the key: `file:PATH` or `env:NAME`."),
     Param::optional("fingerprint", ParamType::Text, "Fingerprint of the right key; another key is refused."),
-    Param::with_default("sector", ParamType::Size, "512", "Bytes encrypted under one number."),
+    Param::with_default("sector", ParamType::Size, "512", "Bytes encrypted under one number, at most the block below."),
 ];
 
 /// Zeroes, holes and copies below would not be zeroes and copies above: `emulate`, above this layer, makes them.

@@ -13,7 +13,7 @@ const PARAMS: &[Param] = &[
         "jitter",
         ParamType::Span,
         "0",
-        "Most that is added at random, evenly, to a wait that is not 0.",
+        "Largest random time that is added, evenly distributed, to a wait that is not 0.",
     ),
 ];
 

@@ -40,7 +40,7 @@ pub static KIND: Kind = Kind {
 };
 
 struct Emulate {
-    /// What the lower end lacks.
+    /// What the lower device lacks.
     remaps: bool,
     zeroes: bool,
     tools: Tools,

@@ -15,11 +15,11 @@ const PARAMS: &[Param] = &[
         "all",
         "Operations that may fail: `all`, or words such as `read,flush`.",
     ),
-    Param::with_default("probability", ParamType::Ratio, "0", "Chance that a matching request fails."),
+    Param::with_default("probability", ParamType::Ratio, "0", "Probability that a matching request fails."),
     Param::optional("every", ParamType::Count, "Every n-th matching request fails."),
     Param::with_default("start", ParamType::Size, "0", "First byte that matches; flushes match everywhere."),
-    Param::optional("len", ParamType::Size, "Bytes that match; without it, all that follow `start`."),
-    Param::with_default("armed", ParamType::Flag, "true", "Whether anything fails at all."),
+    Param::optional("len", ParamType::Size, "Bytes that match; by default all behind `start`."),
+    Param::with_default("armed", ParamType::Flag, "true", "Whether the layer fails requests at all."),
 ];
 
 /// The manifest.

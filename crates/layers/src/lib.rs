@@ -1,6 +1,6 @@
 //! Small layers without a format, one module each: a `KIND` (manifest) and the extension behind it.
 //!
-//! Invariant: nothing of theirs on media, no background work; what a layer holds of a request ends with that request.
+//! Invariant: nothing on media, no background work. What a layer holds of a request ends with that request.
 //!
 //! Reading order: [`pass`] (the smallest), [`offset`], [`split`] (what [`concat`] and [`stripe`] share), [`align`],
 //! [`emulate`], [`cipher`] and [`crypt`], [`verify`], then the accessors [`delay`], [`rate`], [`error`], [`stats`] and [`tap`].
@@ -30,7 +30,7 @@ pub mod verify;
 use esker_base::ByteRange;
 use esker_block::{Bio, Buf, Extension, Flow, KindError, Layer, Make, Op, Step};
 
-/// A layer whose upper end has the limits of its lower one.
+/// A layer whose upper port has the limits of its lower device.
 fn transparent(make: &Make<'_>, ext: impl Extension + 'static) -> Result<Layer, KindError> {
     Ok(Layer::single(ext, make.lowers[0].clone()))
 }
@@ -44,7 +44,7 @@ fn resume_after(bio: &mut Bio, wait: impl Future<Output = ()> + 'static) -> Step
     })
 }
 
-/// A range of an upper or lower end, whose bytes are all below 2^64 because the end's size is.
+/// A range of an upper or lower device, whose bytes are all below 2^64 because the end's size is.
 pub fn span(start: u64, len: u64) -> ByteRange {
     ByteRange::new(start, len).expect("a range inside a device fits in 64 bits")
 }

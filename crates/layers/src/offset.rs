@@ -1,4 +1,4 @@
-//! `offset`: a window of its lower end, such as a partition.
+//! `offset`: a window of its lower device, such as a partition.
 
 use esker_base::ByteRange;
 use esker_block::{
@@ -10,7 +10,7 @@ use crate::span;
 
 const PARAMS: &[Param] = &[
     Param::with_default("start", ParamType::Size, "0", "First byte of the window."),
-    Param::optional("size", ParamType::Size, "Bytes in the window; without it, all that follows `start`."),
+    Param::optional("size", ParamType::Size, "Bytes in the window; by default all behind `start`."),
 ];
 
 /// The manifest.

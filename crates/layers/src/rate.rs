@@ -6,8 +6,8 @@ use esker_base::{Nanos, Time};
 use esker_block::{Bio, Ctx, Extension, Flow, Kind, KindError, Layer, Make, Param, ParamType, Step};
 
 const PARAMS: &[Param] = &[
-    Param::optional("iops", ParamType::Count, "Requests per second; unlimited if left out."),
-    Param::optional("bytes", ParamType::Size, "Bytes read and written per second; unlimited if left out."),
+    Param::optional("iops", ParamType::Count, "Requests per second; by default unlimited."),
+    Param::optional("bytes", ParamType::Size, "Bytes read and written per second; by default unlimited."),
     Param::with_default("burst", ParamType::Span, "100ms", "Unused time that a burst may catch up on."),
 ];
 

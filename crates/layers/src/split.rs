@@ -1,4 +1,4 @@
-//! Splitting a request over several lower ends and joining the answers: what `concat` and `stripe` share.
+//! Splitting a request over several lower devices and joining the answers: what `concat` and `stripe` share.
 
 use esker_base::ByteRange;
 use esker_block::{
@@ -11,42 +11,42 @@ use crate::{part_of, span};
 /// Parts of one request that are under way at once.
 const WIDTH: usize = 128;
 
-/// The operations that a split device has; remapping between lower ends would be copying (`emulate`, above it).
+/// The operations that a split device has; remapping between lower devices would be copying (`emulate`, above it).
 pub const PASSES: OpSet =
     OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]);
 
-/// Where a byte of the upper end lies.
+/// Where a byte of the upper port lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LowerAddress {
-    /// Lower end.
+    /// Lower device.
     pub lower: usize,
-    /// Byte of that lower end.
+    /// Byte of that lower device.
     pub at: u64,
     /// Bytes from there on that lie one after the other at both ends (> 0).
     pub run: u64,
 }
 
-/// How lower ends make up the upper one.
+/// How lower devices make up the upper one.
 pub trait Layout: 'static {
-    /// Number of lower ends.
+    /// Number of lower devices.
     fn lowers(&self) -> usize;
 
     /// Where the byte at `offset` lies.
     fn place(&self, offset: u64) -> LowerAddress;
 
-    /// Bytes of a lower end that belong before `offset`. Any range of the upper end is therefore *one* range of each
-    /// lower end.
+    /// Bytes of a lower device that belong before `offset`. Any range of the upper port is therefore *one* range of
+    /// each lower device.
     fn before(&self, lower: usize, offset: u64) -> u64;
 
-    /// Whether all bytes stay where they are if this lower end grows.
+    /// Whether all bytes stay where they are if this lower device grows.
     fn follows(&self, _lower: usize) -> bool {
         true
     }
 }
 
-/// The limits of `size` bytes spread over all lower ends.
+/// The limits of `size` bytes spread over all lower devices.
 pub fn limits(make: &Make<'_>, size: Option<u64>) -> Result<Limits, KindError> {
-    let (first, rest) = make.lowers.split_first().expect("the manifest demands lower ends");
+    let (first, rest) = make.lowers.split_first().expect("the manifest demands lower devices");
     let both = rest.iter().fold(first.clone(), |all, next| all.strictest(next));
     let size = size.filter(|size| *size > 0).ok_or_else(|| {
         KindError::Unfit(format!("{}: the devices below make up no bytes, or more than fit in 64 bits", make.name))
@@ -121,7 +121,7 @@ impl<L: Layout> Split<L> {
         join(ctx, whole, parts)
     }
 
-    /// Sends a request without data to each lower end: a flush to all, others to those that hold bytes of the range.
+    /// Sends a request without data to each lower device: a flush to all, others to those that hold bytes of the range.
     fn everywhere(&self, ctx: &Ctx<'_>, whole: Bio) -> Step<Flow> {
         let parts = (0..self.0.lowers()).filter_map(|lower| {
             let (from, to) = (self.0.before(lower, whole.offset()), self.0.before(lower, whole.range.end()));

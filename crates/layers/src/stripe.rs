@@ -1,11 +1,15 @@
-//! `stripe`: chunks of the upper end in turn on each lower end (RAID-0).
+//! `stripe`: chunks of the upper port in turn on each lower device (RAID-0).
 
 use esker_block::{Arity, Kind, KindError, Layer, Limits, Make, Param, ParamType};
 
 use crate::split::{self, Layout, LowerAddress, Split};
 
-const PARAMS: &[Param] =
-    &[Param::with_default("chunk", ParamType::Size, "64KiB", "Bytes that lie together on one device; a power of two.")];
+const PARAMS: &[Param] = &[Param::with_default(
+    "chunk",
+    ParamType::Size,
+    "64KiB",
+    "Consecutive bytes on one device; a power of two, at least the largest block below.",
+)];
 
 /// The manifest.
 pub static KIND: Kind = Kind {

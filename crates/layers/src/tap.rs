@@ -19,7 +19,12 @@ use esker_trace_block::{Op as TraceOp, Record, RecordSink, SinkError};
 
 const PARAMS: &[Param] = &[
     Param::required("path", ParamType::Text, "File for the trace; it must not exist yet."),
-    Param::with_default("buffer", ParamType::Size, "4MiB", "Trace bytes in memory before requests wait for the file."),
+    Param::with_default(
+        "buffer",
+        ParamType::Size,
+        "4MiB",
+        "Bytes of the trace in memory before requests wait for the file.",
+    ),
 ];
 
 /// The manifest.
@@ -199,7 +204,7 @@ impl Log {
         self.backlog.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes the backlog. It is taken under the output's lock, so that bytes go out in order whoever writes them.
+    /// Writes the backlog. It is taken under the output's lock, so that bytes go out in order from any task.
     fn write_out(&self) -> io::Result<()> {
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = std::mem::take(&mut *self.backlog());

@@ -1,5 +1,5 @@
-//! `verify`: reads each write back and compares, so that a device that stores other bytes than it was given is noticed when
-//! it does so and not when the data is needed (read after write, ABLE's RAW).
+//! `verify`: reads each write back and compares (read after write, ABLE's RAW). So a device that stores other bytes is
+//! noticed at the write, not when the data is needed.
 
 use std::cell::Cell;
 use std::rc::Rc;

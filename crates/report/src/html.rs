@@ -69,7 +69,7 @@ fn figure(figure: &Figure) -> Result<String, PlotError> {
     Ok(format!("<figure>\n<h3>{title}</h3>\n{svg}\n<figcaption>{says}</figcaption>\n</figure>\n"))
 }
 
-/// A whole page with its title as heading; `mark` says in a comment who wrote it, and `body` is HTML.
+/// A whole page with its title as heading; `mark` names the program in a comment, and `body` is HTML.
 pub fn page(title: &str, mark: &str, body: &str) -> String {
     styled_page(title, mark, "", &format!("<h1>{}</h1>\n{body}", escaped(title)))
 }

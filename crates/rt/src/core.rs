@@ -121,7 +121,7 @@ impl Core {
         true
     }
 
-    /// Arranges that whoever polls with `waker` is woken at `at`.
+    /// Wakes `waker` at `at`.
     #[inline]
     pub fn wake_at(&self, at: Time, waker: &Waker) -> TimerKey {
         let wakes = match self.current.get() {

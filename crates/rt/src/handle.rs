@@ -114,7 +114,7 @@ impl Rt {
         handle
     }
 
-    /// Starts a task that has no result and that nobody waits for. It costs less than [`Rt::spawn`].
+    /// Starts a task without a result and without a waiter. It costs less than [`Rt::spawn`].
     pub fn spawn_detached(&self, name: &'static str, future: impl Future<Output = ()> + 'static) {
         self.core.spawn(name, Box::pin(future));
     }
@@ -211,7 +211,7 @@ impl Rt {
         *self.core.log.borrow_mut() = Some(sink);
     }
 
-    /// A number that nobody else has, for what is made now and must never be taken for another: from the kernel, whatever
+    /// A unique number, for what is made now and must never be taken for another: from the kernel, whatever
     /// this world's seed; in virtual time from the seed and the clock.
     pub fn unique(&self) -> u128 {
         match &self.core.world {

@@ -13,7 +13,7 @@ enum State<T> {
 }
 
 /// Waits for the result of a task of the same world.
-#[must_use = "await it, or call detach() to say that nobody needs the result"]
+#[must_use = "await it, or call detach() if the result is not needed"]
 pub struct JoinHandle<T> {
     state: Rc<RefCell<State<T>>>,
 }
@@ -37,7 +37,7 @@ impl<T> Sender<T> {
 }
 
 impl<T> JoinHandle<T> {
-    /// Says that nobody waits for the result; the task runs to completion all the same.
+    /// Gives the result up; the task still runs to completion.
     pub fn detach(self) {}
 
     /// Whether the task has ended.

@@ -4,7 +4,8 @@
 //! nothing can run. *Real* ([`real`]): an io_uring reactor that is a value, entered by one thread at a time. Code above
 //! this crate cannot tell which world it is in, except through speed.
 //!
-//! Invariant: nothing in virtual time depends on addresses, threads, hash seeds or the real clock.
+//! Invariant: knows nothing of blocks; nothing that depends on addresses, thread ids or hash seeds influences order in
+//! virtual time. Nor does the real clock.
 //!
 //! Reading order: [`handle`] (`Rt`), [`sim`], [`sync`] (waiting for each other), [`mem`] (slabs the kernel may use),
 //! [`net`] (streams in both worlds), [`secret`] (keys that no text shows), [`real`].

@@ -38,8 +38,8 @@ const EAGER_MAX: u32 = 16;
 /// After tries in vain the next reads go through the kernel's queue at once: at most this many.
 const PAUSE_MAX: u32 = 15;
 
-/// Whether a socket's next read is tried at once: that saves a busy stream the way through the kernel's queue and back,
-/// and costs a quiet one a call in vain, so each such call doubles the number of reads without one.
+/// Whether a socket's next read is tried at once. That saves a busy stream the way through the kernel's queue and back.
+/// It costs a quiet one a call in vain, so each such call doubles the number of reads without one.
 #[derive(Default)]
 struct Eager {
     in_a_row: Cell<u32>,
@@ -143,7 +143,7 @@ impl Stream {
         Stream::from_socket(rt, crate::real::connect(address)?)
     }
 
-    /// Who is at the other end: a network address, or user and process of a local program. Empty if nobody can tell.
+    /// The peer: a network address, or user and process of a local program. Empty if unknown.
     pub fn peer(&self) -> String {
         match &self.0 {
             Kind::Pipe { .. } => String::new(),
@@ -294,7 +294,7 @@ impl Stream {
         if is_not_yet(&sent) { Ok(0) } else { sent }
     }
 
-    /// Memory of what was sent over a socket and the other end has not taken yet, in bytes; 0 if nobody can tell. For a
+    /// Memory of what was sent over a socket and the other end has not taken yet, in bytes; 0 if unknown. For a
     /// local program that is how far it is behind.
     pub fn untaken(&self) -> usize {
         match &self.0 {
@@ -437,7 +437,7 @@ impl Listener {
     pub async fn accept_fd(&self) -> io::Result<OwnedFd> {
         let outcome = self.kernel.start(Op::Accept { fd: self.fd.clone() }).await?;
         let raw = outcome.result?;
-        // SAFETY: the kernel just made this descriptor for this call, and nobody else knows it.
+        // SAFETY: the kernel just made this descriptor for this call, and nothing else has it.
         Ok(unsafe { OwnedFd::from_raw_fd(raw as i32) })
     }
 }

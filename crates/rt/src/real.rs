@@ -32,7 +32,7 @@ pub use reactor::{Backend, Reactor, RealConfig, StartError};
 pub(crate) use reactor::{RealState, run_agent};
 pub(crate) use socket::{connect, listen, listen_closed, peer, receive_now, remove_socket, send_now, untaken};
 
-/// Sixteen bytes that nobody else has: from the kernel.
+/// Sixteen unique bytes from the kernel.
 pub(crate) fn unique() -> u128 {
     let mut bytes = [0; 16];
     let mut filled = 0;

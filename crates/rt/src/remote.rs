@@ -111,7 +111,8 @@ mod loom_tests {
         }
     }
 
-    /// Whoever parks and would sleep on has been rung for: stated instead of waited for, so that it fails by its own words.
+    /// A thread that parks and would sleep on has been rung for: stated instead of waited for, so that it fails by its
+    /// own words.
     #[test]
     fn whoever_parks_beside_a_wake_up_hears_the_bell() {
         loom::model(|| {

@@ -26,7 +26,7 @@ impl Secret {
         Secret::new((0..SIMULATED_BYTES).map(|_| rng.below(256) as u8).collect())
     }
 
-    /// Its bytes, for whoever encrypts with them.
+    /// Its bytes, for encryption.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }

@@ -147,7 +147,7 @@ impl Sim {
         while !handle.is_done() {
             self.step()?;
         }
-        Ok(handle.take().expect("nobody else takes it"))
+        Ok(handle.take().expect("nothing else takes it"))
     }
 
     /// Runs until nothing can run and no event is pending.

@@ -13,7 +13,7 @@ use line::{Line, LineTicket};
 
 /// The sender of a oneshot went away without a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the other side went away")]
+#[error("the other side has gone")]
 pub struct Closed;
 
 struct Slot<T> {
@@ -79,7 +79,7 @@ pub struct Notify {
 enum Call {
     /// Still in the queue.
     None,
-    /// By `notify_one`: somebody must take it.
+    /// By `notify_one`: a waiter must take it.
     Single,
     /// By `notify_all`.
     Shared,
@@ -98,7 +98,7 @@ impl Waiter {
 }
 
 impl Notify {
-    /// Wakes the first waiter; if nobody waits, the next to come does not wait (kept once).
+    /// Wakes the first waiter; without one, the next waiter does not wait (kept once).
     pub fn notify_one(&self) {
         let first = self.waiters.borrow_mut().serve();
         match first {
@@ -107,7 +107,7 @@ impl Notify {
         }
     }
 
-    /// Wakes all who wait now.
+    /// Wakes all present waiters.
     pub fn notify_all(&self) {
         let all = self.waiters.borrow_mut().serve_all();
         all.for_each(|waiter| waiter.call(Call::Shared));
@@ -191,7 +191,7 @@ impl Credits {
         Credits { free: Cell::new(amount), line: RefCell::default() }
     }
 
-    /// Takes `amount` credits now, if nobody waits and they are free.
+    /// Takes `amount` credits now, if no task waits and they are free.
     #[inline]
     pub fn try_take(&self, amount: u64) -> bool {
         let fits = self.free.get() >= amount && self.line.borrow().is_empty();
@@ -201,7 +201,7 @@ impl Credits {
         fits
     }
 
-    /// Waits for `amount` credits, behind those who wait already.
+    /// Waits for `amount` credits, behind earlier waiters.
     pub async fn take(&self, amount: u64) {
         if self.try_take(amount) {
             return;
@@ -220,7 +220,7 @@ impl Credits {
         }
     }
 
-    /// Credits that nobody holds.
+    /// Free credits.
     pub fn free(&self) -> u64 {
         self.free.get()
     }

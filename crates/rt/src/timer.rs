@@ -11,13 +11,13 @@ use esker_base::Time;
 
 use crate::task::TaskId;
 
-/// Whom an event wakes.
+/// What an event wakes.
 pub(crate) enum Wakes {
     /// A task of this world: the common case, without reference counting.
     Task(TaskId),
     /// A task that counts as queued already and only waited for its instant or for a simulated CPU.
     Queued(TaskId),
-    /// Somebody inside a task, such as one branch of a join.
+    /// A future inside a task, such as one branch of a join.
     Waker(Waker),
 }
 

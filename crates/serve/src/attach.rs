@@ -45,7 +45,7 @@ impl AttachFront {
         self.0.disks()
     }
 
-    /// Waits until the devices are gone, whoever took them away.
+    /// Waits until the devices are gone, whatever removed them.
     pub async fn ended(&self) {
         self.0.ended().await;
     }

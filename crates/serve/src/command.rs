@@ -3,6 +3,7 @@
 //! [`PROTOCOL`] is the version: commands, keys of commands and codes of refusals may be added within a version, and keys of
 //! results too; none changes its meaning or goes.
 
+use esker_base::renamed::{self, Scope};
 use esker_base::{ByteRange, Nanos};
 use esker_block::RangeOp;
 use esker_block::kind::{Kind, NOT_SHOWN};
@@ -59,7 +60,7 @@ pub enum Command {
         patience_ms: u64,
     },
     /// Changes where ranges of an export lead, all of them or none.
-    Ranges {
+    Remap {
         /// The export.
         export: String,
         /// What is done, in this order.
@@ -75,15 +76,15 @@ pub enum Command {
         #[serde(default = "patience")]
         patience_ms: u64,
     },
-    /// Asks one layer for what only its kind can do.
-    Ask {
+    /// Orders one layer to do what only its kind can do.
+    Order {
         /// Its name.
         device: String,
         /// In words of its kind.
         words: Vec<String>,
     },
     /// Waits until nothing is in flight, flushes everything, and goes on.
-    Drain {
+    Sync {
         /// As for `Insert`.
         #[serde(default = "patience")]
         patience_ms: u64,
@@ -104,7 +105,7 @@ pub enum Command {
         freeze: Option<u64>,
     },
     /// Chooses which parts are measured.
-    Measure {
+    Meters {
         /// Which.
         what: Measured,
         /// As for `Insert`.
@@ -121,8 +122,8 @@ pub enum Command {
 
 /// The words of all commands.
 pub const COMMANDS: [&str; 14] = [
-    "hello", "status", "dump", "insert", "remove", "reorder", "ranges", "resize", "ask", "drain", "freeze", "thaw",
-    "measure", "stop",
+    "hello", "status", "dump", "insert", "remove", "reorder", "remap", "resize", "order", "sync", "freeze", "thaw",
+    "meters", "stop",
 ];
 
 /// Which parts are measured, beside exports, which always are.
@@ -130,7 +131,7 @@ pub const COMMANDS: [&str; 14] = [
 #[serde(rename_all = "snake_case")]
 pub enum Measured {
     /// None.
-    Nothing,
+    Off,
     /// Devices at the bottom.
     Devices,
     /// Devices and layers.
@@ -141,7 +142,7 @@ impl Measured {
     /// As the stack takes it.
     pub fn measure(self) -> Measure {
         match self {
-            Measured::Nothing => Measure::Nothing,
+            Measured::Off => Measure::Off,
             Measured::Devices => Measure::Devices,
             Measured::All => Measure::All,
         }
@@ -205,6 +206,14 @@ pub enum CommandError {
     /// Not JSON, or not of the form.
     #[error("this is no command: {0}; write one JSON object on a line, such as {{\"do\":\"status\"}}")]
     NotACommand(String),
+    /// A command before the glossary.
+    #[error("there is no command `{old}`; it is called `{new}` now")]
+    Renamed {
+        /// Its name before.
+        old: String,
+        /// Its name.
+        new: &'static str,
+    },
     /// The text of a new layer.
     #[error("{0}")]
     Text(String),
@@ -225,9 +234,16 @@ impl Command {
     /// Reads one line.
     ///
     /// # Errors
-    /// [`CommandError::NotACommand`].
+    /// [`CommandError::NotACommand`], [`CommandError::Renamed`].
     pub fn parse(line: &[u8]) -> Result<Command, CommandError> {
-        serde_json::from_slice(line).map_err(|e| CommandError::NotACommand(e.to_string()))
+        serde_json::from_slice(line).map_err(|error| {
+            let old = serde_json::from_slice(line).map_or(Value::Null, |mut value: Value| value["do"].take());
+            let renamed = |old: &str| renamed::now(Scope::Command, old).map(|new| (old.to_string(), new));
+            match old.as_str().and_then(renamed) {
+                Some((old, new)) => CommandError::Renamed { old, new },
+                None => CommandError::NotACommand(error.to_string()),
+            }
+        })
     }
 
     /// The line as a log may show it, without its end: of a new layer's parameters only values that cannot be a secret.
@@ -257,7 +273,7 @@ pub(crate) fn bounded(patience_ms: u64) -> Nanos {
 /// The layer that a command's text names.
 ///
 /// # Errors
-/// [`CommandError`] if the text is not one device without lower ends.
+/// [`CommandError`] if the text is not one device without lower devices.
 pub fn parse_layer(text: &str) -> Result<DeviceSpec, CommandError> {
     let mut spec = Spec::parse("new layer", text).map_err(|e| CommandError::Text(e.to_string()))?;
     let (devices, exports) = (spec.devices.len(), spec.exports.len());
@@ -306,7 +322,7 @@ mod tests {
             Command::Insert { device: "st = stats".into(), above: "d1".into(), patience_ms: 5 },
             Command::Remove { name: "st".into(), patience_ms: PATIENCE_MS },
             Command::Reorder { names: vec!["a".into(), "b".into()], patience_ms: 0 },
-            Command::Ranges {
+            Command::Remap {
                 export: "vol".into(),
                 ops: vec![
                     RangeCommand::Clone { from: 0, len: 4096, to: 8192 },
@@ -316,12 +332,12 @@ mod tests {
             },
             Command::Hello {},
             Command::Resize { export: "vol".into(), bytes: 1 << 30, patience_ms: 1 },
-            Command::Ask { device: "vm".into(), words: vec!["list".into()] },
-            Command::Drain { patience_ms: 1 },
+            Command::Order { device: "vm".into(), words: vec!["list".into()] },
+            Command::Sync { patience_ms: 1 },
             Command::Freeze { limit_ms: 7, patience_ms: 1 },
             Command::Thaw { freeze: None },
             Command::Thaw { freeze: Some(3) },
-            Command::Measure { what: Measured::All, patience_ms: 1 },
+            Command::Meters { what: Measured::All, patience_ms: 1 },
             Command::Stop { patience_ms: None },
             Command::Stop { patience_ms: Some(3) },
         ];
@@ -349,6 +365,15 @@ mod tests {
         ] {
             let error = Command::parse(line).unwrap_err().to_string();
             assert!(error.contains(why) && error.contains("{\"do\":\"status\"}"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_old_command_is_told_its_new_name() {
+        for (old, new) in [("ask", "order"), ("drain", "sync"), ("measure", "meters"), ("ranges", "remap")] {
+            let error = Command::parse(format!("{{\"do\":\"{old}\"}}").as_bytes()).unwrap_err();
+            assert_eq!(error, CommandError::Renamed { old: old.into(), new });
+            assert!(COMMANDS.contains(&new) && !COMMANDS.contains(&old), "{error}");
         }
     }
 

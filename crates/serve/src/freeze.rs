@@ -57,7 +57,7 @@ impl Freezer {
 ///
 /// # Errors
 /// Requests and flushes that did not end within `patience`, and devices that could not be flushed; requests go on in either case.
-pub(crate) async fn drain(shared: &Rc<Shared>, patience: Nanos) -> Result<Nanos, Refusal> {
+pub(crate) async fn sync(shared: &Rc<Shared>, patience: Nanos) -> Result<Nanos, Refusal> {
     let began = shared.rt.now();
     drop(shared.stack.quiesce(patience).await?);
     Ok(shared.rt.now().since(began))
@@ -67,7 +67,7 @@ pub(crate) async fn drain(shared: &Rc<Shared>, patience: Nanos) -> Result<Nanos,
 /// to begin.
 ///
 /// # Errors
-/// As for [`drain`], and a stack that is frozen already.
+/// As for [`sync`], and a stack that is frozen already.
 pub(crate) async fn freeze(shared: &Rc<Shared>, limit: Nanos, patience: Nanos) -> Result<Done, Refusal> {
     if let Some(cold) = shared.freezer.cold() {
         let what = format!("the stack is frozen already (freeze {}); thaw it first", cold.number);

@@ -16,7 +16,7 @@ pub struct Offer {
     pub read_only: bool,
 }
 
-/// A way on which clients reach exports. Whoever makes it lets it serve; the server ends it.
+/// A way on which clients reach exports. Its maker starts it; the server ends it.
 pub trait Front {
     /// What can be reached through it.
     fn offers(&self) -> Vec<Offer>;

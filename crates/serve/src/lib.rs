@@ -1,7 +1,8 @@
 //! A served stack: its NBD servers, and the control socket through which it is watched and changed.
 //!
-//! Invariant: no client of the control socket makes the server hold more than [`lines::LINE_MAX`] bytes for it, and a stop
-//! answers every request that was accepted and flushes every device before it reports success, and ends within its patience.
+//! Invariant: holds no state that a client can grow; reports no stop before everything is flushed. No client of the
+//! control socket makes the server hold more than [`lines::LINE_MAX`] bytes for it. A stop answers every request that
+//! was accepted, flushes every device before it reports success, and ends within its patience.
 //!
 //! Reading order: [`server`] (start, run), `stop`, [`front`] (other ways than NBD), `keeping`, [`command`] (what the control socket
 //! understands), [`refusal`] (what it does not do, and why), [`lines`], `console` (its connections), `perform` (what they

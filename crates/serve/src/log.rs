@@ -98,7 +98,7 @@ impl<W: Write> LogSink for Log<W> {
             Format::Text => plain(at, event, left_out),
         };
         line.push('\n');
-        // There is nobody to tell if that fails.
+        // A failure here has no reader.
         let _unheard = self.out.write_all(line.as_bytes()).and_then(|()| self.out.flush());
     }
 }

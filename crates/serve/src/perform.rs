@@ -47,17 +47,17 @@ fn hello() -> Value {
 async fn act(shared: &Rc<Shared>, command: &Command) -> Result<Value, Refusal> {
     let stack = &shared.stack;
     match command {
-        Command::Ranges { export, ops } => return change_ranges(shared, export, ops).await,
+        Command::Remap { export, ops } => return change_ranges(shared, export, ops).await,
         Command::Resize { export, bytes, patience_ms } => {
             return sizes::resize(shared, export, *bytes, bounded(*patience_ms)).await;
         }
-        Command::Ask { device, words } => {
-            let answer = stack.ask(device, words).await?;
+        Command::Order { device, words } => {
+            let answer = stack.order(device, words).await?;
             sizes::notify_fronts(shared).await;
             return Ok(serde_json::from_str(&answer).unwrap_or(Value::String(answer)));
         }
-        Command::Drain { patience_ms } => {
-            let held = freeze::drain(shared, bounded(*patience_ms)).await?;
+        Command::Sync { patience_ms } => {
+            let held = freeze::sync(shared, bounded(*patience_ms)).await?;
             return Ok(json!({ "held_ms": held.0 as f64 / 1e6 }));
         }
         Command::Freeze { limit_ms, patience_ms } => {
@@ -70,7 +70,7 @@ async fn act(shared: &Rc<Shared>, command: &Command) -> Result<Value, Refusal> {
             let ended = freeze::thaw(shared, *freeze)?;
             return Ok(json!({ "freeze": ended.number, "held_ms": ended.time.0 as f64 / 1e6 }));
         }
-        Command::Measure { what, patience_ms } => {
+        Command::Meters { what, patience_ms } => {
             stack.measure(what.measure(), bounded(*patience_ms)).await?;
             return Ok(Value::Null);
         }

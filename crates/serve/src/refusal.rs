@@ -3,7 +3,7 @@
 use std::fmt;
 
 use esker_block::BioError;
-use esker_stack::{AskError, FlushError, LiveError, QuiesceError, ResizeError};
+use esker_stack::{FlushError, LayerOrderError, LiveError, QuiesceError, ResizeError};
 use serde::{Deserialize, Serialize};
 
 use crate::command::CommandError;
@@ -69,13 +69,13 @@ impl From<LiveError> for Refusal {
     }
 }
 
-impl From<AskError> for Refusal {
-    fn from(error: AskError) -> Refusal {
+impl From<LayerOrderError> for Refusal {
+    fn from(error: LayerOrderError) -> Refusal {
         let code = match &error {
-            AskError::Unknown(_) => "unknown_name",
-            AskError::Unusable(_) => "unusable",
-            AskError::Ended => "stopping",
-            AskError::Refused(name, why) => return Refusal::new("refused", &why.to_string()).at(name),
+            LayerOrderError::Unknown(_) => "unknown_name",
+            LayerOrderError::Unusable(_) => "unusable",
+            LayerOrderError::Ended => "stopping",
+            LayerOrderError::Refused(name, why) => return Refusal::new("refused", &why.to_string()).at(name),
         };
         Refusal::new(code, &error.to_string())
     }
@@ -117,7 +117,7 @@ impl From<QuiesceError> for Refusal {
 impl From<CommandError> for Refusal {
     fn from(error: CommandError) -> Refusal {
         let code = match &error {
-            CommandError::NotACommand(_) => "bad_command",
+            CommandError::NotACommand(_) | CommandError::Renamed { .. } => "bad_command",
             CommandError::Text(_) | CommandError::NotOne { .. } | CommandError::SaysOn(_) => "bad_layer",
         };
         Refusal::new(code, &error.to_string())

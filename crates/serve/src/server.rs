@@ -39,13 +39,13 @@ pub struct Config {
     pub nbd: nbd::Config,
     /// TLS of all exports.
     pub tls: Option<ServerTls>,
-    /// Who may connect to the Unix sockets of exports.
+    /// The users that may connect to the Unix sockets of exports.
     pub access: Access,
     /// How the kernel is reached, for the status.
     pub io: String,
     /// Which parts are measured from the start.
     pub measure: Measure,
-    /// Where metrics are handed out over HTTP. Whoever can connect may read them.
+    /// Where metrics are handed out over HTTP. Any program that can connect may read them.
     pub metrics: Option<Address>,
     /// How long a stop may take, from clients to the last flush.
     pub stop_patience: Nanos,
@@ -53,7 +53,7 @@ pub struct Config {
 
 impl Config {
     /// Commands are taken at `control` and the kernel is reached through `io`; bounds are those of production, sockets are
-    /// for whoever the process' umask allows, and nothing is encrypted, measured or handed out over HTTP.
+    /// open to users that the umask of the process allows, and nothing is encrypted, measured or handed out over HTTP.
     pub fn at(control: Address, io: &str) -> Config {
         Config {
             control,
@@ -62,7 +62,7 @@ impl Config {
             tls: None,
             access: Access::default(),
             io: io.to_string(),
-            measure: Measure::Nothing,
+            measure: Measure::Off,
             metrics: None,
             stop_patience: STOP_PATIENCE,
         }
@@ -434,7 +434,7 @@ async fn start_measuring(shared: &Shared) {
     }
 }
 
-/// Says which devices are modelled, so that nobody takes their speed for that of this machine, and which exports keep
+/// Says which devices are modelled, so that their speed is not taken for that of this machine, and which exports keep
 /// nothing. Only models know what they use.
 fn label_models(stack: &Rc<Stack>, spec: &Spec) {
     let rt = stack.rt();

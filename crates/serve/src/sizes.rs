@@ -1,4 +1,4 @@
-//! Exports that are resized while they are served: whoever keeps a size is told of the new one.
+//! Exports that are resized while they are served: front ends that keep a size get the new one.
 
 use std::rc::Rc;
 

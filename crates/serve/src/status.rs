@@ -109,7 +109,7 @@ pub struct PartStatus {
     pub stats: BTreeMap<String, f64>,
     /// What it has used, if it is a model.
     pub usage: Option<UsageStatus>,
-    /// Its upper ends.
+    /// Its upper ports.
     pub ends: Vec<EndStatus>,
 }
 
@@ -129,7 +129,7 @@ pub struct UsageStatus {
     pub read_bytes: u64,
 }
 
-/// One upper end of a device or layer.
+/// One upper port of a device or layer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EndStatus {
@@ -191,7 +191,7 @@ pub struct OpLoad {
 pub struct ClientStatus {
     /// Its number, as in the log.
     pub client: u64,
-    /// Who it is, as far as the kernel knows.
+    /// The peer, as far as the kernel knows it.
     pub peer: String,
     /// The subject of the certificate that it showed inside TLS.
     pub subject: Option<String>,

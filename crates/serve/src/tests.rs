@@ -117,7 +117,7 @@ fn a_stop_answers_what_is_under_way_and_removes_the_sockets() {
         assert!(slab.iter().all(|byte| *byte == 0));
         rt.sleep(Nanos::millis(1)).await;
         for address in [&server.door, &server.control] {
-            let error = Stream::connect(&rt, address).err().expect("nobody listens after the end");
+            let error = Stream::connect(&rt, address).err().expect("nothing listens after the end");
             assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "no socket stays");
         }
     });
@@ -155,7 +155,7 @@ fn ranges_are_changed_all_or_none_and_clients_are_told() {
         let server = Running::new(&rt, &dir, text);
         let client = server.client("vol").await;
         client.write(0, Slice::heap(vec![7; 65536]), false).await.unwrap();
-        let ranges = |export: &str, ops| Command::Ranges { export: export.into(), ops };
+        let ranges = |export: &str, ops| Command::Remap { export: export.into(), ops };
         let clone = |from, to| RangeCommand::Clone { from, len: 65536, to };
         let done = server.ask(ranges("vol", vec![clone(0, 131_072), RangeCommand::Delete { at: 0, len: 4096 }])).await;
         assert_eq!(done.unwrap()["done"].as_u64(), Some(2));
@@ -240,7 +240,7 @@ fn a_resize_is_seen_by_clients_that_are_there_and_by_those_that_come() {
         client.write((1 << 20) - 4096, Slice::heap(vec![7; 4096]), false).await.unwrap();
         assert_eq!(server.client("vol").await.remote().size, 1 << 20);
         let words = ["resize", "db", "2MiB"].map(String::from).to_vec();
-        server.ask(Command::Ask { device: "vm".into(), words }).await.unwrap();
+        server.ask(Command::Order { device: "vm".into(), words }).await.unwrap();
         assert_eq!(server.client("vol").await.remote().size, 2 << 20);
         server.ask(resize("vol", 64 << 10)).await.unwrap();
         let behind = client.read(ByteRange::new(64 << 10, 4096).unwrap()).await;
@@ -288,7 +288,7 @@ fn a_freeze_flushes_and_holds_requests_until_the_thaw() {
         assert_eq!(code(server.try_ask(freeze(1000)).await), "frozen");
         let insert = Command::Insert { device: "p = pass".into(), above: "vol-1".into(), patience_ms: 1000 };
         assert_eq!(code(server.try_ask(insert).await), "busy");
-        assert_eq!(code(server.try_ask(Command::Drain { patience_ms: 10 }).await), "busy");
+        assert_eq!(code(server.try_ask(Command::Sync { patience_ms: 10 }).await), "busy");
         assert_eq!(code(server.try_ask(Command::Thaw { freeze: Some(99) }).await), "not_frozen");
         let thawed = server.ask(Command::Thaw { freeze: number }).await.unwrap();
         assert!(thawed["held_ms"].as_f64() >= Some(30.0), "{thawed}");
@@ -331,16 +331,16 @@ fn a_stop_ends_a_freeze_and_answers_what_it_held() {
 }
 
 #[test]
-fn a_drain_ends_with_everything_flushed_or_changes_nothing() {
+fn a_sync_ends_with_everything_flushed_or_changes_nothing() {
     in_world(|rt, dir| async move {
         let server = Running::new(&rt, &dir, "vol = memory size=1MiB | stats | delay read=300ms @ nbd=unix:DIR/sock");
         let client = Rc::new(server.client("vol").await);
-        assert!(server.ask(Command::Drain { patience_ms: 1000 }).await.is_ok());
+        assert!(server.ask(Command::Sync { patience_ms: 1000 }).await.is_ok());
         assert!(server.status().await.parts[1].stats["flushes"] >= 1.0);
         let reader = client.clone();
         let read = rt.spawn("r", async move { reader.read(ByteRange::new(0, 4096).unwrap()).await });
         rt.sleep(Nanos::millis(20)).await;
-        assert_eq!(code(server.try_ask(Command::Drain { patience_ms: 10 }).await), "timed_out");
+        assert_eq!(code(server.try_ask(Command::Sync { patience_ms: 10 }).await), "timed_out");
         client.write(0, Slice::heap(vec![7; 4096]), false).await.expect("requests go on");
         read.await.unwrap();
     });
@@ -361,10 +361,10 @@ fn what_is_measured_can_be_chosen_and_counts_go_on() {
         assert_eq!(counts(&server.status().await), (1, Some(1), None), "devices, from the start");
         for (what, wanted) in [
             (Measured::All, (2, Some(2), Some(1))),
-            (Measured::Nothing, (3, None, None)),
+            (Measured::Off, (3, None, None)),
             (Measured::All, (4, Some(3), Some(2))),
         ] {
-            server.ask(Command::Measure { what, patience_ms: 1000 }).await.unwrap();
+            server.ask(Command::Meters { what, patience_ms: 1000 }).await.unwrap();
             write(4096).await.unwrap();
             assert_eq!(counts(&server.status().await), wanted, "{what:?}");
         }
@@ -389,7 +389,7 @@ fn refusals_say_what_where_and_what_to_do() {
         let unknown = server.try_ask(Command::Remove { name: "x".into(), patience_ms: 5 }).await.unwrap_err();
         assert_eq!((unknown.code.as_str(), unknown.advice.is_some()), ("unknown_name", true), "{unknown:?}");
         let ops = vec![RangeCommand::Delete { at: 0, len: 1 << 30 }];
-        let beyond = server.try_ask(Command::Ranges { export: "vol".into(), ops }).await.unwrap_err();
+        let beyond = server.try_ask(Command::Remap { export: "vol".into(), ops }).await.unwrap_err();
         assert_eq!((beyond.code.as_str(), beyond.place.as_deref()), ("bad_range", Some("vol")), "{beyond:?}");
         let bad = Command::Insert { device: "a = nosuch".into(), above: "vol-1".into(), patience_ms: 5 };
         assert_eq!(code(server.try_ask(bad).await), "bad_layer");

@@ -45,7 +45,7 @@ pub enum What {
     Layer,
 }
 
-/// One export, device or upper end of a layer.
+/// One export, device or upper port of a layer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
     /// What it is.
@@ -100,7 +100,7 @@ pub struct Flow {
 pub struct ClientRow {
     /// Its number, as in the log.
     pub client: u64,
-    /// Who it is.
+    /// The peer.
     pub peer: String,
     /// Its export.
     pub export: String,

@@ -6,7 +6,7 @@ use crate::stack::Stack;
 
 /// Why a layer was not asked, or did not do what it was asked.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum AskError {
+pub enum LayerOrderError {
     /// No layer of that name.
     #[error("there is no layer \"{0}\" in this stack; `esker stack dump` shows its names")]
     Unknown(String),
@@ -26,19 +26,19 @@ impl Stack {
     /// a change of the stack or a freeze lasts, it waits for that first.
     ///
     /// # Errors
-    /// [`AskError`].
-    pub async fn ask(&self, name: &str, words: &[String]) -> Result<String, AskError> {
-        let _inside = Inside::enter(self).await.ok_or(AskError::Ended)?;
-        let unknown = || AskError::Unknown(name.to_string());
+    /// [`LayerOrderError`].
+    pub async fn order(&self, name: &str, words: &[String]) -> Result<String, LayerOrderError> {
+        let _inside = Inside::enter(self).await.ok_or(LayerOrderError::Ended)?;
+        let unknown = || LayerOrderError::Unknown(name.to_string());
         let instance = self.parts.borrow().instances.get(name).cloned().ok_or_else(unknown)?;
         if let Some(why) = instance.unusable.borrow().clone() {
-            return Err(AskError::Unusable(why));
+            return Err(LayerOrderError::Unusable(why));
         }
         let below = self.below(&instance).ok_or_else(unknown)?;
-        let none = || AskError::Refused(name.to_string(), KindError::Unfit("this kind takes no orders".into()));
+        let none = || LayerOrderError::Refused(name.to_string(), KindError::Unfit("this kind takes no orders".into()));
         let answer = instance.ext.orders().ok_or_else(none)?.order(below, words).await;
         self.note_sizes();
-        answer.map_err(|why| AskError::Refused(name.to_string(), why))
+        answer.map_err(|why| LayerOrderError::Refused(name.to_string(), why))
     }
 }
 

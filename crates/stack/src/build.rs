@@ -103,8 +103,8 @@ impl Stack {
 }
 
 impl Stack {
-    /// Builds a layer again over the sizes that its lower ends got when they were opened, if it was built for others and
-    /// [follows](esker_block::Extension::follows) them. The layer was not opened yet, and nothing is above it.
+    /// Builds a layer again over the sizes that its lower devices got when they were opened, if it was built for others
+    /// and [follows](esker_block::Extension::follows) them. The layer was not opened yet, and nothing is above it.
     ///
     /// # Errors
     /// It cannot be built over these sizes. The layer stays as it was.
@@ -134,7 +134,7 @@ fn build_all(building: &Building<'_>, parts: &mut Parts, spec: &Spec) -> Result<
     for device in lowers_first(spec) {
         build_part(building, parts, &spec.devices[device], None)?;
     }
-    let snapshot = arrange(building.shared, parts, spec, Measure::Nothing)?;
+    let snapshot = arrange(building.shared, parts, spec, Measure::Off)?;
     for export in &spec.exports {
         if !parts.volumes.contains_key(&export.device) {
             let what = format!("export \"{}\": {}", export.name, unknown(parts, &export.device));
@@ -175,7 +175,7 @@ pub(crate) fn build_part(
     number_volumes(parts, spec).map_err(|e| BuildError::of(spec, e))
 }
 
-/// Builds one device or layer over lower ends with these limits.
+/// Builds one device or layer over lower devices with these limits.
 fn build_over(
     building: &Building<'_>,
     parts: &mut Parts,
@@ -212,7 +212,7 @@ fn unknown(parts: &Parts, name: &str) -> String {
     match parts.instances.get(device) {
         Some(instance) => {
             let ports: Vec<String> = instance.uppers.iter().map(|u| volume_name(device, &u.port)).collect();
-            format!("there is no \"{name}\"; \"{device}\" has the upper ends {}", ports.join(", "))
+            format!("there is no \"{name}\"; \"{device}\" has the upper ports {}", ports.join(", "))
         }
         None => {
             let known: Vec<&str> = parts.volumes.keys().map(String::as_str).collect();
@@ -311,7 +311,7 @@ fn meter_slots(parts: &Parts, device: &str, measure: Measure) -> Vec<Slot> {
 }
 
 impl Parts {
-    /// The names of a part's upper ends.
+    /// The names of a part's upper ports.
     pub fn ends(&self, device: &str) -> Vec<String> {
         match self.instances.get(device) {
             Some(instance) => instance.uppers.iter().map(|upper| volume_name(device, &upper.port)).collect(),
@@ -337,7 +337,7 @@ impl Parts {
         }
     }
 
-    /// What a part's upper ends tell about themselves.
+    /// What a part's upper ports tell about themselves.
     pub fn end_stats(&self, device: &str, snapshot: &Snapshot, measure: Measure) -> Vec<EndStats> {
         let is_measured = measure.covers(self.leaves.contains_key(device));
         let end = |name: String| {

@@ -87,7 +87,7 @@ impl Admission {
         self.inflight.get()
     }
 
-    /// Lets nobody in any more; false if that was so already.
+    /// Lets no request in any more; false if that was so already.
     pub fn close(&self) -> bool {
         !self.closed.replace(true)
     }
@@ -99,7 +99,7 @@ impl Admission {
         self.changed.notify_all();
     }
 
-    /// Lets nobody in until the layers are opened.
+    /// Lets no request in until the layers are opened.
     pub fn begin_opening(&self) {
         self.opening.set(true);
         self.closed.set(true);
@@ -122,7 +122,7 @@ impl Admission {
         self.changed.notify_all();
     }
 
-    /// Waits until nobody is in.
+    /// Waits until no request is in.
     pub async fn emptied(&self) {
         self.changed.wait_until(|| self.inflight.get() == 0).await;
     }

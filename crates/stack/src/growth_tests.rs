@@ -213,7 +213,7 @@ fn the_table_of_hops_is_as_large_as_the_stack() {
             stack.snapshot.borrow().hops.len()
         })
     };
-    assert_eq!(hops(60, Measure::Nothing), 1 + 1 + 2 * 60, "nowhere, the leaf, and each layer with its end");
+    assert_eq!(hops(60, Measure::Off), 1 + 1 + 2 * 60, "nowhere, the leaf, and each layer with its end");
     assert_eq!(hops(60, Measure::All), 1 + 2 + 3 * 60, "and a meter on each");
 }
 
@@ -226,7 +226,7 @@ fn a_stack_of_more_layers_and_meters_than_there_are_positions_is_refused_and_goe
         stack.opened().await;
         let error = stack.measure(Measure::All, PATIENCE).await.unwrap_err().to_string();
         assert!(error.contains("65,535 layers and meters at most"), "{error}");
-        assert_eq!((stack.measured(), read(&stack, "p33000", 0).await), (Measure::Nothing, Ok(())));
+        assert_eq!((stack.measured(), read(&stack, "p33000", 0).await), (Measure::Off, Ok(())));
     });
 }
 

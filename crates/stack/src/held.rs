@@ -45,7 +45,7 @@ impl Stack {
         self.shared.door.close().then(|| FrozenStack(self.clone()))
     }
 
-    /// Closes the door and waits until nobody is in; opens it again if that takes longer.
+    /// Closes the door and waits until no request is in; opens it again if that takes longer.
     pub(crate) async fn drain(&self, patience: Nanos) -> Result<(), LiveError> {
         let door = &self.shared.door;
         if !door.close() {

@@ -1,5 +1,5 @@
-//! Where requests go next: for each volume the slots that have it as an upper end, topmost first, and its leaf. The table
-//! is as large as what stands in the stack, whatever stands on what.
+//! Where requests go next: for each volume the slots that have it as an upper port, topmost first, and its leaf. The
+//! table is as large as what stands in the stack, whatever stands on what.
 
 use esker_block::VolumeId;
 
@@ -27,7 +27,7 @@ const LAST: u16 = u16::MAX;
 const NOWHERE: u32 = 0;
 
 impl Hop {
-    /// Into an upper end of the slot `index`.
+    /// Into an upper port of the slot `index`.
     pub fn slot(fence: LimitsCheck, index: u16, port: u16) -> Hop {
         Hop { fence, target: Target::Slot { index, port }, until: index }
     }

@@ -1,6 +1,7 @@
 //! Stacks: their text, the loop that runs requests through their slots, and changes while requests are in flight.
 //!
-//! Invariant: knows no kind by name; every request through a stack passes the contract check at every hop.
+//! Invariant: knows no kind by name: kinds reach it as a list. Every request through a stack passes the contract check
+//! at every hop.
 //!
 //! Reading order: [`text`] (what a user writes), [`numbers`] (of volumes), [`hops`] (where requests go next),
 //! [`snapshot`] (slots and volumes), [`run`] (the loop), [`build`], [`door`] (admission), [`stack`] (exports). Then [`live`]
@@ -41,7 +42,7 @@ pub mod theory;
 mod trial;
 pub mod watch;
 
-pub use ask::AskError;
+pub use ask::LayerOrderError;
 pub use build::BuildError;
 pub use held::{FlushError, FrozenStack};
 pub use init::{InitError, Making, Medium, Wanted};

@@ -33,8 +33,8 @@ pub enum LiveError {
     /// The names of a reordering are not one chain of this stack.
     #[error("{0}")]
     NotAChain(String),
-    /// Somebody else holds the stack.
-    #[error("the stack is held by another change, a drain or a freeze; try again when that is over")]
+    /// Another operation holds the stack.
+    #[error("the stack is held by another change, a sync or a freeze; try again when that is over")]
     Busy,
     /// The layer holds back what it cannot store.
     #[error("{0}; nothing was changed")]
@@ -164,7 +164,7 @@ impl Stack {
             };
         };
         if !instance.kind.transparent {
-            return fault(instance.kind.name, "its upper end differs from its lower one".to_string());
+            return fault(instance.kind.name, "its upper port differs from its lower device".to_string());
         }
         Ok(())
     }

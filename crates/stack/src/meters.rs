@@ -1,5 +1,5 @@
-//! Meters at the upper ends of parts. A meter is a slot of its own whose upper end is its lower one, so the loop knows
-//! nothing of it, and a stack that is not measured pays nothing.
+//! Meters at the upper ports of parts. A meter is a slot of its own whose upper port is its lower device, so the loop
+//! knows nothing of it, and a stack that is not measured pays nothing.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,10 +20,10 @@ use crate::stack::Stack;
 pub enum Measure {
     /// None.
     #[default]
-    Nothing,
+    Off,
     /// The devices at the bottom.
     Devices,
-    /// Devices and every upper end of every layer.
+    /// Devices and every upper port of every layer.
     All,
 }
 
@@ -31,7 +31,7 @@ impl Measure {
     /// Whether a leaf, or else a layer, is measured.
     pub(crate) fn covers(self, is_leaf: bool) -> bool {
         match self {
-            Measure::Nothing => false,
+            Measure::Off => false,
             Measure::Devices => is_leaf,
             Measure::All => true,
         }
@@ -40,7 +40,7 @@ impl Measure {
     /// Its word in commands and on the command line.
     pub fn word(self) -> &'static str {
         match self {
-            Measure::Nothing => "nothing",
+            Measure::Off => "off",
             Measure::Devices => "devices",
             Measure::All => "all",
         }
@@ -51,7 +51,7 @@ impl Measure {
 pub(crate) const DIGITS: u8 = 1;
 
 /// As measured for the layer `stats`.
-static KIND: Kind = Kind { cost: Nanos(150), ..Kind::layer("meter", "Measures an upper end.", &[], refuse) };
+static KIND: Kind = Kind { cost: Nanos(150), ..Kind::layer("meter", "Measures an upper port.", &[], refuse) };
 
 fn refuse(_: &Make<'_>) -> Result<Layer, KindError> {
     Err(KindError::Unfit("meters are placed by the stack, not by its text".into()))
@@ -129,7 +129,7 @@ fn gauge(name: &str, limits: &Limits) -> (Rc<Meter>, Rc<Instance>) {
     (meter, Rc::new(instance))
 }
 
-/// A layer whose one upper end is like its lower one, which has these limits.
+/// A layer whose one upper port is like its lower device, which has these limits.
 pub(crate) fn see_through(name: String, kind: &'static Kind, ext: Rc<dyn Extension>, limits: &Limits) -> Instance {
     let uppers = vec![Upper { port: String::new(), limits: limits.clone() }];
     Instance::new(name, kind, ext, uppers, vec![limits.size])

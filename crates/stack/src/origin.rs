@@ -1,5 +1,5 @@
-//! Media that a start makes. None of them may take the place of one that was lost: a layer that stands on several would
-//! take it for a blank one, and what the lost one held would be gone from sight.
+//! Media that a start makes. None of them may take the place of one that was lost. A layer that stands on several would
+//! take it for a blank one, and the data of the lost one would be out of sight.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Quiescence within a bound: a stop, a freeze and a drain all wait here, and none of them longer than its patience,
+//! Quiescence within a bound: a stop, a freeze and a sync all wait here, and none of them longer than its patience,
 //! whatever a layer or device below makes them wait for.
 //!
 //! A request that is dropped on its way latches the stack. A flush therefore runs to its end in a task of its own, also when
@@ -20,8 +20,8 @@ use crate::stack::Stack;
 /// Why a stack is not at rest.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum QuiesceError {
-    /// Another change, drain or freeze holds the stack.
-    #[error("the stack is held by another change, a drain or a freeze; try again when that is over")]
+    /// Another change, sync or freeze holds the stack.
+    #[error("the stack is held by another change, a sync or a freeze; try again when that is over")]
     Busy,
     /// The patience ended first.
     #[error("{what} after {waited}")]

@@ -1,10 +1,10 @@
-//! Sizes of a running stack. A volume is resized by whoever owns its size: the layer or device to which the transparent layers
-//! above it lead. All else asks for it: the contract check, exports, front ends.
+//! Sizes of a running stack. The owner of a volume's size resizes it: the layer or device to which the transparent
+//! layers above it lead. All else asks for it: the contract check, exports, front ends.
 //!
 //! A volume on which a layer stands that is not transparent keeps its size while the stack runs: the layer was built for it.
 //!
-//! Growing holds nobody up. Before a volume is cut, the stack is drained once and its new end is enforced; then it is cut, while
-//! requests before that end go on. A resize that fails leaves the size as it was.
+//! Growing holds no request up. Before a volume is cut, the stack is drained once and its new end is enforced; then it
+//! is cut, while requests before that end go on. A resize that fails leaves the size as it was.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -28,7 +28,7 @@ pub enum ResizeError {
     /// The stack could not be held, or is.
     #[error(transparent)]
     Live(#[from] LiveError),
-    /// Whoever owns the size.
+    /// The owner of the size.
     #[error(transparent)]
     Refused(#[from] BioError),
     /// Something above was built for its size.
@@ -61,7 +61,7 @@ pub(crate) struct Sizes {
     changed: Notify,
 }
 
-/// Who decides over the size of a volume.
+/// The owner of the size of a volume.
 enum Owner {
     Layer { instance: Rc<Instance>, ext: Rc<dyn Extension>, port: u16 },
     Leaf(Rc<Leaf>),
@@ -151,7 +151,7 @@ impl Stack {
         }
     }
 
-    /// The volume below all transparent layers, and who has it.
+    /// The volume below all transparent layers, and its owner.
     fn owner(&self, mut volume: VolumeId) -> (VolumeId, Option<Owner>) {
         let snapshot = self.snapshot.borrow();
         let mut position = 0;

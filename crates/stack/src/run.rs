@@ -2,7 +2,7 @@
 //!
 //! Down: at each hop the contract is checked, the next slot for the current destination is found, and its `issue`
 //! decides. Up: frames are popped in reverse order and each slot's `complete` sees the answer. Both directions run in
-//! one piece unless a slot or leaf really waits, so a request that nobody delays costs no allocation.
+//! one piece unless a slot or leaf really waits, so a request without a wait costs no allocation.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -52,7 +52,7 @@ pub(crate) struct InFlightRequest {
     /// The answer, which the slots change in place on its way up.
     answer: Option<Done>,
     frames: Vec<Frame>,
-    /// What the client addressed; only known while who handles requests is watched.
+    /// What the client addressed; only known while handlers are watched.
     origin: Option<VolumeId>,
     /// Slots before this position are behind the request.
     position: u16,
@@ -79,7 +79,7 @@ enum Stop {
     Waits(StepFuture<Flow>),
     /// The fence does not admit it: the contract must be checked in full.
     Suspect,
-    /// Nobody has its destination.
+    /// Nothing has its destination.
     Nowhere,
 }
 
@@ -126,7 +126,7 @@ impl InFlightRequest {
         self.down();
     }
 
-    /// As [`InFlightRequest::start`], while who handles requests is watched.
+    /// As [`InFlightRequest::start`], while handlers are watched.
     #[cold]
     pub fn start_watched(&mut self) {
         self.origin = Some(self.bio().dest);
@@ -205,7 +205,7 @@ impl InFlightRequest {
         }
     }
 
-    /// The common case as one tight loop: slots that simply pass the request down to their first lower end.
+    /// The common case as one tight loop: slots that simply pass the request down to their first lower device.
     fn descend(&mut self) -> Stop {
         let InFlightRequest { snapshot, bio, frames, position, issued_len, checked, .. } = self;
         let bio = bio.as_mut().expect(ON_ITS_WAY_DOWN);
@@ -265,7 +265,7 @@ impl InFlightRequest {
         Ok(())
     }
 
-    /// Enforces the domain of the slot that sent the request: a destination outside its lower ends is refused and
+    /// Enforces the domain of the slot that sent the request: a destination outside its lower devices is refused and
     /// counted. Whether the request is answered by that.
     fn check_domain(&mut self) -> bool {
         let slot = &self.snapshot.slots[self.position as usize - 1];
@@ -302,7 +302,7 @@ impl InFlightRequest {
         }
     }
 
-    /// While who handles requests is watched: the slot in front answered by itself.
+    /// While handlers are watched: the slot in front answered by itself.
     #[cold]
     fn note_own_answer(&self) {
         let slot = &self.snapshot.slots[self.position as usize - 1];

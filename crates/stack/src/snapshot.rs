@@ -37,13 +37,14 @@ pub(crate) struct Shared {
     pub watch: Rc<HandlerAudit>,
     pub exports: ExportSlots,
     latch: Latch,
-    /// Whether requests of clients are to be looked at when they come: the stack is latched, or who handles them is watched.
+    /// Whether requests of clients are to be looked at when they come: the stack is latched, or their handlers are
+    /// watched.
     special: Cell<bool>,
     /// Requests that ended, kept so that the next ones need no allocation.
     #[expect(clippy::vec_box, reason = "a request stays in its box when it is reused")]
     spare: RefCell<Vec<Box<InFlightRequest>>>,
     spare_max: Cell<usize>,
-    /// Requests of clients that wait, for those who hold tickets.
+    /// Requests of clients that wait, for holders of tickets.
     flights: Entries<Flight>,
 }
 
@@ -165,9 +166,9 @@ pub(crate) struct Instance {
     pub kind: &'static Kind,
     pub ext: Rc<dyn Extension>,
     pub uppers: Vec<Upper>,
-    /// Bytes of its lower ends for which it was built.
+    /// Bytes of its lower devices for which it was built.
     pub over: Vec<u64>,
-    /// How often it broke the contract (a destination outside its lower ends, a lost buffer).
+    /// How often it broke the contract (a destination outside its lower devices, a lost buffer).
     pub violations: Cell<u64>,
     /// Requests that it created, or parts of requests.
     pub generated: Cell<u64>,
@@ -182,7 +183,7 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// `over` are the sizes of its lower ends.
+    /// `over` are the sizes of its lower devices.
     pub fn new(
         name: String,
         kind: &'static Kind,
@@ -212,7 +213,7 @@ impl Instance {
         BioError::invalid(format!("{} {what}", self.name))
     }
 
-    /// Whether it may send a request of its own, or a part of one, to its lower end `lower`.
+    /// Whether it may send a request of its own, or a part of one, to its lower device `lower`.
     fn may_send(&self, lower: usize) -> bool {
         let routes = &self.kind.routes;
         let is_forward = (0..self.uppers.len()).any(|port| routes.forward.has(port, lower));
@@ -225,13 +226,13 @@ pub(crate) struct Slot {
     pub instance: Rc<Instance>,
     pub uppers: Vec<VolumeId>,
     pub lowers: Vec<VolumeId>,
-    /// Lower end 0.
+    /// Lower device 0.
     pub first: VolumeId,
     /// What the loop needs at every hop, at hand: the instance's code, and whether it looks at answers.
     pub ext: Rc<dyn Extension>,
     pub completes: bool,
     pub cost: Nanos,
-    /// The hop of a request that this slot sends to its lower end 0.
+    /// The hop of a request that this slot sends to its lower device 0.
     pub after: usize,
 }
 
@@ -245,7 +246,7 @@ impl Slot {
         Slot { completes: ext.completes(), ext, cost, instance, uppers, first: lowers[0], lowers, after: 0 }
     }
 
-    /// Bytes of an upper end, if they may change: `below` is what lower end 0 has.
+    /// Bytes of an upper port, if they may change: `below` is what lower device 0 has.
     fn size(&self, port: u16, below: Option<u64>) -> Option<u64> {
         self.ext.sizing().map(|sizing| sizing.size(port)).or(below.filter(|_| self.instance.kind.transparent))
     }
@@ -328,7 +329,7 @@ impl Snapshot {
         Some(self.limits.get(volume.0 as usize)?.as_ref()?.borrow())
     }
 
-    /// It takes effect: tells each layer where it stands, and which of its upper ends must keep their sizes.
+    /// It takes effect: tells each layer where it stands, and which of its upper ports must keep their sizes.
     pub fn place(&self) {
         (0..).zip(&self.slots).for_each(|(index, slot)| slot.instance.place.set(index));
         let mut keepers: Vec<Option<&str>> = vec![None; self.limits.len()];
@@ -381,7 +382,7 @@ impl Snapshot {
         is_new
     }
 
-    /// The same for the upper ends of one slot; what is below it is known.
+    /// The same for the upper ports of one slot; what is below it is known.
     pub fn note_slot(&self, index: u16, cut: Option<Cut>) -> bool {
         let slot = &self.slots[usize::from(index)];
         let mut is_new = false;
@@ -462,9 +463,8 @@ fn refuse(instance: &Instance, lower: Option<usize>, bio: Bio) -> Done {
         Some(_) if instance.kind.role == Role::Accessor => {
             instance.violation(format_args!("sent a request of its own, but its kind declares that it only looks"))
         }
-        Some(lower) => {
-            instance.violation(format_args!("sent a request to its lower end {lower}, against its kind's declaration"))
-        }
+        Some(lower) => instance
+            .violation(format_args!("sent a request to its lower device {lower}, against its kind's declaration")),
     };
     bio.fail(error)
 }

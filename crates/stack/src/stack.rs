@@ -54,10 +54,10 @@ pub(crate) struct Parts {
     pub numbers: Numbers,
 }
 
-/// One upper end of a part.
+/// One upper port of a part.
 pub(crate) struct Volume {
     pub number: Rc<Number>,
-    /// Its place among the part's upper ends.
+    /// Its place among the part's upper ports.
     pub port: usize,
 }
 
@@ -89,11 +89,11 @@ pub struct PartStats {
     pub stats: Vec<Stat>,
     /// What it has used, if it is a model.
     pub usage: Option<Usage>,
-    /// Its upper ends.
+    /// Its upper ports.
     pub ends: Vec<EndStats>,
 }
 
-/// One upper end of a part.
+/// One upper port of a part.
 #[derive(Clone, Debug)]
 pub struct EndStats {
     /// Name in the stack text, with the port if there is one.

@@ -67,7 +67,7 @@ impl Stack {
         Some(esker_block::Route::below(&*snapshot, slot))
     }
 
-    /// Opens the layers of these names, lowest first. Nobody is let in until all have answered: layers recover from
+    /// Opens the layers of these names, lowest first. No request is let in until all have answered: layers recover from
     /// what those below have recovered.
     pub(crate) fn open_all(self: &Rc<Self>, names: Vec<String>) {
         let mut names = names.into_iter();

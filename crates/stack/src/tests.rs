@@ -116,7 +116,7 @@ fn build_watcher(make: &Make<'_>) -> Result<Layer, KindError> {
     Ok(Layer::single(watcher, make.lowers[0].clone()))
 }
 
-/// Two upper ends over two lower ones.
+/// Two upper ports over two lower ones.
 struct Crossing;
 
 impl Extension for Crossing {
@@ -269,7 +269,7 @@ fn ports_address_the_ends_of_one_layer() {
         }
         took
     });
-    assert_eq!(names, [Nanos::micros(10), Nanos::ZERO], "port a leads to lower end 1, port b to 0");
+    assert_eq!(names, [Nanos::micros(10), Nanos::ZERO], "port a leads to lower device 1, port b to 0");
 }
 
 #[test]
@@ -486,7 +486,7 @@ fn meters_stand_on_every_end_that_is_measured_and_count_on_when_they_come_back()
         let stack = build(&rt, &spec);
         let slow = stack.export("slow").unwrap();
         let mut all = Vec::new();
-        for what in [crate::Measure::Nothing, crate::Measure::Devices, crate::Measure::All, crate::Measure::Devices] {
+        for what in [crate::Measure::Off, crate::Measure::Devices, crate::Measure::All, crate::Measure::Devices] {
             stack.measure(what, Nanos::secs(1)).await.unwrap();
             assert!(slow.request(read(512)).await.result.is_ok());
             all.push(

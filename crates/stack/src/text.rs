@@ -57,7 +57,7 @@ pub struct DeviceSpec {
     pub name: String,
     /// The name of its kind.
     pub kind: String,
-    /// Its lower ends in order: `NAME` or `NAME.PORT`.
+    /// Its lower devices in order: `NAME` or `NAME.PORT`.
     pub on: Vec<String>,
     /// Its parameters as written.
     pub args: BTreeMap<String, String>,

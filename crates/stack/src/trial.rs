@@ -1,8 +1,8 @@
 //! What building a stack would refuse, as far as that can be told without its devices.
 //!
-//! The layers are built in virtual time, and dropped, over the limits that their devices would have. A device of the real world
-//! has the size of the text, or the one that the caller knows; its block is one of those that such a device may have, and
-//! a layer is refused only if it is refused with each of them.
+//! The layers are built in virtual time, and dropped, over the limits that their devices would have. A device of the
+//! real world has the size of the text, or the one that the caller knows. Its block is one of those that such a device
+//! may have. A layer is refused only if it is refused with each of them.
 
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ fn refused(
     errors
 }
 
-/// The upper ends by port; none if they cannot be known.
+/// The upper ports by port; none if they cannot be known.
 fn built(
     kind: &Kind,
     make: &Make<'_>,
@@ -77,7 +77,7 @@ fn built(
             Ok(size.map_or_else(Vec::new, |size| single(Limits::plain(size, block))))
         }
         Build::Device(build) => Ok(single(build(make)?.limits().clone())),
-        // It may open files; its upper end is like its lower one.
+        // It may open files; its upper port is like its lower device.
         Build::Layer(_) if kind.transparent => Ok(single(mask(kind, make.lowers[0].clone()))),
         Build::Layer(_) if kind.worlds == Worlds::RealOnly => Ok(Vec::new()),
         Build::Layer(build) => {

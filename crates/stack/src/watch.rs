@@ -1,7 +1,8 @@
-//! Watching extensions: whether they keep to what their kinds declare, how long they work, and who handles requests last.
+//! Watching extensions: whether they keep to what their kinds declare, how long they work, and which one handles
+//! requests last.
 //!
 //! A slot that is watched runs its extension behind a [`Watched`], so the loop knows nothing of it and a stack that is
-//! not watched pays nothing. Which volume a request ends on only the loop can tell: while that is watched, the fences of
+//! not watched pays nothing. Only the loop knows on which volume a request ends. While that is watched, the fences of
 //! leaves are closed, so that each arrival takes the way of the full contract check, which counts it.
 
 use std::cell::{Cell, RefCell};
@@ -25,13 +26,13 @@ use crate::stack::Stack;
 /// What is watched in a whole stack. Nothing by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Watching {
-    /// Every layer is held to what its kind declares, as with `check=strict` in the text: an accessor may change neither
-    /// target nor payload nor answer, and a modifier may forward to its declared lower ends only. Costs a checksum of
-    /// every payload at every accessor.
+    /// Every layer is held to what its kind declares, as with `check=strict` in the text: an accessor may change
+    /// neither target nor payload nor answer, and a modifier may forward to its declared lower devices only. Costs a
+    /// checksum of every payload at every accessor.
     pub strict: bool,
     /// Calls of every layer are counted and timed.
     pub work: bool,
-    /// Who handles the requests to each volume last is counted.
+    /// Counts the last handlers of the requests to each volume.
     pub handlers: bool,
 }
 
@@ -71,7 +72,7 @@ type Key = (Option<VolumeId>, Option<String>, Option<VolumeId>);
 pub(crate) struct HandlerAudit {
     pub what: Cell<Watching>,
     handled: RefCell<BTreeMap<Key, u64>>,
-    /// Who has handled the request last that is on its way right now. A request goes from a slot to the next or to its
+    /// The last handler of the request that is on its way right now. A request goes from a slot to the next or to its
     /// leaf without a wait, so one word is enough for all.
     last: RefCell<Option<String>>,
     /// Time of watched code inside the watched code that runs now.
@@ -162,7 +163,7 @@ fn sum(buf: &Buf) -> u64 {
     sum
 }
 
-/// An extension with somebody who looks on. Its futures hold it too.
+/// An extension with an observer. Its futures hold it too.
 struct Watched(Rc<Inner>);
 
 struct Inner {
@@ -218,7 +219,8 @@ impl Inner {
         match self.instance.kind.routes.forward.has(port as usize, lower) {
             true => None,
             false => {
-                let what = format_args!("forwarded a request to its lower end {lower}, against its kind's declaration");
+                let what =
+                    format_args!("forwarded a request to its lower device {lower}, against its kind's declaration");
                 Some(self.instance.violation(what))
             }
         }
@@ -313,7 +315,7 @@ impl Stack {
         self.shared.watch.what.get()
     }
 
-    /// Who has handled the requests of each volume last, while [`Watching::handlers`] was on.
+    /// The last handlers of the requests of each volume, while [`Watching::handlers`] was on.
     pub fn handled(&self) -> Vec<Handled> {
         let (parts, spec) = (self.parts.borrow(), self.spec.borrow());
         let named = parts.volumes.iter().map(|(name, volume)| (volume.number.volume(), name));

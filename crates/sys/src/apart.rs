@@ -30,9 +30,9 @@ pub fn run_isolated(errand: IsolatedCall, words: Vec<String>) -> Result<String, 
     in_own_table(move || errand(&words)).map_err(|error| error.to_string())?
 }
 
-/// Runs work that calls on descriptors as a program with a single thread does: in a table that it shares with nobody, the kernel need
-/// not count who uses one. It begins with none but the standard ones, and what it opens must not leave it. Blocking, as
-/// [`run_isolated`]; the work must not wake tasks of a world either.
+/// Runs work that calls on descriptors as a program with a single thread does: in a table of its own, the kernel need
+/// not count the users of one. It begins with none but the standard ones, and what it opens must not leave it.
+/// Blocking, as [`run_isolated`]; the work must not wake tasks of a world either.
 ///
 /// # Errors
 /// Why its thread could not be made or set apart, or that it panicked.

@@ -36,7 +36,7 @@ pub fn write_back(file: &impl AsFd, offset: u64, len: u64, what: WriteBack) -> i
 /// # Errors
 /// The kernel's. The descriptor is gone all the same.
 pub fn close(fd: OwnedFd) -> io::Result<()> {
-    // SAFETY: the descriptor was owned and is given up here; nobody else closes it.
+    // SAFETY: the descriptor was owned and is given up here; nothing else closes it.
     let closed = unsafe { libc::close(fd.into_raw_fd()) };
     if closed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -21,7 +21,7 @@ const READ_ONLY: u32 = 1;
 const PARTITIONS: u32 = 8;
 const DIRECT: u32 = 16;
 
-/// Somebody else may take the free device first; more often than that is no coincidence.
+/// Another program may take the free device first; more often than that is no coincidence.
 const TRIES: u32 = 64;
 
 /// `struct loop_info64`.

@@ -82,7 +82,7 @@ pub mod page_is {
     pub const PRESENT: u64 = 1 << 3;
     /// In swap.
     pub const SWAPPED: u64 = 1 << 4;
-    /// The page of zeroes that everybody shares.
+    /// The page of zeroes that all processes share.
     pub const ZERO: u64 = 1 << 5;
     /// Mapped as part of a huge page.
     pub const HUGE: u64 = 1 << 6;
@@ -181,7 +181,7 @@ impl PageTable {
     }
 
     /// The number of the page of physical memory behind each of `count` pages from address `start`; nothing where there
-    /// is none, or for who may not know.
+    /// is none, or if the user may not know.
     ///
     /// # Errors
     /// The kernel's.

@@ -21,9 +21,9 @@ pub trait Medium {
     fn cut(&self, rng: &mut Stream);
 }
 
-/// Runs the suite's plan once for each event of it, each time on a fresh medium: kills the world at that event, cuts the
-/// power, opens the device in a new world and demands that each block in the suite's windows holds what was promised up
-/// to then.
+/// Runs the suite's plan once for each event of it, each time on a fresh medium. It kills the world at that event, cuts
+/// the power and opens the device in a new world. Each block in the suite's windows must hold what was promised up to
+/// then.
 ///
 /// # Errors
 /// The first broken promise; its point is the number of the event.

@@ -1,9 +1,10 @@
 //! What happened at a device, and what each block may hold after a crash.
 //!
-//! The rule: a write is durable once it is answered, with FUA or by a device without a volatile cache; else once a flush is
-//! answered that started after the write was answered. After a crash, a unit (what a power cut leaves whole) holds what was there before, if no durable write covers
-//! it, or the bytes of any write that is not *superseded*: a write is superseded when a durable write of the same unit
-//! started after it was answered. Units are independent: so reordering, loss and tearing are all covered.
+//! The rule: a write is durable once it is answered, with FUA or by a device without a volatile cache; else once a
+//! flush is answered that started after the write was answered. After a crash, a unit (what a power cut leaves whole)
+//! holds what was there before, if no durable write covers it, or the bytes of any write that is not *superseded*. A
+//! write is superseded when a durable write of the same unit started after it was answered. Units are independent: so
+//! reordering, loss and tearing are all covered.
 //!
 //! A range vector counts as one write per destination and erased range, durable when it is answered. Before that, any
 //! part of any element may be done, but a moved source is erased only where its copy cannot be lost any more.

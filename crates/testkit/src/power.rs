@@ -105,7 +105,7 @@ pub enum Broken {
 }
 
 /// Runs the suite on a stack over recorded media, then opens the stack again over every state that a crash at any event
-/// could have left, and demands that each block in the suite's windows holds what its client was promised.
+/// could have left. Each block in the suite's windows must hold what its client was promised.
 ///
 /// `open` builds the stack in an environment ([`Stack::build_with`](esker_stack::Stack::build_with)): all its ends are of kind
 /// [`RECORDED`].

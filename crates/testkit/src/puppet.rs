@@ -1,5 +1,6 @@
-//! A process with memory of its own that does as it is told, for tests of what is done to other processes: a script of Python that first prints a
-//! number, mostly the address of its memory, and then one for each line that it reads.
+//! A process with memory of its own that does as it is told, for tests of what is done to other processes. It is a
+//! script of Python that first prints a number, mostly the address of its memory, and then one for each line that it
+//! reads.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "another process is what it is for")]
 

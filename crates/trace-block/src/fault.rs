@@ -104,7 +104,7 @@ pub enum Reason {
     #[error("the checksum does not fit: the bytes are damaged")]
     Checksum,
     /// A block that has its checksum but not its meaning.
-    #[error("the block is not what its head says")]
+    #[error("the block contradicts its header")]
     Columnar,
     /// Features that a newer program brought.
     #[error("features {0:#x} are not known; read the trace with a newer esker")]

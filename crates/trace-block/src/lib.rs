@@ -1,8 +1,8 @@
 //! Block traces: reads, writes, merges and describes them as streams of [`Record`]s.
 //!
-//! Invariant: never opens a file, never panics on any input, and never holds more of a trace than one buffer for each of
-//! its files and the window that sorts it (the CacheLib reader also keeps a bounded table of blocks, statistics a bounded
-//! sample of the working set, the oracleGeneral writer all of it).
+//! Invariant: never opens a file: reads bytes that it is given. It never panics on any input, and never holds more of a
+//! trace than one buffer for each of its files and the window that sorts it. The CacheLib reader also keeps a bounded
+//! table of blocks, statistics a bounded sample of the working set, the oracleGeneral writer all of it.
 //!
 //! Reading order: [`record`], [`format`] (one module per format: what is to be known of it, layout, parser, encoder), [`input`] (unpacking,
 //! cutting into lines and records), [`reader`], [`fault`] (what was wrong with a trace), [`source`] (what yields

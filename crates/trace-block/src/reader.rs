@@ -27,9 +27,9 @@ const LATE_MAX: u64 = 100;
 
 /// Yields the records of one trace in bounded memory.
 ///
-/// Malformed lines and records are left out and counted in the [`Report`]; times that run backwards are set to the
-/// latest time before and counted, or sorted within a window where the format asks for it; a truncated trace yields what
-/// came before the cut. Gzip, zstd, xz and bzip2 are undone.
+/// Malformed lines and records are left out and counted in the [`Report`]. Times that run backwards are set to the
+/// latest time before and counted, or sorted within a window where the format asks for it. A truncated trace yields the
+/// records before the cut. Gzip, zstd, xz and bzip2 are undone.
 pub struct TraceReader {
     file: String,
     format: Format,

@@ -22,7 +22,8 @@ pub enum Outcome {
     Done(i64),
     /// It failed.
     Failed(Errno),
-    /// It never returned, or nobody saw it return: `exit`, an `execve` that another thread overtook, a thread that was killed.
+    /// It never returned, or its return was not seen: `exit`, an `execve` that another thread overtook, a thread that
+    /// was killed.
     Unknown,
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Kept are: the length of each component, its extension, a leading dot, `.` and `..`, digits only, and the names that every
 //! system has ([`KEPT`]). A word is drawn from the seed and the component alone; where two components draw one word, the
-//! later draws again. Whoever guesses a name and knows the seed can check the guess: keep the seed, or forget it.
+//! later draws again. A reader that knows the seed can check a guessed name: keep the seed, or forget it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

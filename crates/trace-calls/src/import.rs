@@ -1,5 +1,5 @@
 //! Foreign traces. A [`TraceSource`] cuts a format into calls with unnamed arguments; all that follows is shared: the meaning
-//! of each call ([`decode`]) and who is who ([`assemble`]).
+//! of each call ([`decode`]) and its thread and process ([`assemble`]).
 //!
 //! Reading order: this file, [`lex`] (values as strace writes them), [`strace`], [`ibench`], [`decode`], [`assemble`].
 
@@ -17,7 +17,7 @@ use crate::trace::Platform;
 use crate::warning::Warnings;
 use lex::Arg;
 
-/// What is done about a line that nobody understands, or a path that the recorder cut.
+/// What is done about a line that cannot be read, or a path that the recorder cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnBad {
     /// The trace is refused there.
@@ -41,7 +41,7 @@ pub enum ParseError {
         /// The line, shortened.
         text: String,
     },
-    /// The recorder cut a path, so nobody knows which file was meant.
+    /// The recorder cut a path, so the file is unknown.
     #[error("line {line}: the path \"{text}\" was cut by the recorder: record with a longer limit (strace -s 4096)")]
     CutPath {
         /// From 1.
@@ -76,7 +76,7 @@ pub enum ParseError {
 /// How a call ended, as a format tells it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ret {
-    /// What was returned; `None` where nobody saw it return.
+    /// What was returned; `None` where its return was not seen.
     pub value: Option<i64>,
     /// Why it failed.
     pub errno: Option<Errno>,

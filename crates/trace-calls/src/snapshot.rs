@@ -54,7 +54,7 @@ pub struct Entry {
     pub mode: u16,
     /// Entries with the same number above 0 are names of one file.
     pub group: u64,
-    /// Last change of its data, in ns since 1970; 0 where nobody recorded it.
+    /// Last change of its data, in ns since 1970; 0 if unknown.
     pub modified: i64,
     /// Its extended attributes.
     pub xattrs: Vec<Xattr>,

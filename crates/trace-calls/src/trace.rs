@@ -32,7 +32,7 @@ pub struct Process {
     pub pid: u32,
     /// The thread whose `Clone` made it; `None` if it was there when recording began.
     pub parent: Option<ThreadId>,
-    /// Its working directory when recording began; empty where `parent` tells it, or where nobody knows it.
+    /// Its working directory when recording began; empty where `parent` tells it, or where it is unknown.
     pub cwd: PathBytes,
     /// Its mask of permission bits when recording began.
     pub umask: u16,
@@ -47,7 +47,7 @@ pub struct Thread {
     pub process: ProcessId,
     /// The thread whose `Clone` made it; `None` if it was there when recording began.
     pub parent: Option<ThreadId>,
-    /// What the system calls it; empty where nobody recorded it.
+    /// What the system calls it; empty if unknown.
     pub name: Word,
 }
 
@@ -70,7 +70,7 @@ pub struct Inherited {
     pub group: u32,
 }
 
-/// A recording: who did what on which files.
+/// A recording: the calls of threads on files.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Trace {
     /// Where it is from.

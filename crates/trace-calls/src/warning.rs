@@ -19,13 +19,13 @@ choices! {
         CutLine = 2 "cut-line",
         /// A call that was still running at the end; it was left out.
         Unfinished = 3 "unfinished",
-        /// A line that resumes a call that nobody began; it was left out.
+        /// A line that resumes a call without a beginning; it was left out.
         ResumedWithoutStart = 4 "resumed-without-start",
-        /// A call that nobody knows; kept as `Other`.
+        /// An unknown call; kept as `Other`.
         UnknownCall = 5 "unknown-call",
         /// A call whose arguments are none of its; kept as `Other`.
         BadArguments = 6 "bad-arguments",
-        /// Flag words that nobody knows; the others were kept.
+        /// Unknown flag words; the others were kept.
         UnknownFlag = 7 "unknown-flag",
         /// A path that the recorder cut; the call was kept as `Other`.
         CutPath = 8 "cut-path",

@@ -146,7 +146,7 @@ impl Program {
         &self.actions[thread.0 as usize]
     }
 
-    /// When and by whom an action was done.
+    /// Time and thread of an action.
     pub fn instant(&self, action: u32) -> &Instant {
         &self.outline.instants()[action as usize]
     }
@@ -154,7 +154,7 @@ impl Program {
     /// One action.
     ///
     /// # Errors
-    /// The file was made by somebody else: its checksums are right, its contents are not.
+    /// The file was forged: its checksums are right, its contents are not.
     pub fn step(&self, action: u32) -> Result<Step, Malformed> {
         let start = action.checked_sub(1).map_or(0, |before| self.ends[before as usize]) as usize;
         let bytes = &self.steps[start..self.ends[action as usize] as usize];

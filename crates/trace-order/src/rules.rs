@@ -3,14 +3,15 @@
 //! Source: ROOT (resource-oriented ordering for trace replay). An edge from A to B says that B is issued after A is complete.
 //! Edges between actions of one thread are never made: a thread plays its actions in order.
 //!
-//! The source takes a trace for totally ordered; calls of several threads overlap in fact. Where both are known to be apart, A
-//! comes before B if A returned before B was entered. Of two that overlap, the *sequential* rule orders neither. *Stage* and
-//! *name* order a creation before what needs it, and uses before a removal, in the order in which the compiler found the
-//! results possible, except behind a call that waits for others (a read of a pipe, a lock): its peer might never come.
+//! The source takes a trace for totally ordered; calls of several threads overlap in fact. Where both are known to be
+//! apart, A comes before B if A returned before B was entered. Of two that overlap, the *sequential* rule orders
+//! neither. *Stage* and *name* order a creation before what needs it, and uses before a removal, in the order in which
+//! the compiler found the results possible. They do not order behind a call that waits for others (a read of a pipe, a
+//! lock): its peer might never come.
 //!
-//! The source's sequential rule orders reads of one file, too, though nothing passes from one to the other: a replay then makes
-//! a thread wait for whoever read before it in the trace. *Readers and writers*, ours, is sequential without that: an
-//! action that only looks comes after the changes before it, and before those behind it.
+//! The source's sequential rule orders reads of one file, too, though nothing passes from one to the other: a replay
+//! then makes a thread wait for the thread that read before it in the trace. *Readers and writers*, ours, is sequential
+//! without that: an action that only looks comes after the changes before it, and before those behind it.
 //!
 //! Reading order: this file (which rules there are), [`outline`] (what they need to know of a trace), [`derive`] (edges), [`reduce`] (those that are implied by others go),
 //! [`schedule`] (what each action waits for in a mode of replay), [`check`] (whether a replay kept to it).
@@ -107,7 +108,7 @@ const EITHER: [(Rules, Rules); 2] = [(Rules::FILE_SEQ, Rules::FILE_RW), (Rules::
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
     /// The order within a thread was to be given up.
-    #[error("thread_seq cannot be switched off: no trace tells how the actions of one thread could be reordered")]
+    #[error("thread_seq cannot be switched off: no trace shows another order of the actions of one thread")]
     ThreadSeq,
     /// Only half of the joint rule of paths.
     #[error(

@@ -20,7 +20,7 @@ pub trait Sink {
     fn process(&mut self, id: ProcessId, process: &Process);
     /// The next thread.
     fn thread(&mut self, id: ThreadId, thread: &Thread);
-    /// A call that ended, or that nobody saw end. Not in the order of beginnings.
+    /// A call that ended, or whose end was not seen. Not in the order of beginnings.
     fn action(&mut self, action: &Action);
     /// A descriptor that is open when recording begins.
     fn inherited(&mut self, inherited: &Inherited);
@@ -54,7 +54,7 @@ pub struct Assembler {
     process_count: u32,
     /// Threads that live.
     pub alive: usize,
-    /// Whether page faults are told; else nobody sees what is read through maps.
+    /// Whether page faults are reported; else reads through maps are not seen.
     sees_faults: bool,
 }
 
@@ -210,7 +210,7 @@ impl Assembler {
         threads.into_iter().for_each(|thread| self.end(thread, time, sink));
     }
 
-    /// A thread of which nobody has told.
+    /// A thread of which no event has told.
     fn appear(&mut self, event: &Event<'_>, time: Time, sink: &mut impl Sink) {
         if self.threads.contains_key(&event.thread) {
             return;
@@ -289,7 +289,7 @@ impl Assembler {
         }
     }
 
-    /// A call of which nobody saw the end, or that was interrupted and not begun again.
+    /// A call whose end was not seen, or that was interrupted and not begun again.
     fn abandon(&mut self, tid: u32, pending: Pending, time: Time, sink: &mut impl Sink) {
         let (leave, outcome) = match pending.interrupted {
             Some(interrupted) => (interrupted, Outcome::Failed(Errno::EINTR)),

@@ -18,7 +18,7 @@ const FILTER: &str = "filter";
 /// That all calls may.
 const OPEN: &str = "open";
 
-/// Who stops and executes.
+/// The process that stops and executes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gate {
     /// The shell: there on every machine.

@@ -6,8 +6,8 @@
 //! brought, `mm_filemap_map_pages` that it and its neighbours are there. What they see goes into one ring, in one order for all
 //! CPUs. What does not fit is counted.
 //!
-//! A program in the kernel cannot wait for a page: where a text lies in one that is not in memory, the thread is marked, and
-//! the text is read when the call returns, for which the kernel itself had to fetch the page.
+//! A program in the kernel cannot wait for a page. If a text lies in one that is not in memory, the thread is marked.
+//! The text is read when the call returns, for which the kernel itself had to fetch the page.
 //!
 //! [`crate::wire`] is the layout of the records.
 

@@ -1,8 +1,8 @@
 //! Records what a program, and all that it starts, does with files: each call with its arguments, paths, results and times.
 //!
-//! Two ways see the calls. Programs in the kernel ([`kernel`]) cost a recorded call less than a microsecond and need root;
-//! ptrace ([`ptrace`]) stops each call twice and works for everybody. What they see has one shape ([`event`]) and becomes
-//! the same actions ([`assemble`]).
+//! Two ways see the calls. Programs in the kernel ([`kernel`]) cost a recorded call less than a microsecond and need
+//! root; ptrace ([`ptrace`]) stops each call twice and needs no privilege. What they see has one shape ([`event`]) and
+//! becomes the same actions ([`assemble`]).
 //!
 //! Invariant: never changes what a traced program sees of files, and reads no data of theirs.
 //!

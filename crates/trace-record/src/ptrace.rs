@@ -28,7 +28,7 @@ pub struct Tracer {
     specs: Vec<Option<&'static Spec>>,
     filtered: bool,
     threads: BTreeMap<i32, Traced>,
-    /// Threads that stopped before anybody told who made them.
+    /// Threads that stopped before their maker was known.
     early: BTreeSet<i32>,
 }
 
@@ -118,8 +118,8 @@ impl Tracer {
         Turn::Busy
     }
 
-    /// Lets all threads go on by themselves. The end of the tracer's thread would do so too, but later than whoever waits for
-    /// that end can know: until then the process' own parent sees stops that are none of its business.
+    /// Lets all threads go on by themselves. The end of the tracer's thread would do so too, but later than a caller
+    /// that waits for that end can know: until then the process' own parent sees stops that are none of its business.
     pub fn release(self) {
         let tids = self.threads.keys().chain(&self.early);
         for pid in tids.map(|tid| Pid::from_raw(*tid)) {

@@ -51,7 +51,7 @@ pub struct Settings {
     pub anonymise: Option<u64>,
     /// Room for what was seen and not yet written: a power of two of bytes.
     pub ring_bytes: u32,
-    /// Who starts the program.
+    /// The process that starts the program.
     pub gate: Gate,
     /// Set to end the recording of a process that runs; signals set it too.
     pub stop: Arc<AtomicBool>,
@@ -253,7 +253,7 @@ impl<W: Write> Session<'_, W> {
         }
     }
 
-    /// Tells who is there; the numbers of its threads.
+    /// Records the present process; the numbers of its threads.
     fn announce(&mut self, pid: u32) -> Result<Vec<u32>, RecordError> {
         let gone = |error| RecordError::Process(pid, error);
         started::announce(pid, &mut self.assembler, &mut self.output).map_err(gone)?;

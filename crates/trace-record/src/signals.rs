@@ -13,7 +13,7 @@ use signal_hook::low_level::emulate_default_handler;
 
 const PASSED_ON: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 
-/// Who is recorded now. A handler cannot be given back, so it stays, and where nobody is recorded a signal does what it does by
+/// The recorded process. A handler cannot be given back, so it stays, and without one a signal does what it does by
 /// itself.
 static RECORDED: Mutex<Recorded> = Mutex::new(Recorded { caught: false, next: 0, all: BTreeMap::new() });
 
@@ -61,7 +61,7 @@ fn recorded() -> MutexGuard<'static, Recorded> {
     RECORDED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Who made us ignore a signal wants us to go on.
+/// A parent that had a signal ignored wants this process to go on.
 fn catch() -> io::Result<()> {
     let ignored = ignored(&fs::read_to_string("/proc/self/status")?);
     let mut signals = Signals::new(PASSED_ON.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0))?;

@@ -1,8 +1,8 @@
 //! Files as they were before the traced program changed them.
 //!
-//! Trees that are named are walked before the program runs. Of others, each path is looked at when a call first uses it.
-//! Under ptrace that is before the call; a program in the kernel tells of the call a moment later, and then a file that is
-//! younger than the recording was made by it, and was not there before.
+//! Trees that are named are walked before the program runs. Of others, each path is looked at when a call first uses
+//! it. Under ptrace that is before the call. A program in the kernel reports the call a moment later: then a file that
+//! is younger than the recording was made by it, and was not there before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};

@@ -380,7 +380,7 @@ impl<'a> CallExecutor<'a> {
     fn start(&self, at: &At) -> Result<Option<Arc<Handle>>, Fail> {
         match at.dir {
             _ if at.path.starts_with(b"/") => Ok(None),
-            // Working directories were worked in; one that nobody knew is the root.
+            // Working directories were worked in; an unknown one is the root.
             Fd::CWD => Ok(None),
             fd => self.fd(fd).map(Some),
         }

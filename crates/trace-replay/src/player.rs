@@ -122,7 +122,7 @@ impl<T: Target> Play<'_, T> {
         Ok(())
     }
 
-    /// Waits for what the action depends on. Whoever was held back is free only then.
+    /// Waits for what the action depends on. A thread that was held back is free only then.
     async fn wait(&mut self, action: u32) -> Result<(), Stopped> {
         let script = self.script;
         let mut since = None;

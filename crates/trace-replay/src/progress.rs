@@ -15,12 +15,12 @@ const SPIN_NS: u64 = 2_000;
 const LOOK: Duration = Duration::from_millis(100);
 const NOBODY: u32 = u32::MAX;
 
-/// One counter that only grows, and those who wait for it.
+/// One counter that only grows, and its waiters.
 ///
-/// A waiter first says up to where it waits, then looks again, then sleeps on the bell's old value. Who counts on stores
-/// first, then looks who waits, and rings if the lowest wish is met. All accesses are in one order, so either the waiter
-/// sees the new count, or the other one sees the wish; a wish that is wiped out by a ring is stated anew by its waiter,
-/// because the bell has changed.
+/// A waiter first says up to where it waits, then looks again, then sleeps on the bell's old value. The counter stores
+/// first, then looks for waiters, and rings if the lowest wish is met. All accesses are in one order, so either the
+/// waiter sees the new count, or the other one sees the wish. A wish that is wiped out by a ring is stated anew by its
+/// waiter, because the bell has changed.
 #[repr(align(64))]
 pub struct Counter {
     count: AtomicU32,
@@ -33,7 +33,7 @@ pub struct Counter {
 pub struct Stopped;
 
 impl Default for Counter {
-    /// At zero, awaited by nobody.
+    /// At zero, without a waiter.
     fn default() -> Counter {
         Counter { count: AtomicU32::new(0), wanted: AtomicU32::new(NOBODY), bell: AtomicU32::new(0) }
     }
@@ -45,7 +45,7 @@ impl Counter {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// Counts up to `count`, and wakes who waited for it.
+    /// Counts up to `count`, and wakes its waiters.
     pub fn reach(&self, count: u32) {
         self.count.store(count, Ordering::SeqCst);
         if count >= self.wanted.load(Ordering::SeqCst) {
@@ -53,7 +53,7 @@ impl Counter {
         }
     }
 
-    /// Wakes all who wait; they look again.
+    /// Wakes all waiters; they look again.
     pub fn ring(&self) {
         self.wanted.store(NOBODY, Ordering::SeqCst);
         self.bell.fetch_add(1, Ordering::SeqCst);

@@ -1,7 +1,7 @@
 //! A whole replay on the kernel: a thread for each traced one, and a watchdog over them.
 //!
-//! Descriptors are shared by all players, as slots are, but not with a player that is alone: its thread has a table of its own, which it
-//! makes, fills and empties, and no descriptor of it is ever seen by another thread.
+//! Descriptors are shared by all players, as slots are, but not with a player that is alone. Its thread has a table of
+//! its own, which it makes, fills and empties. No other thread ever sees a descriptor of it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -64,7 +64,7 @@ pub struct Session {
     pub script: Arc<Script>,
     /// What was done otherwise than traced.
     pub tally: Arc<Tally>,
-    /// Where, if players share their descriptors; a player that is alone has its own, which nobody else may close.
+    /// Where, if players share their descriptors; a player that is alone has its own, which no other player may close.
     kernel: Option<Kernel>,
     counters: Vec<Counter>,
     /// What each player is doing: 0 nothing, otherwise an action's number plus one, and above it a [`State`].
@@ -169,7 +169,7 @@ async fn begin_together(
     let dir = root.run().path().to_path_buf();
     let kernel = Kernel::new(root, script.program(), script.pipes(), options, tally.clone())
         .map_err(|source| ReplayError::Dir { dir, source })?;
-    // Measured before players run, who would disturb it.
+    // Measured before players run, which would disturb it.
     let cost_ns = cost_ns(&script, &kernel);
     let sharing_ns = if script.speed() == Speed::Afap { 0 } else { rt.worker(Nanos::ZERO, sharing_ns).await };
     let sharings_ns = sharings_ns(&script, sharing_ns);
@@ -192,8 +192,8 @@ async fn begin_together(
     Ok((session, joins))
 }
 
-/// A thread that shares its descriptors with nobody, as the program was: then its calls take as long as the program's, for which the
-/// kernel need not count who uses a descriptor either.
+/// A thread with descriptors of its own, as the program was: then its calls take as long as the program's, for which
+/// the kernel need not count the users of a descriptor either.
 fn begin_alone(
     rt: &Rt,
     script: Arc<Script>,
@@ -278,8 +278,8 @@ impl Session {
         *lock(&self.played[player as usize]) = Some(played);
     }
 
-    /// Everybody comes to an end: who waits is told, who is in a call finds the other end closed. Where that cannot be, nobody is in a
-    /// call that waits for another end.
+    /// Ends all players: a waiting one is told, one in a call finds the other end closed. Where that cannot be, no
+    /// player is in a call that waits for another end.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
         self.let_go();

@@ -212,7 +212,7 @@ pub enum ReportError {
     #[error("is no report of a replay: {0}")]
     NotOne(#[from] serde_json::Error),
     /// Another version.
-    #[error("is a report of version {found}; this program reads version {VERSION}: replay anew")]
+    #[error("is a report of version {found}; this program reads version {VERSION}; replay again")]
     Version {
         /// Its version.
         found: u64,

@@ -36,7 +36,7 @@ pub struct RootPath {
     run: PathBuf,
     /// The run directory and the tree that are meant: the path may have come to lead elsewhere.
     meant: (Identity, Identity),
-    /// Grows whenever a name may lead elsewhere than before, for all who have the tree open.
+    /// Grows whenever a name may lead elsewhere than before, for all that have the tree open.
     epoch: Arc<AtomicU64>,
 }
 

@@ -182,7 +182,7 @@ async fn play_all(
 }
 
 /// Calls `work` while this process masks no permission bits of new files: a trace's masks were worked in when it was
-/// compiled, and ours would be applied on top. It is one mask for all threads, so whoever owns the process decides.
+/// compiled, and ours would be applied on top. It is one mask for all threads, so the owner of the process decides.
 pub fn without_mask<T>(work: impl FnOnce() -> T) -> T {
     let mask = rustix::process::umask(rustix::fs::Mode::empty());
     let done = work();

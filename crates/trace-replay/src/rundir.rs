@@ -1,8 +1,8 @@
 //! The directory of a run: opened once, and left by no name.
 //!
-//! A replay often runs as root, so no other user may steer it. The directory belongs to the user that replays, other users
-//! cannot write in it, and every name below it is opened relative to the one descriptor: a symbolic link is refused, and no
-//! path climbs out (`openat2` with `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS`).
+//! A replay often runs as root, so no other user may steer it. The directory belongs to the user that replays, other
+//! users cannot write in it, and every name below it is opened relative to the one descriptor. A symbolic link is
+//! refused, and no path climbs out (`openat2` with `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS`).
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,4 +1,4 @@
-//! A compiled trace, cast for a replay: who plays what, in which order, how fast.
+//! A compiled trace, cast for a replay: which player plays which call, in which order, how fast.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -72,7 +72,7 @@ pub struct Room {
     pub write: u64,
 }
 
-/// Everything that players share and nobody changes.
+/// The immutable state that players share.
 pub struct Script {
     program: Program,
     schedule: Schedule,
@@ -87,7 +87,7 @@ pub struct Script {
     steps: Vec<Step>,
 }
 
-/// Who issues an action: its traced thread, and how many of that thread came before.
+/// The issuer of an action: its traced thread, and how many of that thread came before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScriptPosition {
     /// The traced thread.
@@ -219,7 +219,7 @@ impl Script {
     }
 }
 
-/// Writes that may wait until a pipe has room, and got it: not until nobody read it any more.
+/// Writes that may wait until a pipe has room, and got it: not until its last reader closed it.
 fn fills_pipes(step: &Step) -> bool {
     let given_up = step.outcome == Outcome::Failed(Errno::EPIPE);
     step.notes.contains(Notes::WAITS) && matches!(step.call, Call::Write { .. }) && !given_up

@@ -70,12 +70,12 @@ async fn ends(rt: &Rt, joins: &[JoinHandle<()>]) -> bool {
     all_done(joins)
 }
 
-/// Whether somebody sleeps on purpose.
+/// Whether a player sleeps on purpose.
 fn sleeps(session: &Session) -> bool {
     (0..session.players()).any(|player| session.doing(player).is_some_and(|(_, state)| state == State::Sleeping))
 }
 
-/// How long the calls under way may keep everybody else waiting; those who wait for other threads have no say.
+/// How long the calls under way may keep all others waiting; calls that wait for other threads do not count.
 fn allowed(session: &Session, patience: Nanos) -> Nanos {
     let calls = (0..session.players()).filter_map(|player| session.doing(player));
     let calls = calls.filter(|(_, state)| *state == State::Calling).map(|(action, _)| {

@@ -1,5 +1,5 @@
-//! `cargo xtask complexity`: how much code an extension takes, by rules that are written down in `count`, for both variants
-//! of each sample extension and for the primitives.
+//! `cargo xtask complexity`: how much code an extension takes, by rules that are written down in `count`, for both
+//! variants of each sample extension and for the primitives.
 
 mod count;
 #[cfg(test)]

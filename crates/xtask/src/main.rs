@@ -1,12 +1,13 @@
 //! The workspace's own tools: `cargo xtask tidy`, `mutate`, `peers`, `complexity`, `soak`,
 //! `record-suite` and `test`.
 //!
-//! Invariant: nothing here is linked into what serves data, and no tool changes a source file of the tree it judges.
+//! Invariant: never linked into what serves data; changes no source file. `cargo xtask docs` writes the marked blocks
+//! of documents.
 //!
 //! Reading order: [`tidy`] (house rules as a test; one file per rule), [`mutate`] (each removed guard must be noticed),
-//! [`peers`] (rival programs that comparisons need), [`complexity`] (how much code an extension takes), [`soak`] (tests at
-//! length), [`suite`] (traces of real programs), [`mod@test`] (a newcomer's second command), [`skips`] (tests that a machine could not
-//! run), [`program`] (running other programs).
+//! [`peers`] (rival programs that comparisons need), [`complexity`] (how much code an extension takes), [`soak`] (tests
+//! at length), [`suite`] (traces of real programs), [`mod@test`] (a newcomer's second command), [`skips`] (tests that a
+//! machine could not run), [`program`] (running other programs).
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -36,7 +37,11 @@ struct Verb {
 }
 
 const VERBS: &[Verb] = &[
-    Verb { name: "tidy", usage: "tidy [RULE]       check the house rules, or one of them", run: tidy::main },
+    Verb {
+        name: "tidy",
+        usage: "tidy [RULE | --shrink]   check the house rules, or one of them; or lower the numbers of old offenders",
+        run: tidy::main,
+    },
     Verb {
         name: "mutate",
         usage: "mutate [NAME | --rotation KEY [--budget MINUTES]]   check that each mutant's test notices it, or a third of them",
@@ -83,8 +88,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// The root of the workspace under judgement. Cargo says at run time where it is: checkouts that share a target folder share
-/// this program too.
+/// The root of the workspace under judgement. Cargo says at run time where it is: checkouts that share a target folder
+/// share this program too.
 fn root() -> PathBuf {
     let here = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     let root = Path::new(&here).join("../..");

@@ -1,10 +1,11 @@
 //! `cargo xtask mutate`: removes one guard at a time from a copy of the tree and demands that the named test notices.
 //!
-//! A mutant is a patch in `crates/it/mutants`. Above its first `---` line stand two header lines: `test:` with the arguments
-//! of `cargo test` that run the test, and `guard:` with what the patch takes away. A mutant is *killed* only by a failing
-//! test: one that does not compile, hangs or crashes the test program proves nothing.
+//! A mutant is a patch in `crates/it/mutants`. Above its first `---` line stand two header lines: `test:` with the
+//! arguments of `cargo test` that run the test, and `guard:` with what the patch takes away. A mutant is *killed* only
+//! by a failing test: one that does not compile, hangs or crashes the test program proves nothing.
 //!
-//! Reading order: [`patch`] (header of a mutant), [`choice`] (which mutants are judged), [`scratch`] (the copy and cargo in it), then this file.
+//! Reading order: [`patch`] (header of a mutant), [`choice`] (which mutants are judged), [`scratch`] (the copy and
+//! cargo in it), then this file.
 
 mod choice;
 mod patch;

@@ -1,7 +1,7 @@
 //! Which tests this machine could not run, and which of those may be skipped.
 //!
-//! Tests record their skips through `esker-skip`. The list in `skips.toml` holds, for each ability that a machine may lack, the
-//! tests that may be skipped for want of it.
+//! Tests record their skips through `esker-skip`. The list in `skips.toml` holds, for each ability that a machine may
+//! lack, the tests that may be skipped for want of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

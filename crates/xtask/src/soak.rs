@@ -1,4 +1,5 @@
-//! `cargo xtask soak`: the kill tests of served stacks, as often and over whichever stack is wanted, and fuzzing at length.
+//! `cargo xtask soak`: the kill tests of served stacks, as often and over whichever stack is wanted, and fuzzing at
+//! length.
 
 mod fuzz;
 
@@ -70,19 +71,19 @@ const KEY: (&str, &str) = (
      bc0dbc0e15637ebb8e3b91d26ab4a829a95249f512c17b8ed411fa644d35db41",
 );
 
-/// `cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]]`. The file holds a stack text, in which DIR
-/// stands for a new empty folder; its first export is loaded. The second file holds the same stack without a part of it,
-/// which is served now and then instead: a mirror with one half, say.
+/// `cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]]`. The file holds a stack text, in which
+/// DIR stands for a new empty folder; its first export is loaded. The second file holds the same stack without a part
+/// of it, which is served now and then instead: a mirror with one half, say.
 ///
-/// `cargo xtask soak mirrored [--times N]`: the same over mirror, verify and crypt on two files, one of which is pulled and
-/// comes back. `cargo xtask soak layers [--times N]`: the like in one process less, with more pulls and the halves compared.
-/// `cargo xtask soak named [--times N]`: a named volume, of which snapshots are made meanwhile.
+/// `cargo xtask soak mirrored [--times N]`: the same over mirror, verify and crypt on two files, one of which is pulled
+/// and comes back. `cargo xtask soak layers [--times N]`: the like in one process less, with more pulls and the halves
+/// compared. `cargo xtask soak named [--times N]`: a named volume, of which snapshots are made meanwhile.
 ///
-/// `cargo xtask soak stacks [--times N] [--seed N]`: every ordered pair of layers on files, and triples beyond 361, with faults,
-/// kills, stops and live changes; it prints stacks tried, requests, restarts, wrong blocks and hangs.
+/// `cargo xtask soak stacks [--times N] [--seed N]`: every ordered pair of layers on files, and triples beyond 361,
+/// with faults, kills, stops and live changes; it prints stacks tried, requests, restarts, wrong blocks and hangs.
 ///
-/// `cargo xtask soak volume [--times N] [--seed N]`: volumes under load and forced collection in virtual time, killed a hundred
-/// times in each round; some ten minutes.
+/// `cargo xtask soak volume [--times N] [--seed N]`: volumes under load and forced collection in virtual time, killed a
+/// hundred times in each round; some ten minutes.
 ///
 /// `cargo xtask soak fuzz`: see [`fuzz::main`].
 pub fn main(args: &[String]) -> Result<bool, String> {

@@ -1,5 +1,5 @@
-//! `cargo xtask record-suite`: records the real programs whose traces are kept in `data/programs`, and tells which of them
-//! are what a suite of multithreaded programs needs.
+//! `cargo xtask record-suite`: records the real programs whose traces are kept in `data/programs`, and tells which of
+//! them are what a suite of multithreaded programs needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -203,8 +203,7 @@ fn judge(trace: &Path, esker: &Path) -> Result<Facts, String> {
 
 /// Edges between threads, by the rules that are on when nothing is said.
 fn edges(trace: &Path, esker: &Path) -> Option<u64> {
-    let inspected: Value =
-        serde_json::from_str(&said(esker, &["trace", "inspect", "--json"], trace, &[]).ok()?).ok()?;
+    let inspected: Value = serde_json::from_str(&said(esker, &["trace", "deps", "--json"], trace, &[]).ok()?).ok()?;
     let modes = inspected["modes"].as_array()?;
     modes.iter().find(|mode| mode["name"] == "root")?["edges"].as_u64()
 }

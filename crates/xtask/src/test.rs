@@ -1,5 +1,5 @@
-//! `cargo xtask test`: everything that the tests need, then all tests, then the tests that this machine could not run. What a
-//! newcomer runs on a fresh machine.
+//! `cargo xtask test`: everything that the tests need, then all tests, then the tests that this machine could not run.
+//! What a newcomer runs on a fresh machine.
 
 use std::fs;
 use std::io::ErrorKind;

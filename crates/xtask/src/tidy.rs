@@ -1,11 +1,13 @@
 //! House rules, executed: each rule is a file, each finding says where, what and how to fix it.
 //!
-//! Reading order: [`tree`] (what rules see), [`syntax`] and [`markdown`] (parsed sources and documents), then any rule.
+//! Reading order: [`tree`] (what rules see), [`syntax`], [`comments`], [`markdown`] and [`prose`] (sources and
+//! documents in parts), [`ratchet`] (offenders that are older than their rule), then any rule.
 
-mod architecture;
+mod actors;
 mod asserts;
 mod budgets;
-mod deps;
+mod comments;
+mod glossary;
 mod kinds;
 mod leaks;
 mod licences;
@@ -15,12 +17,19 @@ mod mutants;
 mod names;
 mod orphans;
 mod os;
+mod prose;
+mod ratchet;
 mod rivals;
+mod sentences;
 mod skips;
 mod syntax;
 mod text;
+mod tiers;
 mod tree;
 mod unsafety;
+mod vocabulary;
+mod width;
+mod words;
 
 use std::fmt;
 use std::path::Path;
@@ -31,8 +40,7 @@ pub use tree::list_files;
 type Check = fn(&Tree, &mut Report);
 
 const RULES: &[(&str, Check)] = &[
-    ("deps", deps::check),
-    ("architecture", architecture::check),
+    ("tiers", tiers::check),
     ("names", names::check),
     ("kinds", kinds::check),
     ("budgets", budgets::check),
@@ -42,6 +50,11 @@ const RULES: &[(&str, Check)] = &[
     ("rivals", rivals::check),
     ("skips", skips::check),
     ("text", text::check),
+    ("sentences", sentences::check),
+    ("actors", actors::check),
+    ("glossary", glossary::check),
+    ("vocabulary", vocabulary::check),
+    ("width", width::check),
     ("asserts", asserts::check),
     ("unsafety", unsafety::check),
     ("manifests", manifests::check),
@@ -69,6 +82,7 @@ impl fmt::Display for Finding {
 pub struct Report {
     findings: Vec<Finding>,
     notes: Vec<Finding>,
+    shrunk: Vec<ratchet::Shrunk>,
 }
 
 impl Report {
@@ -81,21 +95,41 @@ impl Report {
     }
 }
 
-/// `cargo xtask tidy [RULE]`.
+/// The option that lowers the numbers of old offenders.
+const SHRINK: &str = "--shrink";
+
+/// `cargo xtask tidy [RULE | --shrink]`.
 pub fn main(args: &[String]) -> Result<bool, String> {
-    let wanted = match args {
-        [] => None,
-        [rule] if RULES.iter().any(|(name, _)| name == rule) => Some(rule.as_str()),
+    let (wanted, shrinks) = match args {
+        [] => (None, false),
+        [option] if option == SHRINK => (None, true),
+        [rule] if RULES.iter().any(|(name, _)| name == rule) => (Some(rule.as_str()), false),
         _ => {
             let names: Vec<&str> = RULES.iter().map(|(name, _)| *name).collect();
-            return Err(format!("name at most one rule of: {}", names.join(", ")));
+            return Err(format!("name at most one rule of: {}; or {SHRINK}", names.join(", ")));
         }
     };
-    let report = run(&crate::root(), wanted)?;
-    report.notes.iter().for_each(|note| println!("note: {note}"));
+    let root = crate::root();
+    let report = run(&root, wanted)?;
+    if shrinks {
+        return shrink(&root, &report);
+    }
+    // Of all rules together there are too many notes to read.
+    report.notes.iter().filter(|_| wanted.is_some()).for_each(|note| println!("note: {note}"));
     report.findings.iter().for_each(|finding| println!("{finding}"));
-    println!("tidy: {} findings, {} notes", report.findings.len(), report.notes.len());
+    let advice = if wanted.is_none() { " (name a rule to see its notes)" } else { "" };
+    println!("tidy: {} findings, {} notes{advice}", report.findings.len(), report.notes.len());
     Ok(report.findings.is_empty())
+}
+
+/// Writes the numbers of old offenders that are smaller now.
+fn shrink(root: &Path, report: &Report) -> Result<bool, String> {
+    let path = root.join(ratchet::PATH);
+    let fail = |error: std::io::Error| format!("{}: {error}", ratchet::PATH);
+    let text = std::fs::read_to_string(&path).map_err(fail)?;
+    std::fs::write(&path, ratchet::shrink(&text, &report.shrunk)?).map_err(fail)?;
+    println!("tidy: {} numbers of old offenders shrank", report.shrunk.len());
+    Ok(true)
 }
 
 fn run(root: &Path, wanted: Option<&str>) -> Result<Report, String> {

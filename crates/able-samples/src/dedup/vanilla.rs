@@ -102,7 +102,7 @@ impl Traffic {
         number
     }
 
-    /// Whether nobody who came before is in the way.
+    /// Whether no earlier request is in the way.
     fn is_first(&self, number: u64) -> bool {
         let under_way = self.under_way.borrow();
         let (range, changes) = under_way[&number];
@@ -145,7 +145,7 @@ async fn write(below: &Below, at: u64, buf: Buf, durable: bool) -> Result<(), Bi
     below.submit(bio).await.result.map(drop)
 }
 
-/// The newer valid slot, or a new table on a lower end with zeroes there.
+/// The newer valid slot, or a new table on a lower device with zeroes there.
 async fn load(below: &Below, pool: &Pool, size: u64, area: u64) -> Result<Kept, BioError> {
     let count = Table::len(size) as usize;
     let len = slot_len(count);

@@ -184,7 +184,7 @@ async fn flush(state: &State, below: &Below, pool: &Pool, bio: Bio) -> Done {
     let lowers = if state.rests { BACKUP..BACKUP + 1 } else { DISK..BACKUP + 1 };
     let flushes = lowers.map(|lower| below.submit(Bio::flush().to(below.lower(lower))).into_future());
     let answers = join_all(flushes.collect::<Vec<_>>()).await;
-    let mut result = answers.into_iter().map(|done| done.result).reduce(Result::and).expect("a lower end");
+    let mut result = answers.into_iter().map(|done| done.result).reduce(Result::and).expect("a lower device");
     if result.is_ok() {
         result = state.bits().store(below, pool, state.size).await.map(|()| Reply::Empty);
     }

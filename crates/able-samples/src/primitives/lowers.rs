@@ -1,8 +1,8 @@
 //! The device manager: what an extension knows of the ends below it.
 //!
-//! A stack does not say where the arm of a disk is, and nobody should rely on it: the position is that of the last request
-//! that this extension sent, so it is right as long as nobody else uses the device much. Nothing here decides; whoever
-//! asks does.
+//! A stack does not say where the arm of a disk is, and no caller should rely on it. The position is that of the last
+//! request that this extension sent: it is right as long as nothing else uses the device much. Nothing here decides; a
+//! caller that asks does.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ pub struct ArmState {
     pub way: Way,
 }
 
-/// What does not change about a lower end.
+/// What does not change about a lower device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Characteristics {
     /// Bytes.
@@ -61,7 +61,7 @@ pub struct State {
     pub head: ArmState,
 }
 
-/// Something that happened to a lower end.
+/// Something that happened to a lower device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Event {
     /// It is there again.
@@ -70,9 +70,9 @@ pub enum Event {
     Unplug,
 }
 
-/// A lower end that is not there.
+/// A lower device that is not there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("there is no lower end {lower}; there are {count}")]
+#[error("there is no lower device {lower}; there are {count}")]
 pub struct NoLower {
     /// Its number.
     pub lower: usize,
@@ -91,7 +91,7 @@ struct Lower {
 
 type Handler = Rc<dyn Fn(usize, Event)>;
 
-/// A handler, for one lower end or all and one event or all.
+/// A handler, for one lower device or all and one event or all.
 struct Registered {
     lower: Option<usize>,
     event: Option<Event>,
@@ -104,7 +104,7 @@ impl Registered {
     }
 }
 
-/// What an extension knows of its lower ends.
+/// What an extension knows of its lower devices.
 pub struct Lowers {
     lowers: Vec<Lower>,
     /// By number.
@@ -113,7 +113,7 @@ pub struct Lowers {
 }
 
 impl Lowers {
-    /// For an extension whose lower ends have these limits, as it is built. All are taken as plugged.
+    /// For an extension whose lower devices have these limits, as it is built. All are taken as plugged.
     pub fn new(limits: &[Limits]) -> Lowers {
         let lower = |limits: &Limits| Lower {
             characteristics: Characteristics {
@@ -140,10 +140,10 @@ impl Lowers {
         self.lowers.get(lower).ok_or(NoLower { lower, count: self.lowers.len() })
     }
 
-    /// Notes that `bio` goes to lower end `lower`.
+    /// Notes that `bio` goes to lower device `lower`.
     ///
     /// # Errors
-    /// No such lower end; so do all functions that name one.
+    /// No such lower device; so do all functions that name one.
     pub fn sent(&self, lower: usize, bio: &Bio) -> Result<(), NoLower> {
         let lower = self.lower(lower)?;
         lower.in_flight.set(lower.in_flight.get() + 1);
@@ -157,7 +157,7 @@ impl Lowers {
     /// Notes its answer. That the device is gone is an [`Event::Unplug`], the first time.
     ///
     /// # Errors
-    /// No such lower end.
+    /// No such lower device.
     pub fn answered(&self, number: usize, done: &Done) -> Result<(), NoLower> {
         let lower = self.lower(number)?;
         lower.in_flight.set(lower.in_flight.get().saturating_sub(1));
@@ -172,7 +172,7 @@ impl Lowers {
     /// What does not change about it.
     ///
     /// # Errors
-    /// No such lower end.
+    /// No such lower device.
     pub fn characteristics(&self, lower: usize) -> Result<&Characteristics, NoLower> {
         Ok(&self.lower(lower)?.characteristics)
     }
@@ -180,7 +180,7 @@ impl Lowers {
     /// What does.
     ///
     /// # Errors
-    /// No such lower end.
+    /// No such lower device.
     pub fn state(&self, lower: usize) -> Result<State, NoLower> {
         let lower = self.lower(lower)?;
         Ok(State {
@@ -192,8 +192,8 @@ impl Lowers {
         })
     }
 
-    /// Of the lower ends in `among` that are plugged, the one whose arm has the shortest way to `offset`; of equally near ones
-    /// the first in `among`. None if all are gone.
+    /// Of the lower devices in `among` that are plugged, the one whose arm has the shortest way to `offset`; of equally
+    /// near ones the first in `among`. None if all are gone.
     pub fn closest(&self, among: &[usize], offset: u64) -> Option<usize> {
         let there = among.iter().copied().filter(|lower| self.lowers.get(*lower).is_some_and(|l| l.plugged.get()));
         there.min_by_key(|lower| self.lowers[*lower].head.get().at.abs_diff(offset))
@@ -203,7 +203,7 @@ impl Lowers {
     /// number that this gives.
     ///
     /// # Errors
-    /// No such lower end.
+    /// No such lower device.
     pub fn on(
         &self,
         lower: Option<usize>,
@@ -227,7 +227,7 @@ impl Lowers {
     /// end is already is no event. Whether it was one.
     ///
     /// # Errors
-    /// No such lower end.
+    /// No such lower device.
     pub fn report(&self, lower: usize, event: Event) -> Result<bool, NoLower> {
         let plugged = event == Event::Plug;
         if self.lower(lower)?.plugged.replace(plugged) == plugged {

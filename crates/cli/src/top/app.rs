@@ -36,7 +36,7 @@ pub struct App {
     pub scrolled: usize,
 }
 
-/// What a key asks of those who hold the terminal and the server.
+/// What a key asks of the owner of terminal and server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wish {
     /// Only to draw anew.

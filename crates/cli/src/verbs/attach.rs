@@ -29,11 +29,11 @@ use crate::world::{World, io_of};
 pub const VERB: Verb = Verb::of::<Attach>(About {
     words: &["attach"],
     summary: "Make exports of a stack block devices of this machine",
-    details: "Opens the devices, gives each export a block device /dev/loopN, prints one line for each, and serves them \
-              until a signal (SIGINT, SIGTERM) or `esker detach`. Then the devices are released, which waits for whoever \
-              has mounted them, and everything is flushed. A second signal ends it at once. Takes root. \
-              The control socket takes the same verbs as that of `esker serve`. After the process was killed, requests \
-              to its devices fail; `esker attach --list` shows that, and `esker detach` or the next attach of the same \
+    details: "Opens the devices, gives each export a block device /dev/loopN, prints one line for each, and serves \
+              them until a signal (SIGINT, SIGTERM) or `esker detach`. Then it waits for programs that have mounted \
+              the devices, releases the devices, and flushes everything. A second signal ends it at once. Needs root. \
+              The control socket takes the same verbs as that of `esker serve`. If the process was killed, requests to \
+              its devices fail; `esker attach --list` shows that, and `esker detach` or the next attach of the same \
               name cleans up.",
     examples: &[
         Example { line: "esker attach stack.toml", does: "attaches all exports of the file" },

@@ -13,9 +13,9 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Check>(About {
     words: &["blktrace", "check"],
     summary: "Check block traces for damage",
-    details: "Reads each trace to its end and tells every malformed line or record, times out of order and missing ends. \
-              Of a trace in format ebt the checksums of all blocks are checked, and the index is compared with the blocks. \
-              The exit status is 1 if anything is wrong.",
+    details: "Reads each trace to its end and reports every malformed line or record, times out of order and missing \
+              ends. Of a trace in format ebt it checks the checksums of all blocks, and compares the index with the \
+              blocks. The exit status is 1 if anything is wrong.",
     examples: &[Example { line: "esker blktrace check data/linux-mysql.load.gz", does: "prints that it is sound" }],
 });
 
@@ -65,7 +65,7 @@ impl Check {
         }
         trace.complain(terminal);
         if let Some(flaw) = &index {
-            terminal.complain(&format!("warning: {path}: the index cannot be used: {flaw}; convert the trace anew"));
+            terminal.complain(&format!("warning: {path}: the index cannot be used: {flaw}; convert the trace again"));
         }
         let verdict = if is_sound { "sound" } else { "not sound" };
         terminal.say(&format!("{path}: {}: {} records, {verdict}", trace.reader().format(), report.records))?;

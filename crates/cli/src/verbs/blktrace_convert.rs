@@ -15,10 +15,10 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Convert>(About {
     words: &["blktrace", "convert"],
     summary: "Convert a block trace into another format",
-    details: "Writes record by record, in bounded memory. Without --to the name of the target tells the format: .load, .iolog, \
-              .blkparse, .ebt and others; .csv and .trace do not. Format ebt keeps everything. What the target format cannot carry is counted and told. The \
-              target appears only when all is written. A truncated trace is converted up to the cut, and the exit status \
-              is 1.",
+    details: "Writes record by record, in bounded memory. Without --to the name of the target decides the format: \
+              .load, .iolog, .blkparse, .ebt and others; .csv and .trace do not. Format ebt loses nothing. Fields that \
+              the target format cannot carry are counted and reported. The target appears only when all is written. A \
+              truncated trace is converted up to the cut, and the exit status is 1.",
     examples: &[
         Example {
             line: "esker blktrace convert data/linux-mysql.load.gz mysql.iolog",

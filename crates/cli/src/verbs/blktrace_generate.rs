@@ -19,9 +19,8 @@ pub const VERB: Verb = Verb::of::<Generate>(About {
     summary: "Make a block trace from a profile",
     details: "Profiles are uniform, zipf, hot-cold, streams, spc1-like, msr-like, fiu-like, adversarial-uniform and \
               adversarial-hot-set, or a TOML file of your own; --show prints one, with the source of each number. One \
-              profile, seed and length give the same requests again. --calibrate generates, measures and prints what the \
-              figures of the trace are and what they should be; a wrong one makes the exit status 1. Memory does not \
-              grow with the length.",
+              profile, seed and length give the same requests again. --calibrate prints target and measured figures of \
+              a generated trace; a wrong one makes the exit status 1. Memory does not grow with the length.",
     examples: &[
         Example {
             line: "esker blktrace generate msr-like day.csv --to msr --hours 24 --scale 0.01 --seed 7",
@@ -29,7 +28,7 @@ pub const VERB: Verb = Verb::of::<Generate>(About {
         },
         Example {
             line: "esker blktrace generate spc1-like --calibrate --seed 7",
-            does: "tells whether it is what it says",
+            does: "compares the trace with the figures of its profile",
         },
         Example { line: "esker blktrace generate zipf --show > mine.toml", does: "begins a profile of your own" },
     ],

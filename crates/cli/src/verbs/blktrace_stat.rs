@@ -16,10 +16,10 @@ pub const VERB: Verb = Verb::of::<Stat>(About {
     words: &["blktrace", "stat"],
     summary: "Describe block traces",
     details: "Counts operations, bytes, footprint, alignment, sequential streams (exact ones, and those by the 512 KiB \
-              rule), distances, sizes, times between requests, skew with the fit of Zipf's law, what was read and written, \
-              and the working set of each hour and day; in one pass and bounded memory. Packed traces are unpacked on the \
-              fly. Damaged lines and records are left out and told as a warning. Of a truncated trace, what comes before \
-              the cut is described, and the exit status is 1.",
+              rule), distances, sizes, times between requests, skew with the fit of Zipf's law, what was read and \
+              written, and the working set of each hour and day; in one pass and bounded memory. Packed traces are \
+              unpacked on the fly. Damaged lines and records are left out and reported as a warning. A truncated trace \
+              is described up to the cut, and the exit status is 1.",
     examples: &[
         Example { line: "esker blktrace stat data/linux-mysql.load.gz", does: "prints a table" },
         Example {

@@ -22,7 +22,7 @@ pub const VERB: Verb = Verb::of::<Calibrate>(About {
               without the layer, and writes the CPU time of each layer and the service times of each device, for `esker \
               try` to charge in virtual time. With --scratch a file in that folder is measured too, by operation, length \
               and requests in flight; it takes 256 MiB and is removed afterwards. With --device a block device is measured \
-              too, which nobody may use meanwhile. It is only read, unless --overwrite is given: then random blocks \
+              too, which no program may use meanwhile. It is only read, unless --overwrite is given: then random blocks \
               anywhere on it are overwritten, and one that holds something is refused without --force. A layer's cost is \
               the median of the rounds, a distribution that of all rounds together. Let nothing else run meanwhile.",
     examples: &[

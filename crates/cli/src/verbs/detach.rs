@@ -16,16 +16,16 @@ use crate::verbs::attach::RunDir;
 pub const VERB: Verb = Verb::of::<Detach>(About {
     words: &["detach"],
     summary: "Take attached block devices away",
-    details: "Ends the process that serves the devices, after everything was flushed, and waits for that. Refused while \
-              one of them is mounted or used in another way. If the process has died, what it left is cleaned up: \
-              devices that are still mounted go when they are unmounted.",
+    details: "Ends the process that serves the devices, after everything was flushed, and waits for that. Refuses \
+              while one of them is mounted or used in another way. If the process has died, it cleans up; devices that \
+              are still mounted go when they are unmounted.",
     examples: &[
         Example { line: "esker detach vol", does: "ends the attachment of that name, with all its devices" },
         Example { line: "esker detach /dev/loop0", does: "ends the attachment of that device" },
     ],
 });
 
-/// How long an attachment may take to end once nobody uses it: requests under way and flushes.
+/// How long an attachment may take to end once no program uses it: requests under way and flushes.
 const END_MAX: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -44,7 +44,9 @@ enum DetachError {
     InUse(String),
     #[error("\"{0}\" is starting or stopping; try again when it is ready")]
     NotReady(String),
-    #[error("asked to stop, but \"{0}\" still waits for somebody who has one of its devices open; it ends after that")]
+    #[error(
+        "asked to stop, but \"{0}\" waits for a program that has one of its devices open; it ends when that program closes the device"
+    )]
     Waiting(String),
 }
 

@@ -15,9 +15,10 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Freeze>(About {
     words: &["freeze"],
     summary: "Flush everything and hold requests, for a snapshot of the media",
-    details: "Ends what is in flight, flushes every export and device, and holds new requests until `esker thaw`, or for \
-              the time of --limit. With a COMMAND, runs it in between and thaws by itself; the exit status is 1 if the command \
-              fails, or if the freeze ended before it did, because then the copy may not be consistent.",
+    details: "Waits for requests in flight, flushes every export and device, and holds new requests until `esker \
+              thaw`, or for the time of --limit. With a COMMAND, runs it meanwhile and thaws by itself; the exit \
+              status is 1 if the command fails, or if the freeze ended before it, because the copy may not be \
+              consistent then.",
     examples: &[
         Example {
             line: "esker freeze --limit 5000 -- cp --reflink=always disk.img snapshot.img",
@@ -61,7 +62,7 @@ impl Run for Freeze {
             return terminal.say(&format!("freeze {number}: requests are held for at most {limit} ms"));
         };
         let ran = Program::new(program).args(arguments).status();
-        // Whatever became of the program, nobody is to wait any longer.
+        // Whatever became of the program, no request may wait longer.
         let thawed = self.control.ask(&Command::Thaw { freeze: Some(number) });
         let program = program.clone();
         match ran {

@@ -14,7 +14,7 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Restore>(About {
     words: &["hugepage", "restore"],
     summary: "Put back the settings that a killed manager has left changed",
-    details: "The next esker hugepage run does the same; this is for who starts none. What somebody else has changed since \
+    details: "The next esker hugepage run does the same; this verb is for machines without a next run. A setting that another program has changed since \
               stays. Fails if a manager that runs has the state.",
     examples: &[
         Example { line: "esker hugepage restore", does: "prints each setting that is as before again" },

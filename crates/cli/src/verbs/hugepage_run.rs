@@ -29,9 +29,10 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Manage>(About {
     words: &["hugepage", "run"],
     summary: "Give huge pages to the processes that make the best use of them",
-    details: "Promotes regions that are well used, demotes those that no longer are, and divides huge pages fairly, until a \
-              signal (SIGINT, SIGTERM, SIGHUP). Settings of the kernel that the configuration asks to change are put back at the end, \
-              also by a second signal, which does not wait for what is under way, or by the next start if this one was killed. `esker hugepage doctor` says what works here.",
+    details: "Promotes well used regions, demotes others, and divides huge pages fairly, until a signal (SIGINT, \
+              SIGTERM, SIGHUP). At the end it puts back the settings of the kernel that the configuration changed. A \
+              second signal does so without waiting for work under way; after a kill, the next start does. `esker \
+              hugepage doctor` says what works here.",
     examples: &[
         Example {
             line: "esker hugepage run --config hugepage.toml",
@@ -39,7 +40,7 @@ pub const VERB: Verb = Verb::of::<Manage>(About {
         },
         Example {
             line: "esker hugepage run --config hugepage.toml --decisions why.jsonl --metrics tcp:127.0.0.1:9101",
-            does: "writes down why each region was changed, and hands out metrics",
+            does: "records why each region was changed, and serves metrics",
         },
     ],
 });

@@ -18,17 +18,17 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Init>(About {
     words: &["init"],
     summary: "Make the media of a stack on new files and devices",
-    details: "Goes through the stack from the bottom and makes the medium of each layer that has one (mirror, volume, \
-              volumes, dedup, offload, shepherd), through the layers below it. Files that are not there are created. A \
-              medium that is there already is kept. What is neither blank nor a medium of its layer is refused and named, \
-              unless --force says to destroy it. Everything is checked and told first; until then nothing is created \
-              or written. No server may use the stack meanwhile.",
+    details: "Goes through the stack from the bottom and makes the medium of each layer that has one (mirror, logvol, \
+              thin, dedup, offload, shepherd), through the layers below it. Creates missing files and keeps existing \
+              media. A device that is neither blank nor a medium of its layer is refused and named, unless --force \
+              says to destroy it. All checks come first; until then nothing is created or written. No server may use \
+              the stack meanwhile.",
     examples: &[
         Example { line: "esker init stack.toml", does: "makes what is not there yet" },
-        Example { line: "esker init stack.toml --dry-run", does: "tells what that would do, and changes nothing" },
+        Example { line: "esker init stack.toml --dry-run", does: "shows what that would do, and changes nothing" },
         Example {
             line: "esker init stack.toml --device vm --force",
-            does: "makes the medium of one layer anew, and destroys what it holds",
+            does: "makes the medium of one layer again, and destroys its content",
         },
     ],
 });
@@ -40,13 +40,13 @@ struct Init {
     /// Only this layer and what is below it
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
-    /// Make the medium of the named layer anew, or those of all layers, and destroy what is there
+    /// Make the medium of the named layer again, or those of all layers, and destroy their content
     #[arg(long)]
     force: bool,
-    /// Tell what would be done, and change nothing
+    /// Show what would be done, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// What is done as JSON
+    /// The plan as JSON
     #[arg(long)]
     json: bool,
 }

@@ -13,9 +13,9 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Resize>(About {
     words: &["resize"],
     summary: "Change the size of an export that is served",
-    details: "Works for exports of named volumes, of files whose text gives no size, and of transparent layers on either. Clients \
-              that are connected may use what is gained at once, and get errors for what is cut off, which is gone. Before a cut, \
-              requests are held back until those in flight have ended.",
+    details: "Works for exports of thin volumes, of files whose text gives no size, and of transparent layers on \
+              either. Connected clients may use gained space at once, and get errors for the part that is cut off, \
+              which is lost. Before a cut, requests are held back until those in flight have ended.",
     examples: &[
         Example { line: "esker resize db 2TiB", does: "lets it grow" },
         Example { line: "esker resize db 1TiB --patience 2000", does: "cuts it, if requests in flight end within 2 s" },

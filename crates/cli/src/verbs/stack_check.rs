@@ -10,11 +10,11 @@ use crate::verb::{About, Example, Run, Verb};
 /// The record.
 pub const VERB: Verb = Verb::of::<Check>(About {
     words: &["stack", "check"],
-    summary: "Tell everything that is wrong with a stack's text",
-    details: "Reads the text in either form and checks names, kinds, parameters, references, cycles, the number of \
-              lower ends and addresses, and then whether sizes, blocks and limits fit together, as far as that can be told \
-              without opening a device. All mistakes are told at once, each with its file, its line and what to write \
-              instead.",
+    summary: "Report every mistake in a stack's text",
+    details: "Reads the text in either form and checks names, kinds, parameters, references, cycles, and the number of \
+              lower devices and addresses. Then it checks whether sizes, blocks and limits fit together, as far as \
+              that is known without opening a device. It reports all mistakes at once, each with its file, its line \
+              and the remedy.",
     examples: &[
         Example { line: "esker stack check stack.toml", does: "checks a file" },
         Example {

@@ -22,7 +22,7 @@ pub const VERB: Verb = Verb::of::<Compose>(About {
     summary: "Find the order of extensions that serves given goals best",
     details: "Arranges all extensions of the text: layers of a stack, and extensions that are only declared by their \
               domains, maps and properties. The best order gives the extensions of the first goal the most volumes on \
-              which they are the last to handle every request, then those of the second goal, and so on. Says who is \
+              which they are the last to handle every request, then those of the second goal, and so on. Says which one is \
               last on each volume, what is certain, and for each lost goal shows a request that proves it. The search \
               is exact for up to 32 extensions unless it reaches --looks; then it says so. Layers that keep something \
               on what they stand on, or change its shape, are fixed: they are named, and the answer is the best of the \

@@ -11,7 +11,7 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Explain>(About {
     words: &["stack", "explain"],
     summary: "Say what each extension of a stack still sees and does, and prove it",
-    details: "Takes the order of the text as it is. Says who is the last to handle the requests of each volume, which \
+    details: "Takes the order of the text as it is. Says which extension is the last to handle the requests of each volume, which \
               extensions see none, and where the rule grid of the thesis is wrong. For each volume of an extension's \
               domains on which it is not dominant, shows the path of a request that proves it. Exit status 1 if a goal \
               is met on no volume.",

@@ -12,8 +12,8 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Remove>(About {
     words: &["stack", "remove"],
     summary: "Take a layer out of a served stack",
-    details: "What stood on the layer then stands on what the layer stood on. Requests are held back until those in \
-              flight have ended. If it cannot be done, nothing is changed.",
+    details: "Layers above it then stand on the device below it. Requests are held back until those in flight have \
+              ended. If it cannot be done, nothing is changed.",
     examples: &[Example { line: "esker stack remove --control run/esker.ctl st", does: "takes layer st out" }],
 });
 

@@ -11,8 +11,8 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Thaw>(About {
     words: &["thaw"],
     summary: "Let requests go on after a freeze",
-    details: "Exit status 1 if that freeze is not in force any more: it ended by its limit, and what was copied meanwhile \
-              may not be consistent.",
+    details: "Exit status 1 if that freeze has ended by its limit: a copy that was made meanwhile may not be \
+              consistent.",
     examples: &[
         Example { line: "esker thaw", does: "ends the freeze in force" },
         Example { line: "esker thaw 3", does: "ends freeze 3, if it lasted until now" },

@@ -116,7 +116,7 @@ impl Top {
                 Some(Wish::Quit) => break,
                 Some(Wish::Measure(what)) => {
                     let patience_ms = PATIENCE.as_millis() as u64;
-                    let changed = self.control.ask(&Command::Measure { what, patience_ms });
+                    let changed = self.control.ask(&Command::Meters { what, patience_ms });
                     app.error = changed.err().map(|failure| failure.text());
                 }
                 Some(Wish::Draw) => next = next.min(Instant::now() + app.interval),

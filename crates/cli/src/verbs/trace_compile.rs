@@ -17,10 +17,11 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Compile>(About {
     words: &["trace", "compile"],
     summary: "Compile a recording for replay",
-    details: "Plays all calls on a symbolic file system, which tells which files, names and descriptors each call touches. What \
-              the trace claims against the files that are known is repaired and counted: files that no snapshot lists are \
-              added to the tree at the start, descriptors are opened before the start, a lost event is made up for. The result \
-              holds for every mode and every choice of rules. Exit status 3: more contradictions than --max-repairs.",
+    details: "Plays all calls on a symbolic file system, which finds the files, names and descriptors of each call. \
+              Contradictions between the trace and known files are repaired and counted: files that no snapshot lists \
+              are added to the tree at the start, descriptors are opened before the start, a lost event is replaced. \
+              The result holds for every mode and every choice of rules. Exit status 3: more contradictions than \
+              --max-repairs.",
     examples: &[
         Example { line: "esker trace compile app.etrace -o app.ectr", does: "compiles a recording" },
         Example { line: "esker trace compile app.strace -o app.ectr", does: "imports and compiles what strace wrote" },
@@ -98,7 +99,7 @@ impl Run for Compile {
         let max = self.max_repairs.unwrap_or_default();
         let trace = self.source.name();
         terminal.complain(&format!(
-            "{trace}: {contradictions} contradictions between trace and files, {max} are allowed: record anew with a \
+            "{trace}: {contradictions} contradictions between trace and files, {max} are allowed: record again with a \
              snapshot of all that the program uses, or allow more with --max-repairs"
         ));
         Err(Failure::Passed(CONTRADICTORY))

@@ -46,7 +46,7 @@ struct Record {
     /// Give all paths other names, drawn from this number
     #[arg(long, value_name = "SEED")]
     anonymise: Option<u64>,
-    /// Room in memory for what was seen and not yet written, a power of two
+    /// Memory for calls that are not yet written, a power of two
     #[arg(long, value_name = "SIZE", value_parser = ring, default_value = "64MiB")]
     buffer: u32,
     /// Replace the recording if it exists and is none

@@ -8,8 +8,8 @@ use crate::volumes::{Volumes, told};
 /// The record.
 pub const VERB: Verb = Verb::of::<Clone>(About {
     words: &["volume", "clone"],
-    summary: "Make a volume that holds what another one holds now",
-    details: "Copies nothing: both share what they have in common, and each goes its own way from then on.",
+    summary: "Make a volume with the present content of another one",
+    details: "Copies nothing: both share equal blocks, and later changes of one do not affect the other.",
     examples: &[Example {
         line: "esker volume clone db-monday db-test",
         does: "tries something on the data of Monday",

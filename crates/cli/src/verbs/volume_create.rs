@@ -14,7 +14,7 @@ pub const VERB: Verb = Verb::of::<Create>(About {
         Example { line: "esker volume create scratch 1TiB", does: "makes it in the served stack" },
         Example {
             line: "esker volume create scratch 1TiB --stack stack.toml",
-            does: "makes it while nobody serves the stack",
+            does: "makes it while no server runs the stack",
         },
     ],
 });

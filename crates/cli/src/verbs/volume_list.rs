@@ -12,7 +12,7 @@ pub const VERB: Verb = Verb::of::<List>(About {
     details: "Each with its size, what it was made from, and what its port offers. Space is told by `esker volume space`.",
     examples: &[
         Example { line: "esker volume list", does: "shows those of the server at esker.ctl" },
-        Example { line: "esker volume list --stack stack.toml --json", does: "those of a stack that nobody serves" },
+        Example { line: "esker volume list --stack stack.toml --json", does: "those of a stack without a server" },
     ],
 });
 

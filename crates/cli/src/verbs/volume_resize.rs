@@ -9,9 +9,9 @@ use crate::volumes::{Volumes, told};
 pub const VERB: Verb = Verb::of::<Resize>(About {
     words: &["volume", "resize"],
     summary: "Change the size of a volume",
-    details: "Growing costs nothing, and clients of a volume that is served may use what is gained at once. What is cut off is gone. A volume that \
-              is served is cut by `esker resize`, which keeps clients off what goes; the size of its port in the stack text is what it has at \
-              least when a server starts.",
+    details: "Growing costs nothing, and clients of a served volume may use gained space at once. A part that is cut \
+              off is lost. `esker resize` cuts a served volume, because it keeps clients off that part. The size of \
+              its port in the stack text is its least size when a server starts.",
     examples: &[Example { line: "esker volume resize scratch 2TiB", does: "lets it grow" }],
 });
 

@@ -9,9 +9,10 @@ use crate::volumes::{Volumes, told};
 pub const VERB: Verb = Verb::of::<Rollback>(About {
     words: &["volume", "rollback"],
     summary: "Give a volume the size and content of a snapshot",
-    details: "All at once, and durable when it is answered. What the volume held is lost, unless a snapshot keeps it. A volume that has a port \
-              is refused, because whoever has it mounted would not notice; stop what uses it, and add --force.",
-    examples: &[Example { line: "esker volume rollback db db-monday", does: "db holds what it held on Monday" }],
+    details: "All at once, and durable when it is answered. The present content is lost, unless a snapshot keeps it. A \
+              volume that has a port is refused, because a client that has it mounted would not notice; stop the \
+              client, and add --force.",
+    examples: &[Example { line: "esker volume rollback db db-monday", does: "gives db its content of Monday" }],
 });
 
 #[derive(clap::Args)]

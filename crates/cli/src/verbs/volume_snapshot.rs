@@ -8,9 +8,10 @@ use crate::volumes::{Volumes, told};
 /// The record.
 pub const VERB: Verb = Verb::of::<Snapshot>(About {
     words: &["volume", "snapshot"],
-    summary: "Keep what volumes hold now, under other names",
-    details: "Copies nothing, whatever the size. A snapshot never changes. Several volumes are kept at one moment: all of them or none. What \
-              is kept is what a power cut would leave; file systems are frozen first (fsfreeze) for a clean one.",
+    summary: "Keep the present content of volumes under other names",
+    details: "Copies nothing, whatever the size. A snapshot never changes. Several volumes are kept at one moment: all \
+              of them or none. A snapshot is what a power cut would leave; freeze file systems first (fsfreeze) for a \
+              clean one.",
     examples: &[
         Example { line: "esker volume snapshot db db-monday", does: "keeps one" },
         Example { line: "esker volume snapshot data data-1 log log-1", does: "keeps two at one moment" },

@@ -64,14 +64,14 @@ fn check_clones(stack: &str) {
     let (first, second) = (content(1, PIECE), content(2, PIECE));
     write(device, 0, &first);
     write(device, PIECE, &second);
-    // Somebody keeps the device open, so that its page cache lives.
+    // A program keeps the device open, so that its page cache lives.
     let open = File::open(device).unwrap();
     let before = read(device, 4 * PIECE);
     assert!(before.iter().all(|byte| *byte == 0));
     let word = PIECE.to_string();
     let to = (4 * PIECE).to_string();
     let operation = format!("clone:0:{word}:{to}");
-    check_tool(ESKER, &["ranges", "--control", &attachment.control, "vol", &operation]);
+    check_tool(ESKER, &["remap", "--control", &attachment.control, "vol", &operation]);
     assert!(read(device, 4 * PIECE) == first, "through the control socket");
 
     // The standard library copies between files with copy_file_range.

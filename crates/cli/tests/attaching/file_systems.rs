@@ -141,11 +141,11 @@ fn ext4_on_a_named_volume_keeps_its_files_gives_space_back_and_is_cloned_and_rol
     compare_files(&mount, (1..FILES).step_by(2));
     end(&place, &mount, attachment, how);
 
-    // Nobody serves it now.
+    // No server runs it now.
     let stack = NAMED.replace("DIR", &place.dir.path().display().to_string());
-    check_tool(ESKER, &["media", "check", &place.path("disk.img")]);
+    check_tool(ESKER, &["check", &place.path("disk.img")]);
     volume(&["clone", "kept", "copy"], ["--stack", &stack]);
-    let space = volume(&["space", "--json"], ["--stack", &stack]);
+    let space = volume(&["usage", "--json"], ["--stack", &stack]);
     assert!(space.contains("\"shared_bytes\":"), "{space}");
     let again = place.attach(WITH_CLONE, &[]);
     let copy = again.devices[1].clone();

@@ -13,7 +13,7 @@ pub const ESKER: &str = env!("CARGO_BIN_EXE_esker");
 const TIME_MAX: &str = "30";
 
 /// Taken whole while a device is there whose server was killed, and shared by programs of btrfs: they look at the file
-/// behind each mounted loop device, and fail where nobody serves it any more.
+/// behind each mounted loop device, and fail where its server has ended.
 static DEAD_SERVERS: RwLock<()> = RwLock::new(());
 
 /// No server is killed and not cleaned up yet, until the guard is dropped.

@@ -101,7 +101,7 @@ fn the_next_attach_cleans_up_even_while_the_dead_device_is_mounted() {
     mount.mount(&dead);
     let killed = attachment.kill();
     let again = place.attach(STACK, &[]);
-    assert_ne!(again.device(), dead, "the dead device belongs to whoever has mounted it");
+    assert_ne!(again.device(), dead, "the dead device belongs to its mount");
     assert!(again.log().contains("cleaned up what a dead process had left"), "{}", again.log());
     mount.unmount();
     assert!(place.loops().iter().all(|line| !line.starts_with(&format!("{dead} "))), "gone with its last user");

@@ -63,7 +63,7 @@ impl<'a> Manager<'a> {
     ) -> Option<Manager<'a>> {
         let text = format!("state = {:?}\n{config}", folder.join("state.json"));
         std::fs::write(folder.join("config.toml"), text).unwrap();
-        // Whoever runs the tests may have SIGHUP ignored, as nohup(1) does; the manager keeps to that.
+        // The parent of the tests may have SIGHUP ignored, as nohup(1) does; the manager keeps to that.
         let mut command = Command::new("env");
         command.arg("--default-signal=HUP").arg(program).args(["hugepage", "run", "--config"]);
         command.arg(folder.join("config.toml")).arg("--control").arg(folder.join("control"));

@@ -1,4 +1,4 @@
-//! Who may not manage memory of others.
+//! Users that may not manage memory of others.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -6,7 +6,7 @@ use super::*;
 
 /// Runs the program as nobody; returns its exit status and all that it says. None, with the reason on the screen, where it cannot be.
 fn as_nobody(arguments: &[&str], config: &str) -> Option<(Option<i32>, String)> {
-    // Where the program itself is, nobody may not be let in.
+    // Where the program itself is, the user `nobody` may lack access.
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let (program, file) = (folder.path().join("esker"), folder.path().join("config.toml"));

@@ -18,7 +18,7 @@ pub const ATTACKS: &[(&str, Attack)] = &[
     ("takes half a reply", takes_half_a_reply),
     ("asks for status without taking a reply", asks_status),
     ("requests of 1 GiB and more", oversized),
-    ("options that nobody knows", unknown_options),
+    ("unknown options", unknown_options),
     ("options without end", floods_options),
     ("options that are too long", long_options),
     ("a handshake byte by byte", slow_handshake),
@@ -26,8 +26,8 @@ pub const ATTACKS: &[(&str, Attack)] = &[
     ("garbage instead of requests", garbage),
     ("payloads cut off", cuts_payload),
     ("requests past the end", past_the_end),
-    ("commands and flags that nobody knows", unknown_commands),
-    ("client flags that nobody knows", unknown_client_flags),
+    ("unknown commands and flags", unknown_commands),
+    ("unknown client flags", unknown_client_flags),
     ("garbage instead of TLS", garbage_for_tls),
 ];
 /// Attacks that hold payload.

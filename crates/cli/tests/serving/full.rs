@@ -46,7 +46,7 @@ fn a_volume_on_a_full_file_system_is_read_opened_and_goes_on_when_there_is_space
     server.check_status();
     server.stop();
     let image = small.0.join("f.img").display().to_string();
-    check_esker(&["media", "check", &image], 0);
+    check_esker(&["check", &image], 0);
     let server = Server::start(dir.path(), STACK, &[]);
     check_done(&server, "read -P 0 0 1m");
     check_done(&server, "read -P 1 1m 3m");

@@ -124,7 +124,7 @@ fn kill_again_and_again(plan: &Plan) {
         let ended = load.wait().expect("fio ends");
         book.borrow_mut().server_died();
         if plan.is_named {
-            check_esker(&["media", "check", &dir.path().join("d.img").display().to_string()], 0);
+            check_esker(&["check", &dir.path().join("d.img").display().to_string()], 0);
         }
         // What the kill left is opened, and opening it is killed too.
         for _ in 0..moments.below(3) {

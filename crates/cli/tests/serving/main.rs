@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run programs and look at their files")]
 
+mod attacked;
 mod attacks;
 mod clients;
 mod full;

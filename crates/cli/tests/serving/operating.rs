@@ -43,7 +43,7 @@ fn value(scrape: &Scrape, name: &str, labels: &[(&str, &str)]) -> f64 {
 #[test]
 fn metrics_count_what_clients_did_and_are_read_by_others_programs() {
     let dir = tempfile::tempdir().unwrap();
-    let args = ["--metrics", "tcp:127.0.0.1:0", "--measure", "all"];
+    let args = ["--metrics", "tcp:127.0.0.1:0", "--meters", "all"];
     let server = Server::start(dir.path(), METERED, &args);
     let at = server.metrics.clone().unwrap();
     let url = format!("http://{}/metrics", at.strip_prefix("tcp:").unwrap());
@@ -134,7 +134,7 @@ fn a_command_runs_while_the_stack_is_frozen_and_copies_what_was_written() {
     let failing = ["freeze", "--control", &server.control, "--", "false"];
     assert!(check_esker(&failing, 1).contains("false: exit status: 1"));
     assert!(server.check_status()["frozen"].is_null(), "requests go on whatever becomes of the command");
-    check_esker(&["drain", "--control", &server.control], 0);
+    check_esker(&["sync", "--control", &server.control], 0);
     assert!(check_esker(&["thaw", "--control", &server.control], 1).contains("the stack is not frozen"));
     server.stop();
 }
@@ -150,7 +150,7 @@ fn json_logs_name_clients_and_a_flood_does_not_fill_them() {
         let mut stream = UnixStream::connect(dir.path().join("sock")).unwrap();
         let mut greeting = [0; 18];
         stream.read_exact(&mut greeting).unwrap();
-        // Flags that nobody knows.
+        // Unknown flags.
         stream.write_all(&[0xff; 4]).unwrap();
         let _closed = stream.read(&mut greeting);
     }

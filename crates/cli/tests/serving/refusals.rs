@@ -134,7 +134,7 @@ fn a_socket_without_permission_is_refused() {
     }
     let args = ["serve", stack.as_str(), "--control", control.as_str()];
     let command = match is_root() {
-        // Root may do everything: somebody else tries, with a program that he can reach.
+        // Root may do everything: another user tries, with a program that this user can reach.
         true => {
             let program = dir.path().join("esker").display().to_string();
             fs::copy(ESKER, &program).unwrap();

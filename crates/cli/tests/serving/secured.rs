@@ -111,10 +111,10 @@ fn a_socket_has_its_mode_and_ranges_are_changed_beside_nbd() {
     let uri = &server.uris[0];
     let qemu = |command: &str| check_tool("qemu-io", &["-f", "raw", "-c", command, uri]);
     qemu("write -P 0x5a 0 64k");
-    check_esker(&["ranges", "--control", &server.control, "vol", "clone:0:64KiB:1MiB", "delete:0:4KiB"], 0);
+    check_esker(&["remap", "--control", &server.control, "vol", "clone:0:64KiB:1MiB", "delete:0:4KiB"], 0);
     qemu("read -P 0x5a 1M 64k");
     qemu("read -P 0 0 4k");
-    let error = check_esker(&["ranges", "--control", &server.control, "vol", "clone:0:64KiB:32MiB"], 1);
+    let error = check_esker(&["remap", "--control", &server.control, "vol", "clone:0:64KiB:32MiB"], 1);
     assert!(error.contains("nothing was changed"), "{error}");
     server.stop();
 }

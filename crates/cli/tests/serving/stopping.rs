@@ -27,7 +27,7 @@ fn either_signal_and_the_verb_end_a_server_well_and_remove_its_sockets() {
     }
 }
 
-/// A server for which somebody waits for a minute: it does not stop before.
+/// A server with a client that waits for a minute: it does not stop before.
 fn awaited(dir: &Path) -> (Server, Child) {
     let server = Server::start(dir, "d = memory size=1MiB | delay read=60s @ nbd=unix:DIR/sock", &[]);
     let script = format!("exec nbdcopy --requests=1 '{}' /dev/null", server.uris[0]);

@@ -26,7 +26,7 @@ fn scripts_read_rates_latencies_queues_energy_and_clients() {
     while server.check_status()["connections"] == 0 {
         std::thread::sleep(Duration::from_millis(20));
     }
-    check_esker(&["measure", "all", "--control", &server.control], 0);
+    check_esker(&["meters", "all", "--control", &server.control], 0);
     let lines = top(&server, &["--json", "--interval", "0.5", "--count", "3"]);
     let views: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(views.len(), 3);

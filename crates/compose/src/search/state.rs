@@ -1,7 +1,7 @@
 //! A stack of which the upper part is built, reduced to what the rest of it can still change.
 //!
 //! A request that no extension left to place can see is *settled*: its last handler is known. All others will be
-//! handled again, so who handled them last so far does not matter, only where they came from and where they go. Two
+//! handled again, so their last handlers so far do not matter, only where they came from and where they go. Two
 //! upper parts in the same state have the same future: the search keeps one.
 
 use crate::constraint::Constraints;
@@ -16,7 +16,7 @@ pub(super) enum Settled {
     Nothing,
     /// All that is settled was handled last by this extension.
     By(ExtId),
-    /// Several extensions, or none: nobody can become dominant.
+    /// Several extensions, or none: none can become dominant.
     Split,
 }
 

@@ -184,7 +184,7 @@ fn caching_below_shepherding_takes_all_and_above_it_splits() {
     assert_eq!((handlers.extensions.len(), handlers.unhandled), (2, false));
 }
 
-/// Theorem 2, and what it forgets: somebody between may feed the lower one.
+/// Theorem 2, and what it forgets: an extension between may feed the lower one.
 #[test]
 fn offloading_starves_a_cache_below_unless_somebody_between_writes_to_the_disk() {
     let text = format!("{}[extension.X]\ninput = \"F\"\noutput = [\"D\", \"F\"]\n", samples::SIX);

@@ -31,7 +31,7 @@ pub enum Problem {
     /// A name that is none.
     #[error("\"{0}\" is no name; use letters, digits, _, - and ., at most 64 of them, and do not begin with -")]
     UnsoundName(String),
-    /// A volume that nobody declared.
+    /// An undeclared volume.
     #[error("{what}: there is no volume \"{name}\"; {advice}")]
     UnknownVolume {
         /// What names it.
@@ -41,7 +41,7 @@ pub enum Problem {
         /// The nearest volume, or all of them.
         advice: String,
     },
-    /// An extension that nobody declared.
+    /// An undeclared extension.
     #[error("{what}: there is no extension \"{name}\"; {advice}")]
     UnknownExtension {
         /// What names it.

@@ -9,11 +9,11 @@ use toml::de::{DeTable, DeValue};
 /// A reference that leads elsewhere from now on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Link {
-    /// A lower end of a device.
+    /// A lower device of a device.
     On {
         /// The device.
         device: String,
-        /// Which of its lower ends.
+        /// Which of its lower devices.
         at: usize,
         /// What it stands on now.
         to: String,

@@ -333,7 +333,7 @@ impl Core {
         Some(Work { free: plan.free, finish: plan.free, range: run.range, settles: Some(run.newest), done: None })
     }
 
-    /// Ends what the arm did: data is on the medium, room in the cache is free, and who waited goes on.
+    /// Ends what the arm did: data is on the medium, room in the cache is free, and waiting commands go on.
     fn end(&self, work: Work) {
         if let Some(write) = work.settles {
             self.setup.common.content.mark_stable(work.range, write);

@@ -179,7 +179,7 @@ impl DiskModel {
     }
 
     /// When the host has the bytes of a read whose first sector begins to pass at `first` and whose last has passed at
-    /// `media`: the transfer begins when enough is buffered, and no sector goes before it is read.
+    /// `media`: The transfer begins when enough is buffered, and no sector goes before it is read.
     fn sent(&self, len: u64, first: Time, media: Time) -> Time {
         let share = self.parts.interface.watermark[0].max(SECTOR as f64 / len.max(SECTOR) as f64);
         let begin = first + Nanos((media.since(first).0 as f64 * share) as u64);

@@ -1,10 +1,10 @@
 //! The translation layer of a drive: page-mapped, log-structured, with its own collector.
 //!
-//! A *unit* is what the map maps. A *page* holds some units and is programmed at once on one die; consecutive pages of a
-//! block are on consecutive dies. The host writes into one open block, the collector into another (or the same). When few
-//! blocks are free, the collector moves the live units of a block that it chooses, as many for each page that the host
-//! writes as it takes to have the block free when the host needs it. This page does not know time: it tells a [`Flash`]
-//! what the flash does. No request allocates, except the first to touch a part of the map or a block.
+//! A *unit* is what the map maps. A *page* holds some units and is programmed at once on one die; consecutive pages of
+//! a block are on consecutive dies. The host writes into one open block, the collector into another (or the same). When
+//! few blocks are free, the collector moves the live units of a block that it chooses. For each page that the host
+//! writes it moves as many as it takes to have the block free in time. This page does not know time: it tells a
+//! [`Flash`] what the flash does. No request allocates, except the first to touch a part of the map or a block.
 //!
 //! Reading order: [`map`], [`blocks`], this page, [`fill`](Ftl::fill).
 

@@ -22,7 +22,7 @@ pub enum TlsMode {
     /// Not spoken.
     #[default]
     Off,
-    /// Spoken with those who ask.
+    /// Spoken with clients that ask.
     On,
     /// Nothing is told and nothing served without it.
     Require,
@@ -62,13 +62,13 @@ pub enum Violation {
     /// A client that haggles without end.
     #[error("more than {MAX_OPTIONS} options were sent")]
     TooManyOptions,
-    /// The old way to choose an export knows no error reply.
+    /// `NBD_OPT_EXPORT_NAME` knows no error reply.
     #[error("no export is named {0:?}")]
     UnknownExport(String),
-    /// The old way to choose an export knows no error reply.
-    #[error("export {0:?} was chosen in the old way and cannot be used: {1}")]
+    /// `NBD_OPT_EXPORT_NAME` knows no error reply.
+    #[error("the client chose export {0:?} with NBD_OPT_EXPORT_NAME, and it cannot be used: {1}")]
     Unusable(String, String),
-    /// The old way to choose an export knows no error reply.
+    /// `NBD_OPT_EXPORT_NAME` knows no error reply.
     #[error("the export's name cannot be read: {0}")]
     ExportName(Malformed),
     /// Not a request; where the next one begins cannot be known.
@@ -77,8 +77,8 @@ pub enum Violation {
     /// A payload that is too long even to skip.
     #[error("a payload of {0} bytes is longer than {MAX_PAYLOAD}")]
     LongPayload(u64),
-    /// The old way to choose an export knows no error reply.
-    #[error("an export was chosen in the old way, {0}")]
+    /// `NBD_OPT_EXPORT_NAME` knows no error reply.
+    #[error("the client chose an export with NBD_OPT_EXPORT_NAME, {0}")]
     OldWay(&'static str),
 }
 
@@ -181,7 +181,7 @@ impl Session {
         Session { tls, ..self }
     }
 
-    /// From now on these exports are refused to whom has not chosen yet.
+    /// From now on these exports are refused to clients that have not chosen yet.
     pub fn note_full(&mut self, exports: Vec<usize>) {
         self.full = exports;
     }
@@ -332,7 +332,7 @@ impl Session {
         self.tls == TlsMode::Require && !self.secured
     }
 
-    /// What was agreed in the clear counts no more: somebody in between may have agreed to it.
+    /// What was agreed in the clear counts no more: a machine in between may have agreed to it.
     fn start_tls(&mut self, reply: OptionReply) -> Step {
         if self.secured {
             return Step::Reply(reply.error(rep::ERR_INVALID, "this is inside TLS already"));

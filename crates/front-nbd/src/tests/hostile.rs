@@ -65,7 +65,7 @@ fn a_client_that_takes_no_replies_is_closed_and_others_are_served() {
             rt.sleep(Nanos::secs(5)).await;
             let before = rt.now();
             client.read(r(0, 4096)).await.unwrap();
-            assert_eq!(rt.now(), before, "nobody waits for a stranger");
+            assert_eq!(rt.now(), before, "no client waits for a stranger");
         }
         let closing = closing.await;
         assert!(matches!(closing, Closing::Stalled), "{closing}");
@@ -85,7 +85,7 @@ fn requests_of_a_client_that_is_gone_stay_on_the_wire() {
         let closing = closing.await;
         assert!(!closing.is_clean(), "{closing}");
         let done = site.disk.state.completed.get();
-        assert!(done <= 256, "{done} reads for nobody");
+        assert!(done <= 256, "{done} reads without a reader");
     });
 }
 
@@ -129,13 +129,13 @@ fn the_longest_idle_client_of_a_full_export_gives_way() {
         let closing = second_closing.await;
         assert!(matches!(closing, Closing::Idle(7)), "{closing}");
         for client in [&first, &third] {
-            client.read(r(0, 512)).await.expect("whoever was busy stays");
+            client.read(r(0, 512)).await.expect("a busy client stays");
         }
         assert_eq!(site.server.connections(), 2);
         third.disconnect().await.unwrap();
         rt.sleep(Nanos::millis(1)).await;
         let (_fourth, _) = site.client().await;
-        first.read(r(0, 512)).await.expect("a free slot takes nobody's place");
+        first.read(r(0, 512)).await.expect("a free slot takes no client's place");
     });
 }
 

@@ -1,4 +1,4 @@
-//! TLS: who is believed, what is served in which mode, and that contents come through.
+//! TLS: which peers are believed, what is served in which mode, and that contents come through.
 
 use super::*;
 use crate::proto::wire::rep;

@@ -41,7 +41,7 @@ pub fn is_free() -> Result<(), String> {
     let place = Path::new(ADMIN).join("nr_kdamonds");
     match read(&place) {
         Ok(count) if count == "0" => Ok(()),
-        Ok(_) => Err("somebody else uses it".to_string()),
+        Ok(_) => Err("another program uses it".to_string()),
         Err(error) => Err(format!("{}: {error}", place.display())),
     }
 }

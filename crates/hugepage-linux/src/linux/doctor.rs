@@ -181,14 +181,14 @@ fn young() -> Finding {
     }
 }
 
-/// What a process can say of its own memory. The kernel takes it of nobody else's.
+/// What a process can say of its own memory. The kernel takes it from no other process.
 fn page_sharing(me: u32, start: u64) -> Finding {
     let advise = |advice| Process::open(me)?.advise(start, REGION_BYTES, advice);
     match advise(Advice::Mergeable).and_then(|_| advise(Advice::Unmergeable)) {
         Ok(_) => found(
             "page sharing (KSM)",
             true,
-            "of programs that are started with LD_PRELOAD=libesker_hugepage_preload.so; the kernel takes it of nobody else",
+            "of programs that are started with LD_PRELOAD=libesker_hugepage_preload.so; the kernel takes it from no other process",
         ),
         Err(error) => found("page sharing (KSM)", false, format!("{error}; needs CONFIG_KSM")),
     }
@@ -215,7 +215,7 @@ fn free_memory() -> Finding {
         return found(
             WHAT,
             false,
-            "is given back to this virtual machine's host (free page reporting): who makes a huge page of it waits for the \
+            "is given back to this virtual machine's host (free page reporting): a process that makes a huge page of it waits for the \
              host, some milliseconds each, also with `faults = \"always\"`",
         );
     }

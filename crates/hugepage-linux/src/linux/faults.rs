@@ -1,12 +1,12 @@
-//! The signal of a fault, from a program in the kernel: it keeps a bit for each page of each region that a managed process
-//! writes for the first time, and tells once that enough are set.
+//! The signal of a fault, from a program in the kernel. It keeps a bit for each page of each region that a managed
+//! process writes for the first time, and reports once that enough are set.
 //!
-//! It runs at the tracepoint `page_fault_user` and counts pages whose faults are writes, also writes to what was
-//! only read before: until then that is a page of zeroes, which is nobody's memory. A page that is written again after its region was told has
-//! been freed in between, perhaps with all others: the region is counted anew. Of regions whose pages may be shared it tells
-//! at once when a page is written that must not be: so a write to a shared page is known before it has a copy. What is freed again it does not see, nor
-//! what was there before it began: it says where to look, and the look decides. Looking through page tables goes on beside
-//! it, more seldom.
+//! It runs at the tracepoint `page_fault_user` and counts pages whose faults are writes, also writes to what was only
+//! read before: until then that is a page of zeroes, which belongs to no process. A page that is written again after
+//! its region was told has been freed in between, perhaps with all others: the region is counted anew. Of regions whose
+//! pages may be shared it tells at once when a page is written that must not be: so a write to a shared page is known
+//! before it has a copy. What is freed again it does not see, nor what was there before it began: it says where to
+//! look, and the look decides. Looking through page tables goes on beside it, more seldom.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -75,7 +75,7 @@ pub enum FaultsError {
 pub enum Ear {
     /// Everything.
     All,
-    /// Writes to shared pages: faults of pages that nobody had before cost as much as without a program.
+    /// Writes to shared pages: first faults of a page cost as much as without a program.
     Shared,
     /// Nothing.
     Nothing,
@@ -307,7 +307,7 @@ fn emit(code: &mut Code, what: i32) {
     code.mov(Reg::R2, Reg::R10);
     code.alu(Op::Add, Reg::R2, i32::from(KEY));
     code.mov(Reg::R3, 24);
-    // Rare enough, once for each region, that whoever waits may be woken.
+    // Rare enough, once for each region, that the waiting task may be woken.
     code.mov(Reg::R4, 0);
     code.call(Helper::RingOutput);
 }

@@ -77,7 +77,7 @@ pub struct Restored {
     pub path: PathBuf,
     /// What it was before, and is again if `done`.
     pub was: String,
-    /// Whether it is so again. Somebody else's change is not undone.
+    /// Whether it is so again. A change by another program is not undone.
     pub done: bool,
 }
 

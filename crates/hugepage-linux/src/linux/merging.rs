@@ -24,7 +24,7 @@ pub struct Settings {
 /// The kernel at work, and the socket.
 #[derive(Debug)]
 pub struct Merging {
-    /// Who is connected.
+    /// The connected processes.
     pub door: RequestSocket,
 }
 

@@ -26,12 +26,13 @@ use rustix::net::{
 
 use esker_hugepage::view::Pid;
 
-/// Who speaks, and which form of the words.
+/// The speaker, and the form of the words.
 pub const HELLO: u64 = u64::from_ne_bytes(*b"eskerhp1");
 /// `MADV_*` of `asm-generic/mman-common.h`.
 const MERGEABLE: u64 = 12;
 const UNMERGEABLE: u64 = 13;
-/// Making 64 MiB private again takes 15 ms; who needs longer for one request is stopped, or does not play by the rules.
+/// Making 64 MiB private again takes 15 ms; a process that needs longer for one request is stopped, or breaks the
+/// rules.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// Connections that the kernel holds, and that are taken in one go.
 const WAITING_MAX: i32 = 64;
@@ -190,7 +191,7 @@ impl RequestSocket {
 
 impl Drop for RequestSocket {
     fn drop(&mut self) {
-        // Who starts next replaces one that stays behind.
+        // The next start replaces one that stays behind.
         drop(fs::remove_file(&self.path));
     }
 }

@@ -27,7 +27,7 @@ pub struct Rule {
     pub shares: Option<u64>,
 }
 
-/// Shares of who has no others.
+/// Shares of processes without others.
 pub const SHARES: u64 = 10_000;
 
 /// What is known of a process.

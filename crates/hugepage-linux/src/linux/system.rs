@@ -46,7 +46,7 @@ pub struct Settings {
     /// A process with faults is looked through so often, or eight times more seldom where the kernel tells of faults.
     pub poll: Nanos,
     /// But that takes no more than this share of a CPU.
-    pub poll_share: f64,
+    pub poll_cpu_max: f64,
     /// Whether faults are made to take base pages.
     pub base_faults: bool,
     /// Length of an interval of access bits; nothing: they are not watched.
@@ -73,7 +73,7 @@ pub struct System {
     groups: Option<Hierarchy>,
     /// Nothing where the kernel takes no program: then page tables are looked through as often as configured.
     faults: Option<Faults>,
-    /// Regions that the program in the kernel has told and that nobody has looked at since.
+    /// Regions that the program in the kernel has told and that no task has read since.
     asked: BTreeSet<RegionAddress>,
     /// Whether well used regions are signalled.
     listens: bool,
@@ -224,7 +224,8 @@ impl System {
         });
         self.refused.retain(|pid, _| selected.iter().any(|one| one.pid == *pid));
         for one in selected {
-            // Who executes another program is another process, which is met at the next look: nothing of the one before is kept.
+            // A process that executes another program counts as another process, which is met at the next look: nothing
+            // of the one before is kept.
             let is_known = self.tracked.contains_key(&Pid(one.pid)) || left.contains(&one.pid);
             if is_known || self.refused.contains_key(&one.pid) {
                 continue;
@@ -380,7 +381,7 @@ impl ProcView for System {
             places.extend(new.into_iter().map(|region| RegionAddress { pid: *pid, region }));
             let took = begun.elapsed();
             self.polls = (self.polls.0 + 1, self.polls.1 + Nanos(took.as_nanos() as u64));
-            let rest = took.div_f64(self.settings.poll_share).max(Duration::from_nanos(self.settings.poll.0) * times);
+            let rest = took.div_f64(self.settings.poll_cpu_max).max(Duration::from_nanos(self.settings.poll.0) * times);
             tracked.next_poll = Instant::now() + rest;
         }
         places
@@ -408,7 +409,8 @@ impl ProcView for System {
         blocks_now() / REGION_BYTES
     }
 
-    /// While nobody listens, faults cost what they cost without the program in the kernel, but for writes to shared pages.
+    /// Without a listener, faults cost what they cost without the program in the kernel, but for writes to shared
+    /// pages.
     fn listen(&mut self, on: bool) {
         if on == self.listens {
             return;

@@ -135,7 +135,7 @@ fn items_2_4_and_6_use_is_counted_by_writes_and_a_promotion_is_seen() {
     let ours = |regions: Vec<Region>| regions.into_iter().filter(|region| *region >= first).count();
     tracked.newly_used(Some(461));
     let look = |tracked: &mut Tracked, at| tracked.look(Region(first.0 + at), flags().as_ref()).unwrap();
-    assert_eq!(look(&mut tracked, 0).used.count(), 0, "the page of zeroes is nobody's memory");
+    assert_eq!(look(&mut tracked, 0).used.count(), 0, "the page of zeroes belongs to no process");
     assert_eq!((look(&mut tracked, 1).used.count(), look(&mut tracked, 1).backing), (460, Backing::Base));
     let action = Policy::ingens().judge(&look(&mut tracked, 0), false, false);
     assert_eq!(action, Action::Leave(Reason::Sparse), "what was only read is not promoted");
@@ -282,12 +282,12 @@ fn the_whole_manager_promotes_dense_regions_and_leaves_sparse_ones() {
     let Some(mut puppet) = Puppet::start(20) else { return };
     let folder = tempfile::tempdir().unwrap();
     // On a busy machine promotions may be slow.
-    let (pid, policy) = (puppet.pid().0, Policy { slow: Nanos::secs(60), ..Policy::ingens() });
+    let (pid, policy) = (puppet.pid().0, Policy { slow_promotion: Nanos::secs(60), ..Policy::ingens() });
     let settings = Settings {
         rules: vec![super::select::Rule { pid: Some(pid), ..Default::default() }],
         promote: policy.promote,
         poll: Nanos::millis(20),
-        poll_share: 1.0,
+        poll_cpu_max: 1.0,
         base_faults: false,
         access_interval: None,
         access: Default::default(),
@@ -330,7 +330,7 @@ fn a_daemon_does_the_same_in_the_real_world_and_puts_settings_back() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state.json");
     let text = format!(
-        "state = {state:?}\nfaults = \"base\"\nslow = \"60s\"\npoll_share = 1.0\n[access]\nmethod = \"none\"\n[[process]]\npid = {}\n",
+        "state = {state:?}\nfaults = \"base\"\nslow_promotion = \"60s\"\npoll_share = 1.0\n[access]\nmethod = \"none\"\n[[process]]\npid = {}\n",
         puppet.pid().0
     );
     let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
@@ -414,7 +414,7 @@ fn a_region_that_was_freed_is_told_at_its_461st_page_again() {
         assert_eq!(faults.told(), [place], "life {life}");
         puppet.send("free 0 512");
     }
-    // What was freed before it was told is corrected by who looks.
+    // What was freed before it was told is corrected by the look.
     puppet.send("write 0 200");
     puppet.send("free 0 200");
     puppet.send("write 200 461");
@@ -463,7 +463,7 @@ fn the_daemon_promotes_within_a_tenth_of_a_second() {
     let folder = tempfile::tempdir().unwrap();
     // The look through page tables never comes in time: what is promoted, the kernel has told.
     let text = format!(
-        "state = {:?}\nfaults = \"base\"\nslow = \"60s\"\npoll = \"30s\"\n[access]\nmethod = \"none\"\n[[process]]\npid = {}\n",
+        "state = {:?}\nfaults = \"base\"\nslow_promotion = \"60s\"\npoll = \"30s\"\n[access]\nmethod = \"none\"\n[[process]]\npid = {}\n",
         folder.path().join("state.json"),
         puppet.pid().0
     );

@@ -1,8 +1,9 @@
 //! Access bits as they stand in the page tables of x86-64, read through a program in the kernel ([`esker_bpf::Peek`]).
 //!
-//! They are cleared by `MADV_COLD` on whole regions, which drops the translations of all CPUs too: what is used after that is
-//! marked again. (`clear_refs` drops none, so that a page that stays in the translation cache looks idle.) A huge page has one bit;
-//! of a region in base pages those of writable pages count, as the others (shared by KSM or by fork) cannot be cleared.
+//! They are cleared by `MADV_COLD` on whole regions, which drops the translations of all CPUs too: what is used after
+//! that is marked again. (`clear_refs` drops none, so that a page that stays in the translation cache looks idle.) A
+//! huge page has one bit. Of a region in base pages the bits of writable pages count, as the others (shared by KSM or
+//! by fork) cannot be cleared.
 //!
 //! Page tables may go while they are read. A huge page's entry is believed only if it names the page of memory that the
 //! process' pagemap told just before; of base pages wrong bits cost a wrong guess.

@@ -1,4 +1,5 @@
-//! The background scan: a part of one process, then a rest, then of whoever deserves it next (Ingens, the schedule of its promotion thread).
+//! The background scan: a part of one process, then a rest, then of the process that deserves it next (Ingens, the
+//! schedule of its promotion thread).
 
 use std::cmp::Reverse;
 
@@ -60,13 +61,13 @@ impl Manager {
         self.next_quantum = now + self.policy.quantum_sleep;
     }
 
-    /// At the end of a process the quantum goes on with whoever deserves it now.
+    /// At the end of a process the quantum goes on with the process that deserves it now.
     fn end_pass(&mut self, now: Time, quantum: Quantum, tell: Tell<'_>) {
         let Some(record) = self.records.get_mut(&quantum.pid) else { return };
         record.cursor = Region(0);
         let found = std::mem::take(&mut record.promoted_in_pass);
-        if found == 0 && self.policy.exclusion > Nanos(0) {
-            let until = now + self.policy.exclusion;
+        if found == 0 && self.policy.skip_after_miss > Nanos(0) {
+            let until = now + self.policy.skip_after_miss;
             record.excluded_until = Some(until);
             tell(now, &Decision::Excluded { pid: quantum.pid, until });
         }
@@ -81,15 +82,15 @@ impl Manager {
         }
     }
 
-    /// Whom the background scan visits.
+    /// The process that the background scan visits.
     fn choose(&self, now: Time) -> Option<Pid> {
         self.first_of(self.records.iter().filter(|(_, record)| !record.is_excluded(now)).map(|(pid, _)| *pid))
     }
 
-    /// Who of these, in the order of their numbers, comes first.
+    /// The first of these in the order of their numbers.
     pub(super) fn first_of(&self, mut pids: impl Iterator<Item = Pid> + Clone) -> Option<Pid> {
         match self.policy.order {
-            Order::InTurn => pids.clone().find(|pid| *pid >= self.turn_of).or_else(|| pids.next()),
+            Order::RoundRobin => pids.clone().find(|pid| *pid >= self.turn_of).or_else(|| pids.next()),
             Order::Fair => pids.max_by(|a, b| {
                 let claim = |pid: &Pid| self.records[pid].claim(&self.policy.tracking);
                 // Of equal claims the lower number comes first.

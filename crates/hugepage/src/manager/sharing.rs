@@ -20,7 +20,7 @@ const RUNS_MAX: usize = 1024;
 const PRIVATE_MAX: u64 = 16;
 
 impl Manager {
-    /// Looks which pages of whom may be shared now.
+    /// Finds the processes and pages that may be shared now.
     pub(super) fn scan_sharing(&mut self, now: Time, view: &mut impl ProcView, tell: Tell<'_>) {
         if self.policy.sharing == SharingPolicy::None {
             return;

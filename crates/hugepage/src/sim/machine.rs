@@ -368,7 +368,7 @@ impl ProcView for Machine {
         for one in &moved {
             let ((pid, page), to) = (one.owner, one.to);
             let (region, at) = split_page(page);
-            let range = self.range_mut(RegionAddress { pid, region }).expect("who owns a frame is alive");
+            let range = self.range_mut(RegionAddress { pid, region }).expect("the owner of a frame is alive");
             let Memory::Base(frames) = &mut range.memory else { panic!("a base page of a huge range was moved") };
             frames[at as usize] = Some(to);
         }

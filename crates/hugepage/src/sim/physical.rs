@@ -13,7 +13,7 @@ use crate::view::Pid;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Frame(pub u32);
 
-/// Who has a base page: which process, and the number of its virtual page. Pages of nobody are pinned.
+/// The owner of a base page: process, and number of the virtual page. Pages without an owner are pinned.
 pub type Owner = Option<(Pid, u64)>;
 
 /// A block.

@@ -136,7 +136,7 @@ fn load(device: &Path, dir: &Path, journal: &Journal) -> Vec<u64> {
     check_tool("sync", &["-f", &mount.display().to_string()]);
     let mut durable = vec![journal.points()];
     for file in 0..FILES {
-        // Some unrest that nobody makes durable, but the journal orders.
+        // Some changes that are not made durable, but that the journal orders.
         let noise = mount.join(format!("noise {}", file % 5));
         fs::write(&noise, content(file)).unwrap();
         if file % 5 == 4 {

@@ -67,7 +67,7 @@ fn the_child_serves() {
         tls: None,
         access: Access::default(),
         io: "test".to_string(),
-        measure: Measure::Nothing,
+        measure: Measure::Off,
         metrics: None,
         stop_patience: Nanos::secs(60),
     };

@@ -54,7 +54,7 @@ impl FileSystem {
     /// What makes it, before the name of the device.
     fn make(self) -> &'static [&'static str] {
         const EXT: &str = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
-        // Fewer inodes than usual, which nobody initialises later in the background, are soon written.
+        // Fewer inodes than usual, which the kernel does not initialise later in the background, are soon written.
         match self {
             FileSystem::Ext3 => &["mkfs.ext3", "-q", "-F", "-N", "8192", "-E", EXT],
             FileSystem::Ext4 => &["mkfs.ext4", "-q", "-F", "-N", "8192", "-E", EXT],

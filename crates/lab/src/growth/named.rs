@@ -56,7 +56,7 @@ async fn costs(stack: Rc<Stack>, sizes: &[u64]) -> Result<Vec<Cost>, LabError> {
 
 async fn ask(stack: &Stack, words: &[&str]) -> Result<String, LabError> {
     let words: Vec<String> = words.iter().map(ToString::to_string).collect();
-    stack.ask("vm", &words).await.map_err(LabError::data)
+    stack.order("vm", &words).await.map_err(LabError::data)
 }
 
 #[cfg(test)]

@@ -160,7 +160,7 @@ mod tests {
         held[0].read_exact(&mut said).unwrap();
         assert_eq!(said, *FLAGS.0);
         drop(held.pop());
-        held[1].write_all(b"an answer that nobody waits for").unwrap();
+        held[1].write_all(b"an answer without a question").unwrap();
         crowd.fill().unwrap();
         listener.set_nonblocking(true).unwrap();
         assert!(listener.accept().is_ok() && listener.accept().is_err(), "one more, and no more");

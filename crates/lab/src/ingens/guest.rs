@@ -1,9 +1,10 @@
 //! A program with much memory of which a part is used all the time, and pages that others have too: this program, executed
 //! again with a word of its own ([`pass`]).
 //!
-//! Half of all pages, every second one, hold what the same pages of all guests hold. Hot memory is read at random, and written in
-//! the pages that nobody else has; cold memory is never used again; of sparse regions only one half is. Beside it there is memory of which
-//! nobody has any page, used as hot memory is: whatever is shared, it stays as it is, and tells how fast the machine is just now.
+//! Half of all pages, every second one, hold what the same pages of all guests hold. Hot memory is read at random, and
+//! written in the pages that only they have; cold memory is never used again; of sparse regions only one half is.
+//! Beside it there is memory of which no other process has any page, used as hot memory is: whatever is merged, it
+//! stays as it is, and tells how fast the machine is just now.
 
 use std::ffi::OsString;
 use std::hint::black_box;
@@ -101,7 +102,8 @@ impl Guest {
         self.ask("fill").map(drop)
     }
 
-    /// CPU time of an access to its hot memory over that to the memory that nobody shares, of medians of batches for so long.
+    /// CPU time of an access to its hot memory over that to the memory that is not shared, of medians of batches for so
+    /// long.
     ///
     /// # Errors
     /// If it has ended.
@@ -217,7 +219,7 @@ fn accesses(hot: &mut [u8], next: &mut Next, count: u64) {
         let place = (next.below(hot.len()) + seen) % hot.len();
         seen = usize::from(hot[place]);
         if at % WRITES == 0 {
-            // Pages with odd numbers are nobody else's.
+            // Pages with odd numbers are not shared.
             let page = place / (2 * PAGE) * 2 + 1;
             hot[page * PAGE + place % PAGE] = seen as u8;
         }
@@ -241,7 +243,7 @@ fn fill(memory: &mut [u8], number: u64, layout: Layout) {
 }
 
 fn say(value: f64) {
-    // Who asked may be gone; then there are no more lines either.
+    // The asker may be gone; then there are no more lines either.
     drop(writeln!(std::io::stdout(), "{value}"));
 }
 

@@ -14,8 +14,9 @@ const FREE_BEFORE: [(&str, &str); 2] = [
     ("/sys/module/page_reporting/parameters/max_waiting_mib", "1048576"),
 ];
 
-/// Has the kernel keep memory that is free for a moment, where it can be told to: what its host takes back costs 3 to 6 ms for
-/// each huge page that is made in it afterwards. That is the host's, whoever makes them, and not what is measured.
+/// Has the kernel keep memory that is free for a moment, where it can be told to. Memory that its host takes back costs
+/// 3 to 6 ms for each huge page that is made in it afterwards. That is the host's, by whatever makes them, and not what
+/// is measured.
 ///
 /// # Errors
 /// As [`Settings::take`].
@@ -25,8 +26,8 @@ pub fn keep_memory(options: &Options) -> Result<Option<Settings>, LabError> {
     (!there.is_empty()).then(|| Settings::take(&options.scratch, "esker-lab-memory.json", &there)).transpose()
 }
 
-/// What a guard does: nothing until the other end of its input is gone, with whoever held it, and then only if settings are
-/// left to be put back. It waits until the lock of the dead is gone too.
+/// What a guard does: nothing until the other end of its input is gone, with the process that held it, and then only if
+/// settings are left to be put back. It waits until the lock of the dead is gone too.
 const GUARD: &str = r#"trap "" INT TERM HUP; cat > /dev/null
 [ ! -e "$1" ] || { sleep 0.2; exec "$0" hugepage restore --state "$1"; }"#;
 
@@ -65,7 +66,7 @@ impl Drop for Settings {
         // Before the guard looks, so that it finds nothing to do.
         drop(self.knobs.restore());
         drop(self.alive.take());
-        // It has nobody to tell how it ended.
+        // No process waits for its end.
         drop(self.guard.wait());
     }
 }

@@ -30,7 +30,7 @@ impl Store {
     /// Makes all changes up to now durable, and all data that they point to.
     ///
     /// # Errors
-    /// What the lower end answers; from then on the volume takes no changes.
+    /// What the lower device answers; from then on the volume takes no changes.
     pub async fn commit(&self, io: &Io) -> Result<(), BioError> {
         self.commits.reach(self.commits.asked(), &self.latch, async || self.write_pending(io).await).await
     }
@@ -135,10 +135,10 @@ impl Drop for Pending<'_> {
 }
 
 /// What an operator is told when records could not be written.
-const SAFE: &str = "What was flushed before is safe. Repair the lower end, then restart.";
+const SAFE: &str = "What was flushed before is safe. Repair the lower device, then restart.";
 
 /// What an operator does about tables that contradict each other.
-pub(super) const CHECK: &str = "Check the lower end with `esker media check`, then restart.";
+pub(super) const CHECK: &str = "Check the lower device with `esker check`, then restart.";
 
 pub(super) fn chunk(config: &Config) -> u64 {
     let unit = config.unit * SECTOR as u64;

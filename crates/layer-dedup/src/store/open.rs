@@ -12,7 +12,7 @@ use crate::layout::{BITS_PER_CELL, BITS_PER_PAGE, SUPERBLOCKS};
 use crate::space::Space;
 use crate::superblock::Superblock;
 
-/// Why a volume cannot be used. The text goes on after the words "the lower end".
+/// Why a volume cannot be used. The text goes on after the words "the lower device".
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum OpenError {
     /// No superblock.
@@ -22,7 +22,7 @@ pub enum OpenError {
     #[error("holds {0}, and no deduplicated volume; if nothing there is needed, zero its first 8 KiB")]
     Medium(&'static str),
     /// The volume is another one than the stack text says.
-    #[error("holds a volume made with block={block} size={size}; say so in the stack text")]
+    #[error("holds a volume made with block={block} size={size}; write these values in the stack text")]
     Other {
         /// Its block in bytes.
         block: u64,
@@ -40,13 +40,13 @@ pub enum OpenError {
     /// The journal.
     #[error("has a journal that cannot be used: {0}")]
     Journal(#[from] JournalError),
-    /// The lower end failed.
+    /// The lower device failed.
     #[error("cannot be used: {0}")]
     Io(#[from] BioError),
 }
 
 impl Store {
-    /// Finds the volume, or makes one on a blank lower end, and brings it to where its last commit left it.
+    /// Finds the volume, or makes one on a blank lower device, and brings it to where its last commit left it.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -133,7 +133,7 @@ async fn read(io: &Io, at: u64, len: u64, config: &Config) -> Result<Vec<u8>, Bi
     Ok(bytes)
 }
 
-/// Makes a volume on a blank lower end: empty tables first, then the superblock, without which there is none.
+/// Makes a volume on a blank lower device: empty tables first, then the superblock, without which there is none.
 async fn format(config: &Config, io: &Io) -> Result<Superblock, OpenError> {
     let (from, end) = (config.layout.tables(), config.layout.data());
     let most = if config.zeroes { end - from } else { chunk(config) };

@@ -37,7 +37,7 @@ impl Case {
         let size = self.blocks.map(|blocks| blocks * u64::from(self.block));
         let config = config(device.limits(), size);
         let opened = open_on(rt, device, crate::store::Config { verify: self.verify, ..config }).await;
-        opened.unwrap_or_else(|error| panic!("the lower end {error}"))
+        opened.unwrap_or_else(|error| panic!("the lower device {error}"))
     }
 
     fn media(self, image: SparseStore) -> Rc<Media> {

@@ -21,7 +21,7 @@ fn shuffle(rng: &mut Stream, list: &mut [u64]) {
     (1..list.len()).rev().for_each(|i| list.swap(i, rng.below(i as u64 + 1) as usize));
 }
 
-/// A map of units over two lower ends, which a mover changes.
+/// A map of units over two lower devices, which a mover changes.
 struct Mapped {
     mover: Rc<Mover>,
     map: Rc<RefCell<BTreeMap<u64, LowerAddress>>>,

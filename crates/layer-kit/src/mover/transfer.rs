@@ -12,8 +12,8 @@ use crate::split::LowerAddress;
 /// Bytes of one request at most; larger ones gain nothing.
 const REQUEST_MAX: u64 = 1 << 20;
 
-/// Moves a batch; nobody else touches its bytes. What fails is not moved. What was read is held by its destination, because
-/// no two moves have one.
+/// Moves a batch; no other task touches its bytes. What fails is not moved. What was read is held by its destination,
+/// because no two moves have one.
 pub async fn batch(io: &Io, settings: &Settings, mut batch: Vec<Move>, moved: Moved<'_>, report: &mut Report) {
     let mut failed = Vec::new();
     let mut held = read_all(io, settings, &mut batch, &mut failed, report).await;

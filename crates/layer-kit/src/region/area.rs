@@ -1,4 +1,4 @@
-//! Many regions on a part of a lower end.
+//! Many regions on a part of a lower device.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ const DIRECTORY_PLACE: u64 = 2 * HEADER_SLOT + 2 * DIRECTORY_SIZE;
 /// Name of the directory in messages.
 const DIRECTORY: &str = "";
 
-/// Regions on a part of a lower end. Cheap to clone.
+/// Regions on a part of a lower device. Cheap to clone.
 #[derive(Clone)]
 pub struct Area(Rc<Inner>);
 
@@ -37,10 +37,10 @@ struct Inner {
 }
 
 impl Area {
-    /// The area in `range` of lower end `lower`, whose limits these are. Zeroes are an area without regions.
+    /// The area in `range` of lower device `lower`, whose limits these are. Zeroes are an area without regions.
     ///
     /// # Errors
-    /// A range that cannot hold an area, something else in it, damage, and what the lower end answers.
+    /// A range that cannot hold an area, something else in it, damage, and what the lower device answers.
     pub async fn open(io: &Io, lower: usize, range: ByteRange, limits: &Limits) -> Result<Area, RegionError> {
         let layout = directory_layout(lower, range, limits)?;
         let (store, directory) = match Pair::load(io, DIRECTORY, layout.clone()).await? {
@@ -72,7 +72,7 @@ impl Area {
     /// Makes `range` an area without regions, whatever it held.
     ///
     /// # Errors
-    /// A range that cannot hold an area, and what the lower end answers.
+    /// A range that cannot hold an area, and what the lower device answers.
     pub async fn format(io: &Io, lower: usize, range: ByteRange, limits: &Limits) -> Result<(), RegionError> {
         directory_layout(lower, range, limits)?;
         Ok(Pair::clear(io, lower, range.start()).await?)
@@ -94,7 +94,7 @@ fn directory_layout(lower: usize, range: ByteRange, limits: &Limits) -> Result<L
     let refuse =
         |what: &str| Err(RegionError::BadPlace { start: range.start(), len: range.len(), what: what.to_string() });
     if u64::from(limits.block) > GRAIN_MIN {
-        return refuse("the lower end has blocks of more than 4096 bytes; put `align block=4KiB` on it");
+        return refuse("the lower device has blocks of more than 4096 bytes; put `align block=4KiB` on it");
     }
     if !range.is_aligned(GRAIN_MIN) {
         return refuse("begin and length must be multiples of 4096");
@@ -103,7 +103,7 @@ fn directory_layout(lower: usize, range: ByteRange, limits: &Limits) -> Result<L
         return refuse("an area has at least 24576 bytes");
     }
     if range.end() > limits.size {
-        return refuse("it ends beyond the lower end");
+        return refuse("it ends beyond the lower device");
     }
     let (unit, transfer_max) = (unit(limits), limits.transfer_max);
     let layout =
@@ -111,7 +111,7 @@ fn directory_layout(lower: usize, range: ByteRange, limits: &Limits) -> Result<L
     Ok(layout)
 }
 
-/// The largest header that the lower end writes whole or not at all.
+/// The largest header that the lower device writes whole or not at all.
 fn unit(limits: &Limits) -> u32 {
     let most = limits.atomic.max(limits.block).clamp(512, HEADER_SLOT as u32);
     1 << most.ilog2()

@@ -35,7 +35,7 @@ struct RawEntry {
 /// One region.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Bytes of the lower end that hold its headers and images.
+    /// Bytes of the lower device that hold its headers and images.
     pub place: ByteRange,
     /// Bytes of the region.
     pub size: u64,

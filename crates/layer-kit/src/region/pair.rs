@@ -21,7 +21,7 @@ const WRITE_MAX: usize = 1 << 20;
 /// Where and how a region is kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Layout {
-    /// Number of the lower end.
+    /// Number of the lower device.
     pub lower: usize,
     /// First byte there.
     pub start: u64,
@@ -29,7 +29,7 @@ pub(super) struct Layout {
     pub size: u64,
     pub unit: u32,
     pub grain: u32,
-    /// Largest write of the lower end.
+    /// Largest write of the lower device.
     pub transfer_max: u32,
     /// Its number in the area; 0 for the directory.
     pub region: u64,

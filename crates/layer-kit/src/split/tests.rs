@@ -15,7 +15,7 @@ const BLOCK: u64 = 512;
 /// A page of the thesis' example: 8 blocks.
 const PAGE: u64 = 8 * BLOCK;
 
-/// A map of pages: what is not in it lies on lower end 0 where the client thinks it does.
+/// A map of pages: what is not in it lies on lower device 0 where the client thinks it does.
 fn map(pages: &BTreeMap<u64, LowerAddress>, at: u64) -> LowerExtent {
     let (page, inside) = (at / PAGE, at % PAGE);
     let place = pages.get(&page).map_or(LowerAddress { lower: 0, at }, |place| place.plus(inside));
@@ -27,7 +27,7 @@ fn thesis() -> BTreeMap<u64, LowerAddress> {
     BTreeMap::from([(0, LowerAddress { lower: 1, at: 40 * BLOCK }), (2, LowerAddress { lower: 1, at: 24 * BLOCK })])
 }
 
-/// The pieces of blocks `[first, first + count)` as (first block, blocks, lower end, block there).
+/// The pieces of blocks `[first, first + count)` as (first block, blocks, lower device, block there).
 fn cut(first: u64, count: u64) -> Vec<(u64, u64, usize, u64)> {
     let pages = thesis();
     pieces(span(first * BLOCK, count * BLOCK), |at| map(&pages, at))

@@ -249,7 +249,7 @@ impl Volume {
         blocks: u64,
     ) -> Result<Vec<(Range<u64>, u64)>, CleanError> {
         let block = u64::from(self.geometry.block);
-        // Twice, so that writers who are held go on in shorter turns.
+        // Twice, so that held writers go on in shorter turns.
         self.earn(blocks * block).await;
         let mut bufs = Vec::with_capacity(runs.len() + 1);
         let mut failed = None;

@@ -19,7 +19,7 @@ struct Open {
     next: u64,
 }
 
-/// Segments that are being filled, by class, and who needs which to stay.
+/// Segments that are being filled, by class, and the references that hold them.
 #[derive(Default)]
 pub(super) struct Copies {
     open: [Option<Open>; Class::COUNT],

@@ -65,7 +65,7 @@ impl ScanWorker {
         while at < from + len {
             let (word, bit) = ((at / 64) as usize, at % 64);
             let count = (64 - bit).min(from + len - at);
-            // Nobody reads them before the pass has ended.
+            // Nothing reads them before the pass has ended.
             words[word].fetch_or((u64::MAX >> (64 - count)) << bit, Ordering::Relaxed);
             at += count;
         }

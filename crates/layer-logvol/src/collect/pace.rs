@@ -1,9 +1,9 @@
 //! How fast the collector works: a share of the device that grows with used space, as `cleaning` has it.
 //!
-//! Without a clock, and without knowing what the device can do: each byte that is written obliges the cleaner to read or write so
-//! many that both have their shares. Who is behind is given way to: the cleaner waits until something is owed, or nobody
-//! writes; writers wait while more is owed than they may run ahead. That is a part of the free space, so that bursts pass freely as
-//! long as there is much of it, and writers slow down by and by when there is not.
+//! Without a clock, and without knowing what the device can do: each byte that is written obliges the cleaner to read
+//! or write so many that both have their shares. The one that is behind goes first: the cleaner waits until something
+//! is owed, or nothing writes; writers wait while more is owed than they may run ahead. That is a part of the free
+//! space, so that bursts pass freely as long as there is much of it, and writers slow down by and by when there is not.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -15,14 +15,14 @@ use esker_rt::sync::{Notify, race};
 use super::clean::CHUNK;
 use crate::volume::{ReserveClass, Volume, add};
 
-/// Nobody has written for so long: the device is the cleaner's.
+/// No client has written for so long: the device is the cleaner's.
 const IDLE: Nanos = Nanos::millis(1);
 /// Writers may run ahead by this part of the free space, in bytes of cleaning.
 const AHEAD: f64 = 0.25;
 /// Bytes of cleaning owed for a byte written, at most.
 const RATIO_MAX: f64 = 64.0;
 
-/// Who owes what.
+/// The debts of both sides.
 pub(super) struct Pace {
     pacing: Pacing,
     /// Share of used space.
@@ -77,7 +77,7 @@ impl Pace {
         self.is_attended.set(true);
     }
 
-    /// One of them waits until it is let into the stack: nobody may wait for it meanwhile.
+    /// One of them waits until it is let into the stack: nothing may wait for it meanwhile.
     pub fn leave(&self) {
         self.outside.set(self.outside.get() + 1);
     }
@@ -86,7 +86,7 @@ impl Pace {
         self.outside.set(self.outside.get() - 1);
     }
 
-    /// Whether the cleaner found room the last time: nobody waits for one that finds none.
+    /// Whether the cleaner found room the last time: nothing waits for one that finds none.
     pub fn set_stuck(&self, is_stuck: bool) {
         self.is_stuck.set(is_stuck);
     }
@@ -135,7 +135,7 @@ impl Volume {
         pace.changed.notify_all();
     }
 
-    /// How long nobody has written.
+    /// Time since the last write.
     pub(crate) fn quiet_for(&self) -> Nanos {
         self.rt().now().since(self.collector.pace.last_write.get())
     }

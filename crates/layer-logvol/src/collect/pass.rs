@@ -1,5 +1,6 @@
-//! One pass over the map: counts live blocks of segments that rest, lists mappings into those that were chosen by the
-//! pass before, and points mappings at the copies of those that were cleaned without a list; all over disjoint sets of segments.
+//! One pass over the map. It counts live blocks of closed segments, lists mappings into those that the pass before
+//! chose, and points mappings at the copies of those that were cleaned without a list. The three sets of segments are
+//! disjoint.
 //!
 //! It walks the map as it was when it began. What changes meanwhile is noted where it is applied, for segments that are
 //! watched; and those are watched since before the pass began. So nothing can hide from it by moving past it, as
@@ -239,7 +240,7 @@ impl State {
     }
 }
 
-/// Where a mapping leads, for those who sort.
+/// Where a mapping leads, for sorting.
 pub(super) fn place(packed: &Packed) -> u64 {
     packed.extent().pba
 }

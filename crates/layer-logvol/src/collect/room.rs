@@ -1,4 +1,4 @@
-//! What the collector does when: in the background at its pace, and at once on behalf of a writer who finds no segment.
+//! When the collector works: in the background at its pace, and at once on behalf of a writer that finds no segment.
 
 use std::future::ready;
 use std::rc::Rc;
@@ -95,7 +95,7 @@ impl Volume {
             })
     }
 
-    /// Whether somebody waits for space, so that pace and worth do not matter.
+    /// Whether a request waits for space, so that pace and worth do not matter.
     pub(super) fn is_urgent(&self) -> bool {
         self.seeks_room.get() || self.collector.forced.get() > 0
     }
@@ -117,7 +117,7 @@ impl Volume {
         if is_wanted {
             self.pass().await;
         }
-        // Writers who are held look at once whether they still wait for somebody: the pass must have ended for them.
+        // Held writers look at once whether they still have to wait: the pass must have ended for them.
         drop(turn);
         if is_wanted {
             self.after_pass();
@@ -207,7 +207,7 @@ impl Volume {
         if self.collector.ready() > 0 {
             return self.clean_one(store).await;
         }
-        // Somebody may be cleaning already.
+        // Another task may be cleaning already.
         drop(self.collector.cleaning.take().await);
         drop(self.collector.scanning.take().await);
         self.collector.ready() > 0 || self.wanted_pass().await

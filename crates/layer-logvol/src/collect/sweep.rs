@@ -1,8 +1,8 @@
 //! Walks a snapshot of the map on workers.
 //!
-//! Each scanner has a range and takes pieces of a few leaves from its front; the rest of the range stays where others can
-//! reach it. Who runs dry takes half of what the busiest one has left. ANViL stops all threads at a barrier for that;
-//! here a range is shared out between two pieces, on the reactor, and only the two concerned notice.
+//! Each scanner has a range and takes pieces of a few leaves from its front; the rest of the range stays where others
+//! can reach it. A worker that runs dry takes half of what the busiest one has left. ANViL stops all threads at a
+//! barrier for that; here a range is shared out between two pieces, on the reactor, and only the two concerned notice.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -19,7 +19,7 @@ use crate::map::Snapshot;
 pub struct Sharing {
     /// A range for each scanner, in order: together all logical blocks.
     pub ranges: Vec<Range<u64>>,
-    /// Whether who runs dry takes from others.
+    /// Whether a worker that runs dry takes from others.
     pub is_dynamic: bool,
 }
 

@@ -21,7 +21,7 @@ pub(super) enum Victim {
     Copied(Forward),
 }
 
-/// Mappings into one segment. They may be stale: who uses one looks at the map.
+/// Mappings into one segment. They may be stale: a user of one looks at the map.
 pub(super) struct Reverse {
     mappings: Vec<Packed>,
     /// Live blocks as they were counted, for the case that there come more mappings than may be kept.
@@ -38,7 +38,7 @@ impl Reverse {
         Reverse { mappings: Vec::with_capacity(references as usize), bits, reserved: references, taken: 0 }
     }
 
-    /// For the cleaner, who has dropped what it was given before.
+    /// For the cleaner, which has dropped what it was given before.
     fn take(&mut self) -> Vec<Packed> {
         self.reserved -= self.taken;
         self.taken = self.reserved;

@@ -72,7 +72,7 @@ fn what_is_being_given_back_is_not_written() {
         rt.spawn("writer", write).detach();
         rt.sleep(Nanos::millis(50)).await;
         let before = written.get();
-        assert!(before > 50 && before < 600, "{before}: who finds nothing else waits");
+        assert!(before > 50 && before < 600, "{before}: a write that finds nothing else waits");
         let is_inside = |(start, bytes): &(u64, u64)| start + bytes > at && *start < at + len;
         assert_eq!(keeper.noted(OpKind::Write).iter().find(|write| is_inside(write)), None);
         keeper.let_go(at);

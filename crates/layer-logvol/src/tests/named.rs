@@ -186,7 +186,7 @@ fn wrong_orders_say_what_is_wrong_and_change_nothing() {
             ("delete v nothing", "no volume \"nothing\""),
             ("rename db x", "take its port out"),
             ("rename v s", "\"s\" already"),
-            ("share v v", "named twice"),
+            ("dedup v v", "named twice"),
             ("format v", "is no order"),
         ] {
             let error = named.ask(order).await.err().unwrap_or_else(|| panic!("{order} was done"));
@@ -221,7 +221,7 @@ fn space_tells_what_is_shared_and_what_a_deletion_would_give_back() {
         named.write("db", 0, 10, 1).await;
         named.done("snapshot db s").await;
         named.write("db", 0, 4, 2).await;
-        let told = named.done("space").await;
+        let told = named.done("usage").await;
         let blocks = |volume: &Value, what: &str| volume[what].as_u64().unwrap() / BLOCK as u64;
         let of =
             |volume: &Value| ["apparent_bytes", "exclusive_bytes", "shared_bytes"].map(|what| blocks(volume, what));
@@ -229,7 +229,7 @@ fn space_tells_what_is_shared_and_what_a_deletion_would_give_back() {
         assert_eq!(of(&told["volumes"][1]), [10, 4, 6], "s");
         assert_eq!(blocks(&told, "used_bytes"), 14);
         named.done("delete s").await;
-        assert_eq!(blocks(&named.done("space").await, "used_bytes"), 10);
+        assert_eq!(blocks(&named.done("usage").await, "used_bytes"), 10);
     });
 }
 
@@ -243,15 +243,15 @@ fn equal_volumes_share_again_and_different_blocks_stay() {
         }
         named.write("b", 77, 1, 99).await;
         let before = named.contents().await;
-        let told = named.done("share a b").await;
+        let told = named.done("dedup a b").await;
         assert_eq!(told["shared_now_bytes"], 199 * BLOCK as u64);
         assert_eq!(named.contents().await, before);
-        let told = named.done("share a b").await;
+        let told = named.done("dedup a b").await;
         assert_eq!(
             (&told["shared_now_bytes"], &told["shared_before_bytes"]),
             (&Value::from(0), &Value::from(199 * 512))
         );
-        let space = named.done("space").await;
+        let space = named.done("usage").await;
         assert_eq!(space["used_bytes"], 201 * BLOCK as u64);
     });
 }
@@ -274,10 +274,10 @@ fn named_volumes_and_a_single_one_are_not_taken_for_each_other() {
         let bench = Bench::open(&rt, device(&rt, &single), SEGMENT, 64 << 10).await;
         bench.write(0, 1, 1).await;
         bench.checkpoint().await;
-        assert!(open(&rt, &single, "named").await.unwrap().contains("use kind `volume`"));
+        assert!(open(&rt, &single, "named").await.unwrap().contains("use kind `logvol`"));
         let several = media(MEDIUM);
         assert_eq!(open(&rt, &several, "named").await, None);
-        assert!(open(&rt, &several, "single").await.unwrap().contains("use kind `volumes`"));
+        assert!(open(&rt, &several, "single").await.unwrap().contains("use kind `thin`"));
     });
 }
 
@@ -354,7 +354,7 @@ async fn act(rt: &Rt, journal: &Journal, seed: u64, acts: usize) -> Acted {
                 false
             }
             ("write", _) => false,
-            // As the stack does it: whoever has a port is kept off what is cut.
+            // As the stack does it: clients of a port are kept off the part that is cut.
             ("resize", _) => {
                 let bytes = order.rsplit(' ').next().unwrap().parse().unwrap();
                 let name = order.split(' ').nth(1).unwrap();

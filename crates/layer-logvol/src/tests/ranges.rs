@@ -1,4 +1,4 @@
-//! Clones, moves, deletions, their queries, and who sees what meanwhile.
+//! Clones, moves, deletions, their queries, and what readers see meanwhile.
 
 use esker_base::Stream;
 
@@ -141,7 +141,7 @@ fn extents_tell_data_from_holes() {
     });
 }
 
-/// Moves go on between two places while others read both: nobody ever sees a half.
+/// Moves go on between two places while others read both: no reader ever sees a part of a move.
 #[test]
 fn readers_see_all_of_a_vector_or_nothing() {
     run(async |rt| {

@@ -39,13 +39,13 @@ fn a_served_volume_grows_for_those_who_use_it() {
         let vol = stack.device("vm.db").unwrap();
         assert!(vol.can_resize() && write(&vol, 64 * KIB, 4 * KIB, 1).await.is_err());
         let since = stack.size_changes();
-        stack.ask("vm", &words("resize db 1MiB")).await.unwrap();
+        stack.order("vm", &words("resize db 1MiB")).await.unwrap();
         stack.sizes_changed(since).await;
         assert_eq!(vol.size(), 1 << 20);
         write(&vol, 1020 * KIB, 4 * KIB, 1).await.unwrap();
         vol.resize(2 << 20).await.unwrap();
         assert_eq!(read(&vol, 1016 * KIB, 12 * KIB).await.unwrap()[..], [[0; 4096], [1; 4096], [0; 4096]].concat());
-        let error = stack.ask("vm", &words("resize db 64KiB")).await.unwrap_err().to_string();
+        let error = stack.order("vm", &words("resize db 64KiB")).await.unwrap_err().to_string();
         assert!(error.contains("`esker resize`"), "{error}");
     });
 }

@@ -6,7 +6,7 @@ fn first() -> Superblock {
     superblock
 }
 
-/// The superblock after changes of which halves are in sync, each followed by a superblock.
+/// The superblock after changes of which members are in sync, each followed by a superblock.
 fn after(changes: &[u16]) -> Superblock {
     changes.iter().fold(first(), |mut superblock, in_sync| {
         superblock.change(*in_sync);
@@ -66,7 +66,11 @@ fn a_half_that_was_out_needs_the_dirty_regions_or_everything() {
     assert_eq!(starts(&[Ok((degraded.clone(), 0)), blank()], false), [Start::InSync, Start::Full]);
     let damaged = Err(ProbeError::Superblock(SuperblockError::Checksum));
     assert_eq!(starts(&[Ok((degraded.clone(), 0)), damaged], false), [Start::InSync, Start::Out]);
-    assert_eq!(starts(&[Ok((degraded, 0))], false), [Start::InSync], "nobody misses a half that is known to be out");
+    assert_eq!(
+        starts(&[Ok((degraded, 0))], false),
+        [Start::InSync],
+        "a member that is known to be offline is not missed"
+    );
 }
 
 #[test]
@@ -76,7 +80,7 @@ fn a_stale_half_is_never_taken_as_fresh() {
     let alone = go(&[Ok((old.clone(), 1))]);
     assert!(matches!(alone, Err(AssembleError::Missing { member: 0, .. })), "{alone:?}");
     assert_eq!(starts(&[Ok((old.clone(), 1))], true), [Start::InSync]);
-    // The half that is in sync is gone: nobody holds all data.
+    // The member that is in sync is gone: no member holds all data.
     assert!(matches!(go(&[Ok((degraded, 1))]), Err(AssembleError::Missing { member: 0, .. })));
     let nobody = assemble(&[Ok((after(&[0b01]), 1))], first, true);
     assert!(matches!(nobody, Err(AssembleError::NobodyInSync(0))), "{nobody:?}");

@@ -72,7 +72,7 @@ fn the_newer_slot_counts_and_a_torn_one_does_not() {
     assert_eq!(Superblock::newest(&[blank, broken].concat()), Err(SuperblockError::Checksum));
 }
 
-/// Changes the body of a superblock of half 0 under a right checksum.
+/// Changes the body of a superblock of member 0 under a right checksum.
 fn with(change: impl FnOnce(&mut Body)) -> Result<(Superblock, u16), SuperblockError> {
     let mut bytes = superblock().encode(0);
     let mut body = Body::read_from_bytes(&bytes[HEADER..]).unwrap();
@@ -85,13 +85,13 @@ fn with(change: impl FnOnce(&mut Body)) -> Result<(Superblock, u16), SuperblockE
 #[test]
 fn what_no_esker_writes_is_refused_under_a_right_checksum() {
     assert_eq!(with(|_| ()), Ok((superblock(), 0)));
-    assert_eq!(with(|body| body.members = 17.into()), Err(SuperblockError::Range("number of halves")));
+    assert_eq!(with(|body| body.members = 17.into()), Err(SuperblockError::Range("number of members")));
     assert_eq!(with(|body| body.member = 3.into()), Err(SuperblockError::Range("own number")));
     assert_eq!(with(|body| body.region = 0.into()), Err(SuperblockError::Range("region")));
     assert_eq!(with(|body| body.region = 1.into()), Err(SuperblockError::Range("size")));
     assert_eq!(with(|body| body.data = u64::MAX.into()), Err(SuperblockError::Range("size")));
-    assert_eq!(with(|body| body.in_sync = 0.into()), Err(SuperblockError::Range("set of halves in sync")));
-    assert_eq!(with(|body| body.in_sync = 0b1001.into()), Err(SuperblockError::Range("set of halves in sync")));
+    assert_eq!(with(|body| body.in_sync = 0.into()), Err(SuperblockError::Range("set of members in sync")));
+    assert_eq!(with(|body| body.in_sync = 0b1001.into()), Err(SuperblockError::Range("set of members in sync")));
     assert_eq!(with(|body| body.generation = 0.into()), Err(SuperblockError::Range("generation")));
     assert_eq!(with(|body| body.base = 99.into()), Err(SuperblockError::Range("sequence")));
     let mut foreign = superblock().encode(0);

@@ -21,7 +21,7 @@ fn open(rt: &Rt, text: &str, env: &Env) -> Export {
     bench::open_with(rt, KINDS, text, env)
 }
 
-/// A volume over two halves that are compared before its first request, as the power cut left them.
+/// A volume over two members that are compared before its first request, as the power cut left them.
 struct Compared {
     volume: Export,
     compared: Rc<Cell<bool>>,
@@ -43,7 +43,7 @@ impl Device for Compared {
     }
 }
 
-/// Halves that call each other in sync are equal wherever no superblock says that they may differ.
+/// Members that call each other in sync are equal wherever no superblock says that they may differ.
 async fn compare(volume: &Export) {
     let mut halves = Vec::new();
     for name in ["a", "b"] {
@@ -87,7 +87,7 @@ fn a_mirror_keeps_its_promises_in_every_crash_state() {
     check(&text, &text, 2500);
 }
 
-/// The power fails and one half never comes back: the other one has everything.
+/// The power fails and one member never comes back: the other one has everything.
 #[test]
 fn either_half_keeps_all_promises_alone() {
     for half in ["a", "b"] {

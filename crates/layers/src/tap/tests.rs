@@ -145,7 +145,7 @@ fn full_buffers_are_emptied_while_requests_wait_for_other_taps() {
     let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
     let (rt, patience) = (reactor.rt(), reactor.rt().sleep(Nanos::secs(30)));
     let end = reactor.block_on(async move { race(past_five_taps(rt), patience).await });
-    assert_eq!(end, Either::Left(()), "requests wait for a tap that nobody empties");
+    assert_eq!(end, Either::Left(()), "requests wait for a tap that is not emptied");
 }
 
 #[test]

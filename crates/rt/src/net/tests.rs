@@ -52,7 +52,7 @@ fn what_is_there_behind_the_bytes_that_are_needed_comes_with_them() {
             let (near, far) = local_pair(&rt);
             let empty = || vec![Slice::heap(vec![0; 4]), Slice::heap(vec![0; 8])];
             far.write_all(vec![Slice::heap(b"12345678".to_vec())]).await.unwrap();
-            assert!(far.untaken() > 0, "nobody has read it");
+            assert!(far.untaken() > 0, "the peer has not read it");
             let (parts, got) = near.read_at_least(empty(), 4).await.unwrap();
             assert_eq!((got, parts[0].bytes(), &parts[1].bytes()[..4]), (8, &b"1234"[..], &b"5678"[..]));
             assert_eq!(far.untaken(), 0);

@@ -1,6 +1,7 @@
-//! Mappings of files that another process may shorten. A page behind the end of a file has no memory, and touching it is answered with the
-//! signal SIGBUS, which ends the process. In a range that a [`FaultGuard`] watches, the signal's handler puts zeroes in the place of
-//! the whole range instead, and notes it: the access goes on with zeroes, and the owner of the range looks afterwards.
+//! Mappings of files that another process may shorten. A page behind the end of a file has no memory, and touching it
+//! is answered with the signal SIGBUS, which ends the process. In a range that a [`FaultGuard`] watches, the signal's
+//! handler puts zeroes in the place of the whole range instead, and notes it. The access goes on with zeroes, and the
+//! owner of the range looks afterwards.
 //!
 //! Everything in the handler is async-signal-safe: it reads and writes atomics and calls mmap(2). Faults elsewhere go to the
 //! handler that was there before.

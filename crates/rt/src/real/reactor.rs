@@ -155,7 +155,7 @@ impl RealState {
         }
     }
 
-    /// Takes in what the kernel has finished, and wakes who waits for it.
+    /// Takes in what the kernel has finished, and wakes its waiters.
     fn reap(&self) -> io::Result<()> {
         match &mut *self.driver.borrow_mut() {
             Driver::Uring(uring) => {
@@ -180,7 +180,7 @@ impl RealState {
     }
 }
 
-/// A real world as a value: whoever calls [`Reactor::block_on`] runs it on the calling thread.
+/// A real world as a value: [`Reactor::block_on`] runs it on the calling thread.
 pub struct Reactor {
     rt: Rt,
 }
@@ -259,7 +259,7 @@ impl Reactor {
         let patience = self.patience();
         let entered = state.enter(patience);
         if patience.is_some() {
-            // Before reaping: whoever is woken on this thread must not ring the bell for it.
+            // Before reaping: a task that is woken on this thread must not ring the bell for it.
             core.remote.unparked();
         }
         entered?;

@@ -68,13 +68,13 @@ pub(crate) fn connect(address: &Address) -> io::Result<OwnedFd> {
     }
 }
 
-/// Who is at the other end of a connected socket; empty if the kernel cannot tell.
+/// The peer of a connected socket; empty if the kernel cannot tell.
 pub(crate) fn peer(fd: &OwnedFd) -> String {
     let address = rustix::net::getpeername(fd).ok().flatten();
     if let Some(address) = address.and_then(|address| std::net::SocketAddr::try_from(address).ok()) {
         return address.to_string();
     }
-    // A program on this machine: its socket has no name, but the kernel knows who connected it.
+    // A program on this machine: its socket has no name, but the kernel knows the process that connected it.
     peer_name(fd)
 }
 

@@ -20,7 +20,7 @@ use super::workers::Workers;
 /// Threads at most; operations beyond that wait.
 const THREADS_MAX: usize = 256;
 
-/// A wait that nobody wants any more holds its thread for so long.
+/// A dropped wait holds its thread for so long.
 const READABLE_MAX: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 type Finished = Arc<Mutex<Vec<(usize, Outcome)>>>;

@@ -30,7 +30,7 @@ enum State {
     Free,
     Waiting(Option<Waker>),
     Done(i32),
-    /// Nobody wants the result; the buffers still belong to the kernel.
+    /// The result is not wanted; the buffers still belong to the kernel.
     Abandoned,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Uring {
     inflight: Vec<Box<Inflight>>,
     free: Vec<usize>,
     in_kernel: usize,
-    /// Descriptors of connections accepted for nobody.
+    /// Descriptors of connections accepted without a waiter.
     strays: Vec<OwnedFd>,
     /// Waits that will sleep at once, and how many there were after the last look in vain.
     sleeps: u32,
@@ -162,7 +162,7 @@ impl Uring {
         }
     }
 
-    /// Nobody waits for the operation any more. Its buffers live until the kernel has answered.
+    /// The waiter of the operation has gone. Its buffers live until the kernel has answered.
     pub fn abandon(&mut self, key: usize) {
         let inflight = &mut *self.inflight[key];
         match inflight.state {
@@ -256,7 +256,7 @@ impl Uring {
             State::Waiting(waker) => waker.into_iter().for_each(Waker::wake),
             State::Abandoned => {
                 if matches!(inflight.op, Some(Op::Accept { .. })) && result >= 0 {
-                    // SAFETY: the kernel just made this descriptor for us and nobody else knows it.
+                    // SAFETY: the kernel just made this descriptor for us and nothing else has it.
                     self.strays.push(unsafe { OwnedFd::from_raw_fd(result) });
                     self.strays.clear();
                 }

@@ -172,7 +172,7 @@ fn claims_that_give_up_are_neither_counted_nor_granted() {
         drop(waits.remove(0));
     }
     credits.give(1);
-    assert!(credits.try_take(1), "nobody waits any more");
+    assert!(credits.try_take(1), "no task waits any more");
 }
 
 #[test]

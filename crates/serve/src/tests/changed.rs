@@ -30,7 +30,7 @@ async fn write(server: &Running, export: &str, piece: u64) {
 
 async fn order(server: &Running, text: &str) {
     let words = text.split(' ').map(str::to_string).collect();
-    server.ask(Command::Ask { device: "vm".into(), words }).await.unwrap_or_else(|e| panic!("{text}: {e}"));
+    server.ask(Command::Order { device: "vm".into(), words }).await.unwrap_or_else(|e| panic!("{text}: {e}"));
 }
 
 /// A write of a front beside NBD, such as a vhost-user socket: it has the export from [`Served::export`].
@@ -56,7 +56,7 @@ fn every_door_and_range_order_marks_one_map_that_lasts_over_live_changes() {
         let clone = RangeCommand::Clone { from: PIECE, len: 4096, to: 5 * PIECE };
         let moved = RangeCommand::Move { from: 3 * PIECE, len: 4096, to: 7 * PIECE };
         let delete = RangeCommand::Delete { at: 8 * PIECE, len: 4096 };
-        let ranges = Command::Ranges { export: "vol".into(), ops: vec![clone, moved, delete] };
+        let ranges = Command::Remap { export: "vol".into(), ops: vec![clone, moved, delete] };
         server.ask(ranges).await.unwrap();
         assert_eq!(changed(&server, "vol").await, [1, 3, 5, 7, 8]);
         let insert = Command::Insert { device: "p = pass".into(), above: "st".into(), patience_ms: 1000 };
@@ -81,7 +81,7 @@ fn a_roll_back_marks_all_of_every_export_on_its_port_and_what_changes_no_content
         let server = Running::new(&rt, &dir, &text);
         write(&server, "vol", 1).await;
         for text in
-            ["snapshot db db-old", "list", "space", "clone db db-copy", "share db db-copy", "resize db-copy 2MiB"]
+            ["snapshot db db-old", "list", "usage", "clone db db-copy", "dedup db db-copy", "resize db-copy 2MiB"]
         {
             order(&server, text).await;
         }

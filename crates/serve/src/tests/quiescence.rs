@@ -1,4 +1,4 @@
-//! A stop, a freeze and a drain end within their patience, whatever waits below.
+//! A stop, a freeze and a sync end within their patience, whatever waits below.
 
 use super::*;
 
@@ -30,7 +30,7 @@ async fn check_stop_fails(server: Running, why: &str) {
     assert!(error.contains(why) && error.contains("may be lost"), "{error}");
     server.rt.sleep(Nanos::millis(5)).await;
     for address in [&server.door, &server.control] {
-        let error = Stream::connect(&server.rt, address).err().expect("nobody listens after the end");
+        let error = Stream::connect(&server.rt, address).err().expect("nothing listens after the end");
         assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "no socket stays");
     }
 }
@@ -74,13 +74,13 @@ fn an_export_whose_flush_waits_does_not_keep_others_from_being_flushed_at_a_stop
 }
 
 #[test]
-fn a_drain_and_a_freeze_give_up_a_flush_that_outlasts_their_patience_and_requests_go_on() {
+fn a_sync_and_a_freeze_give_up_a_flush_that_outlasts_their_patience_and_requests_go_on() {
     in_world(|rt, dir| async move {
         let server = Running::new(&rt, &dir, FLUSH_WAITS);
         let client = server.client("vol").await;
         // The second waits for the flush that the first gave up.
         for _ in 0..2 {
-            let refused = server.try_ask(Command::Drain { patience_ms: 50 }).await.unwrap_err();
+            let refused = server.try_ask(Command::Sync { patience_ms: 50 }).await.unwrap_err();
             assert!(refused.code == "timed_out" && refused.what.contains("a flush of \"vol\""), "{refused}");
             client.write(0, Slice::heap(vec![7; 4096]), false).await.expect("requests go on");
         }
@@ -92,10 +92,10 @@ fn a_drain_and_a_freeze_give_up_a_flush_that_outlasts_their_patience_and_request
 }
 
 #[test]
-fn a_drain_and_a_freeze_give_up_writes_that_outlast_their_patience() {
+fn a_sync_and_a_freeze_give_up_writes_that_outlast_their_patience() {
     in_world(|rt, dir| async move {
         let server = with_writes_that_wait(&rt, &dir, "rate bytes=1000").await;
-        assert_eq!(code(server.try_ask(Command::Drain { patience_ms: 50 }).await), "timed_out");
+        assert_eq!(code(server.try_ask(Command::Sync { patience_ms: 50 }).await), "timed_out");
         assert_eq!(code(server.try_ask(Command::Freeze { limit_ms: 1000, patience_ms: 50 }).await), "timed_out");
         assert_eq!(server.status().await.dead, None);
     });

@@ -60,7 +60,7 @@ fn the_port_of_a_snapshot_is_offered_read_only() {
         let server = Running::new(&rt, &dir, &text.replace("PORTS", "v=1MiB"));
         assert!(!server.client("v").await.remote().read_only());
         let words = ["snapshot", "v", "s"].map(String::from).to_vec();
-        server.ask(Command::Ask { device: "vm".into(), words }).await.unwrap();
+        server.ask(Command::Order { device: "vm".into(), words }).await.unwrap();
         server.stop.notify_one();
         server.end.await.unwrap();
         rt.sleep(Nanos::millis(5)).await;

@@ -86,7 +86,7 @@ fn build_disk(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
     Ok(Rc::new(Disk { rt: make.rt.clone(), name: make.name.to_string(), limits, latency, stuck_until, bytes }))
 }
 
-/// A layer that does as its mode says, with an upper end for each lower one.
+/// A layer that does as its mode says, with an upper port for each lower one.
 struct Actor {
     rt: Rt,
     name: String,
@@ -225,7 +225,7 @@ static DISK: Kind = Kind {
 };
 static LOOKER: Kind = Kind::layer("looker", "Looks only, it says.", MODE, build_actor);
 static CHANGER: Kind = Kind { role: Role::Modifier, ..Kind::layer("changer", "Changes.", MODE, build_actor) };
-/// Declares to send everything to lower end 0.
+/// Declares to send everything to lower device 0.
 static KEEPER: Kind = Kind {
     role: Role::Modifier,
     lowers: Arity::AtLeast(1),

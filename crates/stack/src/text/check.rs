@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use esker_base::renamed::{self, Scope};
 use esker_block::kind::{Args, Arity, Kind, KindError};
-use esker_block::renamed;
 
 use super::error::{Problem, TextError, TextErrors};
 use super::{DeviceSpec, ExportSpec, Location, Spec, address, is_sound_name, split_reference};
@@ -11,7 +11,7 @@ use super::{DeviceSpec, ExportSpec, Location, Spec, address, is_sound_name, spli
 /// More names than this are not listed in a message.
 const LISTED_MAX: usize = 40;
 
-/// Most devices and layers on the way from an upper end to a leaf.
+/// Most devices and layers on the way from an upper port to a leaf.
 pub const DEPTH_MAX: usize = 64;
 
 /// How alike two words must be for one to be offered in place of the other (Jaro-Winkler, from 0 to 1).
@@ -43,7 +43,7 @@ impl BuildPlan {
 
 impl Spec {
     /// Checks everything that can be known before building: names, kinds, parameters, references, cycles, the number of
-    /// lower ends, addresses. Whether sizes and ports fit is known only to the devices themselves.
+    /// lower devices, addresses. Whether sizes and ports fit is known only to the devices themselves.
     ///
     /// # Errors
     /// All of what is wrong, in the order of the text.
@@ -99,10 +99,10 @@ impl Spec {
     }
 }
 
-/// Kind, parameters and the number of lower ends.
+/// Kind, parameters and the number of lower devices.
 fn check_kind(device: &DeviceSpec, kinds: &[&Kind], found: &mut Vec<TextError>) {
     let Some(kind) = kinds.iter().find(|kind| kind.name == device.kind) else {
-        let advice = match renamed::kind(&device.kind) {
+        let advice = match renamed::now(Scope::Kind, &device.kind) {
             Some(new) => format!("it is called \"{new}\" now"),
             None => advice(&device.kind, "the kinds are", kinds.iter().map(|kind| kind.name)),
         };

@@ -88,7 +88,7 @@ pub enum Problem {
     /// More devices above each other than a stack may have.
     #[error("device \"{0}\" has more than {DEPTH_MAX} devices above each other, itself among them; leave layers out")]
     TooDeep(String),
-    /// Too few or too many lower ends.
+    /// Too few or too many lower devices.
     #[error("device \"{device}\" is on {given}, but {kind} needs {needed}; {fix}")]
     LowerEnds {
         /// The device.
@@ -102,7 +102,7 @@ pub enum Problem {
         /// What to write.
         fix: String,
     },
-    /// An address where nobody can listen.
+    /// An address at which no server can listen.
     #[error("export \"{export}\": nbd = \"{text}\": {why}; write unix:PATH or tcp:HOST:PORT")]
     Address {
         /// The export.

@@ -198,7 +198,7 @@ impl<'a> Reader<'a> {
     fn quoted(&mut self) -> Parsed<String> {
         let mut value = String::new();
         loop {
-            // The end of the line is left for whoever passes over this statement.
+            // The end of the line is left for the code that skips this statement.
             match self.next_on_line() {
                 Some('"') => return Ok(value),
                 Some('\\') => value.push(self.escaped()?),

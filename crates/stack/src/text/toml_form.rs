@@ -183,7 +183,7 @@ impl Reader {
     }
 }
 
-/// A whole number in base ten; one beyond 128 bits stays as it is and is refused by whoever reads it.
+/// A whole number in base ten; one beyond 128 bits stays as it is and is refused by its reader.
 fn decimal(number: &DeInteger<'_>) -> String {
     match (number.radix(), u128::from_str_radix(number.as_str(), number.radix())) {
         (10, _) | (_, Err(_)) => number.to_string(),

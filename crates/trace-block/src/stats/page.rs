@@ -6,7 +6,7 @@ use esker_base::units::MIB;
 use esker_report::html::{escaped, figures, page as whole_page, section, verbatim};
 use esker_report::{Axis, Figure, PlotError, Series};
 
-/// The page of the trace `name`; `mark` says in a comment who wrote it.
+/// The page of the trace `name`; `mark` names the program in a comment.
 ///
 /// # Errors
 /// If a figure cannot be drawn.

@@ -32,7 +32,9 @@ impl Limits {
 #[derive(Debug, thiserror::Error)]
 pub enum EtraceError {
     /// It begins with other bytes.
-    #[error("no .etrace: it begins with other bytes (import traces of other formats: esker trace import)")]
+    #[error(
+        "is no recording of esker: it begins with other bytes; import traces of other formats with `esker trace import`"
+    )]
     Foreign,
     /// Its header is damaged.
     #[error("byte 0: the header is damaged: {what}")]
@@ -58,8 +60,11 @@ pub enum EtraceError {
         /// The limit.
         max: u64,
     },
-    /// Threads or processes are missing, so that nobody knows whose the actions are.
-    #[error("the {what} are not whole ({found} of {needed}): damage took them, the actions cannot be told apart")]
+    /// Threads or processes are missing, so the actions belong to no thread.
+    #[error(
+        "the {what} are incomplete ({found} of {needed}): damage took the others, and their actions belong to no thread; record \
+         again"
+    )]
     PeopleLost {
         /// `threads` or `processes`.
         what: &'static str,

@@ -162,7 +162,7 @@ impl<W: Write> Writer<W> {
         Ok(self.out)
     }
 
-    /// Bytes and items that were given and not yet written are bounded by this. Who is who comes first.
+    /// Bytes and items that were given and not yet written are bounded by this. Threads and processes come first.
     fn write_full(&mut self) -> io::Result<()> {
         if !self.people.iter().chain(&self.others).any(Open::is_full) {
             return Ok(());

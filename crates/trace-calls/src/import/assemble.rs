@@ -125,7 +125,7 @@ fn outcome(raw: &RawCall) -> Outcome {
     }
 }
 
-/// The name of a thread or source that nobody told.
+/// The name of a thread or source that is unknown.
 fn unnamed() -> Word {
     Word::default()
 }

@@ -177,7 +177,7 @@ pub struct Decoded {
 /// Why a call is only [`Call::Other`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OtherReason {
-    /// Nobody knows it.
+    /// It is unknown.
     UnknownCall,
     /// Its arguments are none of its.
     Bad(Bad),

@@ -13,7 +13,7 @@ const PLACES_MAX: usize = 5;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RepairKind {
-    /// A file that nobody listed was there: it is added to the tree before the first action.
+    /// A file that no snapshot lists was there: it is added to the tree before the first action.
     EntryImplied,
     /// A file appeared though no action made it.
     EntryAppeared,

@@ -16,7 +16,7 @@ bitflags! {
         const FAILURE_UNEXPLAINED = 1 << 1;
         /// It succeeded, though no repair of the files explains that.
         const SUCCESS_UNEXPLAINED = 1 << 2;
-        /// Something that nobody recorded must have come before it.
+        /// An unrecorded event must have come before it.
         const REPAIRED = 1 << 3;
         /// It took effect after an overlapping call that was entered later.
         const DEFERRED = 1 << 4;

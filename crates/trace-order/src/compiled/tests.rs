@@ -114,7 +114,7 @@ fn the_golden_image_is_read_and_written() {
     for image in [&first[..], second, golden] {
         let decoded = Program::decode(image).expect("it is sound");
         assert_eq!(decoded.len(), program.len());
-        // Of former versions nobody knows who only looked: then everybody may have changed something.
+        // Of former versions it is unknown which actions only looked: each may have changed something.
         assert_eq!(looking(&decoded) > 0, image == golden);
     }
 }

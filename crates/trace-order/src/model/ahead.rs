@@ -2,7 +2,7 @@
 //!
 //! Calls that were entered later and contradict the model are put off until they fit. The other way round it is too late: once
 //! a name is made, a failed look-up that overlapped the making has no place any more. So the makers and removers of names are
-//! put off, behind those who overlap them, who agree with the trace now, and who would not do so afterwards.
+//! put off, behind those that overlap them, that agree with the trace now, and that would not do so afterwards.
 
 use esker_trace_calls::action::{Action, Outcome};
 use esker_trace_calls::call::Call;

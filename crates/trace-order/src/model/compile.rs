@@ -1,9 +1,9 @@
 //! Plays a whole trace on the model: from a [`Trace`] to a [`Program`].
 //!
-//! Actions are played in the order of their entries. One whose result the model refuses, while others that overlap it are still
-//! to come, is put off behind them (the trace tells when calls began, not when they took effect); so is one that makes or
-//! removes a name as long as others need it as it is (see `ahead`), and one that waits for the end of a process until that has
-//! ended. When none is left, the model is repaired.
+//! Actions are played in the order of their entries. One whose result the model refuses, while others that overlap it
+//! are still to come, is put off behind them: the trace has the time at which calls began, not when they took effect.
+//! So is one that makes or removes a name as long as others need it as it is (see `ahead`), and one that waits for the
+//! end of a process until that has ended. When none is left, the model is repaired.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -337,7 +337,7 @@ impl Compiler {
         if is_last {
             self.world.end(thread, true);
         }
-        // Who ends with a call ends what is open in the process, too.
+        // A process that ends with a call closes its descriptors, too.
         let looks = if is_last { Looks::empty() } else { looks };
         let has_many = is_last || has_copies(&call);
         let slots = self.world.effects().to_vec();
@@ -373,7 +373,7 @@ impl Compiler {
         }
     }
 
-    /// What an action tells of files that nobody had listed.
+    /// What an action tells of unlisted files.
     fn learn(&mut self, call: &Call, outcome: Outcome) {
         let number = self.instants.len() as u32;
         for id in std::mem::take(&mut self.world.grown) {

@@ -1,6 +1,7 @@
-//! Processes that were killed: a trace tells that somebody waited for their end, but holds no call that ended them.
+//! Processes that were killed: a trace shows a wait for their end, but holds no call that ended them.
 //!
-//! Their descriptors close behind their last call. Otherwise who reads what they wrote to a pipe would never find its end.
+//! Their descriptors close behind their last call. Otherwise a reader of a pipe that they wrote to would never find its
+//! end.
 
 use std::collections::{BTreeMap, BTreeSet};
 

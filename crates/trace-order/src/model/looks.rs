@@ -1,5 +1,5 @@
 //! Which calls only look: they change nothing of the files, or of the descriptors, that they use, that any other call could notice.
-//! Two of these may be replayed in either order. Whoever is not known to look is taken to change.
+//! Two of these may be replayed in either order. An action that is not known to look is taken to change.
 
 use esker_trace_calls::action::ThreadId;
 use esker_trace_calls::call::{Call, Effect, Fd};

@@ -1,8 +1,8 @@
 //! Files in the memory of processes: what of a file is where, and what a page fault touches.
 //!
-//! A map is like a descriptor without a number: it has a slot, so that a replay knows what is touched when addresses are used
-//! again, and a resource of its own, so that nobody touches it before it is made or after it is gone. Accesses through it have
-//! no order among each other.
+//! A map is like a descriptor without a number. It has a slot, so that a replay knows what is touched when addresses
+//! are reused. It has a resource of its own, so that no access comes before it is made or after it is gone. Accesses
+//! through it have no order among each other.
 
 use esker_base::Spans;
 use esker_trace_calls::action::{ProcessId, ThreadId};
@@ -99,7 +99,7 @@ impl World {
         }
     }
 
-    /// A page of a map is touched. What nobody saw being mapped is nothing.
+    /// A page of a map is touched. An access to an unseen map is ignored.
     pub(super) fn fault(&mut self, thread: ThreadId, address: u64) -> Answer<i64> {
         if let Some((mapped, _)) = self.spaces[self.task(thread).space].maps.find(address) {
             self.ledger.touch(mapped.resource, Role::Use);
@@ -134,7 +134,7 @@ impl World {
         copy
     }
 
-    /// A thread has new and empty memory; what it had is gone if nobody shares it.
+    /// A thread has new and empty memory; what it had is gone unless another thread shares it.
     pub(super) fn renew_space(&mut self, thread: ThreadId) {
         let Task { space, process, .. } = *self.task(thread);
         self.spaces.push(Space { process, maps: Spans::default() });

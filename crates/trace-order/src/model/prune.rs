@@ -52,7 +52,7 @@ pub(super) fn finish(mut compiler: Compiler) -> Program {
     program
 }
 
-/// Copies of descriptors that nobody uses are not made, nor closed, nor are descriptors opened that nobody uses.
+/// Unused copies of descriptors are neither made nor closed, and unused descriptors are not opened.
 fn keep_used_slots(compiler: &mut Compiler) {
     let used = &mut compiler.used;
     used.resize(compiler.world.slots.len(), false);

@@ -1,4 +1,4 @@
-//! What a trace claims against the model: a success that cannot be is made possible, by the smallest thing that nobody
+//! What a trace claims against the model: a success that cannot be is made possible, by the smallest event that was not
 //! recorded.
 
 use esker_trace_calls::action::ThreadId;

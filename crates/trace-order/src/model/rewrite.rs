@@ -60,7 +60,7 @@ impl World {
             let description = self.peek(thread, fd.0).map(|descriptor| self.descriptions[descriptor.description]);
             description.is_some_and(|description| {
                 match self.tree.inode(description.inode).kind {
-                    // Whoever found data there without waiting waits for it in a replay, where it may come later.
+                    // A read that found data there without waiting waits for it in a replay, where it may come later.
                     FileKind::Fifo => true,
                     FileKind::Socket | FileKind::Other | FileKind::CharDevice => {
                         !description.flags.contains(OpenFlags::O_NONBLOCK)
@@ -91,7 +91,8 @@ impl World {
         }
     }
 
-    /// Whether a number that a call tells for a new descriptor still stands for another: who closes that has not done so yet.
+    /// Whether a number that a call tells for a new descriptor still stands for another: the call that closes that has
+    /// not done so yet.
     pub(super) fn is_taken(&self, thread: ThreadId, call: &Call, outcome: Outcome) -> bool {
         let made = if let Call::DupTo { .. } = call { Vec::new() } else { call.fds_made(outcome) };
         made.iter().any(|(fd, _)| self.peek(thread, fd.0).is_some())

@@ -164,7 +164,7 @@ fn series(story: &Story) -> BTreeMap<String, Vec<u32>> {
 }
 
 /// Figure 2.2. A rename of a directory is not in the series of the files below it: their descriptors stay valid. The open of
-/// `/a/b` succeeds though the excerpt shows nobody who made it again: the model is repaired.
+/// `/a/b` succeeds though the excerpt shows no call that made it again: the model is repaired.
 #[test]
 fn the_worked_example_gives_its_series() {
     let mut story = Story::new(2, &["/a/", "/x/y/z"]);
@@ -367,7 +367,7 @@ fn overlapping_calls_keep_the_order_of_their_entries_where_their_results_allow_i
         assert_eq!(told, (0, 0), "{others:?}");
     };
     let absent = Outcome::Failed(Errno::ENOENT);
-    // Who found the name before it was removed again tells that it had come.
+    // A call that found the name before it was removed again tells that it had come.
     let gone = [(unlink("/d/x"), Outcome::Done(0)), (stat("/d/x"), absent)];
     check(&["/d/"], open("/d/x", MAKE), 3, &gone);
     check(&["/d/"], mkdir("/d/x"), 0, &[(stat("/d/x/y"), absent)]);
@@ -493,7 +493,7 @@ fn a_process_that_was_killed_leaves_nothing_open() {
         let [SlotEffect::Copied { to, .. }] = copies[..] else { panic!("{copies:?}") };
         slots(4) == [SlotEffect::Closed(to)]
     };
-    assert!(!closed(&story), "nobody knows that it has ended");
+    assert!(!closed(&story), "its end is not known");
     story.act(0, Call::Wait { pid: 200 }, Outcome::Done(200));
     assert!(closed(&story));
 }

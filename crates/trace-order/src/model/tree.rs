@@ -167,7 +167,7 @@ impl Tree {
         id
     }
 
-    /// The path that is `name` longer; it is made if nobody asked for it before.
+    /// The path that is `name` longer; it is made at the first request.
     ///
     /// # Panics
     /// With 2^32 nodes.

@@ -233,7 +233,7 @@ impl World {
         self.ledger.touch(resource, role);
     }
 
-    /// Takes everything at a name away from it. Its name is absent afterwards, which nobody is told yet.
+    /// Takes everything at a name away from it. Its name is absent afterwards, which no action is told yet.
     pub(super) fn lift(&mut self, node: NodeId) -> Option<Lifted> {
         self.tree.node(node).inode?;
         let children: Vec<(Arc<[u8]>, NodeId)> = match self.tree.node(node).present {
@@ -274,7 +274,7 @@ impl World {
         self.touch_inode(id, role);
     }
 
-    /// A name leads to nothing any more. The last name of a file that nobody has open ends the file.
+    /// A name leads to nothing any more. The last name of a file that is not open ends the file.
     pub(super) fn vanish(&mut self, node: NodeId) {
         self.touch_node(node, Role::Use);
         if let Some(lifted) = self.lift(node) {

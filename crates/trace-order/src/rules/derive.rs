@@ -59,7 +59,7 @@ struct KindRules {
     sequential: Rules,
     name: Rules,
     shared: Rules,
-    /// Who only looks, for the shared rule.
+    /// Actions that only look, for the shared rule.
     looks: Looks,
 }
 
@@ -180,7 +180,8 @@ impl<'a> Deriver<'a> {
         }
     }
 
-    /// Readers and writers: who changes comes after the changes and looks before, who looks after the changes.
+    /// Readers and writers: an action that changes comes after the changes and looks before, one that looks after the
+    /// changes.
     fn share(&mut self, id: u32, resource: ResourceId, looks: bool, rules: Rules) {
         let Cell { changes, looks: lookers, .. } = self.cells[resource as usize];
         let newest = self.newest_enter(changes, &self.instants[id as usize]);
@@ -268,7 +269,7 @@ impl<'a> Deriver<'a> {
     }
 
     /// Edges from all earlier actions of a series that returned before `id` was entered, without those that others of them
-    /// imply. `id` joins the chain; what is implied leaves it for good, since whoever comes later is entered later.
+    /// imply. `id` joins the chain; what is implied leaves it for good, since a later action is entered later.
     fn follow(&mut self, id: u32, chain: u32, rules: Rules) -> u32 {
         let newest = self.newest_enter(chain, &self.instants[id as usize]);
         let kept = self.follow_only(id, chain, newest, rules);

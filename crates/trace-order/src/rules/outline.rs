@@ -1,4 +1,4 @@
-//! What the rules need to know of a trace: who acted when, and what was touched.
+//! What the rules need to know of a trace: thread, time and touches of each action.
 
 use bitflags::bitflags;
 use esker_trace_calls::wire::put_varint;

@@ -35,7 +35,7 @@ struct History {
 #[derive(Debug)]
 pub struct Reducer {
     threads: usize,
-    /// By thread; empty as long as a thread has waited for nobody.
+    /// By thread; empty as long as a thread has not waited.
     known: Vec<Vec<u32>>,
     histories: Vec<History>,
     words: usize,

@@ -213,8 +213,8 @@ impl Schedule {
     }
 }
 
-/// What the results of overlapping calls need also in the order of the trace: who found no file was done before another call
-/// made it, though that one may have been entered first.
+/// What the results of overlapping calls need also in the order of the trace: a call that found no file was done before
+/// another call made it, though that one may have been entered first.
 const NEEDED: Rules = Rules::PATH_STAGE
     .union(Rules::PATH_NAME)
     .union(Rules::PATH_NEGATIVE)

@@ -394,7 +394,7 @@ fn rules_that_cannot_be_are_refused() {
     let refused = |result: Result<Rules, RuleError>| result.expect_err("refused").to_string();
     assert_eq!(
         refused(rules.without("thread_seq")),
-        "thread_seq cannot be switched off: no trace tells how the actions of one thread could be reordered"
+        "thread_seq cannot be switched off: no trace shows another order of the actions of one thread"
     );
     for half in ["path_stage", "path_name"] {
         assert!(refused(rules.without(half)).contains("only together, as \"path_stage+\""));

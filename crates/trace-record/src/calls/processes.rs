@@ -58,7 +58,7 @@ pub const CALLS: &[Spec] = &[
     row!(SYS_io_uring_register, [], |c| Ok(Call::UringRegister { ring: c.fd(0), operation: c.arg(1) as u32 })),
 ];
 
-/// The child is known to who follows the processes.
+/// The child is known to the code that follows the processes.
 fn cloned(flags: u64) -> Decoded {
     Ok(Call::Clone { flags: bits::clone_flags(flags), child: None })
 }

@@ -135,9 +135,9 @@ fn read_array(code: &mut Code, data: i16, reading: Reading, failed: Label) {
     code.bind(read);
 }
 
-/// Reads `R2` bytes, or a text of at most as many, to the stack. From there they are copied: the kernel checks whether
-/// memory of a process may be copied to where it is to go, quickly for the stack, and for the memory of maps by a search
-/// through all that it has allocated.
+/// Reads `R2` bytes, or a text of at most as many, to the stack. From there they are copied. The kernel checks whether
+/// memory of a process may be copied to where it is to go, quickly for the stack, and for the memory of maps by a
+/// search through all that it has allocated.
 fn stage(code: &mut Code, helper: Helper) {
     code.mov(Reg::R1, Reg::R10);
     code.alu(Op::Add, Reg::R1, i32::from(STAGE));

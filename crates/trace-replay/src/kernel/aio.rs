@@ -1,5 +1,5 @@
 //! Asynchronous requests. Each is made by a thread of a pool, because no safe interface hands the kernel memory to fill
-//! later; who submitted it goes on at once, and who asks for its end waits for that thread.
+//! later. The submitter goes on at once, and a call that asks for its end waits for that thread.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};

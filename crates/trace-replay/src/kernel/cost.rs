@@ -70,9 +70,9 @@ impl CallExecutor<'_> {
     }
 }
 
-/// Nanoseconds by which a call on a descriptor takes longer here than in a process with a single thread: only where threads share a
-/// table of descriptors, which all threads of a replay do, does the kernel count who uses one. For a worker, which is one of
-/// several threads; 0 where it cannot be measured.
+/// Nanoseconds by which a call on a descriptor takes longer here than in a process with a single thread. Only where
+/// threads share a table of descriptors, which all threads of a replay do, does the kernel count the users of one. For
+/// a worker, which is one of several threads; 0 where it cannot be measured.
 pub fn sharing_ns() -> u64 {
     let least =
         |told: fn() -> Result<String, String>| (0..TURNS).filter_map(|_| told().ok()?.parse::<u64>().ok()).min();

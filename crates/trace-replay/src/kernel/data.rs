@@ -242,7 +242,7 @@ impl CallExecutor<'_> {
     }
 }
 
-/// Who was told to come again, by a pipe that was empty or full, would wait here for what others do only later.
+/// A call that an empty or full pipe told to come again would wait here for what others do only later.
 fn came_again(turn: &Turn<'_>) -> Result<(), Fail> {
     match turn.step.outcome {
         Outcome::Failed(Traced::EAGAIN) => Err(Fail::Skip(Skip::Circumstance)),
@@ -250,8 +250,8 @@ fn came_again(turn: &Turn<'_>) -> Result<(), Fail> {
     }
 }
 
-/// A write that failed because nobody reads waits until nobody does: it may have waited for room in the trace, and there is
-/// more here.
+/// A write that failed because no reader was left waits until none is left: it may have waited for room in the trace,
+/// and there is more here.
 fn nobody_reads(turn: &Turn<'_>, handle: &Handle) -> Result<(), Errno> {
     if turn.step.outcome == Outcome::Failed(Traced::EPIPE) {
         let mut ends = [PollFd::new(handle, PollFlags::empty())];

@@ -121,7 +121,7 @@ impl CallExecutor<'_> {
     fn pipe(&mut self, turn: &Turn<'_>, flags: OpenFlags) -> Reply {
         let direct = if flags.contains(OpenFlags::O_DIRECT) { PipeFlags::DIRECT } else { PipeFlags::empty() };
         let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | direct)?;
-        // Where the kernel gives no more room, writers may wait who did not.
+        // Where the kernel gives no more room, writers may wait that did not.
         let _refused = rustix::pipe::fcntl_getpipe_size(&write).and_then(|size| self.make_pipe_hold(&write, size));
         for (slot, end) in Self::made(turn).zip([read, write]) {
             self.kernel.slots.put(slot, self.kernel.slots.handle(end, Nature::Pipe));

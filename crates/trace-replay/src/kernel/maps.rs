@@ -19,7 +19,7 @@ use super::{CallExecutor, Fail, Reply, Skip, Turn, data::unsigned, done};
 #[derive(Default)]
 pub struct Maps(Mutex<BTreeMap<u32, Spans<Arc<Handle>>>>);
 
-/// Writeback is begun, and nobody waits.
+/// Starts writeback and does not wait.
 const BEGIN: WriteBack = WriteBack { wait_before: false, start: true, wait_after: false };
 
 impl Maps {
@@ -53,7 +53,7 @@ impl CallExecutor<'_> {
             Call::MapSync { address, len, flags } => self.map_sync(turn, address, len, flags),
             Call::MapAdvise { address, len, advice } => self.map_advise(turn, address, len, advice),
             Call::MapTouch { fd, offset, len, write } => self.map_touch(fd, offset, len, write),
-            // One whose map nobody recorded.
+            // A page of an unrecorded map.
             Call::PageFault { .. } => Err(Fail::Skip(Skip::Unseen)),
             _ => unreachable!("calls come to their family"),
         }
@@ -106,8 +106,8 @@ impl CallExecutor<'_> {
         Ok(done(rustix::fs::fadvise(&*file, offset, NonZeroU64::new(len), Advice::WillNeed)?))
     }
 
-    /// An access through a map, by which the kernel brings the page into memory as it did for the program; what lies outside
-    /// of what was mapped first (a map may grow), and what is written, is a read or write of the file instead.
+    /// An access through a map, by which the kernel brings the page into memory as it did for the program. What lies
+    /// outside of what was mapped first (a map may grow), and what is written, is a read or write of the file instead.
     fn map_touch(&mut self, fd: Fd, offset: u64, len: u64, write: bool) -> Reply {
         let file = self.inside(fd)?;
         unsigned(offset as i64)?;

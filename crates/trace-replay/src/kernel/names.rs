@@ -67,7 +67,7 @@ impl CallExecutor<'_> {
         Ok(self.keep(turn, handle))
     }
 
-    /// Devices are not made: nobody could open them here.
+    /// Devices are not made: they could not be opened here.
     fn mknod(&mut self, at: &At, kind: FileKind, mode: u16) -> Reply {
         let place = self.place(at)?;
         let mode = self.mode(mode);

@@ -83,7 +83,7 @@ impl Slots {
         }
     }
 
-    /// Closes it; the descriptor itself is closed when nobody uses it any more, and then its errors are told.
+    /// Closes it; the descriptor itself is closed after its last use, and its errors are reported then.
     ///
     /// # Errors
     /// `BADF` if nothing is open there, and the kernel's.
@@ -95,7 +95,7 @@ impl Slots {
         }
     }
 
-    /// Closes everything, so that those who wait for the other end of something come back.
+    /// Closes everything, so that calls that wait for another end come back.
     pub fn close_all(&self) {
         for slot in 0..self.slots.len() {
             // Slots that are closed already are no error here.

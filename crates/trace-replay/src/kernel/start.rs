@@ -109,9 +109,9 @@ fn raise_limit() {
     let _refused = setrlimit(Resource::Nofile, raised);
 }
 
-/// Makes room for a descriptor in each slot. All threads of a replay share one table of descriptors, and the kernel lets a shared
-/// one grow only when no CPU looks at the old one any more: whoever opened a file then would wait for milliseconds, in which its
-/// program, alone when its table grew, did not wait.
+/// Makes room for a descriptor in each slot. All threads of a replay share one table of descriptors, and the kernel
+/// lets a shared one grow only when no CPU looks at the old one any more. A thread that opened a file then would wait
+/// for milliseconds. Its program, alone when its table grew, did not wait.
 fn make_room(any: BorrowedFd<'_>, slots: usize) {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let last = (slots + SPARE).min(usize::try_from(limit).unwrap_or(usize::MAX)).saturating_sub(1);

@@ -188,7 +188,7 @@ impl Comparison {
         }
     }
 
-    /// As a page; `reports` are those that were compared and `mark` says in a comment who wrote it.
+    /// As a page; `reports` are those that were compared and `mark` names the program in a comment.
     ///
     /// # Errors
     /// If a figure cannot be drawn.

@@ -9,7 +9,7 @@ use super::{CallTime, PERCENTILES, Report};
 const DRAWN: usize = 4;
 const MS: f64 = 1e6;
 
-/// The page; `mark` says in a comment who wrote it.
+/// The page; `mark` names the program in a comment.
 ///
 /// # Errors
 /// If a figure cannot be drawn.

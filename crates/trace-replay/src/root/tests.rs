@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-/// A tree `tree` beside a directory `outside` that nobody may reach.
+/// A tree `tree` beside a directory `outside` that no path may reach.
 fn scene() -> (tempfile::TempDir, Root) {
     let dir = crate::testing::private_dir();
     fs::create_dir_all(dir.path().join("tree/a/b")).unwrap();
@@ -87,7 +87,7 @@ fn what_is_kept_is_forgotten_when_something_moves() {
     fs::rename(root.path().join("a/b"), root.path().join("a/c")).unwrap();
     fs::create_dir(root.path().join("a/b")).unwrap();
     fs::write(root.path().join("a/b/file"), "newer").unwrap();
-    assert_eq!(look(&mut cache), Ok(3), "kept as long as nobody says that something moved");
+    assert_eq!(look(&mut cache), Ok(3), "kept until a move is reported");
     root.shift();
     assert_eq!(look(&mut cache), Ok(5));
 }

@@ -5,11 +5,11 @@
 //!   `let .. else`, each arm of a `match` but its first, and each guard of an arm. Closures count with their function.
 //! - *Runtime references* (for the thesis' kernel references): mentions, outside of `use`, of names that come from
 //!   `esker_rt` or `std` outside its prelude: what ties the code to the system below.
-//! - *Completion lines* (interrupt context): lines of functions named `complete`, of closures given to a call on an answer
-//!   (`map`, `submit_then`, `fork`, on something that was sent), and in async code all lines after the one with its first
-//!   `.await`: what runs when something below has answered.
-//! - *Critical lines*: from a `let` that holds a guard (`borrow`, `borrow_mut`, `lock`) to the end of its block, and from
-//!   waiting for a claim (`granted`, `turn`) to the statement that gives it up (`leave`, `end`).
+//! - *Completion lines* (interrupt context): what runs when something below has answered. These are lines of functions
+//!   named `complete`, and of closures given to a call on an answer (`map`, `submit_then`, `fork`, on something that
+//!   was sent). In async code they are all lines after the one with its first `.await`.
+//! - *Critical lines*: from a `let` that holds a guard (`borrow`, `borrow_mut`, `lock`) to the end of its block, and
+//!   from waiting for a claim (`granted`, `turn`) to the statement that gives it up (`leave`, `end`).
 
 use std::collections::BTreeSet;
 

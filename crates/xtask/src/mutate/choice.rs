@@ -44,8 +44,8 @@ impl Choice {
         }
     }
 
-    /// Those that are judged, in their order: mutants of one test program follow each other, so that each is one small build.
-    /// Fails if a name is no mutant's.
+    /// Those that are judged, in their order: mutants of one test program follow each other, so that each is one small
+    /// build. Fails if a name is no mutant's.
     pub fn of(&self, mut mutants: Vec<Mutant>) -> Result<Vec<Mutant>, String> {
         mutants.sort_by(|a, b| (&a.test, &a.name).cmp(&(&b.test, &b.name)));
         match self {

@@ -13,8 +13,8 @@ pub struct Mutant {
 }
 
 impl Mutant {
-    /// What `cargo test` is told beside [`Mutant::test`]: test programs alone where the header chooses no targets, because
-    /// examples in comments are slow to build and guard nothing.
+    /// What `cargo test` is told beside [`Mutant::test`]: test programs alone where the header chooses no targets,
+    /// because examples in comments are slow to build and guard nothing.
     pub fn targets(&self) -> &'static [&'static str] {
         let chooses = |word: &String| matches!(word.as_str(), "--lib" | "--test" | "--bin" | "--tests" | "--doc");
         if self.test.iter().any(chooses) { &[] } else { &["--tests"] }

@@ -1,4 +1,5 @@
-//! The scratch copy: the tree as git sees it, uncommitted changes included, with a target folder that all mutants share.
+//! The scratch copy: the tree as git sees it, uncommitted changes included, with a target folder that all mutants
+//! share.
 
 use std::collections::BTreeSet;
 use std::fs;

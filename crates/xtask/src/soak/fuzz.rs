@@ -43,8 +43,9 @@ struct Run {
     crashes: u64,
 }
 
-/// `cargo xtask soak fuzz [--executions N] [--sanitizer none|address] [--seconds N] [--table] [TARGET...]`. It prints a table and
-/// writes it to `out/soak-fuzz.md`. Debug assertions are on with either sanitizer. It needs nightly Rust and `cargo-fuzz`.
+/// `cargo xtask soak fuzz [--executions N] [--sanitizer none|address] [--seconds N] [--table] [TARGET...]`. It prints a
+/// table and writes it to `out/soak-fuzz.md`. Debug assertions are on with either sanitizer. It needs nightly Rust and
+/// `cargo-fuzz`.
 pub fn main(args: &[String]) -> Result<bool, String> {
     let plan = Plan::read(args)?;
     let root = crate::root();

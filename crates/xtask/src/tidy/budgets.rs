@@ -1,12 +1,10 @@
-//! Sizes: files of at most 1000 lines and functions of at most 70, tests not counted; what exceeds them may only shrink.
-
-use std::collections::BTreeMap;
+//! Sizes: files of at most 1000 lines and functions of at most 70, tests not counted; what exceeds them may only
+//! shrink.
 
 use super::Report;
+use super::ratchet::{Ratchet, Verdict};
 use super::syntax::{functions, is_test_path, test_spans};
 use super::tree::{Source, Tree};
-
-const RATCHET: &str = "crates/xtask/ratchet.toml";
 
 struct Limit {
     what: &'static str,
@@ -28,41 +26,25 @@ struct Sized<'a> {
 }
 
 pub fn check(tree: &Tree, report: &mut Report) {
-    let ratchet = match read_ratchet(tree) {
-        Ok(ratchet) => ratchet,
-        Err(error) => {
-            return report.find(RATCHET, 1, error, "write `\"path\" = lines` or `\"path::function\" = lines`");
-        }
-    };
-    let all: Vec<Sized> = tree.sources.iter().flat_map(measure).collect();
-    for item in &all {
-        judge(item, ratchet.get(&item.key).copied(), report);
+    let Some(mut ratchet) = Ratchet::of("budgets", tree, report) else { return };
+    for item in tree.sources.iter().flat_map(measure) {
+        judge(&item, &mut ratchet, report);
     }
-    for key in ratchet.keys().filter(|key| !all.iter().any(|item| item.key == **key)) {
-        report.find(RATCHET, 1, format!("`{key}` no longer exists"), "remove its line");
-    }
+    ratchet.finish(report);
 }
 
-fn read_ratchet(tree: &Tree) -> Result<BTreeMap<String, usize>, String> {
-    let text = tree.texts.get(RATCHET).map_or("", String::as_str);
-    toml::from_str(text).map_err(|error| format!("not a table of sizes: {}", error.message()))
-}
-
-fn judge(item: &Sized, listed: Option<usize>, report: &mut Report) {
+fn judge(item: &Sized, ratchet: &mut Ratchet, report: &mut Report) {
     let Sized { limit, path, line, key, lines } = item;
     let what = format!("{} `{key}` has {lines} lines", limit.what);
-    match listed {
-        Some(size) if *lines > size => {
-            report.find(path, *line, format!("{what}, {size} when it was listed"), "listed sizes may only shrink");
+    match ratchet.verdict(key, *lines, limit.hard, report) {
+        Verdict::Grown(listed) => {
+            report.find(path, *line, format!("{what}, {listed} when it was listed"), "listed sizes may only shrink");
         }
-        Some(size) if *lines < size || *lines <= limit.hard => {
-            let fix = format!("set its line in {RATCHET} to {lines}, or remove it at {} or less", limit.hard);
-            report.find(path, *line, format!("{what}, but the list says {size}"), fix);
+        Verdict::New => report.find(path, *line, format!("{what}, over {}", limit.hard), limit.fix),
+        Verdict::Fine if *lines > limit.soft => {
+            report.note(path, *line, format!("{what}, over {}", limit.soft), limit.fix);
         }
-        Some(_) => {}
-        None if *lines > limit.hard => report.find(path, *line, format!("{what}, over {}", limit.hard), limit.fix),
-        None if *lines > limit.soft => report.note(path, *line, format!("{what}, over {}", limit.soft), limit.fix),
-        None => {}
+        Verdict::Fine | Verdict::Shrunk => {}
     }
 }
 
@@ -89,6 +71,7 @@ fn measure(source: &Source) -> Vec<Sized<'_>> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ratchet;
     use super::super::tests::{assert_fires, assert_silent};
     use super::*;
 
@@ -121,13 +104,12 @@ mod tests {
     }
 
     #[test]
-    fn the_ratchet_turns_one_way() {
-        let listed = |size: usize| format!("\"{PATH}::long\" = {size}\n");
-        assert_silent(check, &[(PATH, &function_of(80)), (RATCHET, &listed(80))]);
-        assert_fires(check, &[(PATH, &function_of(81)), (RATCHET, &listed(80))], "81 lines, 80 when it was listed");
-        assert_fires(check, &[(PATH, &function_of(79)), (RATCHET, &listed(80))], "but the list says 80");
-        assert_fires(check, &[(PATH, &function_of(70)), (RATCHET, &listed(70))], "but the list says 70");
-        assert_fires(check, &[(RATCHET, &listed(80))], "no longer exists");
-        assert_fires(check, &[(RATCHET, "what = \"ever\"\n")], "not a table of sizes");
+    fn a_listed_size_may_only_shrink() {
+        let listed = |size: usize| format!("[budgets]\n\"{PATH}::long\" = {size}\n");
+        assert_silent(check, &[(PATH, &function_of(80)), (ratchet::PATH, &listed(80))]);
+        assert_fires(check, &[(PATH, &function_of(81)), (ratchet::PATH, &listed(80))], "81 lines, 80 when");
+        assert_fires(check, &[(PATH, &function_of(79)), (ratchet::PATH, &listed(80))], "stands at 80 in [budgets]");
+        assert_fires(check, &[(PATH, &function_of(70)), (ratchet::PATH, &listed(70))], "stands at 70 in [budgets]");
+        assert_fires(check, &[(ratchet::PATH, &listed(80))], "nothing left to list");
     }
 }

@@ -1,7 +1,7 @@
 //! Each kind in the list of kinds has its page in `docs/reference/kinds`, and each page there describes a kind.
 //!
-//! The list is read from the source of crate `kinds`: every array of paths in it, where `layers::delay::KIND` is the kind
-//! `delay` and `dev::MEMORY` the kind `memory`. Without that crate there is nothing to compare.
+//! The list is read from the source of crate `kinds`: every array of paths in it, where `layers::delay::KIND` is the
+//! kind `delay` and `dev::MEMORY` the kind `memory`. Without that crate there is nothing to compare.
 
 use std::collections::BTreeMap;
 

@@ -5,7 +5,7 @@ use syn::visit::{self, Visit};
 use super::Report;
 use super::tree::Tree;
 
-/// Absolute folders of somebody's machine; written in two halves so that this file may hold them.
+/// Absolute folders of a developer's machine; written in two halves so that this file may hold them.
 const FOLDERS: &[&str] = &[concat!("/wo", "rk/"), concat!("/ro", "ot/")];
 const HOSTS: &[&str] = &[concat!("artifac", "tory")];
 /// A host name that begins with this is a package index.

@@ -1,5 +1,5 @@
-//! Each mutant takes away lines that stand in the tree: a patch whose guard has moved on proves nothing, and nobody notices
-//! before `cargo xtask mutate` runs.
+//! Each mutant takes away lines that stand in the tree. A patch whose guard has moved on proves nothing, which else
+//! shows only when `cargo xtask mutate` runs.
 
 use super::Report;
 use super::tree::Tree;

@@ -1,4 +1,5 @@
-//! The operating system is reached from a named list of places: only there may clippy's prohibition be lifted, with a reason.
+//! The operating system is reached from a named list of places: only there may clippy's prohibition be lifted, with a
+//! reason.
 
 use quote::ToTokens;
 use syn::Attribute;

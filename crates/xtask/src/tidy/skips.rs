@@ -1,5 +1,5 @@
-//! A test says that it is skipped by `skip` of `esker-skip` alone, which records it; and each test in the list of tests that
-//! may be skipped exists.
+//! A test says that it is skipped by `skip` of `esker-skip` alone, which records it; and each test in the list of tests
+//! that may be skipped exists.
 
 use std::collections::BTreeSet;
 

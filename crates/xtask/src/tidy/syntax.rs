@@ -3,7 +3,7 @@
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::visit::{self, Visit};
-use syn::{Attribute, Block, File, ImplItemFn, ItemFn, ItemImpl, ItemMacro, ItemMod, ItemTrait, TraitItemFn};
+use syn::{Attribute, Block, File, ImplItemFn, ItemFn, ItemImpl, ItemMacro, ItemMod, ItemTrait, TraitItemFn, UseTree};
 
 /// A function with a body, also one written inside `proptest!`.
 pub struct Function {
@@ -50,7 +50,7 @@ fn span_of(tokens: &TokenStream) -> (usize, usize) {
 }
 
 /// Whether an attribute leaves the item to test builds, as `cfg(test)` and `cfg(all(test, not(loom)))` do.
-fn is_cfg_test(attrs: &[Attribute]) -> bool {
+pub fn is_cfg_test(attrs: &[Attribute]) -> bool {
     attrs.iter().filter(|attr| attr.path().is_ident("cfg")).any(|attr| {
         let tokens = attr.meta.to_token_stream();
         let is_negated = tokens.to_string().replace(' ', "").contains("not(test");
@@ -107,6 +107,44 @@ pub fn lines_with(tokens: TokenStream, wanted: &str) -> Vec<usize> {
         _ => Vec::new(),
     });
     lines.flatten().collect()
+}
+
+/// The names that a `use` brings in.
+pub fn names_of(tree: &UseTree, out: &mut Vec<String>) {
+    match tree {
+        UseTree::Path(path) => names_of(&path.tree, out),
+        UseTree::Group(group) => group.items.iter().for_each(|item| names_of(item, out)),
+        UseTree::Name(name) => out.push(name.ident.to_string()),
+        UseTree::Rename(rename) => out.push(rename.rename.to_string()),
+        UseTree::Glob(_) => {}
+    }
+}
+
+/// The texts in a file's code, with the lines where they begin. Documentation is none.
+pub fn texts(file: &File) -> Vec<(usize, String)> {
+    let mut out = Vec::new();
+    collect_texts(file.to_token_stream(), &mut out);
+    out
+}
+
+fn collect_texts(tokens: TokenStream, out: &mut Vec<(usize, String)>) {
+    for token in tokens {
+        match token {
+            TokenTree::Group(group) => {
+                let first = group.stream().into_iter().next();
+                if !matches!(first, Some(TokenTree::Ident(word)) if word == "doc") {
+                    collect_texts(group.stream(), out);
+                }
+            }
+            TokenTree::Literal(literal) => {
+                let line = literal.span().start().line;
+                if let Ok(text) = syn::parse2::<syn::LitStr>(TokenTree::Literal(literal).into()) {
+                    out.push((line, text.value()));
+                }
+            }
+            TokenTree::Ident(_) | TokenTree::Punct(_) => {}
+        }
+    }
 }
 
 #[derive(Default)]
@@ -236,6 +274,12 @@ mod tests {
         let count = |text: &str| test_spans(&syn::parse_file(text).unwrap()).len();
         assert_eq!(count("#[cfg(not(test))]\nmod real {}"), 0);
         assert_eq!(count("#[cfg(all(test, not(loom)))]\nmod tests {}"), 1);
+    }
+
+    #[test]
+    fn texts_are_seen_also_in_macros_and_attributes() {
+        let text = "/// doc\n#[error(\"a\")]\nstruct A;\n\nfn f() { m!(1, \"b\"); }\n";
+        assert_eq!(texts(&syn::parse_file(text).unwrap()), [(2, "a".to_string()), (5, "b".to_string())]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ fn the_tree_is_tidy() {
 #[test]
 fn an_unknown_rule_is_refused_with_the_list() {
     let error = main(&["nonsense".into()]).unwrap_err();
-    assert!(error.contains("deps"), "{error}");
+    assert!(error.contains("tiers"), "{error}");
 }
 
 /// Runs one rule and returns its findings as `file:line what`.

@@ -70,5 +70,5 @@ fn lower_ends_that_are_not_there_are_an_error() {
     assert_eq!(lowers.report(2, Event::Plug), Err(wrong));
     assert_eq!(lowers.on(Some(2), None, |_, _| {}), Err(wrong));
     assert_eq!(lowers.characteristics(1).unwrap().size, 1 << 20);
-    assert_eq!(wrong.to_string(), "there is no lower end 2; there are 2");
+    assert_eq!(wrong.to_string(), "there is no lower device 2; there are 2");
 }

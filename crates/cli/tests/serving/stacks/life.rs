@@ -114,7 +114,7 @@ impl Operator {
             0 => vec![insert("stats"), remove],
             1 => vec![insert("delay write=200us read=50us")],
             2 => vec![insert("pass"), json!({ "do": "status" }), remove],
-            3 => vec![json!({ "do": "drain" })],
+            3 => vec![json!({ "do": "sync" })],
             4 => vec![json!({ "do": "freeze", "limit_ms": 200 }), json!({ "do": "thaw" })],
             _ => vec![json!({ "do": "status" }), json!({ "do": "dump" })],
         }

@@ -97,7 +97,7 @@ fn shake(server: &mut Server, name: &str) -> Result<Remote, ClientError> {
         match handshake.message(&server.give(len))? {
             HandshakeStep::Ready(remote) => return Ok(remote),
             HandshakeStep::Send(bytes) => server.take(&bytes, &[]),
-            HandshakeStep::Secure => panic!("nobody asked for TLS"),
+            HandshakeStep::Secure => panic!("the client asked for no TLS"),
         }
     }
     unreachable!("a handshake ends with an answer")
@@ -184,7 +184,7 @@ fn shake_for(server: &mut Server, form: Form) -> Remote {
                 }
                 None => server.take(&bytes, &[]),
             },
-            HandshakeStep::Secure => panic!("nobody asked for TLS"),
+            HandshakeStep::Secure => panic!("the client asked for no TLS"),
         }
     }
     unreachable!("a handshake ends with an answer")

@@ -30,12 +30,12 @@ impl Managed {
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
-        let policy = Policy { scan_period: scan, scan_interval: scan, slow: Nanos::secs(60), ..policy };
+        let policy = Policy { scan_period: scan, scan_interval: scan, slow_promotion: Nanos::secs(60), ..policy };
         let settings = Settings {
             rules: pids.iter().map(|pid| Rule { pid: Some(pid.0), ..Rule::default() }).collect(),
             promote: policy.promote,
             poll: Nanos::secs(60),
-            poll_share: 1.0,
+            poll_cpu_max: 1.0,
             base_faults: false,
             access_interval: Some(scan),
             access: crate::linux::Source::PageTables,
@@ -82,8 +82,8 @@ fn steady_load() -> Result<(), String> {
     puppet.send("write 0 20480");
     let mut tracked = puppet.track();
     assert!((0..40).all(|at| tracked.promote(puppet.region(at)).result.is_ok()));
-    // Whoever else clears bits (the kernel's reclaim, a monitor of the machine's own) drops no translations: what is used through
-    // one that stays looks idle then. Of a program that maps and frees memory none stays for long.
+    // Others that clear bits (the kernel's reclaim, a monitor of the machine's own) drop no translations: what is used
+    // through one that stays looks idle then. Of a program that maps and frees memory none stays for long.
     puppet.send("work 0 9");
     let policy = Policy { clear_hot_permille: 1000, ..Policy::ingens() };
     let Some(mut managed) = Managed::start(&[puppet.pid()], Nanos::millis(300), policy) else { return Ok(()) };

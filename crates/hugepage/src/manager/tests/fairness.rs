@@ -1,4 +1,4 @@
-//! Who gets the next huge page.
+//! Which process gets the next huge page.
 
 use super::*;
 use crate::policy::Order;
@@ -23,7 +23,7 @@ fn item_32_equal_workers_stay_within_one_quantum_while_in_turn_one_is_served_who
         assert!(manager.counts().promotions >= 200, "{:?}", manager.counts());
         worst
     };
-    assert_eq!((spread(Order::Fair), spread(Order::InTurn)), (8, 80));
+    assert_eq!((spread(Order::Fair), spread(Order::RoundRobin)), (8, 80));
 }
 
 #[test]
@@ -91,13 +91,13 @@ fn item_36_contiguity_of_a_process_that_ends_is_spread_over_the_others() {
     assert_eq!(others.map(|pid| huge_of(&manager, pid)), [80; 3]);
 }
 
-/// Whom faults ask for in these seconds, process by process: none of it is left to the background scan.
+/// The processes that faults ask for in these seconds, process by process: none of it is left to the background scan.
 fn told_by_faults(told: &[(Time, Decision)]) -> bool {
     let by_scan = |decision: &Decision| matches!(decision, Decision::Changed { asker: Asker::Scan, .. });
     !told.iter().any(|(_, decision)| by_scan(decision))
 }
 
-/// A policy under which nobody gets anything but by faults.
+/// A policy under which processes get huge pages by faults only.
 fn faults_alone(budget: Option<u64>) -> Policy {
     Policy { budget, quantum_sleep: Nanos::secs(3_600), ..Policy::ingens() }
 }

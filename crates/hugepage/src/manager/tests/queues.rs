@@ -91,7 +91,7 @@ fn items_11_and_37_who_has_nothing_to_promote_is_left_alone_for_two_minutes() {
 
 #[test]
 fn item_7_pinned_pages_are_tried_again_ever_later_and_then_given_up() {
-    let policy = Policy { quantum_sleep: Nanos::secs(3_600), exclusion: Nanos::secs(3_600), ..Policy::ingens() };
+    let policy = Policy { quantum_sleep: Nanos::secs(3_600), skip_after_miss: Nanos::secs(3_600), ..Policy::ingens() };
     let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
     let pid = dense(&mut machine, SHARES, 1);
     drive(&mut manager, &mut machine, 0..1, |machine, _| machine.mark(place(pid, 0), Some(Skip::Advised), false));
@@ -143,7 +143,7 @@ fn who_waits_while_nothing_is_promoted_is_served_as_soon_as_that_is_over() {
     let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
     machine.delay = Nanos::millis(6);
     let pid = machine.spawn(SHARES);
-    // The background scan finds nothing and sleeps, so that it wakes nobody.
+    // The background scan finds nothing and sleeps, so that it wakes no task.
     drive(&mut manager, &mut machine, 0..1, |_, _| {});
     machine.fill(pid, 0..4).expect("memory suffices");
     let at: Vec<u64> =

@@ -92,7 +92,7 @@ fn a_write_to_a_shared_page_while_no_block_is_free_is_not_forgotten() {
     machine.exit(other);
     drive(&mut manager, &mut machine, 62..70, |machine, _| use_first(machine, pid));
     let huge: Vec<bool> = (4..8).map(|region| machine.is_huge(place(pid, region))).collect();
-    assert_eq!(huge, [true; 4], "nobody has written again");
+    assert_eq!(huge, [true; 4], "no process has written again");
 }
 
 #[test]

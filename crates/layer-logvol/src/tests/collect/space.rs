@@ -29,7 +29,7 @@ fn nothing_is_moved_while_less_than_half_is_used() {
 }
 
 /// Demands 39, 40 and 48 at a small scale: with saturating overwrites of 54 % live data, allocation and reclamation balance,
-/// used space rests, the cleaner's part of the traffic is what its share says, and nobody waits long.
+/// used space rests, the cleaner's part of the traffic is what its share says, and no write waits long.
 #[test]
 fn saturating_overwrites_come_to_an_equilibrium() {
     run(async |rt| {
@@ -82,8 +82,8 @@ fn saturating_overwrites_come_to_an_equilibrium() {
     });
 }
 
-/// While a pass is made that finds nothing to clean, writers owe more than they may: once it has ended they go on, though none of
-/// them is under way that could come back and wake the others.
+/// While a pass is made that finds nothing to clean, writers owe more than they may. Once it has ended they go on,
+/// though none of them is under way that could come back and wake the others.
 #[test]
 fn a_pass_in_vain_lets_the_writers_go_on_whom_it_held() {
     run(async |rt| {
@@ -263,7 +263,7 @@ fn what_cannot_be_read_is_not_moved_and_costs_one_visit() {
     });
 }
 
-/// Demand 47: whoever shares the map out to whomever, each mapping is looked at once.
+/// Demand 47: however the workers share the map, each mapping is looked at once.
 #[test]
 fn every_mapping_is_seen_once_however_the_map_is_shared_out() {
     use crate::collect::sweep::{Sharing, sweep};

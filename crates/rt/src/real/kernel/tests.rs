@@ -103,7 +103,7 @@ fn a_descriptor_is_waited_for_without_being_read() {
         let flags = rustix::event::EventfdFlags::NONBLOCK;
         let event = Arc::new(rustix::event::eventfd(0, flags).unwrap());
         let kernel = rt.kernel().unwrap();
-        // A wait that nobody wants any more ends, and disturbs no other one.
+        // A dropped wait ends, and disturbs no other one.
         drop(kernel.readable(event.clone()));
         let wait = kernel.readable(event.clone());
         rustix::io::write(&*event, &7u64.to_ne_bytes()).unwrap();

@@ -64,7 +64,7 @@ impl super::super::Parser for Parser {
                 self.comment.extend_from_slice(&payload[..payload.len().min(room)]);
                 Ok(Yield::Nothing)
             }
-            // The index serves those who seek.
+            // The index serves seeks.
             Kind::Index => Ok(Yield::Nothing),
         }
     }

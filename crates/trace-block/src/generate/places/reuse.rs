@@ -4,7 +4,7 @@
 //! The hot spot is a row of leaves of eight 4 KiB blocks, the leaves of a binary tree. From its leaf, a walker climbs
 //! six levels, then one more with a probability of 44 % each, and comes down on any leaf below. A read takes the leaf's
 //! next block in turn. A write goes to a leaf that is a multiple of eight, half of the time to the block that was read
-//! there last and otherwise to any block; after 15 % of the writes, the walker's next write repeats the block.
+//! there last and otherwise to any block. After 15 % of the writes, the walker's next write repeats the block.
 
 use super::{ALIGN, Ask, Places, Wrong, check, check_part};
 use crate::record::Op;
@@ -39,7 +39,7 @@ impl Reuse {
     pub fn new(bytes: u64, from: f64, space: f64, walkers: u32, draw: &mut Stream) -> Result<Reuse, Wrong> {
         check_part("from", from)?;
         check_part("from and space together", from + space)?;
-        check(walkers > 0, || "walkers is 0; somebody must walk".to_string())?;
+        check(walkers > 0, || "walkers is 0; use at least 1".to_string())?;
         let blocks = |part: f64| (bytes as f64 * part) as u64 / ALIGN;
         let leaves = blocks(space) / BLOCKS_PER_LEAF;
         let least = 1u64 << LEAST_CLIMB;

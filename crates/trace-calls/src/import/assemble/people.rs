@@ -1,5 +1,5 @@
-//! Who is who: numbers of the system become threads and processes of the trace. A number may come again after its thread
-//! ended; the `Clone` that made the new one tells.
+//! Identities: numbers of the system become threads and processes of the trace. A number may come again after its
+//! thread ended; the `Clone` that made the new one tells.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ impl People {
         }
         let process = match pid {
             Some(pid) => *self.processes.entry(pid).or_insert_with(|| add_process(trace, pid, None)),
-            // Who attaches to a process sees its threads appear: they are of the first one.
+            // A recorder that attaches to a process sees its threads appear: they are of the first one.
             None if is_first => add_process(trace, tid, None),
             None => ProcessId(0),
         };

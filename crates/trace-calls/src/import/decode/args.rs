@@ -43,7 +43,7 @@ pub struct Args<'a> {
     pub raw: &'a RawCall,
     /// What was noted beside descriptors.
     pub notes: Vec<Note>,
-    /// Flag words that nobody knows.
+    /// Unknown flag words.
     pub unknown: Vec<String>,
     interner: &'a mut Interner,
 }
@@ -179,7 +179,7 @@ impl<'a> Args<'a> {
         self.words(place).contains(&word)
     }
 
-    /// A set of flags; what nobody knows is remembered, and left out.
+    /// A set of flags; unknown flags are counted and left out.
     pub fn flags<F: Flags>(&mut self, place: usize) -> F {
         let words = self.words(place);
         self.flags_from(&words)

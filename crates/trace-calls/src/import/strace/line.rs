@@ -1,4 +1,4 @@
-//! One line: who and when, then a call, half of one, a signal or an end.
+//! One line: thread and time, then a call, half of one, a signal or an end.
 
 use super::super::Ret;
 use super::super::lex::{Arg, LexError, Lexer, number};
@@ -22,7 +22,7 @@ impl From<LexError> for LineError {
     }
 }
 
-/// Who and when.
+/// Thread and time.
 #[derive(Debug, Clone, Copy)]
 pub struct CallLine {
     /// The thread; 1 where strace did not follow forks and so names none.

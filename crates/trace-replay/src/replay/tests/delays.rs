@@ -14,7 +14,7 @@ const THREADS: u32 = 16;
 const HELD_UP: u64 = 200;
 const DELAY_NS: u64 = 200_000;
 
-/// A player that is held up before some of its calls, and says so to nobody.
+/// A player that is held up before some of its calls, and reports that nowhere.
 struct HeldUp<'a> {
     on: OnKernel<'a>,
     random: Stream,

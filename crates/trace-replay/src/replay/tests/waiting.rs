@@ -75,7 +75,7 @@ fn a_write_that_waited_until_nobody_read_fails_as_it_did() {
 fn who_waits_for_a_call_that_hangs_is_named() {
     let mut draft = Draft::of(2);
     pipe(&mut draft);
-    // Nobody recorded the write that the read waits for.
+    // The write that the read waits for was not recorded.
     draft.call(1, Call::Read { fd: Fd(3), len: 100, parts: 0 }, Outcome::Done(100));
     draft.open(1, "/g", CREATE, 5);
     draft.call(0, Call::Unlink { at: At::cwd("/g") }, Outcome::Done(0));
@@ -83,7 +83,7 @@ fn who_waits_for_a_call_that_hangs_is_named() {
     let start = std::time::Instant::now();
     let (finished, report) = play_with(&draft.program(), ROOT(), Speed::Afap, impatient);
     assert!(start.elapsed().as_secs() < 5);
-    let stuck = finished.stuck.expect("nobody ever writes");
+    let stuck = finished.stuck.expect("nothing ever writes");
     assert_eq!(stuck.threads.len(), 2, "{stuck}");
     assert!(stuck.threads[0].contains("unlink") && stuck.threads[0].contains("waits"), "{stuck}");
     assert!(stuck.threads[1].contains("read") && stuck.threads[1].contains("never came"), "{stuck}");

@@ -1,4 +1,4 @@
-//! `esker drain`: waits until nothing is in flight and everything is flushed.
+//! `esker sync`: waits until nothing is in flight and everything is flushed.
 
 use esker_serve::Command;
 
@@ -9,25 +9,25 @@ use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
 /// The record.
-pub const VERB: Verb = Verb::of::<Drain>(About {
-    words: &["drain"],
+pub const VERB: Verb = Verb::of::<SyncArgs>(About {
+    words: &["sync"],
     summary: "Wait until nothing is in flight and everything is flushed",
     details: "New requests are held back, those in flight end, every export and device is flushed, and requests go on. \
               What was written before is on the media then.",
-    examples: &[Example { line: "esker drain --patience 2000", does: "gives up if requests take longer than 2 s" }],
+    examples: &[Example { line: "esker sync --patience 2000", does: "gives up if requests take longer than 2 s" }],
 });
 
 #[derive(clap::Args)]
-struct Drain {
+struct SyncArgs {
     #[command(flatten)]
     control: Control,
     #[command(flatten)]
     patience: Patience,
 }
 
-impl Run for Drain {
+impl Run for SyncArgs {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
-        let done = self.control.ask(&Command::Drain { patience_ms: self.patience.ms })?;
+        let done = self.control.ask(&Command::Sync { patience_ms: self.patience.ms })?;
         terminal.say(&format!("everything is flushed; requests were held for {} ms", done["held_ms"]))
     }
 }

@@ -1,4 +1,4 @@
-//! `esker trace calls`: which system calls traces may hold.
+//! `esker trace syscalls`: which system calls traces may hold.
 
 use esker_trace_calls::Platform;
 use esker_trace_calls::import::decode::{WITHOUT_FILES, known};
@@ -9,16 +9,16 @@ use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
 /// The record.
-pub const VERB: Verb = Verb::of::<Calls>(About {
-    words: &["trace", "calls"],
+pub const VERB: Verb = Verb::of::<Syscalls>(About {
+    words: &["trace", "syscalls"],
     summary: "List the system calls that traces may hold",
     details: "Those that are understood, by platform, and with --ignored those that are known to have no bearing on files. Any \
               other call is kept by its name, counted, and replayed as nothing.",
-    examples: &[Example { line: "esker trace calls", does: "lists them" }],
+    examples: &[Example { line: "esker trace syscalls", does: "lists them" }],
 });
 
 #[derive(clap::Args)]
-struct Calls {
+struct Syscalls {
     /// Also calls without a bearing on files
     #[arg(long)]
     ignored: bool,
@@ -27,7 +27,7 @@ struct Calls {
     json: bool,
 }
 
-impl Run for Calls {
+impl Run for Syscalls {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let names = |platform: Option<Platform>| {
             let mut names: Vec<_> = known().filter(|call| call.platform == platform).map(|call| call.name).collect();

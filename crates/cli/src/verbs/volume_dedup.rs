@@ -1,4 +1,4 @@
-//! `esker volume share`: lets equal volumes share their storage.
+//! `esker volume dedup`: lets equal volumes share their storage.
 
 use crate::failure::Failure;
 use crate::terminal::Terminal;
@@ -6,19 +6,19 @@ use crate::verb::{About, Example, Run, Verb};
 use crate::volumes::{Volumes, bytes};
 
 /// The record.
-pub const VERB: Verb = Verb::of::<Share>(About {
-    words: &["volume", "share"],
+pub const VERB: Verb = Verb::of::<Dedup>(About {
+    words: &["volume", "dedup"],
     summary: "Let one volume use the storage of another one for what is equal in both",
     details: "Compares both, byte by byte, and clones what is equal at the same place: for volumes that were written from the same image. Both may \
               be written meanwhile; a write is never lost.",
     examples: &[Example {
-        line: "esker volume share template guest-7",
+        line: "esker volume dedup template guest-7",
         does: "guest-7 gives back what it has in common with template",
     }],
 });
 
 #[derive(clap::Args)]
-struct Share {
+struct Dedup {
     #[command(flatten)]
     volumes: Volumes,
     /// The one that keeps its storage
@@ -29,9 +29,9 @@ struct Share {
     to: String,
 }
 
-impl Run for Share {
+impl Run for Dedup {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
-        self.volumes.ask(terminal, vec!["share".into(), self.from, self.to], render)
+        self.volumes.ask(terminal, vec!["dedup".into(), self.from, self.to], render)
     }
 }
 

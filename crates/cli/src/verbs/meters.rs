@@ -1,27 +1,27 @@
-//! `esker measure`: chooses what a server counts and times.
+//! `esker meters`: chooses what a server counts and times.
 
 use esker_serve::Command;
 
 use crate::control::Control;
 use crate::failure::Failure;
-use crate::measured::What;
+use crate::meters::What;
 use crate::patience::Patience;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
 /// The record.
-pub const VERB: Verb = Verb::of::<Measure>(About {
-    words: &["measure"],
+pub const VERB: Verb = Verb::of::<Meters>(About {
+    words: &["meters"],
     summary: "Choose which parts of a served stack are counted and timed",
     details: "Exports always are. Meters come and go as live changes do, and a meter that comes back counts on.",
     examples: &[
-        Example { line: "esker measure all", does: "measures layers too" },
-        Example { line: "esker measure nothing", does: "costs nothing any more" },
+        Example { line: "esker meters all", does: "measures layers too" },
+        Example { line: "esker meters off", does: "costs nothing any more" },
     ],
 });
 
 #[derive(clap::Args)]
-struct Measure {
+struct Meters {
     #[command(flatten)]
     control: Control,
     /// Which parts
@@ -31,9 +31,9 @@ struct Measure {
     patience: Patience,
 }
 
-impl Run for Measure {
+impl Run for Meters {
     fn run(self, _: &mut Terminal) -> Result<(), Failure> {
-        self.control.ask(&Command::Measure { what: self.what.measured(), patience_ms: self.patience.ms })?;
+        self.control.ask(&Command::Meters { what: self.what.measured(), patience_ms: self.patience.ms })?;
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use esker_serve::command::Measured;
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub enum What {
     /// None
-    Nothing,
+    Off,
     /// The devices at the bottom
     Devices,
     /// Devices and layers
@@ -17,7 +17,7 @@ impl What {
     /// As the control socket takes it.
     pub fn measured(self) -> Measured {
         match self {
-            What::Nothing => Measured::Nothing,
+            What::Off => Measured::Off,
             What::Devices => Measured::Devices,
             What::All => Measured::All,
         }

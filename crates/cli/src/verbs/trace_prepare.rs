@@ -1,4 +1,4 @@
-//! `esker trace init`: makes the tree with which traces begin.
+//! `esker trace prepare`: makes the tree with which traces begin.
 
 use esker_base::units::size_human;
 use esker_trace_replay::{InitMode, initialise, run};
@@ -9,22 +9,25 @@ use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
 /// The record.
-pub const VERB: Verb = Verb::of::<Init>(About {
-    words: &["trace", "init"],
+pub const VERB: Verb = Verb::of::<Prepare>(About {
+    words: &["trace", "prepare"],
     summary: "Make the tree with which traces begin",
     details: "Makes every file, directory and link of the traces below DIR/tree, with sizes, permissions, times and extended \
               attributes, and writes it all to the device. Files are filled with random bytes. With --mode delta only what \
               differs from that is made, changed or removed. Several traces get one tree; where a file has two sizes it \
               gets the larger one.",
     examples: &[
-        Example { line: "esker trace init app.etrace --dir /mnt/target/run", does: "makes the tree of one trace" },
-        Example { line: "esker trace init app.etrace --dir run --mode delta", does: "makes it again behind a replay" },
-        Example { line: "esker trace init music.etrace photos.etrace --dir run", does: "makes one tree for two" },
+        Example { line: "esker trace prepare app.etrace --dir /mnt/target/run", does: "makes the tree of one trace" },
+        Example {
+            line: "esker trace prepare app.etrace --dir run --mode delta",
+            does: "makes it again behind a replay",
+        },
+        Example { line: "esker trace prepare music.etrace photos.etrace --dir run", does: "makes one tree for two" },
     ],
 });
 
 #[derive(clap::Args)]
-struct Init {
+struct Prepare {
     #[command(flatten)]
     jobs: Jobs,
     /// How much is made anew: full, delta or none
@@ -35,7 +38,7 @@ struct Init {
     json: bool,
 }
 
-impl Run for Init {
+impl Run for Prepare {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let jobs = self.jobs.load(terminal)?;
         let (tree, notes) = run::tree(&jobs)?;

@@ -1,4 +1,4 @@
-//! `esker volume space`: tells what volumes take.
+//! `esker volume usage`: tells what volumes take.
 
 use crate::failure::Failure;
 use crate::terminal::Terminal;
@@ -6,23 +6,23 @@ use crate::verb::{About, Example, Run, Verb};
 use crate::volumes::{Volumes, bytes, name, table};
 
 /// The record.
-pub const VERB: Verb = Verb::of::<Space>(About {
-    words: &["volume", "space"],
+pub const VERB: Verb = Verb::of::<Usage>(About {
+    words: &["volume", "usage"],
     summary: "Tell what each volume takes",
-    details: "`mapped` is what it holds, `own` what nobody else uses and its deletion would give back, `shared` what others use too. Found by a pass \
+    details: "`mapped` is all its blocks, `own` those that its deletion gives back, `shared` those that other volumes use too. Found by a pass \
               over all mappings, while requests go on.",
-    examples: &[Example { line: "esker volume space", does: "tells it of the server at esker.ctl" }],
+    examples: &[Example { line: "esker volume usage", does: "tells it of the server at esker.ctl" }],
 });
 
 #[derive(clap::Args)]
-struct Space {
+struct Usage {
     #[command(flatten)]
     volumes: Volumes,
 }
 
-impl Run for Space {
+impl Run for Usage {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
-        self.volumes.ask(terminal, vec!["space".to_string()], render)
+        self.volumes.ask(terminal, vec!["usage".to_string()], render)
     }
 }
 

@@ -1,4 +1,4 @@
-//! `esker stack query`: says what an extension would bring at each place of a stack.
+//! `esker stack place`: says what an extension would bring at each place of a stack.
 
 use esker_compose::Analysis;
 use esker_compose::report::{json, text};
@@ -10,21 +10,21 @@ use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
 /// The record.
-pub const VERB: Verb = Verb::of::<Query>(About {
-    words: &["stack", "query"],
+pub const VERB: Verb = Verb::of::<Place>(About {
+    words: &["stack", "place"],
     summary: "Say what an extension would bring at each place of a stack",
     details: "Lists every place that the extension can take while the others keep the order of the text: the goals that \
               are met there, the last handler of each volume that clients address, and the extensions that see no \
               request. If the extension is in the stack already, it is taken out first. Exit status 1 if no place \
               meets all goals.",
     examples: &[Example {
-        line: "esker stack query live.toml BV --goals space,energy",
+        line: "esker stack place live.toml BV --goals space,energy",
         does: "lists the places of BV",
     }],
 });
 
 #[derive(clap::Args)]
-struct Query {
+struct Place {
     #[command(flatten)]
     question: Question,
     /// The extension
@@ -35,7 +35,7 @@ struct Query {
     json: bool,
 }
 
-impl Run for Query {
+impl Run for Place {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let declared = self.question.load(terminal)?;
         let id = declared.extension(&self.extension)?;

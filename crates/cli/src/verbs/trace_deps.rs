@@ -1,4 +1,4 @@
-//! `esker trace inspect`: what a compiled trace holds, and what each mode waits for.
+//! `esker trace deps`: what a compiled trace holds, and what each mode waits for.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -17,18 +17,18 @@ use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
 /// The record.
-pub const VERB: Verb = Verb::of::<Inspect>(About {
-    words: &["trace", "inspect"],
+pub const VERB: Verb = Verb::of::<Deps>(About {
+    words: &["trace", "deps"],
     summary: "Show what a replay of a trace would wait for",
     details: "Tells threads, actions and repairs, and for each mode of replay and each rule how many edges between threads \
               there are and how long they are in the trace: from the return of the first call to the entry of the second. \
               Waits are edges that no others imply. Long edges seldom hold a replay up, short ones do. --dot and --timeline \
               draw a window of actions with three kinds of edges: those of threads, of mode root, and of mode temporal.",
     examples: &[
-        Example { line: "esker trace inspect app.ectr", does: "counts edges by mode and rule" },
-        Example { line: "esker trace inspect app.ectr --rule no-file_seq", does: "counts them without a rule" },
-        Example { line: "esker trace inspect app.ectr --window 100..160 --dot app.dot", does: "writes a graph" },
-        Example { line: "esker trace inspect app.ectr --window 0..400 --timeline app.svg", does: "draws a timeline" },
+        Example { line: "esker trace deps app.ectr", does: "counts edges by mode and rule" },
+        Example { line: "esker trace deps app.ectr --rule no-file_seq", does: "counts them without a rule" },
+        Example { line: "esker trace deps app.ectr --window 100..160 --dot app.dot", does: "writes a graph" },
+        Example { line: "esker trace deps app.ectr --window 0..400 --timeline app.svg", does: "draws a timeline" },
     ],
 });
 
@@ -36,7 +36,7 @@ pub const VERB: Verb = Verb::of::<Inspect>(About {
 const WINDOW: u32 = 200;
 
 #[derive(clap::Args)]
-struct Inspect {
+struct Deps {
     /// Compiled trace, or recording, which is compiled first
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
@@ -69,7 +69,7 @@ fn window(text: &str) -> Result<Range<u32>, String> {
     }
 }
 
-impl Run for Inspect {
+impl Run for Deps {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let rules = chosen(&self.rules)?;
         let program = replaying::load(&self.trace, terminal)?.program;

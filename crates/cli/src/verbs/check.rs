@@ -1,4 +1,4 @@
-//! `esker media check`: whether what layers keep on files and devices is sound.
+//! `esker check`: whether what layers keep on files and devices is sound.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
@@ -14,7 +14,7 @@ use crate::verb::{About, Example, Run, Verb};
 
 /// The record.
 pub const VERB: Verb = Verb::of::<Check>(About {
-    words: &["media", "check"],
+    words: &["check"],
     summary: "Check what layers keep on files and devices",
     details: "Looks at media that no stack uses now. Halves of a mirror are named together: their superblocks must fit together, \
               and their data must be equal wherever no superblock says that it may differ. Of a log of off-loaded writes all \
@@ -22,13 +22,10 @@ pub const VERB: Verb = Verb::of::<Check>(About {
               all bytes against their fingerprints; of a log-structured volume everything that opening it would read: superblock, \
               map, log and the names in it. Nothing is written. The exit status is 1 if anything is wrong.",
     examples: &[
-        Example { line: "esker media check a.img b.img", does: "compares the halves of a mirror" },
-        Example { line: "esker media check log.img", does: "reads a log of off-loaded writes" },
-        Example { line: "esker media check dedup.img --json", does: "checks a deduplicated volume and prints JSON" },
-        Example {
-            line: "esker media check disk.img",
-            does: "does all that opening a volume would do, without a write",
-        },
+        Example { line: "esker check a.img b.img", does: "compares the halves of a mirror" },
+        Example { line: "esker check log.img", does: "reads a log of off-loaded writes" },
+        Example { line: "esker check dedup.img --json", does: "checks a deduplicated volume and prints JSON" },
+        Example { line: "esker check disk.img", does: "does all that opening a volume would do, without a write" },
     ],
 });
 

@@ -1,4 +1,4 @@
-//! `esker lab evaluate`: several experiments, several times, unattended.
+//! `esker lab repeat`: several experiments, several times, unattended.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
 /// The record.
-pub const VERB: Verb = Verb::of::<Evaluate>(About {
-    words: &["lab", "evaluate"],
+pub const VERB: Verb = Verb::of::<Repeat>(About {
+    words: &["lab", "repeat"],
     summary: "Run several experiments several times, and tell how far their figures spread",
     details: "Runs every experiment whose name begins with one of the PREFIXes once, then all again, with the next seed each \
               time, and prints median, least and largest value of each figure with the machine and the seeds. An experiment \
@@ -22,15 +22,15 @@ pub const VERB: Verb = Verb::of::<Evaluate>(About {
               probably end later.",
     examples: &[
         Example {
-            line: "esker lab evaluate artc- --quick --repeat 3",
+            line: "esker lab repeat artc- --quick --repeat 3",
             does: "runs all experiments of replays three times",
         },
-        Example { line: "esker lab evaluate --budget 3h --json", does: "runs all of the lab for at most three hours" },
+        Example { line: "esker lab repeat --budget 3h --json", does: "runs all of the lab for at most three hours" },
     ],
 });
 
 #[derive(clap::Args)]
-struct Evaluate {
+struct Repeat {
     /// Beginnings of names; `esker lab list` shows the names [default: all experiments]
     #[arg(value_name = "PREFIX")]
     prefixes: Vec<String>,
@@ -44,7 +44,7 @@ struct Evaluate {
     lab: LabArgs,
 }
 
-impl Run for Evaluate {
+impl Run for Repeat {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let experiments = chosen(&self.prefixes)?;
         let budget = self.budget.map(|budget| Duration::from_nanos(budget.0));

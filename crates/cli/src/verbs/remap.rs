@@ -1,4 +1,4 @@
-//! `esker ranges`: clones, moves and deletes ranges of a served export.
+//! `esker remap`: clones, moves and deletes ranges of a served export.
 
 use esker_base::units::parse_size;
 use esker_serve::Command;
@@ -10,19 +10,19 @@ use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
 /// The record.
-pub const VERB: Verb = Verb::of::<Ranges>(About {
-    words: &["ranges"],
+pub const VERB: Verb = Verb::of::<Remap>(About {
+    words: &["remap"],
     summary: "Clone, move and delete ranges of a served export",
     details: "An operation is clone:FROM:LEN:TO, move:FROM:LEN:TO or delete:AT:LEN. They are done in the given order, \
               all of them or none. No content is copied: a device that cannot share or unmap refuses.",
     examples: &[
-        Example { line: "esker ranges vol clone:0:1MiB:64MiB", does: "lets 64 MiB on read as the first MiB does" },
-        Example { line: "esker ranges vol move:0:4KiB:8KiB delete:1MiB:1MiB", does: "both or neither" },
+        Example { line: "esker remap vol clone:0:1MiB:64MiB", does: "lets 64 MiB on read as the first MiB does" },
+        Example { line: "esker remap vol move:0:4KiB:8KiB delete:1MiB:1MiB", does: "both or neither" },
     ],
 });
 
 #[derive(clap::Args)]
-struct Ranges {
+struct Remap {
     #[command(flatten)]
     control: Control,
     /// The export
@@ -33,9 +33,9 @@ struct Ranges {
     ops: Vec<RangeCommand>,
 }
 
-impl Run for Ranges {
+impl Run for Remap {
     fn run(self, _: &mut Terminal) -> Result<(), Failure> {
-        self.control.ask(&Command::Ranges { export: self.export, ops: self.ops }).map(drop)
+        self.control.ask(&Command::Remap { export: self.export, ops: self.ops }).map(drop)
     }
 }
 
