@@ -70,7 +70,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     }
     let mut figures = vec![
         Figure { peer: Some(peer), ..Figure::alone("ms_per_gib_contiguous", ms, "ms") },
-        Figure { paper: Some(100.0), ..Figure::alone("clone_over_copy", copied * 1e3 / ms, "ratio") },
+        Figure { paper: Some(100.0), ..Figure::alone("clone_copy_time_ratio", copied * 1e3 / ms, "ratio") },
         Figure::alone("us_per_extent", median(each), "us"),
     ];
     figures.append(&mut reflinks);

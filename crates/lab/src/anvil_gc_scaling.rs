@@ -45,7 +45,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         progress(&format!("{} MiB in {seconds:.3} s", bytes / MIB));
         points.push((*bytes as f64, seconds));
     }
-    let mut figures = vec![Figure::alone("slope", slope(&points), "ratio")];
+    let mut figures = vec![Figure::alone("gc_time_slope", slope(&points), "ratio")];
     let (bytes, seconds) = points[points.len() - 1];
     figures.push(Figure::alone("mib_per_second", bytes / MIB as f64 / seconds, "MiB/s"));
     figures.extend(NAMES.iter().zip(&points).map(|(name, (_, seconds))| Figure::alone(name, *seconds, "s")));

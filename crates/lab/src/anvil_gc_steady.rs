@@ -65,19 +65,19 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let taken = (with.written + with.moved) / (4.0 * MIB as f64);
     let (p99, p99_without) = (with.percentile(0.99), without.percentile(0.99));
     let peer = |value: f64| Some(Peer { name: "the same writes where cleaning never begins, ms".to_string(), value });
-    let over = |a: f64, b: f64| Figure { peer: peer(b * 1e3), ..Figure::alone("p99_over_without", a / b, "ratio") };
+    let over = |a: f64, b: f64| Figure { peer: peer(b * 1e3), ..Figure::alone("gc_write_p99_ratio", a / b, "ratio") };
     Ok(vec![
         over(p99, p99_without),
         Figure::alone("p99_ms", p99 * 1e3, "ms"),
         Figure::alone("p999_ms", with.percentile(0.999) * 1e3, "ms"),
         Figure::alone("slowest_ms", with.percentile(1.0) * 1e3, "ms"),
-        Figure::alone("rate_over_without", without.seconds / with.seconds, "ratio"),
+        Figure::alone("gc_write_rate_ratio", without.seconds / with.seconds, "ratio"),
         Figure::alone("write_amplification", (with.written + with.moved + with.map) / user, "ratio"),
         Figure::alone("write_amplification_of_copies", (user + with.moved) / user, "ratio"),
         Figure::alone("imbalance", (taken - with.freed).abs() / taken, "ratio"),
         Figure::alone("traffic_over_share", 2.0 * with.moved / (2.0 * with.moved + with.written) / with.share, "ratio"),
         Figure::alone("utilization", with.utilization, "ratio"),
-        Figure::alone("passes_without", without.passes, "passes"),
+        Figure::alone("gc_passes_idle", without.passes, "passes"),
     ])
 }
 

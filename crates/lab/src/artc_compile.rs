@@ -51,9 +51,9 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     progress(&format!("loaded in {load_seconds:.2} s, {} waits", cost.waits));
     Ok(vec![
         Figure::alone("actions", program.len() as f64, "actions"),
-        Figure::alone("compile_seconds", compile_seconds, "s"),
+        Figure::alone("compile_s", compile_seconds, "s"),
         Figure::alone("compile_gib", gib(peak), "GiB, peak of the process"),
-        Figure::alone("load_seconds", load_seconds, "s"),
+        Figure::alone("load_s", load_seconds, "s"),
         Figure::alone("dependency_bytes", cost.bytes_per_action, "bytes per action while replaying"),
         Figure::alone("file_bytes", bytes.len() as f64 / actions as f64, "bytes per action in the file"),
     ])

@@ -51,9 +51,9 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     }
     let ratios = full.iter().zip(&delta).map(|(full, delta)| delta / full).collect();
     Ok(vec![
-        Figure::alone("full_seconds", timing::median(full), "s"),
-        Figure::alone("delta_seconds", timing::median(delta), "s"),
-        Figure::alone("delta_over_full", timing::median(ratios), "ratio"),
+        Figure::alone("full_init_s", timing::median(full), "s"),
+        Figure::alone("delta_init_s", timing::median(delta), "s"),
+        Figure::alone("delta_init_time_ratio", timing::median(ratios), "ratio"),
     ])
 }
 

@@ -223,7 +223,10 @@ fn figures(rows: &[Row], places: usize) -> Vec<Figure> {
         share(rows.iter().filter(|row| row.task == Task::FillSync), |row| row.error().abs() <= FILLSYNC_ERROR);
     let stated = |mode| share(of(rows, mode, None), |row| row.stated.is_some_and(|stated| row.error().abs() <= stated));
     let mut figures = vec![
-        Figure { paper: Some(49.0), ..Figure::alone("pairs", (places * places) as f64, "pairs of source and target") },
+        Figure {
+            paper: Some(49.0),
+            ..Figure::alone("replay_pairs", (places * places) as f64, "pairs of source and target")
+        },
         Figure { paper: Some(0.5), ..Figure::alone("root_over_temporal", ratio("root"), "ratio of mean errors") },
         Figure::alone("root_rw_over_temporal", ratio("root_rw"), "ratio of mean errors"),
         Figure::alone("root_failures", failures("root"), "calls that came out otherwise"),

@@ -65,12 +65,12 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let mean = |errors: &[f64]| errors.iter().sum::<f64>() / errors.len().max(1) as f64;
     let worst = |errors: &[f64]| errors.iter().copied().fold(0.0, f64::max);
     Ok(vec![
-        Figure::alone("pairs", errors.root.len() as f64, "pairs of source and target"),
+        Figure::alone("replay_pairs", errors.root.len() as f64, "pairs of source and target"),
         Figure { paper: Some(0.05), ..Figure::alone("root_worst_error", worst(&errors.root), "share") },
         Figure::alone("root_mean_error", mean(&errors.root), "share"),
         Figure::alone("temporal_mean_error", mean(&errors.temporal), "share"),
         Figure::alone("single_mean_error", mean(&errors.single), "share"),
-        Figure::alone("time_of_most_over_fewest_threads", alone[alone.len() - 1] / alone[0], "ratio"),
+        Figure::alone("read_time_ratio_max_threads", alone[alone.len() - 1] / alone[0], "ratio"),
         Figure { paper: Some(11.0), ..Figure::alone("fsync_durable_median", durable[1], "ms") },
         Figure { paper: Some(1.0), ..Figure::alone("fsync_device_p95", device[2], "ms") },
     ])

@@ -146,7 +146,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     figures.push(Figure::alone("mean_error", errors.iter().sum::<f64>() / errors.len() as f64, "share"));
     let within = f64::from(within) / errors.len() as f64;
     figures.push(Figure::alone("within_stated_error", within, "share of the predictions"));
-    figures.push(Figure::alone("failures", failures as f64, "calls that came out otherwise"));
+    figures.push(Figure::alone("replay_failures", failures as f64, "calls that came out otherwise"));
     Ok(figures)
 }
 

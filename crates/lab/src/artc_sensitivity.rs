@@ -56,8 +56,8 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let (failures, error) = measure("all rules", prediction())?;
     let mut figures = vec![
         Figure::alone("traces", programs.len() as f64, "traces"),
-        Figure::alone("failures", failures, "calls, with all rules"),
-        Figure::alone("error", error, "share, with all rules"),
+        Figure::alone("replay_failures", failures, "calls, with all rules"),
+        Figure::alone("relative_error", error, "share, with all rules"),
     ];
     for (rule, failures_id, error_id) in RULES {
         let rules = (Rules::default() | Rules::THREAD_STAGE).without(rule).expect("each of them may be off");

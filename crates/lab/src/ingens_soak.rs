@@ -105,7 +105,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         Figure::alone("settings_changed", changed.len() as f64, "files, after the end"),
         Figure::alone("daemon_core_share", status.cpu_s / seconds, "of a CPU"),
         Figure::alone("daemon_memory", (memory / MIB) as f64, "MiB, at most"),
-        Figure::alone("seconds", seconds, "s"),
+        Figure::alone("elapsed_s", seconds, "s"),
     ])
 }
 

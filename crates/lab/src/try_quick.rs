@@ -53,6 +53,6 @@ fn figures(comparison: &Comparison, took: f64, same: bool) -> Vec<Figure> {
         Figure::alone("winner_p99_ms", winner.all.p99_ns as f64 / 1e6, "ms (simulated)"),
         Figure::alone("worst_p99_ms", slowest as f64 / 1e6, "ms (simulated)"),
         Figure::alone("same_result_twice", f64::from(u8::from(same)), "1 if both runs agree byte for byte"),
-        Figure::alone("seconds", took, "s of real time"),
+        Figure::alone("elapsed_s", took, "s of real time"),
     ]
 }
