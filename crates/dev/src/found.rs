@@ -27,7 +27,7 @@ const SIGNATURES: &[Signature] = &[
     (512, b"EFI PART", "a GUID partition table"),
     (4096, b"EFI PART", "a GUID partition table"),
     (1080, b"\x53\xef", "an ext2, ext3 or ext4 file system"),
-    (0, b"\x89EskMir\n", "a half of a mirror of esker"),
+    (0, b"\x89EskMir\n", "a member of a mirror of esker"),
     (0, b"\x89EskVol\n", "a volume of esker"),
     (0, b"\x89EskDed\n", "a deduplicated volume of esker"),
     (0, b"\x89EskOff\n", "an off-loading log of esker"),

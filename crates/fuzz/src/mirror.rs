@@ -1,4 +1,4 @@
-//! Heads of mirrors' halves: what is taken as a superblock is written back alike, and sets are put together or refused.
+//! Heads of mirrors' members: what is taken as a superblock is written back alike, and sets are put together or refused.
 
 use esker_layer_mirror::assemble::{ProbeError, Probed, assemble};
 use esker_layer_mirror::superblock::{DATA_START, PAGE, Superblock};
@@ -20,7 +20,7 @@ pub fn corpus() -> Vec<Vec<u8>> {
         [old.encode(0), new.encode(0)].concat(),
         [blank.clone(), old.encode(1)].concat(),
         [blank.clone(), blank].concat(),
-        // Two halves.
+        // Two members.
         [old.encode(0), new.encode(0), old.encode(1), new.encode(1)].concat(),
     ]
 }
@@ -40,7 +40,7 @@ pub fn try_input(input: &[u8]) -> Result<bool, String> {
     }
     let members = found.len() as u16;
     match assemble(&found, || Superblock::new(1, members, 1 << 20, 4096), true) {
-        Ok(assembly) if assembly.halves.len() != found.len() => Err("a half is lost".to_string()),
+        Ok(assembly) if assembly.members.len() != found.len() => Err("a member is lost".to_string()),
         Ok(_) => Ok(true),
         Err(refusal) if refusal.to_string().is_empty() => Err("refused without a reason".to_string()),
         Err(_) => Ok(false),

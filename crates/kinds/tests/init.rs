@@ -98,7 +98,7 @@ fn mirror_crypt_and_volumes_are_made_on_new_files_and_kept_the_next_time() {
     let made = done(&[("m", Making::Made), ("vm", Making::Made)]);
     assert_eq!(init_twice(dir.path(), &text, &[], &[]), made);
     served(dir.path(), &text, async |stack| write(stack, "web", 7).await);
-    let own = [("d0", "a half"), ("d1", "a half")];
+    let own = [("d0", "a member"), ("d1", "a member")];
     assert_eq!(init_twice(dir.path(), &text, &own, &[]), done(&[("m", Making::Kept), ("vm", Making::Kept)]));
     assert_eq!(served(dir.path(), &text, async |stack| read(stack, "web").await), 7);
 }
@@ -108,7 +108,7 @@ fn what_was_served_blank_behind_crypt_is_told_from_data_by_what_lies_below_crypt
     let dir = tempfile::tempdir().unwrap();
     let below = format!("{FILES}m = mirror initial=assume-clean on d0,d1; c = crypt key=env:K on m; export c = c");
     served(dir.path(), &below, async |_| ());
-    let own = [("d0", "a half"), ("d1", "a half")];
+    let own = [("d0", "a member"), ("d1", "a member")];
     let text = format!("{FILES}{VMS}");
     assert_eq!(init_twice(dir.path(), &text, &own, &[]), done(&[("m", Making::Kept), ("vm", Making::Made)]));
     served(dir.path(), &text, async |stack| write(stack, "web", 1).await);
@@ -124,14 +124,14 @@ fn data_behind_crypt_is_refused_unless_forced() {
     });
     let text = format!("{}; v = logvol segment=1MiB on c", data.replace("; export c = c", ""));
     let before = fs::read(dir.path().join("d.img")).unwrap();
-    let error = init(dir.path(), &text, &[("d", "a half")], &[], true).unwrap_err().to_string();
+    let error = init(dir.path(), &text, &[("d", "a member")], &[], true).unwrap_err().to_string();
     assert!(
         error.contains("device \"v\": what is below it is neither blank nor") && error.contains("--force"),
         "{error}"
     );
     assert!(fs::read(dir.path().join("d.img")).unwrap() == before, "a rehearsal writes nothing");
     let lost = Making::Anew(vec!["what \"c\" holds".to_string()]);
-    assert_eq!(init_twice(dir.path(), &text, &[("d", "a half")], &["v"]), done(&[("m", Making::Kept), ("v", lost)]));
+    assert_eq!(init_twice(dir.path(), &text, &[("d", "a member")], &["v"]), done(&[("m", Making::Kept), ("v", lost)]));
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn a_latch_above_another_one_says_once_what_to_do() {
 }
 
 #[test]
-fn a_mirror_that_lacks_a_half_says_so_and_serves_on() {
+fn a_mirror_that_lacks_a_member_says_so_and_serves_on() {
     let (answers, trouble) = twice(SimConfig::seeded(3), |rt| async move {
         let stack = open(&rt, &format!("{BOTH}; m = mirror initial=assume-clean rescan=1h on a, b")).await;
         let vol = Client::of(&stack, "m");
@@ -134,6 +134,6 @@ fn a_mirror_that_lacks_a_half_says_so_and_serves_on() {
         (answers, stack.stats().into_iter().find(|part| part.name == "m").unwrap().trouble)
     });
     assert_eq!(answers, [Ok(()), Ok(()), Ok(())]);
-    let text = "m is degraded: 1 of 2 halves are in sync; half 1 is out.";
+    let text = "m is degraded: 1 of 2 members are in sync; member 1 is out.";
     assert_eq!(trouble, Some(Trouble::Degraded(text.into())));
 }

@@ -5,7 +5,7 @@
 
 use esker_framing::SLOT;
 
-/// A half of a mirror.
+/// A member of a mirror.
 pub const MIRROR: [u8; 8] = *b"\x89EskMir\n";
 /// A deduplicated volume.
 pub const DEDUP: [u8; 8] = *b"\x89EskDed\n";
@@ -18,7 +18,7 @@ pub const REGION: [u8; 8] = *b"ESKRPAIR";
 
 /// All of them, with what a user calls their media.
 const NAMED: [([u8; 8], &str); 5] = [
-    (MIRROR, "a half of a mirror"),
+    (MIRROR, "a member of a mirror"),
     (DEDUP, "a deduplicated volume"),
     (OFFLOAD, "a log of off-loaded writes"),
     (VOLUME, "a log-structured volume"),
@@ -45,7 +45,7 @@ mod tests {
         start[SLOT..SLOT + 8].copy_from_slice(&OFFLOAD);
         assert_eq!(name_of(&start), Some("a log of off-loaded writes"));
         start[..8].copy_from_slice(&MIRROR);
-        assert_eq!(name_of(&start), Some("a half of a mirror"));
+        assert_eq!(name_of(&start), Some("a member of a mirror"));
         assert_eq!(name_of(b"a file system"), None);
     }
 

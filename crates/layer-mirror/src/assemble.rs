@@ -1,4 +1,4 @@
-//! From the superblocks that were found to the halves of a set: which are fresh, which must catch up, and what is refused.
+//! From the superblocks that were found to the members of a set: which are fresh, which must catch up, and what is refused.
 
 use esker_base::Bits;
 use esker_framing::SuperblockError;
@@ -15,7 +15,7 @@ pub enum ProbeError {
     #[error(transparent)]
     Superblock(#[from] SuperblockError),
     /// It holds the medium of another layer.
-    #[error("holds {0} and no superblock of a mirror; name a half, or let `esker init` make a new mirror")]
+    #[error("holds {0} and no superblock of a mirror; name a member, or let `esker init` make a new mirror")]
     Other(&'static str),
     /// It cannot be read.
     #[error("cannot be read: {0}")]
@@ -32,7 +32,7 @@ impl ProbeError {
     }
 }
 
-/// How a half begins.
+/// How a member begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
     /// It holds all that was acknowledged.
@@ -45,11 +45,11 @@ pub enum Start {
     Out,
 }
 
-/// Lower end `i` is this half of the set.
+/// Lower end `i` is this member of the set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AssembledMember {
     /// Its number in the set; none if it is not known.
-    pub member: Option<u16>,
+    pub number: Option<u16>,
     /// How it begins.
     pub start: Start,
 }
@@ -57,11 +57,11 @@ pub struct AssembledMember {
 /// What the superblocks say together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Assembly {
-    /// What holds now; `in_sync` without the halves that are missing.
+    /// What holds now; `in_sync` without the members that are missing.
     pub superblock: Superblock,
     /// By lower end.
-    pub halves: Vec<AssembledMember>,
-    /// Regions in which halves that are in sync may differ.
+    pub members: Vec<AssembledMember>,
+    /// Regions in which members that are in sync may differ.
     pub suspect: Bits,
 }
 
@@ -77,42 +77,42 @@ pub enum AssembleError {
         trouble: ProbeError,
     },
     /// Superblocks of different mirrors.
-    #[error("lower ends {0} and {1} are halves of different mirrors; name the halves of one")]
+    #[error("lower ends {0} and {1} are members of different mirrors; name the members of one")]
     Strangers(usize, usize),
-    /// One half twice, or more lower ends than halves.
-    #[error("lower ends {0} and {1} are the same half; name each half once")]
+    /// One member twice, or more lower ends than members.
+    #[error("lower ends {0} and {1} are the same member; name each member once")]
     Twice(usize, usize),
-    /// More lower ends than halves.
-    #[error("the mirror has {members} halves, but {lowers} lower ends are named")]
+    /// More lower ends than members.
+    #[error("the mirror has {members} members, but {lowers} lower ends are named")]
     TooMany {
-        /// Halves of the set.
+        /// Members of the set.
         members: u16,
         /// Lower ends in the stack text.
         lowers: usize,
     },
-    /// Two halves went on without each other.
+    /// Two members went on without each other.
     #[error(
         "split: lower ends {0} and {1} went on without each other, so each may hold writes that the other lacks; choose one, \
          zero the first 8 KiB of the other, and it will be copied anew"
     )]
     Split(usize, usize),
-    /// A half that may hold newer data is not there.
+    /// A member that may hold newer data is not there.
     #[error(
-        "half {member} is missing ({why}), and nothing says that it is stale: its data may be newer; bring it back, or set \
+        "member {member} is missing ({why}), and nothing says that it is stale: its data may be newer; bring it back, or set \
          degraded=true to go on without it"
     )]
     Missing {
-        /// Half.
+        /// Member.
         member: u16,
         /// What is known of it.
         why: String,
     },
     /// Nobody holds all data.
-    #[error("no half that is in sync is there: half {0} is; bring it back")]
+    #[error("no member that is in sync is there: member {0} is; bring it back")]
     NobodyInSync(u16),
 }
 
-/// Puts a set together. `fresh` gives the superblock of a new one; `degraded` allows to go on without halves that may
+/// Puts a set together. `fresh` gives the superblock of a new one; `degraded` allows to go on without members that may
 /// be newer.
 ///
 /// # Errors
@@ -136,18 +136,18 @@ pub fn assemble(
     if let Some((at, ..)) = superblocks.iter().find(|(_, superblock, _)| !superblock.is_ancestor_of(newest)) {
         return Err(AssembleError::Split(*at, newest_at));
     }
-    let halves: Vec<AssembledMember> = (0..found.len()).map(|i| half(i, found, newest)).collect();
-    let superblock = merge(newest, &superblocks, &halves);
-    let present = present(&halves);
+    let members: Vec<AssembledMember> = (0..found.len()).map(|i| member(i, found, newest)).collect();
+    let superblock = merge(newest, &superblocks, &members);
+    let present = present(&members);
     if let Some(member) = missing(newest, present).filter(|_| !degraded) {
-        return Err(AssembleError::Missing { member, why: why_missing(member, &halves, found) });
+        return Err(AssembleError::Missing { member, why: why_missing(member, &members, found) });
     }
     match newest.in_sync & present {
         0 => Err(AssembleError::NobodyInSync(missing(newest, present).expect("somebody is in sync"))),
         in_sync => {
             let suspect =
                 if in_sync.count_ones() > 1 { superblock.dirty.clone() } else { Bits::new(superblock.dirty.len()) };
-            Ok(Assembly { superblock, halves: numbered(halves, newest), suspect })
+            Ok(Assembly { superblock, members: numbered(members, newest), suspect })
         }
     }
 }
@@ -158,9 +158,9 @@ fn make_new(found: &[Probed], superblock: Superblock) -> Result<Assembly, Assemb
     match found.iter().enumerate().filter_map(trouble).find(|(_, trouble)| *trouble != blank) {
         Some((lower, trouble)) => Err(AssembleError::NoSuperblock { lower, trouble }),
         None => {
-            let half = |i| AssembledMember { member: Some(i as u16), start: Start::InSync };
+            let member = |i| AssembledMember { number: Some(i as u16), start: Start::InSync };
             let suspect = superblock.dirty.clone();
-            Ok(Assembly { halves: (0..found.len()).map(half).collect(), suspect, superblock })
+            Ok(Assembly { members: (0..found.len()).map(member).collect(), suspect, superblock })
         }
     }
 }
@@ -188,18 +188,18 @@ fn check_identity(
     }
 }
 
-fn half(i: usize, found: &[Probed], newest: &Superblock) -> AssembledMember {
+fn member(i: usize, found: &[Probed], newest: &Superblock) -> AssembledMember {
     match &found[i] {
         Ok((superblock, member)) => {
-            AssembledMember { member: Some(*member), start: start(superblock, *member, newest) }
+            AssembledMember { number: Some(*member), start: start(superblock, *member, newest) }
         }
         // Its number is what the others leave.
-        Err(ProbeError::Superblock(SuperblockError::Blank)) => AssembledMember { member: None, start: Start::Full },
-        Err(_) => AssembledMember { member: None, start: Start::Out },
+        Err(ProbeError::Superblock(SuperblockError::Blank)) => AssembledMember { number: None, start: Start::Full },
+        Err(_) => AssembledMember { number: None, start: Start::Out },
     }
 }
 
-/// A power cut may fall between the superblocks of two halves, so the superblock before the newest is as good; anything
+/// A power cut may fall between the superblocks of two members, so the superblock before the newest is as good; anything
 /// older that calls itself in sync was away without anybody's knowledge: an image from a backup, a disk that lied.
 fn start(superblock: &Superblock, member: u16, newest: &Superblock) -> Start {
     let is_present = superblock.sequence + 1 >= newest.sequence;
@@ -210,40 +210,43 @@ fn start(superblock: &Superblock, member: u16, newest: &Superblock) -> Start {
     }
 }
 
-fn merge(newest: &Superblock, superblocks: &[(usize, &Superblock, u16)], halves: &[AssembledMember]) -> Superblock {
+fn merge(newest: &Superblock, superblocks: &[(usize, &Superblock, u16)], members: &[AssembledMember]) -> Superblock {
     let mut superblock = newest.clone();
     for (i, other, _) in superblocks {
-        if halves[*i].start == Start::InSync {
+        if members[*i].start == Start::InSync {
             superblock.dirty.unite(&other.dirty);
         }
     }
     superblock
 }
 
-/// The halves that hold all that was acknowledged.
-fn present(halves: &[AssembledMember]) -> u16 {
-    let in_sync = halves.iter().filter(|half| half.start == Start::InSync).filter_map(|half| half.member);
+/// The members that hold all that was acknowledged.
+fn present(members: &[AssembledMember]) -> u16 {
+    let in_sync = members.iter().filter(|member| member.start == Start::InSync).filter_map(|member| member.number);
     in_sync.fold(0, |set, member| set | 1 << member)
 }
 
-/// The first half that is in sync but not there.
+/// The first member that is in sync but not there.
 fn missing(newest: &Superblock, present: u16) -> Option<u16> {
     (0..newest.members).find(|member| newest.has(usize::from(*member)) && present >> member & 1 == 0)
 }
 
-fn why_missing(member: u16, halves: &[AssembledMember], found: &[Probed]) -> String {
-    if halves.iter().any(|half| half.member == Some(member)) {
+fn why_missing(member: u16, members: &[AssembledMember], found: &[Probed]) -> String {
+    if members.iter().any(|other| other.number == Some(member)) {
         return "its superblock is older than it should be".to_string();
     }
     let troubled = found.iter().enumerate().find_map(|(i, found)| found.as_ref().err().map(|trouble| (i, trouble)));
     troubled.map_or("it is not named".to_string(), |(i, trouble)| format!("lower end {i} {trouble}"))
 }
 
-/// Gives the halves without a superblock the numbers that are left.
-fn numbered(halves: Vec<AssembledMember>, newest: &Superblock) -> Vec<AssembledMember> {
-    let taken = halves.iter().filter_map(|half| half.member).fold(0u16, |set, member| set | 1 << member);
+/// Gives the members without a superblock the numbers that are left.
+fn numbered(members: Vec<AssembledMember>, newest: &Superblock) -> Vec<AssembledMember> {
+    let taken = members.iter().filter_map(|member| member.number).fold(0u16, |set, member| set | 1 << member);
     let mut left = (0..newest.members).filter(|member| (all_of(newest.members) & !taken) >> member & 1 != 0);
-    halves.into_iter().map(|half| AssembledMember { member: half.member.or_else(|| left.next()), ..half }).collect()
+    members
+        .into_iter()
+        .map(|member| AssembledMember { number: member.number.or_else(|| left.next()), ..member })
+        .collect()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Copying: what halves may lack is read from one in sync and written to the others, many pieces at once.
+//! Copying: what members may lack is read from one in sync and written to the others, many pieces at once.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -8,8 +8,8 @@ use esker_block::flight::windowed;
 use esker_block::locks::Mode;
 use esker_block::{Below, Bio, BioError, Buf, ExtentState, LayerHandle, Op, Reply, Step};
 
-use crate::halves::State;
 use crate::keep::BACKGROUND;
+use crate::members::State;
 use crate::run::Mirror;
 
 /// Pieces ahead about which the source is asked at once, at least. With twice the window, most pieces of a volume full
@@ -26,7 +26,7 @@ struct Piece {
 
 /// What came of a piece.
 enum Copied {
-    /// Whether it is now equal on all halves that are left.
+    /// Whether it is now equal on all members that are left.
     Done(bool),
     /// Nothing is to be copied any more.
     Stopped,
@@ -35,7 +35,7 @@ enum Copied {
 }
 
 impl Mirror {
-    /// Copies all regions in which halves may differ from the source to those that may lack something. None if the
+    /// Copies all regions in which members may differ from the source to those that may lack something. None if the
     /// stack has ended; false if some bytes could not be copied.
     pub(crate) async fn copy_all(self: &Rc<Self>, station: &LayerHandle) -> Option<bool> {
         let mut regions = self.superblock.borrow().dirty.clone();
@@ -70,8 +70,8 @@ impl Mirror {
         if is_complete {
             return Some(self.admit(job.below()).await.is_ok());
         }
-        for lower in self.halves.which(|state| state == State::Catching) {
-            self.lose(lower, &BioError::io("some bytes can be read from no other half"));
+        for lower in self.members.which(|state| state == State::Catching) {
+            self.lose(lower, &BioError::io("some bytes can be read from no other member"));
         }
         Some(false)
     }
@@ -88,7 +88,7 @@ impl Mirror {
         ByteRange::new(start, superblock.region.min(superblock.data - start)).expect("inside the volume")
     }
 
-    /// Copies a piece. No client changes it meanwhile, or a half would get the older of two contents last.
+    /// Copies a piece. No client changes it meanwhile, or a member would get the older of two contents last.
     async fn copy(&self, station: &LayerHandle, piece: &Piece, data: &Cell<u64>) -> Copied {
         let _turn = self.pace.piece().await;
         let Some(job) = station.enter().await else { return Copied::Ended };
@@ -115,7 +115,7 @@ impl Mirror {
         let count = if bio.op == Op::Zero { &self.counts.zeroed } else { &self.counts.copied };
         let is_suspect = self.suspect.borrow().has(piece.region);
         let lacks = |state| state == State::Catching || (is_suspect && state == State::InSync);
-        let targets: Vec<usize> = self.halves.which(lacks).into_iter().filter(|lower| *lower != source).collect();
+        let targets: Vec<usize> = self.members.which(lacks).into_iter().filter(|lower| *lower != source).collect();
         let mut answers = Vec::with_capacity(targets.len());
         if bio.op == Op::Zero {
             for lower in targets {
@@ -135,14 +135,14 @@ impl Mirror {
         Ok(())
     }
 
-    /// The half that is copied from, if it tells that all of `range` reads as zeroes. It is asked under the claim, so
+    /// The member that is copied from, if it tells that all of `range` reads as zeroes. It is asked under the claim, so
     /// that this stays so. `data` is where the data ends that it told of last: what lies before is copied without
     /// asking, because that costs a request; it is right even where there are zeroes.
     async fn source_of_zeroes(&self, below: &Below, range: ByteRange, data: &Cell<u64>) -> Option<usize> {
         if !self.config.zeroes || !self.config.tells_extents || range.end() <= data.get() {
             return None;
         }
-        let source = self.halves.source()?;
+        let source = self.members.source()?;
         let ahead = self.config.chunk * AHEAD_MIN.max(2 * self.config.window as u64);
         let len = ahead.min(self.superblock.borrow().data - range.start());
         let done = self.submit(below, source, Bio::extents(range.start(), len).tagged(BACKGROUND)).await;
@@ -159,8 +159,8 @@ impl Mirror {
         (!has_data && at >= range.end()).then_some(source)
     }
 
-    /// The part of `range` outside which half `lower` tells that it reads as zeroes: zeroing a hole would take space
-    /// for it. None if that is all of it. The half is asked under the claim, so that a hole stays one.
+    /// The part of `range` outside which member `lower` tells that it reads as zeroes: zeroing a hole would take space
+    /// for it. None if that is all of it. The member is asked under the claim, so that a hole stays one.
     async fn part_with_data(&self, below: &Below, range: ByteRange, lower: usize) -> Option<ByteRange> {
         let asked = Bio::extents(range.start(), range.len()).tagged(BACKGROUND);
         let extents = match self.config.tells_extents {
@@ -181,10 +181,10 @@ impl Mirror {
         part.and_then(|(start, end)| ByteRange::new(start, end - start)?.intersect(range))
     }
 
-    /// The source's bytes, or where it cannot read them those of another half in sync.
+    /// The source's bytes, or where it cannot read them those of another member in sync.
     pub(crate) async fn read_any(&self, below: &Below, range: ByteRange) -> Result<(usize, Buf), BioError> {
         let mut last = BioError::Gone(self.config.name.as_str().into());
-        for lower in self.halves.which(|state| state == State::InSync) {
+        for lower in self.members.which(|state| state == State::InSync) {
             let buf = Buf::unique(self.pool(), range.len() as usize);
             let done = self.submit(below, lower, Bio::read(range.start(), buf).tagged(BACKGROUND)).await;
             match done.result {

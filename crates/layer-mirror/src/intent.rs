@@ -1,5 +1,5 @@
-//! The log of intended writes: a region's bit is durable on all halves before one of them is written, and goes only
-//! when nothing was written there for a while and a flush has made all halves equal.
+//! The log of intended writes: a region's bit is durable on all members before one of them is written, and goes only
+//! when nothing was written there for a while and a flush has made all members equal.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -16,7 +16,7 @@ struct Inner {
     under_way: Vec<u32>,
     /// Written since the last look.
     recent: Bits,
-    /// Bits that are in the superblock of every half that takes writes, and in every superblock on its way there.
+    /// Bits that are in the superblock of every member that takes writes, and in every superblock on its way there.
     durable: Bits,
 }
 
@@ -42,7 +42,7 @@ impl Intent {
         regions.for_each(|region| inner.under_way[region] -= 1);
     }
 
-    /// Whether a write of these regions may reach the halves.
+    /// Whether a write of these regions may reach the members.
     pub fn is_durable(&self, mut regions: Range<usize>) -> bool {
         let inner = self.inner.borrow();
         regions.all(|region| inner.durable.has(region))
@@ -53,7 +53,7 @@ impl Intent {
         self.inner.borrow_mut().durable.intersect(dirty);
     }
 
-    /// It has arrived on all halves.
+    /// It has arrived on all members.
     pub fn arrived(&self, dirty: Bits) {
         self.inner.borrow_mut().durable = dirty;
     }

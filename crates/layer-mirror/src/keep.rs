@@ -1,4 +1,4 @@
-//! Work in the background: copying to halves that lack something, looking for halves that are out, forgetting regions
+//! Work in the background: copying to members that lack something, looking for members that are out, forgetting regions
 //! that have become equal. One task does it all, one thing after the other; only of the pieces that it copies are many
 //! under way at once.
 
@@ -13,11 +13,11 @@ use esker_layer_kit::Then;
 use esker_rt::Level;
 
 use crate::assemble::ProbeError;
-use crate::halves::State;
+use crate::members::State;
 use crate::run::{Mirror, find};
 use crate::superblock::Superblock;
 
-/// A half that comes and goes is looked for ever more seldom, up to this many doublings.
+/// A member that comes and goes is looked for ever more seldom, up to this many doublings.
 const DOUBLINGS_MAX: u32 = 6;
 
 pub(crate) const BACKGROUND: Tag =
@@ -25,11 +25,11 @@ pub(crate) const BACKGROUND: Tag =
 
 /// What the task does next.
 enum Work {
-    /// Writes this range to all halves again.
+    /// Writes this range to all members again.
     Repair(ByteRange),
-    /// Copies what halves lack.
+    /// Copies what members lack.
     Copy,
-    /// Looks for halves that are out, or forgets regions that were quiet.
+    /// Looks for members that are out, or forgets regions that were quiet.
     Look,
 }
 
@@ -44,7 +44,7 @@ pub(crate) async fn run(mirror: Rc<Mirror>, station: LayerHandle) {
                 drop(job);
                 failures.set(u32::from(mirror.copy_all(&station).await == Some(false)));
             }
-            Work::Look if mirror.halves.count(State::Out) > 0 => {
+            Work::Look if mirror.members.count(State::Out) > 0 => {
                 let is_back = mirror.look(job.below()).await;
                 failures.set(if is_back { 0 } else { failures.get() + 1 });
             }
@@ -69,30 +69,30 @@ impl Mirror {
             return Some((Nanos::ZERO, Work::Copy));
         }
         let is_dirty = !self.superblock.borrow().dirty.is_empty();
-        let is_due = self.has_copying() || self.halves.count(State::Out) > 0 || (is_dirty && self.is_whole());
+        let is_due = self.has_copying() || self.members.count(State::Out) > 0 || (is_dirty && self.is_whole());
         is_due.then(|| (self.pause(failures), Work::Look))
     }
 
     pub(crate) fn has_copying(&self) -> bool {
-        self.halves.count(State::Catching) > 0 || !self.suspect.borrow().is_empty()
+        self.members.count(State::Catching) > 0 || !self.suspect.borrow().is_empty()
     }
 
     fn pause(&self, failures: u32) -> Nanos {
-        if self.halves.count(State::Out) == 0 && failures == 0 {
+        if self.members.count(State::Out) == 0 && failures == 0 {
             return self.config.settle;
         }
         Nanos(self.config.probe.0.saturating_mul(1 << failures.min(DOUBLINGS_MAX)))
     }
 
-    /// Writes a range with what the first half that can read it holds to the others that are in sync. Clients cannot
-    /// change it meanwhile, so all hold the same, and a crash leaves nothing that differs. Where halves are suspected
+    /// Writes a range with what the first member that can read it holds to the others that are in sync. Clients cannot
+    /// change it meanwhile, so all hold the same, and a crash leaves nothing that differs. Where members are suspected
     /// to differ, copying does it anyway.
     async fn repair(&self, below: &Below, range: ByteRange) {
         let ticket = self.locks.enter([range], Mode::Exclusive);
         self.locks.granted(ticket).await;
         let is_suspect = self.regions(range).any(|region| self.suspect.borrow().has(region));
         if !is_suspect && let Ok((source, buf)) = self.read_any(below, range).await {
-            let in_sync = self.halves.which(|state| state == State::InSync);
+            let in_sync = self.members.which(|state| state == State::InSync);
             let targets: Vec<usize> = in_sync.into_iter().filter(|lower| *lower != source).collect();
             let mut bio = Bio::write(range.start(), buf).tagged(BACKGROUND);
             for answer in self.to_all(below, &mut bio, &targets, self.config.tries).await {
@@ -105,32 +105,32 @@ impl Mirror {
         self.locks.leave(ticket);
     }
 
-    /// All halves that caught up are in sync, once what was copied is durable.
+    /// All members that caught up are in sync, once what was copied is durable.
     pub(crate) async fn admit(&self, below: &Below) -> Result<(), BioError> {
         self.flush_all(below, BACKGROUND).await?;
-        let caught_up = self.halves.which(|state| state == State::Catching);
-        let members = caught_up.iter().filter_map(|lower| self.halves.get(*lower).member);
+        let caught_up = self.members.which(|state| state == State::Catching);
+        let members = caught_up.iter().filter_map(|lower| self.members.get(*lower).number);
         let in_sync = members.fold(self.superblock.borrow().in_sync, |set, member| set | 1 << member);
         if caught_up.is_empty() {
             return Ok(());
         }
-        caught_up.iter().for_each(|lower| self.halves.set_state(*lower, State::InSync));
+        caught_up.iter().for_each(|lower| self.members.set_state(*lower, State::InSync));
         self.change_sync(in_sync);
         self.commit(below).await?;
         caught_up.iter().for_each(|lower| self.log_event(Level::Info, *lower, "is in sync again"));
         Ok(())
     }
 
-    /// Looks at the halves that are out: who answers catches up. Whether one came back.
+    /// Looks at the members that are out: who answers catches up. Whether one came back.
     async fn look(&self, below: &Below) -> bool {
         let mut is_back = false;
-        for lower in self.halves.which(|state| state == State::Out) {
+        for lower in self.members.which(|state| state == State::Out) {
             is_back |= self.take_back(below, lower).await;
         }
         is_back
     }
 
-    /// A half that lacks more than the dirty regions gets its superblock only after the other superblocks call all
+    /// A member that lacks more than the dirty regions gets its superblock only after the other superblocks call all
     /// regions dirty: the commit with it is the second one.
     async fn take_back(&self, below: &Below, lower: usize) -> bool {
         let needs_all = match find(below, self.pool(), lower).await {
@@ -138,7 +138,7 @@ impl Mirror {
                 true => superblock.sequence < self.superblock.borrow().base,
                 false => return false,
             },
-            Err(ProbeError::Superblock(SuperblockError::Blank)) if self.halves.get(lower).member.is_some() => true,
+            Err(ProbeError::Superblock(SuperblockError::Blank)) if self.members.get(lower).number.is_some() => true,
             Err(_) => return false,
         };
         if needs_all {
@@ -148,9 +148,9 @@ impl Mirror {
                 return false;
             }
         }
-        self.halves.set_state(lower, State::Catching);
+        self.members.set_state(lower, State::Catching);
         self.commits.ask();
-        let is_written = self.commit(below).await.is_ok() && self.halves.state(lower) == State::Catching;
+        let is_written = self.commit(below).await.is_ok() && self.members.state(lower) == State::Catching;
         if is_written {
             self.log_event(Level::Info, lower, "is back and catches up");
         }
@@ -159,11 +159,11 @@ impl Mirror {
 
     fn knows(&self, lower: usize, superblock: &Superblock, member: u16) -> bool {
         let own = self.superblock.borrow();
-        let is_ours = superblock.set == own.set && self.halves.get(lower).member == Some(member);
+        let is_ours = superblock.set == own.set && self.members.get(lower).number == Some(member);
         is_ours && superblock.generation <= own.generation && superblock.is_ancestor_of(&own)
     }
 
-    /// Takes back the bits of regions that were quiet for a while: after a flush of all halves they are equal.
+    /// Takes back the bits of regions that were quiet for a while: after a flush of all members they are equal.
     async fn forget(&self, below: &Below) {
         let quiet = self.intent.quiet_since_last(&self.superblock.borrow().dirty);
         if quiet.is_empty() || !self.is_whole() || self.flush_all(below, BACKGROUND).await.is_err() || !self.is_whole()

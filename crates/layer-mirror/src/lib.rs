@@ -1,11 +1,11 @@
-//! `mirror`: equal halves on several devices; what one loses, the others still have.
+//! `mirror`: equal data on several member devices; what one loses, the others still have.
 //!
-//! Invariant: never reads a half that may lack an acknowledged write, and never acknowledges a write that a half lacks
+//! Invariant: never reads a member that may lack an acknowledged write, and never acknowledges a write that a member lacks
 //! before the superblocks of the others say so.
 //!
-//! Reading order: [`superblock`] (the format), [`assemble`] (from superblocks to halves), [`intent`] (regions
-//! in which halves may differ), [`halves`] (their states), `run` (requests), `keep` (work in the background), `copy`
-//! and `pace` (halves that catch up), [`check`].
+//! Reading order: [`superblock`] (the format), [`assemble`] (from superblocks to members), [`intent`] (regions
+//! in which members may differ), [`members`] (their states), `run` (requests), `keep` (work in the background), `copy`
+//! and `pace` (members that catch up), [`check`].
 
 #![forbid(unsafe_code)]
 
@@ -13,9 +13,9 @@ pub mod assemble;
 pub mod check;
 mod copy;
 mod counts;
-pub mod halves;
 pub mod intent;
 mod keep;
+pub mod members;
 mod pace;
 mod run;
 pub mod superblock;
@@ -45,12 +45,12 @@ const PARAMS: &[Param] = &[
         "initial",
         ParamType::Choice(&["resync", "assume-clean"]),
         "resync",
-        "What blank halves of a new mirror need.",
+        "What blank members of a new mirror need.",
     ),
-    Param::with_default("degraded", ParamType::Flag, "false", "Goes on without halves that may hold newer data."),
-    Param::with_default("retries", ParamType::Count, "3", "How often a failed write of one half is tried again."),
+    Param::with_default("degraded", ParamType::Flag, "false", "Goes on without members that may hold newer data."),
+    Param::with_default("retries", ParamType::Count, "3", "How often a failed write of one member is tried again."),
     Param::with_default("clean_after", ParamType::Span, "1s", "Quiet time before a region counts as equal again."),
-    Param::with_default("rescan", ParamType::Span, "1s", "Time between looks for a half that is out."),
+    Param::with_default("rescan", ParamType::Span, "1s", "Time between looks for a member that is out."),
     Param::with_default("window", ParamType::Count, "8", "Pieces of 256 KiB that are copied at once, 1 to 64."),
     Param::with_default("busy", ParamType::Count, "1", "The same while clients have requests under way."),
 ];
@@ -68,7 +68,7 @@ pub static KIND: Kind = Kind {
     transparent: false,
     cost: Nanos(200),
     check: Some(check::MEDIA),
-    ..Kind::layer("mirror", "Keeps equal halves on several devices.", PARAMS, build)
+    ..Kind::layer("mirror", "Keeps equal data on several member devices.", PARAMS, build)
 };
 
 /// How a mirror is to behave.
@@ -82,15 +82,15 @@ pub struct Config {
     pub data: u64,
     /// Bytes of a region, if the mirror is new.
     pub region: u64,
-    /// Whether blank halves of a new mirror are taken as equal.
+    /// Whether blank members of a new mirror are taken as equal.
     pub equal: bool,
-    /// Whether to go on without halves that may be newer.
+    /// Whether to go on without members that may be newer.
     pub degraded: bool,
-    /// How often a failed write of one half is tried again.
+    /// How often a failed write of one member is tried again.
     pub tries: u32,
     /// Quiet time before a region counts as equal again.
     pub settle: Nanos,
-    /// Time between looks for a half that is out.
+    /// Time between looks for a member that is out.
     pub probe: Nanos,
     /// Bytes of a piece that is copied.
     pub chunk: u64,
@@ -104,7 +104,7 @@ pub struct Config {
     pub tells_extents: bool,
 }
 
-/// Bytes of a piece that is copied to a half that catches up; changes of them wait meanwhile.
+/// Bytes of a piece that is copied to a member that catches up; changes of them wait meanwhile.
 const CHUNK: u64 = 256 << 10;
 /// Pieces under way at once, at most: 16 MiB of memory.
 const WINDOW_MAX: u64 = 64;
@@ -120,11 +120,11 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
     let block = u64::from(both.block);
     let data = smallest.saturating_sub(DATA_START) / block * block;
     if make.lowers.len() > MEMBERS_MAX {
-        return Err(unfit(format!("{} halves; at most {MEMBERS_MAX} are possible", make.lowers.len())));
+        return Err(unfit(format!("{} members; at most {MEMBERS_MAX} are possible", make.lowers.len())));
     }
     if data == 0 || block > PAGE as u64 || u64::from(both.transfer_max) < DATA_START {
         return Err(unfit(format!(
-            "each half needs more than {DATA_START} bytes, blocks of at most {PAGE} and requests of up to {DATA_START} bytes"
+            "each member needs more than {DATA_START} bytes, blocks of at most {PAGE} and requests of up to {DATA_START} bytes"
         )));
     }
     let pieces = |name| match make.args.int(name) {
@@ -164,7 +164,7 @@ impl Stateful for Mirror {
     /// The superblock records the size.
     const FOLLOWS: bool = false;
 
-    /// The superblocks at the head of each half.
+    /// The superblocks at the head of each member.
     fn marks(config: &Config) -> Vec<Mark> {
         let range = ByteRange::new(0, DATA_START).expect("it begins at 0");
         (0..config.lowers).map(|lower| Mark { lower, range }).collect()

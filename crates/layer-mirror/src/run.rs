@@ -1,4 +1,4 @@
-//! Requests: to all halves that take writes, to one that is read.
+//! Requests: to all members that take writes, to one that is read.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -16,8 +16,8 @@ use esker_rt::{Level, Rt};
 use crate::Config;
 use crate::assemble::{Assembly, ProbeError, Probed, Start, assemble};
 use crate::counts::Counts;
-use crate::halves::{Halves, State};
 use crate::intent::Intent;
+use crate::members::{Members, State};
 use crate::pace::Pace;
 use crate::superblock::{DATA_START, Superblock, all_of};
 
@@ -26,8 +26,8 @@ pub struct Mirror {
     pub(crate) config: Config,
     rt: Rt,
     pool: Pool,
-    pub(crate) halves: Halves,
-    /// What is to hold; its sequence is that of the last superblock that reached all halves that take writes.
+    pub(crate) members: Members,
+    /// What is to hold; its sequence is that of the last superblock that reached all members that take writes.
     pub(crate) superblock: RefCell<Superblock>,
     /// Counts changes of `superblock`; the last one of `in_sync` among them.
     pub(crate) commits: GroupCommit,
@@ -36,11 +36,11 @@ pub struct Mirror {
     tried: Cell<u64>,
     pub(crate) intent: Intent,
     pub(crate) locks: RangeLocks,
-    /// Regions in which halves that are in sync may differ, since a crash: only the source is read there.
+    /// Regions in which members that are in sync may differ, since a crash: only the source is read there.
     pub(crate) suspect: RefCell<Bits>,
     /// Why it takes no changes any more.
     pub(crate) latch: Latch,
-    /// Ranges that some half could not read.
+    /// Ranges that some member could not read.
     pub(crate) repairs: RefCell<VecDeque<ByteRange>>,
     pub(crate) pace: Pace,
     pub(crate) background: Background,
@@ -51,9 +51,9 @@ pub struct Mirror {
 const REPAIRS_MAX: usize = 64;
 
 /// What an operator does about a mirror that is latched.
-const ADVICE: &str = "Repair a half, then restart.";
+const ADVICE: &str = "Repair a member, then restart.";
 
-/// What a half answered.
+/// What a member answered.
 pub(crate) struct Answer {
     pub lower: usize,
     pub done: Done,
@@ -71,7 +71,7 @@ impl Mirror {
         let assembly = assemble(&found, fresh, config.degraded).map_err(|refusal| outside(&refusal))?;
         if assembly.superblock.data > config.data {
             let (is, was) = (config.data, assembly.superblock.data);
-            return Err(outside(&format!("the smallest half has room for {is} bytes of data, the mirror has {was}")));
+            return Err(outside(&format!("the smallest member has room for {is} bytes of data, the mirror has {was}")));
         }
         let mirror = Mirror::of(config, rt.clone(), pool.clone(), assembly);
         let opened = mirror.begin(below).await;
@@ -82,19 +82,19 @@ impl Mirror {
     }
 
     fn of(config: Config, rt: Rt, pool: Pool, assembly: Assembly) -> Mirror {
-        let Assembly { superblock, halves, suspect } = assembly;
+        let Assembly { superblock, members, suspect } = assembly;
         let state = |start| match start {
             Start::InSync => State::InSync,
             Start::Partial | Start::Full => State::Catching,
             Start::Out => State::Out,
         };
-        let needs_all = halves.iter().any(|half| half.start == Start::Full);
+        let needs_all = members.iter().any(|member| member.start == Start::Full);
         let mut superblock = superblock;
         if needs_all {
             superblock.dirty.set_all();
         }
         Mirror {
-            halves: Halves::new(halves.iter().map(|half| (half.member, state(half.start)))),
+            members: Members::new(members.iter().map(|member| (member.number, state(member.start)))),
             intent: Intent::new(Bits::new(superblock.dirty.len())),
             tried: Cell::new(superblock.sequence),
             superblock: RefCell::new(superblock),
@@ -113,7 +113,7 @@ impl Mirror {
         }
     }
 
-    /// Says which halves are there and writes the first superblock. A half that needs everything gets its own only after the
+    /// Says which members are there and writes the first superblock. A member that needs everything gets its own only after the
     /// others' say so, or a crash would leave it with a superblock that is better than its data.
     async fn begin(&self, below: &Below) -> Result<(), BioError> {
         if self.superblock.borrow().sequence == 0 {
@@ -123,23 +123,23 @@ impl Mirror {
         if present != self.superblock.borrow().in_sync {
             self.change_sync(present);
         }
-        let catching = self.halves.which(|state| state == State::Catching);
-        catching.iter().for_each(|lower| self.halves.set_state(*lower, State::Out));
+        let catching = self.members.which(|state| state == State::Catching);
+        catching.iter().for_each(|lower| self.members.set_state(*lower, State::Out));
         self.commits.ask();
         self.commit(below).await?;
         if !catching.is_empty() {
-            catching.iter().for_each(|lower| self.halves.set_state(*lower, State::Catching));
+            catching.iter().for_each(|lower| self.members.set_state(*lower, State::Catching));
             self.commits.ask();
             self.commit(below).await?;
         }
-        for lower in self.halves.which(|state| state != State::InSync) {
+        for lower in self.members.which(|state| state != State::InSync) {
             self.log_event(Level::Warn, lower, "is not in sync");
         }
         Ok(())
     }
 
     /// The first superblock, without bits, so that what a crash leaves of it is known. Until a second one is on all
-    /// halves, there is no mirror.
+    /// members, there is no mirror.
     async fn make(&self, below: &Below) -> Result<(), BioError> {
         self.commits.ask();
         self.commit(below).await?;
@@ -151,11 +151,11 @@ impl Mirror {
     }
 
     fn in_sync(&self) -> u16 {
-        let members = self.halves.which(|state| state == State::InSync).into_iter();
-        members.filter_map(|lower| self.halves.get(lower).member).fold(0, |set, member| set | 1 << member)
+        let members = self.members.which(|state| state == State::InSync).into_iter();
+        members.filter_map(|lower| self.members.get(lower).number).fold(0, |set, member| set | 1 << member)
     }
 
-    /// Whether all halves of the set are in sync and nowhere suspected to differ.
+    /// Whether all members of the set are in sync and nowhere suspected to differ.
     pub(crate) fn is_whole(&self) -> bool {
         let superblock = self.superblock.borrow();
         superblock.in_sync == all_of(superblock.members) && self.suspect.borrow().is_empty()
@@ -170,7 +170,7 @@ impl Mirror {
     }
 
     pub(crate) fn log_event(&self, level: Level, lower: usize, what: &str) {
-        self.rt.log(level, format_args!("{}: half {lower} {what}", self.config.name));
+        self.rt.log(level, format_args!("{}: member {lower} {what}", self.config.name));
     }
 
     pub(crate) fn regions(&self, range: ByteRange) -> Range<usize> {
@@ -178,10 +178,10 @@ impl Mirror {
         (range.start() / region) as usize..range.end().div_ceil(region) as usize
     }
 
-    /// Sends a read to the half whose head is nearest, and on failure to the others.
+    /// Sends a read to the member whose head is nearest, and on failure to the others.
     pub(crate) fn read(self: &Rc<Self>, below: Below, bio: Bio) -> Step<Done> {
         let readable = self.readable(bio.range);
-        let first = self.halves.nearest(&readable, bio.offset());
+        let first = self.members.nearest(&readable, bio.offset());
         let Some(first) = first else { return Step::Now(bio.fail(BioError::Gone(self.config.name.as_str().into()))) };
         let again = Bio { op: bio.op.clone(), buf: Buf::empty(), ..bio };
         match self.submit(&below, first, bio) {
@@ -222,7 +222,7 @@ impl Mirror {
         bio.fail(error)
     }
 
-    /// A half that is gone or answers no read at all is not asked again; one that cannot read some bytes still has the
+    /// A member that is gone or answers no read at all is not asked again; one that cannot read some bytes still has the
     /// others.
     fn note_failed_read(&self, lower: usize, error: &BioError) {
         if matches!(error, BioError::Gone(_) | BioError::Latched(_)) {
@@ -230,7 +230,7 @@ impl Mirror {
         }
     }
 
-    /// What one half could not read and another could is written to all again: most devices mend or move a bad sector
+    /// What one member could not read and another could is written to all again: most devices mend or move a bad sector
     /// then.
     fn repair_later(&self, range: ByteRange) {
         let mut repairs = self.repairs.borrow_mut();
@@ -240,28 +240,28 @@ impl Mirror {
         self.background.wake();
     }
 
-    /// Halves that may be read in `range`.
+    /// Members that may be read in `range`.
     fn readable(&self, range: ByteRange) -> Vec<usize> {
         let suspect = self.suspect.borrow();
         if !suspect.is_empty() && self.regions(range).any(|region| suspect.has(region)) {
-            return self.halves.source().into_iter().collect();
+            return self.members.source().into_iter().collect();
         }
-        self.halves.which(|state| state == State::InSync)
+        self.members.which(|state| state == State::InSync)
     }
 
-    /// Sends a request for data to one half.
+    /// Sends a request for data to one member.
     pub(crate) fn submit(&self, below: &Below, lower: usize, bio: Bio) -> Step<Done> {
         if matches!(bio.op, Op::Read | Op::Write) {
-            self.halves.moved(lower, bio.range.end());
+            self.members.moved(lower, bio.range.end());
         }
         below.submit(placed(bio).to(below.lower(lower)))
     }
 
-    /// Writes, zeroes or discards. Overlapping changes go one after the other, or halves could end up in another order.
+    /// Writes, zeroes or discards. Overlapping changes go one after the other, or members could end up in another order.
     pub(crate) async fn change(&self, below: &Below, mut bio: Bio) -> Done {
         let _counted = self.pace.client();
         if bio.op == Op::Discard {
-            // Halves that did different things with a hint would differ.
+            // Members that did different things with a hint would differ.
             bio.op = Op::Zero;
             bio.flags.no_unmap = false;
         }
@@ -291,7 +291,7 @@ impl Mirror {
         if !self.intent.is_durable(regions.clone()) {
             self.commit(below).await?;
         }
-        let answers = self.to_all(below, bio, &self.halves.written(), self.config.tries).await;
+        let answers = self.to_all(below, bio, &self.members.written(), self.config.tries).await;
         self.judge(answers)?;
         self.commit_sync(below).await?;
         Ok(Reply::Empty)
@@ -305,22 +305,22 @@ impl Mirror {
     /// A flush is not tried again: after one that failed, nobody knows what is durable.
     pub(crate) async fn flush_all(&self, below: &Below, tag: Tag) -> Result<(), BioError> {
         self.latch.check()?;
-        let answers = self.to_all(below, &mut Bio::flush().tagged(tag), &self.halves.written(), 0).await;
+        let answers = self.to_all(below, &mut Bio::flush().tagged(tag), &self.members.written(), 0).await;
         self.judge(answers)?;
         self.commit_sync(below).await
     }
 
-    /// Sends a change or a flush to some halves at once.
+    /// Sends a change or a flush to some members at once.
     pub(crate) async fn to_all(&self, below: &Below, bio: &mut Bio, lowers: &[usize], tries: u32) -> Vec<Answer> {
         let sends = lowers.iter().map(|lower| {
             let copy = Bio { op: bio.op.clone(), buf: bio.buf.share(), ..*bio };
-            self.halves.moved(*lower, copy.range.end());
+            self.members.moved(*lower, copy.range.end());
             self.send(below, *lower, placed(copy), tries)
         });
         join_all(sends.collect::<Vec<_>>()).await
     }
 
-    /// Sends a request to one half, and again if it fails.
+    /// Sends a request to one member, and again if it fails.
     async fn send(&self, below: &Below, lower: usize, bio: Bio, tries: u32) -> Answer {
         let mut bio = bio.to(below.lower(lower));
         for _ in 0..tries {
@@ -335,15 +335,15 @@ impl Mirror {
         Answer { lower, done: below.submit(bio).await }
     }
 
-    /// Draws the consequences of what the halves answered to a change or flush: who failed is out, as long as a half in
+    /// Draws the consequences of what the members answered to a change or flush: who failed is out, as long as a member in
     /// sync did it. If none did, nobody holds it for certain and the mirror takes no more changes.
     pub(crate) fn judge(&self, answers: Vec<Answer>) -> Result<(), BioError> {
-        let is_done = |answer: &Answer| answer.done.result.is_ok() && self.halves.state(answer.lower) == State::InSync;
+        let is_done = |answer: &Answer| answer.done.result.is_ok() && self.members.state(answer.lower) == State::InSync;
         let somebody = answers.iter().any(is_done);
         let mut first = None;
         for Answer { lower, done } in answers {
             let Err(error) = done.result else { continue };
-            if somebody || self.halves.state(lower) != State::InSync {
+            if somebody || self.members.state(lower) != State::InSync {
                 self.lose(lower, &error);
             }
             first.get_or_insert(error);
@@ -351,7 +351,7 @@ impl Mirror {
         match first {
             Some(error) if !somebody => {
                 if !matches!(error, BioError::Invalid(_) | BioError::Unsupported(_)) {
-                    self.latch.set_after(&self.rt, "no half took a change", &error, ADVICE);
+                    self.latch.set_after(&self.rt, "no member took a change", &error, ADVICE);
                 }
                 Err(error)
             }
@@ -359,19 +359,19 @@ impl Mirror {
         }
     }
 
-    /// A half is out, unless it is the last one in sync.
+    /// A member is out, unless it is the last one in sync.
     pub(crate) fn lose(&self, lower: usize, error: &BioError) {
-        let is_last = self.halves.state(lower) == State::InSync && self.halves.count(State::InSync) == 1;
-        if is_last || self.halves.state(lower) == State::Out {
+        let is_last = self.members.state(lower) == State::InSync && self.members.count(State::InSync) == 1;
+        if is_last || self.members.state(lower) == State::Out {
             return;
         }
-        let was = self.halves.state(lower);
-        self.halves.set_state(lower, State::Out);
+        let was = self.members.state(lower);
+        self.members.set_state(lower, State::Out);
         self.counts.lost.set(self.counts.lost.get() + 1);
         if was == State::InSync {
             self.change_sync(self.in_sync());
         }
-        let left = self.halves.count(State::InSync);
+        let left = self.members.count(State::InSync);
         self.log_event(
             Level::Error,
             lower,
@@ -386,7 +386,7 @@ impl Mirror {
         self.asked_sync.set(self.commits.asked());
     }
 
-    /// What was acknowledged must not be on a half that nobody knows to be the only one.
+    /// What was acknowledged must not be on a member that nobody knows to be the only one.
     async fn commit_sync(&self, below: &Below) -> Result<(), BioError> {
         match self.commits.durable() < self.asked_sync.get() {
             true => self.commit(below).await,
@@ -400,7 +400,7 @@ impl Mirror {
         self.commits.reach(self.commits.asked(), &self.latch, write).await
     }
 
-    /// Writes one superblock to all halves that take writes: the number of changes that are durable then. If a half fails, its
+    /// Writes one superblock to all members that take writes: the number of changes that are durable then. If a member fails, its
     /// loss asks for the next superblock.
     async fn write_superblock(&self, below: &Below) -> Result<u64, BioError> {
         let asked = self.commits.asked();
@@ -410,8 +410,8 @@ impl Mirror {
         superblock.sequence = sequence;
         self.intent.leaving(&superblock.dirty);
         let at = superblock.at();
-        let writes = self.halves.written().into_iter().map(|lower| {
-            let member = self.halves.get(lower).member.expect("a half that takes writes has a number");
+        let writes = self.members.written().into_iter().map(|lower| {
+            let member = self.members.get(lower).number.expect("a member that takes writes has a number");
             let buf = Buf::from_bytes(&self.pool, &superblock.encode(member));
             self.send(below, lower, Bio::write(at, buf).fua().tagged(METADATA), self.config.tries)
         });
@@ -427,7 +427,7 @@ impl Mirror {
         Ok(asked)
     }
 
-    /// The last superblock: all halves are equal, so the next start has nothing to copy.
+    /// The last superblock: all members are equal, so the next start has nothing to copy.
     pub(crate) async fn rest(&self, below: &Below) -> Result<(), BioError> {
         if self.latch.is_set() {
             return Ok(());
@@ -441,15 +441,15 @@ impl Mirror {
     }
 }
 
-/// A request for data at its place on a half; flushes are about all of it.
+/// A request for data at its place on a member; flushes are about all of it.
 fn placed(bio: Bio) -> Bio {
     match bio.op {
         Op::Flush => bio,
-        _ => Bio { range: ByteRange::new(bio.offset() + DATA_START, bio.len()).expect("inside a half"), ..bio },
+        _ => Bio { range: ByteRange::new(bio.offset() + DATA_START, bio.len()).expect("inside a member"), ..bio },
     }
 }
 
-/// Reads the superblock of one half.
+/// Reads the superblock of one member.
 pub(crate) async fn find(below: &Below, pool: &Pool, lower: usize) -> Probed {
     let bio = Bio::read(0, Buf::unique(pool, DATA_START as usize)).tagged(METADATA).to(below.lower(lower));
     let done = below.submit(bio).await;

@@ -1,8 +1,8 @@
-//! The superblock of each half: which set it belongs to, which halves are in sync, and where halves may differ.
+//! The superblock of each member: which set it belongs to, which members are in sync, and where members may differ.
 //!
 //! It has the common header, whose generation is called the sequence here. A superblock is written whole, with force
-//! unit access, to all halves that take writes. Byte rows and trust: see the format's page. Invariants: `in_sync` is
-//! never empty; a bit stands as long as halves may differ in its region.
+//! unit access, to all members that take writes. Byte rows and trust: see the format's page. Invariants: `in_sync` is
+//! never empty; a bit stands as long as members may differ in its region.
 
 use std::ops::RangeInclusive;
 
@@ -15,7 +15,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub const PAGE: usize = esker_framing::SLOT;
 /// First byte of data, behind the two slots.
 pub const DATA_START: u64 = 2 * PAGE as u64;
-/// Halves of a mirror at most.
+/// Members of a mirror at most.
 pub const MEMBERS_MAX: usize = 16;
 /// Regions at most.
 pub const REGIONS_MAX: u64 = 8 * BITS_BYTES as u64;
@@ -25,7 +25,7 @@ const PAST: usize = 64;
 const BITS_BYTES: usize = 3472;
 
 /// The bytes behind the common header. All that the first superblock of a set says lies in the first 512 bytes, which a
-/// power cut leaves whole: a half on which it was torn is blank.
+/// power cut leaves whole: a member on which it was torn is blank.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone)]
 #[repr(C)]
 struct Body {
@@ -41,12 +41,12 @@ struct Body {
     bits: [u8; BITS_BYTES],
 }
 
-/// What a superblock says. All halves that take part have equal ones, but for their own number.
+/// What a superblock says. All members that take part have equal ones, but for their own number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Superblock {
     /// The set, drawn when it was made.
     pub set: u128,
-    /// Halves of the set.
+    /// Members of the set.
     pub members: u16,
     /// Bytes of data.
     pub data: u64,
@@ -54,21 +54,21 @@ pub struct Superblock {
     pub region: u64,
     /// Rises with each change of `in_sync`.
     pub generation: u64,
-    /// `dirty` covers all changes since the superblock of this sequence: a half whose superblock is as new needs only
+    /// `dirty` covers all changes since the superblock of this sequence: a member whose superblock is as new needs only
     /// those regions.
     pub base: u64,
     /// Rises with each superblock.
     pub sequence: u64,
-    /// Bit `i`: half `i` holds all that was acknowledged.
+    /// Bit `i`: member `i` holds all that was acknowledged.
     pub in_sync: u16,
     /// A word for each of the last generations, made of all before it: tells ancestors from strangers.
     pub(crate) past: [u64; PAST],
-    /// Regions in which halves may differ.
+    /// Regions in which members may differ.
     pub dirty: Bits,
 }
 
 impl Superblock {
-    /// The first superblock of a set of `members` halves, all of which are in sync.
+    /// The first superblock of a set of `members` members, all of which are in sync.
     pub fn new(set: u128, members: u16, data: u64, region: u64) -> Superblock {
         let regions = data.div_ceil(region);
         debug_assert!(regions <= REGIONS_MAX && usize::from(members) <= MEMBERS_MAX, "checked by the builder");
@@ -79,14 +79,14 @@ impl Superblock {
         Superblock { set, members, data, region, generation: 1, base: 0, sequence: 0, in_sync, past, dirty }
     }
 
-    /// Whether half `member` holds all that was acknowledged.
+    /// Whether member `member` holds all that was acknowledged.
     pub fn has(&self, member: usize) -> bool {
         self.in_sync >> member & 1 != 0
     }
 
-    /// Changes which halves are in sync: a new generation. `sequence` must be that of the last superblock that all halves got.
+    /// Changes which members are in sync: a new generation. `sequence` must be that of the last superblock that all members got.
     pub fn change(&mut self, in_sync: u16) {
-        debug_assert!(in_sync != 0, "a half holds the data");
+        debug_assert!(in_sync != 0, "a member holds the data");
         let everyone = all_of(self.members);
         let word = mix(self.past[self.generation as usize % PAST] ^ mix(u64::from(in_sync) << 32 | self.sequence));
         if self.in_sync == everyone {
@@ -105,9 +105,9 @@ impl Superblock {
         !is_known || self.past[at] == later.past[at]
     }
 
-    /// The bytes of half `member`'s superblock.
+    /// The bytes of member `member`'s superblock.
     pub fn encode(&self, member: u16) -> Vec<u8> {
-        seal(&OnHalf { superblock: self.clone(), member })
+        seal(&OnMember { superblock: self.clone(), member })
     }
 
     /// First byte of the slot that this superblock goes to.
@@ -115,51 +115,51 @@ impl Superblock {
         (slot(self.sequence) * PAGE) as u64
     }
 
-    /// Reads one slot: the superblock and the number of the half on which it lies.
+    /// Reads one slot: the superblock and the number of the member on which it lies.
     ///
     /// # Errors
     /// [`SuperblockError`].
     pub fn decode(bytes: &[u8]) -> Result<(Superblock, u16), SuperblockError> {
-        unseal(bytes).and_then(OnHalf::opened)
+        unseal(bytes).and_then(OnMember::opened)
     }
 
-    /// The superblock of a half, and the number of that half, given its first 8 KiB.
+    /// The superblock of a member, and the number of that member, given its first 8 KiB.
     ///
     /// # Errors
     /// [`SuperblockError`]. A damaged slot counts only where the other one does not help.
     pub fn newest(start: &[u8]) -> Result<(Superblock, u16), SuperblockError> {
-        newest(&[slots(start)]).and_then(OnHalf::opened)
+        newest(&[slots(start)]).and_then(OnMember::opened)
     }
 
-    /// Whether no superblock but the first one was ever written to all halves, so that no write was answered yet.
+    /// Whether no superblock but the first one was ever written to all members, so that no write was answered yet.
     pub fn is_first(&self) -> bool {
         self.sequence <= 1
     }
 }
 
-/// The set of the first `members` halves.
+/// The set of the first `members` members.
 pub fn all_of(members: u16) -> u16 {
     ((1u32 << members) - 1) as u16
 }
 
-/// A superblock as it lies on one half.
+/// A superblock as it lies on one member.
 #[derive(PartialEq, Eq, Debug)]
-struct OnHalf {
+struct OnMember {
     superblock: Superblock,
     member: u16,
 }
 
-impl OnHalf {
-    fn opened(found: Newest<OnHalf>) -> Result<(Superblock, u16), SuperblockError> {
+impl OnMember {
+    fn opened(found: Newest<OnMember>) -> Result<(Superblock, u16), SuperblockError> {
         found.writable().map(|found| (found.superblock, found.member))
     }
 }
 
-impl esker_framing::Superblock for OnHalf {
+impl esker_framing::Superblock for OnMember {
     const MAGIC: [u8; 8] = esker_layer_kit::media::MIRROR;
     const VERSION: u16 = 2;
     const KNOWN: Features = Features::NONE;
-    /// The superblocks of the other halves have higher sequences.
+    /// The superblocks of the other members have higher sequences.
     const DETECTS_STALE: bool = true;
     const NAME: &'static str = "a mirror";
     const LENGTHS: RangeInclusive<usize> = PAGE..=PAGE;
@@ -186,7 +186,7 @@ impl esker_framing::Superblock for OnHalf {
         body.as_bytes().to_vec()
     }
 
-    fn decode_body(header: &Header, body: &[u8]) -> Result<OnHalf, &'static str> {
+    fn decode_body(header: &Header, body: &[u8]) -> Result<OnMember, &'static str> {
         let body = Body::read_from_bytes(body).map_err(|_| "length")?;
         check(header, &body)?;
         let superblock = Superblock {
@@ -201,7 +201,7 @@ impl esker_framing::Superblock for OnHalf {
             past: body.past.map(U64::get),
             dirty: Bits::read(&body.bits, body.data.get().div_ceil(body.region.get()) as usize),
         };
-        Ok(OnHalf { superblock, member: body.member.get() })
+        Ok(OnMember { superblock, member: body.member.get() })
     }
 }
 
@@ -210,11 +210,11 @@ fn check(header: &Header, body: &Body) -> Result<(), &'static str> {
     let (members, region, data) = (body.members.get(), body.region.get(), body.data.get());
     let generation = body.generation.get();
     let rules = [
-        ("number of halves", (1..=MEMBERS_MAX as u16).contains(&members)),
+        ("number of members", (1..=MEMBERS_MAX as u16).contains(&members)),
         ("own number", body.member < body.members),
         ("region", region.is_power_of_two()),
         ("size", data > 0 && data.checked_add(DATA_START).is_some() && data.div_ceil(region.max(1)) <= REGIONS_MAX),
-        ("set of halves in sync", body.in_sync != 0 && body.in_sync.get() & !all_of(members.min(16)) == 0),
+        ("set of members in sync", body.in_sync != 0 && body.in_sync.get() & !all_of(members.min(16)) == 0),
         ("generation", generation > 0 && generation < u64::MAX),
         ("sequence", header.generation < u64::MAX && body.base.get() <= header.generation),
     ];

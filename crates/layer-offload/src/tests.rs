@@ -295,7 +295,7 @@ fn home_and_log_that_are_swapped_are_refused_before_anything_is_written() {
 fn a_log_of_another_layers_medium_is_named() {
     let text = format!("{} vol = offload idle_after=0s on x, a", keeping(61));
     poke(61, "a", 4096, &esker_layer_kit::media::MIRROR);
-    assert!(refusal(&text).contains("the device of the log holds a half of a mirror"), "{}", refusal(&text));
+    assert!(refusal(&text).contains("the device of the log holds a member of a mirror"), "{}", refusal(&text));
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn the_golden_superblock_reads_as_it_was_written() {
 #[test]
 fn superblocks_keep_the_promises_of_the_common_header() {
     let (older, newer) = (superblock(), Superblock { sequence: superblock().sequence + 1, ..superblock() });
-    let on = |superblock, member| OnHalf { superblock, member };
+    let on = |superblock, member| OnMember { superblock, member };
     esker_framing::conformance::check(&on(older, 0), &on(newer, 0));
 }
 
@@ -72,7 +72,7 @@ fn the_newer_slot_counts_and_a_torn_one_does_not() {
     assert_eq!(Superblock::newest(&[blank, broken].concat()), Err(SuperblockError::Checksum));
 }
 
-/// Changes the body of a superblock of half 0 under a right checksum.
+/// Changes the body of a superblock of member 0 under a right checksum.
 fn with(change: impl FnOnce(&mut Body)) -> Result<(Superblock, u16), SuperblockError> {
     let mut bytes = superblock().encode(0);
     let mut body = Body::read_from_bytes(&bytes[HEADER..]).unwrap();
@@ -85,13 +85,13 @@ fn with(change: impl FnOnce(&mut Body)) -> Result<(Superblock, u16), SuperblockE
 #[test]
 fn what_no_esker_writes_is_refused_under_a_right_checksum() {
     assert_eq!(with(|_| ()), Ok((superblock(), 0)));
-    assert_eq!(with(|body| body.members = 17.into()), Err(SuperblockError::Range("number of halves")));
+    assert_eq!(with(|body| body.members = 17.into()), Err(SuperblockError::Range("number of members")));
     assert_eq!(with(|body| body.member = 3.into()), Err(SuperblockError::Range("own number")));
     assert_eq!(with(|body| body.region = 0.into()), Err(SuperblockError::Range("region")));
     assert_eq!(with(|body| body.region = 1.into()), Err(SuperblockError::Range("size")));
     assert_eq!(with(|body| body.data = u64::MAX.into()), Err(SuperblockError::Range("size")));
-    assert_eq!(with(|body| body.in_sync = 0.into()), Err(SuperblockError::Range("set of halves in sync")));
-    assert_eq!(with(|body| body.in_sync = 0b1001.into()), Err(SuperblockError::Range("set of halves in sync")));
+    assert_eq!(with(|body| body.in_sync = 0.into()), Err(SuperblockError::Range("set of members in sync")));
+    assert_eq!(with(|body| body.in_sync = 0b1001.into()), Err(SuperblockError::Range("set of members in sync")));
     assert_eq!(with(|body| body.generation = 0.into()), Err(SuperblockError::Range("generation")));
     assert_eq!(with(|body| body.base = 99.into()), Err(SuperblockError::Range("sequence")));
     let mut foreign = superblock().encode(0);
@@ -102,7 +102,7 @@ fn what_no_esker_writes_is_refused_under_a_right_checksum() {
 
 /// The label that version 1 wrote in the place of the superblock.
 #[test]
-fn a_half_of_the_earlier_format_is_told() {
+fn a_member_of_the_earlier_format_is_told() {
     let mut old = vec![0x5a; 2 * PAGE];
     for slot in old.chunks_exact_mut(PAGE) {
         slot[..10].copy_from_slice(b"\x89EskMir\n\x01\0");
@@ -127,7 +127,7 @@ fn ancestors_are_told_from_strangers() {
 
 /// All that the first superblock of a set says lies in one sector, so a power cut leaves it whole or nothing of it.
 #[test]
-fn what_a_crash_leaves_of_a_first_superblock_is_all_of_it_or_a_blank_half() {
+fn what_a_crash_leaves_of_a_first_superblock_is_all_of_it_or_a_blank_member() {
     let mut first = Superblock::new(5, 2, 1 << 20, 4096);
     first.sequence = 1;
     let whole = first.encode(0);

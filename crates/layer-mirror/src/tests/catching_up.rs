@@ -1,4 +1,4 @@
-//! A half that catches up: how long it takes, what is copied, and what clients notice.
+//! A member that catches up: how long it takes, what is copied, and what clients notice.
 
 use std::cell::{Cell, RefCell};
 
@@ -11,10 +11,14 @@ const MIB: u64 = 1 << 20;
 /// 64 pieces of 256 KiB after the superblock.
 const DATA: u64 = 16 * MIB;
 
-/// Two halves of `DATA` bytes that answer after 10 ms.
-fn slow_halves(params: &str) -> String {
-    let half = |name| format!("{name} = memory size={} defer=always latency=10ms; ", DATA + DATA_START);
-    format!("{}{}vol = mirror {params} initial=assume-clean rescan=10ms clean_after=5ms on a, b", half("a"), half("b"))
+/// Two members of `DATA` bytes that answer after 10 ms.
+fn slow_members(params: &str) -> String {
+    let member = |name| format!("{name} = memory size={} defer=always latency=10ms; ", DATA + DATA_START);
+    format!(
+        "{}{}vol = mirror {params} initial=assume-clean rescan=10ms clean_after=5ms on a, b",
+        member("a"),
+        member("b")
+    )
 }
 
 /// Waits until a number is told, and returns when.
@@ -28,11 +32,11 @@ async fn instant(vol: &Export, name: &str, value: f64) -> Time {
     panic!("{name} does not become {value}: {:?}", vol.stack().stats());
 }
 
-/// How long it takes to copy `bytes` of data to a half that was away, while `client` goes on.
+/// How long it takes to copy `bytes` of data to a member that was away, while `client` goes on.
 fn time_to_copy<F: Future<Output = ()> + 'static>(params: &str, client: impl Fn(Export) -> F + 'static) -> Nanos {
     let taken = Rc::new(Cell::new(Nanos::ZERO));
     let out = taken.clone();
-    with(&slow_halves(params), async move |vol| {
+    with(&slow_members(params), async move |vol| {
         write(&vol, 0, &[1; 512]).await;
         pull(&vol, "b").await;
         for at in (0..DATA).step_by(MIB as usize) {
@@ -92,7 +96,7 @@ fn after_clients_have_rested_as_many_pieces_are_copied_as_before() {
     assert!(after > alone && after.0 < alone.0 + Nanos::millis(150).0, "after a client: {after}, alone: {alone}");
 }
 
-/// What a half tells of where its data is.
+/// What a member tells of where its data is.
 async fn extents(vol: &Export, name: &str) -> Vec<Extent> {
     let done = vol.stack().device(name).unwrap().submit(Bio::extents(DATA_START, DATA)).await;
     match done.result {
@@ -103,12 +107,12 @@ async fn extents(vol: &Export, name: &str) -> Vec<Extent> {
 
 #[test]
 fn holes_are_zeroed_and_not_copied() {
-    let half = |name| format!("{name} = memory size={}; ", DATA + DATA_START);
+    let member = |name| format!("{name} = memory size={}; ", DATA + DATA_START);
     // Nothing is copied before all is there.
-    let text = format!("{}{}s = delay read=10ms on a; vol = mirror clean_after=1h on s, b", half("a"), half("b"));
+    let text = format!("{}{}s = delay read=10ms on a; vol = mirror clean_after=1h on s, b", member("a"), member("b"));
     with(&text, async |vol| {
-        // Islands of data in the first half, which tells of 64 KiB around each: the third lies in two pieces, one of
-        // which reads as zeroes. What the second half holds elsewhere is to vanish.
+        // Islands of data in the first member, which tells of 64 KiB around each: the third lies in two pieces, one of
+        // which reads as zeroes. What the second member holds elsewhere is to vanish.
         let (a, b) = (vol.stack().device("a").unwrap(), vol.stack().device("b").unwrap());
         for at in [100 << 10, MIB + (100 << 10), 5 * MIB, 9 * MIB + (200 << 10)] {
             write(&a, DATA_START + at, &[3; 512]).await;
@@ -143,7 +147,7 @@ fn a_new_mirror_of_holes_takes_no_space_and_zeroes_that_are_stored_make_none() {
 }
 
 #[test]
-fn where_not_all_halves_tell_of_holes_all_is_copied() {
+fn where_not_all_members_tell_of_holes_all_is_copied() {
     let size = MIB + DATA_START;
     let text = format!("a = memory size={size}; b = silent size={size}; vol = mirror clean_after=1h on a, b");
     with(&text, async |vol| {
@@ -152,7 +156,7 @@ fn where_not_all_halves_tell_of_holes_all_is_copied() {
     });
 }
 
-/// Many clients change ranges across pieces while a half catches up with a volume full of `content`; each block holds
+/// Many clients change ranges across pieces while a member catches up with a volume full of `content`; each block holds
 /// what was written to it last.
 fn check_clients(content: u8) {
     const BLOCKS: u64 = 8192;
@@ -198,12 +202,12 @@ fn check_clients(content: u8) {
 }
 
 #[test]
-fn what_many_clients_write_to_pieces_that_are_copied_is_on_both_halves() {
+fn what_many_clients_write_to_pieces_that_are_copied_is_on_both_members() {
     check_clients(1);
 }
 
 #[test]
-fn what_many_clients_write_to_holes_that_are_zeroed_is_on_both_halves() {
+fn what_many_clients_write_to_holes_that_are_zeroed_is_on_both_members() {
     check_clients(0);
 }
 
@@ -220,7 +224,7 @@ fn only_the_source_is_read_in_a_region_until_all_its_pieces_are_copied() {
         }
         write(&b, DATA_START + (260 << 10), &[7; 512]).await;
         instant(&vol, "resync_bytes", 256.0 * 1024.0).await;
-        // The head of the second half stands where the first piece ended.
+        // The head of the second member stands where the first piece ended.
         assert_eq!(read(&vol, 260 << 10, 512).await, [0; 512]);
         instant(&vol, "suspect_regions", 0.0).await;
         check_equal(&vol, MIB as usize).await;

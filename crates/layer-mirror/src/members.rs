@@ -1,8 +1,8 @@
-//! The halves of a running mirror: who is read, who is written, where the heads stand.
+//! The members of a running mirror: who is read, who is written, where the heads stand.
 
 use std::cell::Cell;
 
-/// What a half is used for.
+/// What a member is used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
     /// Reads and writes.
@@ -13,26 +13,26 @@ pub enum State {
     Out,
 }
 
-/// One half.
+/// One member.
 pub struct Member {
     /// Its number in the set; none for one that held something else.
-    pub member: Option<u16>,
+    pub number: Option<u16>,
     state: Cell<State>,
     /// Where its last read or write ended: the estimate of its head.
     head: Cell<u64>,
 }
 
-/// All halves, by lower end.
-pub struct Halves(Vec<Member>);
+/// All members, by lower end.
+pub struct Members(Vec<Member>);
 
-impl Halves {
+impl Members {
     /// From numbers and states.
-    pub fn new(halves: impl IntoIterator<Item = (Option<u16>, State)>) -> Halves {
-        let half = |(member, state)| Member { member, state: Cell::new(state), head: Cell::new(0) };
-        Halves(halves.into_iter().map(half).collect())
+    pub fn new(members: impl IntoIterator<Item = (Option<u16>, State)>) -> Members {
+        let member = |(number, state)| Member { number, state: Cell::new(state), head: Cell::new(0) };
+        Members(members.into_iter().map(member).collect())
     }
 
-    /// Half at lower end `lower`.
+    /// Member at lower end `lower`.
     pub fn get(&self, lower: usize) -> &Member {
         &self.0[lower]
     }
@@ -52,12 +52,12 @@ impl Halves {
         self.which(|other| other == state).len()
     }
 
-    /// The half that decides where halves may differ: the first one in sync.
+    /// The member that decides where members may differ: the first one in sync.
     pub fn source(&self) -> Option<usize> {
         self.which(|state| state == State::InSync).first().copied()
     }
 
-    /// State of a half.
+    /// State of a member.
     pub fn state(&self, lower: usize) -> State {
         self.0[lower].state.get()
     }
