@@ -203,7 +203,7 @@ fn ksm_run() -> String {
 }
 
 #[test]
-fn items_38_and_39_cold_memory_is_shared_and_a_write_makes_it_huge_again_at_once() {
+fn cold_memory_is_shared_and_a_write_makes_it_huge_again_at_once() {
     let Some(_alone) = ready(8) else { return };
     let folder = tempfile::tempdir().unwrap();
     let before = ksm_run();
@@ -251,7 +251,7 @@ fn items_38_and_39_cold_memory_is_shared_and_a_write_makes_it_huge_again_at_once
 }
 
 #[test]
-fn item_40_all_splits_what_is_hot_and_same_type_splits_nothing() {
+fn all_splits_what_is_hot_and_same_type_splits_nothing() {
     let Some(_alone) = ready(4) else { return };
     let folder = tempfile::tempdir().unwrap();
     for (policy, merged, is_huge) in [("all", 4 * 512 + 400, false), ("same_type", 400, true)] {

@@ -158,8 +158,8 @@ impl Stateful for Served {
         Ok(Rc::new(Served { volume, named }))
     }
 
-    fn tasks(self: &Rc<Self>, station: &LayerHandle) -> Vec<Task> {
-        let (volume, place) = (|| self.volume.clone(), || station.clone());
+    fn tasks(self: &Rc<Self>, handle: &LayerHandle) -> Vec<Task> {
+        let (volume, place) = (|| self.volume.clone(), || handle.clone());
         vec![
             ("volume", Box::pin(checkpoint::run(volume(), place()))),
             ("scanner", Box::pin(collect::scan_on(volume(), place()))),

@@ -37,15 +37,15 @@ enum Copied {
 impl Mirror {
     /// Copies all regions in which members may differ from the source to those that may lack something. None if the
     /// stack has ended; false if some bytes could not be copied.
-    pub(crate) async fn copy_all(self: &Rc<Self>, station: &LayerHandle) -> Option<bool> {
+    pub(crate) async fn copy_all(self: &Rc<Self>, handle: &LayerHandle) -> Option<bool> {
         let mut regions = self.superblock.borrow().dirty.clone();
         regions.unite(&self.suspect.borrow());
         let data = Rc::new(Cell::new(0));
         let pieces = regions.iter().flat_map(|region| self.pieces(region));
         let steps = pieces.map(|piece| {
-            let (mirror, station, data) = (self.clone(), station.clone(), data.clone());
+            let (mirror, handle, data) = (self.clone(), handle.clone(), data.clone());
             Step::later(async move {
-                let copied = mirror.copy(&station, &piece, &data).await;
+                let copied = mirror.copy(&handle, &piece, &data).await;
                 (piece, copied)
             })
         });
@@ -66,7 +66,7 @@ impl Mirror {
         if let Some(end) = end {
             return end;
         }
-        let job = station.enter().await?;
+        let job = handle.enter().await?;
         if is_complete {
             return Some(self.admit(job.below()).await.is_ok());
         }
@@ -89,9 +89,9 @@ impl Mirror {
     }
 
     /// Copies a piece. No client changes it meanwhile, or a member would get the older of two contents last.
-    async fn copy(&self, station: &LayerHandle, piece: &Piece, data: &Cell<u64>) -> Copied {
+    async fn copy(&self, handle: &LayerHandle, piece: &Piece, data: &Cell<u64>) -> Copied {
         let _turn = self.pace.piece().await;
-        let Some(job) = station.enter().await else { return Copied::Ended };
+        let Some(job) = handle.enter().await else { return Copied::Ended };
         if self.background.is_closed() || self.latch.is_set() || !self.has_copying() {
             return Copied::Stopped;
         }

@@ -34,7 +34,7 @@ enum Work {
 }
 
 /// Runs until the mirror leaves its stack.
-pub(crate) async fn run(mirror: Rc<Mirror>, station: LayerHandle) {
+pub(crate) async fn run(mirror: Rc<Mirror>, handle: LayerHandle) {
     let failures = Cell::new(0);
     let work = async |job: WorkPermit, work| {
         match work {
@@ -42,7 +42,7 @@ pub(crate) async fn run(mirror: Rc<Mirror>, station: LayerHandle) {
             Work::Copy => {
                 // Each piece enters by itself, so that a change of the stack waits for pieces alone.
                 drop(job);
-                failures.set(u32::from(mirror.copy_all(&station).await == Some(false)));
+                failures.set(u32::from(mirror.copy_all(&handle).await == Some(false)));
             }
             Work::Look if mirror.members.count(State::Out) > 0 => {
                 let is_back = mirror.look(job.below()).await;
@@ -56,7 +56,7 @@ pub(crate) async fn run(mirror: Rc<Mirror>, station: LayerHandle) {
         Then::Again
     };
     let due = || mirror.due(failures.get());
-    mirror.background.run((mirror.rt(), Some(&mirror.latch)), &station, due, work).await;
+    mirror.background.run((mirror.rt(), Some(&mirror.latch)), &handle, due, work).await;
 }
 
 impl Mirror {

@@ -174,8 +174,8 @@ impl Stateful for Mirror {
         Ok(Rc::new(Mirror::restore(config, &io).await?))
     }
 
-    fn tasks(self: &Rc<Self>, station: &LayerHandle) -> Vec<Task> {
-        vec![("mirror", Box::pin(keep::run(self.clone(), station.clone())))]
+    fn tasks(self: &Rc<Self>, handle: &LayerHandle) -> Vec<Task> {
+        vec![("mirror", Box::pin(keep::run(self.clone(), handle.clone())))]
     }
 
     fn issue(self: &Rc<Self>, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {

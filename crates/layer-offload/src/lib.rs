@@ -156,8 +156,8 @@ impl Stateful for Offload {
         Ok(Rc::new(Offload::restore(config, &io).await?))
     }
 
-    fn tasks(self: &Rc<Self>, station: &LayerHandle) -> Vec<Task> {
-        vec![("offload", Box::pin(reclaim::run(self.clone(), station.clone())))]
+    fn tasks(self: &Rc<Self>, handle: &LayerHandle) -> Vec<Task> {
+        vec![("offload", Box::pin(reclaim::run(self.clone(), handle.clone())))]
     }
 
     fn issue(self: &Rc<Self>, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {

@@ -114,7 +114,7 @@ impl Stack {
             rt: self.rt().clone(),
             pool: self.pool().clone(),
             below,
-            station: LayerHandle::new(Rc::new(place)),
+            handle: LayerHandle::new(Rc::new(place)),
         };
         instance.ext.open(opening)
     }

@@ -48,7 +48,7 @@ fn huge(pid: u32) -> u64 {
 }
 
 #[test]
-fn item_16_nothing_is_left_of_memory_that_went_and_of_programs_that_were_there_before() {
+fn nothing_is_left_of_memory_that_went_and_of_programs_that_were_there_before() {
     let _alone = alone();
     let Ok(mut puppet) = Puppet::start(SCRIPT, 0, &[]) else {
         return skip(Ability::Program, "python3 is not there");
