@@ -148,7 +148,7 @@ impl Managed {
     fn start(folder: &Path, policy: &str, pids: &[u32]) -> Managed {
         let rules: String = pids.iter().map(|pid| format!("[[process]]\npid = {pid}\n")).collect();
         let text = format!(
-            "state = {:?}\nsharing = {policy:?}\nsharing_socket = {:?}\nfaults = \"base\"\nslow_promotion = \"60s\"\npoll_share = 1.0\n\
+            "state = {:?}\nsharing = {policy:?}\nsharing_socket = {:?}\nfaults = \"base\"\nslow_promotion = \"60s\"\npoll_cpu_max = 1.0\n\
              cpu_max = 1.0\ncooldown = \"1s\"\nquantum_sleep = \"1h\"\nksm_pages_to_scan = 5000\nksm_sleep = \"10ms\"\n\
              [access]\nperiod = \"300ms\"\ninterval = \"200ms\"\n{rules}",
             folder.join("state.json"),

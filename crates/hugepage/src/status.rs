@@ -6,7 +6,7 @@ use esker_base::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::manager::Manager;
-use crate::record::Counts;
+use crate::process::Counts;
 use crate::view::{Pid, Region};
 use crate::{REGION_BYTES, REGION_PAGES};
 

@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 
 use esker_base::units::MIB;
 
-use crate::asked::Asked;
 use crate::experiment::{Experiment, Figure, LabError, Options};
 use crate::ingens::bound::Bound;
 use crate::ingens::room;
+use crate::manager_client::Asked;
 use crate::peer;
 use store::{Counts, Kind, Store};
 

@@ -4,7 +4,7 @@
 //! fail and say how to install it.
 //!
 //! Reading order: [`experiment`] (what an experiment is and reports), [`evaluation`] (several, several times), [`machine`], [`peer`] (rival programs), `serving`
-//! (our own servers), `serve_process` (`esker serve` as a program), `nbd_serving`, `timing`, `cpu_time`, `scratch`, `cgroup`, `ingens` (real huge pages), `asked` (their manager), `random_writes`, `reflink`,
+//! (our own servers), `serve_process` (`esker serve` as a program), `nbd_serving`, `timing`, `cpu_time`, `scratch`, `cgroup`, `ingens` (real huge pages), `manager_client` (their manager), `random_writes`, `reflink`,
 //! `copy_on_write` (a rival of our own), then one file per experiment.
 
 #![forbid(unsafe_code)]
@@ -40,7 +40,6 @@ mod artc_record;
 mod artc_semantics;
 mod artc_sensitivity;
 mod artc_slices;
-mod asked;
 mod attach_vs_raw;
 mod cgroup;
 mod cleaning_policies;
@@ -67,6 +66,7 @@ mod ingens_scan;
 mod ingens_sharing;
 mod ingens_soak;
 pub mod machine;
+mod manager_client;
 mod nbd_serving;
 mod nbd_vs_peers;
 mod paced_ext4;

@@ -8,8 +8,8 @@ use esker_block::flight::windowed;
 use esker_block::locks::Mode;
 use esker_block::{Below, Bio, BioError, Buf, ExtentState, LayerHandle, Op, Reply, Step};
 
-use crate::keep::BACKGROUND;
 use crate::members::State;
+use crate::resync::BACKGROUND;
 use crate::run::Mirror;
 
 /// Pieces ahead about which the source is asked at once, at least. With twice the window, most pieces of a volume full

@@ -4,7 +4,7 @@
 //! before the superblocks of the others say so.
 //!
 //! Reading order: [`superblock`] (the format), [`assemble`] (from superblocks to members), [`intent`] (regions
-//! in which members may differ), [`members`] (their states), `run` (requests), `keep` (work in the background), `copy`
+//! in which members may differ), [`members`] (their states), `run` (requests), `resync` (work in the background), `copy`
 //! and `pace` (members that catch up), [`check`].
 
 #![forbid(unsafe_code)]
@@ -14,9 +14,9 @@ pub mod check;
 mod copy;
 mod counts;
 pub mod intent;
-mod keep;
 pub mod members;
 mod pace;
+mod resync;
 mod run;
 pub mod superblock;
 #[cfg(test)]
@@ -175,7 +175,7 @@ impl Stateful for Mirror {
     }
 
     fn tasks(self: &Rc<Self>, handle: &LayerHandle) -> Vec<Task> {
-        vec![("mirror", Box::pin(keep::run(self.clone(), handle.clone())))]
+        vec![("mirror", Box::pin(resync::run(self.clone(), handle.clone())))]
     }
 
     fn issue(self: &Rc<Self>, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {

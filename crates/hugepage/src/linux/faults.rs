@@ -15,7 +15,7 @@ use std::sync::Arc;
 use esker_bpf::load::{ArrayMap, HashMap};
 use esker_bpf::{BpfError, Code, Helper, If, Loaded, Map, MapKind, Op, Program, Reg, Ring, Size};
 
-use crate::util::Util;
+use crate::utilisation::Util;
 use crate::view::{Pid, Region, RegionAddress};
 use crate::{REGION_BYTES, REGION_PAGES};
 

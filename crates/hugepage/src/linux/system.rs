@@ -20,7 +20,7 @@ use super::source::{self, Source};
 use super::tracked::{Tracked, Use};
 use super::young::Young;
 use crate::contiguity;
-use crate::util::Threshold;
+use crate::utilisation::Threshold;
 use crate::view::{ChangeError, Outcome, Pid, ProcView, Region, RegionAddress, RegionView};
 use crate::{PAGE_BYTES, REGION_BYTES};
 

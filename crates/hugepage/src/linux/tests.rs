@@ -330,7 +330,7 @@ fn a_daemon_does_the_same_in_the_real_world_and_puts_settings_back() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state.json");
     let text = format!(
-        "state = {state:?}\nfaults = \"base\"\nslow_promotion = \"60s\"\npoll_share = 1.0\n[access]\nmethod = \"none\"\n[[process]]\npid = {}\n",
+        "state = {state:?}\nfaults = \"base\"\nslow_promotion = \"60s\"\npoll_cpu_max = 1.0\n[access]\nmethod = \"none\"\n[[process]]\npid = {}\n",
         puppet.pid().0
     );
     let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();

@@ -11,7 +11,7 @@ use esker_rt::real::process::{Advice, PageRun, PageTable, Process, Wanted, page_
 
 use super::maps::{self, Mapping};
 use super::merging;
-use crate::util::Util;
+use crate::utilisation::Util;
 use crate::view::{Backing, ChangeError, Outcome, Region, RegionView, Skip};
 use crate::{PAGE_BYTES, REGION_BYTES, REGION_PAGES};
 

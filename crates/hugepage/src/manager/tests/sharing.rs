@@ -2,7 +2,7 @@
 //! the tests.
 
 use super::*;
-use crate::sharing::SharingPolicy;
+use crate::merge_policy::SharingPolicy;
 
 /// Back-to-back scans of 2 s, and a policy of sharing.
 fn sharing(sharing: SharingPolicy) -> Policy {
