@@ -12,9 +12,9 @@ use esker_rt::mem::Pool;
 
 use crate::check::MediaCheck;
 use crate::created::Created;
-use crate::device::Device;
+use crate::device::{Device, StatInfo};
 use crate::env::Env;
-use crate::ext::Extension;
+use crate::ext::{Extension, OrderInfo};
 use crate::limits::{Limits, OpSet};
 
 /// What a parameter's value is.
@@ -109,7 +109,7 @@ impl Param {
             }
         };
         let text = self.shown(text).to_string();
-        value.map_err(|want| KindError::BadValue { param: self.name.to_string(), text, want })
+        value.map_err(|want| KindError::BadValue { param: self.name.to_string(), text: excerpt(&text), want })
     }
 
     /// `text` as messages and logs may show it: what can be the secret itself is replaced by [`NOT_SHOWN`].
@@ -144,6 +144,16 @@ pub enum Value {
     Flag(bool),
     /// A word or text.
     Text(String),
+}
+
+/// Characters of a wrong value that a message quotes.
+const QUOTED_MAX: usize = 200;
+
+fn excerpt(text: &str) -> String {
+    match text.char_indices().nth(QUOTED_MAX) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_string(),
+    }
 }
 
 /// Why a device or layer could not be built.
@@ -431,6 +441,10 @@ pub struct Kind {
     pub summary: &'static str,
     /// Parameters, in the order of the documentation.
     pub params: &'static [Param],
+    /// Statistics, in the order of the documentation. Those of `stats` follow from operations and are not listed.
+    pub stats: &'static [StatInfo],
+    /// Orders that it takes from operators.
+    pub orders: &'static [OrderInfo],
     /// Lower devices.
     pub lowers: Arity,
     /// Operations that it lets through or does itself. Everything else is refused above it.
@@ -466,6 +480,8 @@ impl Kind {
             name,
             summary,
             params,
+            stats: &[],
+            orders: &[],
             lowers: Arity::One,
             passes: OpSet::ALL,
             role: Role::Accessor,

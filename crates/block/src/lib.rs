@@ -34,7 +34,7 @@ pub use buf::Buf;
 pub use changes::ChangeMap;
 pub use check::{Fact, Media, MediaCheck, MediaVerdict, ReadMedium};
 pub use created::Created;
-pub use device::{Device, Origin, Stat, Usage};
+pub use device::{Device, Origin, Stat, StatInfo, Usage};
 pub use env::Env;
 pub use ext::{
     Below, Ctx, Enter, Extension, Flow, LayerHandle, Mark, OpenContext, OrderInfo, Orders, Route, Sizing, WorkPermit,

@@ -56,6 +56,7 @@ pub static KIND: Kind = setup::kind(
         setup::PRICE_USD,
     ],
     &[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents],
+    &[],
     build,
 );
 

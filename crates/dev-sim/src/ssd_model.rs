@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use esker_base::Time;
-use esker_block::{Bio, Device, Kind, KindError, Make, Op, OpKind, Param, ParamType, Stat};
+use esker_block::{Bio, Device, Kind, KindError, Make, Op, OpKind, Param, ParamType, Stat, StatInfo};
 use esker_rt::Rt;
 
 use crate::access;
@@ -28,6 +28,19 @@ pub use spec::SsdSpec;
 
 use ftl::{Cleaner, Moved};
 use model::{Ack, SsdState};
+
+const STATS: &[StatInfo] = &[
+    StatInfo::of("write_amplification", "Units programmed for each unit written."),
+    StatInfo::of("host_units", "Units that the host wrote."),
+    StatInfo::of("moved_units", "Live units that the collector moved."),
+    StatInfo::of("padded_units", "Units that were programmed empty to fill a page."),
+    StatInfo::of("erased_blocks", "Blocks that were erased."),
+    StatInfo::of("erases_mean", "Mean erasures of a block."),
+    StatInfo::of("erases_max", "Most erasures of a block."),
+    StatInfo::of("dies_busy_s", "Time that dies worked, all together, in seconds."),
+    StatInfo::of("buffer_stalls", "Writes that waited for room in the buffer."),
+    StatInfo::of("buffered_bytes", "Bytes in the write buffer."),
+];
 
 /// The manifest.
 pub static KIND: Kind = setup::kind(
@@ -85,6 +98,7 @@ pub static KIND: Kind = setup::kind(
         setup::PRICE_USD,
     ],
     &[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents],
+    STATS,
     build,
 );
 

@@ -17,6 +17,7 @@ pub mod journal;
 pub mod layout;
 pub mod run;
 pub mod space;
+mod statistics;
 pub mod store;
 pub mod superblock;
 #[cfg(test)]
@@ -69,6 +70,7 @@ pub static KIND: Kind = Kind {
     transparent: false,
     cost: Nanos(400),
     check: Some(check::MEDIA),
+    stats: statistics::ALL,
     ..Kind::layer("dedup", "Stores equal blocks once.", PARAMS, build)
 };
 

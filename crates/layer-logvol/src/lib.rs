@@ -30,6 +30,7 @@ mod remap;
 pub mod segments;
 mod shortage;
 pub mod space;
+mod statistics;
 pub mod store;
 #[cfg(test)]
 mod tests;
@@ -112,6 +113,7 @@ pub static KIND: Kind = Kind {
     transparent: false,
     cost: Nanos(600),
     check: Some(check::MEDIA),
+    stats: statistics::ALL,
     ..Kind::layer("logvol", "A log-structured volume: clones, moves and deletes ranges without copying.", PARAMS, build)
 };
 

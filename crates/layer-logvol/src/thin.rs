@@ -10,6 +10,7 @@ use esker_block::{
 use esker_layer_thin::ports::{self, Port};
 use esker_layer_thin::{ManageError, Manager, order};
 
+use crate::statistics;
 use crate::volume::Volume;
 use crate::{LogvolLayer, Setup};
 
@@ -43,6 +44,8 @@ pub static KIND: Kind = Kind {
     name: "thin",
     summary: "Named thin volumes with snapshots and clones, in one log-structured volume.",
     params: &PARAMS,
+    stats: statistics::NAMED,
+    orders: order::ALL,
     build: Build::Layer(build),
     // That of `logvol` reads the catalogue too.
     check: None,

@@ -18,6 +18,7 @@ pub mod members;
 mod pace;
 mod resync;
 mod run;
+mod statistics;
 pub mod superblock;
 #[cfg(test)]
 mod tests;
@@ -78,6 +79,7 @@ pub static KIND: Kind = Kind {
     transparent: false,
     cost: Nanos(200),
     check: Some(check::MEDIA),
+    stats: statistics::ALL,
     ..Kind::layer("mirror", "Holds the same data on several members (RAID-1).", PARAMS, build)
 };
 

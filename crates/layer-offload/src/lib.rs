@@ -17,6 +17,7 @@ pub mod log_scan;
 pub mod map;
 mod open;
 mod run;
+mod statistics;
 pub mod superblock;
 #[cfg(test)]
 mod tests;
@@ -67,6 +68,7 @@ pub static KIND: Kind = Kind {
     transparent: false,
     cost: Nanos(300),
     check: Some(check::MEDIA),
+    stats: statistics::ALL,
     ..Kind::layer("offload", "Lets a device stay idle: writes go into a log on another device.", PARAMS, build)
 };
 

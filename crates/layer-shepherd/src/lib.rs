@@ -10,6 +10,7 @@
 
 mod keep;
 mod run;
+mod statistics;
 pub mod table;
 #[cfg(test)]
 mod tests;
@@ -49,6 +50,7 @@ pub static KIND: Kind = Kind {
     medium: esker_block::Medium::Tables,
     transparent: false,
     cost: Nanos(150),
+    stats: statistics::ALL,
     ..Kind::layer("shepherd", "Retries failed requests and moves bad blocks to spare blocks.", PARAMS, build)
 };
 

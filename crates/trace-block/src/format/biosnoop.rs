@@ -6,7 +6,7 @@
 use super::Yield;
 use super::blkparse::operation;
 use super::fields::{flushed, scaled, seconds, time, whole};
-use super::info::{FormatInfo, Signs, US};
+use super::info::{About, FormatInfo, Signs, US};
 use super::named::{Table, Wanted};
 use crate::fault::Reason;
 use crate::input::Unit;
@@ -16,6 +16,14 @@ use esker_base::Nanos;
 use esker_base::units::SECTOR;
 
 pub(crate) static INFO: FormatInfo = FormatInfo {
+    about: About {
+        file: "the text of bcc's biosnoop",
+        form: "text",
+        times: "µs, latencies in ms",
+        operations: "read, write, flush, discard",
+        volumes: "named devices",
+        addresses: "512 bytes, length in bytes",
+    },
     signs: Signs { header: Some(|line| COLUMNS.is_header(line)), ..Signs::NONE },
     has_volumes: true,
     is_absolute: true,

@@ -5,7 +5,7 @@
 
 use super::Yield;
 use super::fields::{request, seconds, whole};
-use super::info::{FormatInfo, SECOND, Signs};
+use super::info::{About, FormatInfo, SECOND, Signs};
 use super::named::{Table, Wanted};
 use crate::fault::Reason;
 use crate::input::Unit;
@@ -14,6 +14,14 @@ use crate::record::Op;
 use std::collections::BTreeMap;
 
 pub(crate) static INFO: FormatInfo = FormatInfo {
+    about: About {
+        file: "CacheLib's block store CSV",
+        form: "text",
+        times: "s",
+        operations: "read, write",
+        volumes: "one",
+        addresses: "byte in a named block",
+    },
     signs: Signs { header: Some(|line| COLUMNS.is_header(line)), ..Signs::NONE },
     is_absolute: true,
     ..FormatInfo::of("cachelib", Unit::Line, SECOND, |_| Box::new(Parser::default()))

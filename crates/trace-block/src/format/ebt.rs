@@ -11,7 +11,7 @@ mod writer;
 
 pub(crate) use parser::Parser;
 
-use super::info::{FormatInfo, Signs};
+use super::info::{About, FormatInfo, Signs};
 use crate::fault::Reason;
 use crate::input::{FRAME_MAX, Framing, Length, Unit};
 use esker_base::Nanos;
@@ -19,6 +19,14 @@ use esker_base::codec::{Reader, Short};
 use memchr::memmem;
 
 pub(crate) static INFO: FormatInfo = FormatInfo {
+    about: About {
+        file: "Esker's own, indexed",
+        form: "blocks",
+        times: "ns",
+        operations: "read, write, flush, discard",
+        volumes: "named",
+        addresses: "byte",
+    },
     encoder: Some(|| Box::new(writer::Writer::default())),
     endings: &[".ebt"],
     signs: Signs { mark: Some(|head| head.starts_with(&MAGIC)), ..Signs::NONE },

@@ -5,7 +5,7 @@
 
 use super::Yield;
 use super::fields::{request, scaled, time, whole};
-use super::info::{FormatInfo, Signs};
+use super::info::{About, FormatInfo, Signs};
 use super::named::{Table, Wanted};
 use crate::fault::Reason;
 use crate::input::Unit;
@@ -15,6 +15,14 @@ use esker_base::Nanos;
 use esker_base::units::SECTOR;
 
 pub(crate) static INFO: FormatInfo = FormatInfo {
+    about: About {
+        file: "hfplayer CSV",
+        form: "text",
+        times: "µs with a fraction",
+        operations: "read, write",
+        volumes: "by number",
+        addresses: "512 bytes",
+    },
     signs: Signs { header: Some(|line| COLUMNS.is_header(line)), ..Signs::NONE },
     has_volumes: true,
     is_absolute: true,

@@ -10,6 +10,8 @@ use esker_base::Nanos;
 pub(crate) struct FormatInfo {
     /// The word for the format on the command line.
     pub name: &'static str,
+    /// What pages say of it.
+    pub about: About,
     /// How the bytes are cut.
     pub unit: Unit,
     /// The step of recorded times.
@@ -44,6 +46,7 @@ impl FormatInfo {
     pub const fn of(name: &'static str, unit: Unit, step: u64, parser: fn(Stage) -> Box<dyn Parser>) -> FormatInfo {
         FormatInfo {
             name,
+            about: About::NONE,
             unit,
             resolution: Nanos(step),
             parser,
@@ -61,6 +64,28 @@ impl FormatInfo {
             sorting_advice: None,
         }
     }
+}
+
+/// What pages say of a format.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct About {
+    /// Files in it, and the program or archive that they come from.
+    pub file: &'static str,
+    /// Text, or records of so many bytes.
+    pub form: &'static str,
+    /// Unit of times.
+    pub times: &'static str,
+    /// Operations that it tells apart.
+    pub operations: &'static str,
+    /// How it names volumes.
+    pub volumes: &'static str,
+    /// Unit of offsets and lengths.
+    pub addresses: &'static str,
+}
+
+impl About {
+    /// Nothing: each format replaces it.
+    pub(crate) const NONE: About = About { file: "", form: "", times: "", operations: "", volumes: "", addresses: "" };
 }
 
 /// Whether bytes bear a sign of a format.
