@@ -20,6 +20,7 @@ mod block_trace;
 mod composition;
 mod control;
 mod failure;
+mod files;
 mod hugepages;
 mod lab;
 mod listeners;

@@ -273,7 +273,7 @@ fn all_splits_what_is_hot_and_same_type_splits_nothing() {
 }
 
 #[test]
-fn who_is_not_managed_is_turned_away_and_runs_as_ever() {
+fn a_program_that_is_not_managed_is_rejected_and_runs_as_ever() {
     let Some(_alone) = ready(2) else { return };
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("share.sock");
