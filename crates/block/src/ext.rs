@@ -137,7 +137,7 @@ pub struct OpenContext {
     /// What is below it now: for reading what it keeps there. Nothing else passes it meanwhile.
     pub below: Below,
     /// Its place, for work that it begins later.
-    pub station: LayerHandle,
+    pub handle: LayerHandle,
 }
 
 /// Bytes of a lower device by which a layer tells its medium.

@@ -109,7 +109,7 @@ impl Param {
             }
         };
         let text = self.shown(text).to_string();
-        value.map_err(|want| KindError::BadValue { param: self.name.to_string(), text, want })
+        value.map_err(|want| KindError::BadValue { param: self.name.to_string(), text: excerpt(&text), want })
     }
 
     /// `text` as messages and logs may show it: what can be the secret itself is replaced by [`NOT_SHOWN`].
@@ -144,6 +144,16 @@ pub enum Value {
     Flag(bool),
     /// A word or text.
     Text(String),
+}
+
+/// Characters of a wrong value that a message quotes.
+const QUOTED_MAX: usize = 200;
+
+fn excerpt(text: &str) -> String {
+    match text.char_indices().nth(QUOTED_MAX) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_string(),
+    }
 }
 
 /// Why a device or layer could not be built.

@@ -6,7 +6,7 @@ use esker_base::Time;
 use serde::{Deserialize, Serialize};
 
 use esker_hugepage::manager::Manager;
-use esker_hugepage::record::Counts;
+use esker_hugepage::process::Counts;
 use esker_hugepage::view::{Pid, Region};
 use esker_hugepage::{REGION_BYTES, REGION_PAGES};
 

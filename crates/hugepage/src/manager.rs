@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 
 use esker_base::{Nanos, Stream, Time};
 
+use crate::fairness::{Claim, imbalance};
 use crate::policy::{Action, Policy, Reason};
-use crate::record::{Counts, Record};
-use crate::share::{Claim, imbalance};
+use crate::process::{Counts, Record};
 use crate::starvation::{FEW_BLOCKS, MADE_RESTS, Starvation};
 use crate::urgent::Urgent;
 use crate::view::{ChangeError, Outcome, Pid, ProcView, Region, RegionAddress};

@@ -4,16 +4,16 @@ use esker_base::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::access::Tracking;
-use crate::share::Tau;
-use crate::sharing::SharingPolicy;
-use crate::util::Threshold;
+use crate::fairness::Tau;
+use crate::merge_policy::SharingPolicy;
+use crate::utilisation::Threshold;
 use crate::view::{Backing, RegionView, Skip};
 
 /// In which order the background scan visits processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// The process that deserves the next huge page most, by [`crate::share`].
+    /// The process that deserves the next huge page most, by [`crate::fairness`].
     Fair,
     /// One process to its end before the next, as khugepaged does: for comparison.
     RoundRobin,
@@ -221,7 +221,7 @@ const fn percent(percent: i64) -> Threshold {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::util::Util;
+    use crate::utilisation::Util;
 
     fn look(used: u32, backing: Backing) -> RegionView {
         let mut pages = Util::EMPTY;

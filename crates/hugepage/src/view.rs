@@ -2,7 +2,7 @@
 
 use esker_base::Nanos;
 
-use crate::util::Util;
+use crate::utilisation::Util;
 
 /// A process, or a virtual machine: the process that holds its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

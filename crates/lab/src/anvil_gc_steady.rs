@@ -105,7 +105,7 @@ fn measure(options: &Options, device: u64, live: u64, warm: u64, count: u64) -> 
         let (latencies, share) = overwrite(&vol, live, count, seed + 1).await?;
         let (seconds, after) = (start.elapsed().as_secs_f64(), look(&vol));
         let [records, data, moved, map, freed, passes] = std::array::from_fn(|i| after[i] - before[i]);
-        let utilization = volume_load::stat(&vol, "utilization");
+        let utilization = volume_load::stat(&vol, "used_ratio");
         let written = records + data;
         vol.stack().close().await;
         Ok::<Run, BioError>(Run { latencies, seconds, written, moved, map, freed, passes, share, utilization })

@@ -13,14 +13,14 @@ use std::time::Duration;
 
 use esker_base::{Nanos, Stream, Time};
 use esker_hugepage::policy::Policy;
-use esker_hugepage::record::Counts;
+use esker_hugepage::process::Counts;
 use esker_hugepage::sim::{self, Costs, Freeing, Machine, Physical};
 use esker_hugepage::{Manager, ProcView, REGION_BYTES, Region, RegionAddress};
 
-use crate::asked::Asked;
 use crate::ingens::loads::Next;
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{first_region, room};
+use crate::manager_client::Asked;
 use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer};
 
 /// The record.

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use esker_base::units::MIB;
 
-use crate::asked::Asked;
 use crate::ingens::room;
+use crate::manager_client::Asked;
 use esker_lab_kit::{Experiment, Figure, LabError, Options, bound::Bound, peer};
 use store::{Counts, Kind, Store};
 

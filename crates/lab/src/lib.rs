@@ -3,7 +3,7 @@
 //! Invariant: reports no figure that the run did not measure. A rival stands beside each figure; a rival that is
 //! missing makes the run fail and say how to install it.
 //!
-//! Reading order: `artc` (replays), `ingens` (real huge pages), `asked` (their manager), `random_writes`, `reflink`,
+//! Reading order: `artc` (replays), `ingens` (real huge pages), `manager_client` (their manager), `random_writes`, `reflink`,
 //! `copy_on_write` (a rival of our own), then one file per experiment. Rigs and reports are `esker-lab-kit`'s.
 
 #![forbid(unsafe_code)]
@@ -39,7 +39,6 @@ mod artc_record;
 mod artc_semantics;
 mod artc_sensitivity;
 mod artc_slices;
-mod asked;
 mod attach_vs_raw;
 mod cleaning_policies;
 mod copy_on_write;
@@ -61,6 +60,7 @@ mod ingens_redis;
 mod ingens_scan;
 mod ingens_sharing;
 mod ingens_soak;
+mod manager_client;
 mod nbd_vs_peers;
 mod paced_ext4;
 mod random_setting;

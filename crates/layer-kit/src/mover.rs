@@ -109,8 +109,8 @@ impl Way {
     async fn enter(&self) -> Option<(Option<WorkPermit>, Io)> {
         match self {
             Way::Io(io) => Some((None, io.clone())),
-            Way::Background(rt, pool, station) => {
-                let job = station.enter().await?;
+            Way::Background(rt, pool, handle) => {
+                let job = handle.enter().await?;
                 let io = Io::new(rt, pool, job.below().clone());
                 Some((Some(job), io))
             }

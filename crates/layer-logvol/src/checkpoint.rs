@@ -50,7 +50,7 @@ pub(crate) struct Unwritten {
 }
 
 /// Makes checkpoints in the background, until the volume leaves its stack.
-pub(crate) async fn run(volume: Rc<Volume>, station: LayerHandle) {
+pub(crate) async fn run(volume: Rc<Volume>, handle: LayerHandle) {
     let due = || volume.wants_checkpoint().then_some((Nanos::ZERO, ()));
     let work = async |job: WorkPermit, ()| {
         let result = volume.checkpoint(&volume.store(job.below().clone())).await;
@@ -58,7 +58,7 @@ pub(crate) async fn run(volume: Rc<Volume>, station: LayerHandle) {
         // Space may come back; what is due is tried again with the next batch.
         if result.is_ok() { Then::Again } else { Then::Woken }
     };
-    volume.checkpoints.run((volume.rt(), Some(&volume.latch)), &station, due, work).await;
+    volume.checkpoints.run((volume.rt(), Some(&volume.latch)), &handle, due, work).await;
 }
 
 impl Volume {

@@ -5,7 +5,7 @@
 //! reuses a segment that a reader, the newest durable checkpoint or the log behind it needs.
 //!
 //! Reading order: [`format`](mod@format) (what lies on the medium), [`map`], [`apply`] (what records do to it), [`segments`], [`pages`],
-//! [`store`], [`volume`] (requests), `log` (batches), `shortage` (a device below without space), `read`, `part` (of blocks), [`compare`], [`checkpoint`], [`load`] and [`recover`],
+//! [`store`], [`volume`] (requests), `log` (batches), `shortage` (a device below without space), `read`, `part` (of blocks), [`compare`], [`checkpoint`], [`map_load`] and [`recover`],
 //! [`collect`], [`check`]; then what stands on it: [`thin`] (named thin volumes, by `esker-layer-thin`) and [`space`] (what they take). The design, with what it
 //! owes to the thesis: `docs/design/logvol.md`.
 
@@ -16,11 +16,11 @@ pub mod check;
 pub mod checkpoint;
 pub mod collect;
 pub mod compare;
-mod erase;
+mod discard;
 pub mod format;
-pub mod load;
 mod log;
 pub mod map;
+pub mod map_load;
 pub mod open;
 pub mod pages;
 mod part;
@@ -163,13 +163,13 @@ impl Stateful for Served {
         Ok(Rc::new(Served { volume, named }))
     }
 
-    fn tasks(self: &Rc<Self>, station: &LayerHandle) -> Vec<Task> {
-        let (volume, place) = (|| self.volume.clone(), || station.clone());
+    fn tasks(self: &Rc<Self>, handle: &LayerHandle) -> Vec<Task> {
+        let (volume, place) = (|| self.volume.clone(), || handle.clone());
         vec![
             ("volume", Box::pin(checkpoint::run(volume(), place()))),
             ("scanner", Box::pin(collect::scan_on(volume(), place()))),
             ("cleaner", Box::pin(collect::clean_on(volume(), place()))),
-            ("eraser", Box::pin(erase::erase_on(volume(), place()))),
+            ("eraser", Box::pin(discard::erase_on(volume(), place()))),
         ]
     }
 

@@ -15,9 +15,9 @@ use esker_rt::mem::Pool;
 
 use crate::apply::apply;
 use crate::format::{Batch, BatchError, CopyHeader, Position, Record, SLOT, SLOTS, SegmentHeader, Slot, slots_of};
-use crate::load::{Loader, MapError};
 use crate::log::Log;
 use crate::map::Map;
+use crate::map_load::{Loader, MapError};
 use crate::pages::Pages;
 use crate::segments::{Segments, State};
 use crate::store::{DeviceStore, METADATA, SegmentStore};

@@ -127,9 +127,9 @@ impl Stateful for Shepherd {
         Ok(Rc::new(Shepherd::restore(config, &io).await?))
     }
 
-    fn tasks(self: &Rc<Self>, station: &LayerHandle) -> Vec<Task> {
-        let refresh = keep::refresh(self.clone(), station.clone());
-        let scrub = keep::scrub(self.clone(), station.clone());
+    fn tasks(self: &Rc<Self>, handle: &LayerHandle) -> Vec<Task> {
+        let refresh = keep::refresh(self.clone(), handle.clone());
+        let scrub = keep::scrub(self.clone(), handle.clone());
         vec![("shepherd", Box::pin(refresh)), ("scrub", Box::pin(scrub))]
     }
 

@@ -13,13 +13,13 @@ use crate::error::PredictError;
 use crate::facts::Facts;
 use crate::feed::Limit;
 use crate::headroom::{self, Headroom};
+use crate::input::{Loaded, Reel, Trace};
 use crate::load::Load;
 use crate::outcome::{CalibrationUsed, CandidateRun, Comparison, WRITTEN_BY};
 use crate::pareto;
+use crate::play::Play;
 use crate::player::Bounds;
-use crate::replay::Play;
 use crate::speed::{SpeedChoice, SpeedFound};
-use crate::trace::{Loaded, Reel, Trace};
 use crate::verdict::{self, Verdict};
 
 /// Is told what is being worked on and how many more requests are behind it. May be called from several threads.

@@ -19,11 +19,11 @@ use crate::calibration::ClientCost;
 use crate::calibration::times::Mix;
 use crate::error::PredictError;
 use crate::feed::RecordIter;
+use crate::input::STRIDE;
 use crate::load::Load;
 use crate::measure::{Answered, Tally};
 use crate::outcome::Fitted;
 use crate::plan::Watch;
-use crate::trace::STRIDE;
 
 /// The player of one run, shared by the tasks of its requests.
 pub(crate) struct Player {

@@ -7,13 +7,13 @@ use esker_block::{Args, Build, Created, Env, Kind, KindError, Limits, Make, OpKi
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
+use crate::audit::watched;
 use crate::meters::Measure;
 use crate::numbers::Number;
 use crate::snapshot::{Handle, Instance, Leaf, Shared, Slot, Snapshot};
 use crate::stack::{EndStats, Parts, Stack, Volume};
 use crate::text::check::{self as rules, lowers_first};
 use crate::text::{DeviceSpec, Location, Spec, split_reference};
-use crate::watch::watched;
 
 /// Why a stack could not be built, and where in its text.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -132,6 +132,8 @@ const PLAIN: Kind = Kind {
     name: "yard",
     summary: "A leaf.",
     params: &[Param::with_default("latency", ParamType::Span, "0", "Time of an answer.")],
+    stats: &[],
+    orders: &[],
     lowers: Arity::None,
     passes: OpSet::ALL,
     role: Role::Modifier,

@@ -141,9 +141,9 @@ impl Stack {
         let created = Created::default();
         let stack = Stack::build_closed(Shared::new(rt.clone(), pool.clone(), Env::default()), kinds, spec, &created)?;
         created.keep();
-        stack.shared.door.begin_opening();
+        stack.shared.admission.begin_opening();
         let result = Maker { stack: &stack, wanted, grounds: BTreeMap::new(), media: Vec::new() }.make_all(spec).await;
-        stack.shared.door.end_opening();
+        stack.shared.admission.end_opening();
         stack.close().await;
         if !wanted.rehearse {
             let flushed = stack.flush_leaves().await;

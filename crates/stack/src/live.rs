@@ -174,7 +174,7 @@ impl Stack {
         let snapshot: Handle = arrange(&self.shared, &self.parts.borrow(), &spec, self.measured())?;
         self.drain(patience).await?;
         let result = self.rearrange(snapshot, spec, change).await;
-        self.shared.door.open();
+        self.shared.admission.open();
         result
     }
 

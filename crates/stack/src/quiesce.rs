@@ -14,7 +14,7 @@ use esker_base::{Nanos, Time};
 use esker_rt::Rt;
 use esker_rt::sync::{Credits, Either, race};
 
-use crate::held::{FlushError, FrozenStack};
+use crate::frozen::{FlushError, FrozenStack};
 use crate::stack::Stack;
 
 /// Why a stack is not at rest.
@@ -100,7 +100,7 @@ impl Stack {
         let (rt, deadline) = (self.rt(), Deadline::after(self.rt(), patience));
         deadline.wait(rt, self.opened(), opening).await?;
         let held = self.hold_now().ok_or(QuiesceError::Busy)?;
-        deadline.wait(rt, self.shared.door.emptied(), || self.requests()).await?;
+        deadline.wait(rt, self.shared.admission.emptied(), || self.requests()).await?;
         self.flush_by(deadline).await?;
         Ok(held)
     }

@@ -13,9 +13,9 @@ use esker_base::{ByteRange, Nanos};
 use esker_block::{BioError, Extension, VolumeId};
 use esker_rt::sync::Notify;
 
-use crate::ask::Inside;
 use crate::hops::Target;
 use crate::live::LiveError;
+use crate::orders::Inside;
 use crate::snapshot::{Cut, Instance, Leaf, Snapshot};
 use crate::stack::Stack;
 
@@ -178,7 +178,7 @@ impl Stack {
         self.drain(patience).await?;
         self.parts.borrow_mut().cut = Some(cut);
         self.note_sizes();
-        self.shared.door.open();
+        self.shared.admission.open();
         Ok(())
     }
 

@@ -18,14 +18,14 @@ use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::sync::Credits;
 
+use crate::admission::Admission;
+use crate::audit::{HandlerAudit, Work};
 use crate::contract::LimitsCheck;
-use crate::door::Admission;
 use crate::exports::ExportSlots;
 use crate::hops::{Hop, Hops};
+use crate::lifecycle::Unusable;
 use crate::numbers::Number;
 use crate::run::{InFlightRequest, note_answer};
-use crate::station::Unusable;
-use crate::watch::{HandlerAudit, Work};
 
 /// What all snapshots of one stack share.
 pub(crate) struct Shared {
@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     pub pool: Pool,
     /// What the program hands to its kinds.
     pub env: Env,
-    pub door: Admission,
+    pub admission: Admission,
     pub watch: Rc<HandlerAudit>,
     pub exports: ExportSlots,
     latch: Latch,
@@ -63,7 +63,7 @@ impl Shared {
             rt,
             pool,
             env,
-            door: Admission::default(),
+            admission: Admission::default(),
             watch: Rc::default(),
             exports: ExportSlots::default(),
             latch: Latch::new("the stack"),
@@ -100,7 +100,7 @@ impl Shared {
     #[inline]
     pub fn land(&self, class: Class, mut run: Box<InFlightRequest>) -> Done {
         let done = run.take_answer();
-        self.door.leave(class);
+        self.admission.leave(class);
         note_answer(&self.rt, &done);
         self.spare(run);
         done

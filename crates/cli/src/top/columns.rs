@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use esker_serve::view::{ClientRow, Flow, Row, What};
+use esker_serve::rates::{ClientRow, Flow, Row, What};
 
 use super::figures::{digits, latency, rate, span};
 

@@ -3,9 +3,9 @@
 use esker_trace_block::{Format, Index, IndexError, Source, Speed};
 use serde_json::json;
 
+use crate::block_trace::{Reading, Trace, report_json};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
-use crate::trace::{Reading, Trace, report_json};
 use crate::trace_files;
 use crate::verb::{About, Example, Run, Verb};
 

@@ -5,10 +5,10 @@ use std::io;
 use esker_trace_block::{Format, RecordSink, Speed, Written, convert};
 use serde_json::json;
 
+use crate::block_trace::{Reading, Trace, report_json, to_help, written_format};
 use crate::failure::Failure;
 use crate::target;
 use crate::terminal::Terminal;
-use crate::trace::{Reading, Trace, report_json, to_help, written_format};
 use crate::verb::{About, Example, Run, Verb};
 
 /// The record.

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use esker_trace_block::{Source, Speed, Stats, Summary, stats};
 use serde_json::json;
 
+use crate::block_trace::{Reading, Trace, report_json};
 use crate::failure::Failure;
 use crate::outputs::Output;
 use crate::terminal::Terminal;
-use crate::trace::{Reading, Trace, report_json};
 use crate::verb::{About, Example, Run, Verb};
 
 /// The record.

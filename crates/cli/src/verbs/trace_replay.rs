@@ -195,11 +195,14 @@ impl Replay {
         let bad = reports.iter().find(|report| report.failure_share() > allowed || report.stopped.is_some());
         let Some(report) = bad else { return Ok(()) };
         let (count, of) = (report.mismatches.count, report.mismatches.compared);
-        terminal.complain(&format!(
-            "{}: {count} of {of} calls came out otherwise than traced: its time predicts nothing, because a call that fails \
-             returns at once",
-            report.trace
-        ));
+        let why = match &report.stopped {
+            Some(why) => format!("the replay was stopped, so its time predicts nothing: {why}"),
+            None => format!(
+                "{count} of {of} calls came out otherwise than traced: its time predicts nothing, because a call that fails \
+                 returns at once"
+            ),
+        };
+        terminal.complain(&format!("{}: {why}", report.trace));
         Err(Failure::Passed(DIFFERS))
     }
 }

@@ -12,9 +12,9 @@ use esker_base::Nanos;
 use esker_base::units::{UnitError, parse_size, parse_span};
 use esker_predict::calibration::FILE;
 use esker_predict::deploy::stack_toml;
+use esker_predict::input::Bytes;
 use esker_predict::plan::TARGET_BUSY;
 use esker_predict::report::{Origin, page, text};
-use esker_predict::trace::Bytes;
 use esker_predict::{
     Calibration, Candidate, CandidateRun, Comparison, ComparisonPlan, Limit, Load, Making, MeasuredDisk, Older,
     PredictError, Prepared, SpeedChoice, Trace,
@@ -23,11 +23,11 @@ use esker_stack::Spec;
 use esker_trace_block::Format;
 use indicatif::ProgressBar;
 
+use crate::block_trace::from_help;
 use crate::failure::Failure;
 use crate::outputs::{Output, OutputError};
 use crate::stack_text::StackText;
 use crate::terminal::Terminal;
-use crate::trace::from_help;
 use crate::trace_files;
 use crate::verb::{self, About, Example, Run, Verb};
 

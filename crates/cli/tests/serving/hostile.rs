@@ -105,14 +105,14 @@ fn attack_until(attack: Attack, seed: u64, socket: PathBuf, deadline: Instant) -
                 tally.wrong += u32::from(!right);
             }
             // The server has as many connections as it takes: a right of its own.
-            Err(error) if is_turned_away(&error) => sleep(Duration::from_millis(5)),
+            Err(error) if is_rejected(&error) => sleep(Duration::from_millis(5)),
             Err(error) => return Err(error),
         }
     }
     Ok(tally)
 }
 
-fn is_turned_away(error: &io::Error) -> bool {
+fn is_rejected(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof)
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use esker_bpf::load::{ArrayMap, HashMap};
 use esker_bpf::{BpfError, Code, Helper, If, Loaded, Map, MapKind, Op, Program, Reg, Ring, Size};
 
-use esker_hugepage::util::Util;
+use esker_hugepage::utilisation::Util;
 use esker_hugepage::view::{Pid, Region, RegionAddress};
 use esker_hugepage::{REGION_BYTES, REGION_PAGES};
 

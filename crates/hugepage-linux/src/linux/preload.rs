@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_not_managed_is_turned_away() {
+    fn a_process_that_is_not_managed_is_rejected() {
         let (_folder, path) = folder();
         let mut door = RequestSocket::open(&path).unwrap();
         let own = knock(&path);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn another_greeting_is_turned_away_and_a_late_one_is_heard_within_its_time() {
+    fn another_greeting_is_rejected_and_a_late_one_is_heard_within_its_time() {
         let (_folder, path) = folder();
         let mut door = RequestSocket::open(&path).unwrap();
         let start = Instant::now();

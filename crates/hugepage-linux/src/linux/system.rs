@@ -20,7 +20,7 @@ use super::source::{self, Source};
 use super::tracked::{Tracked, Use};
 use super::young::Young;
 use esker_hugepage::contiguity;
-use esker_hugepage::util::Threshold;
+use esker_hugepage::utilisation::Threshold;
 use esker_hugepage::view::{ChangeError, Outcome, Pid, ProcView, Region, RegionAddress, RegionView};
 use esker_hugepage::{PAGE_BYTES, REGION_BYTES};
 

@@ -11,7 +11,7 @@ use esker_sys::process::{Advice, PageRun, PageTable, Process, Wanted, page_is};
 
 use super::maps::{self, Mapping};
 use super::merging;
-use esker_hugepage::util::Util;
+use esker_hugepage::utilisation::Util;
 use esker_hugepage::view::{Backing, ChangeError, Outcome, Region, RegionView, Skip};
 use esker_hugepage::{PAGE_BYTES, REGION_BYTES, REGION_PAGES};
 

@@ -9,7 +9,7 @@ use esker_base::Time;
 
 use super::{Manager, Tell};
 use crate::access::{Access, Tracking};
-use crate::record::Record;
+use crate::process::Record;
 use crate::view::{ProcView, Region};
 
 /// What an interval tells of a process.

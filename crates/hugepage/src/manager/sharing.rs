@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use esker_base::Time;
 
 use super::{Asker, Decision, Manager, Tell};
-use crate::record::Record;
-use crate::sharing::{Candidate, SharingPolicy, Verdict};
+use crate::merge_policy::{Candidate, SharingPolicy, Verdict};
+use crate::process::Record;
 use crate::view::{ChangeError, Outcome, Pid, ProcView, Region, RegionAddress};
 use esker_base::Nanos;
 

@@ -8,7 +8,7 @@ use esker_base::{Nanos, Time};
 use super::costs::Costs;
 use super::physical::{Frame, Physical};
 use crate::contiguity::HUGE_ORDER;
-use crate::util::{Threshold, Util};
+use crate::utilisation::{Threshold, Util};
 use crate::view::{Backing, ChangeError, Outcome, Pid, ProcView, Region, RegionAddress, RegionView, Skip};
 use crate::{PAGE_BYTES, REGION_BYTES, REGION_PAGES};
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use crate::REGION_PAGES;
 use crate::contiguity::{FreeBlocks, HUGE_ORDER};
-use crate::util::Util;
+use crate::utilisation::Util;
 use crate::view::Pid;
 
 /// A base page's place: block times 512 plus the page in it.

@@ -251,11 +251,11 @@ fn a_file_system_on_extensions_is_consistent_after_power_cuts_at_any_flush() {
     if !can_run() {
         return;
     }
-    let half = |name: &str| format!("{name} = leaf size={}", SIZE + 8192);
+    let member = |name: &str| format!("{name} = leaf size={}", SIZE + 8192);
     check(&format!(
         "{}; {}; vol = mirror region=64KiB initial=assume-clean clean_after=5ms on a, b | verify",
-        half("a"),
-        half("b")
+        member("a"),
+        member("b")
     ));
     // The log is so small that home takes in what is off-loaded all the time.
     check(&format!("h = leaf size={SIZE}; l = leaf size=1MiB; vol = offload idle_after=0s high_watermark=0.5 on h, l"));

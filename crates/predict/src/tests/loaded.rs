@@ -15,7 +15,7 @@ fn counted(trace: &str, requests: u64) -> (Trace, Arc<AtomicU64>) {
     let (bytes, part) = (format!("start ; sector ; length ; op\n{text}"), trace.to_string());
     let open = move || {
         count.fetch_add(1, Ordering::Relaxed);
-        Ok(vec![(part.clone(), Box::new(std::io::Cursor::new(bytes.clone())) as crate::trace::Bytes)])
+        Ok(vec![(part.clone(), Box::new(std::io::Cursor::new(bytes.clone())) as crate::input::Bytes)])
     };
     (Trace::new(trace, Some(Format::Load), Arc::new(open)), opened)
 }

@@ -73,7 +73,7 @@ pub(super) fn attempted(mut attempt: impl FnMut() -> Result<(), String>) -> Resu
 }
 
 #[test]
-fn item_24_a_steady_load_of_a_real_process_is_predicted() {
+fn a_steady_load_of_a_real_process_is_predicted() {
     assert_eq!(attempted(steady_load), Ok(()));
 }
 

@@ -18,7 +18,7 @@ const CONNECTIONS_MAX: u64 = 4096;
 
 /// How clients reach exports.
 #[derive(clap::Args)]
-pub struct Doors {
+pub struct Listeners {
     /// TLS for NBD clients: not at all, for clients that ask, or for all
     #[arg(long, value_enum, default_value = "off")]
     tls: Tls,
@@ -83,7 +83,7 @@ enum TlsFileError {
     Key(String, String),
 }
 
-impl Doors {
+impl Listeners {
     /// Bounds and permissions of NBD clients.
     pub fn nbd(&self) -> esker_front_nbd::server::Config {
         esker_front_nbd::server::Config {

@@ -17,6 +17,7 @@ use crate::candidate::Candidate;
 use crate::error::PredictError;
 use crate::facts::Facts;
 use crate::feed::RecordIter;
+use crate::input::Reel;
 use crate::known_error;
 use crate::load::Load;
 use crate::measure::{Tally, VolumeTally};
@@ -24,7 +25,6 @@ use crate::outcome::{CandidateRun, DeviceRun, VolumeRun};
 use crate::plan::Watch;
 use crate::player::{Bounds, Exports, Player, Stop, play_all};
 use crate::product::Product;
-use crate::trace::Reel;
 use crate::world::World;
 
 /// Idle memory that a world keeps for payloads of devices that need bytes.

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use esker_base::{Nanos, Time};
 
 use crate::access::{Access, Tracking};
+use crate::fairness::Claim;
 use crate::policy::Reason;
-use crate::share::Claim;
 use crate::view::{ChangeError, Region};
 
 /// What was done in a process, or in all.

@@ -1,4 +1,4 @@
-//! A stack at rest: nothing is in flight, and new requests wait at the door.
+//! A stack at rest: nothing is in flight, and new requests wait at admission.
 
 use std::rc::Rc;
 
@@ -16,7 +16,7 @@ pub struct FrozenStack(Rc<Stack>);
 
 impl Drop for FrozenStack {
     fn drop(&mut self) {
-        self.0.shared.door.open();
+        self.0.shared.admission.open();
     }
 }
 
@@ -42,18 +42,18 @@ impl Stack {
 
     /// Holds new requests back; none if they are held already.
     pub(crate) fn hold_now(self: &Rc<Self>) -> Option<FrozenStack> {
-        self.shared.door.close().then(|| FrozenStack(self.clone()))
+        self.shared.admission.close().then(|| FrozenStack(self.clone()))
     }
 
-    /// Closes the door and waits until no request is in; opens it again if that takes longer.
+    /// Closes admission and waits until no request is in; opens it again if that takes longer.
     pub(crate) async fn drain(&self, patience: Nanos) -> Result<(), LiveError> {
-        let door = &self.shared.door;
-        if !door.close() {
+        let admission = &self.shared.admission;
+        if !admission.close() {
             return Err(LiveError::Busy);
         }
-        if let Either::Right(()) = race(door.emptied(), self.rt().sleep(patience)).await {
+        if let Either::Right(()) = race(admission.emptied(), self.rt().sleep(patience)).await {
             let inflight = self.inflight();
-            door.open();
+            admission.open();
             return Err(LiveError::TimedOut { inflight, waited: patience });
         }
         Ok(())
@@ -65,7 +65,7 @@ impl Stack {
     /// # Errors
     /// The first failure.
     pub async fn flush_all(&self) -> Result<(), FlushError> {
-        // It passes the door, which holds all others back until then.
+        // It passes admission, which holds all others back until then.
         self.opened().await;
         let mut first = Ok(());
         for ends in self.ends() {

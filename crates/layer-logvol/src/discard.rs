@@ -19,7 +19,7 @@ const QUIET: Nanos = Nanos::millis(100);
 const AT_ONCE: u64 = 64 << 20;
 
 /// Gives back what is free whenever no client writes, until the volume leaves its stack.
-pub(crate) async fn erase_on(volume: Rc<Volume>, station: LayerHandle) {
+pub(crate) async fn erase_on(volume: Rc<Volume>, handle: LayerHandle) {
     let due = || (volume.may_erase() > 0).then(|| (Nanos(QUIET.0.saturating_sub(volume.quiet_for().0)), ()));
     let work = async |job: WorkPermit, ()| {
         // A request may have written during the pause.
@@ -28,7 +28,7 @@ pub(crate) async fn erase_on(volume: Rc<Volume>, station: LayerHandle) {
         }
         Then::Again
     };
-    volume.erasures.run((volume.rt(), Some(&volume.latch)), &station, due, work).await;
+    volume.erasures.run((volume.rt(), Some(&volume.latch)), &handle, due, work).await;
 }
 
 impl Volume {
