@@ -5,8 +5,8 @@
 //! tracefs need not be mounted; offsets of members of structures are read from the running kernel ([`btf`]). `aya`, pure
 //! Rust, gives the object to the kernel ([`load`]), whose verifier has the last word about it.
 //!
-//! Invariant: nothing stays in the kernel when what was loaded is dropped or its process dies. That holds however the
-//! process dies.
+//! Invariant: leaves nothing in the kernel when the loaded object is dropped or its process dies. That holds however
+//! the process dies.
 //!
 //! Reading order: [`asm`], [`object`], [`btf`], [`load`]; [`peek`] reads the kernel's memory with all of it.
 

@@ -6,7 +6,7 @@
 //! layer's cost is the median of the rounds, a distribution that of all rounds together. What a device takes is measured
 //! again where others had the CPU meanwhile.
 //!
-//! Invariant: tells no time that it did not measure.
+//! Invariant: reports no cost that it did not measure.
 //!
 //! Reading order: [`Calibrator`], `requests` (what is played), `layers`, `devices`, `wakes` (of a client), [`undisturbed`].
 

@@ -1,8 +1,8 @@
 //! Huge pages, decided well: which regions of which processes deserve one, by use, by fairness and by free contiguity
 //! (Kwon et al., *Coordinated and efficient huge page management with Ingens*, OSDI 2016).
 //!
-//! Invariant: reaches memory, clock and processes through [`ProcView`] alone, so that what manages real processes is what
-//! was simulated; it never asks for a promotion that it has not just seen to be deserved.
+//! Invariant: reaches memory, clock and processes through `ProcView` alone; promotes only what it has just seen to
+//! deserve it. So what manages real processes is what was simulated.
 //!
 //! Reading order: [`utilisation`] (which pages of a region are in use), [`access`] (how often), [`contiguity`] (how fragmented
 //! memory is), [`fairness`] (which process deserves the next huge page), [`policy`] (all parameters, and what to do with one region),

@@ -1,7 +1,7 @@
 //! `dedup`: keeps equal blocks once. Each block of the volume leads to a data block that others may lead to as well.
 //!
-//! Invariant: never changes or gives out a data block to which anything durable or mapped still leads. So a power cut
-//! loses at most what was not flushed, and never mixes blocks up.
+//! Invariant: never changes or frees a data block to which durable or mapped state refers. So a power cut loses at most
+//! what was not flushed, and never mixes blocks up.
 //!
 //! Reading order: [`layout`] (where everything lies), [`cell`], [`superblock`], [`journal`], [`index`] (the format),
 //! [`cache`] and [`space`] (the tables in memory), [`store`] (transitions, commits, checkpoints), [`run`] (requests),

@@ -1,8 +1,8 @@
 //! `logvol`: a log-structured volume whose map from logical to physical blocks can be changed from outside: cloning, moving
 //! and deleting ranges costs no data, is atomic and durable (ANViL).
 //!
-//! Invariant: never acknowledges a write before those with lower numbers are written too, never shows or keeps a part of a
-//! vector, and never uses a segment anew that a reader, the newest durable checkpoint or the log behind it needs.
+//! Invariant: acknowledges a write after those with lower numbers; never shows or keeps a part of a vector; never
+//! reuses a segment that a reader, the newest durable checkpoint or the log behind it needs.
 //!
 //! Reading order: [`format`](mod@format) (what lies on the medium), [`map`], [`apply`] (what records do to it), [`segments`], [`pages`],
 //! [`store`], [`volume`] (requests), `log` (batches), `shortage` (a device below without space), `read`, `part` (of blocks), [`compare`], [`checkpoint`], [`map_load`] and [`recover`],

@@ -17,14 +17,14 @@ use crate::{LogvolLayer, Setup};
 const PORTS: Param = Param::required(
     "ports",
     ParamType::Text,
-    "Upper ends, as NAME=SIZE separated by commas; a volume that is not there yet is made.",
+    "Upper ports, as NAME=SIZE separated by commas; a missing volume is made, a smaller one grows.",
 );
 
 const SECTOR: Param = Param::with_default(
     "sector",
     ParamType::Size,
     "512",
-    "Logical block of the ports, 512 or 4096 bytes, no larger than `block`.",
+    "Logical block of the ports, 512 or 4096 bytes, at most `block`.",
 );
 
 /// Those of a volume, with `ports` and `sector` in the place of `size`.

@@ -1,7 +1,7 @@
 //! `mirror`: the same data on several members (RAID-1).
 //!
-//! Invariant: never reads a member that may lack an acknowledged write, and never acknowledges a write that a member
-//! lacks before the superblocks of the others say so.
+//! Invariant: never reads a stale member; acknowledges a write that a member missed only after the other superblocks
+//! mark that member stale.
 //!
 //! Reading order: [`superblock`] (the format), [`assemble`] (from superblocks to members), [`intent`] (regions
 //! in which members may differ), [`members`] (their states), `run` (requests), `resync` (work in the background), `copy`

@@ -1,6 +1,6 @@
 //! `offload`: while a device should rest, what is written to it goes into a log on another one, and home again later.
 //!
-//! Invariant: a byte whose newest content is not in the log has no record in it; nothing is answered before a restart
+//! Invariant: a byte whose newest content is not in the log has no record in it; answers no write before a restart
 //! would find it as the medium promises. So replaying the log never brings back what was overwritten.
 //!
 //! Reading order: [`superblock`] (where the log begins), [`format`] (records), [`log_scan`] (from bytes to records),

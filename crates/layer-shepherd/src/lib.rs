@@ -1,8 +1,7 @@
 //! `shepherd`: what a device cannot read or write at once is tried again, written anew, and in the end moved to spare blocks (I/O
 //! shepherding).
 //!
-//! Invariant: a moved block is on its spare, durably, before anybody is led there; a flush that failed is never tried
-//! again.
+//! Invariant: redirects a request only to a durable spare; never retries a failed flush.
 //!
 //! Reading order: [`table`] (which blocks lie where), `run` (requests), `keep` (work in the background).
 

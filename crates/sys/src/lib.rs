@@ -4,7 +4,7 @@
 //! Descriptors: [`apart`] (calls without those of this process), [`credentials`] (of a peer), [`descriptor`], [`lock`] (media
 //! against other programs), [`loop_device`]. [`secrecy`] keeps keys out of dumps and of the environment.
 //!
-//! Invariant: decides nothing, and keeps no state between calls.
+//! Invariant: decides nothing; keeps no state between calls.
 
 #![allow(
     clippy::disallowed_methods,

@@ -7,7 +7,8 @@
 //! for a device with a medium of its own), [`sweep`] (each request fails once; plans of faults and the
 //! device that follows them are in `esker-dev-sim`); [`bench`] (short words for a stack under test), [`kept`] and [`spoil`]
 //! (ends and ways down for it), [`simulated`] (a disk that fails by plan); [`puppet`] (a process that does
-//! as it is told); [`skip`] (a test that this machine cannot run); [`generated`] (blocks of documents that records say).
+//! as it is told); [`skip`] (a test that this machine cannot
+//! run); [`generated`] (blocks of documents that records say).
 
 #![forbid(unsafe_code)]
 
