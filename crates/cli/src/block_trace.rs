@@ -79,8 +79,8 @@ struct Cut {
 }
 
 impl Reading {
-    /// Opens the trace at `path` (a file, a folder or an archive) to be read at `speed`, with a bar that shows how much was
-    /// read.
+    /// Opens the trace at `path` (a file, a folder or an archive) to be read at `speed`, with a bar that shows how much
+    /// was read.
     ///
     /// # Errors
     /// If it cannot be opened, or is no trace.

@@ -1,5 +1,5 @@
-//! The library in a Python process, a manager beside it, and the kernel that shares pages. Skipped, and said so, without Python, the
-//! rights, free huge pages, or KSM.
+//! The library in a Python process, a manager beside it, and the kernel that shares pages. Skipped, and said so,
+//! without Python, the rights, free huge pages, or KSM.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "processes of this machine are what is tested")]
@@ -24,7 +24,8 @@ use esker_rt::real::{Reactor, RealConfig};
 use esker_sys::process::{PageRun, PageTable, Wanted, page_is};
 use esker_testkit::{Ability, skip};
 
-/// Anonymous memory, of which some regions are read all the time; pages hold one of sixteen contents, so that each has equals.
+/// Anonymous memory, of which some regions are read all the time; pages hold one of sixteen contents, so that each has
+/// equals.
 const SCRIPT: &str = r"
 import mmap, ctypes, sys, threading, time
 H = 2 << 20

@@ -4,8 +4,8 @@
 //! mark that member stale.
 //!
 //! Reading order: [`superblock`] (the format), [`assemble`] (from superblocks to members), [`intent`] (regions
-//! in which members may differ), [`members`] (their states), `run` (requests), `resync` (work in the background), `copy`
-//! and `pace` (members that catch up), [`check`].
+//! in which members may differ), [`members`] (their states), `run` (requests), `resync` (work in the background),
+//! `copy` and `pace` (members that catch up), [`check`].
 
 #![forbid(unsafe_code)]
 

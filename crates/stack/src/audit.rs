@@ -41,8 +41,8 @@ pub struct Watching {
 pub struct Work {
     /// Requests that it was given.
     pub requests: u64,
-    /// Time in its own code, completions and the futures that it returned included; without the layers and devices below.
-    /// In virtual time that is simulated CPU time.
+    /// Time in its own code, completions and the futures that it returned included; without the layers and devices
+    /// below. In virtual time that is simulated CPU time.
     pub time: Nanos,
     /// Requests that it created, or parts of requests.
     pub generated: u64,

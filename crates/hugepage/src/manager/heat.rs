@@ -1,7 +1,8 @@
 //! Scans of access bits: cleared at the beginning of an interval, read at its end.
 //!
-//! A process that has done nothing since the last scan is asleep: its pages cannot have been used, and nothing is cleared,
-//! monitored or read for it. What it does after that is noticed at the next scan, from which on it is watched again.
+//! A process that has done nothing since the last scan is asleep: its pages cannot have been used, and nothing is
+//! cleared, monitored or read for it. What it does after that is noticed at the next scan, from which on it is watched
+//! again.
 
 use std::collections::BTreeMap;
 

@@ -92,8 +92,8 @@ impl Manager {
         is_done
     }
 
-    /// Whether a region that is used well enough stays in base pages because some are shared. A write to one of them, or
-    /// heat, asks for its promotion; the background scan does not, nor does anybody where all duplicates are shared.
+    /// Whether a region that is used well enough stays in base pages because some are shared. A write to one of them,
+    /// or heat, asks for its promotion; the background scan does not, nor does anybody where all duplicates are shared.
     pub(super) fn stays_shared(&self, place: RegionAddress, asker: Asker, view: &mut impl ProcView) -> bool {
         self.is_mergeable(place)
             && (asker == Asker::Scan || self.policy.sharing == SharingPolicy::All)
