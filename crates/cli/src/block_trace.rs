@@ -15,7 +15,7 @@ use crate::trace_files;
 
 /// How traces are read.
 #[derive(clap::Args)]
-pub struct Reading {
+pub struct TraceInput {
     #[arg(long, value_name = "FORMAT", help = from_help())]
     from: Option<Format>,
     /// Only requests from this time of the trace on; a trace in format ebt is sought by its index
@@ -78,7 +78,7 @@ struct Cut {
     used: &'static str,
 }
 
-impl Reading {
+impl TraceInput {
     /// Opens the trace at `path` (a file, a folder or an archive) to be read at `speed`, with a bar that shows how much
     /// was read.
     ///

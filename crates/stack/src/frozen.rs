@@ -34,7 +34,8 @@ impl Stack {
     /// Holds new requests back and waits until none is in flight.
     ///
     /// # Errors
-    /// [`LiveError::Busy`] if it is held already, [`LiveError::TimedOut`] if requests do not end in time; then it runs on.
+    /// [`LiveError::Busy`] if it is held already. [`LiveError::TimedOut`] if requests do not end in time; then it runs
+    /// on.
     pub async fn hold(self: &Rc<Self>, patience: Nanos) -> Result<FrozenStack, LiveError> {
         self.drain(patience).await?;
         Ok(FrozenStack(self.clone()))

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use esker_trace_block::{Source, Speed, Stats, Summary, stats};
 use serde_json::json;
 
-use crate::block_trace::{Reading, Trace, report_json};
+use crate::block_trace::{Trace, TraceInput, report_json};
 use crate::failure::Failure;
 use crate::outputs::Output;
 use crate::terminal::Terminal;
@@ -39,7 +39,7 @@ struct Stat {
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<String>,
     #[command(flatten)]
-    reading: Reading,
+    reading: TraceInput,
     /// One JSON object for each trace instead of tables
     #[arg(long)]
     json: bool,

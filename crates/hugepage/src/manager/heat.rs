@@ -10,7 +10,7 @@ use esker_base::Time;
 
 use super::{Manager, Tell};
 use crate::access::{Access, Tracking};
-use crate::process::Record;
+use crate::process::Process;
 use crate::view::{ProcView, Region};
 
 /// What an interval tells of a process.
@@ -97,7 +97,7 @@ impl Manager {
 }
 
 /// Takes a bit that was cleared and read, and judges by it whether the page was rightly taken for hot.
-fn check(record: &mut Record, tracking: &Tracking, region: Region, accessed: bool) {
+fn check(record: &mut Process, tracking: &Tracking, region: Region, accessed: bool) {
     let Some(access) = record.huge.get_mut(&region) else {
         // In base pages, of which only what is shared is watched.
         record.mergeable.get_mut(&region).into_iter().for_each(|access| observe(access, tracking, accessed));

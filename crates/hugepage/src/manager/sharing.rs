@@ -9,7 +9,7 @@ use esker_base::Time;
 
 use super::{Asker, Decision, Manager, Tell};
 use crate::merge_policy::{Candidate, SharingPolicy, Verdict};
-use crate::process::Record;
+use crate::process::Process;
 use crate::view::{ChangeError, Outcome, Pid, ProcView, Region, RegionAddress};
 use esker_base::Nanos;
 
@@ -125,7 +125,7 @@ impl Manager {
 }
 
 /// Regions in base pages that may be shared and have become hot.
-fn hot_base(record: &Record, tracking: &crate::access::Tracking) -> impl Iterator<Item = Region> {
+fn hot_base(record: &Process, tracking: &crate::access::Tracking) -> impl Iterator<Item = Region> {
     record.mergeable_base().filter(|region| record.mergeable[region].is_hot(tracking))
 }
 
