@@ -2,7 +2,7 @@
 //!
 //! Invariant: the only place that reads arguments, environment and terminal; holds no logic of its own.
 //!
-//! TraceInput order: [`verb`] (what a verb is, and the command line made of all), [`verbs`] (the table, one file for each
+//! Reading order: [`verb`] (what a verb is, and the command line made of all), [`verbs`] (the table, one file for each
 //! verb), [`failure`] (exit status and messages), [`terminal`], then what verbs share: [`stack_text`], [`composition`],
 //! [`rewriting`],
 //! [`block_trace`], [`trace_files`] and [`trace_archives`], [`control`] and [`patience`], [`listeners`], [`world`], [`log`], [`secrets`], [`signals`], [`outputs`],
