@@ -308,7 +308,7 @@ fn what_is_shared_stays_so_without_a_manager_and_the_next_one_goes_on() {
     });
     puppet.send("write 600");
     managed.until("what was written is private and huge", |_| puppet.huge(4)[1]);
-    assert!(puppet.mergeable() <= shared - REGION_BYTES);
+    managed.until("its pages are no longer offered for merging", |_| puppet.mergeable() <= shared - REGION_BYTES);
     assert_eq!(puppet.send("check 0 600"), 0);
 }
 
