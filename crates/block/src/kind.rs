@@ -36,7 +36,8 @@ pub enum ParamType {
     Choice(&'static [&'static str]),
     /// Any text, such as a path.
     Text,
-    /// Where a secret is: `file:PATH` or `env:NAME`. No text, message or log shows another value: it may be the secret itself.
+    /// Where a secret is: `file:PATH` or `env:NAME`. No text, message or log shows another value: it may be the secret
+    /// itself.
     Secret,
 }
 
@@ -326,8 +327,8 @@ impl Ends {
     }
 }
 
-/// Where a layer leads requests: what the theory of stacking needs to know of it (ABLE, definitions 5.3.2 to 5.3.5), and
-/// what the loop holds it to. An accessor forwards as declared and creates nothing.
+/// Where a layer leads requests: what the theory of stacking needs to know of it (ABLE, definitions 5.3.2 to 5.3.5),
+/// and what the loop holds it to. An accessor forwards as declared and creates nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Routes {
     /// Lower devices to which a request, or a part of it, may go on.

@@ -1,4 +1,5 @@
-//! The block interface: what a request is, what a device answers, what an extension may do, how a kind describes itself.
+//! The block interface: what a request is, what a device answers, what an extension may do, how a kind describes
+//! itself.
 //!
 //! Invariant: does no I/O and knows no kind. It has no policy, and nothing here knows which devices or layers exist.
 //!

@@ -20,8 +20,8 @@ pub fn create_anew(path: &Path) -> io::Result<File> {
     File::options().write(true).create_new(true).open(path)
 }
 
-/// Opens `path` for appending, and creates it with the permission bits `mode`. A link is followed if it belongs to root or
-/// to the caller, as `/dev/stderr` does.
+/// Opens `path` for appending, and creates it with the permission bits `mode`. A link is followed if it belongs to root
+/// or to the caller, as `/dev/stderr` does.
 ///
 /// # Errors
 /// A link of another user, and what the system refuses.

@@ -31,8 +31,8 @@ pub struct Listeners {
     /// Inside TLS serve only clients with a certificate signed by one of these, in PEM form
     #[arg(long, value_name = "FILE")]
     tls_client_ca: Option<PathBuf>,
-    /// Of those clients serve only the ones whose certificate has this subject, such as CN=backup,O=Acme; may be given several
-    /// times
+    /// Of those clients serve only the ones whose certificate has this subject, such as CN=backup,O=Acme; may be given
+    /// several times
     #[arg(long, value_name = "NAME", requires = "tls_client_ca", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     tls_subject: Vec<String>,
     /// Connections of NBD clients at one address; beyond it the longest idle one ends

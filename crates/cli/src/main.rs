@@ -3,7 +3,8 @@
 //! Invariant: the only place that reads arguments, environment and terminal; holds no logic of its own.
 //!
 //! Reading order: [`verb`] (what a verb is, and the command line made of all), [`verbs`] (the table, one file for each
-//! verb), [`failure`] (exit status and messages), [`terminal`], then what verbs share: [`stack_text`], [`composition`], [`rewriting`],
+//! verb), [`failure`] (exit status and messages), [`terminal`], then what verbs share: [`stack_text`], [`composition`],
+//! [`rewriting`],
 //! [`block_trace`], [`trace_files`] and [`trace_archives`], [`control`] and [`patience`], [`listeners`], [`world`], [`log`], [`secrets`], [`signals`], [`outputs`],
 //! [`block_devices`] and [`target`]; [`top`] is the screen of the verb of that name, [`hugepages`] and
 //! [`volumes`] what the verbs of those managers share.

@@ -108,7 +108,8 @@ fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
 }
 
 impl Array {
-    /// The array that the arguments of `make` ask for; with `content` instead of what they ask to be kept, if it is given.
+    /// The array that the arguments of `make` ask for; with `content` instead of what they ask to be kept, if it is
+    /// given.
     ///
     /// # Errors
     /// Numbers that do not fit, by name.

@@ -1,7 +1,8 @@
 //! The catalogue of devices: for each one the numbers of its kind's parameters, each with its source.
 //!
 //! An entry is a set of arguments: what a stack file could say is what the catalogue says, and the manifest of the kind
-//! checks both alike. The files are `catalogue/*.toml` beside the sources; a device is added there and to the list of names.
+//! checks both alike. The files are `catalogue/*.toml` beside the sources; a device is added there and to the list of
+//! names.
 
 use std::collections::BTreeMap;
 
@@ -106,8 +107,8 @@ impl Entry {
         self.numbers.get(param).is_some_and(Number::is_estimated)
     }
 
-    /// Whether a power that the device may draw, in whatever state, is an estimate: an energy that is computed from it is
-    /// one, too.
+    /// Whether a power that the device may draw, in whatever state, is an estimate: an energy that is computed from it
+    /// is one, too.
     pub fn power_is_estimated(&self) -> bool {
         self.numbers.iter().any(|(param, number)| param.ends_with(POWER) && number.is_estimated())
     }

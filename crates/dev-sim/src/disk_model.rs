@@ -1,7 +1,9 @@
-//! `disk-model`: a rotating disk with an arm, zones, a command queue that it orders by itself, a track buffer, a volatile
-//! write cache and standby. It is built from a data sheet's numbers or from measured files in DiskSim's formats.
+//! `disk-model`: a rotating disk with an arm, zones, a command queue that it orders by itself, a track buffer, a
+//! volatile write cache and standby. It is built from a data sheet's numbers or from measured files in DiskSim's
+//! formats.
 //!
-//! Reading order: [`spec`] (a data sheet), [`disksim`] (measured files), [`parts`] (what both become), [`seek`], [`zone`],
+//! Reading order: [`spec`] (a data sheet), [`disksim`] (measured files), [`parts`] (what both become), [`seek`],
+//! [`zone`],
 //! [`geometry`], [`segments`] (the track buffer), [`model`] (the function), `dirty` (the write cache's table), [`device`].
 
 use std::rc::Rc;

@@ -126,7 +126,8 @@ impl Setup {
         access::limits(self.size, self.block, self.cache, &self.content)
     }
 
-    /// The setup that the arguments of `make` ask for, of a device of `capacity` bytes and at most `depth_max` commands.
+    /// The setup that the arguments of `make` ask for, of a device of `capacity` bytes and at most `depth_max`
+    /// commands.
     ///
     /// # Errors
     /// Values that do not fit, by name.

@@ -1,8 +1,8 @@
-//! `ssd-model`: a solid-state drive with a page-mapped translation layer, dies on channels, a collector, a volatile write
-//! buffer, energy and price.
+//! `ssd-model`: a solid-state drive with a page-mapped translation layer, dies on channels, a collector, a volatile
+//! write buffer, energy and price.
 //!
-//! Reading order: [`spec`] (numbers), [`ftl`] (what happens on flash), `nand` (how long it takes), [`model`] (both as one
-//! function), and here what a [`Planned`] device asks of it.
+//! Reading order: [`spec`] (numbers), [`ftl`] (what happens on flash), `nand` (how long it takes), [`model`] (both as
+//! one function), and here what a [`Planned`] device asks of it.
 
 use std::rc::Rc;
 
@@ -130,7 +130,8 @@ fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
 pub type Ssd = Planned<SsdModel>;
 
 impl Planned<SsdModel> {
-    /// A drive whose world is `rt`, at rest. A `protected` one has power-loss protection: what is in its buffer survives.
+    /// A drive whose world is `rt`, at rest. A `protected` one has power-loss protection: what is in its buffer
+    /// survives.
     pub fn new(rt: &Rt, model: SsdModel, ftl: &FtlSetup, setup: Setup, protected: bool) -> Ssd {
         let state = model.at_rest(ftl);
         Planned::over(rt, model, state, setup, protected)

@@ -4,9 +4,9 @@
 //! flush succeeds without the data. Hence the device latches: later changes and flushes answer
 //! [`BioError::Latched`] with the first failure; reads go on.
 //!
-//! A write that finds no space is an answer and latches nothing: the kernel has taken none of the bytes that it refused, and
-//! what it took before stays under the write that failed. A flush that finds no space latches, because it lost bytes that
-//! were answered.
+//! A write that finds no space is an answer and latches nothing: the kernel has taken none of the bytes that it
+//! refused, and what it took before stays under the write that failed. A flush that finds no space latches, because it
+//! lost bytes that were answered.
 
 mod transfer;
 

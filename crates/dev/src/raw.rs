@@ -89,8 +89,8 @@ fn open(kernel: &Kernel, path: &Path, read_only: bool, depth: u32) -> Result<Ope
     })
 }
 
-/// Locks the file below a loop device as [`file`](crate::file) would, because the kernel does not. A file that cannot be opened
-/// from here cannot be asked.
+/// Locks the file below a loop device as [`file`](crate::file) would, because the kernel does not. A file that cannot
+/// be opened from here cannot be asked.
 fn lock_beneath(kernel: &Kernel, device: &Path, read_only: bool) -> Result<Option<File>, KindError> {
     let Some(path) = loop_device::file_below(device).map_err(|e| outside(device, e))? else { return Ok(None) };
     let mode = OpenMode { read_only: true, direct: false, create_new: false, exclusive: false };

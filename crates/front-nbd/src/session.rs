@@ -271,8 +271,8 @@ impl Connection {
         }
     }
 
-    /// Receives the payload of a write straight into its slab, and starts the request. Only one that must wait becomes a
-    /// task.
+    /// Receives the payload of a write straight into its slab, and starts the request. Only one that must wait becomes
+    /// a task.
     async fn serve(
         &mut self,
         outbox: &Rc<Outbox<Ticket>>,

@@ -6,9 +6,9 @@
 //! A guest's memory changes under our hands, so no reference into it can exist in safe Rust. Payload is copied once in
 //! each direction, between guest memory and slabs of the pool, and the copies are counted ([`Counters::copied_bytes`]).
 //!
-//! Reading order: [`disk`] (what the guest sees of an export), [`guest`] (its memory, which may go), [`chain`] (descriptors), [`request`] (what they ask),
-//! `execute` (requests as requests to a device), [`ring`] (one queue), [`inflight`] (what survives our death),
-//! `handler` and `session` (the monitor's messages: a thread that reads them, the reactor that obeys), [`server`].
+//! Reading order: [`disk`] (what the guest sees of an export), [`guest`] (its memory, which may go), [`chain`]
+//! (descriptors), [`request`] (what they ask), `execute` (requests as requests to a device), [`ring`] (one queue),
+//! [`inflight`] (what survives our death), `handler` and `session` (the monitor's messages: a thread that reads them, the reactor that obeys), [`server`].
 
 #![deny(unsafe_code)]
 

@@ -122,7 +122,8 @@ pub const STATE: &str = "/run/esker/hugepage.json";
 const POLL: Nanos = Nanos::millis(50);
 const POLL_CPU_MAX: f64 = 0.02;
 const CPU_MAX: f64 = 0.25;
-/// What one scan of access bits clears: the kernel's monitor takes about 0.1 ms for each, so that this is 0.5 % of a CPU.
+/// What one scan of access bits clears: the kernel's monitor takes about 0.1 ms for each, so that this is 0.5 % of a
+/// CPU.
 const SCAN_REGIONS: u32 = 512;
 
 impl Config {

@@ -1,5 +1,5 @@
-//! The library in a Python process, a manager beside it, and the kernel that shares pages. Skipped, and said so, without Python, the
-//! rights, free huge pages, or KSM.
+//! The library in a Python process, a manager beside it, and the kernel that shares pages. Skipped, and said so,
+//! without Python, the rights, free huge pages, or KSM.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "processes of this machine are what is tested")]
@@ -24,7 +24,8 @@ use esker_rt::real::{Reactor, RealConfig};
 use esker_sys::process::{PageRun, PageTable, Wanted, page_is};
 use esker_testkit::{Ability, skip};
 
-/// Anonymous memory, of which some regions are read all the time; pages hold one of sixteen contents, so that each has equals.
+/// Anonymous memory, of which some regions are read all the time; pages hold one of sixteen contents, so that each has
+/// equals.
 const SCRIPT: &str = r"
 import mmap, ctypes, sys, threading, time
 H = 2 << 20
@@ -307,7 +308,7 @@ fn what_is_shared_stays_so_without_a_manager_and_the_next_one_goes_on() {
     });
     puppet.send("write 600");
     managed.until("what was written is private and huge", |_| puppet.huge(4)[1]);
-    assert!(puppet.mergeable() <= shared - REGION_BYTES);
+    managed.until("its pages are no longer offered for merging", |_| puppet.mergeable() <= shared - REGION_BYTES);
     assert_eq!(puppet.send("check 0 600"), 0);
 }
 

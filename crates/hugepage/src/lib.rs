@@ -4,8 +4,9 @@
 //! Invariant: reaches memory, clock and processes through `ProcView` alone; promotes only what it has just seen to
 //! deserve it. So what manages real processes is what was simulated.
 //!
-//! Reading order: [`utilisation`] (which pages of a region are in use), [`access`] (how often), [`contiguity`] (how fragmented
-//! memory is), [`fairness`] (which process deserves the next huge page), [`policy`] (all parameters, and what to do with one region),
+//! Reading order: [`utilisation`] (which pages of a region are in use), [`access`] (how often), [`contiguity`] (how
+//! fragmented memory is), [`fairness`] (which process deserves the next huge page), [`policy`] (all parameters, and
+//! what to do with one region),
 //! [`merge_policy`] (same pages or huge pages), [`view`] (what a policy sees and may do), [`urgent`] (requests of faults),
 //! [`process`], [`manager`] (everything together), [`sim`] (a machine's memory in virtual time).
 

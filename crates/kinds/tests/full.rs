@@ -1,4 +1,5 @@
-//! Devices below that have no space: at each write in turn, nothing that was answered is lost, and the next start is sound.
+//! Devices below that have no space: at each write in turn, nothing that was answered is lost, and the next start is
+//! sound.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

@@ -1,4 +1,5 @@
-//! One failure, one error: whatever keeps state on a medium refuses changes in the same way after a change of it failed.
+//! One failure, one error: whatever keeps state on a medium refuses changes in the same way after a change of it
+//! failed.
 
 use std::cell::Cell;
 use std::rc::Rc;

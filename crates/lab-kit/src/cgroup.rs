@@ -1,5 +1,5 @@
-//! Control groups of memory, of either version: around this process, whose memory and page cache are bounded, or around a
-//! program, whose memory is counted.
+//! Control groups of memory, of either version: around this process, whose memory and page cache are bounded, or around
+//! a program, whose memory is counted.
 
 use std::fs;
 use std::io;

@@ -100,9 +100,9 @@ impl Runs {
     }
 }
 
-/// Runs all of them once, then all again, `repeat` times, each time with the next seed, so that a budget that ends early leaves none
-/// without figures. No run begins when the budget is spent, or when the longest one of its experiment would not fit in what is
-/// left. What fails is told and does not keep the others from being run.
+/// Runs all of them once, then all again, `repeat` times, each time with the next seed, so that a budget that ends
+/// early leaves none without figures. No run begins when the budget is spent, or when the longest one of its experiment
+/// would not fit in what is left. What fails is told and does not keep the others from being run.
 pub fn evaluate(
     experiments: &[&'static Experiment],
     options: &Options,

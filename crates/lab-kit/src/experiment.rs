@@ -171,8 +171,8 @@ impl LabError {
 }
 
 impl Experiment {
-    /// Checks that all rivals are installed, runs, and reports. Figures that are absent because a rival is not there are a
-    /// failure of the run: [`Report::complete`].
+    /// Checks that all rivals are installed, runs, and reports. Figures that are absent because a rival is not there
+    /// are a failure of the run: [`Report::complete`].
     ///
     /// # Errors
     /// [`LabError`] says what is missing or went wrong.

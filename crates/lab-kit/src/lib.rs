@@ -2,7 +2,8 @@
 //!
 //! Invariant: reports no figure that the run did not measure.
 //!
-//! Reading order: [`experiment`] (what an experiment is and reports), [`evaluation`] (several, several times), [`machine`],
+//! Reading order: [`experiment`] (what an experiment is and reports), [`evaluation`] (several, several times),
+//! [`machine`],
 //! [`rig`] (a stack in a world), [`peer`] (rival programs), [`timing`] (medians and ratios), [`cpu_time`], [`scratch`],
 //! [`bound`] (programs that end with this one), [`cgroup`]; then servers: [`serving`] (on a thread), [`serve_process`]
 //! (`esker serve` as a program), [`nbd_serving`]; and [`volume_load`].

@@ -65,7 +65,8 @@ impl Drop for Rival {
     }
 }
 
-/// Our server of device `vol` of a stack, at `socket`. Before it listens, layer `vm` is asked for what `words` say, if any.
+/// Our server of device `vol` of a stack, at `socket`. Before it listens, layer `vm` is asked for what `words` say, if
+/// any.
 ///
 /// # Errors
 /// [`LabError::Rival`] if it does not listen.

@@ -31,8 +31,8 @@ pub fn output(program: &str, args: &[String]) -> Result<String, LabError> {
     Ok(String::from_utf8_lossy(&run.stdout).into_owned())
 }
 
-/// Runs one job of fio for `span`, on what `place` says and with `options`, which are divided by blanks, and returns its
-/// requests per second: those of all `ways` (`read`, `write`) together.
+/// Runs one job of fio for `span`, on what `place` says and with `options`, which are divided by blanks, and returns
+/// its requests per second: those of all `ways` (`read`, `write`) together.
 ///
 /// # Errors
 /// [`LabError`] with its last words if it fails, or if its report has no such rate.
@@ -43,8 +43,8 @@ pub fn fio_rate(place: &[String], options: &str, span: Duration, seed: u64, ways
     rates.map(|rates| rates.iter().sum()).ok_or_else(|| fault("fio", "no rate in its report"))
 }
 
-/// Runs one job of fio to its end, on what `place` says and with `options`, which are divided by blanks, and returns its
-/// report.
+/// Runs one job of fio to its end, on what `place` says and with `options`, which are divided by blanks, and returns
+/// its report.
 ///
 /// # Errors
 /// [`LabError`] with its last words if it fails.

@@ -29,8 +29,8 @@ pub struct ServeProcess {
 }
 
 impl ServeProcess {
-    /// Serves a stack, with more arguments, and waits until it is open and measured. In both texts, FOLDER is the server's
-    /// own folder in `parent`. Only errors are logged.
+    /// Serves a stack, with more arguments, and waits until it is open and measured. In both texts, FOLDER is the
+    /// server's own folder in `parent`. Only errors are logged.
     ///
     /// # Errors
     /// If it does not start.
@@ -40,7 +40,8 @@ impl ServeProcess {
         ServeProcess::start_in(folder, text, &args, |command| command.stdout(Stdio::null()).stderr(Stdio::null()))
     }
 
-    /// The same under a program that runs another one, such as a profiler: its words, in which FOLDER is the server's folder.
+    /// The same under a program that runs another one, such as a profiler: its words, in which FOLDER is the server's
+    /// folder.
     ///
     /// # Errors
     /// If it does not start.
@@ -116,7 +117,8 @@ impl ServeProcess {
         self.program.pid()
     }
 
-    /// Asks it over the control socket to stop, and waits until it has ended. Under a profiler a signal may not reach it.
+    /// Asks it over the control socket to stop, and waits until it has ended. Under a profiler a signal may not reach
+    /// it.
     ///
     /// # Errors
     /// The kernel's, and a server that fails as it stops.

@@ -40,8 +40,8 @@ pub fn at_share(mut values: Vec<f64>, share: f64) -> f64 {
 }
 
 /// Our rate over a rival's, each measured `pairs` times in turns: the median of the ratios is the figure `id`, with the
-/// median of the rates of the rival, which is called `rival`, beside it. A measurement of either during which the machine's
-/// host gave the CPU to others is taken again, a few times at most.
+/// median of the rates of the rival, which is called `rival`, beside it. A measurement of either during which the
+/// machine's host gave the CPU to others is taken again, a few times at most.
 ///
 /// # Errors
 /// The first measurement's.

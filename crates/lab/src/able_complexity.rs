@@ -1,4 +1,5 @@
-//! `able-complexity`: how much less code the primitives need, counted by `cargo xtask complexity` over the sample extensions.
+//! `able-complexity`: how much less code the primitives need, counted by `cargo xtask complexity` over the sample
+//! extensions.
 
 use serde_json::Value;
 

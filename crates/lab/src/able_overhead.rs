@@ -1,8 +1,8 @@
-//! `able-overhead`: what requests cost through the sample extensions on the primitives, against the same extensions by hand: in
-//! instructions (callgrind), and as a share of the time that the modelled disk takes for them.
+//! `able-overhead`: what requests cost through the sample extensions on the primitives, against the same extensions by
+//! hand: in instructions (callgrind), and as a share of the time that the modelled disk takes for them.
 //!
-//! Costs are differences between runs of different length, so that start and end drop out. A request is half a write and half a
-//! read of 4 KiB, each alone.
+//! Costs are differences between runs of different length, so that start and end drop out. A request is half a write
+//! and half a read of 4 KiB, each alone.
 
 use std::process::Command;
 
@@ -21,7 +21,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// An extension: stack text in which VARIANT stands, names of its figures, and the thesis' two percentages if it has any.
+/// An extension: stack text in which VARIANT stands, names of its figures, and the thesis' two percentages if it has
+/// any.
 struct Case {
     text: &'static str,
     more: &'static str,

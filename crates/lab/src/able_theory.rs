@@ -1,10 +1,10 @@
 //! `able-theory`: the theory of stacking against the tables of the thesis, and how fast orders are found.
 //!
-//! `pairs_matching`: of the 30 ordered pairs of the six sample extensions, those whose cell, grid and exact last handlers
-//! are as the table says. `dominance_classes`: classes into which their 720 orders fall. `priority_lists_matching`: of nine
-//! lists of priorities, with and without starving allowed, those whose best score and number of best orders are as listed.
-//! `exhaustive_n8_s`: all 40,320 orders of eight random extensions. `branch_n12_s`: the best order of twelve; the slowest
-//! of all instances.
+//! `pairs_matching`: of the 30 ordered pairs of the six sample extensions, those whose cell, grid and exact last
+//! handlers are as the table says. `dominance_classes`: classes into which their 720 orders fall.
+//! `priority_lists_matching`: of nine lists of priorities, with and without starving allowed, those whose best score
+//! and number of best orders are as listed. `exhaustive_n8_s`: all 40,320 orders of eight random extensions.
+//! `branch_n12_s`: the best order of twelve; the slowest of all instances.
 
 use esker_base::Stream;
 use esker_compose::constraint::Constraints;

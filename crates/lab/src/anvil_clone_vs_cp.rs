@@ -1,6 +1,6 @@
-//! `anvil-clone-vs-cp`: what a clone costs: 1 GiB that was written in order, and as many extents as were written in random
-//! order. Beside the first: the time that copying as much through the same volume takes, by reading and writing, and that of
-//! `cp --reflink` on file systems that share blocks.
+//! `anvil-clone-vs-cp`: what a clone costs: 1 GiB that was written in order, and as many extents as were written in
+//! random order. Beside the first: the time that copying as much through the same volume takes, by reading and writing,
+//! and that of `cp --reflink` on file systems that share blocks.
 
 use std::time::Instant;
 

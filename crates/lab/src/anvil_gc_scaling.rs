@@ -1,6 +1,6 @@
-//! `anvil-gc-scaling`: how long it takes to move everything, against how much there is. After figure 3.9 of ANViL: sequential
-//! writes of 4 KiB, no overwrites, and then every segment is cleaned, whatever is live in it. On memory, so that nothing but the
-//! collector's own work is measured.
+//! `anvil-gc-scaling`: how long it takes to move everything, against how much there is. After figure 3.9 of ANViL:
+//! sequential writes of 4 KiB, no overwrites, and then every segment is cleaned, whatever is live in it. On memory, so
+//! that nothing but the collector's own work is measured.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -82,8 +82,8 @@ fn clean_all(options: &Options, bytes: u64) -> Result<f64, LabError> {
     Ok(seconds)
 }
 
-/// Writes to all of a device but its ends, which stay blank: what a virtual machine's host takes to find memory that was never used
-/// before is not the collector's time.
+/// Writes to all of a device but its ends, which stay blank: what a virtual machine's host takes to find memory that
+/// was never used before is not the collector's time.
 async fn touch(device: &dyn Device, bytes: u64) -> Result<(), BioError> {
     let pool = Pool::default();
     for at in (MIB..bytes - MIB).step_by(MIB as usize) {

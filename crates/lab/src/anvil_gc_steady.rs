@@ -1,9 +1,10 @@
-//! `anvil-gc-steady`: saturating random writes in the steady state of the collector, against the same writes without one.
+//! `anvil-gc-steady`: saturating random writes in the steady state of the collector, against the same writes without
+//! one.
 //!
-//! 54 % of the space is live, 32 writers overwrite 4 KiB at random. *Without*: the same live data and writes on a device so
-//! large that cleaning never begins. Both lie in files whose space was found before, as far as they are written. First once
-//! the live data are written, then as much again as the device holds, then measured. After figure 3.8 of ANViL, at 4 MiB a
-//! segment instead of 128 so that there are as many of them.
+//! 54 % of the space is live, 32 writers overwrite 4 KiB at random. *Without*: the same live data and writes on a
+//! device so large that cleaning never begins. Both lie in files whose space was found before, as far as they are
+//! written. First once the live data are written, then as much again as the device holds, then measured. After figure
+//! 3.8 of ANViL, at 4 MiB a segment instead of 128 so that there are as many of them.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -91,7 +92,8 @@ fn measure(options: &Options, device: u64, live: u64, warm: u64, count: u64) -> 
     let dir = scratch::folder(&options.scratch)?;
     let reactor = Reactor::new(RealConfig::seeded(options.seed))?;
     let file = dir.path().join("volume");
-    // Segments are taken from the front, and what is written once is live data, all overwrites and at most a third for records.
+    // Segments are taken from the front, and what is written once is live data, all overwrites and at most a third for
+    // records.
     let once = live + (warm + count) * BLOCK * 4 / 3;
     scratch::zero_start(&file, device.min(once / MIB * MIB), device)?;
     let vol = volume_load::open(&reactor, &file, device, true, PARAMS)?;

@@ -1,9 +1,10 @@
-//! `anvil-scanner-threads`: how a pass over the map gains from more scanners. After figure 3.10 of ANViL: one segment of 128 MiB, and
-//! many snapshots of it.
+//! `anvil-scanner-threads`: how a pass over the map gains from more scanners. After figure 3.10 of ANViL: one segment
+//! of 128 MiB, and many snapshots of it.
 //!
-//! One and two scanners run on this machine's CPUs. What more would bring is **simulated**: the same code shares the same map out
-//! in virtual time, where a mapping costs what is charged for it and nothing else does. *Skewed*: nine tenths of the mappings
-//! are in a thousandth of the populated space. *Static* is a split of the space into equal parts, once and for all.
+//! One and two scanners run on this machine's CPUs. What more would bring is **simulated**: the same code shares the
+//! same map out in virtual time, where a mapping costs what is charged for it and nothing else does. *Skewed*: nine
+//! tenths of the mappings are in a thousandth of the populated space. *Static* is a split of the space into equal
+//! parts, once and for all.
 
 use std::ops::Range;
 use std::sync::Arc;

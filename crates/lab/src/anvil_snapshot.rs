@@ -1,5 +1,5 @@
-//! `anvil-snapshot`: random 4 KiB writes to a volume after snapshots of it, against the same volume without any, against
-//! snapshots by copying before writing, against qcow2, and against the bare file below.
+//! `anvil-snapshot`: random 4 KiB writes to a volume after snapshots of it, against the same volume without any,
+//! against snapshots by copying before writing, against qcow2, and against the bare file below.
 //!
 //! The collector rests in all of it: with and without snapshots, less of the medium is in use than wakes it.
 
@@ -116,8 +116,8 @@ impl Bench {
         Ok(worst.into_iter().flatten().collect())
     }
 
-    /// A volume all of whose blocks were written in random order, and then as many more as snapshots keep: over the volume
-    /// if there are snapshots, beside it if not, so that as much of the medium is live.
+    /// A volume all of whose blocks were written in random order, and then as many more as snapshots keep: over the
+    /// volume if there are snapshots, beside it if not, so that as much of the medium is live.
     fn aged(&self, name: &str, bytes: u64, snapshots: u64, has_them: bool) -> Result<Aged, LabError> {
         let file = self.file(name, MEDIUM)?;
         let text = format!(
@@ -204,8 +204,8 @@ impl Bench {
         Ok(best)
     }
 
-    /// The best median of a few runs over all depths, and that depth: as many writes as a sixteenth of the blocks, each run
-    /// after a snapshot of its own.
+    /// The best median of a few runs over all depths, and that depth: as many writes as a sixteenth of the blocks, each
+    /// run after a snapshot of its own.
     fn best_rate(
         &self,
         bytes: u64,

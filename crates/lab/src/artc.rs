@@ -1,5 +1,5 @@
-//! What experiments on replays share: compiling, replaying, programs that know what they did, and model disks with a file
-//! system on them.
+//! What experiments on replays share: compiling, replaying, programs that know what they did, and model disks with a
+//! file system on them.
 
 use std::path::{Path, PathBuf};
 

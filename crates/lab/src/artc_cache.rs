@@ -1,7 +1,7 @@
-//! `artc-cache`: two threads that read random blocks of a file each, through the page cache; the first one has read its whole
-//! file before. Where the cache holds that file, its reads are hits; where it does not, they are misses beside those of the other
-//! thread. What was traced with each cache is replayed with each; the small one is a control group around program and replay.
-//! `--quick` has fewer reads of smaller files.
+//! `artc-cache`: two threads that read random blocks of a file each, through the page cache; the first one has read its
+//! whole file before. Where the cache holds that file, its reads are hits; where it does not, they are misses beside
+//! those of the other thread. What was traced with each cache is replayed with each; the small one is a control group
+//! around program and replay. `--quick` has fewer reads of smaller files.
 
 use esker_trace_order::rules::Order;
 use esker_trace_replay::{InitMode, Speed};

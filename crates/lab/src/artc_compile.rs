@@ -1,7 +1,7 @@
-//! `artc-compile`: what compiling and loading a large trace costs. The trace is generated, with the patterns of Apple's desktop
-//! programs on 16 threads, about as long as the longest one of the source (1,660,736 actions). The memory is that of the
-//! whole process while it compiles, with the trace in it; loading is decoding the file's bytes, deriving all edges of
-//! the usual rules, and reducing them.
+//! `artc-compile`: what compiling and loading a large trace costs. The trace is generated, with the patterns of Apple's
+//! desktop programs on 16 threads, about as long as the longest one of the source (1,660,736 actions). The memory is
+//! that of the whole process while it compiles, with the trace in it; loading is decoding the file's bytes, deriving
+//! all edges of the usual rules, and reducing them.
 
 use std::fs;
 use std::time::Instant;

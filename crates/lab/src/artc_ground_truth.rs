@@ -1,11 +1,11 @@
-//! `artc-ground-truth`: whether the inferred order is the program's. Seeded programs of several threads hand files to each other,
-//! meet at barriers, take turns at a lock, share directories and read the same files by chance. Which actions come before
-//! which in *every* run follows from their signals and barriers alone; that is the truth. A simulated run gives one trace, from
-//! which the rules infer an order.
+//! `artc-ground-truth`: whether the inferred order is the program's. Seeded programs of several threads hand files to
+//! each other, meet at barriers, take turns at a lock, share directories and read the same files by chance. Which
+//! actions come before which in *every* run follows from their signals and barriers alone; that is the truth. A
+//! simulated run gives one trace, from which the rules infer an order.
 //!
-//! Precision is the share of inferred pairs of actions (of two threads, in the transitive closure) that are true; recall the share
-//! of true pairs that are inferred. `…_with_sync` has the signals and barriers themselves in the trace, as resources under
-//! `sync_seq`. Pairs by rule left out are the edge part of the sensitivity.
+//! Precision is the share of inferred pairs of actions (of two threads, in the transitive closure) that are true;
+//! recall the share of true pairs that are inferred. `…_with_sync` has the signals and barriers themselves in the
+//! trace, as resources under `sync_seq`. Pairs by rule left out are the edge part of the sensitivity.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! `artc-init`: what it costs to make a tree of which a replay changed one entry in a hundred as it was, against making all of it.
-//! `--quick` has fewer files.
+//! `artc-init`: what it costs to make a tree of which a replay changed one entry in a hundred as it was, against making
+//! all of it. `--quick` has fewer files.
 
 use std::fs;
 use std::path::Path;

@@ -53,8 +53,8 @@ const QUICK: usize = 3;
 
 const LOAD: Load = Load { threads: 8, reads: 500, writes: 100, runs: 3, seed: 0 };
 const QUICK_LOAD: Load = Load { threads: 8, reads: 80, writes: 10, runs: 3, seed: 0 };
-/// Replays of a pair and mode, of which the middle one counts; of two it is their mean. The long form has the source's 98 replays
-/// of each mode, each several times as long as the short form's.
+/// Replays of a pair and mode, of which the middle one counts; of two it is their mean. The long form has the source's
+/// 98 replays of each mode, each several times as long as the short form's.
 const REPLAYS: u32 = 1;
 const QUICK_REPLAYS: u32 = 2;
 

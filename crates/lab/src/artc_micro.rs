@@ -1,6 +1,6 @@
-//! `artc-micro`: threads that read random blocks of their own files, on one modelled disk and on two striped ones. What was
-//! traced on each is replayed on each; the error of a mode is how far its replay's elapsed time is from that of the program
-//! itself on the target. `--quick` has 2 threads and few reads.
+//! `artc-micro`: threads that read random blocks of their own files, on one modelled disk and on two striped ones. What
+//! was traced on each is replayed on each; the error of a mode is how far its replay's elapsed time is from that of the
+//! program itself on the target. `--quick` has 2 threads and few reads.
 
 use std::path::Path;
 

@@ -1,8 +1,9 @@
 //! `artc-programs`: predictions of how long programs take elsewhere. `git clone` of a local repository and
-//! LevelDB with four threads that look up random keys, whose tables it maps, are recorded where they are, on this machine's own
-//! file system, and replayed on ext4, XFS and Btrfs over an attached model of flash. The error is of the whole process, from its
-//! start to its end, against the program itself run there. Each run begins with a new file system that has forgotten what its
-//! files hold; what the program has outside of its folder, its libraries and Python's, was in memory before, and is for a replay.
+//! LevelDB with four threads that look up random keys, whose tables it maps, are recorded where they are, on this
+//! machine's own file system, and replayed on ext4, XFS and Btrfs over an attached model of flash. The error is of the
+//! whole process, from its start to its end, against the program itself run there. Each run begins with a new file
+//! system that has forgotten what its files hold; what the program has outside of its folder, its libraries and
+//! Python's, was in memory before, and is for a replay.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

@@ -1,7 +1,8 @@
-//! `artc-semantics`: how many calls come out otherwise than traced, in each mode of replay, on the generated patterns of
-//! Apple's desktop programs and on the recorded traces that the project has. `root_rw` has readers and writers in place of the
-//! sequential rules. As fast as possible, caches as they are: the
-//! largest count of the repetitions, as the source has it. `--quick` plays each trace once, and less of what is generated.
+//! `artc-semantics`: how many calls come out otherwise than traced, in each mode of replay, on the generated patterns
+//! of Apple's desktop programs and on the recorded traces that the project has. `root_rw` has readers and writers in
+//! place of the sequential rules. As fast as possible, caches as they are: the
+//! largest count of the repetitions, as the source has it. `--quick` plays each trace once, and less of what is
+//! generated.
 
 use esker_base::Nanos;
 use esker_trace_calls::generate::{Shape, apple_desktop};

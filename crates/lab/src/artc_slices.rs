@@ -1,6 +1,7 @@
-//! `artc-slices`: two threads that read a file each from its beginning on, on one modelled disk under the scheduler BFQ. With long
-//! slices one thread reads on while the other one waits; with short ones the disk goes from file to file. What was traced with
-//! each is replayed with each; an order that keeps the source's turns keeps its seeks, too. `--quick` has fewer reads.
+//! `artc-slices`: two threads that read a file each from its beginning on, on one modelled disk under the scheduler
+//! BFQ. With long slices one thread reads on while the other one waits; with short ones the disk goes from file to
+//! file. What was traced with each is replayed with each; an order that keeps the source's turns keeps its seeks, too.
+//! `--quick` has fewer reads.
 
 use std::path::{Path, PathBuf};
 
@@ -26,8 +27,8 @@ pub const EXPERIMENT: Experiment = Experiment {
 const DISK: &str = "disk-model content=memory size=1GiB rpm=36000 seek_single=100us seek_average=1500us seek_full=3200us \
                     buffer=256KiB segments=1 read_ahead=128KiB";
 
-/// What BFQ is told, by files of its folder: a slice in ms, how long it waits for a thread's next request in ms. Both settings treat
-/// threads alike, whatever they did before.
+/// What BFQ is told, by files of its folder: a slice in ms, how long it waits for a thread's next request in ms. Both
+/// settings treat threads alike, whatever they did before.
 type Setting = [(&'static str, &'static str); 3];
 const LONG: Setting = [("low_latency", "0"), ("timeout_sync", "100"), ("slice_idle", "8")];
 const SHORT: Setting = [("low_latency", "0"), ("timeout_sync", "1"), ("slice_idle", "0")];

@@ -1,10 +1,11 @@
-//! `cleaning-policies`: write amplification of victim policies and of separation, in the cleaning crate's simulated store.
+//! `cleaning-policies`: write amplification of victim policies and of separation, in the cleaning crate's simulated
+//! store.
 //!
-//! Five parts. Uniform overwrites against the published formula (`uniform_wa_error`: worst relative difference from 70 to 95 % live)
-//! and samples against their mean field (`choices_wa_error`). A tenth of the blocks with nine tenths of the overwrites,
-//! from 60 to 90 % live, beside the floor of perfect separation (`paper` in those figures is that floor). Other skews at 80 %. A
-//! hot set that moves. Snapshots and clones, whose blocks die when the last owner goes; there the rival is the formula for
-//! uniform writes at the utilisation that was measured.
+//! Five parts. Uniform overwrites against the published formula (`uniform_wa_error`: worst relative difference from 70
+//! to 95 % live) and samples against their mean field (`choices_wa_error`). A tenth of the blocks with nine tenths of
+//! the overwrites, from 60 to 90 % live, beside the floor of perfect separation (`paper` in those figures is that
+//! floor). Other skews at 80 %. A hot set that moves. Snapshots and clones, whose blocks die when the last owner goes;
+//! there the rival is the formula for uniform writes at the utilisation that was measured.
 //!
 //! *Best* is the lowest of the policies and placements listed here, which all know neither classes nor the future.
 

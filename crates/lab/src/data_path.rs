@@ -1,8 +1,8 @@
 //! `data-path`: instructions and allocations of one request of an NBD client, on three stacks.
 //!
-//! This program serves a stack under callgrind, once with N and once with 3 N requests of fio's `nbd` engine, 4 KiB each at
-//! depth 1. The difference by 2 N is the cost of a request: start and end drop out. The instructions are those of the server
-//! in user space. The allocations are calls to `malloc` and `realloc` in the same profile.
+//! This program serves a stack under callgrind, once with N and once with 3 N requests of fio's `nbd` engine, 4 KiB
+//! each at depth 1. The difference by 2 N is the cost of a request: start and end drop out. The instructions are those
+//! of the server in user space. The allocations are calls to `malloc` and `realloc` in the same profile.
 
 mod profile;
 
@@ -150,8 +150,8 @@ impl Counter<'_> {
     }
 }
 
-/// Sends so many requests of 4 KiB to random places of the first MiB, each after the answer to the one before. That part is
-/// written first, so that no request meets blocks without bytes.
+/// Sends so many requests of 4 KiB to random places of the first MiB, each after the answer to the one before. That
+/// part is written first, so that no request meets blocks without bytes.
 fn load(socket: &Path, way: &str, requests: u64, seed: u64) -> Result<(), LabError> {
     for (mode, way, requests) in [("write", "write", WRITTEN), (&*format!("rand{way}"), way, requests)] {
         let place = ["--ioengine=nbd".to_string(), format!("--uri=nbd+unix:///vol?socket={}", socket.display())];

@@ -1,15 +1,17 @@
 //! `growth`: how costs grow with the work.
 //!
-//! Each of the main jobs is done at several sizes. The figure is the exponent of its cost over the size: the slope of a line
-//! through the logarithms of both, by least squares. A cost is CPU time, which other programs hardly change, and of several
-//! repetitions the least one counts, so that a busy host does not decide. Nothing is subtracted; the smallest size takes some
-//! milliseconds, so that what does not grow hardly counts. 1 is linear; a job whose last half costs more than its first half
-//! for each piece is above 1.15.
+//! Each of the main jobs is done at several sizes. The figure is the exponent of its cost over the size: the slope of a
+//! line through the logarithms of both, by least squares. A cost is CPU time, which other programs hardly change, and
+//! of several repetitions the least one counts, so that a busy host does not decide. Nothing is subtracted; the
+//! smallest size takes some milliseconds, so that what does not grow hardly counts. 1 is linear; a job whose last half
+//! costs more than its first half for each piece is above 1.15.
 //!
-//! - `try_overload_cpu`, `try_overload_unaligned_cpu`: `esker try` with requests that come all at once, over their number.
+//! - `try_overload_cpu`, `try_overload_unaligned_cpu`: `esker try` with requests that come all at once, over their
+//!   number.
 //! - `try_requests_cpu`: the same with requests that a device can serve as they come.
 //! - `serve_layers_cpu`, `serve_exports_cpu`: the start of `esker serve`, over layers in one chain and over exports.
-//! - `live_changes_cpu`, `live_changes_memory`: layers that are put into a served stack and taken out, over their number.
+//! - `live_changes_cpu`, `live_changes_memory`: layers that are put into a served stack and taken out, over their
+//!   number.
 //! - `volumes_create_cpu`, `volumes_list_cpu`: volumes that are made, and a list of them, over their number.
 //! - `compose_12_seconds`: the best order of twelve extensions, each over all of eight volumes, and its explanation.
 

@@ -1,11 +1,11 @@
-//! `hostile-clients`: whether a well-behaved newcomer gets in beside clients that want to keep it out, and whether a planted key
-//! gets out.
+//! `hostile-clients`: whether a well-behaved newcomer gets in beside clients that want to keep it out, and whether a
+//! planted key gets out.
 //!
-//! Two processes `esker serve` with the same stack run side by side. One is attacked, the other idle. A newcomer connects, reads
-//! 4 KiB and leaves, or asks for the status over the control socket, at both in turns.
+//! Two processes `esker serve` with the same stack run side by side. One is attacked, the other idle. A newcomer
+//! connects, reads 4 KiB and leaves, or asks for the status over the control socket, at both in turns.
 //!
-//! - `newcomer_latency_ratio_worst`: the median of its times at the attacked server over those at the idle one, for the attack under
-//!   which that is highest.
+//! - `newcomer_latency_ratio_worst`: the median of its times at the attacked server over those at the idle one, for the
+//!   attack under which that is highest.
 //! - `lockouts`: visits that were refused or did not end within 5 s.
 //! - `rss_mib_max`: the most memory that an attacked server ever had.
 //! - `secrets_found`: outputs of esker that show a key which a stack text holds or refers to.
@@ -157,8 +157,8 @@ impl<'a> Servers<'a> {
     }
 }
 
-/// A visit after a rest, which a server needs to see connections that came in place of those that it ended. Both servers get it, because
-/// it also makes the visit itself slower.
+/// A visit after a rest, which a server needs to see connections that came in place of those that it ended. Both
+/// servers get it, because it also makes the visit itself slower.
 fn rested(newcomer: &Newcomer) -> Result<Duration, String> {
     sleep(REST);
     newcomer.visit()

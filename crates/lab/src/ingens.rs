@@ -35,7 +35,8 @@ pub mod settings;
 
 /// An allocation of so much is never served from memory that was used before (`M_MMAP_THRESHOLD` of mallopt(3)).
 pub const FRESH: usize = 48 << 20;
-/// The kernel's own thread that makes huge pages: the pages that it looks at in one go, and the time until the next one.
+/// The kernel's own thread that makes huge pages: the pages that it looks at in one go, and the time until the next
+/// one.
 const KHUGEPAGED: [&str; 2] = [
     "/sys/kernel/mm/transparent_hugepage/khugepaged/pages_to_scan",
     "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs",
@@ -91,8 +92,8 @@ pub enum Arm {
     GreedyCompacting,
     /// The kernel, for programs that ask for it alone (`THP=madvise`).
     Advised,
-    /// The kernel's own thread as the kernel has it: 16 MiB in 10 s. Faults are greedy meanwhile, so that memory that is to have
-    /// none of theirs must be there before.
+    /// The kernel's own thread as the kernel has it: 16 MiB in 10 s. Faults are greedy meanwhile, so that memory that
+    /// is to have none of theirs must be there before.
     Khugepaged,
     /// The same at full speed: 16 MiB, and 10 ms of sleep.
     KhugepagedFast,
@@ -133,7 +134,8 @@ impl Held {
         self.manager.as_ref().map_or(Duration::ZERO, Manager::cpu)
     }
 
-    /// What the manager takes of a CPU beside this process, which sleeps for a time and then works as long: two figures.
+    /// What the manager takes of a CPU beside this process, which sleeps for a time and then works as long: two
+    /// figures.
     ///
     /// # Errors
     /// If its CPU time is not told.

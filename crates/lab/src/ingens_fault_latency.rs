@@ -1,8 +1,8 @@
-//! `ingens-fault-latency`: what a fault costs in base pages, under greedy huge pages and beside our manager, and how soon a
-//! well used region is promoted.
+//! `ingens-fault-latency`: what a fault costs in base pages, under greedy huge pages and beside our manager, and how
+//! soon a well used region is promoted.
 //!
-//! Fresh memory is written page by page, and each write is timed. The kernel tells how many of them were faults: those are
-//! the slowest ones.
+//! Fresh memory is written page by page, and each write is timed. The kernel tells how many of them were faults: those
+//! are the slowest ones.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

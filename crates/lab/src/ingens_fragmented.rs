@@ -2,8 +2,8 @@
 //! requests later, as a server with so many in flight does. Memory is such that compaction cannot make whole, and such
 //! that is whole. With one in flight a single block that is whole would do for all.
 //!
-//! Greedy is `THP=always` twice: with the system's `defrag`, where a fault without a free block falls back at once, and with
-//! `defrag=always`, where it compacts first, which is what the source compared with.
+//! Greedy is `THP=always` twice: with the system's `defrag`, where a fault without a free block falls back at once, and
+//! with `defrag=always`, where it compacts first, which is what the source compared with.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -152,7 +152,8 @@ fn request() -> (Vec<u8>, usize) {
     (memory, sum)
 }
 
-/// The rate of an arm over that of another, in the middle of all rounds: a machine is faster in one minute than in the next.
+/// The rate of an arm over that of another, in the middle of all rounds: a machine is faster in one minute than in the
+/// next.
 fn rates(id: &'static str, ours: &[Run], theirs: &[Run], rival: &str) -> Figure {
     let ratios = ours.iter().zip(theirs).map(|(us, them)| us.rate / them.rate).collect();
     let peer = Peer { name: rival.to_string(), value: median(theirs.iter().map(|run| run.rate).collect()) };

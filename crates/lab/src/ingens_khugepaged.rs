@@ -1,10 +1,11 @@
 //! `ingens-khugepaged`: how much of the speed-up that greedy faults give is had by managers that come after the fault,
 //! in the same time.
 //!
-//! Greedy faults hide what a promoter in the background does: with `THP=always` there is hardly anything left for khugepaged. So
-//! its memory is written while no fault may take a huge page, and only then is it let loose; the time that counts begins there,
-//! for all. The manager is there from the beginning, as greedy faults are, since it goes by the signals of the first writes.
-//! Under `THP=madvise` programs get what they ask for, and this one asks for nothing, as most do.
+//! Greedy faults hide what a promoter in the background does: with `THP=always` there is hardly anything left for
+//! khugepaged. So its memory is written while no fault may take a huge page, and only then is it let loose; the time
+//! that counts begins there, for all. The manager is there from the beginning, as greedy faults are, since it goes by
+//! the signals of the first writes. Under `THP=madvise` programs get what they ask for, and this one asks for nothing,
+//! as most do.
 
 use std::time::{Duration, Instant};
 

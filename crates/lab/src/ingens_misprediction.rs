@@ -2,9 +2,10 @@
 //! clearing only a fifth of the access bits of hot pages saves.
 //!
 //! `misprediction` is of a steady load: a fifth of all huge pages is used all the time. With random use, each huge page
-//! has a rate of its own, so that those near the boundary come and go. These are simulated; the figures that end in `_real` are of this
-//! process' own memory, a fifth of which is used all the time, beside a manager whose scans are short. What has just become huge counts as hot, and one scan of
-//! five looks at such a page: it takes some forty scans until all that is cold is known.
+//! has a rate of its own, so that those near the boundary come and go. These are simulated; the figures that end in
+//! `_real` are of this process' own memory, a fifth of which is used all the time, beside a manager whose scans are
+//! short. What has just become huge counts as hot, and one scan of five looks at such a page: it takes some forty scans
+//! until all that is cold is known.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,7 +57,8 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
 
 const REGION: usize = REGION_BYTES as usize;
 const REGIONS: usize = 200;
-/// No multiple of half a second: a monitor of the machine's own (DAMON) clears bits too, and all scans would end just after it, or none.
+/// No multiple of half a second: a monitor of the machine's own (DAMON) clears bits too, and all scans would end just
+/// after it, or none.
 const ACCESS: &str = "[access]\nperiod = \"470ms\"\ninterval = \"370ms\"\n";
 /// Hot and cold are told apart.
 const LEARNT: Duration = Duration::from_secs(22);

@@ -1,5 +1,5 @@
-//! `ingens-overhead`: CPU time of loads that greedy huge pages serve well, beside our manager and with its CPU time, over
-//! that with `THP=always`; and what the manager itself costs.
+//! `ingens-overhead`: CPU time of loads that greedy huge pages serve well, beside our manager and with its CPU time,
+//! over that with `THP=always`; and what the manager itself costs.
 
 use std::time::{Duration, Instant};
 
@@ -37,8 +37,8 @@ struct Scale {
     watch: Duration,
 }
 
-/// As much time for its memory as in full: what the first use of memory costs counts as much. Short runs differ more, so there are
-/// more of them.
+/// As much time for its memory as in full: what the first use of memory costs counts as much. Short runs differ more,
+/// so there are more of them.
 const QUICK: Scale = Scale {
     pairs: 7,
     bytes: 64 * MIB as usize,

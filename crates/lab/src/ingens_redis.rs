@@ -39,8 +39,8 @@ pub const EXPERIMENT: Experiment = Experiment {
 const DELETED: [f64; 2] = [0.5, 0.7];
 /// What a key takes with its value, about.
 const KEY_BYTES: u64 = 10_400;
-/// Sizes at which the cost of accesses is shown: of what a quick run's keys take without their values (which is what is dense
-/// at 90 %), and of its values.
+/// Sizes at which the cost of accesses is shown: of what a quick run's keys take without their values (which is what is
+/// dense at 90 %), and of its values.
 const KEYS: usize = 16 << 20;
 const VALUES: usize = 1 << 30;
 const KHUGEPAGED: &str = "/sys/kernel/mm/transparent_hugepage/khugepaged";

@@ -40,8 +40,8 @@ const PERIOD_MS: f64 = 2e3;
 const ROUNDS: u32 = 25;
 /// Of a hundred regions in use, so many are cleared.
 const SAMPLED: u64 = 20;
-/// Promotions use blocks of so many times the memory until they use again what was given back. A virtual machine waits for its
-/// host in each that it never had; all are had once by asking whether there is room.
+/// Promotions use blocks of so many times the memory until they use again what was given back. A virtual machine waits
+/// for its host in each that it never had; all are had once by asking whether there is room.
 const BLOCKS_USED: u64 = 3;
 /// So many promotions are watched, in the short form, too: of fewer, p99.9 is the worst or the one after it.
 const STALLS: usize = 10_000;

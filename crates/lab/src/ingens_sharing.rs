@@ -1,9 +1,10 @@
 //! `ingens-sharing`: what sharing of equal pages saves and costs, by policy, with real processes and the kernel's KSM.
 //!
-//! Guests (see `ingens::guest`) have a quarter of their memory in use all the time; half of its pages, hot and cold alike, have
-//! equals in the other guests. As much again of hot memory has none: what an access costs is told beside one to that, because the
-//! machine's speed changes more from minute to minute than sharing costs. What the kernel's search takes of shared caches is not in it. The manager promotes in every arm, and decides by the policy of the arm what may be shared. The
-//! kernel shares no huge pages: `same_type` shares what stays in base pages.
+//! Guests (see `ingens::guest`) have a quarter of their memory in use all the time; half of its pages, hot and cold
+//! alike, have equals in the other guests. As much again of hot memory has none: what an access costs is told beside
+//! one to that, because the machine's speed changes more from minute to minute than sharing costs. What the kernel's
+//! search takes of shared caches is not in it. The manager promotes in every arm, and decides by the policy of the arm
+//! what may be shared. The kernel shares no huge pages: `same_type` shares what stays in base pages.
 
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
-//! `ingens-soak`: the manager beside a Redis, a memcached and a Python process for half an hour. All of them take and give back
-//! memory, and every byte that they give out is compared with what it must be.
+//! `ingens-soak`: the manager beside a Redis, a memcached and a Python process for half an hour. All of them take and
+//! give back memory, and every byte that they give out is compared with what it must be.
 //!
-//! Keys come and go in turns of growth, balance and decline, so that regions fill and empty. What it tells of settings is of all files
-//! below those of huge pages, of sharing and of the monitor: read before the manager begins and after it has ended.
+//! Keys come and go in turns of growth, balance and decline, so that regions fill and empty. What it tells of settings
+//! is of all files below those of huge pages, of sharing and of the monitor: read before the manager begins and after
+//! it has ended.
 
 mod store;
 
@@ -40,7 +41,8 @@ const TOLD_EVERY: Duration = Duration::from_secs(30);
 /// What the three programs take at most.
 const ROOM: u64 = 1536 * MIB;
 
-/// Maps, fills, frees in parts and unmaps, and says after each round how many pages it has compared and how many were wrong.
+/// Maps, fills, frees in parts and unmaps, and says after each round how many pages it has compared and how many were
+/// wrong.
 const PYTHON: &str = r"
 import mmap, random, sys, time
 random.seed(int(sys.argv[1]))

@@ -3,8 +3,9 @@
 //! Invariant: reports no figure that the run did not measure. A rival stands beside each figure; a rival that is
 //! missing makes the run fail and say how to install it.
 //!
-//! Reading order: `artc` (replays), `ingens` (real huge pages), `manager_client` (their manager), `random_writes`, `reflink`,
-//! `copy_on_write` (a rival of our own), then one file per experiment. Rigs and reports are `esker-lab-kit`'s.
+//! Reading order: `artc` (replays), `ingens` (real huge pages), `manager_client` (their manager), `random_writes`,
+//! `reflink`, `copy_on_write` (a rival of our own), then one file per experiment. Rigs and reports are
+//! `esker-lab-kit`'s.
 
 #![forbid(unsafe_code)]
 #![allow(

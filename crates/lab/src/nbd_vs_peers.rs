@@ -1,5 +1,5 @@
-//! `nbd-vs-peers`: our NBD server on memory against nbdkit's memory plugin, and against qemu-nbd on a raw file in tmpfs.
-//! The load is fio's own NBD client over a Unix socket: random 4 KiB reads and writes at depth 1 and 32.
+//! `nbd-vs-peers`: our NBD server on memory against nbdkit's memory plugin, and against qemu-nbd on a raw file in
+//! tmpfs. The load is fio's own NBD client over a Unix socket: random 4 KiB reads and writes at depth 1 and 32.
 
 use std::path::Path;
 use std::process::Command;
@@ -30,8 +30,9 @@ const SIZE: u64 = 64 * MIB;
 /// Where a raw file costs no device time.
 const TMPFS: &str = "/dev/shm";
 
-/// Settings of a rival that are tried; the best one under each load is what counts. Those of nbdkit that do not begin with
-/// a dash are its plugin's. `--no-sr` is not among them: it takes abilities away (holes, block status) that we serve.
+/// Settings of a rival that are tried; the best one under each load is what counts. Those of nbdkit that do not begin
+/// with a dash are its plugin's. `--no-sr` is not among them: it takes abilities away (holes, block status) that we
+/// serve.
 const NBDKIT: &[&[&str]] =
     &[&["--threads=1"], &["--threads=4"], &["--threads=16"], &["--threads=1", "allocator=malloc"]];
 const QEMU: &[&[&str]] = &[&["--aio=threads"], &["--aio=io_uring"], &["--aio=native", "--cache=none"]];

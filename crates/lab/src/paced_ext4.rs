@@ -7,12 +7,14 @@
 //! the real one was not. One job reads one block at a time, and its throughput can be compared. The other has reads,
 //! writes and syncs: only reads are compared there, since of the writes some are ext4's own.
 //!
-//! An error of a figure is |predicted / what fio reports - 1|. What program, file system, loop device and FUSE take themselves
-//! is part of it. `stated_mean_error` and `stated_worst_error` are what `esker try` prints beside such predictions.
+//! An error of a figure is |predicted / what fio reports - 1|. What program, file system, loop device and FUSE take
+//! themselves is part of it. `stated_mean_error` and `stated_worst_error` are what `esker try` prints beside such
+//! predictions.
 //!
-//! They were taken from these two jobs, whose errors so say nothing of them. The stated row is *frozen*, and is judged by three
-//! jobs that were held out: other blocks, shares of reads, depths and seeds. `mean_over_stated` and `worst_over_stated` are their
-//! mean and worst error over the stated ones: more than 1 means that more was promised than holds.
+//! They were taken from these two jobs, whose errors so say nothing of them. The stated row is *frozen*, and is judged
+//! by three jobs that were held out: other blocks, shares of reads, depths and seeds. `mean_over_stated` and
+//! `worst_over_stated` are their mean and worst error over the stated ones: more than 1 means that more was promised
+//! than holds.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -211,8 +213,8 @@ impl Disk {
     }
 }
 
-/// What arrived during each of `jobs` jobs: between its marks, which are the last ones, since others may read the last block
-/// before.
+/// What arrived during each of `jobs` jobs: between its marks, which are the last ones, since others may read the last
+/// block before.
 fn parts(records: &[Record], jobs: usize) -> Result<Vec<Vec<Record>>, LabError> {
     let is_mark = |record: &Record| record.op == Op::Read && record.offset == DISK_SIZE - BLOCK && record.len == BLOCK;
     let marks: Vec<usize> = (0..records.len()).filter(|at| is_mark(&records[*at])).collect();

@@ -1,4 +1,5 @@
-//! What file systems that share blocks take for `cp --reflink`: on an image of their own, mounted through a loop device.
+//! What file systems that share blocks take for `cp --reflink`: on an image of their own, mounted through a loop
+//! device.
 
 use std::path::{Path, PathBuf};
 
@@ -22,8 +23,8 @@ impl Drop for Mounted {
     }
 }
 
-/// Milliseconds of `cp --reflink=always` of 1 GiB that was written in order, on what `mkfs` makes: the median of `rounds`, less
-/// that of an empty file, which is what starting the program takes.
+/// Milliseconds of `cp --reflink=always` of 1 GiB that was written in order, on what `mkfs` makes: the median of
+/// `rounds`, less that of an empty file, which is what starting the program takes.
 ///
 /// # Errors
 /// [`LabError::Rival`]: without root nothing can be mounted.

@@ -1,8 +1,8 @@
 //! `rt-throughput`: what the loop itself costs.
 //!
 //! `five_layer_mios_per_s`: 4 KiB reads with described payload through five `pass` layers over a `null` device whose
-//! answers wait in virtual time, 32 in flight, contract checks and digest on, on one core. `layer_now_ns`: the same with
-//! answers that are there at once; the difference that 20 layers make, per layer.
+//! answers wait in virtual time, 32 in flight, contract checks and digest on, on one core. `layer_now_ns`: the same
+//! with answers that are there at once; the difference that 20 layers make, per layer.
 
 use std::rc::Rc;
 

@@ -1,9 +1,9 @@
 //! `try-any`: `esker try`, as a user runs it, on every block trace at hand and on a few that are made here.
 //!
 //! Each trace is given to the program with its defaults. `ended` counts the verdicts. `seconds_worst` is the wall
-//! time of the slowest run. The cost of a request is the CPU time of a whole run, start and report included, by all requests
-//! that it simulated: of every candidate and of the search for its headroom. Files that hold no block requests must be refused
-//! as such.
+//! time of the slowest run. The cost of a request is the CPU time of a whole run, start and report included, by all
+//! requests that it simulated: of every candidate and of the search for its headroom. Files that hold no block requests
+//! must be refused as such.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,8 @@ const PASSED_OVER: [&str; 5] = ["programs", "README.md", "COPYRIGHT", "COPYRIGHT
 /// A run that takes longer is ended and does not count.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Traces that are made: name, requests, mean time between two in microseconds, and whether offsets are multiples of 4 KiB.
+/// Traces that are made: name, requests, mean time between two in microseconds, and whether offsets are multiples of 4
+/// KiB.
 const MADE: [(&str, u64, f64, bool); 3] = [
     ("six-a-second.csv", 2_000, 166_667.0, true),
     ("150000-a-second.csv", 150_000, 6.67, true),

@@ -7,8 +7,8 @@
 //! turns in many short rounds, step by step, and all rounds of each count together. A step during which others had the
 //! CPU is taken again, a few times at most. The error of a figure is
 //! |predicted / real - 1|; figures are throughput (in closed loop, where it is not given by the requests), median and 99th
-//! percentile of latency. `stolen_share` says how much of the CPU time that was asked for a host gave to others meanwhile:
-//! the 99th percentiles of answers that take microseconds are its stops.
+//! percentile of latency. `stolen_share` says how much of the CPU time that was asked for a host gave to others
+//! meanwhile: the 99th percentiles of answers that take microseconds are its stops.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -121,8 +121,8 @@ macro_rules! ids {
     };
 }
 
-/// Random 4 KiB reads and writes, 70 to 30, one in flight, over memory; so many that it hardly counts how the caches of a CPU
-/// were found.
+/// Random 4 KiB reads and writes, 70 to 30, one in flight, over memory; so many that it hardly counts how the caches of
+/// a CPU were found.
 const PLAIN: Case = Case {
     class: &MEMORY,
     ids: ids!("memory"),
@@ -364,8 +364,8 @@ impl Case {
     }
 }
 
-/// How far the real runs of a case are from each other: the error that those of even number would have as a prediction of
-/// the others. No prediction can be told from one that errs so much.
+/// How far the real runs of a case are from each other: the error that those of even number would have as a prediction
+/// of the others. No prediction can be told from one that errs so much.
 fn repeated(case: &Case, runs: Runs) -> Vec<f64> {
     let mut halves = [Vec::new(), Vec::new()];
     runs.into_iter().enumerate().for_each(|(at, run)| halves[at % 2].push(run));

@@ -1,7 +1,7 @@
 //! Work in the background: one loop for all tasks of layers.
 //!
-//! The loop waits until something is due, enters the stack, works and backs off. It ends when the layer closes, leaves its
-//! stack or latches.
+//! The loop waits until something is due, enters the stack, works and backs off. It ends when the layer closes, leaves
+//! its stack or latches.
 
 use std::cell::Cell;
 

@@ -32,8 +32,8 @@ pub(crate) async fn erase_on(volume: Rc<Volume>, handle: LayerHandle) {
 }
 
 impl Volume {
-    /// Segments that may be given back now without taking what writers may still need; none if the device below takes no
-    /// discards.
+    /// Segments that may be given back now without taking what writers may still need; none if the device below takes
+    /// no discards.
     fn may_erase(&self) -> u64 {
         if !self.config.discards {
             return 0;
@@ -43,8 +43,8 @@ impl Volume {
         spare.min((AT_ONCE / self.geometry.segment_bytes()).max(1)).min(segments.unerased())
     }
 
-    /// Gives back freed segments that lie side by side. They are not free meanwhile: what would be written to them would be
-    /// discarded too.
+    /// Gives back freed segments that lie side by side. They are not free meanwhile: what would be written to them
+    /// would be discarded too.
     pub(crate) async fn erase_some(&self, store: &DeviceStore) {
         self.erase_run(store, || self.may_erase()).await;
         self.shortage.relieve();

@@ -15,8 +15,8 @@ const CHUNK: u64 = 256 << 10;
 /// that is asked for too soon, leaves the reactor and the device to others.
 const PAUSE_MIN: Nanos = Nanos::millis(1);
 
-/// Writes anew what waits for that, until the layer leaves its stack. A table that cannot be written ends it not: most blocks need no
-/// spare.
+/// Writes anew what waits for that, until the layer leaves its stack. A table that cannot be written ends it not: most
+/// blocks need no spare.
 pub(crate) async fn refresh(shepherd: Rc<Shepherd>, handle: LayerHandle) {
     let due = || shepherd.to_refresh.borrow_mut().pop_front().map(|range| (Nanos::ZERO, range));
     let work = async |job: WorkPermit, range| {

@@ -1,5 +1,5 @@
-//! `shepherd`: what a device cannot read or write at once is tried again, written anew, and in the end moved to spare blocks (I/O
-//! shepherding).
+//! `shepherd`: what a device cannot read or write at once is tried again, written anew, and in the end moved to spare
+//! blocks (I/O shepherding).
 //!
 //! Invariant: redirects a request only to a durable spare; never retries a failed flush.
 //!

@@ -1,15 +1,16 @@
 //! Predicts in virtual time which of several stacks serves block traces best, says why, and reports it.
 //!
 //! Each candidate stack is built in a virtual world of its own and the traces are played against its exports, at their
-//! recorded times (open loop) or each request after an answer (closed loop). The code under the requests is the code that
-//! serves them in the real world; the same player plays there, so that a prediction can be held against the truth.
+//! recorded times (open loop) or each request after an answer (closed loop). The code under the requests is the code
+//! that serves them in the real world; the same player plays there, so that a prediction can be held against the truth.
 //!
-//! Invariant: touches no file or thread and reads no clock but `Rt`'s; one plan gives the same comparison, byte for byte,
-//! on every machine.
+//! Invariant: touches no file or thread and reads no clock but `Rt`'s; one plan gives the same comparison, byte for
+//! byte, on every machine.
 //!
 //! Reading order: [`input`] (what is played), [`load`] (how requests come), [`candidate`] (against what), [`plan`] (the
 //! whole run), `play` (one candidate) in its `world` with its `player`, `measure` and [`outcome`] (what is counted),
-//! `speed` (how fast), [`calibration`] (what CPU and devices take) and [`bench`] (a real stack for those who measure it),
+//! `speed` (how fast), [`calibration`] (what CPU and devices take) and [`bench`] (a real stack for those who measure
+//! it),
 //! [`verdict`] (which is best and why) with `pareto`, [`known_error`] and [`against`], [`deploy`] (the best one over files),
 //! [`report`] (for people).
 

@@ -97,8 +97,8 @@ impl Play<'_> {
         Ok(self.conclude(&world, &built, &self.play_on(&world, &built)?))
     }
 
-    /// Plays it once in virtual time and tells only whether it keeps up with a 99th percentile of at most `target`, and how
-    /// many requests were sent until that was known.
+    /// Plays it once in virtual time and tells only whether it keeps up with a 99th percentile of at most `target`, and
+    /// how many requests were sent until that was known.
     ///
     /// # Errors
     /// As [`Play::run`].

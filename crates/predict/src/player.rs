@@ -1,8 +1,8 @@
 //! Sends the requests of traces to the exports of a stack and counts the answers. The same code plays in both worlds.
 //!
-//! Open loop: a request enters when it is due, however many wait, and its latency counts from then. When a [`Bounds`] is
-//! exceeded, no more requests are sent, and those in flight are answered. Closed loop: each client sends its next request
-//! after the answer to its last one, and latency counts from the sending.
+//! Open loop: a request enters when it is due, however many wait, and its latency counts from then. When a [`Bounds`]
+//! is exceeded, no more requests are sent, and those in flight are answered. Closed loop: each client sends its next
+//! request after the answer to its last one, and latency counts from the sending.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

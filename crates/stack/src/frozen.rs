@@ -34,7 +34,8 @@ impl Stack {
     /// Holds new requests back and waits until none is in flight.
     ///
     /// # Errors
-    /// [`LiveError::Busy`] if it is held already, [`LiveError::TimedOut`] if requests do not end in time; then it runs on.
+    /// [`LiveError::Busy`] if it is held already. [`LiveError::TimedOut`] if requests do not end in time; then it runs
+    /// on.
     pub async fn hold(self: &Rc<Self>, patience: Nanos) -> Result<FrozenStack, LiveError> {
         self.drain(patience).await?;
         Ok(FrozenStack(self.clone()))
@@ -60,7 +61,8 @@ impl Stack {
     }
 
     /// Flushes the exports, whose layers may still hold something back, and then the devices at the bottom; also while
-    /// the stack is held. Failures are logged, and all are tried: one that waits does not keep the others of its kind back.
+    /// the stack is held. Failures are logged, and all are tried: one that waits does not keep the others of its kind
+    /// back.
     ///
     /// # Errors
     /// The first failure.

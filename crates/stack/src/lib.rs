@@ -5,8 +5,8 @@
 //!
 //! Reading order: [`text`] (what a user writes), [`numbers`] (of volumes), [`hops`] (where requests go next),
 //! [`snapshot`] (slots and volumes), [`run`] (the loop), [`build`], [`admission`] (admission), [`stack`] (exports). Then [`live`]
-//! (insert, remove, reorder), [`frozen`] (a stack at rest), [`quiesce`] (within a bound), [`init`] (media that are made),
-//! `trial` (what can be told without devices), [`mod@resize`], [`orders`] (words of an operator), [`meters`]
+//! (insert, remove, reorder), [`frozen`] (a stack at rest), [`quiesce`] (within a bound), [`init`] (media that are
+//! made), `trial` (what can be told without devices), [`mod@resize`], [`orders`] (words of an operator), [`meters`]
 //! (counters that can be put in and taken out), `exports` (slots of exports), [`audit`] (extensions under
 //! observation), [`theory`] (a stack in the words of `esker-compose`).
 

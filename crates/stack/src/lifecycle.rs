@@ -119,8 +119,8 @@ impl Stack {
         instance.ext.open(opening)
     }
 
-    /// The layers above are opened over the size that it has now. A layer that could not be opened refuses everything and says
-    /// why; the rest of the stack goes on.
+    /// The layers above are opened over the size that it has now. A layer that could not be opened refuses everything
+    /// and says why; the rest of the stack goes on.
     fn note_opened(&self, name: &str, result: Result<(), KindError>) {
         let Some(instance) = self.parts.borrow().instances.get(name).cloned() else { return };
         let Err(why) = result else { return self.note_sizes_of(&instance) };

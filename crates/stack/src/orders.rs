@@ -22,8 +22,8 @@ pub enum LayerOrderError {
 }
 
 impl Stack {
-    /// Asks the layer `name` for what `words` say, in words of its kind, and waits for the answer, which is JSON. As long as
-    /// a change of the stack or a freeze lasts, it waits for that first.
+    /// Asks the layer `name` for what `words` say, in words of its kind, and waits for the answer, which is JSON. As
+    /// long as a change of the stack or a freeze lasts, it waits for that first.
     ///
     /// # Errors
     /// [`LayerOrderError`].

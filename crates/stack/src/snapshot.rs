@@ -1,5 +1,5 @@
-//! One arrangement of slots and leaves. A request keeps the snapshot under which it entered: what stands where is fixed in it.
-//! Only the sizes of its volumes follow the devices and layers that they belong to.
+//! One arrangement of slots and leaves. A request keeps the snapshot under which it entered: what stands where is fixed
+//! in it. Only the sizes of its volumes follow the devices and layers that they belong to.
 
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::BTreeSet;
@@ -284,8 +284,8 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// `slots` stand top-down. `numbers` are those of all volumes in it, and `volumes` is one more than the largest. Sizes are
-    /// those of the beginning until they are noted.
+    /// `slots` stand top-down. `numbers` are those of all volumes in it, and `volumes` is one more than the largest.
+    /// Sizes are those of the beginning until they are noted.
     pub fn new(
         shared: Rc<Shared>,
         mut slots: Vec<Slot>,
@@ -348,7 +348,8 @@ impl Snapshot {
         }
     }
 
-    /// For each volume: whether it stands on `volume`, and if so, whether every byte of it lies at the same place there.
+    /// For each volume: whether it stands on `volume`, and if so, whether every byte of it lies at the same place
+    /// there.
     pub fn above(&self, volume: VolumeId) -> Vec<Option<bool>> {
         let mut above = vec![None; self.limits.len()];
         let Some(own) = above.get_mut(volume.0 as usize) else { return above };

@@ -1,5 +1,5 @@
-//! Off-loading by hand: it keeps its bits in two slots with digests, holds requests of what moves, splits those that span both
-//! devices, and copies home itself.
+//! Off-loading by hand: it keeps its bits in two slots with digests, holds requests of what moves, splits those that
+//! span both devices, and copies home itself.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! `esker kinds`: what devices and layers there are, their parameters, from their manifests, and the devices of the catalogue
-//! that a model can be.
+//! `esker kinds`: what devices and layers there are, their parameters, from their manifests, and the devices of the
+//! catalogue that a model can be.
 
 use esker_block::kind::{Arity, Durability, Kind, Param, ParamType, Role, Worlds};
 use esker_dev_sim::catalogue::{self, Entry};
@@ -14,9 +14,9 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Kinds>(About {
     words: &["kinds"],
     summary: "List kinds of devices and layers, or the parameters of one",
-    details: "Without a name: every kind with one sentence. With a name: what the kind is on, what it does to \
-              durability, and its parameters; for a model of a device also its profiles: the products whose numbers \
-              it can take, with their capacity and price.",
+    details: "Without a name: every kind with one sentence. With a name: what the kind stands on, what it does to \
+              durability, and its parameters. For a model of a device it also lists the profiles: the products \
+              whose numbers it can take, with their capacity and price.",
     examples: &[
         Example { line: "esker kinds", does: "lists all kinds" },
         Example { line: "esker kinds memory", does: "tells all about one" },

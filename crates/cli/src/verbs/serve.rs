@@ -125,8 +125,8 @@ pub struct NotServed(String);
 /// The signal that asks to stop.
 pub type Asked = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Waits until the layers are open. If an export cannot be used then, the start is undone, unless that is allowed. It is undone
-/// too if the stop is asked for before: none then.
+/// Waits until the layers are open. If an export cannot be used then, the start is undone, unless that is allowed. It
+/// is undone too if the stop is asked for before: none then.
 pub async fn usable(
     served: Served,
     degraded_start: bool,

@@ -4,7 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 
-/// Runs the program as nobody; returns its exit status and all that it says. None, with the reason on the screen, where it cannot be.
+/// Runs the program as nobody; returns its exit status and all that it says. None, with the reason on the screen, where
+/// it cannot be.
 fn as_nobody(arguments: &[&str], config: &str) -> Option<(Option<i32>, String)> {
     // Where the program itself is, the user `nobody` may lack access.
     let folder = tempfile::tempdir().unwrap();

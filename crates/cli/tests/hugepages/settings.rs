@@ -25,7 +25,8 @@ fn settings_are_put_back_after_every_signal_that_asks_to_stop() {
     }
 }
 
-/// A manager whose thread waits after the first signal: the service manager that it tells of its stop takes no more messages.
+/// A manager whose thread waits after the first signal: the service manager that it tells of its stop takes no more
+/// messages.
 #[test]
 fn settings_are_put_back_by_a_second_signal_while_the_stop_waits() {
     let _alone = alone();

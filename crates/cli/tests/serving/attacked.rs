@@ -1,4 +1,5 @@
-//! Attacks on doors that no other client of these tests makes: old TLS, papers of others, other users, texts that exhaust.
+//! Attacks on doors that no other client of these tests makes: old TLS, papers of others, other users, texts that
+//! exhaust.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,8 +13,9 @@ use esker_testkit::{Ability, skip};
 use crate::harness::{ESKER, Server, check_tool, esker};
 use crate::secured::{start_secured, write_papers};
 
-/// Agrees on TLS with the server at a socket, at most in version `most` and with the named ciphers, shows the papers of `owner`, lists
-/// the exports inside, and prints what came of it. `twice` agrees once more inside TLS and prints the type of the answer.
+/// Agrees on TLS with the server at a socket, at most in version `most` and with the named ciphers, shows the papers of
+/// `owner`, lists the exports inside, and prints what came of it. `twice` agrees once more inside TLS and prints the
+/// type of the answer.
 const CLIENT: &str = r"
 import socket, ssl, struct, sys
 path, folder, owner, most, ciphers, twice = sys.argv[1:7]

@@ -1,5 +1,5 @@
-//! Clients that want harm, all at once, while a well-behaved one works: it is served, its bytes are what it wrote, and the
-//! server's memory keeps to the bounds that its documentation names.
+//! Clients that want harm, all at once, while a well-behaved one works: it is served, its bytes are what it wrote, and
+//! the server's memory keeps to the bounds that its documentation names.
 
 use std::fs;
 use std::io::{self, Write};

@@ -1,4 +1,5 @@
-//! On real memory: that of a Python process which does as it is told. Skipped, and said so, without Python or the rights.
+//! On real memory: that of a Python process which does as it is told. Skipped, and said so, without Python or the
+//! rights.
 
 use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};

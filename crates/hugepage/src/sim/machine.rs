@@ -217,7 +217,8 @@ impl Machine {
         }
     }
 
-    /// The kernel finds a duplicate of a page of a region, which splits its huge page. False if its pages may not be shared.
+    /// The kernel finds a duplicate of a page of a region, which splits its huge page. False if its pages may not be
+    /// shared.
     pub fn merge(&mut self, place: RegionAddress) -> bool {
         let Some(range) = self.range_mut(place).filter(|range| range.mergeable) else { return false };
         range.merged = true;

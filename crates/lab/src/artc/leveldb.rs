@@ -1,5 +1,5 @@
-//! LevelDB, the library itself, doing what its own benchmark does. No Debian package has that benchmark's binary, so a script in
-//! Python drives the library, whose threads wait for files outside the interpreter's lock.
+//! LevelDB, the library itself, doing what its own benchmark does. No Debian package has that benchmark's binary, so a
+//! script in Python drives the library, whose threads wait for files outside the interpreter's lock.
 
 use std::path::{Path, PathBuf};
 
@@ -85,7 +85,8 @@ impl LevelDb {
         Ok(leveldb)
     }
 
-    /// Does it on a file system that holds nothing else of it, and forgot everything: recorded once, and then not recorded.
+    /// Does it on a file system that holds nothing else of it, and forgot everything: recorded once, and then not
+    /// recorded.
     ///
     /// # Errors
     /// What LevelDB, the recorder or the kernel says.

@@ -15,9 +15,9 @@ use esker_lab_kit::{
     serving::{Serving, attach},
 };
 
-/// A disk of five times the usual speed, so that runs are short, and yet the disk, not this machine's CPUs, decides how long
-/// they are. Its buffers are smaller than the profile's by as much as the files of experiments are smaller than those of
-/// real programs: otherwise the disk would hold all of them.
+/// A disk of five times the usual speed, so that runs are short, and yet the disk, not this machine's CPUs, decides how
+/// long they are. Its buffers are smaller than the profile's by as much as the files of experiments are smaller than
+/// those of real programs: otherwise the disk would hold all of them.
 pub const DISK: &str = "disk-model content=memory size=1GiB rpm=36000 seek_single=100us seek_average=1500us \
                         seek_full=3200us buffer=1MiB segments=8 read_ahead=128KiB";
 /// Flash whose reads take long for the same reason.
@@ -73,8 +73,8 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Serves the volume `vol` of a stack text as a block device, makes a file system on it and mounts it in a folder of
-    /// `scratch`.
+    /// Serves the volume `vol` of a stack text as a block device, makes a file system on it and mounts it in a folder
+    /// of `scratch`.
     ///
     /// # Errors
     /// What the kernel or `mkfs` refuses; all of this takes root.
@@ -121,8 +121,8 @@ impl Mounted {
         self.mount()
     }
 
-    /// Unmounts and mounts it: everything is on the device, and neither the kernel nor the device's own buffers hold what
-    /// files hold.
+    /// Unmounts and mounts it: everything is on the device, and neither the kernel nor the device's own buffers hold
+    /// what files hold.
     ///
     /// # Errors
     /// What the kernel refuses, such as a file that is still open.

@@ -93,7 +93,8 @@ fn failed(error: std::io::Error) -> LabError {
     peer::fault(PROGRAM, error)
 }
 
-/// The time that a thread has run: the first number of its `schedstat` (proc_pid_schedstat in the kernel's sched-stats page).
+/// The time that a thread has run: the first number of its `schedstat` (proc_pid_schedstat in the kernel's sched-stats
+/// page).
 fn run_ns(told: &str) -> u64 {
     told.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0)
 }

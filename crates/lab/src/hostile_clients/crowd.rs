@@ -46,7 +46,8 @@ impl Attack {
     }
 }
 
-/// All of them. A server has 128 places for those that shake hands, 16 for those that use an export, 8 at its control socket.
+/// All of them. A server has 128 places for those that shake hands, 16 for those that use an export, 8 at its control
+/// socket.
 pub const ATTACKS: &[Attack] = &[
     Attack::on_nbd("200 clients that say nothing", 200, &[]),
     Attack::on_nbd("200 clients that stop within the handshake", 200, &[(b"", GREETING), FLAGS]),

@@ -1,5 +1,5 @@
-//! A key of `crypt` that a stack text holds by mistake, or that it refers to in a file or in the environment, and a look for it in all
-//! that esker says.
+//! A key of `crypt` that a stack text holds by mistake, or that it refers to in a file or in the environment, and a
+//! look for it in all that esker says.
 
 use std::ffi::OsStr;
 use std::fs::File;

@@ -1,4 +1,5 @@
-//! What an access costs that waits for the one before it, by where the memory's pages are: what huge pages can save at most.
+//! What an access costs that waits for the one before it, by where the memory's pages are: what huge pages can save at
+//! most.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -15,7 +16,8 @@ const LINE: usize = 64;
 const STEPS: usize = 400_000;
 const PAIRS: usize = 5;
 
-/// Nanoseconds of an access to a random page of so many bytes that depends on the access before, in base pages and in huge ones.
+/// Nanoseconds of an access to a random page of so many bytes that depends on the access before, in base pages and in
+/// huge ones.
 ///
 /// # Errors
 /// [`LabError`], see [`Arm::hold`].
@@ -35,7 +37,8 @@ pub fn access_ns(bytes: usize, options: &Options) -> Result<(f64, f64), LabError
     Ok((median(base), median(huge)))
 }
 
-/// Writes one circle through all pages and follows it: first once around, so that caches hold what they can, then timed.
+/// Writes one circle through all pages and follows it: first once around, so that caches hold what they can, then
+/// timed.
 fn chase(memory: &mut [u8], seed: u64) -> f64 {
     let circle = circle(memory.len() / PAGE, seed);
     let place = |page: usize| page * PAGE + page % (PAGE / LINE) * LINE;

@@ -1,5 +1,5 @@
-//! A program with much memory of which a part is used all the time, and pages that others have too: this program, executed
-//! again with a word of its own ([`pass`]).
+//! A program with much memory of which a part is used all the time, and pages that others have too: this program,
+//! executed again with a word of its own ([`pass`]).
 //!
 //! Half of all pages, every second one, hold what the same pages of all guests hold. Hot memory is read at random, and
 //! written in the pages that only they have; cold memory is never used again; of sparse regions only one half is.

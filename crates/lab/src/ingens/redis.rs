@@ -16,7 +16,8 @@ use esker_lab_kit::{LabError, bound::Bound, cgroup::Group, peer, scratch};
 
 /// The program.
 pub const PROGRAM: &str = "redis-server";
-/// One that keeps nothing on disk and does not refuse huge pages, as Debian's does unless it is told. The socket follows.
+/// One that keeps nothing on disk and does not refuse huge pages, as Debian's does unless it is told. The socket
+/// follows.
 pub const ARGUMENTS: [&str; 9] =
     ["--port", "0", "--save", "", "--appendonly", "no", "--disable-thp", "no", "--unixsocket"];
 /// Bytes of a value.
@@ -88,7 +89,8 @@ impl Redis {
         self.client.ask(&[b"MEMORY", b"PURGE"])
     }
 
-    /// Reads random ones of `keys`, so many, in a pipeline of 32. Returns the server's CPU time, and what each batch took.
+    /// Reads random ones of `keys`, so many, in a pipeline of 32. Returns the server's CPU time, and what each batch
+    /// took.
     ///
     /// # Errors
     /// The server's.

@@ -7,8 +7,9 @@ use esker_hugepage_linux::linux::knobs::{KnobError, Knobs};
 
 use esker_lab_kit::{LabError, Options, peer};
 
-/// When a virtual machine gives free memory back to its host: what has been free for so long, in milliseconds, and what is more
-/// than so much, in MiB. Not all kernels that report free pages have these. Here: the longest, and more than any machine has.
+/// When a virtual machine gives free memory back to its host: what has been free for so long, in milliseconds, and what
+/// is more than so much, in MiB. Not all kernels that report free pages have these. Here: the longest, and more than
+/// any machine has.
 const FREE_BEFORE: [(&str, &str); 2] = [
     ("/sys/module/page_reporting/parameters/min_free_ms", "60000"),
     ("/sys/module/page_reporting/parameters/max_waiting_mib", "1048576"),
@@ -31,8 +32,8 @@ pub fn keep_memory(options: &Options) -> Result<Option<Settings>, LabError> {
 const GUARD: &str = r#"trap "" INT TERM HUP; cat > /dev/null
 [ ! -e "$1" ] || { sleep 0.2; exec "$0" hugepage restore --state "$1"; }"#;
 
-/// Settings that an experiment changes, put back when dropped, and by a guard if this program is killed; those that one that
-/// was killed has left behind, at once.
+/// Settings that an experiment changes, put back when dropped, and by a guard if this program is killed; those that one
+/// that was killed has left behind, at once.
 pub struct Settings {
     knobs: Knobs,
     guard: Child,

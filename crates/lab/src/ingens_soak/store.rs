@@ -1,4 +1,5 @@
-//! A real server of values and a client that knows what each must be: Redis or memcached, over a socket of this machine.
+//! A real server of values and a client that knows what each must be: Redis or memcached, over a socket of this
+//! machine.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;

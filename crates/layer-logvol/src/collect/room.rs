@@ -63,8 +63,8 @@ pub(crate) async fn clean_on(volume: Rc<Volume>, handle: LayerHandle) {
 }
 
 impl Volume {
-    /// Begins a piece of work in the stack. A change of the stack waits for writers, so while one keeps the collector out,
-    /// no writer waits for it.
+    /// Begins a piece of work in the stack. A change of the stack waits for writers, so while one keeps the collector
+    /// out, no writer waits for it.
     async fn let_in(self: &Rc<Self>, handle: &LayerHandle) -> Option<WorkPermit> {
         if let Either::Left(job) = race(handle.enter(), ready(())).await {
             return job;
@@ -173,8 +173,8 @@ impl Volume {
         self.segments.borrow().dead_count(installed)
     }
 
-    /// Does what can be done at once so that `taker` finds a segment beside what a map with `growth` more nodes needs: true if
-    /// one may be taken now.
+    /// Does what can be done at once so that `taker` finds a segment beside what a map with `growth` more nodes needs:
+    /// true if one may be taken now.
     ///
     /// # Errors
     /// What a checkpoint says.

@@ -213,8 +213,8 @@ fn a_smaller_device_or_larger_blocks_are_refused() {
     }
 }
 
-/// A damaged slot hides the log from recovery: it must stay hidden from the next one too, which draws from the same seed at
-/// the same instant.
+/// A damaged slot hides the log from recovery: it must stay hidden from the next one too, which draws from the same
+/// seed at the same instant.
 #[test]
 fn an_opening_never_takes_the_log_of_another_one_for_its_own() {
     let media = media(MEDIUM);

@@ -1,7 +1,7 @@
 //! The text of biosnoop (of bcc, in Python or with libbpf): one line for each request when it ends, with its latency.
 //!
-//! `TIME(s)` counts from the first line; `LAT(ms)` from when the request went to the driver, `QUE(ms)` (option -Q) from when
-//! it was queued to then. `T` is `R` or `W`, in libbpf's version blkparse's letters. `COMM` may hold spaces.
+//! `TIME(s)` counts from the first line; `LAT(ms)` from when the request went to the driver, `QUE(ms)` (option -Q) from
+//! when it was queued to then. `T` is `R` or `W`, in libbpf's version blkparse's letters. `COMM` may hold spaces.
 
 use super::Yield;
 use super::blkparse::operation;
@@ -39,7 +39,8 @@ static COLUMNS: Wanted<7> = Wanted {
     example: "TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)",
 };
 
-/// The first line has time 0, and its request came before that: times are moved by this much, and latencies are below it.
+/// The first line has time 0, and its request came before that: times are moved by this much, and latencies are below
+/// it.
 const HEADROOM: Nanos = Nanos::secs(86_400);
 
 #[derive(Debug)]

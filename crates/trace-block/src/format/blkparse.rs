@@ -1,7 +1,7 @@
 //! blkparse's default text: `major,minor cpu sequence seconds pid action rwbs sector + sectors [process]`.
 //!
-//! After `blkparse(1)`: only the events of one stage (see [`Stage`]) are requests; merges, plugs, remaps and messages are
-//! not, and the summary that starts with a `CPU` line ends the trace.
+//! After `blkparse(1)`: only the events of one stage (see [`Stage`]) are requests; merges, plugs, remaps and messages
+//! are not, and the summary that starts with a `CPU` line ends the trace.
 
 use super::Yield;
 use super::blk::{Alone, Event, Stage};

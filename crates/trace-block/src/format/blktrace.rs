@@ -1,5 +1,5 @@
-//! blktrace's binary form: `struct blk_io_trace` of the kernel, 48 bytes in the byte order of the machine that recorded,
-//! then `pdu_len` bytes (a cgroup's id, data of a driver) that are passed over.
+//! blktrace's binary form: `struct blk_io_trace` of the kernel, 48 bytes in the byte order of the machine that
+//! recorded, then `pdu_len` bytes (a cgroup's id, data of a driver) that are passed over.
 //!
 //! Layout and numbers after `include/uapi/linux/blktrace_api.h`, version 7 of the format.
 

@@ -1,7 +1,8 @@
-//! CacheLib's CSV of requests to a store of named blocks (Meta's Tectonic): `op_time,block_id,...,io_size,io_offset,...`.
+//! CacheLib's CSV of requests to a store of named blocks (Meta's Tectonic):
+//! `op_time,block_id,...,io_size,io_offset,...`.
 //!
-//! A block is a part (`rs_shard_id`) of what `block_id` names. Blocks have no place on a disk: each gets [`BLOCK_BYTES`] in
-//! order of first appearance. A line stands for `op_count` requests.
+//! A block is a part (`rs_shard_id`) of what `block_id` names. Blocks have no place on a disk: each gets
+//! [`BLOCK_BYTES`] in order of first appearance. A line stands for `op_count` requests.
 
 use super::Yield;
 use super::fields::{request, seconds, whole};

@@ -1,8 +1,9 @@
 //! `ebt`, Esker's block trace: columns of deltas in blocks that stand alone, with an index at the end.
 //!
-//! Format: `docs/reference/formats/block-trace-index.md`. A file is a header, blocks of names, comment and records, then the
-//! directory (all names again, the index) and the end mark. Invariants: every part begins with a mark and has checksums; a
-//! block of records needs nothing before it but names; numbers are little-endian; a part is at most [`PART_MAX`] bytes.
+//! Format: `docs/reference/formats/block-trace-index.md`. A file is a header, blocks of names, comment and records,
+//! then the directory (all names again, the index) and the end mark. Invariants: every part begins with a mark and has
+//! checksums; a block of records needs nothing before it but names; numbers are little-endian; a part is at most
+//! [`PART_MAX`] bytes.
 
 mod columns;
 pub(crate) mod index;

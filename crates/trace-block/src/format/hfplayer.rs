@@ -1,7 +1,8 @@
-//! hfplayer's CSV of a storage controller: a line for each arrival (`RD_IN`, `WR_IN`) and, in some, for each completion.
+//! hfplayer's CSV of a storage controller: a line for each arrival (`RD_IN`, `WR_IN`) and, in some, for each
+//! completion.
 //!
-//! Times are µs with a fraction; the clock's ticks stand beside them. The first line of some traces has 0 µs at a tick that
-//! is not 0: its time is computed from the ticks of the line after it.
+//! Times are µs with a fraction; the clock's ticks stand beside them. The first line of some traces has 0 µs at a tick
+//! that is not 0: its time is computed from the ticks of the line after it.
 
 use super::Yield;
 use super::fields::{request, scaled, time, whole};

@@ -1,7 +1,7 @@
 //! Block numbers alone: 4 bytes each, little endian, neither time nor operation nor length.
 //!
-//! The samples that come with caffeine's simulator (`w106.trace` and others of CloudPhysics) are of this kind. Nothing marks
-//! them: a name like theirs tells, if the bytes do not contradict.
+//! The samples that come with caffeine's simulator (`w106.trace` and others of CloudPhysics) are of this kind. Nothing
+//! marks them: a name like theirs tells, if the bytes do not contradict.
 
 use super::fields::request;
 use super::info::{About, FormatInfo, Signs};

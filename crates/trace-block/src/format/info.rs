@@ -16,7 +16,8 @@ pub(crate) struct FormatInfo {
     pub unit: Unit,
     /// The step of recorded times.
     pub resolution: Nanos,
-    /// Makes the parser of one trace or part; events of that stage are the requests, if the format records several stages.
+    /// Makes the parser of one trace or part; events of that stage are the requests, if the format records several
+    /// stages.
     pub parser: fn(Stage) -> Box<dyn Parser>,
     /// Makes the encoder of one trace; `None` if Esker only reads the format.
     pub encoder: Option<fn() -> Box<dyn Encoder>>,
@@ -36,8 +37,8 @@ pub(crate) struct FormatInfo {
     pub has_parts: bool,
     /// Times count from an instant unrelated to the trace.
     pub is_absolute: bool,
-    /// What to do about a trace that is not in order of time, where traces come slightly out of order because several CPUs
-    /// or machines recorded them: those are sorted within a window.
+    /// What to do about a trace that is not in order of time, where traces come slightly out of order because several
+    /// CPUs or machines recorded them: those are sorted within a window.
     pub sorting_advice: Option<&'static str>,
 }
 

@@ -1,4 +1,5 @@
-//! DiskSim's validation traces: `R|W Hit|Miss|Doub|Trip sector sectors service_us idle_us`, one measured request to a line.
+//! DiskSim's validation traces: `R|W Hit|Miss|Doub|Trip sector sectors service_us idle_us`, one measured request to a
+//! line.
 //!
 //! The disk had one request at a time: each came `idle_us` after the end of the one before it. Times are sums of both.
 

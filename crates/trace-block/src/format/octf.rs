@@ -1,7 +1,7 @@
 //! Open CAS Telemetry Framework: one file for each queue of events, each a protocol buffer behind its length (varint).
 //!
-//! Messages after OCTF's `trace.proto`. An `Event` has a header (1: sequence, 2: time in ns) and one of several bodies, of
-//! which two matter: an I/O (2) and the description of a device (3). The others tell of files and completions.
+//! Messages after OCTF's `trace.proto`. An `Event` has a header (1: sequence, 2: time in ns) and one of several bodies,
+//! of which two matter: an I/O (2) and the description of a device (3). The others tell of files and completions.
 
 use super::encoder::{Encoder, RecordContext, Revisit};
 use super::fields::{flushed, scaled};

@@ -110,8 +110,8 @@ fn what_is_freed_inside_huge_pages_leaves_the_process_and_stays_charged_until_th
     assert_eq!(puppet.send("check 0 256"), 0);
 }
 
-/// The kernel's index of unusable free memory for huge pages, by zone; read in a view of files of its own, where its debugging
-/// files can be had. Nothing where they cannot.
+/// The kernel's index of unusable free memory for huge pages, by zone; read in a view of files of its own, where its
+/// debugging files can be had. Nothing where they cannot.
 fn unusable_index() -> Option<Vec<(String, f64)>> {
     const READ: &str = "mount -t debugfs none /sys/kernel/debug && cat /sys/kernel/debug/extfrag/unusable_index";
     let mut command = std::process::Command::new("unshare");

@@ -245,7 +245,8 @@ fn processes_and_regions_that_come_and_go_leave_nothing() {
 fn a_slow_scan_alone_gives_less_than_a_quarter_of_the_speed_up_and_signals_nine_tenths() {
     const REGIONS: u64 = 1024;
     const SECONDS: u64 = 300;
-    // Greedy has all of it in huge pages from the first second on, and speed goes with the share of accesses that meet one.
+    // Greedy has all of it in huge pages from the first second on, and speed goes with the share of accesses that meet
+    // one.
     let share_of_greedy = |is_told: bool| {
         let policy = Policy::ingens();
         let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));

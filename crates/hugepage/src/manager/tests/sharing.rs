@@ -1,5 +1,5 @@
-//! Which regions may be shared, and that none is promoted meanwhile. The kernel's part, finding duplicates, is played by
-//! the tests.
+//! Which regions may be shared, and that none is promoted meanwhile. The kernel's part, finding duplicates, is played
+//! by the tests.
 
 use super::*;
 use crate::merge_policy::SharingPolicy;

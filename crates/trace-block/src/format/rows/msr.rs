@@ -1,4 +1,5 @@
-//! MSR Cambridge (SNIA IOTTA): `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`, times in 100 ns (Windows filetime).
+//! MSR Cambridge (SNIA IOTTA): `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`, times in 100 ns (Windows
+//! filetime).
 
 use super::{Column, Layout, Volume, Words};
 use crate::format::info::{About, FormatInfo, Signs};
